@@ -1,7 +1,7 @@
-//! Numbers and texts as bytes: seven bits to a byte, the lowest first, the eighth bit set in all
-//! but the last.
+//! Numbers and texts as bytes. A number has seven bits in each byte, the lowest first. The eighth
+//! bit is set in every byte but the last.
 
-/// Bytes that are no recording: what is wrong.
+/// The reason why bytes are not a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
@@ -16,7 +16,7 @@ pub fn put_varint(to: &mut Vec<u8>, mut number: u64) {
     to.push((number & 0x7f) as u8);
 }
 
-/// Appends a text with its length before it; of one longer than `length_max` bytes the beginning.
+/// Appends a text after its length. A text longer than `length_max` bytes is truncated.
 pub fn put_text(to: &mut Vec<u8>, text: &str, length_max: usize) {
     let text = &text[..text.floor_char_boundary(length_max)];
     put_varint(to, text.len() as u64);
@@ -28,22 +28,22 @@ pub fn put_text(to: &mut Vec<u8>, text: &str, length_max: usize) {
 pub struct Bytes<'b>(&'b [u8]);
 
 impl<'b> Bytes<'b> {
-    /// All of `bytes`, from the first on.
+    /// Reads `bytes` from the first one on.
     pub const fn new(bytes: &'b [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Whether all have been read.
+    /// Returns whether all bytes have been read.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What has not been read.
+    /// Returns the bytes that have not been read.
     pub const fn rest(&self) -> &'b [u8] {
         self.0
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         let (first, rest) = self.0.split_first().ok_or(CUT_OFF)?;
@@ -51,14 +51,14 @@ impl<'b> Bytes<'b> {
         Ok(*first)
     }
 
-    /// The next eight bytes as a number, the lowest first.
+    /// Reads the next eight bytes as a number, the lowest byte first.
     pub fn word(&mut self) -> Result<u64, Malformed> {
         let (word, rest) = self.0.split_first_chunk().ok_or(CUT_OFF)?;
         self.0 = rest;
         Ok(u64::from_le_bytes(*word))
     }
 
-    /// The next number.
+    /// Reads the next number.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
@@ -76,13 +76,13 @@ impl<'b> Bytes<'b> {
         Err(Malformed("a number has more than 64 bits"))
     }
 
-    /// The next number, which is to fit into less than 64 bits.
+    /// Reads the next number, which must fit into `N`.
     #[inline]
     pub fn number<N: TryFrom<u64>>(&mut self) -> Result<N, Malformed> {
         N::try_from(self.varint()?).map_err(|_| Malformed("a number is too large"))
     }
 
-    /// The next text.
+    /// Reads the next text.
     pub fn text(&mut self) -> Result<&'b str, Malformed> {
         let length = self.number()?;
         let (text, rest) = self.0.split_at_checked(length).ok_or(CUT_OFF)?;

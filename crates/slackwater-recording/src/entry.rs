@@ -4,21 +4,21 @@ use slackwater_core::ReplicaId;
 use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, Query, RoundReply};
 use std::borrow::Cow;
 
-/// A query as a policy is asked for it.
+/// A query as it is passed to a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked<'a> {
-    /// Which try.
+    /// Number of the attempt.
     pub attempt: Attempt,
-    /// Where it is not to go.
+    /// Replicas that the query must not go to.
     pub avoid: Cow<'a, [ReplicaId]>,
-    /// Where it is to go if it may.
+    /// Replica that the query goes to if it is available.
     pub pinned: Option<ReplicaId>,
-    /// It has waited for room there, which is why it is pinned.
+    /// The query has waited for a permit at the pinned replica.
     pub has_room: bool,
 }
 
 impl<'a> Asked<'a> {
-    /// The query as it is written down.
+    /// Copies the query for the recording.
     pub const fn new(query: Query<'a>) -> Self {
         Self {
             attempt: query.attempt,
@@ -28,7 +28,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The query as the policy is asked for it again.
+    /// Returns the query as it is passed to the policy again.
     pub fn query(&self) -> Query<'_> {
         Query {
             attempt: self.attempt,
@@ -40,22 +40,22 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What a policy says to a query.
+/// A policy's answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It goes there.
+    /// The query goes to a replica.
     Pick {
-        /// Which replica.
+        /// The chosen replica.
         replica: ReplicaId,
-        /// By which rule.
+        /// The rule that chose it.
         reason: PickReason,
     },
-    /// These replicas are asked first.
+    /// These replicas are probed first.
     Probe {
-        /// In the order of the round.
+        /// Targets in the order of the round.
         targets: Vec<ReplicaId>,
     },
-    /// There is none.
+    /// No replica is available.
     NoReplica,
 }
 
@@ -64,78 +64,78 @@ pub enum Said {
 pub enum Entry<'a> {
     /// The policy handles what has happened.
     Event(Event<'a>),
-    /// What people call a replica. Not a call: the policy never hears of it.
+    /// The operator's name of a replica. It is not a call: the policy does not receive it.
     Named {
-        /// Which one; it has joined.
+        /// The replica, which has joined before.
         replica: ReplicaId,
-        /// Up to [`Entry::NAME_MAX`] bytes.
+        /// A name of up to [`Entry::NAME_MAX`] bytes.
         name: Cow<'a, str>,
     },
     /// A query arrives, and a replica is chosen.
     Query {
-        /// What is asked.
+        /// The query.
         asked: Asked<'a>,
-        /// The answer.
+        /// The policy's answer.
         said: Said,
     },
-    /// A copy of a query is to be had for a trial.
+    /// A copy of a query is needed for a trial.
     Trial {
-        /// Where it goes, and why; `None`: nowhere.
+        /// The replica and the reason; `None`: no trial.
         said: Option<(ReplicaId, PickReason)>,
     },
-    /// The head of a response is here.
+    /// The head of a response has arrived.
     Head {
-        /// When its query was picked, in nanoseconds: no two of a stream are picked at the same
-        /// time.
+        /// When its query was picked, in nanoseconds. No two queries of a stream are picked at the
+        /// same time.
         sent_at_ns: u64,
-        /// What the head says.
+        /// The outcome that the head shows.
         outcome: Outcome,
     },
     /// A query has ended.
     Done {
         /// As in [`Entry::Head`].
         sent_at_ns: u64,
-        /// How.
+        /// The outcome.
         outcome: Outcome,
     },
     /// A synchronous round ends, and a replica is chosen.
     Round {
-        /// When it began, in nanoseconds: the query's own time.
+        /// When the round began, in nanoseconds: the query's own time.
         started_at_ns: u64,
-        /// What is asked.
+        /// The query.
         asked: Asked<'a>,
-        /// What has become of its probes.
+        /// The reply to each probe.
         replies: Vec<(ReplicaId, RoundReply)>,
-        /// Where the query goes, and why.
+        /// The replica and the reason; `None`: no replica is available.
         said: Option<(ReplicaId, PickReason)>,
     },
-    /// Somebody asks which probe is to be sent.
+    /// The caller polls for the next probe.
     Poll {
-        /// The probe, and whom it asks; `None`: none is due.
+        /// The probe and its target; `None`: none is due.
         probe: Option<(ProbeId, ReplicaId)>,
     },
-    /// What a request was like that is over. Not a call: the policy never hears of it.
+    /// The record of a finished request. It is not a call: the policy does not receive it.
     Request {
-        /// When the first replica was picked for it, in nanoseconds; as in [`Entry::Head`].
+        /// When the first replica was picked for it, in nanoseconds, as in [`Entry::Head`].
         sent_at_ns: u64,
-        /// What is known of it.
+        /// The record.
         request: Cow<'a, Request>,
     },
 }
 
-/// What a request was like.
+/// The record of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Its method; of one longer than [`Request::TEXT_MAX`] bytes the beginning.
+    /// Its method, truncated to [`Request::TEXT_MAX`] bytes.
     pub method: String,
-    /// The status that its client got; `None`: none.
+    /// The status that its client received; `None`: none.
     pub status: Option<u16>,
-    /// Bytes of its body that went to a replica.
+    /// Bytes of its body that were sent to a replica.
     pub bytes_in: u64,
-    /// Bytes of its response's body that went to the client.
+    /// Bytes of the response's body that were sent to the client.
     pub bytes_out: u64,
-    /// What the fields said that are recorded, in the order of the stream's list; of longer ones
-    /// the beginning; `None`: it had none.
+    /// The values of the recorded fields, in the order of the stream's list and truncated; `None`:
+    /// the request did not have the field.
     pub fields: Vec<Option<String>>,
 }
 

@@ -1,15 +1,15 @@
-//! What a policy was told and what it said, written down call by call.
+//! Records every call of a policy and its result.
 //!
 //! [`record`] puts a recorder around any policy. Each call of the policy is an [`Entry`]: the
-//! events that it handles, queries, heads and ends; with it stands what came out: which replica for
-//! which reason, which probe. The recorder gives the policy draws of its own, from a seed that is
-//! written down with the settings; so the entries played again (`replay::exact` of slackwater-sim)
-//! give the same choices, one by one.
+//! events that it handles, queries, heads and ends. The entry also has the result: the replica and
+//! the reason, or the probe. The recorder gives the policy random draws from its own generator,
+//! whose seed is stored with the settings. Playing the entries again (`replay::exact` of
+//! slackwater-sim) therefore gives the same choices, one by one.
 //!
-//! Nothing here opens a file: entries become bytes ([`Encoder`]) that go to a [`Sink`] block by
-//! block, and bytes become entries again ([`Decoder`]). Each policy is a stream of its own.
-//! [`file`](mod@file) has the blocks of streams as they stand in a file. The bytes are described in
-//! `docs/reference/replay.md`.
+//! Nothing here opens a file. An [`Encoder`] turns entries into bytes, which go to a [`Sink`] block
+//! by block, and a [`Decoder`] turns bytes into entries. Each policy is a stream of its own.
+//! [`file`](mod@file) has the blocks of streams as they are in a file. `docs/reference/replay.md`
+//! describes the bytes.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! The recorder: a policy around a policy, which passes each call on and writes it down.
+//! The recorder: a wrapper around a policy that passes each call on and records it.
 //!
-//! It changes two things, so that what it writes is enough. Draws come from a generator of its own.
-//! And picks are at least a nanosecond apart, so that a query can be told by the time of its pick;
-//! a clock that steps back stands still instead, as it does for policies anyway.
+//! It changes two things, so that the recording is sufficient. Draws come from its own generator.
+//! And picks are at least a nanosecond apart, so that the time of its pick identifies a query. If
+//! the clock steps back, the recorder repeats the last time, as policies do anyway.
 
 use super::codec::Encoder;
 use super::entry::{Asked, Entry, Request, Said};
@@ -16,22 +16,23 @@ use slackwater_core::{Draw, Instant, ReplicaId, SplitMix64};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where blocks of events go.
+/// Receives blocks of events.
 pub trait Sink: Debug + Send + Sync {
-    /// Takes the next block of a stream, without waiting. `false`: neither it nor any later one is
-    /// kept.
+    /// Takes the next block of a stream, without waiting. `false`: neither this block nor any later
+    /// one is kept.
     fn take(&self, stream: u32, events: Vec<u8>) -> bool;
 }
 
-/// A block is handed on when it has so many bytes.
+/// A block is passed to the sink when it has this many bytes.
 const BLOCK_BYTES: usize = 32 * 1_024;
-/// Room for the event that makes a block full: a list of replicas may be long.
+/// Spare capacity for the event that makes a block full: a list of replicas may be long.
 const SPARE_BYTES: usize = 512;
-/// Or when so much time has passed since its first event: what is lost when the process is killed.
+/// A block is passed to the sink at the latest this long after its first event. This much is lost
+/// if the process is killed.
 const BLOCK_SPAN: Duration = Duration::from_secs(1);
 
-/// A policy that is recorded, and its stream: what it draws comes from `seed`, what happens goes to
-/// `sink`.
+/// Wraps a policy in a recorder and returns it with its stream. The policy's draws come from
+/// `seed`, and the events go to `sink`.
 pub fn record(
     policy: Box<dyn Policy>,
     seed: u64,
@@ -61,15 +62,14 @@ pub fn record(
 pub struct Stream(Arc<Mutex<Tape>>);
 
 impl Stream {
-    /// Notes what people call a replica that has joined.
+    /// Records the operator's name of a replica that has joined.
     pub fn name(&self, replica: ReplicaId, name: &str) {
         let mut tape = self.tape();
         let (at, name) = (tape.latest, Cow::Borrowed(name));
         tape.put(at, &Entry::Named { replica, name });
     }
 
-    /// Notes what a request was like that is over, and for which a replica was first picked at that
-    /// time.
+    /// Records a finished request. `sent_at` is when the first replica was picked for it.
     pub fn request(&self, sent_at: Instant, request: &Request) {
         let (sent_at_ns, request) = (sent_at.as_nanos(), Cow::Borrowed(request));
         let mut tape = self.tape();
@@ -81,12 +81,12 @@ impl Stream {
         tape.put(at, &entry);
     }
 
-    /// Whether nobody else has this stream any more: its policy is gone.
+    /// Returns whether the policy is gone and this is the last reference to the stream.
     pub fn is_over(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// Hands on what there is. What happens later begins another block.
+    /// Passes the events so far to the sink. Later events start another block.
     pub fn flush(&self) {
         self.tape().flush();
     }
@@ -101,7 +101,7 @@ impl Stream {
     }
 }
 
-/// What is written at present.
+/// The block that is being written.
 #[derive(Debug)]
 struct Tape {
     number: u32,
@@ -155,7 +155,7 @@ struct Recorded {
     policy: Box<dyn Policy>,
     draw: SplitMix64,
     latest: Instant,
-    /// No pick happens before.
+    /// The earliest time of the next pick.
     next_pick: Instant,
     stream: Stream,
 }
@@ -208,7 +208,7 @@ impl Policy for Recorded {
 
     fn handle(&mut self, now: Instant, event: Event<'_>, _draw: &mut dyn Draw) {
         let now = match event {
-            // Policies look at no clock for these two.
+            // Policies do not use the time of these two events.
             Event::SiblingQueries(..) | Event::ProbeUnsent(_) => self.latest,
             _ => self.time(now),
         };

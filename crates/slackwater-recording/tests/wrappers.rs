@@ -1,4 +1,4 @@
-//! A policy around a policy passes on every event and every other call, explanations included.
+//! A wrapper around a policy passes on every event and every other call, including explanations.
 
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
 
@@ -11,10 +11,10 @@ use slackwater_core::{Draw, Instant, LoadReport, NoDraw, ReplicaId, ReplicaIds, 
 use slackwater_recording::{Sink, record};
 use std::sync::{Arc, Mutex};
 
-/// The calls that a spy has had.
+/// The calls that a spy has received.
 type Calls = Arc<Mutex<Vec<String>>>;
 
-/// Writes down the calls of the policy that it is around.
+/// Records the calls of the policy that it wraps.
 #[derive(Debug)]
 struct Spy {
     policy: Box<dyn Policy>,
@@ -111,7 +111,7 @@ const WRAPPERS: [(&str, Wrap); 2] = [
     }),
 ];
 
-/// A spy on a policy, in a wrapper.
+/// Puts a spy around a policy, and a wrapper around the spy.
 fn watched(policy: Box<dyn Policy>, wrap: Wrap) -> (Box<dyn Policy>, Calls) {
     let calls = Calls::default();
     let spy = Spy {
@@ -121,7 +121,7 @@ fn watched(policy: Box<dyn Policy>, wrap: Wrap) -> (Box<dyn Policy>, Calls) {
     (wrap(Box::new(spy)), calls)
 }
 
-/// The next kind of event after this one. A new kind does not compile until it is listed here.
+/// Returns the kind of event after this one. A new kind does not compile until it is listed here.
 fn next<'a>(
     event: Option<Event<'a>>,
     replica: ReplicaId,

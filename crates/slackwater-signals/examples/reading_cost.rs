@@ -1,10 +1,10 @@
-//! What one reading costs: `cargo run --release -p slackwater-signals --example reading_cost`.
+//! Cost of one reading: `cargo run --release -p slackwater-signals --example reading_cost`.
 //!
-//! With a directory, of that cgroup; without, of this process with 1, 16, 64 and 256 threads that
-//! sleep: CPU time, user and kernel, so that it does not matter what else the machine does. With
-//! `--threads N --readings R` it reads so often and says nothing: two runs under `valgrind
-//! --tool=callgrind` that differ in R give the instructions of a reading, without the kernel's;
-//! with `--times R` of one of times alone.
+//! With a directory, it reads that cgroup. Without one, it reads this process with 1, 16, 64 and
+//! 256 sleeping threads. It measures CPU time, user and kernel, so other work on the machine does
+//! not matter. With `--threads N --readings R` it reads R times and prints nothing: two runs under
+//! `valgrind --tool=callgrind` that differ in R give the instructions of one reading, without the
+//! kernel's. `--times R` does so with readings of times only.
 
 #![expect(
     clippy::print_stdout,
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Microseconds of CPU for each reading, by rounds.
+/// Returns microseconds of CPU for each reading, by rounds.
 fn cost(target: &Target) -> String {
     let mut clock = Source::open(&Target::ThisProcess);
     let mut used_us = || clock.read().used.unwrap_or_default().as_secs_f64() * 1e6;
@@ -83,7 +83,7 @@ fn cost(target: &Target) -> String {
                 source.read();
             }
             let round_us = used_us() - begun_us;
-            // The clock reads as much itself, of the same threads.
+            // The clock's own readings cost as much: they read the same threads.
             round_us / f64::from(READINGS_PER_ROUND)
         })
         .collect();
@@ -92,21 +92,21 @@ fn cost(target: &Target) -> String {
     format!("{median:9.1}  {longest:10.1}")
 }
 
-/// Threads that wait for their end.
+/// Threads that sleep until they are dropped.
 struct Sleepers {
     threads: Vec<JoinHandle<()>>,
     ends: Vec<Sender<()>>,
 }
 
 impl Sleepers {
-    /// With the one that asks it is so many.
+    /// Starts threads until there are `total`, including the calling thread.
     fn up_to(total: usize) -> Self {
         let (mut threads, mut ends) = (Vec::new(), Vec::new());
         for _ in 1..total {
             let (end, wait) = channel();
             ends.push(end);
             threads.push(spawn(move || {
-                // Only the end of the channel ends it.
+                // `recv` returns only when the channel is closed.
                 let _ = wait.recv();
             }));
         }

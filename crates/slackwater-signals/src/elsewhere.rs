@@ -5,7 +5,7 @@ use crate::reading::{CoresLimit, LimitedBy, Reading};
 use crate::target::Target;
 use core::time::Duration;
 
-/// What is read for a target.
+/// The readable figures of a target.
 #[derive(Debug)]
 pub struct Source {
     this_process: bool,
@@ -14,7 +14,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Looks what there is to read.
+    /// Finds out which figures can be read.
     pub fn open(target: &Target) -> Self {
         let this_process = *target == Target::ThisProcess;
         let cpus = std::thread::available_parallelism().ok();
@@ -48,18 +48,18 @@ impl Source {
         }
     }
 
-    /// What was found at the opening, figure by figure.
+    /// Returns what was found at the opening, figure by figure.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// Where a figure comes from; `None`: from nowhere.
+    /// Returns where a figure comes from; `None`: it is not available.
     pub fn origin(&self, figure: Figure) -> Option<Origin> {
         let mut findings = self.findings.iter();
         findings.find(|it| it.figure == figure)?.origin
     }
 
-    /// What the system tells now.
+    /// Reads the current figures.
     pub fn read(&mut self) -> Reading {
         let cores_limit = self.cpus.map(|cpus| CoresLimit {
             millicores: cpus.saturating_mul(1000),
@@ -72,18 +72,18 @@ impl Source {
         }
     }
 
-    /// As [`read`](Self::read), of which there is nothing to be left out here.
+    /// Same as [`read`](Self::read): on these systems there is nothing to leave out.
     pub fn read_times(&mut self) -> Reading {
         self.read()
     }
 
-    /// As [`read`](Self::read), of which there is nothing to be left out here.
+    /// Same as [`read`](Self::read): on these systems there is nothing to leave out.
     pub fn read_times_and_limits(&mut self) -> Reading {
         self.read()
     }
 }
 
-const ONLY_THIS: &str = "on this system only the process that asks can be read, if any";
+const ONLY_THIS: &str = "on this system only the calling process can be read, if any";
 
 #[cfg(unix)]
 fn used() -> Option<Duration> {

@@ -1,16 +1,16 @@
-//! Where figures come from, and why the others are not there: for a line in a log and for a status
+//! Where figures come from, and why the missing ones are missing: for a log line and for a status
 //! page.
 
 use core::fmt;
 
-/// Something that may be read.
+/// A figure that can be read on some systems.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Figure {
     /// [`Reading::used`](crate::Reading::used).
     Used,
-    /// [`Reading::waited`](crate::Reading::waited); from threads, `used_by_watched`,
-    /// `busiest_thread` and `threads` too.
+    /// [`Reading::waited`](crate::Reading::waited). If it comes from threads, `used_by_watched`,
+    /// `busiest_thread` and `threads` do, too.
     Waited,
     /// The quota in [`Reading::cores_limit`](crate::Reading::cores_limit).
     Quota,
@@ -20,13 +20,13 @@ pub enum Figure {
     Throttled,
     /// [`Reading::stalled`](crate::Reading::stalled).
     Stalled,
-    /// The weight of the cgroup beside its siblings. In no reading, because it means nothing
-    /// without theirs: its detail tells it as it was at the opening.
+    /// The weight of the cgroup relative to its siblings. It is in no reading, because it means
+    /// nothing without theirs. Its detail has the value from the opening.
     Weight,
 }
 
-/// Where a figure comes from. It stays the same for as long as a source is open, so that no sum
-/// ever jumps.
+/// The source of a figure. It stays the same while a [`Source`](crate::Source) is open, so that no
+/// sum ever jumps.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Origin {
@@ -44,9 +44,9 @@ pub enum Origin {
     CgroupPressure,
     /// `/proc/pressure/cpu`: the whole machine.
     MachinePressure,
-    /// `cpu.max`, or `cpu.cfs_quota_us` and `cpu.cfs_period_us`, of a cgroup and of those it is in.
+    /// `cpu.max`, or `cpu.cfs_quota_us` and `cpu.cfs_period_us`, of a cgroup and its ancestors.
     CgroupQuota,
-    /// The CPUs that threads may run on, all together. Cpusets are in it.
+    /// The union of the CPUs that the threads may run on. It includes cpusets.
     Affinity,
     /// `cpuset.cpus.effective`.
     Cpuset,
@@ -60,11 +60,11 @@ pub enum Origin {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// For what.
+    /// The figure.
     pub figure: Figure,
-    /// Where it comes from; `None`: from nowhere.
+    /// Where it comes from; `None`: it is not available.
     pub origin: Option<Origin>,
-    /// The file or the like that it is read from; if there is none, why.
+    /// The file or clock that it is read from, or why there is none.
     pub detail: String,
 }
 

@@ -1,10 +1,10 @@
-//! What the operating system tells of CPU: how much a process or a cgroup has used, how long its
-//! threads have waited for more, and how much it may have at most.
+//! CPU figures of the operating system: how much a process or a cgroup has used, how long its
+//! threads have waited for a CPU, and how much it may use at most.
 //!
 //! A [`Source`] is opened once and read often, every 50 ms to a second. Reading never fails and,
-//! once warm, never allocates: what a system does not tell is `None`. [`Source::findings`] says
-//! once what was found and why the rest was not. No privilege is needed beyond reading the files of
-//! `/proc` and of the cgroup.
+//! once warm, never allocates. A figure that the system does not provide is `None`.
+//! [`Source::findings`] lists once what was found and why the rest is missing. The only privilege
+//! needed is reading the files of `/proc` and of the cgroup.
 //!
 //! ```
 //! use slackwater_signals::{Source, Target};
@@ -23,12 +23,12 @@
 //! }
 //! ```
 //!
-//! All times are cumulative and never go back; what they count from has no meaning. So whoever
-//! reads takes differences. This crate makes no estimate of them, and has no clock.
+//! All times are cumulative and never go back. They count from an arbitrary point, so only
+//! differences have a meaning. This crate makes no estimate of them and has no clock.
 //!
-//! What each figure needs, its pitfalls, and what a reading costs: `docs/explanation/signals.md`.
-//! On systems other than Linux there is only the CPU time of this process, and how many CPUs it may
-//! use.
+//! `docs/explanation/signals.md` describes what each figure needs, its pitfalls, and the cost of a
+//! reading. Systems other than Linux provide only the CPU time of this process and the number of
+//! CPUs that it may use.
 
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,21 @@
-//! Whose CPU is looked at.
+//! The process or cgroup whose CPU is read.
 
 use core::fmt;
 use std::path::PathBuf;
 
-/// Whose CPU is looked at.
+/// The process or cgroup whose CPU is read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Target {
-    /// The process that asks.
+    /// The calling process.
     ThisProcess,
     /// Another process, by its id as this process sees it. Its children are not part of it.
     Process(u32),
-    /// The cgroup that this process is in, with everybody else in it: in a container, usually the
-    /// container.
+    /// The cgroup that this process is in, with all other processes in it: in a container, usually
+    /// the container.
     OwnCgroup,
-    /// A cgroup by its directory, such as `/sys/fs/cgroup/system.slice/web.service`; where cgroups
-    /// are of version 1, its directory below the `cpu` controller. Groups within it are part of it.
+    /// A cgroup by its directory, such as `/sys/fs/cgroup/system.slice/web.service`. For cgroups of
+    /// version 1, it is the directory below the `cpu` controller. Groups within it are part of it.
     Cgroup(PathBuf),
 }
 

@@ -1,6 +1,6 @@
-//! Once warm, a reading asks nothing of the heap.
+//! Once warm, a reading does not allocate.
 //!
-//! A test binary of its own, because it counts through the global allocator.
+//! This is a separate test binary because it counts with the global allocator.
 
 #![cfg(target_os = "linux")]
 
@@ -9,12 +9,12 @@ use slackwater_signals::{Source, Target, Threads};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// As often as everything that is done now and then comes around: lists of a group, allowed CPUs.
+/// Enough readings for all occasional work to happen: listing a group, reading the allowed CPUs.
 const READINGS: usize = 200;
 
-/// Its own cgroup may have others in it, whose threads come and go as they like.
+/// The process's own cgroup may contain other processes, whose threads come and go.
 #[test]
-fn a_reading_asks_nothing_of_the_heap() {
+fn a_reading_does_not_allocate() {
     let group = std::path::Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/fixtures/v2-5.15-nested"
@@ -38,7 +38,7 @@ fn a_reading_asks_nothing_of_the_heap() {
 }
 
 #[test]
-fn threads_that_come_and_go_ask_nothing_either() {
+fn threads_that_come_and_go_cause_no_allocation() {
     let mut source = Source::open(&Target::ThisProcess);
     source.read();
     for threads in [1, 100, 1, 200] {
@@ -49,8 +49,8 @@ fn threads_that_come_and_go_ask_nothing_either() {
     }
 }
 
-/// Reads while so many more threads wait: how often that asked the heap, and how many threads it
-/// saw.
+/// Reads while `threads` more threads wait. Returns the number of allocations and the threads that
+/// were seen.
 fn read_among(threads: u32, source: &mut Source) -> (u64, Option<Threads>) {
     let sleepers: Vec<_> = (0..threads).map(|_| sleeper()).collect();
     let (calls, with) = calls_of(|| source.read());

@@ -1,5 +1,5 @@
-//! Threads that nobody looked at before they had done their work, and that end. A test binary of
-//! its own, because the CPU time of all threads counts.
+//! Threads whose work is done before they are first read, and that end. This is a separate test
+//! binary because the CPU time of all threads counts.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
@@ -11,13 +11,13 @@ use std::sync::mpsc::channel;
 
 const WORK: Duration = Duration::from_millis(30);
 
-/// What this thread has used.
+/// Returns the CPU time of this thread.
 fn used() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("it is never negative")
 }
 
-/// A thread counts from its beginning, and what it had used stays when it ends.
+/// A thread counts from its beginning, and its share stays when it ends.
 #[test]
 fn sums_have_all_that_threads_did_and_keep_it() {
     let mut source = Source::open(&Target::ThisProcess);
@@ -29,10 +29,10 @@ fn sums_have_all_that_threads_did_and_keep_it() {
             while used() < WORK {
                 core::hint::spin_loop();
             }
-            say_done.send(()).expect("somebody waits for it");
+            say_done.send(()).expect("the test waits for it");
             let _ = ended.recv();
         });
-        done.recv().expect("it says so");
+        done.recv().expect("the thread is done");
         let with = source.read();
         let now = with.used_by_watched.expect("it is watched");
         assert!(now >= sum + WORK, "{now:?} after {sum:?}");

@@ -1,5 +1,5 @@
-//! More threads than files that may be open, and more than are watched. One test, because all
-//! threads of the process count.
+//! More threads than files that may be open, and more than are watched. It is a single test because
+//! all threads of the process count.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
-/// A thread that burns once it is told to, and ends when there is nobody left to tell.
+/// A thread that burns CPU for each duration that it receives, and ends when the channel is closed.
 struct Thread {
     orders: Sender<Duration>,
     done: Receiver<()>,
@@ -43,7 +43,7 @@ impl Thread {
 
     fn burn(&self, time: Duration) {
         self.orders.send(time).expect("it waits for orders");
-        self.done.recv().expect("it says so");
+        self.done.recv().expect("the thread is done");
     }
 
     fn end(self) {
@@ -69,11 +69,11 @@ fn neither_files_nor_threads_grow_without_bound() {
     let before = open_files();
     let mut source = Source::open(&Target::ThisProcess);
     let first = source.read();
-    // An eighth of 64 for threads, beside those of the source itself.
+    // An eighth of 64 descriptors for threads, beside those of the source itself.
     assert!(open_files() - before < 24, "{} files", open_files());
     let counted = first.threads.expect("there are threads");
     assert!(counted.watched > 40 && counted.watched == counted.total);
-    // The last one's file is opened for each reading; it counts all the same.
+    // The last thread's file is opened for each reading, and the thread still counts.
     let last = threads.last().expect("there are some");
     last.burn(Duration::from_millis(30));
     let begun = Instant::now();
@@ -82,7 +82,8 @@ fn neither_files_nor_threads_grow_without_bound() {
         assert!(begun.elapsed() < Duration::from_mins(1));
     }
 
-    // The first thread may run on one CPU alone, the others as before: so may the process.
+    // The first thread may run on only one CPU, the other threads as before. So the process may use
+    // all of them.
     let cores = first.cores_limit.expect("affinity is always there");
     let main = Some(getpid());
     let all = sched_getaffinity(main).expect("it is ours");
@@ -103,7 +104,7 @@ fn neither_files_nor_threads_grow_without_bound() {
     for thread in threads.drain(..) {
         thread.end();
     }
-    // Those that were not watched are found when others end; nothing goes back.
+    // Threads that were not watched are found when others end, and no sum goes back.
     for _ in 0..3 {
         let now = source.read();
         assert!(now.used_by_watched >= sum);

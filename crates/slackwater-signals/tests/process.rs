@@ -1,4 +1,4 @@
-//! This process and others, for real: threads that come and go, processes that end.
+//! This process and others: threads that come and go, and processes that end.
 
 #![cfg(target_os = "linux")]
 #![expect(
@@ -24,7 +24,7 @@ fn burn(time: Duration) {
 }
 
 #[test]
-fn this_process_tells_everything_that_threads_tell() {
+fn this_process_has_all_figures_of_threads() {
     let mut source = Source::open(&Target::ThisProcess);
     assert_eq!(source.origin(Figure::Used), Some(Origin::ProcessClock));
     assert_eq!(source.origin(Figure::Waited), Some(Origin::Threads));
@@ -37,11 +37,11 @@ fn this_process_tells_everything_that_threads_tell() {
     assert!(later.busiest_thread.is_some());
 }
 
-/// And what changes seldom stays as it was read last.
+/// Rarely changing figures keep their last values.
 #[test]
 fn a_reading_of_times_leaves_the_rest_out() {
     let mut source = Source::open(&Target::ThisProcess);
-    assert_eq!(source.read_times().cores_limit, None, "nobody has looked");
+    assert_eq!(source.read_times().cores_limit, None, "no full reading yet");
     let all = source.read();
     burn(Duration::from_millis(5));
     let times = source.read_times();
@@ -76,7 +76,7 @@ fn threads_are_counted_as_they_come_and_go() {
     let _ = sleeper.join();
 }
 
-/// A loop that is always busy has no room, though it may wait for nobody.
+/// A loop that is always busy has no spare capacity, although it may never wait for a CPU.
 #[test]
 fn the_busiest_thread_is_as_busy_as_its_process_of_one_thread() {
     let busy = Busy::start();
@@ -110,7 +110,7 @@ fn a_process_that_has_ended_reads_as_nothing() {
     }
 }
 
-/// Pinned to one CPU there is one core, whatever the machine has.
+/// A process pinned to one CPU has one core, whatever the machine has.
 #[test]
 fn pinned_threads_have_the_cpus_that_they_are_pinned_to() {
     let work = format!("while [ -d /proc/{} ]; do :; done", std::process::id());
@@ -124,7 +124,8 @@ fn pinned_threads_have_the_cpus_that_they_are_pinned_to() {
     };
     let busy = Busy(child);
     let begun = Instant::now();
-    // Until it has pinned itself it may run anywhere; a source asks but now and then.
+    // It may run anywhere until it has pinned itself. A source reads the allowed CPUs only now and
+    // then.
     loop {
         let limit = Source::open(&Target::Process(busy.0.id()))
             .read()

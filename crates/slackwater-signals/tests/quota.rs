@@ -1,6 +1,5 @@
-//! Cgroups of version 1 with real quotas, and what becomes of a busy process in them. Where no
-//! groups can be made (no version 1, or no right to), the tests hold a source to saying why there
-//! is nothing.
+//! Cgroups of version 1 with real quotas, and a busy process in them. Where no groups can be made
+//! (no version 1, or no right to), the tests check that a source reports why there is nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(
@@ -23,11 +22,11 @@ use support::{Busy, TOO_LONG, until};
 const CPU: &str = "/sys/fs/cgroup/cpu";
 const ACCOUNTING: &str = "/sys/fs/cgroup/cpuacct";
 
-/// A cgroup that is gone in the end.
+/// A cgroup that is removed at the end.
 struct Group(PathBuf);
 
 impl Group {
-    /// `None`: it cannot be made here, and sources say so.
+    /// Makes a group; `None`: it cannot be made here, and sources report why.
     fn new(below: &Path, name: &str) -> Option<Self> {
         let path = below.join(name);
         if fs::create_dir(&path).is_ok() && path.join("tasks").exists() {
@@ -55,7 +54,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let begun = Instant::now();
-        // Those that were in it may take a moment to be gone.
+        // It may take a moment until the processes that were in it are gone.
         while fs::remove_dir(&self.0).is_err() && begun.elapsed() < TOO_LONG {
             std::thread::yield_now();
         }
@@ -66,9 +65,9 @@ fn name(test: &str) -> String {
     format!("slackwater-signals-{}-{test}", std::process::id())
 }
 
-/// One busy thread with a fifth of a core. All of its time is either used or waited, so the time
-/// during which the quota stops it is in `waited`: this fails on a kernel whose `schedstat` leaves
-/// it out.
+/// One busy thread has a fifth of a core. All of its time is either used or waited, so `waited` has
+/// the time during which the quota stops it. This fails on a kernel whose `schedstat` leaves that
+/// time out.
 #[test]
 fn waiting_has_the_time_during_which_a_quota_stops_threads() {
     let Some(group) = Group::new(CPU.as_ref(), &name("quota")) else {
@@ -83,7 +82,7 @@ fn waiting_has_the_time_during_which_a_quota_stops_threads() {
     assert_eq!(source.origin(Figure::Waited), Some(Origin::Threads));
 
     // From the end of one wait to the end of another, with some stops between: no wait is under way
-    // at either.
+    // at either end.
     let mut last = source.read().waited;
     let mut has_ended = move |reading: &Reading| {
         let before = core::mem::replace(&mut last, reading.waited);
@@ -111,12 +110,12 @@ fn waiting_has_the_time_during_which_a_quota_stops_threads() {
     assert_eq!((limit.millicores, limit.by), (200, LimitedBy::Quota));
     assert_eq!(end.quota_period, Some(Duration::from_millis(100)));
 
-    // Its process alone says the same, and finds the group by itself.
+    // A source of the process alone has the same figures, and finds the group itself.
     let process = process.read();
     assert!(process.waited.unwrap() - at_process.waited.unwrap() > waited / 2);
     assert_eq!(process.cores_limit, Some(limit));
     assert!(process.throttled.unwrap().throttled_periods >= stops);
-    // A quota that is changed is seen at once.
+    // A changed quota is seen at once.
     group.write("cpu.cfs_quota_us", "50000");
     let limit = source.read().cores_limit.unwrap();
     assert_eq!((limit.millicores, limit.by), (500, LimitedBy::Quota));
@@ -139,14 +138,16 @@ fn a_group_within_has_the_quota_and_the_stops_of_the_one_around_it() {
     until(&mut within, "a stop", |it| {
         it.throttled.unwrap().throttled_periods > 0
     });
-    // Those within a group are part of it.
+    // Groups within a group are part of it.
     let seen = until(&mut around, "a thread", |it| {
         it.used_by_watched > Some(Duration::ZERO)
     });
     assert_eq!(seen.threads.unwrap().watched, 1);
-    // Group by group: whoever leaves is let go of at the next list.
+    // A thread that leaves is dropped at the next list of its group.
     drop(busy);
-    until(&mut around, "nobody", |it| it.threads.unwrap().watched == 0);
+    until(&mut around, "no thread", |it| {
+        it.threads.unwrap().watched == 0
+    });
     drop(deep);
     drop(inner);
     assert!(within.read().throttled.is_some(), "the outer one is there");
@@ -176,8 +177,8 @@ fn a_reading_of_times_has_the_limit_that_was_read_last() {
     assert_eq!(told(source.read_times_and_limits()), (200, false));
 }
 
-/// Groups of version 1 can have single threads in them. They bring their past along, which is not
-/// the group's.
+/// Groups of version 1 can have single threads in them. Such a thread has a past, which does not
+/// count for the group.
 #[test]
 fn a_thread_counts_from_when_it_is_seen_in_a_group() {
     let Some(group) = Group::new(CPU.as_ref(), &name("thread")) else {
@@ -202,9 +203,11 @@ fn a_thread_counts_from_when_it_is_seen_in_a_group() {
         seen.used_by_watched < Some(Duration::from_millis(5)),
         "its past is in: {seen:?}"
     );
-    // It leaves, and lives on.
+    // The thread leaves the group and lives on.
     fs::write(Path::new(CPU).join("tasks"), &id).expect("the root takes anybody");
-    until(&mut source, "nobody", |it| it.threads.unwrap().watched == 0);
+    until(&mut source, "no thread", |it| {
+        it.threads.unwrap().watched == 0
+    });
     drop(end);
     thread.join().unwrap();
 }
@@ -215,7 +218,7 @@ fn cpu_time_of_a_group_comes_from_where_it_is_counted() {
     let Some(group) = Group::new(CPU.as_ref(), &name) else {
         return;
     };
-    // Nothing counts for it: then it is what its threads have used.
+    // Nothing counts the group's CPU time, so it is what its threads have used.
     let alone = group.source();
     let Some(beside) = Group::new(ACCOUNTING.as_ref(), &name) else {
         return;
@@ -233,5 +236,5 @@ fn cpu_time_of_a_group_comes_from_where_it_is_counted() {
     });
     drop(busy);
     drop(beside);
-    assert_eq!(source.read().used, None, "nobody counts any more");
+    assert_eq!(source.read().used, None, "no file counts it any more");
 }

@@ -1,9 +1,9 @@
 //! Cgroups as directories of files: version 2 as kernels of several ages write them, version 1 as
 //! 6.18 does.
 //!
-//! Those of version 2 were put together after the kernels' code and published files, not recorded;
-//! of version 1, `cpu.stat` and `cpuacct.usage` were recorded. Threads have the id 0 where they are
-//! to be such as cannot be seen from a container.
+//! The files of version 2 were put together from the kernels' code and published files, not
+//! recorded. For version 1, `cpu.stat` and `cpuacct.usage` were recorded. Threads have the id 0
+//! where they must look as if they could not be seen from a container.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
@@ -63,7 +63,7 @@ fn without_a_quota_the_cpus_are_the_limit() {
     let mut source = open("v2-4.15");
     let quota = detail(&source, Figure::Quota);
     assert!(quota.ends_with("no limit now"), "{quota}");
-    // No cpuset either, and nobody in it to be asked.
+    // The group has no cpuset either, and no thread whose affinity could be read.
     assert_eq!(limit(&mut source), None);
     let reading = source.read();
     assert_eq!(reading.quota_period, None);
@@ -71,7 +71,7 @@ fn without_a_quota_the_cpus_are_the_limit() {
         reading.throttled,
         Some(slackwater_signals::Throttled::default())
     );
-    // There was no pressure in those days; the machine's own is another matter.
+    // Kernels of this age had no pressure for groups. The machine's own pressure may exist.
     assert_ne!(source.origin(Figure::Stalled), Some(Origin::CgroupPressure));
 }
 
@@ -79,7 +79,7 @@ fn without_a_quota_the_cpus_are_the_limit() {
 fn the_lowest_quota_above_holds() {
     let mut group = open("v2-5.15-nested");
     assert_eq!(limit(&mut group), Some((1500, LimitedBy::Quota)));
-    // Twice as much as the group that it is in.
+    // Its own quota is twice that of the group that it is in.
     let mut pod = open("v2-5.15-nested/pod");
     assert_eq!(limit(&mut pod), Some((1500, LimitedBy::Quota)));
     let throttled = pod.read().throttled.unwrap();
@@ -90,7 +90,7 @@ fn the_lowest_quota_above_holds() {
 }
 
 #[test]
-fn a_group_without_the_controller_has_what_those_above_have() {
+fn a_group_without_the_controller_has_the_limits_of_its_ancestors() {
     let mut app = open("v2-5.15-nested/pod/app");
     let reading = app.read();
     assert_eq!(reading.used, Some(Duration::from_micros(55_000_123)));
@@ -123,7 +123,7 @@ fn version_one_has_other_files_and_units() {
     let throttled = reading.throttled.unwrap();
     assert_eq!(throttled.time, Duration::from_nanos(1_053_379_152));
     assert_eq!(limit(&mut source), Some((200, LimitedBy::Quota)));
-    // One within it that has none of its own, and none of the files that count CPU time.
+    // A group within it that has no quota of its own, and none of the files that count CPU time.
     let mut within = open("v1-6.18/unlimited");
     assert_eq!(limit(&mut within), Some((200, LimitedBy::Quota)));
     assert_eq!(within.origin(Figure::Used), Some(Origin::Threads));
@@ -131,7 +131,7 @@ fn version_one_has_other_files_and_units() {
 }
 
 #[test]
-fn files_of_another_form_are_nothing_and_are_told() {
+fn files_of_another_form_are_reported_and_give_nothing() {
     let mut source = open("v2-broken");
     let reading = source.read();
     assert_eq!(

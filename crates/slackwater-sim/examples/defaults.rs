@@ -23,18 +23,17 @@ use slackwater_sim::{Measured, PolicyChoice, Scenario, Seeds};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
-/// What Prequal is measured by on small fleets.
+/// The reference for Prequal on small fleets.
 const BASE: &str = "least_loaded";
-/// More than this many times its p99 is a runaway.
+/// A p99 above this many times the reference's p99 is a runaway.
 const RUNAWAY: f64 = 2.0;
-/// The small fleets that are played: of those of `slackwater sim small-fleets`, these workloads and
-/// sizes.
+/// The small fleets that are played: these workloads and sizes of `slackwater sim small-fleets`.
 const WORKLOADS: [&str; 5] = ["tb1.57", "het1.03", "web0.85", "web0.85hob", "fifo0.75"];
 const REPLICAS: [usize; 4] = [3, 8, 25, 32];
 
 type Fault = Box<dyn Error>;
 
-/// One way to set things.
+/// A combination of settings.
 #[derive(Clone, Debug)]
 struct Alternative {
     name: String,
@@ -49,7 +48,7 @@ struct Bed {
     scenario: Scenario,
 }
 
-/// Everything to play on, and how thoroughly.
+/// All fleets, and how thoroughly they are played.
 #[derive(Debug)]
 struct Beds {
     large: Vec<Bed>,
@@ -101,8 +100,8 @@ fn default(name: impl Into<String>) -> Alternative {
     }
 }
 
-/// The estimator that a lone reading of the paper gives: whatever is recent, and the two newest
-/// where nothing is.
+/// Returns the estimator that the paper alone suggests: all recent latencies, or the two newest if
+/// none is recent.
 fn two_newest() -> TrackerConfig {
     TrackerConfig {
         window_samples_min: 2,
@@ -230,12 +229,12 @@ fn small_beds() -> Result<Vec<Bed>, Fault> {
 }
 
 impl Bed {
-    /// Of `web0.85 8x4`, `web0.85`.
+    /// Returns `web0.85` of `web0.85 8x4`.
     fn workload(&self) -> &str {
         self.name.split(' ').next().unwrap_or(&self.name)
     }
 
-    /// And `8x4`.
+    /// Returns `8x4` of `web0.85 8x4`.
     fn size(&self) -> &str {
         self.name.split(' ').next_back().unwrap_or(&self.name)
     }
@@ -271,7 +270,7 @@ impl Beds {
         Ok(line(&cells))
     }
 
-    /// One workload's fleets: the geometric mean of the ratios, and the worst of them.
+    /// Formats one workload's fleets: the geometric mean of the ratios, and the worst of them.
     fn ratios_in(&self, workload: &str, ratios: &[f64]) -> String {
         let of_this: Vec<(f64, &Bed)> = ratios
             .iter()
@@ -287,7 +286,7 @@ impl Beds {
         format!("{mean:.2} ({worst:.2}: {})", bed.size())
     }
 
-    /// What came out on each of `beds`, all seeds together.
+    /// Plays each of `beds`, and returns the results of all seeds together.
     fn play(&self, beds: &[Bed], policy: &PolicyChoice, tracker: &TrackerConfig) -> Vec<Measured> {
         let mut jobs = Vec::new();
         for bed in beds {
@@ -308,12 +307,12 @@ impl Beds {
     }
 }
 
-/// A row of a table.
+/// Formats a row of a table.
 fn line(cells: &[String]) -> String {
     format!("| {} |", cells.join(" | "))
 }
 
-/// p50, p99 and p99.9 in milliseconds, and errors if there are any.
+/// Formats p50, p99 and p99.9 in milliseconds, and errors if there are any.
 fn latencies(run: &Measured) -> String {
     let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|q| ms(run, q));
     let digits = usize::from(p50 < 10.0);
@@ -324,11 +323,11 @@ fn latencies(run: &Measured) -> String {
     }
 }
 
-/// How far one alternative's runs have come, for who watches.
+/// Shows how far the runs of one alternative are.
 fn show(progress: Progress) {
     let mut err = io::stderr().lock();
     if err.is_terminal() {
-        // Who does not see it misses nothing.
+        // Progress is only informative, so a failed write is ignored.
         let _ = write!(err, "\r{:>3.0} % ", progress.share * 100.0);
     }
 }

@@ -1,5 +1,5 @@
-//! What recording costs each query, to be counted by valgrind: the difference of two runs of
-//! different length is without what begins and ends.
+//! The cost of recording for each query, counted by valgrind. The difference of two runs of
+//! different length leaves out start and end.
 //!
 //! ```text
 //! cargo build --profile quick -p slackwater-sim --example recording_cost
@@ -9,8 +9,8 @@
 //! done
 //! ```
 //!
-//! Ten replicas, health around the policy, every probe answered. Blocks are counted and dropped: in
-//! a process they go by a queue to a thread that writes them.
+//! The fleet has ten replicas, health is around the policy, and every probe is answered. Blocks are
+//! counted and dropped. In the proxy a queue passes them to a thread that writes them.
 
 #![expect(
     clippy::print_stdout,
@@ -28,7 +28,7 @@ use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaIds, Rif, SplitMix64};
 use slackwater_recording::{Sink, record};
 use std::sync::Arc;
 
-/// Counts what it is given.
+/// A sink that counts bytes.
 #[derive(Debug, Default)]
 struct Counting(AtomicU64);
 
@@ -59,7 +59,8 @@ fn main() {
     println!("{:.1} bytes for each query", bytes / queries as f64);
 }
 
-/// Queries a millisecond apart, each over when the next one comes; probes are answered at once.
+/// Plays queries a millisecond apart. Each ends when the next one arrives, and probes are answered
+/// at once.
 fn play(policy: &mut dyn Policy, queries: u64) {
     let (mut ids, mut draw) = (ReplicaIds::new(), SplitMix64::new(2));
     let mut now = Instant::EPOCH;
@@ -73,7 +74,7 @@ fn play(policy: &mut dyn Policy, queries: u64) {
     for number in 0..queries {
         now += Duration::from_micros(400);
         let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
-            return println!("a policy that asks first is none of these");
+            return println!("policies with synchronous probes cannot be measured here");
         };
         let mut ticket = pick.ticket;
         while let Some(probe) = policy.poll_probe(now, &mut draw) {

@@ -1,4 +1,4 @@
-//! How fast the engine is: one step of Fig. 6 (load 1.27, 100 clients, 100 replicas) under policies
+//! Speed of the engine: one step of Fig. 6 (load 1.27, 100 clients, 100 replicas) under policies
 //! with and without probes.
 //!
 //! `cargo run --profile quick -p slackwater-sim --example throughput [seconds [policy ...]]`

@@ -1,12 +1,12 @@
-//! Policies where replicas report RIF and latency alone, no capacity: how far each is from the best
-//! of the others.
+//! Compares policies where replicas report only RIF and latency, and no capacity: how far each is
+//! from the best of the others.
 //!
 //! `cargo run --release -p slackwater-sim --example without_capacity [seeds [first seed
 //! [threads]]]`
 //!
 //! The fleets are those of `slackwater sim beyond`; a run of a large one has 15 s after 10 s of
-//! warm-up. A ratio is a policy's quantile over the lowest of those that were there before, fleet
-//! by fleet and seed by seed; errors count as time, a hundredth of the queries as a fifth. Tables
+//! warm-up. A ratio is a policy's quantile over the lowest quantile of the reference policies,
+//! fleet by fleet and seed by seed. Errors count as time: errors of 1 % count as 20 % more. Tables
 //! go to standard output as Markdown: they are the evidence of Decision 0010.
 
 use core::error::Error;
@@ -26,7 +26,7 @@ type Fault = Box<dyn Error>;
 /// A run of a large fleet.
 const WARMUP: Duration = Duration::from_secs(10);
 const SPAN: Duration = Duration::from_secs(15);
-/// What the share of errors counts for.
+/// Weight of the share of errors.
 const ERROR_WEIGHT: f64 = 20.0;
 
 /// A policy as it is played here.
@@ -34,16 +34,16 @@ const ERROR_WEIGHT: f64 = 20.0;
 struct Player {
     name: &'static str,
     policy: PolicyChoice,
-    /// The others are measured by it.
+    /// Other policies are compared with the best of the references.
     is_reference: bool,
 }
 
-/// A fleet, and what came out with each player and seed.
+/// A fleet, and the results of each player and seed.
 #[derive(Debug)]
 struct Fleet {
     name: String,
     scenario: Arc<Scenario>,
-    /// p99 and p99.9 in milliseconds, errors counted in: by player, and then by seed.
+    /// p99 and p99.9 in milliseconds, including errors: by player, and then by seed.
     found: Vec<Vec<[f64; 2]>>,
 }
 
@@ -154,7 +154,7 @@ fn fleets() -> Result<Vec<Fleet>, Fault> {
     Ok(fleets.collect())
 }
 
-/// Of `web0.85 8x4` the size is said, of large fleets it is not.
+/// Returns whether the fleet is large: only names of small fleets have a size, as in `web0.85 8x4`.
 fn is_large(name: &str) -> bool {
     !name.contains(' ')
 }
@@ -187,7 +187,7 @@ fn latencies(run: &Measured) -> [f64; 2] {
     })
 }
 
-/// The player's ratios, each with the fleet.
+/// Returns the player's ratios, each with its fleet.
 fn ratios<'a>(
     fleets: &'a [Fleet],
     players: &[Player],
@@ -209,7 +209,7 @@ fn ratios<'a>(
     ratios
 }
 
-/// The geometric mean, and the worst with its fleet.
+/// Formats the geometric mean, and the worst ratio with its fleet.
 fn in_short(ratios: &[(f64, &str)]) -> String {
     let logarithms: f64 = ratios.iter().map(|(ratio, _)| ratio.ln()).sum();
     let mean = (logarithms / ratios.len() as f64).exp();

@@ -1,10 +1,10 @@
-//! What the simulation costs: CPU time, which neither a busy machine nor a second thread distorts
-//! as they do real time.
+//! CPU time that the simulation uses. Unlike real time, it does not depend on other load of the
+//! machine or on other threads.
 
 use core::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
-/// A point on the calling thread's clock of CPU time, which stands still while others run.
+/// A point on the calling thread's CPU clock, which stands still while other threads run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuTime(Duration);
 
@@ -17,7 +17,7 @@ impl CpuTime {
         Self(Duration::new(seconds, nanoseconds))
     }
 
-    /// CPU time that the thread has used since; to be asked on the same thread.
+    /// Returns the CPU time that the thread has used since. Call it on the same thread.
     pub(crate) fn elapsed(self) -> Duration {
         Self::now().0.saturating_sub(self.0)
     }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
     use core::hint::black_box;
 
-    /// Uses at least so much CPU time, and says how much.
+    /// Uses at least this much CPU time, and returns how much it used.
     fn work(at_least: Duration) -> Duration {
         let begun = CpuTime::now();
         let mut number = 1_u64;

@@ -1,16 +1,15 @@
-//! How often each value came, to three digits: roomy while it is counted into, small once it is
-//! packed.
+//! Counts of values, to three digits: fast while values are added, small once it is packed.
 //!
-//! Values below 2,048 have a place each; above, places are 1/1,024 to 1/2,048 of their values wide.
-//! A study keeps thousands of histograms until its last run has ended, so that each is packed when
-//! its own run ends: to the places that were used, two or three bytes each.
+//! Values below 2,048 have one slot each. Above, the width of a slot is 1/1,024 to 1/2,048 of its
+//! values. A study keeps thousands of histograms until its last run has ended, so each is packed
+//! when its own run ends: only used slots remain, with two or three bytes each.
 
-/// Values of so many bits have a place each.
+/// Values of up to this many bits have one slot each.
 const EXACT_BITS: u32 = 11;
-/// From one doubling of the width to the next.
+/// Number of slots from one doubling of the width to the next.
 const PLACES_OF_WIDTH: usize = 1 << (EXACT_BITS - 1);
 
-/// Counts of values, to three digits. Nothing counted takes no room.
+/// Counts of values, to three digits. An empty histogram takes no memory.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     counts: Counts,
@@ -19,9 +18,9 @@ pub struct Histogram {
 
 #[derive(Clone, Debug)]
 enum Counts {
-    /// A count for each place from 0 to the highest used.
+    /// A count for each slot from 0 to the highest used one.
     Roomy(Vec<u64>),
-    /// For each place used, in order: how far it is from the one before (from 0 for the first), and
+    /// For each used slot, in order: its distance from the one before (from 0 for the first), and
     /// its count; as LEB128.
     Packed(Box<[u8]>),
 }
@@ -33,26 +32,26 @@ impl Default for Counts {
 }
 
 impl Histogram {
-    /// One more of this value.
+    /// Adds this value.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.record_n(value, 1);
     }
 
-    /// So many more of this value.
+    /// Adds this value `count` times.
     #[inline]
     pub fn record_n(&mut self, value: u64, count: u64) {
         self.add(place_of(value), count);
     }
 
-    /// Those of another histogram, too.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (place, count) in other.recorded() {
             self.add(place, count);
         }
     }
 
-    /// Makes it small; for when no more is to come for now.
+    /// Makes it small, for when no more values will be added for now.
     pub fn pack(&mut self) {
         let mut bytes = Vec::new();
         let mut before = 0;
@@ -64,13 +63,13 @@ impl Histogram {
         self.counts = Counts::Packed(bytes.into());
     }
 
-    /// How many values.
+    /// Returns the number of values.
     pub const fn count(&self) -> u64 {
         self.total
     }
 
-    /// The value that a share `q`, from 0 to 1, of all did not exceed (nearest rank), as the
-    /// largest of its place; 0 of none.
+    /// Returns the value that a share `q`, from 0 to 1, of all did not exceed (nearest rank), as
+    /// the largest of its slot; 0 if empty.
     pub fn quantile(&self, q: f64) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
@@ -87,17 +86,17 @@ impl Histogram {
         reached.map_or(0, |(place, _)| last_of(place))
     }
 
-    /// Values that came, each as the largest of its place, in order; and how often.
+    /// Returns the counted values, each as the largest of its slot, in order, with their counts.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (self.recorded()).map(|(place, count)| (last_of(place), count))
     }
 
-    /// The largest value, as the largest of its place; 0 of none.
+    /// Returns the largest value, as the largest of its slot; 0 if empty.
     pub fn max(&self) -> u64 {
         self.quantile(1.0)
     }
 
-    /// The mean, each value as the middle of its place; 0 of none.
+    /// Returns the mean, with each value as the middle of its slot; 0 if empty.
     pub fn mean(&self) -> f64 {
         let sum: f64 = self
             .recorded()
@@ -109,8 +108,8 @@ impl Histogram {
         sum / self.total.max(1) as f64
     }
 
-    /// The share of values, from 0 to 1, at most as large as `bound` or in one place with it; 1 of
-    /// none.
+    /// Returns the share of values, from 0 to 1, that are at most `bound` or in its slot; 1 if
+    /// empty.
     pub fn share_at_most(&self, bound: u64) -> f64 {
         if self.total == 0 {
             return 1.0;
@@ -144,7 +143,7 @@ impl Histogram {
         self.counts = Counts::Roomy(counts);
     }
 
-    /// Places that were used, in order, and their counts.
+    /// Returns the used slots, in order, and their counts.
     fn recorded(&self) -> Recorded<'_> {
         match &self.counts {
             Counts::Roomy(counts) => Recorded::Roomy { counts, next: 0 },
@@ -180,23 +179,24 @@ impl Iterator for Recorded<'_> {
 #[inline]
 fn place_of(value: u64) -> usize {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(EXACT_BITS);
-    // Below 2^11: the highest bits of a value.
+    // The highest bits of the value, below 2^11.
     let highest = usize::try_from(value >> shift).unwrap_or(0);
     shift as usize * PLACES_OF_WIDTH + highest
 }
 
-/// The largest value of a place.
+/// Returns the largest value of a slot.
 fn last_of(place: usize) -> u64 {
     let shift = (place / PLACES_OF_WIDTH).saturating_sub(1);
     let highest = (place - shift * PLACES_OF_WIDTH) as u64;
-    // The end of the highest place of all is 2^64.
+    // The end of the highest slot of all is 2^64.
     (highest + 1)
         .checked_shl(u32::try_from(shift).unwrap_or(u32::MAX))
         .unwrap_or(0)
         .wrapping_sub(1)
 }
 
-/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+/// Appends a number, seven bits a byte, the lowest first. The highest bit of a byte means that more
+/// follow.
 fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
     loop {
         let [low, ..] = number.to_le_bytes();
@@ -227,8 +227,8 @@ mod tests {
     use super::*;
     use slackwater_core::{Draw, SplitMix64};
 
-    /// Of all sizes, few and many of each; and the same in the library that three digits are
-    /// measured by.
+    /// Values of all sizes, few and many of each, in ours and in the library that defines the three
+    /// digits.
     fn both(seed: u64, values: u32) -> (Histogram, hdrhistogram::Histogram<u64>) {
         let mut ours = Histogram::default();
         let mut theirs = hdrhistogram::Histogram::new_with_bounds(1, 1 << 40, 3).unwrap();
@@ -242,7 +242,7 @@ mod tests {
         (ours, theirs)
     }
 
-    /// Equal, by all that can be asked.
+    /// Asserts that both agree on everything that they can return.
     fn assert_agree(ours: &Histogram, theirs: &hdrhistogram::Histogram<u64>) {
         assert_eq!(ours.count(), theirs.len());
         assert_eq!(ours.max(), theirs.max());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_an_hdr_histogram_says_packed_or_not() {
+    fn it_agrees_with_an_hdr_histogram_packed_or_not() {
         for (seed, values) in [(1, 1), (2, 10), (3, 30_000)] {
             let (mut ours, theirs) = both(seed, values);
             assert_agree(&ours, &theirs);
@@ -280,8 +280,8 @@ mod tests {
         assert_agree(&ours, &theirs);
     }
 
-    /// Every value lies in its place, and places follow each other without a gap, to the last value
-    /// of all.
+    /// Every value lies in its slot, and slots follow each other without a gap, up to the last
+    /// value.
     #[test]
     fn places_cover_all_values() {
         let last = place_of(u64::MAX);
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// As many latencies as a testbed's run has, spread over 0 to 400 ms in microseconds.
+    /// Uses the number of latencies of a testbed's run, spread over 0 to 400 ms in microseconds.
     #[test]
     fn packed_it_is_small() {
         let mut histogram = Histogram::default();

@@ -1,23 +1,22 @@
-//! What several seeds say together: a mean and how far to trust it.
+//! Statistics over several seeds: a mean and its confidence interval.
 //!
 //! One run is one sample. Over n seeds the interval is Student's, with n − 1 degrees of freedom.
-//! Two policies that were played with the same seeds met the same arrivals, costs and neighbours
-//! (common random numbers), so they are compared seed by seed: what the seeds have in common drops
-//! out of the difference, and the interval is that of the policies alone.
+//! Two policies that were played with the same seeds had the same arrivals, costs and neighbours
+//! (common random numbers). So they are compared seed by seed: what the seeds have in common
+//! cancels out of the difference, and the interval is that of the policies alone.
 
-/// A mean over seeds, and the ends of its 95 % interval.
+/// A mean over seeds with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The mean; of ratios, the geometric one.
+    /// The mean; the geometric mean for ratios.
     pub value: f64,
-    /// The ends of the 95 % interval; `None` of a single seed, which says nothing of its own
-    /// spread.
+    /// The ends of the 95 % interval; `None` for a single seed, whose spread is unknown.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Estimate {
-    /// The mean of `samples`, one for each seed; `None` if there are none or one of them is not
-    /// finite.
+    /// Returns the mean of `samples`, one for each seed; `None` if there are none or one of them is
+    /// not finite.
     pub fn mean(samples: &[f64]) -> Option<Self> {
         if samples.is_empty() || !samples.iter().all(|sample| sample.is_finite()) {
             return None;
@@ -34,8 +33,8 @@ impl Estimate {
         })
     }
 
-    /// By how much `samples` exceed `base`, seed by seed. Only seeds that both have count; `None`
-    /// if there are none.
+    /// Returns by how much `samples` exceed `base`, seed by seed. Only seeds that both have count;
+    /// `None` if there are none.
     pub fn difference(samples: &[f64], base: &[f64]) -> Option<Self> {
         let pairs = samples.iter().zip(base);
         Self::mean(
@@ -45,9 +44,9 @@ impl Estimate {
         )
     }
 
-    /// How many times `base` the `samples` are, seed by seed: the geometric mean, so that a against
-    /// b is the inverse of b against a. Only seeds that both have count; `None` if there are none
-    /// or a value is not above 0.
+    /// Returns `samples` as a multiple of `base`, seed by seed. The geometric mean makes a against
+    /// b the inverse of b against a. Only seeds that both have count; `None` if there are none or a
+    /// value is not above 0.
     pub fn ratio(samples: &[f64], base: &[f64]) -> Option<Self> {
         let pairs = samples.iter().zip(base);
         let logarithms = pairs.map(|(sample, base)| (sample / base).ln());
@@ -58,12 +57,12 @@ impl Estimate {
         })
     }
 
-    /// Half the interval's width; 0 without an interval.
+    /// Returns half the interval's width; 0 without an interval.
     pub fn half_width(&self) -> f64 {
         self.interval.map_or(0.0, |(low, high)| (high - low) / 2.0)
     }
 
-    /// Whether `value` lies outside of the interval; `false` without one.
+    /// Returns whether `value` lies outside of the interval; `false` without one.
     pub fn excludes(&self, value: f64) -> bool {
         self.interval
             .is_some_and(|(low, high)| value < low || value > high)
@@ -79,8 +78,8 @@ const T_975: [f64; 9] = [
 /// The standard normal's quantile at 0.975.
 const Z_975: f64 = 1.959_963_985;
 
-/// Student's t at 0.975; `None` for no degrees of freedom. Above nine: the expansion in powers of
-/// 1/n, within 1e-5. `[Abramowitz & Stegun, 26.7.5]`
+/// Returns Student's t at 0.975; `None` for no degrees of freedom. Above nine it is the expansion
+/// in powers of 1/n, within 1e-5. `[Abramowitz & Stegun, 26.7.5]`
 fn t_975(degrees: usize) -> Option<f64> {
     if let Some(t) = T_975.get(degrees.checked_sub(1)?) {
         return Some(*t);
@@ -101,8 +100,8 @@ fn t_975(degrees: usize) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// P(|T| ≤ t) by Simpson's rule. With t = √n tan θ the density becomes cosⁿ⁻¹ θ, up to a factor
-    /// that cancels.
+    /// Returns P(|T| ≤ t) by Simpson's rule. With t = √n tan θ the density becomes cosⁿ⁻¹ θ, up to
+    /// a factor that cancels.
     fn probability_within(t: f64, degrees: usize) -> f64 {
         let power = i32::try_from(degrees).unwrap() - 1;
         let integral = |end: f64| {
@@ -148,7 +147,7 @@ mod tests {
     fn three_seeds_give_a_mean_and_an_interval() {
         let estimate = Estimate::mean(&[9.0, 10.0, 11.0]).unwrap();
         assert_eq!(estimate.value, 10.0);
-        // Standard deviation 1, so that the half width is t(2) / √3.
+        // The standard deviation is 1, so the half width is t(2) / √3.
         assert!((estimate.half_width() - 4.302_653 / 3f64.sqrt()).abs() < 1e-6);
         assert!(estimate.excludes(12.6) && estimate.excludes(7.4) && !estimate.excludes(12.4));
     }

@@ -1,17 +1,17 @@
-//! The testbed in virtual time: the policies that users run, among simulated clients, replicas and
+//! The testbed in virtual time: the policies that users run, with simulated clients, replicas and
 //! noisy neighbours.
 //!
-//! A [`Scenario`] says what the fleet, its load and its troubles are; [`run()`] plays it once under
-//! one [`PolicyChoice`] and one seed and gives what was [`Measured`]; [`runner`] plays many runs on
-//! several threads. [`figure`] holds the experiments of the papers, and [`report`] writes what came
-//! out as CSV and HTML.
+//! A [`Scenario`] defines the fleet, its load and its troubles. [`run()`] plays it once under one
+//! [`PolicyChoice`] and one seed and returns what was [`Measured`]. [`runner`] plays many runs on
+//! several threads. [`figure`] holds the experiments of the papers, and [`report`] writes the
+//! results as CSV and HTML.
 //!
-//! There is no clock here but the one that says what a run cost, and no async: a single-threaded
-//! discrete-event loop for each run, deterministic by seed. The same seed gives every policy the
-//! same arrivals, costs and neighbours (common random numbers), so that what differs between two
-//! policies is theirs. What is drawn as it happens, in an order that depends on the policy, is
-//! paired only in distribution: network delays, waits for I/O, a replica's own trace of latencies,
-//! lost probes, the costs of second copies. The decisions are slackwater-core's, unchanged.
+//! There is no async, and the only clock measures the cost of a run. Each run is a single-threaded
+//! discrete-event loop, deterministic by seed. The same seed gives every policy the same arrivals,
+//! costs and neighbours (common random numbers), so any difference between two policies comes from
+//! the policies. Some draws happen in an order that depends on the policy, and are paired only in
+//! distribution: network delays, waits for I/O, a replica's own trace of latencies, lost probes,
+//! the costs of second copies. The decisions are slackwater-core's, unchanged.
 
 mod cpu_time;
 pub mod engine;

@@ -1,8 +1,8 @@
-//! What one run showed: latencies, errors, requests in flight, utilization, probes.
+//! The measurements of one run: latencies, errors, requests in flight, utilization, probes.
 //!
-//! A run fills one [`Measured`]; runs of the same kind are taken together by [`Measured::merge`],
-//! as if they had been one long run: counts add up and quantiles are those of all queries, not
-//! means of quantiles.
+//! A run fills one [`Measured`]. [`Measured::merge`] combines runs of the same kind as if they had
+//! been one long run: counts add up, and quantiles are those of all queries, not means of
+//! quantiles.
 
 mod by_second;
 
@@ -11,20 +11,20 @@ pub use by_second::BySecond;
 use crate::histogram::Histogram;
 use core::time::Duration;
 
-/// What was measured in one run, or in several runs of the same kind taken together.
+/// The measurements of one run, or of several runs of the same kind taken together.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Queries that arrived within the measured span.
     pub queries: u64,
-    /// Of these: failed, refused, or not answered within the deadline.
+    /// The `queries` that failed, were refused, or were not answered within the deadline.
     pub errors: u64,
-    /// Of `errors`: not answered within the deadline.
+    /// The `errors` that were not answered within the deadline.
     pub timeouts: u64,
-    /// Latency as clients see it, of all `queries` but those that failed or were refused before the
-    /// deadline; a query that ran into its deadline counts with it.
+    /// Latency as clients see it, of all `queries` except those that failed or were refused before
+    /// the deadline. A query that ran into its deadline counts with the deadline.
     pub latency: Latencies,
-    /// The same by the block of time in which a query arrived, where a
-    /// [`Tape`](crate::scenario::Tape) asks for it.
+    /// `latency` by the block of time in which a query arrived, if a
+    /// [`Tape`](crate::scenario::Tape) has blocks.
     pub latency_by_block: Vec<Latencies>,
     /// Requests in flight at each replica, sampled every 10 ms over the measured span.
     pub rif: Histogram,
@@ -34,31 +34,31 @@ pub struct Measured {
     pub probes: u64,
     /// Second copies sent within the measured span.
     pub hedges: u64,
-    /// First copies of measured queries that chance sent where it did, as fewer than two reports
-    /// were usable.
+    /// First copies of measured queries whose replica was picked at random, because fewer than two
+    /// reports were usable.
     pub fallbacks: u64,
-    /// First copies of measured queries that were sent to replicas that were out of the choice, to
-    /// see how they do.
+    /// First copies of measured queries that were sent as trials to replicas that could not be
+    /// chosen.
     pub trials: u64,
-    /// What the clients' health did in the whole run, the warm-up included.
+    /// What the clients' health did in the whole run, including the warm-up.
     pub health: Health,
-    /// How old the report was that decided, for each measured query's first copy whose replica was
-    /// chosen by one.
+    /// Age of the deciding report, for each measured query's first copy that a report decided.
     pub report_age: Latencies,
-    /// Measured queries by the replica that they were first sent to.
+    /// Measured queries by the replica of their first copy.
     pub queries_by_replica: Vec<u64>,
     /// Measured queries second by second.
     pub by_second: BySecond,
-    /// Steps of the event loop in the whole run, the warm-up included.
+    /// Steps of the event loop in the whole run, including the warm-up.
     pub events: u64,
-    /// CPU time that the run took on its thread. The only figure that a seed does not determine.
+    /// CPU time that the run took on its thread. It is the only figure that a seed does not
+    /// determine.
     pub cpu: Duration,
     /// The measured span, summed over the runs.
     pub span: Duration,
 }
 
 impl Measured {
-    /// Nothing measured yet, on a fleet of `replicas`.
+    /// Returns empty measurements of a fleet of `replicas`.
     pub fn nothing(replicas: usize) -> Self {
         Self {
             queries: 0,
@@ -88,9 +88,8 @@ impl Measured {
         }
     }
 
-    /// Takes `other`, a run of the same kind, together with this one. A smaller fleet's replicas
-    /// count as the first of the larger one's, but for utilization, which is kept only where the
-    /// fleets are of one size.
+    /// Adds `other`, a run of the same kind. A smaller fleet's replicas count as the first of the
+    /// larger one's. Utilization is kept only if the fleets are of one size.
     pub fn merge(&mut self, other: &Self) {
         self.queries += other.queries;
         self.errors += other.errors;
@@ -124,7 +123,7 @@ impl Measured {
         self.span += other.span;
     }
 
-    /// All runs together; `None` of none.
+    /// Combines all runs; `None` if there are none.
     pub fn together(runs: &[Self]) -> Option<Self> {
         let (first, others) = runs.split_first()?;
         let mut all = first.clone();
@@ -135,7 +134,7 @@ impl Measured {
         Some(all)
     }
 
-    /// Makes it small; for when nothing more is to be recorded.
+    /// Makes it small, for when nothing more will be recorded.
     pub fn pack(&mut self) {
         self.latency.pack();
         self.latency_by_block.iter_mut().for_each(Latencies::pack);
@@ -146,62 +145,62 @@ impl Measured {
         self.by_second.errors.shrink_to_fit();
     }
 
-    /// The share of queries that were errors, from 0 to 1; 0 of none.
+    /// Returns the share of queries that were errors, from 0 to 1; 0 without queries.
     pub fn error_share(&self) -> f64 {
         ratio(self.errors as f64, self.queries as f64)
     }
 
-    /// Errors a second.
+    /// Returns errors a second.
     pub fn errors_per_second(&self) -> f64 {
         ratio(self.errors as f64, self.span.as_secs_f64())
     }
 
-    /// Queries a second, as they came.
+    /// Returns the measured rate of arrivals in queries a second.
     pub fn rate(&self) -> f64 {
         ratio(self.queries as f64, self.span.as_secs_f64())
     }
 
-    /// Probes for each query.
+    /// Returns probes for each query.
     pub fn probes_per_query(&self) -> f64 {
         ratio(self.probes as f64, self.queries as f64)
     }
 
-    /// The share of queries, from 0 to 1, that chance sent where they went for want of reports; 0
-    /// of none.
+    /// Returns the share of queries, from 0 to 1, whose replica was picked at random because
+    /// reports were missing; 0 without queries.
     pub fn fallback_share(&self) -> f64 {
         ratio(self.fallbacks as f64, self.queries as f64)
     }
 
-    /// The share of queries, from 0 to 1, that were sent to replicas that were out of the choice; 0
-    /// of none.
+    /// Returns the share of queries, from 0 to 1, that were trials at replicas that could not be
+    /// chosen; 0 without queries.
     pub fn trial_share(&self) -> f64 {
         ratio(self.trials as f64, self.queries as f64)
     }
 
-    /// Second copies for each query; 0 of none.
+    /// Returns second copies for each query; 0 without queries.
     pub fn hedge_share(&self) -> f64 {
         ratio(self.hedges as f64, self.queries as f64)
     }
 
-    /// Steps of the event loop for each second of CPU time. Not determined by the seed.
+    /// Returns steps of the event loop for each second of CPU time. The seed does not determine it.
     pub fn events_per_second(&self) -> f64 {
         ratio(self.events as f64, self.cpu.as_secs_f64())
     }
 
-    /// RIF at a quantile `q` from 0 to 1, over replicas and time; 0 if nothing was sampled.
+    /// Returns RIF at a quantile `q` from 0 to 1, over replicas and time; 0 if nothing was sampled.
     pub fn rif_quantile(&self, q: f64) -> u64 {
         self.rif.quantile(q)
     }
 }
 
-/// What health did, of all clients together.
+/// What health did, summed over all clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Times that a client took a replica out for its failures.
+    /// Times that a client ejected a replica for its failures.
     pub ejections: u64,
-    /// Times that a client took a replica out for being slow, or for having stopped.
+    /// Times that a client took a replica out because it was slow or had stopped.
     pub probations: u64,
-    /// Times that one of them came back.
+    /// Times that a client readmitted such a replica.
     pub readmissions: u64,
 }
 
@@ -219,12 +218,12 @@ pub struct Latencies {
     histogram: Histogram,
     /// Exact sum, for the mean.
     sum_ns: u128,
-    /// The exact longest: a deadline is not rounded up to the end of its bucket.
+    /// The exact longest latency: a deadline is not rounded up to the end of its slot.
     longest: Duration,
 }
 
 impl Latencies {
-    /// One more; counted in the nearest microsecond.
+    /// Adds a latency, rounded to the nearest microsecond.
     #[inline]
     pub fn record(&mut self, latency: Duration) {
         self.sum_ns += latency.as_nanos();
@@ -233,50 +232,50 @@ impl Latencies {
         self.histogram.record(u64::try_from(us).unwrap_or(u64::MAX));
     }
 
-    /// Makes it small; for when no more is to come for now.
+    /// Makes it small, for when no more will be added for now.
     pub fn pack(&mut self) {
         self.histogram.pack();
     }
 
-    /// How often each latency came that did, the shortest first, as quantiles tell them.
+    /// Returns each latency with its count, the shortest first, in the precision of quantiles.
     pub fn counts(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let counts = self.histogram.counts();
         counts.map(|(us, count)| (Duration::from_micros(us).min(self.longest), count))
     }
 
-    /// Those of another run, too.
+    /// Adds the latencies of another run.
     pub fn merge(&mut self, other: &Self) {
         self.histogram.merge(&other.histogram);
         self.sum_ns += other.sum_ns;
         self.longest = self.longest.max(other.longest);
     }
 
-    /// How many.
+    /// Returns the number of latencies.
     pub const fn count(&self) -> u64 {
         self.histogram.count()
     }
 
-    /// The latency that a share `q`, from 0 to 1, of queries did not exceed; within 0.1 %; zero of
-    /// none.
+    /// Returns the latency that a share `q`, from 0 to 1, of queries did not exceed, within 0.1 %;
+    /// zero if empty.
     pub fn quantile(&self, q: f64) -> Duration {
         Duration::from_micros(self.histogram.quantile(q)).min(self.longest)
     }
 
-    /// The mean, exact; zero of none.
+    /// Returns the exact mean; zero if empty.
     pub fn mean(&self) -> Duration {
         let mean_ns = self.sum_ns.checked_div(u128::from(self.count()));
         Duration::from_nanos(mean_ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX)))
     }
 
-    /// The share of queries, from 0 to 1, that took `bound` or less, within the histogram's 0.1 %;
-    /// 1 of none.
+    /// Returns the share of queries, from 0 to 1, that took `bound` or less, within the histogram's
+    /// 0.1 %; 1 if empty.
     pub fn share_at_most(&self, bound: Duration) -> f64 {
         let us = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
         self.histogram.share_at_most(us)
     }
 }
 
-/// Those of a block of time, which are made if there are none.
+/// Returns the latencies of a block of time, and adds empty ones if there are none.
 pub(crate) fn latencies_at(blocks: &mut Vec<Latencies>, block: usize) -> &mut Latencies {
     if blocks.len() <= block {
         blocks.resize_with(block + 1, Latencies::default);
@@ -288,25 +287,25 @@ pub(crate) fn latencies_at(blocks: &mut Vec<Latencies>, block: usize) -> &mut La
 /// allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Utilization {
-    /// How many replicas there are.
+    /// Number of replicas.
     pub replicas: usize,
-    /// Second by second, within it replica by replica; further runs follow.
+    /// Utilization second by second, within it replica by replica. Further runs follow.
     pub by_second: Vec<f32>,
 }
 
 impl Utilization {
-    /// The mean over replicas and time; 0 if nothing was measured.
+    /// Returns the mean over replicas and time; 0 if nothing was measured.
     pub fn mean(&self) -> f64 {
         mean(&self.by_second)
     }
 
-    /// The utilization that a share `q`, from 0 to 1, of replicas and seconds did not exceed
-    /// (nearest rank); 0 if nothing was measured.
+    /// Returns the utilization that a share `q`, from 0 to 1, of replicas and seconds did not
+    /// exceed (nearest rank); 0 if nothing was measured.
     pub fn quantile_1s(&self, q: f64) -> f64 {
         quantile(self.by_second.clone(), q)
     }
 
-    /// Each replica's mean over time, in the order of their numbers.
+    /// Returns each replica's mean over time, in the order of their numbers.
     pub fn by_replica_mean(&self) -> Vec<f64> {
         let seconds = self.seconds();
         let mut sums = vec![0.0; self.replicas];
@@ -321,13 +320,14 @@ impl Utilization {
         sums
     }
 
-    /// How many seconds there are, of all runs together.
+    /// Returns the number of seconds, of all runs together.
     pub fn seconds(&self) -> usize {
         self.by_second.len() / self.replicas.max(1)
     }
 
-    /// Means over windows of so many seconds: window by window, within it replica by replica.
-    /// Seconds at the end that do not fill a window are left out. A window of 0 counts as 1.
+    /// Returns means over windows of `window_seconds`: window by window, within it replica by
+    /// replica. Seconds at the end that do not fill a window are left out. A window of 0 counts as
+    /// 1.
     pub fn averaged(&self, window_seconds: usize) -> Vec<f32> {
         let window = window_seconds.max(1);
         let replicas = self.replicas.max(1);
@@ -351,7 +351,7 @@ impl Utilization {
     }
 }
 
-/// `part` / `whole`, and 0 of nothing.
+/// Returns `part` / `whole`, or 0 if `whole` is 0.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -361,7 +361,7 @@ fn mean(values: &[f32]) -> f64 {
     ratio(sum, values.len() as f64)
 }
 
-/// By nearest rank: ⌈q · n⌉, and the lowest for a `q` of 0.
+/// Returns a quantile by nearest rank: ⌈q · n⌉, and the lowest value for a `q` of 0.
 fn quantile(mut values: Vec<f32>, q: f64) -> f64 {
     let Some(last) = values.len().checked_sub(1) else {
         return 0.0;
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_know_their_quantiles_mean_and_shares() {
+    fn latencies_have_quantiles_mean_and_shares() {
         let mut latencies = Latencies::default();
         for latency in 1..=1_000 {
             latencies.record(ms(latency));

@@ -1,14 +1,15 @@
-//! Numbers as text, the same on every machine: what is not finite is never printed as a number.
+//! Numbers as text, the same on every machine. A value that is not finite is never printed as a
+//! number.
 //!
-//! Files take [`fixed`] and [`at_most`], readers [`shown`], [`significant`] and [`count`] with
-//! thousands apart.
+//! Files use [`fixed`] and [`at_most`]. Texts for readers use [`shown`], [`significant`] and
+//! [`count`], with separated thousands.
 
 use core::fmt;
 
-/// What stands for a value that there is none of.
+/// Text for a missing value.
 pub(crate) const NONE: &str = "–";
 
-/// With exactly so many decimals; `None` if not finite.
+/// Formats with exactly this many decimals; `None` if not finite.
 pub(crate) fn fixed(value: f64, decimals: usize) -> Option<String> {
     if !value.is_finite() {
         return None;
@@ -21,7 +22,7 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> Option<String> {
     }
 }
 
-/// With so many decimals at most: zeros at the end are dropped. `None` if not finite.
+/// Formats with at most this many decimals: zeros at the end are dropped. `None` if not finite.
 pub(crate) fn at_most(value: f64, decimals: usize) -> Option<String> {
     let text = fixed(value, decimals)?;
     Some(if text.contains('.') {
@@ -31,13 +32,13 @@ pub(crate) fn at_most(value: f64, decimals: usize) -> Option<String> {
     })
 }
 
-/// For readers: so many decimals, thousands apart; [`NONE`] if not finite.
+/// Formats for readers with this many decimals and separated thousands; [`NONE`] if not finite.
 pub(crate) fn shown(value: f64, decimals: usize) -> String {
     fixed(value, decimals).map_or_else(|| NONE.to_owned(), |text| with_thousands(&text))
 }
 
-/// For readers, of any size: four significant digits at least, none of a whole number is dropped;
-/// [`NONE`] if not finite.
+/// Formats a number of any size for readers, with at least four significant digits. All digits of a
+/// whole number are kept; [`NONE`] if not finite.
 pub(crate) fn significant(value: f64) -> String {
     if value != 0.0 && value.is_finite() && !(1e-6..1e15).contains(&value.abs()) {
         return format!("{value:.3e}");
@@ -55,12 +56,12 @@ pub(crate) fn significant(value: f64) -> String {
     at_most(value, decimals).map_or_else(|| NONE.to_owned(), |text| with_thousands(&text))
 }
 
-/// A count, thousands apart.
+/// Formats a count with separated thousands.
 pub(crate) fn count(value: u64) -> String {
     with_thousands(&value.to_string())
 }
 
-/// A span of time in seconds, or in minutes from two of them up.
+/// Formats a span of time in seconds, or in minutes from two of them up.
 pub(crate) fn span(span: core::time::Duration) -> String {
     let seconds = span.as_secs_f64();
     if seconds >= 120.0 {
@@ -75,7 +76,7 @@ pub(crate) fn span(span: core::time::Duration) -> String {
     at_most(seconds, 3).map_or_else(|| NONE.to_owned(), |text| format!("{text} s"))
 }
 
-/// Decimal digits with commas between thousands, for readers.
+/// Puts commas between the thousands of decimal digits, for readers.
 pub fn with_thousands(text: &str) -> String {
     let (sign, digits) = text
         .strip_prefix('-')
@@ -95,8 +96,8 @@ pub fn with_thousands(text: &str) -> String {
     grouped
 }
 
-/// A coordinate of a picture: a tenth of a pixel is enough, and hides the last bits in which
-/// machines may differ.
+/// A coordinate of a picture, to a tenth of a pixel. Machines may differ in the last bits, which
+/// this hides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Px(pub f64);
 

@@ -1,4 +1,5 @@
-//! Who chooses: one of the policies that users run, or a clairvoyant that no client could be.
+//! What chooses replicas: one of the policies that users run, or a clairvoyant that no client could
+//! be.
 
 use slackwater_core::health::HealthConfig;
 use slackwater_core::named;
@@ -9,47 +10,49 @@ use slackwater_core::policy::{POLICIES, PolicyEntry, PolicySettings, policy_name
 pub struct PolicyChoice {
     /// The name that results carry.
     pub name: String,
-    /// Who decides.
+    /// The policy or clairvoyant.
     pub kind: PolicyKind,
 }
 
-/// Who decides.
+/// A policy or a clairvoyant.
 #[derive(Clone, Debug)]
 pub enum PolicyKind {
-    /// A policy of slackwater-core; each client has one of its own.
+    /// A policy of slackwater-core. Each client has its own.
     Shipped {
-        /// Which.
+        /// The policy's entry.
         entry: &'static PolicyEntry,
         /// Its settings.
         settings: Box<PolicySettings>,
-        /// Who may be chosen at all; `None`: nobody's health is watched.
+        /// Settings of health, which limits the replicas that may be chosen; `None`: health is not
+        /// watched.
         health: Option<Box<HealthConfig>>,
     },
-    /// One balancer for all clients that sees every replica as it is now.
+    /// One balancer for all clients that sees the current state of every replica.
     Clairvoyant(Clairvoyant),
 }
 
 named! {
-    /// What a balancer could do that knew everything: bounds to measure policies by, not policies.
+    /// Rules of an omniscient balancer: bounds to compare policies with, not policies.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Clairvoyant by name {
         /// Central join-shortest-queue: the fewest requests in flight, ties at random.
         JoinShortestQueue = "jsq",
-        /// The fewest requests in flight for its true capacity at this moment.
+        /// The fewest requests in flight for its current true capacity.
         WeightedByCapacity = "jsq_weighted",
-        /// Where this query would finish first, all remaining work and present capacities known.
+        /// The earliest finish of this query, with all remaining work and present capacities known.
         Greedy = "greedy",
     }
 }
 
 impl PolicyChoice {
-    /// The policy of that name that users can select, with its default settings; `None` if there is
-    /// none.
+    /// Returns the policy of that name that users can select, with its default settings; `None` if
+    /// there is none.
     pub fn shipped(name: &str) -> Option<Self> {
         Self::with_settings(name, PolicySettings::default())
     }
 
-    /// The policy of that name that users can select, with these settings; `None` if there is none.
+    /// Returns the policy of that name that users can select, with these settings; `None` if there
+    /// is none.
     pub fn with_settings(name: &str, settings: PolicySettings) -> Option<Self> {
         let entry = policy_named(name)?;
         Some(Self {
@@ -62,8 +65,8 @@ impl PolicyChoice {
         })
     }
 
-    /// The same policy among those that are in health, as each client sees it. A clairvoyant knows
-    /// already.
+    /// Adds health, so that each client chooses only among the replicas that it sees as healthy. It
+    /// does not change a clairvoyant, which sees the replicas themselves.
     #[must_use]
     pub fn guarded(mut self, config: HealthConfig) -> Self {
         if let PolicyKind::Shipped { health, .. } = &mut self.kind {
@@ -72,7 +75,7 @@ impl PolicyChoice {
         self
     }
 
-    /// A balancer that sees everything.
+    /// Returns a balancer that sees everything.
     pub fn clairvoyant(clairvoyant: Clairvoyant) -> Self {
         Self {
             name: clairvoyant.name().to_owned(),
@@ -80,8 +83,8 @@ impl PolicyChoice {
         }
     }
 
-    /// The policy or clairvoyant of that name, with default settings; `None` if there is none in
-    /// [`PolicyChoice::names`].
+    /// Returns the policy or clairvoyant of that name, with default settings; `None` if there is
+    /// none in [`PolicyChoice::names`].
     pub fn named(name: &str) -> Option<Self> {
         let clairvoyant = Clairvoyant::ALL
             .into_iter()
@@ -91,13 +94,13 @@ impl PolicyChoice {
             .or_else(|| Self::shipped(name))
     }
 
-    /// All names: the policies that users can select, then the clairvoyants.
+    /// Returns all names: the policies that users can select, then the clairvoyants.
     pub fn names() -> impl Iterator<Item = &'static str> {
         let shipped = POLICIES.iter().map(|entry| entry.name);
         shipped.chain(Clairvoyant::ALL.into_iter().map(Clairvoyant::name))
     }
 
-    /// The same policy under another name in the results: `prequal q=0.9`.
+    /// Renames the policy in the results, such as `prequal q=0.9`.
     #[must_use]
     pub fn called(self, name: impl Into<String>) -> Self {
         Self {

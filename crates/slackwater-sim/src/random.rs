@@ -1,31 +1,31 @@
-//! Seeded streams of draws, one for each purpose, so that no two purposes disturb each other: what
-//! arrivals draw does not depend on what a policy draws.
+//! Seeded streams of draws, one for each purpose, so that purposes are independent: the draws of
+//! arrivals do not depend on those of a policy.
 //!
-//! A stream is the core's [`SplitMix64`], started from seed, purpose and index; what is drawn from
-//! it is the same for ever.
+//! A stream is the core's [`SplitMix64`], started from seed, purpose and index. Its draws never
+//! change.
 
 use slackwater_core::{Draw, SplitMix64};
 
-/// What a stream is drawn for. Each purpose has streams of its own, told apart by an index: the
+/// The purpose of a stream. Each purpose has its own streams, which an index distinguishes: the
 /// client, the replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {
     /// When queries arrive.
     Arrivals = 1,
-    /// What they cost.
+    /// Their costs.
     Cost = 2,
-    /// Which of them fail.
+    /// Failures of queries.
     Failure = 3,
-    /// How long queries and responses travel.
+    /// Network delays of queries and responses.
     QueryDelay = 4,
-    /// How long probes and reports travel.
+    /// Network delays of probes and reports.
     ProbeDelay = 5,
-    /// Which probes are lost.
+    /// Losses of probes.
     ProbeLoss = 6,
-    /// What a policy draws.
+    /// Draws of a policy.
     Policy = 7,
-    /// What a clairvoyant draws.
+    /// Draws of a clairvoyant.
     Clairvoyant = 8,
     /// Spare capacity on a replica's machine.
     Spare = 9,
@@ -37,15 +37,15 @@ pub enum Purpose {
     IoWait = 12,
     /// Latencies from a replica's own trace.
     LatencyTrace = 13,
-    /// Which measured queries are the leaves of a fan-out.
+    /// The leaves of a fan-out among the measured queries.
     FanOut = 14,
-    /// Which blocks of time are taken for others like them.
+    /// The blocks of time in a resampled past.
     Blocks = 15,
-    /// By how much reports are off.
+    /// Errors of reports.
     ReportNoise = 16,
-    /// Which queries mostly wait, and how long.
+    /// The queries that mostly wait, and how long.
     Mix = 17,
-    /// When a replica's quota begins anew, and when the neighbour within it comes and goes.
+    /// When a replica's quota is renewed, and when the neighbour within it comes and goes.
     Quota = 18,
 }
 
@@ -53,12 +53,12 @@ pub enum Purpose {
 #[derive(Clone, Debug)]
 pub struct Stream {
     draws: SplitMix64,
-    /// Normals come in pairs; the second one waits here.
+    /// Normals are drawn in pairs. This is the second one, until it is used.
     second_normal: Option<f64>,
 }
 
 impl Stream {
-    /// The stream of `purpose` and `index` in the run of `seed`.
+    /// Returns the stream of `purpose` and `index` in the run of `seed`.
     pub fn new(seed: u64, purpose: Purpose, index: u64) -> Self {
         let scrambled = |word: u64| SplitMix64::new(word).draw();
         let start = scrambled(scrambled(scrambled(seed) ^ purpose as u64) ^ index);
@@ -68,29 +68,30 @@ impl Stream {
         }
     }
 
-    /// Uniform in [0, 1), in steps of 2^-53.
+    /// Draws uniformly from [0, 1), in steps of 2^-53.
     pub fn uniform(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
         (self.draws.draw() >> 11) as f64 * STEP
     }
 
-    /// Uniform in [`least`, `most`); `least` if the two are equal.
+    /// Draws uniformly from [`least`, `most`); `least` if the two are equal.
     pub fn uniform_between(&mut self, least: f64, most: f64) -> f64 {
         least + (most - least) * self.uniform()
     }
 
-    /// Uniform in 0..`bound`; 0 for a `bound` of 0.
+    /// Draws uniformly from 0..`bound`; 0 for a `bound` of 0.
     pub fn below(&mut self, bound: u32) -> u32 {
         slackwater_core::draw::below(&mut self.draws, bound)
     }
 
-    /// Exponential with this mean.
+    /// Draws from the exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        // 1 - uniform is above 0, so that the logarithm is finite.
+        // 1 - uniform is above 0, so the logarithm is finite.
         -mean * (1.0 - self.uniform()).ln()
     }
 
-    /// Normal with mean 0 and standard deviation 1, by the polar method (Marsaglia and Bray, 1964).
+    /// Draws from the normal distribution with mean 0 and standard deviation 1, by the polar method
+    /// (Marsaglia and Bray, 1964).
     pub fn normal(&mut self) -> f64 {
         if let Some(second) = self.second_normal.take() {
             return second;
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_a_seed_gives_is_fixed() {
-        // Published results name their seeds.
+        // Published results name their seeds, so the draws must not change.
         assert_eq!(
             draws(7, Purpose::Cost, 3),
             [
@@ -150,7 +151,8 @@ mod tests {
         );
     }
 
-    /// Mean, variance, and the fourth moment about the mean in units of the variance's square.
+    /// Returns mean, variance, and the fourth moment about the mean in units of the variance's
+    /// square.
     fn moments(mut draw: impl FnMut() -> f64) -> [f64; 3] {
         let values: Vec<f64> = (0..400_000).map(|_| draw()).collect();
         let mean_of = |value: &dyn Fn(f64) -> f64| {
@@ -168,7 +170,7 @@ mod tests {
     #[test]
     fn draws_have_the_moments_of_their_distributions() {
         let mut stream = Stream::new(1, Purpose::Cost, 0);
-        // Five deviations of each sample moment from 400,000 draws.
+        // The bounds are five deviations of each sample moment from 400,000 draws.
         let check = |found: [f64; 3], expected: [f64; 3], errors: [f64; 3]| {
             for ((found, expected), error) in found.into_iter().zip(expected).zip(errors) {
                 assert!((found - expected).abs() < error, "{found}, not {expected}");
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_normals_of_a_pair_know_nothing_of_each_other() {
+    fn the_two_normals_of_a_pair_are_independent() {
         let mut stream = Stream::new(2, Purpose::Spare, 0);
         let pairs = 200_000;
         let together: f64 = (0..pairs).map(|_| stream.normal() * stream.normal()).sum();

@@ -1,5 +1,5 @@
-//! One run with what it cost; many runs on several threads, with results in the order asked for,
-//! whatever order they end in.
+//! Plays one run and measures its CPU time, or many runs on several threads. Results are in the
+//! order of the jobs, whatever order they end in.
 
 use crate::cpu_time::CpuTime;
 use crate::{Measured, PolicyChoice, Scenario, engine};
@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Plays `scenario` once under `policy`, as [`engine::run`] does. The same arguments give the same
-/// result, but for [`Measured::cpu`].
+/// result, except for [`Measured::cpu`].
 pub fn run(scenario: &Scenario, policy: &PolicyChoice, seed: u64) -> Measured {
     let never = AtomicBool::new(false);
     let nothing = || Measured::nothing(scenario.replicas());
@@ -26,52 +26,52 @@ fn measure(
     Some(measured)
 }
 
-/// One run to do.
+/// One run to play.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What to play.
+    /// The scenario.
     pub scenario: Arc<Scenario>,
-    /// Who chooses.
+    /// The policy or clairvoyant.
     pub policy: PolicyChoice,
-    /// The seed; the same for all policies that are to be compared.
+    /// The seed; the same for all policies that will be compared.
     pub seed: u64,
 }
 
 impl Job {
-    /// How much work it is compared with others: the number of queries to expect.
+    /// Returns its work relative to others: the number of queries to expect.
     fn weight(&self) -> f64 {
         let played = self.scenario.warmup + self.scenario.span;
         self.scenario.load.rate * played.as_secs_f64()
     }
 }
 
-/// How far the work has come; weights are proportional to the expected number of queries.
+/// The progress of the work. Weights are proportional to the expected number of queries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Runs that have ended.
     pub done: usize,
-    /// Runs in all.
+    /// Runs in total.
     pub total: usize,
     /// The share of the expected work that is done, from 0 to 1.
     pub share: f64,
 }
 
-/// What the threads have come to.
+/// The threads' results so far.
 #[derive(Debug)]
 struct Results {
-    /// In the order of the jobs.
+    /// Results in the order of the jobs.
     measured: Vec<Option<Measured>>,
     done: usize,
     weight: f64,
 }
 
-/// Does all `jobs` on `threads` threads (0 counts as 1), the largest first, and gives the results
-/// in the order of the jobs. They do not depend on the number of threads, but for
+/// Plays all `jobs` on `threads` threads (0 counts as 1), the largest first, and returns the
+/// results in the order of the jobs. They do not depend on the number of threads, except for
 /// [`Measured::cpu`].
 ///
-/// `progress` is called after each run, one call at a time. Once `stop` is set the runs under way
-/// end within a millisecond or so and count for nothing, no further one begins, and what comes back
-/// is what was done before the first job that was not: fewer results than jobs, unless all were
+/// `progress` is called after each run, one call at a time. Once `stop` is set, runs in progress
+/// end within about a millisecond and are discarded, and no further run starts. The results then
+/// end before the first job that was not done: there are fewer results than jobs, unless all were
 /// done.
 pub fn run_all(
     jobs: &[Job],
@@ -80,6 +80,7 @@ pub fn run_all(
     stop: &AtomicBool,
 ) -> Vec<Measured> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
+    // The largest runs start first, so that no thread is left alone with one at the end.
     order.sort_by(|&a, &b| jobs[b].weight().total_cmp(&jobs[a].weight()));
     let total_weight: f64 = jobs.iter().map(Job::weight).sum();
     let next = AtomicUsize::new(0);
@@ -94,6 +95,7 @@ pub fn run_all(
                 return;
             };
             let job = &jobs[index];
+            // `None`: it was stopped, and an incomplete run does not count.
             let Some(measured) = measure(&job.scenario, &job.policy, job.seed, stop) else {
                 return;
             };
@@ -104,6 +106,7 @@ pub fn run_all(
             progress(Progress {
                 done: results.done,
                 total: jobs.len(),
+                // Sums of weights are inexact, so the last run sets the share to exactly 1.
                 share: if results.done == jobs.len() {
                     1.0
                 } else {

@@ -1,10 +1,10 @@
-//! The seeds that a study is played with: some that follow each other.
+//! The consecutive seeds of a study.
 //!
 //! What was tuned on one set of seeds is checked on another, so the first need not be 1.
 
 use core::fmt;
 
-/// Seeds that follow each other; at least one.
+/// Consecutive seeds; at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeds {
     first: u64,
@@ -12,7 +12,7 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// `count` seeds from `first` on; a count of 0 counts as 1, and there are none beyond the
+    /// Returns `count` seeds from `first` on. A count of 0 counts as 1, and seeds end at the
     /// largest number.
     pub const fn new(first: u64, count: u64) -> Self {
         Self {
@@ -21,19 +21,19 @@ impl Seeds {
         }
     }
 
-    /// The seeds from 1 to `count`.
+    /// Returns the seeds from 1 to `count`.
     pub const fn up_to(count: u64) -> Self {
         Self::new(1, count)
     }
 
-    /// How many.
+    /// Returns the number of seeds.
     pub fn count(self) -> usize {
         usize::try_from(self.last - self.first)
             .unwrap_or(usize::MAX)
             .saturating_add(1)
     }
 
-    /// Each of them, in order.
+    /// Returns each seed, in order.
     pub fn iter(self) -> impl Iterator<Item = u64> + Clone {
         self.first..=self.last
     }

@@ -1,5 +1,5 @@
-//! Bytes to entries. What was written by nobody is refused: nothing panics, and nothing grows
-//! beyond what was read.
+//! Bytes to entries. Bytes that no encoder wrote are rejected: nothing panics, and memory never
+//! grows beyond what was read.
 
 use super::{Context, STRANGER, kind, report, request, said};
 use crate::bytes::{Bytes, Malformed};
@@ -20,11 +20,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// The next entry and when it happened.
+    /// Reads the next entry and the time at which it happened.
     ///
     /// # Errors
     ///
-    /// No [`Encoder`](super::Encoder) wrote these bytes after those that this has read before.
+    /// No [`Encoder`](super::Encoder) wrote these bytes after the bytes that this decoder has
+    /// already read.
     pub fn take(&mut self, bytes: &mut Bytes<'_>) -> Result<(Instant, Entry<'_>), Malformed> {
         let first = bytes.byte()?;
         if first & kind::FREE != 0 {
@@ -110,7 +111,8 @@ impl Decoder {
         })
     }
 
-    /// Indices are dense: nobody's is higher than there were others before.
+    /// Reads a replica that joins. Indices are dense: an index is never higher than the number of
+    /// replicas that joined before.
     fn newcomer(&mut self, bytes: &mut Bytes<'_>) -> Result<ReplicaId, Malformed> {
         let (index, generation): (u32, u32) = (bytes.number()?, bytes.number()?);
         let replica = ReplicaId::from_bits(u64::from(generation) << u32::BITS | u64::from(index));
@@ -156,9 +158,7 @@ impl Decoder {
             0 => None,
             1 | 2 => Some(self.replica(bytes)?),
             _ => {
-                return Err(Malformed(
-                    "a query belongs to somebody in a way that is not known",
-                ));
+                return Err(Malformed("a query is pinned in a way that is not known"));
             }
         };
         Ok(Asked {
@@ -169,7 +169,7 @@ impl Decoder {
         })
     }
 
-    /// As many as there are bytes for.
+    /// Reads a list. Its length is at most the number of bytes that remain.
     fn several(&self, bytes: &mut Bytes<'_>) -> Result<Vec<ReplicaId>, Malformed> {
         let count: usize = bytes.number()?;
         if count > bytes.rest().len() {

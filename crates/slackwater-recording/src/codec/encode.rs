@@ -13,7 +13,7 @@ use slackwater_core::{Instant, ReplicaId};
 pub struct Encoder(Context);
 
 impl Encoder {
-    /// Appends an event that happened at `at`, which is not before the last one.
+    /// Appends an event that happened at `at`, which must not be before the last one.
     pub fn put(&mut self, to: &mut Vec<u8>, at: Instant, entry: &Entry<'_>) {
         let (kind, is_plain) = kind_of(entry);
         let passed_ns = at.as_nanos().saturating_sub(self.0.at_ns);
@@ -119,7 +119,7 @@ impl Encoder {
         put_varint(to, self.0.number(replica));
     }
 
-    /// A time that has passed already, as so long ago.
+    /// Appends a past time as the nanoseconds since then.
     #[inline]
     fn put_since(&self, to: &mut Vec<u8>, at_ns: u64) {
         put_varint(to, self.0.at_ns.saturating_sub(at_ns));
@@ -202,7 +202,7 @@ fn put_probe(to: &mut Vec<u8>, probe: ProbeId) {
 }
 
 fn put_reply(to: &mut Vec<u8>, reply: &RoundReply) {
-    // Whatever else a round may come to keep is none of the two yet.
+    // Any other kind of reply counts as no answer.
     let RoundReply::Answered {
         rif,
         latency,
@@ -225,7 +225,7 @@ fn outcome_number(outcome: Outcome) -> u8 {
     place_in(&Outcome::ALL, &outcome)
 }
 
-/// The place of `one` in the list of all, which are few.
+/// Returns the index of `one` in the short list of all values.
 fn place_in<T: PartialEq>(all: &[T], one: &T) -> u8 {
     let place = all.iter().position(|other| other == one);
     place.map_or(0, |place| u8::try_from(place).unwrap_or(0))

@@ -1,8 +1,8 @@
-//! Entries as bytes. What both sides keep: the time, who is in the fleet, and reports' rarer fields
-//! and requests' texts that were seen lately.
+//! Entries as bytes. Encoder and decoder keep the same [`Context`]: the time, the fleet, and the
+//! rarer fields of reports and texts of requests that were seen lately. What was written once is
+//! therefore not written again.
 //!
-//! An entry is a byte that says which it is, the time since the one before, and its fields. Both
-//! sides keep the same [`Context`], so that what was said once is not said again.
+//! An entry is a byte with its kind, the time since the entry before it, and its fields.
 
 mod decode;
 mod encode;
@@ -20,7 +20,7 @@ use report::Seen;
 use request::Texts;
 use slackwater_core::ReplicaId;
 
-/// Which entry it is: the lower five bits of its first byte.
+/// The kind of an entry: the lower five bits of its first byte.
 mod kind {
     pub(super) const NAMED: u8 = 0;
     pub(super) const ADD: u8 = 1;
@@ -42,29 +42,29 @@ mod kind {
     pub(super) const REQUEST: u8 = 17;
 
     pub(super) const MASK: u8 = 0x1f;
-    /// Nobody sets it yet.
+    /// Reserved: no encoder sets it.
     pub(super) const FREE: u8 = 0x20;
-    /// It happened at the time of the one before: no time follows.
+    /// The entry happened at the time of the one before, so no time follows.
     pub(super) const SAME_TIME: u8 = 0x80;
-    /// Its usual form: a first try that may go anywhere; no probe, no trial; available.
+    /// The usual form: a first attempt that may go to any replica; no probe, no trial; available.
     pub(super) const PLAIN: u8 = 0x40;
 }
 
-/// What a query was told, in a byte: none, a round, or a pick for the reason of this number less
-/// [`said::PICK`].
+/// The answer to a query in one byte: no replica, a round, or a pick. A pick's reason is this
+/// number less [`said::PICK`].
 mod said {
     pub(super) const NO_REPLICA: u8 = 0;
     pub(super) const PROBE: u8 = 1;
     pub(super) const PICK: u8 = 2;
 }
 
-/// What both sides know.
+/// State that encoder and decoder both keep.
 #[derive(Debug, Default)]
 struct Context {
     at_ns: u64,
-    /// Who is in the fleet, by index.
+    /// The replicas in the fleet, by index.
     members: Vec<Option<ReplicaId>>,
-    /// How often somebody has joined.
+    /// How often a replica has joined.
     joined: u64,
     seen: Seen,
     texts: Texts,
@@ -90,7 +90,8 @@ impl Context {
         }
     }
 
-    /// One more than the index of a member; 0 of a stranger, whom no policy knows.
+    /// Returns one more than the index of a member, and 0 for a replica that the policy does not
+    /// have.
     #[inline]
     fn number(&self, replica: ReplicaId) -> u64 {
         let index = replica.index();
@@ -99,5 +100,5 @@ impl Context {
     }
 }
 
-/// A name that nobody has: it stands for replicas that are not in the fleet.
+/// An id that no replica has. It stands for replicas that are not in the fleet.
 const STRANGER: ReplicaId = ReplicaId::from_bits(u64::MAX);

@@ -1,5 +1,5 @@
-//! Any list of events: what is written is read, what is cut off is read as far as it is whole, what
-//! was tampered with ends.
+//! For any list of events: what is written is read back, a cut-off stream is read as far as it is
+//! whole, and reading corrupted bytes ends.
 
 use super::{Decoder, Encoder, STRANGER};
 use crate::{Asked, Bytes, Entry, Request, Said};
@@ -12,7 +12,7 @@ use slackwater_core::policy::{
 use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif};
 use std::borrow::Cow;
 
-/// What an event is made of: which, and numbers for its fields, small ones and large ones.
+/// An event in the making: its kind, and small and large numbers for its fields.
 type Seed = (u8, Vec<u64>);
 
 fn seeds() -> impl Strategy<Value = Vec<Seed>> {
@@ -20,14 +20,15 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     vec((any::<u8>(), vec(number, 12)), 0..40)
 }
 
-/// Makes events of numbers, of those alone that there can be: nobody leaves who is not there.
+/// Makes events from numbers. It makes only possible events: no replica leaves that is not in the
+/// fleet.
 struct Maker {
     ids: ReplicaIds,
     members: Vec<ReplicaId>,
     now_ns: u64,
 }
 
-/// One of a list.
+/// Picks one item of a list.
 fn one<T: Copy>(all: &[T], number: u64) -> T {
     all[usize::try_from(number % all.len() as u64).expect("less than the list")]
 }
@@ -76,7 +77,7 @@ impl Maker {
             attempt: one(&Attempt::ALL, n[2]),
             avoid: Cow::Owned(avoid.collect()),
             pinned,
-            // Of a place that was waited for alone.
+            // Only a pinned replica can have been waited for.
             has_room: pinned.is_some() && n[3].is_multiple_of(4),
         }
     }
@@ -187,7 +188,7 @@ impl Maker {
     }
 }
 
-/// The events of such numbers, and their bytes, with where each ends.
+/// Returns the events made from the numbers, their bytes, and where each event ends.
 fn made(seeds: &[Seed]) -> (Vec<(u64, Entry<'static>)>, Vec<u8>, Vec<usize>) {
     let mut maker = Maker {
         ids: ReplicaIds::new(),
@@ -207,7 +208,7 @@ fn made(seeds: &[Seed]) -> (Vec<(u64, Entry<'static>)>, Vec<u8>, Vec<usize>) {
     (events, bytes, ends)
 }
 
-/// Looks at what is read of bytes; whether it ended with a mistake.
+/// Passes each entry that can be read to `look`. Returns whether reading ended with an error.
 fn read(bytes: &[u8], mut look: impl FnMut(u64, &Entry<'_>)) -> bool {
     let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(bytes));
     while !rest.is_empty() {
@@ -219,7 +220,7 @@ fn read(bytes: &[u8], mut look: impl FnMut(u64, &Entry<'_>)) -> bool {
     false
 }
 
-/// Whether exactly these entries are read of bytes, and whether it ended with a mistake.
+/// Returns whether exactly these entries are read, and whether reading ended with an error.
 fn reads(bytes: &[u8], entries: &[(u64, Entry<'_>)]) -> (bool, bool) {
     let mut expected = entries.iter();
     let mut is_same = true;
@@ -252,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_tampered_with_is_no_more_than_there_are_bytes(
+    fn corrupted_bytes_give_no_more_than_there_are_bytes(
         seeds in seeds(),
         flips in vec(any::<prop::sample::Index>(), 1..6),
     ) {
@@ -282,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_nobody_are_read_without_harm(bytes in vec(any::<u8>(), 0..2_000)) {
+    fn random_bytes_are_read_without_harm(bytes in vec(any::<u8>(), 0..2_000)) {
         let mut entries = 0;
         read(&bytes, |_, _| entries += 1);
         prop_assert!(entries <= bytes.len());

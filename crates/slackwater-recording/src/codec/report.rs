@@ -1,4 +1,4 @@
-//! Reports as bytes: RIF and latency each time, what seldom changes once.
+//! Reports as bytes: RIF and latency each time, rarely changing fields once.
 
 use crate::bytes::{Bytes, Malformed, put_varint};
 use core::time::Duration;
@@ -8,23 +8,23 @@ use std::collections::BTreeMap;
 const LATENCY: u8 = 1;
 const DRAINING: u8 = 2;
 const SCALED: u8 = 4;
-/// The rarer fields are those that were last seen at a place.
+/// The rarer fields equal those that were last seen in a slot, whose number follows.
 const SEEN: u8 = 8;
-/// They follow, and are kept at a place.
+/// The rarer fields follow and are stored in a slot.
 const NEW: u8 = 16;
 
 /// The rarer fields, in the order of their bits.
 const FIELDS: usize = 6;
 type Rare = [Option<u64>; FIELDS];
 
-/// Rarer fields seen lately, by a place that follows from the replica's incarnation.
+/// Rarer fields seen lately. The slot follows from the replica's incarnation.
 #[derive(Debug, Default)]
 pub(super) struct Seen(BTreeMap<u16, Rare>);
 
-/// Places for rarer fields: a power of two.
+/// Number of slots for rarer fields: a power of two.
 const PLACES: u16 = 1_024;
 
-/// Spreads incarnations over places.
+/// Multiplier that spreads incarnations over slots.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 fn place(rare: &Rare) -> u16 {
@@ -142,7 +142,7 @@ fn fill(report: &mut LoadReport, rare: &Rare) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// More than 584 years count as so many, as in the core.
+/// Converts to nanoseconds. More than 584 years count as 584 years, as in the core.
 pub(super) fn whole_ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,17 +1,17 @@
-//! What requests were like, as bytes: texts that come again and again are written once.
+//! Records of requests as bytes. Texts that recur are written once.
 
 use crate::bytes::{Bytes, Malformed, put_text, put_varint};
 use crate::entry::Request;
 
-/// Texts seen lately, each at a place that follows from its bytes.
+/// Texts seen lately. The slot of a text follows from its bytes.
 #[derive(Debug, Default)]
 pub(super) struct Texts(Vec<Option<Box<str>>>);
 
-/// Places for texts.
+/// Number of slots for texts.
 const PLACES: usize = 256;
 
-/// Which text: none; one that follows, and is kept at its place; or the one that is kept at the
-/// place of this number less [`text::KEPT`].
+/// How a text is written: none, a new text that follows and is stored in its slot, or the text of a
+/// slot. The slot's number is this number less [`text::KEPT`].
 mod text {
     pub(super) const NONE: u64 = 0;
     pub(super) const NEW: u64 = 1;
@@ -20,7 +20,7 @@ mod text {
 
 impl Texts {
     fn place(text: &str) -> usize {
-        // FNV-1a: texts are short, and a text that meets another one at its place is only written
+        // FNV-1a: texts are short, and a text whose slot another text has taken is only written
         // again.
         let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)

@@ -1,4 +1,4 @@
-//! Every event there and back, what costs how much, and bytes that nobody wrote.
+//! Every event there and back, the size of each, and bytes that no encoder wrote.
 
 use super::{Decoder, Encoder, STRANGER};
 use crate::{Asked, Bytes, Entry, Request, Said};
@@ -18,7 +18,7 @@ fn report(rif: u32) -> LoadReport {
     LoadReport::new(Rif::new(rif), Some(Duration::from_micros(1_500)))
 }
 
-/// Every field has something to say.
+/// Every field has a value.
 fn full_report() -> LoadReport {
     let mut report = report(7);
     report.load_scale = LoadScale::from_1024ths(102);
@@ -151,7 +151,7 @@ fn all_events() -> Vec<Entry<'static>> {
 fn encoded(events: &[Entry<'_>]) -> Vec<u8> {
     let (mut encoder, mut bytes) = (Encoder::default(), Vec::new());
     for (place, event) in (0_u64..).zip(events) {
-        // Every other one at the time of the one before.
+        // Every second event happens at the time of the one before.
         let at = Instant::from_nanos(place / 2 * 1_000_000);
         encoder.put(&mut bytes, at, event);
     }
@@ -172,7 +172,7 @@ fn every_event_comes_back_as_it_was_at_its_time() {
 }
 
 #[test]
-fn what_a_report_says_again_costs_two_bytes() {
+fn a_repeated_report_costs_two_bytes() {
     let [replica, ..] = replicas();
     let carried = Entry::Event(Event::CarriedReport(replica, kept(full_report())));
     let length = |times| {
@@ -187,12 +187,12 @@ fn what_a_report_says_again_costs_two_bytes() {
     );
     assert!(
         first == second && length(1) > 30,
-        "the first says all: {first}"
+        "the first is complete: {first}"
     );
 }
 
 #[test]
-fn what_requests_say_again_costs_a_byte_or_two_and_long_texts_are_cut() {
+fn repeated_texts_cost_a_byte_or_two_and_long_texts_are_cut() {
     let long = "ü".repeat(99);
     let said = [Some(long.as_str()), Some("acme"), None];
     let length = |times: usize| encoded(&vec![request(&said); times]).len();
@@ -201,7 +201,7 @@ fn what_requests_say_again_costs_a_byte_or_two_and_long_texts_are_cut() {
         again <= 2 * 28,
         "ten of them the bytes that went out: {again}"
     );
-    assert!(length(1) > 64 + 4, "the first says all");
+    assert!(length(1) > 64 + 4, "the first is complete");
 
     let bytes = encoded(&[request(&said)]);
     let mut decoder = Decoder::default();
@@ -217,13 +217,13 @@ fn what_requests_say_again_costs_a_byte_or_two_and_long_texts_are_cut() {
 }
 
 #[test]
-fn requests_say_no_more_than_they_may() {
+fn requests_have_limits_on_fields_and_texts() {
     let many = vec![Some("x"); Request::FIELDS_MAX + 3];
     let bytes = encoded(&[request(&many)]);
     let mut decoder = Decoder::default();
     let (_, event) = decoder.take(&mut Bytes::new(&bytes)).expect("written");
     assert_eq!(event, request(&many[..Request::FIELDS_MAX]));
-    // A count of nine, and a text of 65 bytes, nobody wrote.
+    // No encoder writes a count of nine or a text of 65 bytes.
     let mut bytes = encoded(&[request(&[])]);
     *bytes.last_mut().expect("the count") = 9;
     bytes.extend([0; 9]);
@@ -272,7 +272,7 @@ fn an_index_beyond_the_fleet_is_refused() {
 }
 
 #[test]
-fn bytes_that_nobody_wrote_are_refused_and_never_panic() {
+fn malformed_bytes_are_refused_and_never_panic() {
     let whole = encoded(&all_events());
     let mut draw = SplitMix64::new(11);
     for _ in 0..20_000 {
@@ -305,7 +305,7 @@ fn bits_that_mean_nothing_yet_are_refused() {
     let said = Said::NoReplica;
     let mut bytes = encoded(&[Entry::Query { asked, said }]);
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_ok());
-    // Kind, attempt, none to avoid, and that it is pinned.
+    // The byte after kind, attempt and the empty list to avoid: whether the query is pinned.
     assert_eq!(bytes[3], 1);
     bytes[3] = 3;
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());

@@ -1,19 +1,19 @@
-//! The blocks of a recording's file, as bytes: each with its length and a checksum, so that a torn
-//! file is known as far as it is whole.
+//! The blocks of a recording's file as bytes. Each has its length and a checksum, so a torn file
+//! can be read up to the damage.
 
 use crate::{Bytes, Malformed, Request, put_text, put_varint};
 use crc32c::crc32c;
 
-/// What a file begins with; the last byte is the version. Of version 1 streams do not say which
-/// fields of requests they hold, and hold no requests.
+/// The first bytes of a file; the last byte is the version. Streams of version 1 do not name the
+/// recorded fields of requests, and have no requests.
 pub const MAGIC: [u8; 8] = *b"slkwrec\x02";
-/// The first version that there was.
+/// The oldest version that can be read.
 pub(super) const VERSION_MIN: u8 = 1;
-/// No block is longer: what claims to be is none.
+/// The longest block. A longer length is an error.
 pub const BLOCK_MAX: usize = 1 << 20;
-/// Before a block's content: its length and checksum.
+/// Bytes before a block's content: its length and checksum.
 pub const FRAME_BYTES: usize = 8;
-/// The block that ends a file, with its frame.
+/// Bytes of the block that ends a file, with its frame.
 pub const END_BYTES: usize = FRAME_BYTES + 2;
 
 const TEXT_MAX: usize = 64 << 10;
@@ -24,43 +24,43 @@ const STREAM: u8 = b'S';
 const EVENTS: u8 = b'E';
 const END: u8 = b'Z';
 
-/// What is recorded, and by what.
+/// What is recorded, and by which software.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Milliseconds since 1970.
+    /// Start in milliseconds since 1970.
     pub started_ms: u64,
     /// The command and its version.
     pub software: String,
 }
 
-/// A policy of a worker.
+/// The policy of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamHead {
-    /// What its events go by; no two of a file have the same.
+    /// The number that its events carry, unique in a file.
     pub number: u32,
-    /// When its clock began, in nanoseconds after the recording did.
+    /// When its clock began, in nanoseconds after the recording began.
     pub since_ns: u64,
-    /// Counted from 0.
+    /// Number of the worker, from 0.
     pub worker: u16,
-    /// What its policy draws from.
+    /// The seed of its policy's draws.
     pub seed: u64,
     /// The service whose replicas it chooses from.
     pub service: String,
     /// Its name, as in the configuration.
     pub policy: String,
-    /// All settings of the policy and of what is around it, in TOML.
+    /// All settings of the policy and of the layers around it, in TOML.
     pub settings: String,
     /// The fields of requests whose values are recorded.
     pub fields: Vec<String>,
 }
 
-/// Why a recording is over.
+/// Why a recording has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum End {
-    /// The process was.
+    /// The process has ended.
     Complete = 1,
-    /// The file is as large as it may be.
+    /// The file has reached its largest size.
     Full = 2,
     /// Events came faster than they could be written.
     Behind = 3,
@@ -69,10 +69,10 @@ pub enum End {
 }
 
 impl End {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::Complete, Self::Full, Self::Behind, Self::Unwritable];
 
-    /// What it says to people.
+    /// Returns the reason as text for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Complete => "the process ended",
@@ -86,23 +86,23 @@ impl End {
 /// The content of a block.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Block<'b> {
-    /// The first one.
+    /// The first block.
     Head(Head),
     /// A policy, before its first events.
     Stream(StreamHead),
-    /// What a policy was told and said.
+    /// Calls of a policy and their results.
     Events {
-        /// The number of its stream.
+        /// The number of the stream.
         stream: u32,
-        /// For a [`Decoder`](crate::Decoder), behind those of the stream's blocks before it.
+        /// Bytes for a [`Decoder`](crate::Decoder), after those of the stream's earlier blocks.
         events: &'b [u8],
     },
-    /// The last one.
+    /// The last block.
     End(End),
 }
 
 impl Block<'_> {
-    /// The block with its frame.
+    /// Returns the block with its frame.
     pub fn framed(&self) -> Vec<u8> {
         let mut block = vec![0; FRAME_BYTES];
         match self {
@@ -141,7 +141,7 @@ impl Block<'_> {
     }
 }
 
-/// What a block's content says in a file of that version.
+/// Parses a block's content in a file of that version.
 pub(super) fn parse(content: &[u8], version: u8) -> Result<Block<'_>, Malformed> {
     let mut bytes = Bytes::new(content);
     let block = match bytes.byte()? {
@@ -176,7 +176,7 @@ pub(super) fn parse(content: &[u8], version: u8) -> Result<Block<'_>, Malformed>
     if bytes.is_empty() {
         Ok(block)
     } else {
-        Err(Malformed("a block is longer than what it says"))
+        Err(Malformed("a block is longer than its content"))
     }
 }
 
@@ -190,7 +190,8 @@ fn fields(bytes: &mut Bytes<'_>) -> Result<Vec<String>, Malformed> {
         .collect()
 }
 
-/// The content of the first block of `bytes`, and what comes after it; why there is none.
+/// Returns the content of the first block of `bytes` and the bytes after it, or why there is no
+/// block.
 pub fn first_block(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     const CUT_OFF: Malformed = Malformed("it is cut off");
     let (length, rest) = bytes.split_first_chunk().ok_or(CUT_OFF)?;

@@ -1,8 +1,8 @@
 //! A recording as a file: blocks, each with its length and a checksum. `docs/reference/replay.md`
 //! describes it.
 //!
-//! Nothing here opens a file: `framed` makes a block's bytes for whoever writes one, and [`read()`]
-//! takes all of one.
+//! Nothing here opens a file: `framed` returns a block's bytes, and [`read()`] takes the whole file
+//! as bytes.
 
 mod format;
 mod read;

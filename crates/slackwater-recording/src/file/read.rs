@@ -1,4 +1,4 @@
-//! A recording as it is read: up to its end, or as far as it is whole.
+//! Reads a recording to its end, or as far as it is whole.
 
 use super::format::{
     Block, END_BYTES, End, Head, MAGIC, StreamHead, VERSION_MIN, first_block, parse,
@@ -8,42 +8,42 @@ use std::collections::BTreeMap;
 /// A recording.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// What is recorded, and by what.
+    /// What is recorded, and by which software.
     pub head: Head,
-    /// In the order in which they began.
+    /// Streams in the order in which they began.
     pub streams: Vec<RecordedStream>,
-    /// Why it ends where it does.
+    /// Why the recording ends where it does.
     pub end: Ending,
 }
 
 /// The events of a worker's policy.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RecordedStream {
-    /// Whose they are.
+    /// The policy that they belong to.
     pub head: StreamHead,
-    /// For a [`Decoder`](crate::Decoder).
+    /// Bytes for a [`Decoder`](crate::Decoder).
     pub events: Vec<u8>,
 }
 
 /// How a recording ends.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// As it says itself.
+    /// The recording has an end block.
     Said(End),
-    /// It is torn: after so many bytes there is something else than a whole block.
+    /// The file is torn: no whole block follows after `at` bytes.
     Torn {
         /// Bytes from the start.
         at: usize,
-        /// Lower-case, no trailing stop.
+        /// The reason, in lower case and without a full stop.
         why: &'static str,
     },
 }
 
-/// What `bytes` are a recording of.
+/// Parses `bytes` as a recording.
 ///
 /// # Errors
 ///
-/// They are none, or one of another version. The message says what is strange.
+/// The bytes are not a recording, or one of another version. The message names the reason.
 pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     let [name @ .., newest] = MAGIC;
     let rest = bytes.strip_prefix(name.as_slice());
@@ -73,6 +73,7 @@ pub fn read(bytes: &[u8]) -> Result<Recording, String> {
                 };
             }
         };
+        // A second head, a repeated stream or events of an unknown stream end the reading.
         let is_taken = match block {
             Block::Head(said) => head.replace(said).is_none(),
             Block::Stream(said) => {

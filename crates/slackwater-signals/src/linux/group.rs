@@ -12,7 +12,7 @@ use core::time::Duration;
 use rustix::io::Errno;
 use std::path::Path;
 
-/// A quota of one group.
+/// The quota of one group.
 #[derive(Debug)]
 enum Quota {
     Two(SmallFile),
@@ -49,8 +49,8 @@ impl Quota {
     }
 }
 
-/// The quotas of a group and of those that it is in: the lowest holds. In a container, those above
-/// its root cannot be seen.
+/// The quotas of a group and its ancestors, of which the lowest applies. In a container, groups
+/// above its root cannot be seen.
 #[derive(Debug, Default)]
 pub(super) struct Quotas(Vec<Quota>);
 
@@ -92,7 +92,8 @@ impl Quotas {
         (quotas, found)
     }
 
-    /// The lowest, in thousandths of a core, and its period; `None`: no limit, or none can be read.
+    /// Returns the lowest quota in thousandths of a core, and its period; `None`: no limit, or none
+    /// can be read.
     pub(super) fn read(&self) -> Option<(u32, Duration)> {
         let quotas = self.0.iter().filter_map(|quota| quota.read().ok());
         let limits = quotas.filter_map(|it| Some((it.millicores()?, it.period())));
@@ -100,8 +101,8 @@ impl Quotas {
     }
 }
 
-/// The `cpu.stat` that tells of throttling: the group's own, or, if it has no quota and a group
-/// that it is in has, that one's.
+/// Opens the `cpu.stat` that has throttling: the group's own, or that of an ancestor if only an
+/// ancestor has a quota.
 pub(super) fn throttling(places: &Places) -> Result<(SmallFile, (Origin, String)), String> {
     let has_quota = |group: &&Path| {
         let quota = Quota::open(places.version, group).ok();
@@ -159,7 +160,7 @@ impl GroupUsed {
     }
 }
 
-/// Pressure of the group; of the machine where the group has none.
+/// Opens the pressure of the group, or of the machine if the group has none.
 pub(super) fn pressure(
     places: &Result<Places, String>,
 ) -> Result<(SmallFile, (Origin, String)), String> {
@@ -171,7 +172,7 @@ pub(super) fn pressure(
     }
     let path = Path::new("/proc/pressure/cpu");
     let (file, _) = kept(path, pressure_some).map_err(|reason| {
-        format!("{reason}; a kernel without CONFIG_PSI, or one that wants psi=1 at boot")
+        format!("{reason}; a kernel without CONFIG_PSI, or one that needs psi=1 at boot")
     })?;
     let detail = format!("{}: the whole machine", path.display());
     Ok((file, (Origin::MachinePressure, detail)))
@@ -181,7 +182,7 @@ pub(super) fn read_pressure(file: &SmallFile) -> Option<Duration> {
     file.read(pressure_some).ok()
 }
 
-/// The CPUs of a group's cpuset, or of the next one above that has one.
+/// Opens the CPUs of a group's cpuset, or of its nearest ancestor that has one.
 pub(super) fn cpuset(places: &Places) -> Result<(SmallFile, String), String> {
     let mut reason = None;
     for group in places.upwards() {
@@ -196,7 +197,7 @@ pub(super) fn cpuset(places: &Places) -> Result<(SmallFile, String), String> {
     Err(reason.unwrap_or_else(|| "no cpuset".to_owned()))
 }
 
-/// The weight of a group, as it is now.
+/// Returns the current weight of a group.
 pub(super) fn weight(places: &Places) -> Found {
     let (name, usual) = match places.version {
         Version::Two => ("cpu.weight", 100),

@@ -1,4 +1,4 @@
-//! How many cores can be had at most: the lower of quota and CPUs that may be used.
+//! The most cores that can be used: the lower of the quota and the allowed CPUs.
 
 use super::group::{Quotas, cpuset};
 use super::places::Places;
@@ -10,8 +10,8 @@ use crate::parse::cpu_list_count;
 use crate::reading::{CoresLimit, LimitedBy};
 use core::time::Duration;
 
-/// With each so many readings the allowed CPUs are asked for anew: a system call for each thread,
-/// for what hardly ever changes.
+/// The allowed CPUs are read again after this many readings. They need a system call for each
+/// thread, and hardly ever change.
 const CPUS_READINGS: u32 = 64;
 
 #[derive(Debug)]
@@ -19,18 +19,18 @@ pub(super) struct Limits {
     quotas: Quotas,
     cpus_by: CpusBy,
     cpus: Option<u32>,
-    /// Readings since they were asked for.
+    /// Readings since the allowed CPUs were read.
     readings: u32,
-    /// What was read last.
+    /// The last result.
     last: (Option<CoresLimit>, Option<Duration>),
 }
 
 #[derive(Debug)]
 enum CpusBy {
-    /// On which at least one of the watched threads may run: a process may pin its first thread and
-    /// no other.
+    /// The CPUs on which at least one of the watched threads may run. A process may pin its first
+    /// thread and no other.
     Threads,
-    /// Where its threads are not watched: of its first thread.
+    /// The CPUs of the first thread of a process whose threads are not watched.
     Process(u32),
     Cpuset(SmallFile),
     Nothing,
@@ -55,7 +55,7 @@ impl CpusBy {
         }
         match places.as_ref().map_err(Clone::clone).and_then(cpuset) {
             Ok((file, detail)) => (Self::Cpuset(file), Ok((Origin::Cpuset, detail))),
-            // It has no threads yet.
+            // The process has no threads yet.
             Err(_) if threads.is_some() => {
                 let detail = "affinity of its threads, once there are any".to_owned();
                 (Self::Threads, Ok((Origin::Affinity, detail)))
@@ -75,7 +75,8 @@ impl CpusBy {
 }
 
 impl Limits {
-    /// And where quota and allowed CPUs come from.
+    /// Opens what is needed for the limit. Also returns where the quota and the allowed CPUs come
+    /// from.
     pub(super) fn open(
         process: Option<&Process>,
         threads: Option<&Watched>,
@@ -96,13 +97,13 @@ impl Limits {
         (limits, quota_found, cpus_found)
     }
 
-    /// The most that can be had, and the period of the lowest quota.
+    /// Returns the most cores that can be used, and the period of the lowest quota.
     pub(super) fn read(
         &mut self,
         threads: Option<&Watched>,
     ) -> (Option<CoresLimit>, Option<Duration>) {
         if self.cpus.is_none() || self.readings >= CPUS_READINGS {
-            // Nobody there to be asked: it stays what it was.
+            // Without a thread to read from, the last value stays.
             self.cpus = self.cpus_by.read(threads).or(self.cpus);
             self.readings = 0;
         }
@@ -113,14 +114,14 @@ impl Limits {
         self.last
     }
 
-    /// What was read last, for a reading that asks nobody.
+    /// Returns the last result, for a reading that leaves the limits out.
     pub(super) fn last(&mut self) -> (Option<CoresLimit>, Option<Duration>) {
         self.readings = self.readings.saturating_add(1);
         self.last
     }
 }
 
-/// The lower of two limits in thousandths of a core.
+/// Returns the lower of two limits in thousandths of a core.
 fn lower(quota: Option<u32>, cpus: Option<u32>) -> Option<CoresLimit> {
     let limit = |millicores, by| CoresLimit { millicores, by };
     match (quota, cpus) {

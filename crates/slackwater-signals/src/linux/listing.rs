@@ -1,4 +1,4 @@
-//! Which threads there are: of a process, and of a cgroup with all within it.
+//! Lists the threads of a process, or of a cgroup and the groups within it.
 
 use super::small_file::{BUFFER, SmallFile};
 use crate::parse::thread_ids;
@@ -8,27 +8,28 @@ use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, fstat, openat, seek};
 use rustix::io::{Errno, pread};
 use rustix::path::Arg;
 
-/// A cgroup does not tell when threads come and go, so it is listed with each so many readings.
+/// A cgroup does not report when threads come and go, so it is listed again after this many
+/// readings.
 const GROUP_READINGS: u32 = 8;
 
-/// At most so many cgroups within one are looked into.
+/// At most this many cgroups within one are searched.
 const GROUPS_MAX: usize = 64;
 
-/// More ids are not taken from a list: enough for every thread that can be watched to be found, and
-/// bounded.
+/// The most ids that are taken from a list. The bound is high enough to find every thread that can
+/// be watched.
 const LISTED_MAX: usize = 16_384;
 
-/// What a file of ids is read into, piece by piece.
+/// Bytes of the pieces in which a file of ids is read.
 const PIECE: usize = 4_096;
 
-/// No list is longer than this: the limit is looked at before each piece, and an id takes two bytes
-/// of it at the least.
+/// The longest possible list: the limit is checked before each piece, and an id takes at least two
+/// bytes of it.
 pub(super) const LISTED_MOST: usize = LISTED_MAX + PIECE / 2;
 
 /// Where threads are listed.
 #[derive(Debug)]
 pub(super) enum Listing {
-    /// A process: its directory `task`, and how many threads it had last.
+    /// A process: its directory `task`, and the number of threads at the last count.
     Process { task: OwnedFd, total: u32 },
     /// A cgroup.
     Group(GroupListing),
@@ -39,10 +40,10 @@ pub(super) struct GroupListing {
     directory: OwnedFd,
     /// `cgroup.threads` or `tasks`.
     file: &'static str,
-    /// Those yet to be looked into; kept for its room.
+    /// Groups that are still to be searched. The vector is kept for its capacity.
     waiting: Vec<OwnedFd>,
     readings: u32,
-    /// How many were listed last.
+    /// Number of threads in the last list.
     total: u32,
 }
 
@@ -63,7 +64,7 @@ impl Listing {
         matches!(self, Self::Process { .. })
     }
 
-    /// Whether there may be others than the `known` by now.
+    /// Returns whether there may be other threads than the `known` ones by now.
     pub(super) fn may_have_changed(&mut self, known: usize) -> bool {
         match self {
             Self::Process { task, total } => {
@@ -77,7 +78,7 @@ impl Listing {
         }
     }
 
-    /// How many threads there were when they were last counted, of which `known` are known.
+    /// Returns the number of threads at the last count, at least `known`.
     pub(super) fn total(&self, known: u32) -> u32 {
         match self {
             Self::Process { total, .. } => known.max(*total),
@@ -85,7 +86,7 @@ impl Listing {
         }
     }
 
-    /// Adds their ids, and tells whether those are all.
+    /// Adds the ids of the threads. Returns whether the list is complete.
     pub(super) fn list(&mut self, ids: &mut Vec<u32>) -> Result<bool, Errno> {
         match self {
             Self::Process { task, total } => {
@@ -112,22 +113,22 @@ impl Listing {
     }
 }
 
-/// The threads of a process: the links of its directory `task`, without `.` and `..`. 0: it has
-/// ended.
+/// Counts the threads of a process: the links of its directory `task`, without `.` and `..`. 0: it
+/// has ended.
 pub(super) fn count(task: impl AsFd) -> u32 {
     let links = fstat(task).map_or(0, |stat| u128::from(stat.st_nlink));
     u32::try_from(links.saturating_sub(2)).unwrap_or(u32::MAX)
 }
 
-/// A directory to look into.
+/// Opens a directory that will be listed.
 pub(super) fn directory(from: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat(from, path, flags, Mode::empty())
 }
 
 impl GroupListing {
-    /// Of the group itself it is an error not to be listed. Groups within it may be gone by the
-    /// time they are looked into.
+    /// Fails if the group itself cannot be listed. Groups within it may have been removed
+    /// meanwhile, which is no error.
     fn list(&mut self, ids: &mut Vec<u32>) -> Result<bool, Errno> {
         let mut whole = ids_in(&self.directory, self.file, ids)?;
         let mut groups = 1;
@@ -156,8 +157,8 @@ impl GroupListing {
     }
 }
 
-/// Adds the ids in a file of a group, and tells whether those are all. It may be longer than any
-/// buffer.
+/// Adds the ids in a file of a group. Returns whether these are all. The file may be longer than
+/// any buffer.
 fn ids_in(group: impl AsFd, file: &str, ids: &mut Vec<u32>) -> Result<bool, Errno> {
     let file = SmallFile::at(group, file)?;
     let (mut offset, mut partial) = (0, None);

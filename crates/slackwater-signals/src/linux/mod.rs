@@ -1,4 +1,4 @@
-//! Linux: what is opened for a target, and one reading of it.
+//! Linux: opens the files of a target and takes readings of it.
 
 mod group;
 mod limits;
@@ -20,10 +20,11 @@ use rustix::fs::CWD;
 use small_file::SmallFile;
 use threads::Watched;
 
-/// What is read for a target. Opened once; what is there is decided then, and stays.
+/// The readable figures of a target. What is available is decided when it is opened, and does not
+/// change.
 #[derive(Debug)]
 pub struct Source {
-    /// That is read, if it is one.
+    /// The process that is read, if the target is one.
     process: Option<Process>,
     used: Option<Used>,
     waited: Option<Waited>,
@@ -37,19 +38,20 @@ pub struct Source {
 enum Used {
     Process,
     Group(GroupUsed),
-    /// What the watched threads have used.
+    /// CPU time of the watched threads.
     Threads,
 }
 
 #[derive(Debug)]
 enum Waited {
     Threads(Watched),
-    /// The wall time during which somebody waited is not more than what all have waited.
+    /// A lower bound: the wall time during which at least one thread waited is at most the waiting
+    /// of all threads.
     Stalled,
     Throttled,
 }
 
-/// How much of it is read.
+/// The figures of one reading.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     All,
@@ -57,7 +59,7 @@ enum Which {
     Times,
 }
 
-/// What differs between processes and groups.
+/// The parts that differ between processes and groups.
 struct Parts {
     process: Option<Process>,
     used: Result<(Used, (Origin, String)), String>,
@@ -66,9 +68,9 @@ struct Parts {
 }
 
 impl Source {
-    /// Looks what there is to read. A target that is not there at all reads as nothing, with the
-    /// reason in [`findings`](Self::findings). Whoever expects things to appear later (a
-    /// controller, pressure, a process) opens again.
+    /// Finds out what can be read. A target that does not exist has empty readings, with the reason
+    /// in [`findings`](Self::findings). If things appear later (a controller, pressure, a process),
+    /// open another source.
     pub fn open(target: &Target) -> Self {
         let parts = match target {
             Target::ThisProcess => Parts::of_process(Ok(Process::this()), true),
@@ -90,7 +92,7 @@ impl Source {
         let (throttled, throttled_found) =
             unzip(places.clone().and_then(|it| group::throttling(&it)));
         let (stalled, stalled_found) = unzip(match (&process, &places) {
-            // The machine's pressure says nothing of a target that is not there.
+            // The machine's pressure has no meaning for a target that does not exist.
             (None, Err(reason)) => Err(reason.clone()),
             _ => group::pressure(&places),
         });
@@ -100,7 +102,7 @@ impl Source {
                 Ok((Origin::Threads, detail)),
             ),
             Err(reason) if process.is_some() => (None, Err(reason)),
-            // Of a process it would be others' waiting: its group may have more than it.
+            // For a process the bound would include the waiting of other processes of its group.
             Err(reason) => lower_bound(&reason, &throttled_found, &stalled_found),
         };
         let threads = match &waited {
@@ -129,33 +131,33 @@ impl Source {
         }
     }
 
-    /// What was found at the opening, figure by figure.
+    /// Returns what was found at the opening, figure by figure.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// Where a figure comes from; `None`: from nowhere. It does not change while the source is
-    /// open.
+    /// Returns where a figure comes from; `None`: it is not available. It does not change while the
+    /// source is open.
     pub fn origin(&self, figure: Figure) -> Option<Origin> {
         let mut findings = self.findings.iter();
         findings.find(|it| it.figure == figure)?.origin
     }
 
-    /// What the system tells now: some system calls, one for each watched thread among them.
-    /// Nothing is allocated unless there are more threads than ever before.
+    /// Reads the current figures. It takes some system calls, among them one for each watched
+    /// thread. It allocates only if there are more threads than ever before.
     pub fn read(&mut self) -> Reading {
         self.read_these(Which::All)
     }
 
-    /// As [`read`](Self::read), but of what changes all the time alone: CPU time and waiting. Limit
-    /// and quota period are as `read` had them last, and throttling and pressure are left out: half
-    /// of the system calls where there are few threads. For those who read often, and everything
-    /// once in a while.
+    /// Reads only what changes all the time: CPU time and waiting. Limit and quota period are from
+    /// the last [`read`](Self::read). Throttling and pressure are left out. This halves the system
+    /// calls if there are few threads. Use it for frequent readings, with a full `read` once in a
+    /// while.
     pub fn read_times(&mut self) -> Reading {
         self.read_these(Which::Times)
     }
 
-    /// As [`read_times`](Self::read_times), and limit and quota period as they are now.
+    /// Same as [`read_times`](Self::read_times), with the current limit and quota period.
     pub fn read_times_and_limits(&mut self) -> Reading {
         self.read_these(Which::TimesAndLimits)
     }
@@ -166,6 +168,7 @@ impl Source {
         }
         let throttled = || self.throttled.as_ref().and_then(group::read_throttled);
         let stalled = || self.stalled.as_ref().and_then(group::read_pressure);
+        // A lower bound of the waiting needs its file even if throttling and pressure are left out.
         let (waits_throttled, waits_stalled) = (
             matches!(self.waited, Some(Waited::Throttled)),
             matches!(self.waited, Some(Waited::Stalled)),
@@ -199,6 +202,7 @@ impl Source {
             Some(Used::Threads) => reading.used_by_watched,
             None => None,
         };
+        // A lower bound counts the whole group as one thread: its CPU time is the group's.
         if reading.used_by_watched.is_none() && reading.waited.is_some() {
             reading.used_by_watched = reading.used;
         }
@@ -255,7 +259,7 @@ impl Parts {
     }
 }
 
-/// The threads of a group, if those can be seen from here.
+/// Opens the threads of a group, if they can be seen from here.
 fn threads_of(places: &Places) -> Result<(Watched, String), String> {
     waits_are_counted()?;
     let proc = directory(CWD, "/proc").map_err(|error| format!("/proc: {error}"))?;
@@ -270,8 +274,8 @@ fn threads_of(places: &Places) -> Result<(Watched, String), String> {
     Ok((watched, format!("schedstat of the threads in {list}")))
 }
 
-/// What tells of a group's waiting where its threads cannot be seen: of a single thread for the
-/// whole group.
+/// Picks a lower bound of a group's waiting where its threads cannot be seen. It counts the whole
+/// group as a single thread.
 fn lower_bound(reason: &str, throttled: &Found, stalled: &Found) -> (Option<Waited>, Found) {
     let at_least = |origin: Origin, detail: &str| {
         let detail = format!("a lower bound by {detail}, because {reason}");
@@ -286,7 +290,7 @@ fn lower_bound(reason: &str, throttled: &Found, stalled: &Found) -> (Option<Wait
     }
 }
 
-/// Something to read with where it was found.
+/// Separates what can be read from where it was found.
 fn unzip<T>(opened: Result<(T, (Origin, String)), String>) -> (Option<T>, Found) {
     match opened {
         Ok((value, found)) => (Some(value), Ok(found)),

@@ -1,5 +1,4 @@
-//! Where the files of a cgroup are: one directory in version 2, one for each controller in version
-//! 1, found by looking.
+//! Finds the directories of a cgroup: one in version 2, one for each controller in version 1.
 
 use super::listing;
 use crate::parse::{Membership, Mount, memberships, mounts};
@@ -11,12 +10,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Places {
     pub(super) version: Version,
-    /// Where quotas, weights and throttling are, and the list of its threads.
+    /// The directory with quotas, weights, throttling and the list of threads.
     pub(super) cpu: PathBuf,
-    /// Version 1: where CPU time is counted.
+    /// Version 1: the directory where CPU time is counted.
     pub(super) accounting: Option<PathBuf>,
-    /// Where pressure is told: of the group of the same name in version 2, in systems that have
-    /// both.
+    /// The directory with pressure. On systems that have both versions it is the group of the same
+    /// name in version 2.
     pub(super) pressure: Option<PathBuf>,
 }
 
@@ -27,7 +26,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    /// The file that lists a group's threads.
+    /// Returns the name of the file that lists a group's threads.
     pub(super) fn threads_file(self) -> &'static str {
         match self {
             Self::One => "tasks",
@@ -37,9 +36,9 @@ impl Version {
 }
 
 impl Places {
-    /// Of a cgroup by its directory.
+    /// Finds the places of a cgroup by its directory.
     pub(super) fn of_directory(directory: &Path) -> Result<Self, String> {
-        // Dots and links would lead the way up astray.
+        // Dots and links would mislead the search for ancestors.
         let directory = fs::canonicalize(directory)
             .map_err(|error| format!("{}: {error}", directory.display()))?;
         if directory.join("cgroup.controllers").exists() {
@@ -56,8 +55,8 @@ impl Places {
         let of_cpu = |mount: &&Mount| mount.has("cpu") && directory.starts_with(&mount.point);
         let below = mounts.iter().find(of_cpu);
         let below = below.and_then(|mount| directory.strip_prefix(&mount.point).ok());
-        // The same name below other controllers is the same group by custom alone; that is what
-        // everybody's tools go by.
+        // That the same name below other controllers is the same group is only a convention. All
+        // common tools rely on it.
         let beside = |mount: Option<&Mount>| {
             let path = mount?.point.join(below?);
             path.is_dir().then_some(path)
@@ -77,8 +76,9 @@ impl Places {
         })
     }
 
-    /// Of the cgroup that a process is in. A container may see but a part of the hierarchies; its
-    /// own processes are then at the root of what it sees (`ours`), and others are nowhere.
+    /// Finds the cgroup that a process is in. A container may see only a part of the hierarchies.
+    /// Its own processes are then at the root of what it sees (`ours`), and other processes cannot
+    /// be found.
     pub(super) fn of_process(id: u32, ours: bool) -> Result<Self, String> {
         let file = if ours {
             PathBuf::from("/proc/self/cgroup")
@@ -131,14 +131,14 @@ impl Places {
         }
     }
 
-    /// The group's directory, and those of the groups that it is in, as far up as can be seen.
+    /// Returns the group's directory and those of its ancestors, as far up as can be seen.
     pub(super) fn upwards(&self) -> impl Iterator<Item = &Path> {
         let is_group = |path: &&Path| path.join("cgroup.procs").exists();
         let above = self.cpu.ancestors().skip(1).take_while(is_group);
         core::iter::once(self.cpu.as_path()).chain(above)
     }
 
-    /// The list of its threads.
+    /// Opens the list of its threads.
     pub(super) fn listing(&self) -> Result<listing::GroupListing, String> {
         let directory = listing::directory(CWD, &self.cpu)
             .map_err(|error| format!("{}: {error}", self.cpu.display()))?;
@@ -147,7 +147,7 @@ impl Places {
     }
 }
 
-/// The hierarchies that this process sees.
+/// Reads the hierarchies that this process sees.
 fn our_mounts() -> Result<Vec<Mount>, String> {
     let text = fs::read("/proc/self/mountinfo")
         .map_err(|error| format!("/proc/self/mountinfo: {error}"))?;

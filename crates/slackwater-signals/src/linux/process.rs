@@ -17,14 +17,16 @@ use std::path::{Path, PathBuf};
 pub(super) struct Process {
     id: u32,
     clock: Clock,
-    /// Its directory `task`, which stays that of this process, whoever gets its id later.
+    /// Its directory `task`. The descriptor stays with this process even if another one gets its id
+    /// later.
     task: Result<OwnedFd, String>,
 }
 
 #[derive(Debug)]
 enum Clock {
     This,
-    /// Of the process that has an id: to be read only while that is the same process.
+    /// The clock of a process id. It may be read only while the id still belongs to the same
+    /// process.
     Other(ClockId),
     Stat(SmallFile),
 }
@@ -47,7 +49,7 @@ impl Process {
             Ok(clock) => Clock::Other(clock),
             Err(_) => Clock::Stat(kept(&base.join("stat"), stat_ticks)?.0),
         };
-        // Only now: if it is there still, the clock is its own.
+        // Checked after the clock was found: if the process still exists, the clock is its own.
         if count(&task) == 0 {
             return Err(format!("process {id} has ended"));
         }
@@ -59,7 +61,7 @@ impl Process {
         self.id
     }
 
-    /// Where its CPU time comes from.
+    /// Returns where its CPU time comes from.
     pub(super) fn found(&self) -> (Origin, String) {
         match &self.clock {
             Clock::This => (Origin::ProcessClock, "CPU clock of this process".to_owned()),
@@ -94,7 +96,7 @@ impl Process {
         }
     }
 
-    /// Its threads, if those can be watched, and where.
+    /// Opens its threads, if they can be watched, and returns where they were found.
     pub(super) fn threads(&self) -> Result<(Watched, String), String> {
         waits_are_counted()?;
         let task = self.task.as_ref().map_err(Clone::clone)?;
@@ -112,7 +114,7 @@ impl Process {
     }
 }
 
-/// By way of the C library: rustix goes by the vDSO, which is not there under valgrind.
+/// Uses the C library: rustix uses the vDSO, which does not exist under valgrind.
 fn clock(id: ClockId) -> Option<Duration> {
     clock_gettime(id).ok().map(Duration::from)
 }
@@ -121,8 +123,8 @@ fn task(path: &Path) -> Result<OwnedFd, String> {
     directory(CWD, path).map_err(|error| reason(path, error))
 }
 
-/// Whether `/proc` shows the process ids that this process knows: not if it was mounted by somebody
-/// in another namespace.
+/// Checks that `/proc` shows the process ids of this process. It does not if it was mounted from
+/// another namespace.
 fn proc_is_ours() -> Result<(), String> {
     let link = std::fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
     if link == Path::new(&std::process::id().to_string()) {
@@ -134,8 +136,8 @@ fn proc_is_ours() -> Result<(), String> {
     ))
 }
 
-/// Whether the kernel counts how long threads wait: of this process, of which at least one thread
-/// has run, it would be known.
+/// Checks that the kernel counts how long threads wait. At least one thread of this process has
+/// run, so this process would have a count.
 pub(super) fn waits_are_counted() -> Result<(), String> {
     proc_is_ours()?;
     let (_, run) = kept("/proc/self/schedstat".as_ref(), schedstat).map_err(|reason| {

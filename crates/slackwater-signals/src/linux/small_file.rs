@@ -1,4 +1,5 @@
-//! Small files that are opened once and read often: one system call each time, nothing on the heap.
+//! Small files that are opened once and read often: one system call for each reading, and no
+//! allocation.
 
 use core::mem::MaybeUninit;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +8,8 @@ use rustix::io::{Errno, pread};
 use rustix::path::Arg;
 use std::path::Path;
 
-/// Longer than any file that is read here: the longest, `cpu.stat`, has some 400 bytes.
+/// Bytes of the buffer. It is longer than any file that is read here: the longest, `cpu.stat`, has
+/// about 400 bytes.
 const LONGEST: usize = 2048;
 
 pub(super) type Buffer = [MaybeUninit<u8>; LONGEST];
@@ -25,7 +27,7 @@ impl AsFd for SmallFile {
 }
 
 impl SmallFile {
-    /// At a path from a directory.
+    /// Opens the file at a path from a directory.
     pub(super) fn at(directory: impl AsFd, path: impl Arg) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         openat(directory, path, flags, Mode::empty()).map(Self)
@@ -35,7 +37,7 @@ impl SmallFile {
         Self::at(CWD, path)
     }
 
-    /// What `parse` makes of what is in it now. A file that does not fit is not believed: its last
+    /// Parses the current content. A file that does not fit into the buffer is an error: its last
     /// number may be cut.
     pub(super) fn read<T>(&self, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, Errno> {
         let mut buffer = BUFFER;
@@ -47,7 +49,8 @@ impl SmallFile {
     }
 }
 
-/// A file that makes sense to `parse` now, kept open; or a sentence that says why not.
+/// Opens a file and keeps it open if `parse` accepts its current content. Otherwise returns a
+/// sentence that says why not.
 pub(super) fn kept<T>(
     path: &Path,
     parse: impl FnOnce(&[u8]) -> Option<T>,
@@ -59,7 +62,7 @@ pub(super) fn kept<T>(
     opened.map_err(|error| reason(path, error))
 }
 
-/// Why a file gives nothing.
+/// Returns why a file gives no value.
 pub(super) fn reason(path: &Path, error: Errno) -> String {
     let path = path.display();
     match error {
@@ -73,9 +76,9 @@ pub(super) fn reason(path: &Path, error: Errno) -> String {
 mod tests {
     use super::*;
 
-    /// Its last number may be cut in the middle.
+    /// The last number of such a file may be cut in the middle.
     #[test]
-    fn a_file_that_does_not_fit_is_not_believed() {
+    fn a_file_that_does_not_fit_is_an_error() {
         let length = |text: &[u8]| Some(text.len());
         let long = SmallFile::open("/proc/self/smaps".as_ref()).unwrap();
         assert_eq!(long.read(length), Err(Errno::FBIG));

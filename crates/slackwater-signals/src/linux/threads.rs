@@ -1,7 +1,7 @@
-//! Threads that are watched: what all of them together have used and waited for.
+//! The watched threads: what all of them together have used and waited for.
 //!
-//! Sums never go back: what a thread had done stays when it ends. What it did after its last
-//! reading is lost, and threads that begin and end between two readings are never seen.
+//! Sums never go back: the share of a thread stays when it ends. What it did after its last reading
+//! is lost. Threads that begin and end between two readings are never seen.
 
 use super::listing::{LISTED_MOST, Listing};
 use super::small_file::SmallFile;
@@ -14,26 +14,27 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity};
 
-/// At most so many threads are watched: about a millisecond for each reading.
+/// The most threads that are watched: about a millisecond for each reading.
 pub(super) const WATCHED_MAX: usize = 1024;
 
-/// One file in so many that may be open is kept for threads. Others are opened for each reading.
+/// The share of the process's file limit that is kept open for threads: one file in eight. The
+/// files of further threads are opened for each reading.
 const FILES_SHARE: u64 = 8;
 
 /// The threads of a process or of a cgroup.
 #[derive(Debug)]
 pub(super) struct Watched {
     listing: Listing,
-    /// Where a thread's directory is: by its id.
+    /// The directory that has a directory for each thread, by its id.
     base: OwnedFd,
-    /// By id, ascending. With room for all from the start, as the next: memory that is not used is
-    /// none.
+    /// Threads by id, ascending. Like the next field it has capacity for all threads from the
+    /// start: memory that is not used costs nothing.
     threads: Vec<Thread>,
-    /// What is listed, until the next time.
+    /// The ids of the last list. Kept for its capacity.
     listed: Vec<u32>,
-    /// The last list had room for everybody.
+    /// The last list was complete.
     complete: bool,
-    /// All that was seen.
+    /// The sum of everything that was seen.
     sum: Run,
     files_max: usize,
     files: usize,
@@ -43,17 +44,17 @@ pub(super) struct Watched {
 #[derive(Debug)]
 struct Thread {
     id: u32,
-    /// Where there was a descriptor to spare.
+    /// `None`: there were too few descriptors, so the file is opened for each reading.
     file: Option<SmallFile>,
     last: Run,
 }
 
-/// What threads have done.
+/// What threads have used and waited for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
     pub(super) used: Duration,
     pub(super) waited: Duration,
-    /// The most that one of them has used since the reading before.
+    /// The most CPU time that a single thread has used since the reading before.
     pub(super) busiest: Option<Duration>,
     pub(super) threads: Threads,
 }
@@ -79,7 +80,7 @@ impl Watched {
         watched
     }
 
-    /// Whether anybody is there who cannot be seen.
+    /// Returns whether there is a thread that cannot be seen.
     pub(super) fn hidden(&self) -> bool {
         self.listed.contains(&0)
     }
@@ -88,7 +89,8 @@ impl Watched {
         self.threads.is_empty()
     }
 
-    /// Reads all of them. Who has ended leaves, and whoever is new is read for the first time.
+    /// Reads all threads. Threads that have ended are removed, and new threads are read for the
+    /// first time.
     pub(super) fn read(&mut self) -> Sum {
         let mut busiest = 0;
         let Self {
@@ -107,7 +109,7 @@ impl Watched {
                 *files -= usize::from(thread.file.is_some());
                 false
             }
-            // It may be there again the next time, with what it did meanwhile.
+            // The file may be readable again the next time, with what the thread did meanwhile.
             Err(_) => true,
         });
         let changed = self.listing.may_have_changed(self.threads.len());
@@ -129,7 +131,8 @@ impl Watched {
         sum
     }
 
-    /// On how many CPUs at least one of them may run; `None`: nobody could be asked.
+    /// Returns the number of CPUs on which at least one of them may run; `None`: no thread could be
+    /// read.
     pub(super) fn allowed_cpus(&self) -> Option<u32> {
         let mut union: Option<CpuSet> = None;
         for thread in &self.threads {
@@ -146,7 +149,7 @@ impl Watched {
         union.map(|cpus| cpus.count()).filter(|count| *count > 0)
     }
 
-    /// Takes in whoever is new, and lets go of whoever is not in the list any more.
+    /// Adds new threads, and removes threads that are no longer in the list.
     fn list(&mut self) {
         self.listed.clear();
         let Ok(whole) = self.listing.list(&mut self.listed) else {
@@ -154,8 +157,8 @@ impl Watched {
         };
         self.listed.sort_unstable();
         self.listed.dedup();
-        // Threads leave a cgroup without an end. They do not leave a process, and its list may lack
-        // some while others end.
+        // Threads can leave a cgroup without ending. They do not leave a process, and its list may
+        // lack some threads while others end.
         if whole && !self.listing.is_of_process() {
             let Self { files, listed, .. } = self;
             self.threads.retain(|thread| {
@@ -164,9 +167,9 @@ impl Watched {
                 stays
             });
         }
-        // Whoever was not in the list before has begun since: all that it did is new. But only if
-        // the list had everybody in it, and only in a process: a cgroup can be joined by threads
-        // with a past.
+        // A thread that was not in the list before is new, so everything that it did counts. This
+        // holds only if the last list was complete, and only in a process: threads with a past can
+        // join a cgroup.
         let from_birth = self.complete && self.listing.is_of_process();
         let known = self.threads.len();
         self.complete = whole;
@@ -187,7 +190,7 @@ impl Watched {
         self.threads.sort_unstable_by_key(|thread| thread.id);
     }
 
-    /// Those that have ended meanwhile, and those that cannot be seen, are left out.
+    /// Adds a thread, unless it has ended meanwhile or cannot be seen.
     fn take_in(&mut self, id: u32, from_birth: bool) {
         let Some(file) = schedstat_of(&self.base, id).ok().filter(|_| id > 0) else {
             return;
@@ -217,11 +220,11 @@ impl Thread {
         }
     }
 
-    /// Adds what it has done since to the sum, and gives what it has used.
+    /// Adds what the thread has done since the last reading to the sum. Returns the CPU time that
+    /// it used.
     fn advance(&mut self, run: Run, sum: &mut Run) -> u64 {
         let last = core::mem::replace(&mut self.last, run);
-        // Less than before: its id is another thread's now, of which nothing is known but that it
-        // is there.
+        // Less than before: its id now belongs to another thread, whose past is unknown.
         let used = run.used.checked_sub(last.used);
         let waited = run.waited.checked_sub(last.waited);
         let (Some(used), Some(waited)) = (used, waited) else {
@@ -233,7 +236,7 @@ impl Thread {
     }
 }
 
-/// The CPUs that a thread may run on.
+/// Returns the CPUs that a thread may run on.
 pub(super) fn affinity(id: u32) -> Option<CpuSet> {
     let id = Pid::from_raw(i32::try_from(id).ok()?)?;
     sched_getaffinity(Some(id)).ok()
@@ -245,7 +248,7 @@ fn schedstat_of(base: impl AsFd, id: u32) -> Result<SmallFile, Errno> {
     SmallFile::at(base, path.as_bytes())
 }
 
-/// Ten digits and a name, without the heap.
+/// A path of up to ten digits and a name, without an allocation.
 #[derive(Default)]
 struct PathOfThread {
     bytes: [u8; 32],
@@ -299,7 +302,7 @@ mod tests {
         );
     }
 
-    /// Its id was given to another, which has done less: no sum goes back, and what comes later
+    /// The id was given to another thread, which has done less. No sum goes back, and later work
     /// counts from there.
     #[test]
     fn an_id_that_another_thread_has_now_adds_nothing() {

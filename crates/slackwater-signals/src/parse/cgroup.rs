@@ -4,16 +4,16 @@ use super::{lines, number, only_line, only_number, split_once};
 use crate::reading::Throttled;
 use core::time::Duration;
 
-/// `cpu.stat`, of whichever version.
+/// `cpu.stat` of either version.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct CpuStat {
-    /// Version 2 alone has it.
+    /// CPU time; only in version 2.
     pub(crate) used: Option<Duration>,
-    /// Where the cpu controller is on.
+    /// Throttling, if the cpu controller is on.
     pub(crate) throttled: Option<Throttled>,
 }
 
-/// `cpu.stat`: a word and a number on each line. Words that are not known are for others.
+/// Parses `cpu.stat`: a word and a number on each line. Unknown words are skipped.
 pub(crate) fn cpu_stat(text: &[u8]) -> Option<CpuStat> {
     let mut stat = CpuStat::default();
     let (mut periods, mut throttled_periods, mut time) = (None, None, None);
@@ -40,7 +40,7 @@ pub(crate) fn cpu_stat(text: &[u8]) -> Option<CpuStat> {
     Some(stat)
 }
 
-/// So much CPU time in each period, in microseconds; no time: no limit.
+/// CPU time that may be used in each period, in microseconds; `None`: no limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct PerPeriod {
     pub(crate) quota_us: Option<u64>,
@@ -48,7 +48,7 @@ pub(crate) struct PerPeriod {
 }
 
 impl PerPeriod {
-    /// In thousandths of a core, 1 or more.
+    /// Returns the quota in thousandths of a core, 1 or more.
     pub(crate) fn millicores(self) -> Option<u32> {
         let millicores = u128::from(self.quota_us?) * 1000 / u128::from(self.period_us.max(1));
         Some(u32::try_from(millicores).unwrap_or(u32::MAX).max(1))
@@ -59,7 +59,7 @@ impl PerPeriod {
     }
 }
 
-/// `cpu.max`: the quota or `max`, and the period.
+/// Parses `cpu.max`: the quota or `max`, and the period.
 pub(crate) fn cpu_max(text: &[u8]) -> Option<PerPeriod> {
     let (quota, period) = split_once(only_line(text)?, b' ')?;
     let quota_us = match quota {
@@ -77,7 +77,7 @@ pub(crate) fn cpu_max(text: &[u8]) -> Option<PerPeriod> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct QuotaUs(pub(crate) Option<u64>);
 
-/// `cpu.cfs_quota_us`: -1 is no limit.
+/// Parses `cpu.cfs_quota_us`: -1 is no limit.
 pub(crate) fn cfs_quota(text: &[u8]) -> Option<QuotaUs> {
     if text == b"-1\n" {
         return Some(QuotaUs(None));
@@ -85,12 +85,13 @@ pub(crate) fn cfs_quota(text: &[u8]) -> Option<QuotaUs> {
     only_number(text).map(|quota_us| QuotaUs(Some(quota_us)))
 }
 
-/// `cpu.cfs_period_us`.
+/// Parses `cpu.cfs_period_us`.
 pub(crate) fn cfs_period(text: &[u8]) -> Option<u64> {
     only_number(text).filter(|period| *period > 0)
 }
 
-/// How many CPUs are in a list such as `0-3,8`. None at all is nothing: nobody can run on no CPU.
+/// Counts the CPUs in a list such as `0-3,8`. An empty list gives `None`: no thread can run on no
+/// CPU.
 pub(crate) fn cpu_list_count(text: &[u8]) -> Option<u32> {
     let mut count = 0_u64;
     for range in only_line(text)?.split(|byte| *byte == b',') {
@@ -101,7 +102,7 @@ pub(crate) fn cpu_list_count(text: &[u8]) -> Option<u32> {
     u32::try_from(count).ok()
 }
 
-/// `total` of the line `some`, of `/proc/pressure/cpu` or of `cpu.pressure`.
+/// Parses `total` of the line `some`, of `/proc/pressure/cpu` or of `cpu.pressure`.
 pub(crate) fn pressure_some(text: &[u8]) -> Option<Duration> {
     let mut lines = lines(text)?;
     let line = lines.find_map(|line| line.strip_prefix(b"some "))?;
@@ -144,7 +145,7 @@ mod tests {
             throttled: Some(throttled),
         };
         assert_eq!(cpu_stat(new), Some(expected));
-        // Without the cpu controller there is but the time.
+        // Without the cpu controller there is only the time.
         let bare = cpu_stat(b"usage_usec 5\nuser_usec 3\nsystem_usec 2\n").unwrap();
         assert_eq!((bare.used, bare.throttled), (expected.used, None));
         for broken in ["", "usage_usec 5", "usage_usec\n", "usage_usec -5\n", "\n"] {

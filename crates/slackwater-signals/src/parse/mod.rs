@@ -1,5 +1,5 @@
-//! The files of `/proc` and of cgroups as values. Strict about form: a file that is not as the
-//! kernel writes it gives `None`, and nothing here panics, whatever the bytes.
+//! Parses the files of `/proc` and of cgroups. The parsers are strict about form: a file that is
+//! not as the kernel writes it gives `None`. They never panic, whatever the bytes.
 
 mod cgroup;
 mod mounts;
@@ -11,7 +11,7 @@ pub(crate) use cgroup::{
 pub(crate) use mounts::{Membership, Mount, memberships, mounts};
 pub(crate) use process::{Run, schedstat, stat_ticks, thread_ids};
 
-/// Digits and nothing else, that fit.
+/// Parses a text of digits only. `None` if the number does not fit.
 pub(crate) fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -22,10 +22,10 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// A number that ends with this byte, and what is behind that. In one pass: it is read for each
-/// thread.
+/// Parses a number that ends with this byte. Returns the number and the rest after the byte. It is
+/// a single pass because it runs for each thread.
 fn number_until(text: &[u8], end: u8) -> Option<(u64, &[u8])> {
-    /// So many digits always fit.
+    /// This many digits always fit.
     const FIT: usize = 19;
     let mut value = 0_u64;
     for (place, byte) in text.iter().enumerate().take(FIT) {
@@ -46,24 +46,24 @@ fn number_until(text: &[u8], end: u8) -> Option<(u64, &[u8])> {
     None
 }
 
-/// A file of one line, without the end of that line.
+/// Returns the line of a file of one line, without its end.
 pub(crate) fn only_line(text: &[u8]) -> Option<&[u8]> {
     let line = text.strip_suffix(b"\n")?;
     (!line.contains(&b'\n')).then_some(line)
 }
 
-/// A file of one line that is a number.
+/// Parses a file of one line that is a number.
 pub(crate) fn only_number(text: &[u8]) -> Option<u64> {
     let (value, text) = number_until(text, b'\n')?;
     text.is_empty().then_some(value)
 }
 
-/// Lines of a file that ends with the end of a line.
+/// Returns the lines of a file that ends with the end of a line.
 fn lines(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     Some(text.strip_suffix(b"\n")?.split(|byte| *byte == b'\n'))
 }
 
-/// What is before the first of these bytes, and what is behind it.
+/// Splits at the first of these bytes, and drops it.
 fn split_once(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     let place = text.iter().position(|byte| *byte == at)?;
     Some((&text[..place], &text[place + 1..]))
@@ -101,7 +101,8 @@ mod tests {
         }
     }
 
-    /// Bytes near to what kernels write: their words and numbers, in any order and cut anywhere.
+    /// Bytes that resemble what kernels write: their words and numbers, in any order and cut
+    /// anywhere.
     fn nearly() -> impl Strategy<Value = Vec<u8>> {
         let word = prop_oneof![
             Just(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=".to_vec()),

@@ -1,4 +1,4 @@
-//! Which cgroups a process is in, and where those are mounted.
+//! Parses which cgroups a process is in, and where their hierarchies are mounted.
 
 use super::{lines, split_once};
 use std::ffi::OsString;
@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Membership {
     /// Controllers, or `name=…`; empty for version 2.
     pub(crate) controllers: Vec<String>,
-    /// From the root of the reader's cgroup namespace; it begins with `/..` if it is outside.
+    /// Path from the root of the reader's cgroup namespace. It begins with `/..` if the cgroup is
+    /// outside.
     pub(crate) path: PathBuf,
 }
 
 /// A hierarchy of cgroups that is mounted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Mount {
-    /// What of the hierarchy is there: `/`, or a cgroup that a container has been given as its
+    /// The part of the hierarchy that is mounted: `/`, or a cgroup that a container has as its
     /// root.
     pub(crate) root: PathBuf,
     pub(crate) point: PathBuf,
@@ -31,9 +32,10 @@ impl Mount {
         options.any(|option| option == controller)
     }
 
-    /// The directory of a cgroup; `None`: it is not below the root.
+    /// Returns the directory of a cgroup; `None`: it is not below the root.
     pub(crate) fn directory(&self, path: &Path) -> Option<PathBuf> {
-        // A cgroup outside of the namespace is told by its way up, which leads nowhere from here.
+        // The path of a cgroup outside of the namespace goes up with `..`, and cannot be followed
+        // from here.
         if path.components().any(|part| part.as_os_str() == "..") {
             return None;
         }
@@ -45,14 +47,15 @@ impl Mount {
     }
 }
 
-/// `/proc/<pid>/cgroup`: `hierarchy:controllers:path` on each line. A path may have colons itself.
+/// Parses `/proc/<pid>/cgroup`: `hierarchy:controllers:path` on each line. The path itself may have
+/// colons.
 pub(crate) fn memberships(text: &[u8]) -> Option<Vec<Membership>> {
     lines(text)?
         .map(|line| {
             let (number, rest) = split_once(line, b':')?;
             super::number(number)?;
             let (controllers, path) = split_once(rest, b':')?;
-            // Of a group that was removed meanwhile.
+            // The mark of a group that was removed meanwhile.
             let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
             path.starts_with(b"/").then(|| Membership {
                 controllers: words(controllers),
@@ -62,14 +65,15 @@ pub(crate) fn memberships(text: &[u8]) -> Option<Vec<Membership>> {
         .collect()
 }
 
-/// Cgroups among the mounts of `/proc/self/mountinfo`. Lines of other forms are of other things.
+/// Returns the cgroups among the mounts of `/proc/self/mountinfo`. Lines of other forms are
+/// skipped.
 pub(crate) fn mounts(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n')
         .filter_map(mount)
         .collect()
 }
 
-/// `id parent major:minor root point options … - type source super-options`.
+/// Parses `id parent major:minor root point options … - type source super-options`.
 fn mount(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let root = fields.nth(3)?;
@@ -100,7 +104,8 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// Spaces and the like stand as three octal digits behind a backslash.
+/// Decodes spaces and similar characters, which are written as three octal digits after a
+/// backslash.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

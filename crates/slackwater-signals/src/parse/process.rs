@@ -9,7 +9,7 @@ pub(crate) struct Run {
     pub(crate) waited: u64,
 }
 
-/// `schedstat` of a thread: time on CPUs, time in line for one, and how often it got one.
+/// Parses `schedstat` of a thread: time on CPUs, time in the run queue, and how often it got a CPU.
 pub(crate) fn schedstat(text: &[u8]) -> Option<Run> {
     let (used, text) = number_until(text, b' ')?;
     let (waited, text) = number_until(text, b' ')?;
@@ -17,11 +17,11 @@ pub(crate) fn schedstat(text: &[u8]) -> Option<Run> {
     text.is_empty().then_some(Run { used, waited })
 }
 
-/// CPU time of a process in ticks, user and system, from its `stat`: fields 14 and 15 of
+/// Parses the CPU time of a process in ticks, user and system, from its `stat`: fields 14 and 15 of
 /// `proc_pid_stat(5)`.
 pub(crate) fn stat_ticks(text: &[u8]) -> Option<u64> {
     let line = only_line(text)?;
-    // Its name may have parentheses and spaces itself, and the first field behind it is the third.
+    // The process name may contain parentheses and spaces. The first field after it is the third.
     let behind = line.iter().rposition(|byte| *byte == b')')?;
     let fields = line.get(behind + 2..)?.split(|byte| *byte == b' ');
     let mut times = fields.skip(14 - 3);
@@ -29,8 +29,8 @@ pub(crate) fn stat_ticks(text: &[u8]) -> Option<u64> {
     user.checked_add(number(times.next()?)?)
 }
 
-/// Ids of threads, one on each line, of a file that comes piece by piece: `partial` is the line
-/// that has begun. Ids of threads that cannot be seen from here are 0.
+/// Parses thread ids, one on each line, of a file that comes piece by piece. `partial` is the line
+/// that has begun. Threads that cannot be seen from here have the id 0.
 pub(crate) fn thread_ids(piece: &[u8], partial: &mut Option<u32>, ids: &mut Vec<u32>) {
     for byte in piece {
         if byte.is_ascii_digit() {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_says_what_it_used_and_how_long_it_waited() {
+    fn schedstat_has_used_and_waited_time() {
         let run = Run {
             used: 168_091,
             waited: 3_851_942,

@@ -1,14 +1,15 @@
-//! A process that is always busy, and waiting until a reading says so.
+//! A process that is always busy, and a function that waits for a certain reading.
 
 use core::time::Duration;
 use slackwater_signals::{Reading, Source};
 use std::process::{Child, Command};
 use std::time::Instant;
 
-/// Far more than anything here takes: whoever waits so long waits for what does not come.
+/// Far more than anything here takes. A wait of this length means that the condition never comes
+/// true.
 pub(crate) const TOO_LONG: Duration = Duration::from_mins(1);
 
-/// Reads until it is so.
+/// Reads until the condition is true.
 pub(crate) fn until(
     source: &mut Source,
     what: &str,
@@ -30,7 +31,7 @@ pub(crate) struct Busy(pub(crate) Child);
 
 impl Busy {
     pub(crate) fn start() -> Self {
-        // It ends by itself if this process is killed and cannot end it.
+        // The process ends when this process is killed and cannot end it.
         let work = format!("while [ -d /proc/{} ]; do :; done", std::process::id());
         let child = Command::new("sh").args(["-c", &work]).spawn();
         Self(child.expect("sh starts"))

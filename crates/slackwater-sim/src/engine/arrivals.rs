@@ -1,7 +1,7 @@
-//! The queries that arrive: when, at which client, at what cost and with what luck.
+//! The queries that arrive: time, client, cost and luck.
 //!
-//! One process for all clients, drawn from streams that nothing else draws from, so that every
-//! policy meets the very same queries (common random numbers).
+//! There is one process for all clients. It draws from streams that nothing else draws from, so
+//! every policy receives exactly the same queries (common random numbers).
 
 use super::queue::Earliest;
 use crate::machine::{NEVER, Time};
@@ -13,19 +13,19 @@ use std::sync::Arc;
 
 const NS_PER_SECOND: f64 = 1e9;
 
-/// A query, before anybody has chosen anything for it.
+/// A query before a replica is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Arrival {
     pub(super) client: u32,
     pub(super) cost_ns: f64,
     pub(super) luck: u64,
-    /// How long it waits without the CPU, of its own, before its work.
+    /// How long it waits without the CPU before its work.
     pub(super) wait_ns: u64,
-    /// As what its first copy is asked for.
+    /// The kind of attempt that its first copy is.
     pub(super) attempt: Attempt,
-    /// The number of the replica that it is to go to.
+    /// The number of the replica that it is pinned to.
     pub(super) pinned: Option<u32>,
-    /// Whether it is measured, if it comes within the measured span.
+    /// Whether it is measured, if it arrives within the measured span.
     pub(super) counts: bool,
 }
 
@@ -33,19 +33,19 @@ pub(super) struct Arrival {
 #[derive(Debug)]
 pub(super) struct Arrivals {
     next_at: Time,
-    /// The same, not rounded, so that gaps add up to the rate.
+    /// `next_at` without rounding, so that gaps add up to the rate.
     exact_ns: f64,
     gap_ns: f64,
     gaps: Gaps,
     cost: Cost,
     costs: Stream,
-    /// Apart, so that second copies change nothing for first ones.
+    /// A separate stream, so that second copies do not change the draws of first copies.
     second_costs: Stream,
     luck: Stream,
     kinds: Option<Kinds>,
 }
 
-/// Of which of two kinds queries are.
+/// Draws which of two kinds each query is.
 #[derive(Debug)]
 struct Kinds {
     mix: Mix,
@@ -55,23 +55,23 @@ struct Kinds {
 /// How gaps and clients follow each other.
 #[derive(Debug)]
 enum Gaps {
-    /// Exponential gaps, clients by chance: what superposed Poisson processes look like.
+    /// Exponential gaps and random clients: the sum of Poisson processes.
     Poisson {
         gaps: Stream,
         clients: Stream,
-        /// Up to and with each client: its share of all draws.
+        /// The cumulative share of all draws, up to and including each client.
         cumulated: Vec<u64>,
     },
-    /// Equal gaps, each client at its own rate: the client whose turn is the earliest is next.
+    /// Equal gaps, with each client at its own rate: the client with the earliest turn is next.
     Regular {
         turns: Earliest,
-        /// From one turn to the next.
+        /// Time from one turn of a client to its next.
         strides: Vec<u64>,
     },
-    /// As they were.
+    /// Recorded arrivals.
     Recorded {
         tape: Arc<Tape>,
-        /// The place of the query that arrives next, and one more once it is scheduled.
+        /// The position of the next query, and one more once it is scheduled.
         scheduled: usize,
     },
 }
@@ -109,13 +109,13 @@ impl Arrivals {
         arrivals
     }
 
-    /// When the next query arrives.
+    /// Returns when the next query arrives.
     #[inline]
     pub(super) const fn next_at(&self) -> Time {
         self.next_at
     }
 
-    /// The query that arrives at [`Arrivals::next_at`].
+    /// Takes the query that arrives at [`Arrivals::next_at`].
     #[inline]
     pub(super) fn take(&mut self) -> Arrival {
         if let Some(query) = self.gaps.recorded() {
@@ -144,12 +144,12 @@ impl Arrivals {
         }
     }
 
-    /// The cost of a second copy, where it has one of its own.
+    /// Draws the cost of a second copy, where it has one of its own.
     pub(super) fn another_cost(&mut self) -> f64 {
         self.cost.sample(&mut self.second_costs)
     }
 
-    /// No further query arrives.
+    /// Stops all further arrivals.
     #[cfg(test)]
     pub(super) const fn stop(&mut self) {
         self.next_at = NEVER;
@@ -172,8 +172,8 @@ impl Arrivals {
 }
 
 impl Kinds {
-    /// What a query that arrives now costs, as a share of a usual one's cost, and how long it waits
-    /// before its work.
+    /// Draws the cost of a query that arrives now, as a share of the usual cost, and how long it
+    /// waits before its work.
     fn draw(&mut self, now: Time) -> (f64, u64) {
         let turn = super::nanos(self.mix.turn).max(1);
         let share = self.mix.shares[usize::from(now / turn % 2 == 1)];
@@ -188,7 +188,7 @@ impl Kinds {
 }
 
 impl Gaps {
-    /// The query that is scheduled, of those that were recorded.
+    /// Returns the scheduled query if queries are recorded.
     #[inline]
     fn recorded(&self) -> Option<TapeQuery> {
         match self {
@@ -213,14 +213,14 @@ impl Gaps {
                 turns.set(client, turns.of(client).saturating_add(strides[client]));
                 client
             }
-            // It says with each query whose it is.
+            // A recorded query has its own client.
             Self::Recorded { .. } => 0,
         };
         super::query::slot_number(client)
     }
 }
 
-/// For each client, the highest draw that is its own: shares of 2^64 in proportion to the weights.
+/// Returns the highest draw of each client: shares of 2^64 in proportion to the weights.
 fn cumulated(weights: &[f64]) -> Vec<u64> {
     let total: f64 = weights.iter().sum();
     let mut sum = 0.0;
@@ -232,15 +232,15 @@ fn cumulated(weights: &[f64]) -> Vec<u64> {
         })
         .collect();
     if let Some(last) = ends.last_mut() {
-        *last = u64::MAX; // whatever rounding has lost
+        *last = u64::MAX; // corrects what rounding has lost
     }
     ends
 }
 
-/// Turns by stride: a client with twice the weight has half the stride.
+/// Turns by stride scheduling: a client with twice the weight has half the stride.
 fn regular(weights: &[f64]) -> Gaps {
-    /// Of the heaviest client: fine enough for weights that are a million times smaller or nearly
-    /// the same.
+    /// Stride of the heaviest client. It is fine enough for weights that are a million times
+    /// smaller or nearly the same.
     const STRIDE: f64 = (1_u64 << 24) as f64;
     let heaviest = weights.iter().copied().fold(0.0, f64::max);
     let strides: Vec<u64> = weights
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Arrivals by client, and the time of the last one.
+    /// Returns arrivals by client, and the time of the last one.
     fn play(spread: Spread, clients: &[f64], count: usize) -> (Vec<usize>, Time) {
         let mut arrivals = Arrivals::new(&scenario(spread, clients), 1);
         let mut by_client = vec![0; clients.len()];
@@ -295,10 +295,11 @@ mod tests {
     #[test]
     fn poisson_arrivals_keep_rate_and_shares() {
         let (by_client, at) = play(Spread::Poisson, &[1.0, 2.0, 5.0], 80_000);
-        // 80 s at 1,000 a second: the deviation is sqrt(80,000) ms = 0.28 s; four of them.
+        // 80 s at 1,000 a second: the deviation is sqrt(80,000) ms = 0.28 s. The bound is four
+        // deviations.
         assert!((at as f64 / 1e9 - 80.0).abs() < 1.2, "{at}");
         for (count, expected) in by_client.into_iter().zip([10_000_usize, 20_000, 50_000]) {
-            // Binomial, deviation at most 137; five of them.
+            // Binomial, deviation at most 137. The bound is five deviations.
             assert!(expected.abs_diff(count) < 700, "{count} of {expected}");
         }
     }
@@ -313,10 +314,10 @@ mod tests {
         assert_eq!(order, [0, 1, 2, 0, 1, 2], "client after client");
     }
 
-    /// Turns of 2 s: of 4,000 queries each, a fifth and then four fifths wait up to 100 ms, and
-    /// cost a tenth.
+    /// Turns of 2 s with 4,000 queries each: first a fifth and then four fifths wait up to 100 ms,
+    /// and cost a tenth.
     #[test]
-    fn of_a_mix_some_mostly_wait_by_turns() {
+    fn the_share_of_waiting_queries_changes_in_turns() {
         let mut mixed = scenario(Spread::Regular, &[1.0]);
         mixed.cost = Cost::Fixed(Duration::from_millis(10));
         mixed.load.mix = Some(Mix {
@@ -338,7 +339,7 @@ mod tests {
             }
         }
         for (waits, expected) in waits.iter().zip([800.0, 3_200.0]) {
-            // Binomial, deviation 25; four of them.
+            // Binomial, deviation 25. The bound is four deviations.
             let count = waits.len() as f64;
             assert!((count - expected).abs() < 100.0, "{count} of {expected}");
             // The deviation of a mean of 800 is 1 ms.

@@ -1,5 +1,5 @@
-//! A query's way: it arrives, is sent, served, answered or given up; and what becomes of its
-//! copies.
+//! The life of a query: it arrives, is sent, served, and answered or given up; and what happens to
+//! its copies.
 
 use super::balancing::Balancing;
 use super::meter::Ending;
@@ -14,7 +14,7 @@ use slackwater_core::tail::WatchEnd;
 use slackwater_core::{Instant, LoadReport};
 
 impl Engine {
-    /// A query arrives at its client.
+    /// Handles a query that arrives at its client.
     #[inline]
     pub(super) fn query_arrives(&mut self) {
         let now = self.now;
@@ -31,8 +31,8 @@ impl Engine {
         }
     }
 
-    /// Remembers when the query is given up. Deadlines come in the order of arrivals; those at the
-    /// front whose queries have ended are forgotten.
+    /// Schedules the query's deadline. Deadlines come in the order of arrivals. Deadlines at the
+    /// front whose queries have ended are dropped.
     #[inline]
     fn await_deadline(&mut self, key: Key) {
         while let Some(&(_, oldest)) = self.deadlines.front()
@@ -43,7 +43,7 @@ impl Engine {
         self.deadlines.push_back((self.now + self.patience, key));
     }
 
-    /// Where the copies of a query are that are out.
+    /// Returns the replicas of a query's copies that are in flight.
     #[inline]
     pub(super) fn replicas_of(&mut self, query: Key) -> Vec<u32> {
         let copies = self.queries.find(query).into_iter();
@@ -53,7 +53,7 @@ impl Engine {
             .collect()
     }
 
-    /// What a query's policy is asked for its first copy.
+    /// Returns the query that its policy receives for the first copy.
     #[inline]
     pub(super) fn asked_first(&self, query: &Query) -> policy::Query<'static> {
         policy::Query {
@@ -63,7 +63,8 @@ impl Engine {
         }
     }
 
-    /// Chooses where a copy of a query goes: the first, or another one, to a replica that has none.
+    /// Chooses a replica for a copy of a query: the first copy, or a further one, which goes to a
+    /// replica that has none.
     #[inline]
     pub(super) fn choose(&mut self, key: Key) {
         let Some(query) = self.queries.find(key) else {
@@ -95,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Sends a copy of a query where a policy has said.
+    /// Sends a copy of a query to the replica that a policy has picked.
     #[inline]
     pub(super) fn send_picked(&mut self, key: Key, pick: Pick) {
         let to = pick.ticket.replica();
@@ -115,7 +116,7 @@ impl Engine {
         };
         let is_first = !query.is_out();
         let work_ns = if !is_first && self.replicas.at(replica as usize).replays {
-            // Where latencies are replayed they are the replica's, not the query's.
+            // Replayed latencies belong to the replica, not to the query.
             self.arrivals.another_cost()
         } else {
             query.cost_ns
@@ -125,7 +126,7 @@ impl Engine {
             .insert(|serial| Attempt::new(serial, key, query, replica, work_ns, ticket));
         query.sent(attempt.slot);
         if !is_first {
-            // Tied copies are counted when they set out.
+            // Tied copies are counted when they leave.
             if self.tie.is_none() {
                 self.meter.hedge(self.now);
             }
@@ -145,7 +146,8 @@ impl Engine {
         }
     }
 
-    /// There is no replica for a copy of a query. Without a first copy, the query ends as refused.
+    /// Handles that no replica is available for a copy of a query. Without a first copy, the query
+    /// ends as refused.
     pub(super) fn turn_away(&mut self, key: Key) {
         let Some(query) = self.queries.find(key) else {
             return;
@@ -157,7 +159,7 @@ impl Engine {
         }
     }
 
-    /// A copy comes to its replica.
+    /// Serves a copy that arrives at its replica.
     #[inline]
     pub(super) fn serve(&mut self, slot: u32) {
         let Some(attempt) = self.attempts.at(slot) else {
@@ -165,7 +167,7 @@ impl Engine {
         };
         let number = attempt.replica;
         if self.replicas.at_mut(number as usize).leaves_unread(slot) {
-            return; // until the process goes on
+            return; // until the process resumes
         }
         if let Some(central) = self.balancing.central() {
             central.arrived(number, attempt.work_ns);
@@ -195,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// Something happens in a machine: perhaps work is done.
+    /// Advances the machine with the earliest event, which may finish work.
     #[inline]
     pub(super) fn advance_machine(&mut self) {
         let (number, finished) = self.replicas.advance(self.now);
@@ -205,7 +207,7 @@ impl Engine {
                 continue;
             }
             let stage = self.attempts.at(slot).map(|attempt| {
-                core::mem::replace(&mut attempt.stage, Stage::Leaving) // till answered
+                core::mem::replace(&mut attempt.stage, Stage::Leaving) // until it is answered
             });
             let Some(Stage::Served(served)) = stage else {
                 continue;
@@ -232,14 +234,14 @@ impl Engine {
         self.report_begun(slot_number(number));
     }
 
-    /// Sends a copy's end back to its client.
+    /// Sends the outcome of a copy back to its client.
     #[inline]
     pub(super) fn answer(&mut self, slot: u32, outcome: Outcome) {
         self.network.send(self.now, Message::Answer(slot, outcome));
     }
 
-    /// The end of a copy comes to its client. An answer ends the query; one that failed leaves it
-    /// to the other copies, if any is still out.
+    /// Handles the outcome of a copy at its client. An answer ends the query. A failed copy leaves
+    /// the query to the other copies, if any is still in flight.
     #[inline]
     pub(super) fn handle_answer(&mut self, slot: u32, outcome: Outcome) {
         let Some(attempt) = self.attempts.take(slot) else {
@@ -265,8 +267,8 @@ impl Engine {
         }
     }
 
-    /// Tells the client's policy what the replica said with its answer, if it still knows the
-    /// replica.
+    /// Passes the report in the replica's answer to the client's policy, if the policy still has
+    /// the replica.
     #[inline]
     fn report_carried(&mut self, client: u32, replica: u32, report: &LoadReport) {
         if let Some(id) = self.replicas.at(replica as usize).id
@@ -288,7 +290,7 @@ impl Engine {
         }
     }
 
-    /// A query's deadline has come; `false` if it has ended already.
+    /// Handles a query's deadline; `false` if the query has ended already.
     pub(super) fn expire(&mut self, key: Key) -> bool {
         let is_open = self.queries.find(key).is_some();
         if is_open {
@@ -297,15 +299,15 @@ impl Engine {
         is_open
     }
 
-    /// The client is done with a query. Copies that are still out are given up: after an answer
-    /// they are cancelled; after the deadline only where the scenario says so.
+    /// Ends a query at the client. Copies that are still in flight are given up. After an answer
+    /// they are cancelled; after the deadline only if the scenario cancels expired queries.
     #[inline]
     fn end_query(&mut self, key: Key, ending: Ending, watched: WatchEnd) {
         let Some(mut query) = self.queries.take(key.slot) else {
             return;
         };
         let (outcome, cancels) = match ending {
-            // What the proxy says of a replica that has not answered in time.
+            // The proxy's outcome for a replica that has not answered in time.
             Ending::Expired => (Outcome::TimedOut, self.cancel_expired),
             Ending::Answered | Ending::Failed => (Outcome::Dropped, true),
         };
@@ -327,7 +329,7 @@ impl Engine {
         }
     }
 
-    /// A replica is told that a copy is not wanted any more.
+    /// Cancels a copy at its replica.
     pub(super) fn cancel(&mut self, key: Key) {
         let Some(attempt) = self.attempts.find_mut(key) else {
             return;
@@ -337,7 +339,8 @@ impl Engine {
         let Some(attempt) = self.attempts.at(key.slot) else {
             return;
         };
-        // On its way there it will be dropped when it comes; on its way back nothing is left to do.
+        // A copy on its way there is dropped when it arrives. For one on its way back nothing is
+        // left to do.
         if let Stage::Served(served) = core::mem::replace(&mut attempt.stage, Stage::Unwanted) {
             let replica = self.replicas.at_mut(number as usize);
             replica.cancel(self.now, JobId(key.slot), served);
@@ -350,7 +353,8 @@ impl Engine {
         }
     }
 
-    /// A replica stops: the queries there break off, and their clients learn of it at once.
+    /// Breaks off the queries at a replica that stops. Their clients receive the failure after a
+    /// network delay.
     pub(super) fn break_off(&mut self, number: u32) {
         let mut broken = Vec::new();
         for (slot, attempt) in self.attempts.iter_mut() {

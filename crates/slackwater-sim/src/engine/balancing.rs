@@ -1,4 +1,4 @@
-//! Who chooses, in a run: a policy for each client, or one clairvoyant for all.
+//! What chooses replicas in a run: a policy for each client, or one clairvoyant for all.
 
 use super::clairvoyant::Central;
 use crate::measure::Health;
@@ -8,7 +8,7 @@ use slackwater_core::health::{HealthCounters, build};
 use slackwater_core::policy::{Event, Policy};
 use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 
-/// A client's policy, and what it draws from.
+/// A client's policy, and the draws for it.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) policy: Box<dyn Policy>,
@@ -16,22 +16,23 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Passes what has happened to the policy.
+    /// Passes an event to the policy.
     #[inline]
     pub(super) fn handle(&mut self, now: Instant, event: Event<'_>) {
         self.policy.handle(now, event, &mut self.draw);
     }
 }
 
-/// Everyone who chooses.
+/// All balancers of a run.
 #[derive(Debug)]
 pub(super) enum Balancing {
-    /// Each client for itself, by what it knows. The names of replicas are the same for all.
+    /// Each client has its own policy, with what it knows. The ids of replicas are the same for
+    /// all.
     Own {
         clients: Vec<Client>,
         ids: ReplicaIds,
     },
-    /// One for all.
+    /// One balancer for all clients.
     Central(Central),
 }
 
@@ -58,7 +59,7 @@ impl Balancing {
         }
     }
 
-    /// A client's own policy; `None` where a clairvoyant chooses.
+    /// Returns a client's own policy; `None` where a clairvoyant chooses.
     #[inline]
     pub(super) fn client(&mut self, client: u32) -> Option<&mut Client> {
         match self {
@@ -75,7 +76,7 @@ impl Balancing {
         }
     }
 
-    /// What the clients' health has done, all taken together.
+    /// Returns the sum of all clients' health counters.
     pub(super) fn health(&self) -> Health {
         let Self::Own { clients, .. } = self else {
             return Health::default();
@@ -95,7 +96,7 @@ impl Balancing {
         all
     }
 
-    /// All clients get to know a replica; its name, where there are names.
+    /// Adds a replica at all clients. Returns its id; `None` where a clairvoyant chooses.
     pub(super) fn add(&mut self, now: Instant) -> Option<ReplicaId> {
         let Self::Own { clients, ids } = self else {
             return None;
@@ -107,7 +108,7 @@ impl Balancing {
         Some(id)
     }
 
-    /// All clients forget a replica.
+    /// Removes a replica at all clients.
     pub(super) fn remove(&mut self, now: Instant, id: ReplicaId) {
         if let Self::Own { clients, ids } = self {
             for client in clients {

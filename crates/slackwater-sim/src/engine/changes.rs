@@ -1,4 +1,4 @@
-//! What befalls the fleet at given times, and what is sampled at given times.
+//! Changes of the fleet at given times, and samples at given times.
 
 use super::Engine;
 use super::query::slot_number;
@@ -11,24 +11,24 @@ use slackwater_core::{Instant, ReplicaId};
 const SAMPLE_NS: Time = 10_000_000;
 const SECOND_NS: Time = 1_000_000_000;
 
-/// What happens at a given time.
+/// Something that happens at a given time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Appointment {
     /// One of the scenario's events.
     Event(Event),
-    /// A client hears of a part of the fleet as it did once, by its place on the tape.
+    /// A client receives a recorded change of the fleet, by its position on the tape.
     News(usize),
-    /// Clients learn that the replica that they know by this name is gone.
+    /// Clients remove the replica that has this id.
     Forget(usize, ReplicaId),
-    /// A replica that drains leaves, if it has not stopped before.
+    /// A draining replica leaves, unless it has stopped before.
     Leave { replica: usize, incarnation: u64 },
-    /// A replica that restarts is up again, if it has not stopped once more.
+    /// A restarting replica is up again, unless it has stopped once more.
     Up {
         replica: usize,
         incarnation: u64,
         cold: Cold,
     },
-    /// A replica that stood still goes on.
+    /// A suspended replica resumes.
     Resume(usize),
     /// Requests in flight are sampled.
     Sample,
@@ -36,7 +36,7 @@ pub(super) enum Appointment {
     Second,
 }
 
-/// How a replica begins.
+/// How slow a replica is after its start, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cold {
     slowness: f64,
@@ -53,8 +53,8 @@ impl Cold {
 }
 
 impl Engine {
-    /// Introduces the replicas that are there at the start, and makes all appointments that are
-    /// known by then.
+    /// Adds the replicas that exist at the start, and schedules all appointments that are known by
+    /// then.
     pub(super) fn begin(&mut self, scenario: &Scenario) {
         match &self.heard {
             Some(heard) => {
@@ -116,6 +116,7 @@ impl Engine {
         match change {
             Change::Crash { known_after } => {
                 self.stop(replica);
+                // Clients keep the id until they notice the crash.
                 if let Some(id) = self.replicas.at(replica).id {
                     self.later(known_after, Appointment::Forget(replica, id));
                 }
@@ -123,6 +124,7 @@ impl Engine {
             Change::Drain { leaves_after } => {
                 let drained = self.replicas.at_mut(replica);
                 drained.is_draining = true;
+                // If it stops before, the incarnation changes and it does not leave.
                 let incarnation = drained.incarnation;
                 let leave = Appointment::Leave {
                     replica,
@@ -134,6 +136,7 @@ impl Engine {
                 cold_slowness,
                 warm_after,
             } => {
+                // A replica that is still up starts again, with a new id.
                 self.stop(replica);
                 if let Some(id) = self.replicas.at(replica).id {
                     self.forget(replica, id);
@@ -147,6 +150,7 @@ impl Engine {
                 cold_slowness,
                 warm_after,
             } => {
+                // The id stays, because clients get no notice.
                 self.stop(replica);
                 let incarnation = self.replicas.at(replica).incarnation;
                 let up = Appointment::Up {
@@ -168,7 +172,7 @@ impl Engine {
             .begin_cold(self.now, cold.slowness, cold.warm_after);
     }
 
-    /// The process stands still, if there is one.
+    /// Suspends the process, if it is up.
     fn suspend(&mut self, replica: usize, suspended_for: Duration) {
         let suspended = self.replicas.at_mut(replica);
         if suspended.is_up {
@@ -179,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// The process goes on, if it is time, and reads what has come meanwhile.
+    /// Resumes the process if it is time. It then reads what has arrived meanwhile.
     fn resume(&mut self, replica: usize) {
         for slot in self.replicas.at_mut(replica).resume(self.now) {
             self.serve(slot);
@@ -191,23 +195,23 @@ impl Engine {
         self.agenda.push(at, appointment);
     }
 
-    /// The process is gone, and its queries break off.
+    /// Stops the process. Its queries break off.
     fn stop(&mut self, replica: usize) {
         self.break_off(slot_number(replica));
         self.replicas.at_mut(replica).stop(self.now);
         self.forget_probes(slot_number(replica));
         self.replicas.changed(replica);
-        self.resume(replica); // what it had not read is refused
+        self.resume(replica); // queries that it has not read are refused
     }
 
-    /// Clients get to know a replica.
+    /// Adds a replica at all clients.
     fn introduce(&mut self, replica: usize) {
         if let Some(id) = self.balancing.add(Instant::from_nanos(self.now)) {
             self.replicas.name(replica, id);
         }
     }
 
-    /// Clients forget a replica, if that is still its name.
+    /// Removes a replica at all clients, if it still has this id.
     fn forget(&mut self, replica: usize, id: ReplicaId) {
         if self.replicas.at(replica).id == Some(id) {
             self.replicas.at_mut(replica).id = None;
@@ -215,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// No new query is taken, and clients know; what is there is finished.
+    /// Removes a replica that takes no new query. Queries that are there are finished.
     fn leave(&mut self, replica: usize, incarnation: u64) {
         let leaving = self.replicas.at_mut(replica);
         if leaving.incarnation != incarnation {

@@ -1,7 +1,7 @@
-//! Balancers that see everything: bounds to measure policies by.
+//! Balancers that see everything: bounds to compare policies with.
 //!
-//! There is one for all clients. It knows each replica as it is at this moment, and each query that
-//! has been sent and not yet finished, those on their way included.
+//! There is one for all clients. It knows the current state of each replica, and each query that
+//! has been sent and not yet finished, including those on their way.
 
 use super::query::slot_number;
 use super::replicas::Replicas;
@@ -10,16 +10,16 @@ use crate::policy::Clairvoyant;
 use crate::random::{Purpose, Stream};
 use core::cmp::Ordering;
 
-/// Below this, a replica counts as having so much capacity left: who stands still is the last
-/// choice, not a division by zero.
+/// The least capacity that a replica counts as having. It makes a suspended replica the last choice
+/// instead of dividing by zero.
 const CORES_MIN: f64 = 1e-6;
 
-/// What is known of a replica's queries.
+/// The known queries of a replica.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    /// Sent, and not finished.
+    /// Queries sent and not finished.
     unfinished: u32,
-    /// Sent, and not arrived: how many, and their cost together.
+    /// Queries sent and not arrived: their number, and their total cost.
     coming: u32,
     coming_ns: f64,
 }
@@ -41,8 +41,8 @@ impl Central {
         }
     }
 
-    /// The best replica for a query of this cost, other than `avoid`; ties at random. `None` if
-    /// none takes queries.
+    /// Returns the best replica for a query of this cost, other than `avoid`, with ties at random.
+    /// `None` if no replica takes queries.
     pub(super) fn choose(
         &mut self,
         now: Time,
@@ -71,7 +71,7 @@ impl Central {
         best.map(|(_, number)| number)
     }
 
-    /// Lower is better.
+    /// Returns the score of a replica. Lower is better.
     fn score(&self, now: Time, replicas: &mut Replicas, number: u32, cost_ns: f64) -> f64 {
         let sent = self.sent[number as usize];
         let machine = &mut replicas.at_mut(number as usize).machine;
@@ -85,7 +85,7 @@ impl Central {
                 if sent.coming == 0 {
                     return finish;
                 }
-                // Queries on their way are as good as queued before this one.
+                // Queries on their way count as queued before this one.
                 let speed = machine.capacity_cores(now).max(CORES_MIN) * machine.speed(now);
                 finish + sent.coming_ns / speed
             }
@@ -99,23 +99,23 @@ impl Central {
         sent.coming_ns += cost_ns;
     }
 
-    /// A query has come to where it was sent.
+    /// Counts a query that has arrived at its replica.
     pub(super) fn arrived(&mut self, number: u32, cost_ns: f64) {
         let sent = &mut self.sent[number as usize];
         sent.coming -= 1;
         sent.coming_ns = if sent.coming == 0 {
-            0.0 // what rounding leaves would add up
+            0.0 // rounding errors would add up otherwise
         } else {
             sent.coming_ns - cost_ns
         };
     }
 
-    /// A query that had arrived is over.
+    /// Counts a query that had arrived and has ended.
     pub(super) fn finished(&mut self, number: u32) {
         self.sent[number as usize].unfinished -= 1;
     }
 
-    /// Nothing is sent and not finished.
+    /// Returns whether every query that was sent is finished.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.sent

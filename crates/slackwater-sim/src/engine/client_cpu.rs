@@ -1,20 +1,20 @@
-//! The one core that each client has for its own work: queries and probes wait in line for it.
+//! The one core that each client has for its own work. Queries and probes queue for it.
 
 use super::{Engine, nanos};
 use crate::machine::{NEVER, Time};
 use crate::scenario::Scenario;
 
-/// What each client's core is busy with.
+/// The work of each client's core.
 #[derive(Debug)]
 pub(super) struct ClientCpus {
     query_ns: Time,
     probe_ns: Time,
-    /// When each client's core has done all that waits for it.
+    /// When each client's core has finished all work in its queue.
     free_at: Vec<Time>,
 }
 
 impl ClientCpus {
-    /// `None` where clients' own work costs nothing.
+    /// Returns `None` where clients' own work costs nothing.
     pub(super) fn new(scenario: &Scenario) -> Option<Self> {
         let cpu = scenario.load.client_cpu?;
         Some(Self {
@@ -24,7 +24,7 @@ impl ClientCpus {
         })
     }
 
-    /// Takes work in; when it is done.
+    /// Adds work and returns when it is done.
     fn work(&mut self, now: Time, client: u32, work_ns: Time) -> Time {
         let Some(free_at) = self.free_at.get_mut(client as usize) else {
             return NEVER;
@@ -35,21 +35,22 @@ impl ClientCpus {
 }
 
 impl Engine {
-    /// When a client that has a query from now on can choose for it; `None`: at once.
+    /// Returns when a client that receives a query now can choose a replica for it; `None`: at
+    /// once.
     #[inline]
     pub(super) fn query_waits(&mut self, client: u32) -> Option<Time> {
         let cpus = self.client_cpus.as_mut()?;
         Some(cpus.work(self.now, client, cpus.query_ns))
     }
 
-    /// When a probe that a client wants to send leaves; `None`: at once.
+    /// Returns when a probe that a client sends now leaves; `None`: at once.
     #[inline]
     pub(super) fn probe_waits(&mut self, client: u32) -> Option<Time> {
         let cpus = self.client_cpus.as_mut()?;
         Some(cpus.work(self.now, client, cpus.probe_ns))
     }
 
-    /// When a client that is busy has time for an answer that comes now; `None`: at once.
+    /// Returns when a busy client can handle an answer that arrives now; `None`: at once.
     #[inline]
     pub(super) fn is_busy_until(&mut self, client: u32) -> Option<Time> {
         let cpus = self.client_cpus.as_mut()?;

@@ -1,5 +1,5 @@
-//! When a client sends a second copy of a query: the core's [`Hedger`] decides; here it is made of
-//! what the scenario says.
+//! Hedging: the core's [`Hedger`] decides when a client sends a second copy of a query. This file
+//! builds it from the scenario and calls it.
 
 use super::query::{Key, Query};
 use super::{Engine, Timer};
@@ -8,25 +8,25 @@ use slackwater_core::policy::Settings;
 use slackwater_core::tail::{HedgeSettings, Hedger, WatchEnd};
 use slackwater_core::{Instant, Quantile};
 
-/// One client's hedger. All its queries are of one class.
+/// Builds one client's hedger. All its queries are of one class.
 pub(super) fn hedger(hedge: &Hedge) -> Hedger {
     let mut settings = HedgeSettings::default();
     settings.quantile = share(hedge.after_quantile);
     settings.budget = share(hedge.budget);
     settings.delay_min = hedge.delay_min;
     settings.copies_max = u32::try_from(hedge.copies_max).unwrap_or(u32::MAX);
-    // What a scenario may say is narrower than what the core takes.
+    // A valid scenario has a narrower range than the core, so the default is never used.
     Hedger::new(settings.validate().unwrap_or_default(), 1)
 }
 
-/// The nearest millionth.
+/// Converts to the nearest millionth.
 fn share(of_one: f64) -> Quantile {
     let millionths = u32::try_from(super::rounded(of_one * 1e6)).unwrap_or(u32::MAX);
     Quantile::from_millionths(millionths).unwrap_or(Quantile::ONE)
 }
 
 impl Engine {
-    /// A query's first copy is sent.
+    /// Starts to watch a query whose first copy is sent.
     #[inline]
     pub(super) fn watch(&mut self, key: Key) {
         if let Some(query) = self.queries.find_mut(key)
@@ -40,8 +40,8 @@ impl Engine {
         }
     }
 
-    /// A query has been out for long: one more copy, if there is one already and the hedger allows
-    /// another; `false` if it has ended.
+    /// Sends one more copy of a late query if one is in flight already and the hedger allows
+    /// another; `false` if the query has ended.
     pub(super) fn hedge(&mut self, key: Key) -> bool {
         let Some(query) = self.queries.find_mut(key) else {
             return false;
@@ -49,7 +49,7 @@ impl Engine {
         let Some(watch) = &mut query.watch else {
             return true;
         };
-        // Where replicas are asked before each choice, the first copy may not have been sent yet.
+        // In synchronous mode the first copy may not have been sent yet.
         let is_out = query.copies.iter().any(Option::is_some);
         let hedger = &mut self.hedging[query.client as usize];
         let is_copied = is_out && hedger.handle_due(Instant::from_nanos(self.now), watch);
@@ -64,7 +64,7 @@ impl Engine {
         true
     }
 
-    /// There is nowhere to send another copy to.
+    /// Handles that no replica is available for another copy.
     pub(super) fn hedge_unsent(&mut self, key: Key) {
         if let Some(query) = self.queries.find_mut(key)
             && let Some(watch) = &mut query.watch
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// A query has ended.
+    /// Ends the watch of a query that has ended.
     #[inline]
     pub(super) fn watched(&mut self, query: &mut Query, end: WatchEnd) {
         if let Some(watch) = query.watch.take() {
@@ -89,7 +89,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn the_hedger_is_as_the_scenario_says() {
+    fn the_hedger_has_the_scenarios_settings() {
         let said = Hedge {
             after_quantile: 0.75,
             budget: 0.25,
@@ -111,7 +111,7 @@ mod tests {
         }
         let delay = even.delay(0).expect("64 are enough");
         assert!(delay.abs_diff(Duration::from_millis(48)) < Duration::from_millis(2));
-        // Ten that are saved, and one of four queries.
+        // The budget is ten saved copies, and one for each four queries.
         assert_eq!(even.counters().issued, 10 + 31 / 4);
 
         let mut quick = hedger(&said);

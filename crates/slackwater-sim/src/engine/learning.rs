@@ -1,4 +1,4 @@
-//! A replica that learns what it can carry, from what its machine and its tracker tell.
+//! A replica that learns its capacity from its machine and its tracker.
 
 use crate::machine::{Machine, Time};
 use crate::random::{Purpose, Stream};
@@ -11,14 +11,14 @@ use slackwater_core::{Instant, LoadReport};
 #[derive(Debug)]
 pub(super) struct Learning {
     estimator: CapacityEstimator,
-    /// It is told of CPU time.
+    /// Whether the estimator receives CPU time.
     tells_cpu: bool,
     limit_millicores: Option<u32>,
     quota_period: Option<Duration>,
     noise: Option<Noise>,
 }
 
-/// By how much its reports are off.
+/// The error of its reports.
 #[derive(Debug)]
 struct Noise {
     sigma: f64,
@@ -43,7 +43,7 @@ impl Learning {
         }
     }
 
-    /// Takes a reading, if one is due and need not wait.
+    /// Takes a reading, if one is due and needed.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -53,7 +53,7 @@ impl Learning {
         finished: u64,
     ) {
         let at = Instant::from_nanos(now);
-        // The cheaper question first.
+        // The cheaper check comes first.
         if !self.estimator.is_due(at) || !self.estimator.look(at, tracker).reads {
             return;
         }
@@ -70,7 +70,7 @@ impl Learning {
         self.estimator.read(at, tracker, finished, cpu);
     }
 
-    /// Fills in what the report says of capacity and cost.
+    /// Fills in the capacity and cost of the report.
     #[inline]
     pub(super) fn fill(&mut self, report: &mut LoadReport) {
         self.estimator.fill(report);
@@ -87,7 +87,7 @@ impl Learning {
         }
     }
 
-    /// The process is gone, with what it had learned.
+    /// Drops what was learned, because the process is gone.
     pub(super) fn forget(&mut self) {
         self.estimator = CapacityEstimator::default();
     }
@@ -99,9 +99,9 @@ impl Noise {
     }
 }
 
-/// The cores that the process may use at the most, as the system tells: its machine's where
-/// neighbours share them with it, or else its own, those that its quota comes to, and one for each
-/// worker. Unknown where a recording says how many there were from time to time.
+/// Returns the most cores that the process may use, as the operating system reports them. This is
+/// the machine's cores if neighbours share them, or its own cores, those of its quota, or one for
+/// each worker. It is unknown if a recording has the cores over time.
 fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
     let cores = match (&group.service, &scenario.antagonists) {
         (Service::Shared(_), _) if scenario.tape.is_some() => return None,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_told_with_its_period_and_whoever_else_uses_it() {
+    fn a_quota_is_reported_with_its_period_and_its_neighbour() {
         let mut scenario = web(2, 1, 0.5);
         assert_eq!(learning(&scenario).quota_period, None);
         let period = Duration::from_millis(100);
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_off_by_as_much_as_the_group_says() {
+    fn reports_have_the_noise_of_their_group() {
         let mut scenario = web(1, 1, 0.5);
         scenario.fleet[0].report_noise = 0.3;
         let mut noise = learning(&scenario).noise.expect("there is some");
         let logarithms: Vec<f64> = (0..10_000).map(|_| noise.factor().ln()).collect();
         let mean = logarithms.iter().sum::<f64>() / 1e4;
         let variance = logarithms.iter().map(|it| it * it).sum::<f64>() / 1e4;
-        // Five deviations of a mean and of a variance.
+        // The bounds are five deviations of a mean and of a variance.
         assert!(
             mean.abs() < 0.015 && (variance - 0.09).abs() < 0.007,
             "{mean} {variance}"
@@ -221,7 +221,7 @@ mod tests {
         report
     }
 
-    /// Of a machine with one query of 10 ms after another.
+    /// Returns the report of a machine with one query of 10 ms after another.
     fn reported(learning: &mut Learning, scenario: &Scenario) -> LoadReport {
         let mut served = Served::new(scenario);
         for query in 0..200 {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quiet_replica_could_tell_is_learned_later_once_enough_is_known() {
+    fn a_short_reading_waits_once_enough_is_known() {
         let scenario = web(1, 1, 0.5);
         for (queries, waits) in [(100, false), (310, true)] {
             let mut learning = learning(&scenario);

@@ -1,5 +1,5 @@
-//! What is written down during a run: the queries of the measured span, and samples of the replicas
-//! within it.
+//! The measurements of a run: the queries of the measured span, and samples of the replicas within
+//! it.
 
 use crate::Measured;
 use crate::machine::Time;
@@ -13,7 +13,7 @@ const SECOND_NS: Time = 1_000_000_000;
 /// How a measured query ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It was answered, after so long.
+    /// It was answered.
     Answered,
     /// It failed or was refused.
     Failed,
@@ -27,7 +27,7 @@ pub(super) struct Meter {
     measured: Measured,
     begins: Time,
     ends: Time,
-    /// Latencies are told by blocks of this length, too; 0: they are not.
+    /// Latencies are also recorded by blocks of this length; 0: they are not.
     block: Time,
     /// Measured queries that have not ended yet.
     open: u64,
@@ -44,25 +44,25 @@ impl Meter {
         }
     }
 
-    /// Whether `now` is within the measured span.
+    /// Returns whether `now` is within the measured span.
     #[inline]
     pub(super) fn measures(&self, now: Time) -> bool {
         (self.begins..self.ends).contains(&now)
     }
 
-    /// Whether the second that ends at `now` is within the measured span.
+    /// Returns whether the second that ends at `now` is within the measured span.
     pub(super) const fn measures_second(&self, now: Time) -> bool {
         now >= self.begins + SECOND_NS && now <= self.ends
     }
 
-    /// Whether nothing that happens at `next` or later can be measured any more: the span is over,
-    /// and all its queries have ended.
+    /// Returns whether nothing at `next` or later can be measured: the span is over, and all its
+    /// queries have ended.
     #[inline]
     pub(super) const fn is_done(&self, next: Time) -> bool {
         next > self.ends && self.open == 0
     }
 
-    /// A query arrives; whether it is measured.
+    /// Counts a query that arrives. Returns whether it is measured.
     #[inline]
     pub(super) fn query(&mut self, now: Time) -> bool {
         let measures = self.measures(now);
@@ -73,7 +73,7 @@ impl Meter {
         measures
     }
 
-    /// A measured query goes to its first replica.
+    /// Counts a measured query that goes to its first replica.
     #[inline]
     pub(super) fn sent(&mut self, now: Time, replica: usize) {
         self.measured.queries_by_replica[replica] += 1;
@@ -82,12 +82,12 @@ impl Meter {
         self.measured.by_second.record_sent(second, replica);
     }
 
-    /// The second of the span in which `time` lies, which is within it.
+    /// Returns the second of the span in which `time` lies. It must be within the span.
     const fn second_of(&self, time: Time) -> usize {
         ((time - self.begins) / SECOND_NS) as usize
     }
 
-    /// A measured query's first copy goes where its client's policy has said.
+    /// Counts the policy's pick for a measured query's first copy.
     #[inline]
     pub(super) fn picked(&mut self, pick: &Pick) {
         self.measured.fallbacks += u64::from(pick.reason == PickReason::Fallback);
@@ -97,7 +97,7 @@ impl Meter {
         }
     }
 
-    /// A measured query ends, `latency` after it arrived.
+    /// Counts a measured query that ends `latency` after it arrived.
     #[inline]
     pub(super) fn ended(&mut self, now: Time, latency: Time, ending: Ending) {
         self.open -= 1;
@@ -133,7 +133,7 @@ impl Meter {
         self.measured.rif.record(u64::from(rif));
     }
 
-    /// What one replica used in the second that is over, as a multiple of its allocation.
+    /// Records what one replica used in the last second, as a multiple of its allocation.
     pub(super) fn utilization(&mut self, used: f64) {
         #[expect(
             clippy::cast_possible_truncation,

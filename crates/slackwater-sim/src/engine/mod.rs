@@ -1,25 +1,25 @@
 //! The event loop: queries, probes and their answers between clients and machines.
 //!
-//! One thread, no clock but the time of the next event, no randomness but seeded streams. What
-//! happens at the same nanosecond happens in a fixed order: appointments, machines, messages,
-//! policies' timeouts, timers, deadlines, arrivals; within each kind in the order in which it was
-//! put in, or by the lowest number.
+//! It has one thread, no clock but the time of the next event, and no randomness but seeded
+//! streams. Events of the same nanosecond happen in a fixed order: appointments, machines,
+//! messages, policies' timeouts, timers, deadlines, arrivals. Within each kind they happen in the
+//! order in which they were added, or by the lowest number.
 //!
 //! | what | where |
 //! |---|---|
-//! | queries come | `arrivals` |
+//! | arrivals of queries | `arrivals` |
 //! | a query's way there and back, its deadline, its second copy | `attempts`, `query`, `hedging` |
-//! | who chooses | `balancing`, `clairvoyant` |
+//! | what chooses replicas | `balancing`, `clairvoyant` |
 //! | what that costs clients themselves | `client_cpu` |
 //! | two tied copies of each query | `tying` |
 //! | probes and synchronous rounds | `probing` |
-//! | what workers of one proxy tell each other | `siblings` |
+//! | what workers of one proxy share | `siblings` |
 //! | messages and their delays | `network` |
 //! | replicas: machine, tracker, process | `replicas` |
-//! | crashes and the like, samples | `changes` |
-//! | fleets as clients heard of them once | `news` |
-//! | what is written down | `meter` |
-//! | what comes next | `queue`, `wheel` |
+//! | crashes and other changes, samples | `changes` |
+//! | recorded changes of the fleet, client by client | `news` |
+//! | measurements | `meter` |
+//! | queues of events | `queue`, `wheel` |
 
 mod arrivals;
 mod attempts;
@@ -64,30 +64,30 @@ use slackwater_core::policy::Event;
 use slackwater_core::tail::Hedger;
 use std::collections::VecDeque;
 
-/// A policy that still wants its timeout right after it has been handled gets it so much later, in
-/// nanoseconds: as in the library, whose timers are no finer.
+/// If a policy's timeout is due again right after it was handled, the next one comes at least this
+/// much later, in nanoseconds. The library's timers are no finer.
 const NAP_MIN_NS: Time = 1_000_000;
 
-/// How many steps are played between two looks at whether to stop: a few hundred microseconds.
+/// Steps between two checks of the stop flag: a few hundred microseconds.
 const STEPS_BETWEEN_LOOKS: usize = 2_048;
 
-/// Plays `scenario` once under `policy`; `None` if it was to `stop` before it ended. The same
-/// arguments give the same result. There is no clock in here: [`Measured::cpu`] is the runner's.
+/// Plays `scenario` once under `policy`; `None` if `stop` was set before it ended. The same
+/// arguments give the same result. The engine has no clock: the runner measures [`Measured::cpu`].
 ///
-/// Queries go on arriving after the measured span, until those of the span have ended. A query that
-/// is not answered within the deadline is an error and tells the policy
-/// [`TimedOut`](slackwater_core::policy::Outcome::TimedOut), as in the proxy; the replica works on.
-/// Where a replica stops, the queries there break off and their clients learn of it after a network
-/// delay; later ones, and probes, are refused. A replica that drains says so in its reports, and
-/// serves what comes all the same until it leaves. A replica whose first event is to join is not
-/// there before.
+/// Queries continue to arrive after the measured span, until those of the span have ended. A query
+/// that is not answered within the deadline is an error, and its policy receives
+/// [`TimedOut`](slackwater_core::policy::Outcome::TimedOut), as in the proxy. The replica works on.
+/// When a replica stops, the queries there break off and their clients receive the failure after a
+/// network delay. Later queries and probes are refused. A draining replica reports it, and still
+/// serves what arrives until it leaves. A replica whose first event is to join does not exist
+/// before.
 ///
 /// A step of the loop, as counted in [`Measured::events`], is an arrival, a message delivered,
 /// something that happens in a machine (work done, a change of capacity), a policy's timeout, the
-/// end of a synchronous round, a second copy that falls due, or a deadline; each only if it was
-/// still of concern when its time came. Sampling does not count.
+/// end of a synchronous round, a second copy that falls due, or a deadline. Each counts only if it
+/// still mattered when its time came. Sampling does not count.
 ///
-/// The scenario is one without [mistakes](Scenario::mistakes).
+/// The scenario must have no [mistakes](Scenario::mistakes).
 pub fn run(
     scenario: &Scenario,
     policy: &PolicyChoice,
@@ -101,7 +101,7 @@ pub fn run(
     })
 }
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug)]
 struct Engine {
     now: Time,
@@ -111,24 +111,24 @@ struct Engine {
     network: Network,
     replicas: Replicas,
     balancing: Balancing,
-    /// What clients hear of the fleet one by one, as once; `None`: all hear the same, when it
-    /// happens.
+    /// Recorded changes of the fleet for each client; `None`: all clients receive the same changes
+    /// when they happen.
     heard: Option<Heard>,
-    /// How many clients there are.
+    /// Number of clients.
     clients: usize,
     /// `None`: their own work costs nothing.
     client_cpus: Option<ClientCpus>,
-    /// Which of them tell each other what.
+    /// What workers of one proxy share.
     siblings: Option<Siblings>,
-    /// One for each client, or none at all.
+    /// One hedger for each client, or none at all.
     hedging: Vec<Hedger>,
-    /// How much later the second of two tied copies sets out; `None`: there is none.
+    /// How much later the second of two tied copies leaves; `None`: there is none.
     tie: Option<Time>,
     queries: Table<Query>,
     attempts: Table<Attempt>,
     probes: Slab<Probing>,
     rounds: Table<Round>,
-    /// When each client's policy is looked at; its own time may be later by then.
+    /// When each client's policy is polled. Its own timeout may be later by then.
     timeouts: Earliest,
     timers: Queue<Timer>,
     deadlines: VecDeque<(Time, Key)>,
@@ -139,24 +139,24 @@ struct Engine {
     cancel_expired: bool,
 }
 
-/// What falls due for one query or probe.
+/// Something that falls due for one query or probe.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     /// Its second copy.
     Hedge(Key),
-    /// The second of its tied copies sets out.
+    /// The second of its tied copies leaves.
     Tied(Key),
     /// The end of its synchronous round.
     Round(Key),
-    /// Its client has time for it.
+    /// Its client has CPU time to choose for it.
     Choice(Key),
-    /// The same for a probe that is to be sent, by its slot.
+    /// Its client has CPU time to send a probe, by the probe's slot.
     Probe(u32),
-    /// The same for the answer to it.
+    /// Its client has CPU time to handle the answer to a probe, by the probe's slot.
     Report(u32),
 }
 
-/// Where the next event comes from.
+/// The source of the next event.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Agenda,
@@ -225,7 +225,7 @@ impl Engine {
         false
     }
 
-    /// What happens next, and when. Ties go to whoever is asked first.
+    /// Returns the source and time of the next event. On ties the first source in the list is next.
     #[inline]
     fn next(&self) -> (Time, Source) {
         let deadline = self.deadlines.front().map_or(NEVER, |&(at, _)| at);
@@ -310,7 +310,7 @@ impl Engine {
         }
     }
 
-    /// Looks at the policy whose timeout may have come; `false` if it has moved on.
+    /// Handles the timeout of the policy that is due; `false` if the policy has moved it to later.
     fn time_out(&mut self) -> bool {
         let number = self.timeouts.next();
         self.timeouts.set(number, NEVER);
@@ -329,8 +329,8 @@ impl Engine {
         is_due
     }
 
-    /// Sees to it that the client's policy is looked at when its timeout comes. One that has moved
-    /// to a later time is noticed at the earlier one.
+    /// Schedules the timeout of the client's policy. If a policy moves its timeout to later, this
+    /// is noticed at the earlier time.
     #[inline]
     fn arm(&mut self, number: u32) {
         let Some(client) = self.balancing.client(number) else {
@@ -340,8 +340,8 @@ impl Engine {
             let due = due.as_nanos();
             let armed = self.timeouts.of(number as usize);
             if due < armed {
-                // One that has just been looked at has a rest; one that wants to be earlier than
-                // before has not.
+                // A timeout after one that was just handled comes at least `NAP_MIN_NS` later. A
+                // timeout that a policy moves to earlier has no such delay.
                 let rest = if armed == NEVER { NAP_MIN_NS } else { 0 };
                 self.timeouts.set(number as usize, due.max(self.now + rest));
             }
@@ -349,12 +349,12 @@ impl Engine {
     }
 }
 
-/// Nanoseconds of a span; one of more than 584 years counts as so many.
+/// Converts to nanoseconds. More than 584 years count as 584 years.
 fn nanos(span: Duration) -> Time {
     Time::try_from(span.as_nanos()).unwrap_or(NEVER)
 }
 
-/// The nearest whole number from 0 up.
+/// Rounds to the nearest whole number, at least 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -364,7 +364,7 @@ fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// The 64-bit draw below which this share of all draws lies.
+/// Returns the 64-bit draw below which this share of all draws lies.
 fn share_of_draws(share: f64) -> u64 {
     rounded(share * u64::MAX as f64)
 }

@@ -1,4 +1,4 @@
-//! What lies between clients and replicas: messages on their way, each with a delay of its own.
+//! The network between clients and replicas: messages on their way, each with its own delay.
 
 use super::query::Key;
 use super::wheel::Wheel;
@@ -9,21 +9,21 @@ use slackwater_core::Draw;
 use slackwater_core::policy::Outcome;
 use slackwater_core::tail::TieName;
 
-/// A message on its way. Attempts and probes are named by their slots, which are theirs until the
-/// message is delivered.
+/// A message on its way. Attempts and probes are identified by their slots, which stay reserved
+/// until the message is delivered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     /// A copy of a query, to its replica.
     Query(u32),
-    /// The end of that copy, back to its client.
+    /// The outcome of that copy, back to its client.
     Answer(u32, Outcome),
-    /// A copy is not wanted any more. It may have ended before this arrives.
+    /// Cancels a copy. The copy may have ended before this arrives.
     Cancel(Key),
-    /// A copy of a query has begun: its twin at this replica is not needed, if that still waits.
+    /// A tied copy has started: its twin at this replica is dropped if it still waits.
     Untie(u32, TieName),
     /// A probe, to its replica.
     Probe(u32),
-    /// Its answer, or its refusal.
+    /// The answer to a probe, or its refusal.
     Report(u32),
 }
 
@@ -32,12 +32,12 @@ pub(super) enum Message {
 pub(super) struct Network {
     messages: Wheel<Message>,
     least_ns: Time,
-    /// How many delays there are, one nanosecond apart.
+    /// Number of possible delays, one nanosecond apart.
     choices: u64,
     query_delays: Stream,
     probe_delays: Stream,
     losses: Stream,
-    /// A draw below this is a lost probe.
+    /// A draw below this loses the probe.
     lost_below: u64,
 }
 
@@ -71,7 +71,7 @@ impl Network {
         self.messages.push(now + delay, message);
     }
 
-    /// Whether the next probe is lost, on its way there or back.
+    /// Draws whether the next probe is lost, on its way there or back.
     #[inline]
     pub(super) fn loses_probe(&mut self) -> bool {
         self.lost_below > 0 && self.losses.draw() < self.lost_below
@@ -88,7 +88,7 @@ impl Network {
     }
 }
 
-/// Uniform in 0..`bound`.
+/// Draws uniformly from 0..`bound`.
 #[inline]
 fn below(stream: &mut Stream, bound: u64) -> u64 {
     let product = u128::from(stream.draw()) * u128::from(bound);

@@ -1,8 +1,8 @@
-//! Fleets as clients heard of them once: each of its own, at its own time, part by part.
+//! Recorded changes of the fleet: each client receives its own, at its own time, part by part.
 //!
-//! A replica of weight three is three parts to a policy, at one machine. Names of parts are the
-//! same for all clients that know them at the same time, as in one fleet. Clairvoyants hear
-//! nothing: they know the machines.
+//! A replica of weight three has three parts in a policy, on one machine. The ids of parts are the
+//! same for all clients that have them at the same time, as in one fleet. Clairvoyants receive no
+//! changes: they know the machines.
 
 use super::Engine;
 use super::balancing::Balancing;
@@ -14,7 +14,7 @@ use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Who knows what of the fleet.
+/// The parts of the fleet that each client has.
 #[derive(Debug)]
 pub(super) struct Heard {
     tape: Arc<Tape>,
@@ -27,14 +27,14 @@ pub(super) struct Heard {
 /// A part of a replica.
 #[derive(Debug, Default)]
 struct Part {
-    /// Its name, while anybody knows it.
+    /// Its id, while any client has it.
     id: Option<ReplicaId>,
-    /// The clients that know it.
+    /// The clients that have it.
     known_to: BTreeSet<u32>,
 }
 
 impl Heard {
-    /// `None`: the scenario's clients hear all the same.
+    /// Returns `None` if all of the scenario's clients receive the same changes.
     pub(super) fn new(scenario: &Scenario) -> Option<Self> {
         let tape = scenario
             .tape
@@ -54,13 +54,13 @@ impl Heard {
         })
     }
 
-    /// The place of each piece of news, and when it comes.
+    /// Returns the position and time of each change.
     pub(super) fn times(&self) -> Vec<(usize, Time)> {
         let news = self.tape.news.iter().enumerate();
         news.map(|(place, news)| (place, news.at_ns)).collect()
     }
 
-    /// What a client calls a replica: a part of it that it knows.
+    /// Returns the id of a part of the replica that the client has.
     fn name_of(&self, client: u32, replica: u32) -> Option<ReplicaId> {
         let parts = self.of_replicas.get(replica as usize)?;
         let mut parts = parts
@@ -71,7 +71,7 @@ impl Heard {
 }
 
 impl Engine {
-    /// What a client calls a replica, while it knows it.
+    /// Returns the client's id of a replica, while it has one.
     pub(super) fn name_of(&self, client: u32, replica: u32) -> Option<ReplicaId> {
         match &self.heard {
             Some(heard) => heard.name_of(client, replica),
@@ -79,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// A client hears what it heard once.
+    /// Passes a recorded change to a client.
     pub(super) fn hear(&mut self, place: usize) {
         let (Some(heard), Balancing::Own { clients, .. }) = (&mut self.heard, &mut self.balancing)
         else {
@@ -103,6 +103,7 @@ impl Engine {
         let now = Instant::from_nanos(self.now);
         match (news, part.id) {
             (News::Joined, known) => {
+                // All clients that have the part use the same id. The first one allocates it.
                 let Some(id) = known.or_else(|| heard.ids.allocate()) else {
                     return;
                 };
@@ -119,6 +120,7 @@ impl Engine {
                 if part.known_to.remove(&number) {
                     client.handle(now, Event::Removed(id));
                 }
+                // The last client frees the id, so a part that joins again later gets a new one.
                 if part.known_to.is_empty() {
                     part.id = None;
                     heard.ids.release(id);
@@ -143,7 +145,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two replicas with room for all; a query each millisecond, at two clients in turn.
+    /// Two replicas that can serve all queries, and a query each millisecond, at two clients in
+    /// turn.
     fn scenario(parts: &[u32], news: &[(u64, u32, u32, News)]) -> Scenario {
         let news = news.iter().map(|&(at_ms, client, part, news)| TapeNews {
             at_ns: at_ms * MS,
@@ -203,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn each_client_knows_what_it_heard_when_it_heard_it() {
+    fn each_client_receives_its_own_changes_at_their_times() {
         let mut news = joined(0, 0..2);
-        // Client 0 is without replica 1 for a quarter of the time, client 1 has it in the fleet for
-        // half of it.
+        // Client 0 is without replica 1 for a quarter of the time. Client 1 has it in the fleet for
+        // half of the time.
         news.extend([
             (100, 0, 1, News::Withdrawn),
             (200, 0, 1, News::Offered),
@@ -216,7 +219,7 @@ mod tests {
         assert_eq!(measured.queries_by_replica, [275, 125]);
         assert_eq!((measured.queries, measured.errors), (400, 0));
 
-        // Whoever comes back is not the one that left; whoever knows nobody turns away.
+        // A replica that comes back has a new id. A client without replicas refuses queries.
         news.extend([
             (300, 1, 1, News::Joined),
             (350, 1, 0, News::Left),
@@ -239,18 +242,18 @@ mod tests {
             .for_each(|query| query.pinned = Some(1));
         scenario.tape = Some(tape.clone().into());
         assert_eq!(played(&scenario).queries_by_replica, [0, 400]);
-        // By turns, where it does not know that replica.
+        // Round robin applies where the client does not have that replica.
         tape.news.truncate(2);
         scenario.tape = Some(tape.into());
         assert_eq!(played(&scenario).queries_by_replica, [400, 0]);
     }
 
     #[test]
-    fn what_is_not_measured_is_load_all_the_same() {
+    fn unmeasured_queries_are_still_load() {
         let mut scenario = scenario(&[0], &joined(0, 0..1));
         let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
         tape.replicas[0][0].cores = 1.0;
-        // Copies of 50 ms each at the same time as every 100th query, of which there are two.
+        // Two copies of 50 ms each are in the span, each at the same time as every 100th query.
         let copies = [0, 100, 200, 300].map(|at| TapeQuery {
             attempt: Attempt::Hedge,
             is_measured: false,
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_told_by_block_where_that_is_asked_for() {
+    fn latencies_are_recorded_by_block_if_the_tape_has_blocks() {
         let mut scenario = scenario(&[0], &joined(0, 0..1));
         assert!(played(&scenario).latency_by_block.is_empty());
         let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();

@@ -9,10 +9,10 @@ use crate::machine::JobId;
 use slackwater_core::policy::{self, Event, ProbeId, ProbeRound};
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 
-/// Set in the names of jobs that are answers to probes: a slot of a probe is in the rest.
+/// Bit that marks jobs that answer probes. The other bits are the probe's slot.
 const OF_PROBE: u32 = 1 << 31;
 
-/// The slot of the probe that a job answers; `None`: it serves a query.
+/// Returns the slot of the probe that a job answers; `None`: the job serves a query.
 pub(super) const fn probe_of(job: u32) -> Option<u32> {
     if job & OF_PROBE == 0 {
         None
@@ -21,24 +21,24 @@ pub(super) const fn probe_of(job: u32) -> Option<u32> {
     }
 }
 
-/// A probe under way; its slot is its own until the answer is delivered.
+/// A probe in progress. Its slot stays reserved until the answer is delivered.
 #[derive(Debug)]
 pub(super) struct Probing {
     client: u32,
     replica: u32,
     purpose: Purpose,
-    /// There on the way back.
+    /// Set on the way back.
     report: Option<LoadReport>,
     /// It waits for its replica's CPU.
     is_at_work: bool,
 }
 
-/// What a probe was sent for.
+/// The reason for a probe.
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
-    /// The policy's own, off the query's path.
+    /// The policy's own probe, off the query's path.
     Policy(ProbeId),
-    /// A synchronous round, in which the replica goes by this name.
+    /// A synchronous round, in which the replica has this id.
     Round(Key, ReplicaId),
 }
 
@@ -47,7 +47,7 @@ enum Purpose {
 pub(super) struct Round {
     serial: u32,
     query: Key,
-    /// The replica that has the query already, where this is for its second copy.
+    /// The replica that already has the query, if the round is for its second copy.
     asked: ProbeRound,
 }
 
@@ -58,7 +58,7 @@ impl Numbered for Round {
 }
 
 impl Engine {
-    /// Sends the probes that a client's policy wants, and keeps its time.
+    /// Sends the probes that a client's policy wants, and schedules its timeout.
     #[inline]
     pub(super) fn poll_client(&mut self, number: u32) {
         let now = Instant::from_nanos(self.now);
@@ -91,8 +91,8 @@ impl Engine {
         }
     }
 
-    /// A probe comes to its replica. Where nobody answers probes, or for now nobody does, it is
-    /// never heard of again.
+    /// Handles a probe that arrives at its replica. A replica without an agent never answers, and a
+    /// suspended one drops the probe.
     #[inline]
     pub(super) fn answer_probe(&mut self, slot: u32) {
         let Some(probe) = self.probes.get_mut(slot as usize) else {
@@ -114,7 +114,7 @@ impl Engine {
         self.send_report(slot);
     }
 
-    /// The answer to a probe is ready, or its refusal.
+    /// Sends the answer to a probe, or its refusal.
     pub(super) fn send_report(&mut self, slot: u32) {
         let Some(probe) = self.probes.get_mut(slot as usize) else {
             return;
@@ -127,13 +127,13 @@ impl Engine {
         self.network.send_probe(self.now, Message::Report(slot));
     }
 
-    /// A replica has stopped: the probes that it had are never heard of again.
+    /// Drops the probes at a replica that has stopped. They are never answered.
     pub(super) fn forget_probes(&mut self, number: u32) {
         self.probes
             .retain(|_, probe| !(probe.is_at_work && probe.replica == number));
     }
 
-    /// The answer to a probe, or its refusal, comes to its client.
+    /// Handles the answer to a probe, or its refusal, when it arrives at its client.
     #[inline]
     pub(super) fn report_comes(&mut self, slot: u32) {
         let client = self.probes.get(slot as usize).map(|probe| probe.client);
@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Its client takes it in.
+    /// Passes the answer to its client.
     #[inline]
     pub(super) fn handle_report(&mut self, slot: u32) {
         let Some(probe) = self.probes.try_remove(slot as usize) else {
@@ -177,7 +177,7 @@ impl Engine {
         self.poll_client(probe.client);
     }
 
-    /// Asks the replicas of a synchronous round.
+    /// Sends the probes of a synchronous round.
     pub(super) fn begin_round(&mut self, client: u32, query: Key, round: ProbeRound) {
         let deadline = round.deadline().as_nanos();
         let targets: Vec<_> = round.targets().collect();
@@ -192,7 +192,7 @@ impl Engine {
         }
     }
 
-    /// Decides with the answers that are here, unless the query has been given up meanwhile;
+    /// Decides with the answers that have arrived, unless the query has been given up meanwhile;
     /// `false` if the round has ended.
     pub(super) fn end_round(&mut self, key: Key) -> bool {
         let Some(Round {

@@ -1,9 +1,9 @@
-//! Queries and their copies, as the engine keeps them while they are under way.
+//! Queries in progress and their copies.
 //!
-//! A [`Query`] is the client's side: it is there until it is answered or given up. An [`Attempt`]
-//! is one copy of it on its way: to a replica, inside it, and back. It outlives its query where a
-//! replica works on for nobody. Slots are used again; a serial number tells what was meant from its
-//! successor.
+//! A [`Query`] is the client's side: it exists until it is answered or given up. An [`Attempt`] is
+//! one copy of it on its way: to a replica, inside it, and back. It outlives its query if the
+//! replica works on after the query was given up. Slots are reused. A serial number distinguishes
+//! an item from its successor in the slot.
 
 use super::arrivals::Arrival;
 use super::replicas::Served;
@@ -14,10 +14,10 @@ use slackwater_core::ReplicaId;
 use slackwater_core::policy::{self, Ticket};
 use slackwater_core::tail::{COPIES_MAX, TieName, Watch};
 
-/// So many copies a query may have.
+/// The most copies of a query.
 const COPIES: usize = COPIES_MAX as usize;
 
-/// The name of something that may be gone by the time somebody asks for it.
+/// A reference to something that may be gone when it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) slot: u32,
@@ -33,19 +33,19 @@ pub(super) struct Query {
     pub(super) cost_ns: f64,
     luck: u64,
     wait_ns: u64,
-    /// As what its first copy is asked for.
+    /// The kind of attempt that its first copy is.
     pub(super) attempt: policy::Attempt,
-    /// The number of the replica that its first copy is to go to.
+    /// The number of the replica that its first copy is pinned to.
     pub(super) pinned: Option<u32>,
     pub(super) measured: bool,
-    /// The copies that are out, by slot: the first, and those after it.
+    /// The slots of the copies in flight: the first copy, and those after it.
     pub(super) copies: [Option<u32>; COPIES],
-    /// When the next is due; `None` where there are no second copies.
+    /// When the next copy is due; `None` where there are no second copies.
     pub(super) watch: Option<Watch>,
 }
 
 impl Key {
-    /// What a query's tied copies are called: as no other query's.
+    /// Returns the name of a query's tied copies. No other query has it.
     pub(super) const fn tie_name(self) -> TieName {
         TieName((self.serial as u64) << u32::BITS | self.slot as u64)
     }
@@ -73,13 +73,13 @@ impl Query {
         }
     }
 
-    /// Whether a copy is out: before that, the next one is the first.
+    /// Returns whether a copy is in flight. Before that, the next copy is the first.
     #[inline]
     pub(super) fn is_out(&self) -> bool {
         self.copies != [None; COPIES]
     }
 
-    /// A copy is out: the first, or one after it.
+    /// Adds a copy in flight: the first, or one after it.
     pub(super) fn sent(&mut self, slot: u32) {
         let place = usize::from(self.is_out());
         let mut places = self.copies[place..].iter_mut();
@@ -88,7 +88,7 @@ impl Query {
         }
     }
 
-    /// A copy is over. Whether it was the first.
+    /// Removes a copy that has ended. Returns whether it was the first.
     #[inline]
     pub(super) fn over(&mut self, slot: u32) -> bool {
         let place = self.copies.iter().position(|copy| *copy == Some(slot));
@@ -107,16 +107,17 @@ pub(super) struct Attempt {
     /// The replica's number.
     pub(super) replica: u32,
     pub(super) work_ns: f64,
-    /// A replica that fails a share of its queries fails those below that share of all draws.
+    /// A uniform draw. A replica that fails a share of its queries fails those whose draw is below
+    /// that share of all draws.
     pub(super) luck: u64,
-    /// How long it waits without the CPU, of its own, before its work.
+    /// How long it waits without the CPU before its work.
     pub(super) wait_ns: u64,
-    /// There until the client is done with this copy; clairvoyants give none.
+    /// Present until the client is done with this copy. Clairvoyants give no ticket.
     pub(super) ticket: Option<Ticket>,
     pub(super) stage: Stage,
     /// The report that its answer carries, if it carries one.
     pub(super) carried: Option<Box<LoadReport>>,
-    /// Where its twin is, if it has one.
+    /// The replica of its twin, if it has one.
     pub(super) twin: Option<u32>,
 }
 
@@ -125,11 +126,11 @@ pub(super) struct Attempt {
 pub(super) enum Stage {
     /// On its way to the replica.
     Coming,
-    /// The same, but cancelled: the replica will drop it.
+    /// On its way to the replica, but cancelled: the replica will drop it.
     Unwanted,
     /// At the replica.
     Served(Served),
-    /// Its end is on its way back.
+    /// Its outcome is on its way back.
     Leaving,
 }
 
@@ -164,7 +165,7 @@ impl Attempt {
     }
 }
 
-/// What carries a serial number.
+/// An item with a serial number.
 pub(super) trait Numbered {
     fn serial(&self) -> u32;
 }
@@ -181,7 +182,7 @@ impl Numbered for Attempt {
     }
 }
 
-/// Things under way, by slot and serial.
+/// Items in progress, by slot and serial.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     slots: Slab<T>,
@@ -198,7 +199,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Numbered> Table<T> {
-    /// Puts in what `make` makes of its serial number.
+    /// Inserts the item that `make` makes from its serial number.
     #[inline]
     pub(super) fn insert(&mut self, make: impl FnOnce(u32) -> T) -> Key {
         let serial = self.next_serial;
@@ -221,13 +222,13 @@ impl<T: Numbered> Table<T> {
             .filter(|found| found.serial() == key.serial)
     }
 
-    /// What is in a slot, for those who know that it is still theirs.
+    /// Returns the item in a slot, for callers that know that the slot is still theirs.
     #[inline]
     pub(super) fn at(&mut self, slot: u32) -> Option<&mut T> {
         self.slots.get_mut(slot as usize)
     }
 
-    /// The same, and out with it.
+    /// Removes the item in a slot, for callers that know that the slot is still theirs.
     #[inline]
     pub(super) fn take(&mut self, slot: u32) -> Option<T> {
         self.slots.try_remove(slot as usize)
@@ -249,7 +250,8 @@ impl<T: Numbered> Table<T> {
     }
 }
 
-/// What a policy is asked: for a first copy, or for one more that goes elsewhere.
+/// Returns the query for a policy: for a first copy, or for a further one that must go to another
+/// replica.
 pub(super) fn asked<'a>(
     first: policy::Query<'static>,
     avoid: &'a [ReplicaId],

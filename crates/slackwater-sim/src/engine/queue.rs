@@ -1,14 +1,14 @@
-//! What is to happen later, in order of time: a heap for timers, a tournament for what has one
+//! Future events in order of time: a heap for timers, and a tournament tree for places with one
 //! moment each.
 //!
-//! Both order ties by a rule of their own (first in first out, lowest number), so that a run never
-//! depends on how a heap happens to be laid out.
+//! Both order ties by their own rule (first in first out, lowest number), so a run never depends on
+//! the layout of a heap.
 
 use crate::machine::{NEVER, Time};
 use core::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Things to happen, the earliest first; at the same time, in the order in which they were put in.
+/// Future events, the earliest first; at the same time, in the order in which they were added.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     heap: BinaryHeap<Entry<T>>,
@@ -29,7 +29,7 @@ impl<T> Entry<T> {
 }
 
 impl<T> Ord for Entry<T> {
-    /// The other way round: the heap's greatest is the earliest.
+    /// Reversed, so that the heap's greatest entry is the earliest.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }
@@ -66,7 +66,7 @@ impl<T> Queue<T> {
         self.heap.push(Entry { at, sequence, what });
     }
 
-    /// When the next one happens; [`NEVER`] if there is none.
+    /// Returns when the next event happens; [`NEVER`] if there is none.
     #[inline]
     pub(super) fn next_at(&self) -> Time {
         self.heap.peek().map_or(NEVER, |entry| entry.at)
@@ -78,8 +78,8 @@ impl<T> Queue<T> {
     }
 }
 
-/// One moment for each of a fixed number of places, and which of them is the earliest: a tournament
-/// tree, in which a change costs no more than the matches that it decides.
+/// One moment for each of a fixed number of places, and the earliest of them. It is a tournament
+/// tree: a change updates only the matches that it decides.
 #[derive(Debug)]
 pub(super) struct Earliest {
     /// Node `i` holds the earlier of nodes `2i` and `2i + 1`; the leaves begin at `leaves`.
@@ -88,7 +88,7 @@ pub(super) struct Earliest {
 }
 
 impl Earliest {
-    /// So many places, all of them at [`NEVER`].
+    /// Returns a tree with `places` places, all of them at [`NEVER`].
     pub(super) fn new(places: usize) -> Self {
         let leaves = places.next_power_of_two();
         Self {
@@ -116,13 +116,13 @@ impl Earliest {
         self.nodes[self.leaves + place]
     }
 
-    /// The earliest moment of all.
+    /// Returns the earliest moment of all.
     #[inline]
     pub(super) fn next_at(&self) -> Time {
         self.nodes[1]
     }
 
-    /// Whose that is; of several, the lowest place.
+    /// Returns the place with the earliest moment; on ties the lowest place.
     #[inline]
     pub(super) fn next(&self) -> usize {
         let earliest = self.nodes[1];
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tournament_knows_what_a_search_would_find() {
+    fn a_tournament_agrees_with_a_search() {
         for places in [1, 2, 5, 8, 100] {
             let mut earliest = Earliest::new(places);
             let mut times = vec![NEVER; places];

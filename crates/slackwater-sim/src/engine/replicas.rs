@@ -1,4 +1,4 @@
-//! The replicas: each a machine, a load tracker and what is known of the process beside it.
+//! The replicas: each has a machine, a load tracker and the state of its process.
 
 use super::learning::Learning;
 use super::query::Attempt;
@@ -18,14 +18,14 @@ pub(super) struct Served {
     fails: bool,
 }
 
-/// Whether somebody is there to answer probes.
+/// Whether the replica has an agent that answers probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Agent {
     Installed,
     None,
 }
 
-/// Whether responses say how the replica fares.
+/// Whether responses carry the replica's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Responses {
     CarryReports,
@@ -38,30 +38,30 @@ pub(super) struct Replica {
     pub(super) machine: Machine,
     tracker: LoadTracker,
     tracker_config: TrackerConfig,
-    /// The name by which clients know it; `None` while they don't.
+    /// The id by which clients know it; `None` while no client has it.
     pub(super) id: Option<ReplicaId>,
-    /// It takes queries, and answers probes if it is one that does.
+    /// It takes queries, and answers probes if it has an agent.
     pub(super) is_up: bool,
     pub(super) agent: Agent,
-    /// What an answer to a probe takes, in nanoseconds of CPU.
+    /// CPU for an answer to a probe, in nanoseconds.
     pub(super) probe_cost_ns: f64,
     pub(super) is_draining: bool,
-    /// It stands still: queries that come are kept here, and probes are not answered.
+    /// While it is suspended, arriving queries are kept here, and probes are not answered.
     suspended: Option<Suspended>,
-    /// Changes whenever it stops.
+    /// Incremented whenever it stops.
     pub(super) incarnation: u64,
     /// Tied copies here, if there are any.
     pub(super) ties: Option<Ties<u32>>,
     failing: Option<Failing>,
-    /// The queries that it failed once, where these are played again.
+    /// Its recorded failures, if a recording is replayed.
     failed_once: Option<FailedOnce>,
-    /// It replays latencies: each copy of a query takes a latency of its own here, and no CPU.
+    /// It replays latencies: each copy of a query takes its own latency here, and no CPU.
     pub(super) replays: bool,
-    /// Queries answered, and of these with an error, since the start of the run.
+    /// Queries answered, and those with an error among them, since the start of the run.
     finished: u64,
     failed: u64,
     rates: RecentRates,
-    /// What the rates say, as reports carry it: looked up once for each reading, not for each
+    /// The rates as reports carry them. They are computed once for each reading, not for each
     /// probe.
     rates_said: LoadReport,
     learning: Option<Learning>,
@@ -117,7 +117,7 @@ impl Replica {
         }
     }
 
-    /// A query arrives and is served from now on.
+    /// Serves a query that arrives.
     #[inline]
     pub(super) fn serve(&mut self, now: Time, job: JobId, attempt: &Attempt) -> Served {
         let Attempt {
@@ -139,7 +139,7 @@ impl Replica {
         }
     }
 
-    /// The work of a query is done; whether it succeeded.
+    /// Finishes the work of a query. Returns whether it succeeded.
     #[inline]
     pub(super) fn finish(&mut self, now: Time, served: Served) -> bool {
         let Served { arrival, fails } = served;
@@ -150,14 +150,14 @@ impl Replica {
         !fails
     }
 
-    /// A query is not wanted any more.
+    /// Cancels a query.
     pub(super) fn cancel(&mut self, now: Time, job: JobId, served: Served) {
         self.machine.cancel(now, job);
         self.tracker
             .finish(Instant::from_nanos(now), served.arrival, End::Cancelled);
     }
 
-    /// The answer to a probe, or what a response carries.
+    /// Returns the answer to a probe, or the report that a response carries.
     #[inline]
     pub(super) fn report(&mut self, now: Time) -> LoadReport {
         let mut report = self.tracker.report(Instant::from_nanos(now));
@@ -176,14 +176,14 @@ impl Replica {
         report
     }
 
-    /// It stands still until then, or until later if it did so before.
+    /// Suspends it until `until`, or until later if it was suspended for longer before.
     pub(super) fn suspend(&mut self, now: Time, until: Time) {
         self.machine.suspend(now, until);
         let suspended = self.suspended.get_or_insert_default();
         suspended.until = suspended.until.max(until);
     }
 
-    /// Keeps a query that has come, by its slot, if the process stands still.
+    /// Keeps a query that arrives, by its slot, if the process is suspended. Returns whether it is.
     #[inline]
     pub(super) fn leaves_unread(&mut self, slot: u32) -> bool {
         if let Some(suspended) = &mut self.suspended {
@@ -196,8 +196,8 @@ impl Replica {
         self.suspended.is_some()
     }
 
-    /// The queries that came while it stood still, in their order; none if it still does, or did
-    /// not.
+    /// Resumes it. Returns the queries that arrived while it was suspended, in their order. There
+    /// are none if it still is, or was not.
     pub(super) fn resume(&mut self, now: Time) -> Vec<u32> {
         let over = self.suspended.take_if(|suspended| suspended.until <= now);
         over.map_or_else(Vec::new, |suspended| suspended.unread)
@@ -208,7 +208,8 @@ impl Replica {
         self.tracker.rif()
     }
 
-    /// A second is over; the CPU used since the last reading, as a multiple of the allocation.
+    /// Takes the reading of the last second. Returns the CPU used since the previous reading, as a
+    /// multiple of the allocation.
     pub(super) fn read(&mut self, now: Time) -> f64 {
         let cpu = self.machine.cpu_seconds(now);
         let totals = Totals {
@@ -223,7 +224,7 @@ impl Replica {
         used / self.machine.allocation_cores()
     }
 
-    /// The process is gone, with all that it knew and did.
+    /// Stops the process, and drops all that it knew and did.
     pub(super) fn stop(&mut self, now: Time) {
         self.machine.clear(now);
         self.tracker = LoadTracker::new(&self.tracker_config);
@@ -244,7 +245,7 @@ impl Replica {
     }
 }
 
-/// A process that stands still.
+/// A suspended process.
 #[derive(Debug, Default)]
 struct Suspended {
     until: Time,
@@ -262,17 +263,18 @@ struct Failing {
     reported_until: Time,
 }
 
-/// The failures of a replica as they were.
+/// The recorded failures of a replica.
 #[derive(Debug)]
 struct FailedOnce {
     tape: Arc<Tape>,
     number: usize,
-    /// The step that holds.
+    /// The position of the current step.
     place: usize,
 }
 
 impl FailedOnce {
-    /// What is done of a query that comes now before it fails; `None` if it doesn't.
+    /// Returns the work that is done for a query that arrives now before it fails; `None` if it
+    /// does not fail.
     fn work_ns(&mut self, now: Time, luck: u64) -> Option<f64> {
         self.place = self.tape.step_at(self.number, self.place, now);
         let step = self.tape.replicas.get(self.number)?.get(self.place)?;
@@ -295,7 +297,7 @@ impl Failing {
         luck < self.unlucky_below && (self.from..self.until).contains(&now)
     }
 
-    /// What is done of this work before the query fails.
+    /// Returns how much of this work is done before the query fails.
     fn work_ns(&self, work_ns: f64) -> f64 {
         match self.cost {
             FailureCost::Share(share) => work_ns * share,
@@ -303,7 +305,7 @@ impl Failing {
         }
     }
 
-    /// Whether reports keep quiet about it.
+    /// Returns whether reports hide the failures.
     const fn lies(&self, now: Time) -> bool {
         now >= self.reported_until
     }
@@ -314,20 +316,19 @@ fn rates(machine: &Machine) -> RecentRates {
     RecentRates::new(u32::try_from(millicores).unwrap_or(u32::MAX))
 }
 
-/// All replicas by number, and when something next happens in one of them.
+/// All replicas by number, and when the next event happens in one of them.
 #[derive(Debug)]
 pub(super) struct Replicas {
     all: Vec<Replica>,
     /// [`Machine::next_event`] of each.
     next: Earliest,
-    /// The replica behind each [`ReplicaId::index`].
+    /// The replica's number for each [`ReplicaId::index`].
     numbers: Vec<u32>,
     finished: Vec<JobId>,
 }
 
 impl Replicas {
-    /// The replicas, those up that are there at the start: all but those whose first event is to
-    /// join.
+    /// Builds the replicas. All are up at the start, except those whose first event is to join.
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
         let count = scenario.replicas();
         let mut all: Vec<_> = (0..count)
@@ -355,7 +356,8 @@ impl Replicas {
         &self.all[number]
     }
 
-    /// Whoever changes what happens in the machine calls [`Replicas::changed`] after it.
+    /// Returns a replica. A caller that changes the machine's next event calls
+    /// [`Replicas::changed`] after it.
     #[inline]
     pub(super) fn at_mut(&mut self, number: usize) -> &mut Replica {
         &mut self.all[number]
@@ -369,20 +371,20 @@ impl Replicas {
         &mut self.all
     }
 
-    /// The machine's next event may be another one now.
+    /// Updates the machine's next event.
     #[inline]
     pub(super) fn changed(&mut self, number: usize) {
         self.next.set(number, self.all[number].machine.next_event());
     }
 
-    /// When something next happens in a machine.
+    /// Returns when the next event happens in a machine.
     #[inline]
     pub(super) fn next_at(&self) -> Time {
         self.next.next_at()
     }
 
-    /// Lets happen what happens in a machine now; the replica, and the jobs that are done, which go
-    /// back by [`Replicas::give_back`].
+    /// Advances the machine with the earliest event. Returns the replica and the finished jobs,
+    /// whose buffer goes back with [`Replicas::give_back`].
     #[inline]
     pub(super) fn advance(&mut self, now: Time) -> (usize, Vec<JobId>) {
         let number = self.next.next();
@@ -393,13 +395,13 @@ impl Replicas {
         (number, finished)
     }
 
-    /// Room for the next jobs that are done.
+    /// Takes the buffer back for the next finished jobs.
     #[inline]
     pub(super) fn give_back(&mut self, finished: Vec<JobId>) {
         self.finished = finished;
     }
 
-    /// Clients know the replica by this name from now on.
+    /// Sets the id by which clients know the replica from now on.
     pub(super) fn name(&mut self, number: usize, id: ReplicaId) {
         self.all[number].id = Some(id);
         if self.numbers.len() <= id.index() {
@@ -408,13 +410,13 @@ impl Replicas {
         self.numbers[id.index()] = super::query::slot_number(number);
     }
 
-    /// Whose name that is, while clients know it.
+    /// Returns the number of the replica with this id, while clients have it.
     #[inline]
     pub(super) fn number(&self, id: ReplicaId) -> u32 {
         self.numbers[id.index()]
     }
 
-    /// What clients call these; those that they do not know any more are left out.
+    /// Returns the ids of these replicas. Replicas that clients no longer have are left out.
     #[inline]
     pub(super) fn ids_of(&self, numbers: &[u32]) -> Vec<ReplicaId> {
         let ids = numbers.iter();

@@ -1,5 +1,5 @@
-//! What the workers of one proxy tell each other: what replicas answer, and where queries go. It
-//! takes no time, as between threads of one machine.
+//! What the workers of one proxy share: the replicas' answers, and where queries go. It takes no
+//! time, as between threads of one machine.
 
 use super::Engine;
 use super::query::slot_number;
@@ -8,14 +8,14 @@ use slackwater_core::policy::Event;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 
 impl Engine {
-    /// A replica has answered a client's probe.
+    /// Shares a replica's answer to a client's probe.
     #[inline]
     pub(super) fn share_answer(&mut self, client: u32, replica: u32, report: &LoadReport) {
         let Some(siblings) = self.siblings.filter(|siblings| siblings.answers) else {
             return;
         };
         let Some(id) = self.replicas.at(replica as usize).id else {
-            return; // nobody knows it any more
+            return; // no client has it any more
         };
         let now = Instant::from_nanos(self.now);
         for number in others(client, siblings.workers, self.clients) {
@@ -25,7 +25,7 @@ impl Engine {
         }
     }
 
-    /// A client sends a query to a replica.
+    /// Shares that a client sends a query to a replica.
     #[inline]
     pub(super) fn share_query(&mut self, client: u32, replica: ReplicaId) {
         let Some(siblings) = self.siblings.filter(|siblings| siblings.queries) else {
@@ -40,7 +40,7 @@ impl Engine {
     }
 }
 
-/// The other workers of a client's proxy.
+/// Returns the other workers of a client's proxy.
 fn others(client: u32, workers: usize, clients: usize) -> impl Iterator<Item = u32> {
     let client = client as usize;
     let first = client - client % workers;

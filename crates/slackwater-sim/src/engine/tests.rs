@@ -1,5 +1,5 @@
-//! What only the engine itself can see: that nothing is left behind, and that arrivals do not
-//! depend on who chooses.
+//! Properties that only the engine can see: nothing is left behind, and arrivals do not depend on
+//! the policy.
 
 use super::balancing::Balancing;
 use super::*;
@@ -36,7 +36,7 @@ fn scenario() -> Scenario {
     }
 }
 
-/// The same with all that can befall a query.
+/// The scenario above with everything that can happen to a query.
 fn troubled() -> Scenario {
     let mut scenario = scenario();
     scenario.fleet[0].failure = Some(Failure {
@@ -101,7 +101,7 @@ fn engine(scenario: &Scenario, policy: &str) -> Engine {
     )
 }
 
-/// Plays on until nothing is under way any more.
+/// Plays until nothing is in progress.
 fn drain(engine: &mut Engine) {
     engine.arrivals.stop();
     for _ in 0..1_000_000 {
@@ -150,7 +150,7 @@ fn when_queries_stop_coming_nothing_is_left_in_flight() {
 }
 
 #[test]
-fn whoever_chooses_meets_the_same_queries() {
+fn every_policy_receives_the_same_queries() {
     for spread in [Spread::Poisson, Spread::Regular] {
         let mut scenario = troubled();
         scenario.load.arrivals = spread;
@@ -161,7 +161,8 @@ fn whoever_chooses_meets_the_same_queries() {
                 engine.now = at;
                 engine.step(source);
             }
-            // The next ones are the same only if as many were drawn before, and nothing else.
+            // The next arrivals are the same only if the same number was drawn before, and nothing
+            // else.
             let next = |_| (engine.arrivals.next_at(), engine.arrivals.take());
             (0..20).map(next).collect::<Vec<_>>()
         };
@@ -180,7 +181,7 @@ fn probes_are_lost_in_proportion() {
     let mut engine = engine(&scenario, "prequal");
     assert!(engine.play(&AtomicBool::new(false)));
     let counters = counters(&engine);
-    // Of more than 400 probes: a binomial deviation below 0.022. Four of them.
+    // More than 400 probes: the binomial deviation is below 0.022. The bound is four deviations.
     assert!(counters.probes_sent > 400, "{counters:?}");
     let lost = counters.probes_lost as f64 / counters.probes_sent as f64;
     assert!((lost - 0.25).abs() < 0.09, "{counters:?}");
@@ -242,7 +243,7 @@ fn a_replica_reports_what_it_is() {
         (report(1).incarnation, report(1).draining),
         (Some(1), false)
     );
-    assert_eq!(report(1).cpu_millionths, None, "it has just begun");
+    assert_eq!(report(1).cpu_millionths, None, "it has just started");
 }
 
 #[test]
@@ -275,8 +276,8 @@ fn queries_go_on_arriving_until_the_measured_ones_have_ended() {
     let mut engine = engine(&scenario, "round_robin");
     assert!(engine.play(&AtomicBool::new(false)));
     let late = engine.now - nanos(scenario.span);
-    // Everybody waits for the deadline by then, 100 ms; and comes within a millisecond or so of the
-    // one before.
+    // By then every query waits for the deadline of 100 ms, and arrives within about a millisecond
+    // of the one before.
     assert!((nanos(ms(90))..=nanos(ms(100))).contains(&late), "{late}");
     assert!(engine.arrivals.next_at() > engine.now);
     assert!(engine.meter.is_done(engine.now));
@@ -293,11 +294,11 @@ fn idle_policies_cost_no_steps_beyond_their_timeouts() {
 }
 
 #[test]
-fn who_restarts_has_learned_nothing_yet() {
+fn a_restarted_replica_has_learned_nothing_yet() {
     let mut scenario = scenario();
     scenario.load.rate = 400.0;
     scenario.span = Duration::from_secs(2);
-    // The run ends so soon after the restart that no second reading is due.
+    // The run ends too soon after the restart for a second reading.
     scenario.deadline = ms(20);
     scenario.fleet[0].learns_capacity = true;
     let restart = Change::Restart {

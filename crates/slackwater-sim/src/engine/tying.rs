@@ -1,11 +1,12 @@
-//! Two tied copies of each query: whichever begins first cancels the other. The core's
-//! [`Ties`](slackwater_core::tail::Ties) decide at each replica; here is what goes to and fro.
+//! Two tied copies of each query: the copy that starts first cancels the other. The core's
+//! [`Ties`](slackwater_core::tail::Ties) decide at each replica. This file has the messages between
+//! them.
 //!
-//! Both copies are chosen at once, for each names the other, and the second sets out a little
-//! later, if the query has not ended by then. A copy that begins tells its twin's replica, which
-//! drops the twin if that still waits, or when it comes; the client hears of it, as it would of any
-//! end. Where all that is here is served at once, nothing ever waits, and the twin is dropped when
-//! it comes, or both are served.
+//! Both replicas are chosen at once, because each copy names the other. The second copy leaves a
+//! little later, unless the query has ended by then. A copy that starts sends a message to its
+//! twin's replica. That replica drops the twin if it still waits, or when it arrives. The client
+//! receives this like any other outcome. If replicas serve all queries at once, nothing ever waits:
+//! then the twin is dropped when it arrives, or both are served.
 
 use super::Engine;
 use super::network::Message;
@@ -16,9 +17,9 @@ use slackwater_core::Instant;
 use slackwater_core::policy::Outcome;
 
 impl Engine {
-    /// The second copy of a query has been chosen: the two are tied, and this one waits for its
-    /// time. Who asks replicas before each choice chooses it too late, when the first is there
-    /// already and names nobody: then there is none.
+    /// Ties a query's second copy, which was just chosen, to the first, and schedules it. In
+    /// synchronous mode the second copy is chosen too late: the first has arrived already and names
+    /// no twin. Then there is no second copy.
     pub(super) fn tie(&mut self, key: Key, second: Key, delay: Time) {
         let Some(query) = self.queries.find_mut(key) else {
             return;
@@ -45,7 +46,7 @@ impl Engine {
             .push(self.now + delay, super::Timer::Tied(second));
     }
 
-    /// The second copy sets out; `false` if its query has ended, or the copy with it.
+    /// Sends the second copy; `false` if its query has ended, or the copy with it.
     pub(super) fn send_tied(&mut self, copy: Key) -> bool {
         let Some(attempt) = self.attempts.find(copy) else {
             return false;
@@ -59,7 +60,8 @@ impl Engine {
         true
     }
 
-    /// A copy comes to its replica: whether its twin has begun, so that it is dropped.
+    /// Handles a copy that arrives at its replica. Returns whether its twin has started, so that
+    /// this copy is dropped.
     pub(super) fn is_begun_elsewhere(&mut self, slot: u32) -> bool {
         let Some(attempt) = self.attempts.at(slot) else {
             return false;
@@ -82,7 +84,7 @@ impl Engine {
         true
     }
 
-    /// Something has changed in a machine: the twins of copies that have begun are not needed.
+    /// Cancels the twins of copies that have started in a machine.
     pub(super) fn report_begun(&mut self, number: u32) {
         let now = Instant::from_nanos(self.now);
         let replica = self.replicas.at_mut(number as usize);
@@ -104,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// The twin of a copy has begun elsewhere.
+    /// Drops a copy that still waits, because its twin has started elsewhere.
     pub(super) fn untie(&mut self, number: u32, name: slackwater_core::tail::TieName) {
         let now = Instant::from_nanos(self.now);
         let replica = self.replicas.at_mut(number as usize);
@@ -130,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// A copy is over at its replica.
+    /// Removes the tie of a copy that has ended at its replica.
     pub(super) fn end_tie(&mut self, slot: u32) {
         let now = Instant::from_nanos(self.now);
         if let Some(attempt) = self.attempts.at(slot)

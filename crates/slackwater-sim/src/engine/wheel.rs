@@ -1,37 +1,37 @@
-//! What is to happen within a bounded time from now, in order: a wheel, for messages on their way.
+//! Future events within a bounded time from now, in order: a timing wheel for messages on their
+//! way.
 //!
-//! Most of what happens in a run is a message, and with a bound to its delay none of them has to be
-//! compared with all others that are out: it is put into the bucket of its time, and only the
-//! bucket whose turn has come is brought into order.
+//! Most events of a run are messages. Their delay is bounded, so a message need not be compared
+//! with all others on their way: it is put into the bucket of its time, and only the bucket whose
+//! turn has come is sorted.
 
 use crate::machine::{NEVER, Time};
 
-/// One bit for each in a word.
+/// One bucket for each bit of a word.
 const BUCKETS: u32 = u64::BITS;
 
-/// Things to happen, the earliest first; at the same time, in the order in which they were put in.
+/// Future events, the earliest first; at the same time, in the order in which they were added.
 ///
-/// A bucket is 2^`width_bits` nanoseconds wide, and all that waits lies within one turn of the
+/// A bucket is 2^`width_bits` nanoseconds wide, and all waiting events lie within one turn of the
 /// wheel.
 #[derive(Debug)]
 pub(super) struct Wheel<T> {
-    /// What is in the buckets up to number `opened`, the earliest last. Empty only if nothing
-    /// waits.
+    /// Events of the buckets up to number `opened`, the earliest last. Empty only if nothing waits.
     open: Vec<(Time, T)>,
-    /// Buckets have numbers that begin at time 0 and never end.
+    /// Number of the open bucket. Numbers begin at time 0 and never wrap.
     opened: u64,
-    /// What is in the later ones, each in the order in which it was put in.
+    /// Events of the later buckets, each in the order in which they were added.
     later: Vec<Vec<(Time, T)>>,
-    /// Which of these are not empty, a bit for each.
+    /// A bit for each later bucket that is not empty.
     occupied: u64,
     width_bits: u32,
 }
 
 impl<T> Wheel<T> {
-    /// For what happens within `longest` from the time at which it is put in.
+    /// Returns a wheel for events within `longest` from the time at which they are added.
     pub(super) fn new(longest: Time) -> Self {
-        // A time may be anywhere in its bucket, so that a span reaches into one bucket more than it
-        // is long.
+        // A time may be anywhere in its bucket, so a span may reach into one more bucket than it is
+        // long.
         let mut width_bits = 0;
         while longest >> width_bits >= u64::from(BUCKETS) - 1 {
             width_bits += 1;
@@ -62,7 +62,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// When the next one happens; [`NEVER`] if there is none.
+    /// Returns when the next event happens; [`NEVER`] if there is none.
     #[inline]
     pub(super) fn next_at(&self) -> Time {
         self.open.last().map_or(NEVER, |(at, _)| *at)
@@ -85,13 +85,14 @@ impl<T> Wheel<T> {
         let place = place_of(self.opened);
         self.occupied &= !(1 << place);
         core::mem::swap(&mut self.open, &mut self.later[place as usize]);
-        // Of equals the first is to be the last; the order of equals is kept.
+        // Events are taken from the end, so among equal times the first must be the last. Reversing
+        // and a stable sort do that.
         self.open.reverse();
         self.open.sort_by_key(|(at, _)| core::cmp::Reverse(*at));
     }
 }
 
-/// The place of the bucket with this number.
+/// Returns the position of the bucket with this number.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "below 64")]
 fn place_of(number: u64) -> u32 {
@@ -112,10 +113,10 @@ mod tests {
             let mut draw = SplitMix64::new(7);
             let mut now: Time = 12_345;
             for what in 0..20_000 {
-                // Busy for a while, then quiet until all have gone and longer.
+                // Busy for a while, then quiet for longer than all events take.
                 let busy = what % 2_000 < 1_500;
                 if busy || draw.draw().is_multiple_of(64) {
-                    // Many at the same time, and many at the very ends.
+                    // Many events at the same time, and many at the very ends of the range.
                     let delay = match draw.draw() % 4 {
                         0 => longest,
                         1 => 0,

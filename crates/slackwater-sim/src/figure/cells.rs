@@ -1,4 +1,4 @@
-//! What figures share when they say what to play, and when they look for what was played.
+//! What figures share when they define cells and look up plays.
 
 use super::{Cell, Effort, Played};
 use crate::{Measured, PolicyChoice, Scenario};
@@ -13,8 +13,7 @@ use std::sync::Arc;
 pub(super) const TIMED_OUT_MS: f64 = 4_990.0;
 
 impl Effort {
-    /// `scenario` for as long as the user asks, or else for so many seconds after so many of
-    /// warm-up.
+    /// Sets the span and warm-up that the user asked for, or else these many seconds.
     pub(super) fn spend_on(
         &self,
         scenario: Scenario,
@@ -31,7 +30,7 @@ impl Effort {
 }
 
 impl Cell {
-    /// A cell in which nothing but the policy varies at this step.
+    /// Makes a cell whose step varies nothing but the policy.
     pub(super) fn of(
         step: impl Into<String>,
         load: f64,
@@ -47,7 +46,7 @@ impl Cell {
         }
     }
 
-    /// The same cell, told from others by the parameter that it varies.
+    /// Returns the cell with a parameter that distinguishes it from others.
     pub(super) fn with_param(self, param: impl Into<String>) -> Self {
         Self {
             param: param.into(),
@@ -56,18 +55,19 @@ impl Cell {
     }
 }
 
-/// Prequal with the paper's settings, for the paper's figures. `None` if there is no such policy.
+/// Returns Prequal with the paper's settings, for the paper's figures. `None` if there is no such
+/// policy.
 pub(super) fn prequal_of_the_paper() -> Option<PolicyChoice> {
     PolicyChoice::with_settings("prequal", paper_settings(|_| {})?)
 }
 
-/// The paper's settings of Prequal, and of what else goes by its probes, but for what the
-/// experiment changes; `None` if they are out of range.
+/// Returns the paper's settings of Prequal, and of other policies that use its probes, with the
+/// changes of the experiment; `None` if they are out of range.
 pub(super) fn paper_settings(change: impl FnOnce(&mut PrequalSettings)) -> Option<PolicySettings> {
     prequal_settings(PrequalSettings::paper(), change)
 }
 
-/// Our defaults with Prequal's changed; `None` if they are out of range.
+/// Returns our defaults with Prequal's changed; `None` if they are out of range.
 pub(super) fn default_settings(
     change: impl FnOnce(&mut PrequalSettings),
 ) -> Option<PolicySettings> {
@@ -84,8 +84,8 @@ fn prequal_settings(
     Some(settings)
 }
 
-/// Settings with C3 told how many clients there are, as its formula needs it; `None` if they are
-/// out of range.
+/// Returns settings in which C3 has the number of clients that its formula needs; `None` if they
+/// are out of range.
 pub(super) fn c3_settings(clients: usize) -> Option<PolicySettings> {
     let c3 = C3Settings {
         clients: u32::try_from(clients).ok()?,
@@ -96,8 +96,8 @@ pub(super) fn c3_settings(clients: usize) -> Option<PolicySettings> {
     Some(settings)
 }
 
-/// The paper's settings, with the linear rule weighing RIF so much and one request in flight being
-/// worth `rif_scale`; `None` if they are out of range.
+/// Returns the paper's settings with this RIF weight in the linear rule, where one request in
+/// flight counts as `rif_scale`; `None` if they are out of range.
 pub(super) fn linear_settings(rif_weight: f64, rif_scale: Duration) -> Option<PolicySettings> {
     let linear = LinearSettings {
         rif_weight: quantile(rif_weight),
@@ -108,12 +108,12 @@ pub(super) fn linear_settings(rif_weight: f64, rif_scale: Duration) -> Option<Po
     Some(settings)
 }
 
-/// A quantile; what is out of range counts as its nearest end.
+/// Returns a quantile. A value out of range becomes the nearest end.
 pub(super) fn quantile(share: f64) -> Quantile {
     Quantile::from_millionths(millionths(share)).unwrap_or(Quantile::ONE)
 }
 
-/// A rate for each query; what is out of range counts as its nearest end.
+/// Returns a rate for each query. A value out of range becomes the nearest end.
 pub(super) fn rate(per_query: f64) -> Rate {
     Rate::from_millionths(millionths(per_query)).unwrap_or(Rate::MAX)
 }
@@ -127,7 +127,7 @@ fn millionths(value: f64) -> u32 {
     (value * 1e6).round() as u32
 }
 
-/// The nearest whole number from 0 up.
+/// Rounds to the nearest whole number, at least 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -137,55 +137,55 @@ pub(super) fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// What was played of one figure, to be found by step and policy.
+/// The plays of one figure, to be found by step and policy.
 #[derive(Clone, Debug)]
 pub(super) struct Plays<'a>(Vec<&'a Played>);
 
 impl<'a> Plays<'a> {
-    /// All of it in which there was a query: of nothing, every latency is low.
+    /// Keeps all plays that have a query: without one, every latency would be low.
     pub(super) fn new(played: &'a [Played]) -> Self {
         let plays = played.iter();
         Self(plays.filter(|played| played.all.queries > 0).collect())
     }
 
-    /// All of these, in their order.
+    /// Joins these plays, in their order.
     pub(super) fn together(plays: Vec<Self>) -> Self {
         Self(plays.into_iter().flat_map(|plays| plays.0).collect())
     }
 
-    /// Those whose cell is one of `kept`.
+    /// Returns the plays whose cell is one of `kept`.
     pub(super) fn only(&self, kept: impl Fn(&Cell) -> bool) -> Self {
         let plays = self.0.iter().copied();
         Self(plays.filter(|played| kept(&played.cell)).collect())
     }
 
-    /// Those of one policy, in the order of the cells.
+    /// Returns the plays of one policy, in the order of the cells.
     pub(super) fn of(&self, policy: &str) -> Self {
         self.only(|cell| cell.policy.name == policy)
     }
 
-    /// Those of one step, in the order of the cells.
+    /// Returns the plays of one step, in the order of the cells.
     pub(super) fn at(&self, step: &str) -> Self {
         self.only(|cell| cell.step == step)
     }
 
-    /// The play of this policy at this step.
+    /// Returns the play of this policy at this step.
     pub(super) fn find(&self, step: &str, policy: &str) -> Option<&'a Played> {
         let mut plays = self.iter();
         plays.find(|played| played.cell.step == step && played.cell.policy.name == policy)
     }
 
-    /// What came out of this policy at this step, all seeds together.
+    /// Returns the results of this policy at this step, all seeds together.
     pub(super) fn measured(&self, step: &str, policy: &str) -> Option<&'a Measured> {
         self.find(step, policy).map(|played| &played.all)
     }
 
-    /// Each of them, in the order of the cells.
+    /// Returns each play, in the order of the cells.
     pub(super) fn iter(&self) -> impl Iterator<Item = &'a Played> {
         self.0.iter().copied()
     }
 
-    /// Each step's name once, in order.
+    /// Returns each step's name once, in order.
     pub(super) fn steps(&self) -> Vec<String> {
         let mut steps: Vec<String> = Vec::new();
         for played in self.iter() {
@@ -197,7 +197,7 @@ impl<'a> Plays<'a> {
     }
 }
 
-/// The latency that a share `q` of queries did not exceed, in milliseconds.
+/// Returns the latency that a share `q` of queries did not exceed, in milliseconds.
 pub(super) fn latency_ms(run: &Measured, q: f64) -> f64 {
     run.latency.quantile(q).as_secs_f64() * 1e3
 }

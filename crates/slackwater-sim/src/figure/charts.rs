@@ -11,11 +11,11 @@ use crate::measure::Utilization;
 pub(super) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The highest row of a heat map of utilization, in tenths of the allocation: it holds all that is
-/// above it, too.
+/// The highest row of a heat map of utilization, in tenths of the allocation. It also holds
+/// everything above it.
 const HEAT_TOP_TENTHS: usize = 50;
 
-/// An axis without logarithm.
+/// Returns a linear axis.
 pub(super) fn axis(label: impl Into<String>) -> Axis {
     Axis {
         label: label.into(),
@@ -23,7 +23,7 @@ pub(super) fn axis(label: impl Into<String>) -> Axis {
     }
 }
 
-/// A logarithmic axis.
+/// Returns a logarithmic axis.
 pub(super) fn log_axis(label: impl Into<String>) -> Axis {
     Axis {
         label: label.into(),
@@ -31,8 +31,8 @@ pub(super) fn log_axis(label: impl Into<String>) -> Axis {
     }
 }
 
-/// A line of what `quantity` is in each play, over `x`: the marks are all seeds together, the
-/// intervals the means over seeds.
+/// Returns a line of `quantity` in each play, over `x`. The marks are all seeds together, and the
+/// intervals are those of the means over seeds.
 pub(super) fn line(
     name: impl Into<String>,
     plays: &Plays<'_>,
@@ -56,7 +56,7 @@ pub(super) fn line(
     }
 }
 
-/// A line of a paper's numbers.
+/// Returns a line of a paper's numbers.
 pub(super) fn reference(name: impl Into<String>, points: &[(f64, f64)]) -> Line {
     Line {
         name: name.into(),
@@ -66,7 +66,7 @@ pub(super) fn reference(name: impl Into<String>, points: &[(f64, f64)]) -> Line 
     }
 }
 
-/// Lines of RIF at three quantiles, over replicas and time.
+/// Returns lines of RIF at three quantiles, over replicas and time.
 pub(super) fn rif_lines(plays: &Plays<'_>, x: impl Fn(&Played) -> f64) -> Vec<Line> {
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)]
         .into_iter()
@@ -74,7 +74,7 @@ pub(super) fn rif_lines(plays: &Plays<'_>, x: impl Fn(&Played) -> f64) -> Vec<Li
         .collect()
 }
 
-/// One line for each of the four quantiles of latency, in milliseconds.
+/// Returns one line for each of the four quantiles of latency, in milliseconds.
 pub(super) fn latency_lines(plays: &Plays<'_>, x: impl Fn(&Played) -> f64) -> Vec<Line> {
     QUANTILES
         .into_iter()
@@ -82,8 +82,9 @@ pub(super) fn latency_lines(plays: &Plays<'_>, x: impl Fn(&Played) -> f64) -> Ve
         .collect()
 }
 
-/// Where the CPU of replicas is, as a multiple of the allocation, over windows of so many seconds:
-/// a column for each step, a row for each tenth. Windows longer than the run shrink to it.
+/// Returns the distribution of the replicas' CPU, as a multiple of the allocation, over windows of
+/// `window_seconds`. It has a column for each step and a row for each tenth. Windows longer than
+/// the run shrink to it.
 pub(super) fn cpu_heat_map(
     title: impl Into<String>,
     plays: &Plays<'_>,
@@ -115,8 +116,8 @@ pub(super) fn cpu_heat_map(
     }
 }
 
-/// The utilization of each replica in each window of so many seconds, of all seeds. Windows never
-/// reach from one run into the next, and shrink to the run if they are longer.
+/// Returns the utilization of each replica in each window of `window_seconds`, of all seeds.
+/// Windows never reach from one run into the next, and shrink to the run if they are longer.
 pub(super) fn windows(played: &Played, window_seconds: usize) -> Vec<f32> {
     let of_run =
         |utilization: &Utilization| utilization.averaged(window_seconds.min(utilization.seconds()));
@@ -127,7 +128,7 @@ pub(super) fn windows(played: &Played, window_seconds: usize) -> Vec<f32> {
         .collect()
 }
 
-/// The share of samples in each tenth of the allocation, from 0 to [`HEAT_TOP_TENTHS`].
+/// Returns the share of samples in each tenth of the allocation, from 0 to [`HEAT_TOP_TENTHS`].
 fn shares_by_tenth(samples: &[f32]) -> Vec<f64> {
     let mut shares = vec![0.0; HEAT_TOP_TENTHS + 1];
     for &sample in samples {
@@ -150,16 +151,13 @@ mod tests {
 
     /// Three plays, by falling load, each of two seeds with a p50 of 90 and 110 ms.
     #[test]
-    fn a_line_goes_by_x_and_says_how_sure_it_is() {
+    fn a_line_is_sorted_by_x_and_has_intervals() {
         let mut played = trial::played(&Fig3, |_| trial::run([100.0; 4]));
         played.reverse();
         let lines = latency_lines(&Plays::new(&played), |played| played.cell.load);
         let loads: Vec<f64> = lines[0].points.iter().map(|&(load, _)| load).collect();
         assert!(loads.is_sorted() && loads.len() == 3, "{loads:?}");
-        assert!(
-            lines[0].interval.is_empty(),
-            "one seed says nothing of its spread"
-        );
+        assert!(lines[0].interval.is_empty(), "one seed has no interval");
 
         for played in &mut played {
             played.runs = vec![trial::run([90.0; 4]), trial::run([110.0; 4])];

@@ -19,7 +19,7 @@ const ELS: &str = "els";
 const PREQUAL: &str = "prequal";
 const POLICIES: [&str; 4] = [ROUND_ROBIN, SHORTEST, ELS, PREQUAL];
 
-/// Load as a share of what all four machines can do.
+/// Load as a share of what all four machines can serve.
 const LOADS: [(&str, f64); 8] = [
     ("0.05", 0.05),
     ("0.15", 0.15),
@@ -33,20 +33,21 @@ const LOADS: [(&str, f64); 8] = [
 const LOWEST: &str = "0.05";
 const HIGHEST: &str = "0.95";
 
-/// The two benchmarks, by the parameter that tells their cells apart.
+/// The two benchmarks, by the parameter that distinguishes their cells.
 const HEALTHY: &str = "failing=0";
 const FAILING: &str = "failing=1";
 
-/// Queries of one run: the error share of a policy that picks one of four blindly is then known to
+/// Queries of one run. The error share of a policy that picks one of four blindly is then known to
 /// 0.1 % of all queries.
 const QUERIES: f64 = 60_000.0;
 const WARMUP_QUERIES: f64 = 5_000.0;
 
-/// Where the failing machine takes no more work: it has as many in flight as each other, answers
-/// twice as fast, and so gets two queries of five, of which half fail.
+/// Errors of the shortest queue where the failing machine takes no more work. It has as many
+/// requests in flight as each other machine, answers twice as fast, and so gets two queries of
+/// five, of which half fail.
 const SHORTEST_LIMIT_PERCENT: f64 = 20.0;
 
-/// The article's "very low" has no number; a quarter of what round robin shows at any load is that.
+/// The article's "very low" has no number. We take a quarter of what round robin shows at any load.
 const VERY_LOW_PERCENT: f64 = 3.1;
 
 impl Figure for Els {
@@ -96,7 +97,7 @@ fn error_percent(run: &Measured) -> f64 {
     100.0 * run.error_share()
 }
 
-/// What is claimed of the second benchmark, in per cent of queries.
+/// Returns the claims about the second benchmark, in per cent of queries.
 fn of_errors(failing: &Plays<'_>) -> Vec<Claim> {
     let errors = |policy| -> Vec<f64> {
         let plays = failing.of(policy);
@@ -163,7 +164,7 @@ fn of_errors(failing: &Plays<'_>) -> Vec<Claim> {
     claims
 }
 
-/// ELS against the better of the other two, where it comes nearest to them.
+/// Compares ELS with the better of the other two, where it comes nearest to them.
 fn below_both(failing: &Plays<'_>) -> Option<Claim> {
     let at = |step: &str, policy| failing.measured(step, policy).map(error_percent);
     let nearest = failing.steps().into_iter().filter_map(|step| {
@@ -183,15 +184,15 @@ fn below_both(failing: &Plays<'_>) -> Option<Claim> {
     ))
 }
 
-/// What is claimed of the first benchmark.
+/// Returns the claims about the first benchmark.
 fn of_latency(healthy: &Plays<'_>) -> Vec<Claim> {
     // How much slower one policy is than another, in per cent.
     let slower = |step: &str, q, slow, fast| {
         let of = |policy| Some(latency_ms(healthy.measured(step, policy)?, q));
         Some(100.0 * (of(slow)? / of(fast)? - 1.0))
     };
-    // The same where it is farthest from `middle`, at loads from `least` to 0.85: what is said of a
-    // range holds in all of it.
+    // How much slower it is where it is farthest from `middle`, at loads from `least` to 0.85: a
+    // claim about a range must hold in all of it.
     let farthest = |least: f64, q, slow, fast, middle: f64| {
         let within = LOADS.iter().filter(|(_, load)| (least..0.9).contains(load));
         let found = within.filter_map(|(step, _)| slower(step, q, slow, fast));
@@ -272,8 +273,8 @@ mod tests {
     use crate::figure::trial::{self, verdicts};
     use core::time::Duration;
 
-    /// A run with these errors, in tenths of a per cent, and latencies of which a quarter each is
-    /// below p75 and beyond it.
+    /// A run with these errors, in tenths of a per cent. A quarter of its latencies each is below
+    /// p75 and beyond it.
     fn run(errors_per_mille: u64, p75_ms: u64, p99_ms: u64) -> Measured {
         let mut run = Measured::nothing(4);
         run.queries = 1_000;
@@ -286,7 +287,7 @@ mod tests {
         run
     }
 
-    /// What the article shows.
+    /// The results that the article shows.
     fn article(cell: &Cell) -> Measured {
         let rising = whole(cell.load * 50.0);
         let errors = match (cell.param.as_str(), cell.policy.name.as_str()) {
@@ -347,7 +348,7 @@ mod tests {
         }
     }
 
-    /// Each claim, and one cell that upsets it.
+    /// Each claim, and one cell that contradicts it.
     #[test]
     fn each_claim_can_fail() {
         let errors = |per_mille| run(per_mille, 100, 1_000);

@@ -1,15 +1,16 @@
-//! Fan-outs: a request that waits for many leaves, made of the latencies that single leaves showed.
+//! Fan-outs: requests that wait for many leaves, composed of the latencies that single leaves
+//! showed.
 //!
-//! The engine plays queries one by one; nothing in it waits for several. So a fan-out is put
-//! together afterwards: each of its leaves is one of the measured queries, drawn anew. That is a
-//! fan-out of leaves that know nothing of each other, which these are: their latencies depend
-//! neither on how many queries there are nor on when they come.
+//! The engine plays queries one by one, and nothing in it waits for several. So a fan-out is
+//! composed afterwards: each of its leaves is one of the measured queries, drawn with replacement.
+//! Such leaves are independent. Those of this scenario are: their latencies depend neither on how
+//! many queries there are nor on when they come.
 
 use crate::measure::Latencies;
 use crate::random::{Purpose, Stream};
 use core::time::Duration;
 
-/// Requests put together for each wait.
+/// Requests composed for each wait.
 const REQUESTS: u32 = 4_000;
 
 /// Fan-outs over leaves that behave as measured.
@@ -20,7 +21,7 @@ pub(super) struct FanOut<'a> {
 }
 
 impl<'a> FanOut<'a> {
-    /// The same every time for the same leaves and `index`.
+    /// Returns fan-outs that are the same every time for the same leaves and `index`.
     pub(super) fn new(leaves: &'a Latencies, index: u64) -> Self {
         Self {
             leaves,
@@ -28,18 +29,19 @@ impl<'a> FanOut<'a> {
         }
     }
 
-    /// The share of requests to `width` leaves of which at least one takes longer than `bound`.
-    /// Nothing is drawn for it: of all requests that the measured queries can be put together to,
-    /// it is exactly this one.
+    /// Returns the share of requests to `width` leaves of which at least one takes longer than
+    /// `bound`. It needs no draws: over all requests that can be composed of the measured queries,
+    /// the share is exactly this.
     pub(super) fn share_beyond(&self, width: usize, bound: Duration) -> f64 {
         chance_beyond(width, 1.0 - self.leaves.share_at_most(bound))
     }
 
-    /// How long requests to `width` leaves take until `share` of these have answered.
+    /// Draws how long requests to `width` leaves take until `share` of these have answered.
     ///
-    /// Nobody needs to draw all leaves for that. Of n uniform ranks the highest is a uniform to the
-    /// power of 1/n, and so is, below it, the next one of n − 1: only the leaves that are not
-    /// waited for are drawn, and the last that is.
+    /// It need not draw all leaves. The highest of n uniform ranks is a uniform to the power of
+    /// 1/n, and the next one below it is a uniform to the power of 1/(n − 1), relative to the
+    /// highest. So only the leaves that the request does not wait for are drawn, and the last one
+    /// that it waits for.
     pub(super) fn waits(&mut self, width: usize, share: f64) -> Waits {
         let needed = needed(width, share).max(1);
         let mut ranks: Vec<f64> = (0..REQUESTS)
@@ -54,35 +56,35 @@ impl<'a> FanOut<'a> {
         Waits(ranks)
     }
 
-    /// The latency of `waits` at a quantile `q`, in milliseconds.
+    /// Returns the latency of `waits` at a quantile `q`, in milliseconds.
     pub(super) fn wait_ms(&self, waits: &Waits, q: f64) -> f64 {
         let rank = waits.at(q);
         self.leaves.quantile(rank).as_secs_f64() * 1e3
     }
 }
 
-/// For each request, the rank among all leaves' latencies of the one that it waited for; lowest
+/// For each request, the rank of the leaf that it waited for among all leaves' latencies; lowest
 /// first.
 #[derive(Debug)]
 pub(super) struct Waits(Vec<f64>);
 
 impl Waits {
-    /// By nearest rank.
+    /// Returns a quantile by nearest rank.
     fn at(&self, q: f64) -> f64 {
         let index = needed(self.0.len(), q).saturating_sub(1);
         self.0.get(index).copied().unwrap_or(0.0)
     }
 }
 
-/// How long a share `q` of requests to `width` leaves takes at most, in milliseconds: all of a
-/// request's leaves are as fast as that in a share `q` of requests where each is in its `width`th
-/// root. Nothing is drawn for it, as for [`FanOut::share_beyond`].
+/// Returns how long a share `q` of requests to `width` leaves takes at most, in milliseconds. All
+/// `width` leaves are within a bound in a share `q` of requests if each is within it in a share of
+/// the `width`th root of `q`. It needs no draws, like [`FanOut::share_beyond`].
 pub(super) fn slowest_ms(leaves: &Latencies, width: usize, q: f64) -> f64 {
     let of_a_leaf = q.powf(1.0 / width.max(1) as f64);
     leaves.quantile(of_a_leaf).as_secs_f64() * 1e3
 }
 
-/// How many of `width` are a `share` of them.
+/// Returns how many of `width` are a `share` of them.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -92,8 +94,8 @@ fn needed(width: usize, share: f64) -> usize {
     ((share * width as f64).ceil() as usize).min(width)
 }
 
-/// The chance that one of `width` independent leaves takes longer than what a share `outliers` of
-/// them exceed.
+/// Returns the chance that at least one of `width` independent leaves is among the slowest share
+/// `outliers`.
 pub(super) fn chance_beyond(width: usize, outliers: f64) -> f64 {
     1.0 - (1.0 - outliers).powf(width as f64)
 }
@@ -125,7 +127,7 @@ mod tests {
         let fan_out = FanOut::new(&leaves, 0);
         for (width, bound_ms, share) in [(1, 900, 0.1), (10, 900, 0.651), (10, 990, 0.096)] {
             let found = fan_out.share_beyond(width, Duration::from_millis(bound_ms));
-            // What the histogram rounds, ten times.
+            // The rounding of the histogram, ten times.
             assert!((found - share).abs() < 0.01, "{width} leaves: {found}");
         }
     }

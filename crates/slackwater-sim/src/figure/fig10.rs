@@ -18,22 +18,22 @@ const PREQUAL: &str = "prequal";
 const LOAD: f64 = 0.94;
 
 /// A query's cost on the fast half. With one request in flight half of the replicas take this long
-/// at the median and half take twice as long; the median of all is 4/3 of it, the paper's 75 ms.
+/// at the median and half take twice as long. The median of all is 4/3 of it, the paper's 75 ms.
 const COST: Duration = Duration::from_micros(56_250);
-/// What one request in flight is taken for: α.
+/// Latency that one request in flight counts as: α.
 const RIF_SCALE: Duration = Duration::from_millis(75);
 
-/// The first steps of the paper's first sweep, of which it says only that they perform poorly.
+/// The first steps of the paper's first sweep. The paper says only that they perform poorly.
 const COARSE_HUNDREDTHS: [u32; 4] = [0, 25, 50, 70];
-/// The paper's figure has 13 finer steps up to 1; it does not say which.
+/// The paper's figure has 13 finer steps up to 1. It does not say which.
 const FINE_FROM_HUNDREDTHS: u32 = 76;
 const FINE_STEPS: usize = 13;
 
 const LATENCY_ONLY: &str = "0";
 const RIF_ONLY: &str = "1";
 
-/// What is not in the paper's figure, and what its users may take instead: the policy by its step's
-/// name.
+/// Alternatives that are not in the paper's figure and that users may take instead: the policy by
+/// its step's name.
 const OTHERS: [(&str, &str); 5] = [
     ("prequal with our defaults", PREQUAL),
     ("rif_then_latency", "rif_then_latency"),
@@ -46,7 +46,7 @@ const CLIENTS: usize = 100;
 /// A neighbourhood by name.
 type Neighbours = (&'static str, fn() -> Scenario);
 
-/// The neighbourhoods it is played in.
+/// The neighbourhoods of the runs.
 const NEIGHBOURS: [Neighbours; 2] = [("tight", tight), ("packed", packed)];
 
 impl Figure for Fig10 {
@@ -104,7 +104,7 @@ impl Figure for Fig10 {
     }
 }
 
-/// Each λ by its name: the coarse ones, then the fine ones.
+/// Returns each λ by its name: the coarse ones, then the fine ones.
 fn steps() -> impl Iterator<Item = (String, f64)> {
     let fine = (FINE_FROM_HUNDREDTHS..).step_by(2).take(FINE_STEPS);
     COARSE_HUNDREDTHS.into_iter().chain(fine).map(|hundredths| {
@@ -162,7 +162,7 @@ fn best(neighbours: &str, plays: &Plays<'_>) -> Option<Claim> {
     ))
 }
 
-/// How often a quantile of latency or RIF rises from one fine step to the next.
+/// Counts how often a quantile of latency or RIF rises from one fine step to the next.
 fn monotonic(neighbours: &str, plays: &Plays<'_>) -> Option<Claim> {
     let fine = plays.of(LINEAR).only(|cell| {
         let weight = cell.step.parse().unwrap_or(0.0);
@@ -198,7 +198,7 @@ fn monotonic(neighbours: &str, plays: &Plays<'_>) -> Option<Claim> {
     ))
 }
 
-/// The other policies beside RIF alone and the paper's Prequal.
+/// Makes the table of the other policies beside RIF alone and the paper's Prequal.
 fn others(neighbours: &str, plays: &Plays<'_>) -> Table {
     let papers = [
         (RIF_ONLY, LINEAR, "λ = 1, RIF alone"),
@@ -251,7 +251,7 @@ mod tests {
     use crate::figure::trial::{self, verdicts};
     use crate::policy::PolicyKind;
 
-    /// As the paper says: the nearer to RIF alone, the better, and Prequal better still.
+    /// Results as in the paper: the nearer to RIF alone, the better, and Prequal is better still.
     fn paper(cell: &Cell) -> crate::Measured {
         let p99 = match cell.step.parse::<f64>() {
             Ok(weight) if weight < 0.6 => 900.0,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_paper_says_reproduces_every_claim() {
+    fn results_of_the_paper_reproduce_every_claim() {
         let findings = Fig10.findings(&trial::played(&Fig10, paper));
         assert_eq!(findings.claims.len(), 2 * 6);
         for claim in findings.claims {

@@ -1,5 +1,5 @@
-//! Fig. 3: CPU by the minute says that every replica keeps to its allocation, CPU by the second
-//! says otherwise.
+//! Fig. 3: by the minute, the CPU of every replica stays within its allocation. By the second, it
+//! does not.
 
 use super::cells::Plays;
 use super::charts::{cpu_heat_map, windows};
@@ -14,7 +14,7 @@ pub(super) struct Fig3;
 
 const WRR: &str = "weighted_round_robin";
 
-/// Loads below the allocation: the first steps of Fig. 6, the last of them the peak.
+/// Loads below the allocation: the first steps of Fig. 6. The last of them is the peak.
 const LOADS: [(&str, f64); 3] = [("0.75", 0.75), ("0.83", 0.75 / 0.9), ("0.93", 0.75 / 0.81)];
 const PEAK: &str = "0.93";
 
@@ -61,10 +61,10 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     };
     let (minutes, seconds) = (windows(peak, MINUTE), windows(peak, SECOND));
     if seconds.is_empty() {
-        return Vec::new(); // of a run of less than a second
+        return Vec::new(); // a run of less than a second
     }
     let over = share_over_allocation(&seconds);
-    // Of a shorter run the windows are shorter, and no minutes.
+    // In a shorter run the windows are shorter, and there are no minutes.
     let has_minutes = peak
         .runs
         .iter()
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_s_two_faces_are_told_apart() {
+    fn both_time_scales_of_the_paper_are_distinguished() {
         assert_eq!(verdicts(&[2.1, 1.2]), [Reproduced; 3]);
         assert_eq!(
             verdicts(&[1.9, 1.2]),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn of_less_than_a_minute_nothing_is_claimed_of_minutes() {
+    fn runs_under_a_minute_make_no_claim_about_minutes() {
         assert_eq!(verdicts_of(&[2.1], 60), [Reproduced; 3]);
         assert_eq!(verdicts_of(&[2.1], 59), [Reproduced; 2]);
         assert_eq!(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_less_than_a_second_nothing_is_claimed() {
+    fn runs_under_a_second_make_no_claim() {
         let played = trial::played(&Fig3, |_| {
             let mut run = Measured::nothing(1);
             run.queries = 1;

@@ -14,16 +14,16 @@ pub(super) struct Fig6;
 
 const WRR: &str = "weighted_round_robin";
 const PREQUAL: &str = "prequal";
-/// What the ramp is played under, and the claims are held against.
+/// The policies of the ramp, which the claims are about.
 const POLICIES: [&str; 2] = [WRR, PREQUAL];
 /// The parameter of the cells in which Prequal has our defaults, not the paper's settings.
 /// `[Decision 0005]`
 const OUR_DEFAULTS: &str = "settings=default";
 
-/// Steps of the ramp; each is 10/9 of the one before.
+/// Number of steps of the ramp; each is 10/9 of the one before.
 const STEPS: i32 = 9;
 
-/// What the paper says of a quantile of latency, in milliseconds, at some loads.
+/// The paper's values of a latency quantile, in milliseconds, at some loads.
 type Quoted = (&'static str, &'static [(f64, f64)]);
 
 /// The paper's latencies under weighted round robin. `[Prequal §5.1]`
@@ -51,7 +51,7 @@ const PAPER_WRR: [Quoted; 4] = [
     ),
 ];
 
-/// And under Prequal, to where it says that they begin to rise.
+/// The paper's latencies under Prequal, up to the load from which they rise.
 const PAPER_PREQUAL: [Quoted; 4] = [
     ("p50", &[(0.75, 80.0), (1.57, 80.0)]),
     ("p90", &[(0.75, 182.0), (1.41, 182.0)]),
@@ -62,8 +62,8 @@ const PAPER_PREQUAL: [Quoted; 4] = [
     ),
 ];
 
-/// What the latencies below allocation are, and how far ours may be off: run times on one core
-/// without any queue.
+/// The latencies below allocation, and how far ours may be off: run times on one core without any
+/// queue.
 const CALIBRATION: [(&str, f64, f64, f64); 4] = [
     ("p50", 0.5, 80.0, 2.0),
     ("p90", 0.9, 182.0, 4.0),
@@ -109,7 +109,7 @@ impl Figure for Fig6 {
     }
 }
 
-/// Each step's name, as in the paper, and its load.
+/// Returns each step's name, as in the paper, and its load.
 fn loads() -> impl Iterator<Item = (String, f64)> {
     (0..STEPS).map(|step| {
         let load = LOAD * (10.0_f64 / 9.0).powi(step);
@@ -117,7 +117,7 @@ fn loads() -> impl Iterator<Item = (String, f64)> {
     })
 }
 
-/// The policy as the paper set it.
+/// Returns the policy with the paper's settings.
 fn choice(policy: &str) -> Option<PolicyChoice> {
     if policy == PREQUAL {
         prequal_of_the_paper()
@@ -276,7 +276,7 @@ fn cpu_spread(plays: &Plays<'_>) -> Option<Claim> {
     ))
 }
 
-/// The standard deviation; `None` of nothing.
+/// Returns the standard deviation; `None` without samples.
 fn deviation(samples: &[f32]) -> Option<f64> {
     if samples.is_empty() {
         return None;
@@ -290,7 +290,7 @@ fn deviation(samples: &[f32]) -> Option<f64> {
     Some((squares / n).sqrt())
 }
 
-/// What Prequal's users get, beside what the paper had.
+/// Makes a table of our defaults beside the paper's settings.
 fn defaults_beside(papers: &Plays<'_>, ours: &Plays<'_>) -> Table {
     let shown = |plays: &Plays<'_>, step: &str| {
         let run = plays.measured(step, PREQUAL);
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    /// The paper is held against its own settings; ours stand beside it.
+    /// Claims of the paper are checked with its own settings. Ours are only shown.
     #[test]
     fn our_defaults_are_shown_and_not_judged() {
         let findings = Fig6.findings(&trial::played(&Fig6, |cell| {
@@ -468,7 +468,7 @@ mod tests {
         assert_eq!(rows[5][5..], ["81.02", "270.1", "900", "3"], "ours");
     }
 
-    /// The verdicts on the claims with these words if one cell is not the paper's.
+    /// Returns the verdicts on the claims with these words if one cell differs from the paper.
     fn upset_by(
         words: &[&str],
         policy: &str,

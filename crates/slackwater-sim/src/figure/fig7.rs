@@ -1,5 +1,5 @@
-//! Fig. 7: nine ways to choose a replica, at 70 % and at 90 % of the allocation, where half of the
-//! fleet is half as fast.
+//! Fig. 7: nine rules for choosing a replica, at 70 % and at 90 % of the allocation, where half of
+//! the fleet is half as fast.
 
 use super::cells::{
     Plays, TIMED_OUT_MS, c3_settings, latency_ms, linear_settings, paper_settings, quantile,
@@ -15,7 +15,8 @@ use core::time::Duration;
 #[derive(Debug)]
 pub(super) struct Fig7;
 
-/// The paper's nine, about from the worst on, and what it says of them; its text has no numbers.
+/// The paper's nine rules, about from the worst on, and what its text says of their results. It has
+/// no numbers.
 const RULES: [(&str, &str); 9] = [
     ("random", "timed out"),
     ("round_robin", "timed out"),
@@ -40,7 +41,7 @@ const RULES: [(&str, &str); 9] = [
     ("prequal", "3 to 8 % better than c3 everywhere"),
 ];
 
-/// What the paper does not have: other policies of ours, and bounds that no client could reach.
+/// Policies that are not in the paper: others of ours, and bounds that no client could reach.
 const OTHERS: [&str; 7] = [
     "prequal_sync",
     "peak_ewma",
@@ -58,9 +59,9 @@ const HIGH: &str = "0.9";
 /// Prequal's RIF limit quantile in this experiment.
 const RIF_LIMIT_QUANTILE: f64 = 0.75;
 
-/// What linear takes one request in flight for: the median run time on replicas that have no other,
-/// of which one half takes 79.7 ms at the median and the other twice as long; the median of both
-/// together is 4/3 of the faster.
+/// Latency that the linear rule counts one request in flight as: the median run time on otherwise
+/// idle replicas. One half takes 79.7 ms at the median and the other twice as long, so the median
+/// of both together is 4/3 of the faster.
 const RIF_SCALE: Duration = Duration::from_micros(106_267);
 const RIF_WEIGHT: f64 = 0.5;
 
@@ -108,13 +109,13 @@ impl Figure for Fig7 {
     }
 }
 
-/// The names of all that is played.
+/// Returns the names of all rules that are played.
 fn rules() -> impl Iterator<Item = &'static str> {
     RULES.into_iter().map(|(rule, _)| rule).chain(OTHERS)
 }
 
-/// The policy as the experiment has it, and the parameter that it sets. What goes by probes does so
-/// as in the paper.
+/// Returns the policy with the settings of the experiment, and the parameter that it sets. Policies
+/// that use probes do so as in the paper.
 fn choice(rule: &str) -> Option<(PolicyChoice, String)> {
     let (settings, param) = match rule {
         "c3" => {
@@ -241,7 +242,7 @@ fn percent(step: &str) -> &str {
     if step == LOW { "70 %" } else { "90 %" }
 }
 
-/// Each of the nine rules: ours in numbers, the paper's in words.
+/// Makes a table of the nine rules: our results in numbers, the paper's in words.
 fn in_words(plays: &Plays<'_>) -> Table {
     let shown = |step: &str, rule: &str, q: f64| {
         let run = plays.measured(step, rule);
@@ -313,7 +314,7 @@ mod tests {
     use crate::presets::COST;
     use slackwater_core::policy::prequal::PrequalSettings;
 
-    /// The paper's order, with Prequal 5 % ahead of C3.
+    /// Results in the paper's order, with Prequal 5 % ahead of C3.
     fn paper(cell: &Cell) -> Measured {
         let low = cell.step == LOW;
         let (p90, p99) = match cell.policy.name.as_str() {
@@ -346,8 +347,8 @@ mod tests {
             let reuse_max = settings(rule).prequal.reuse_max;
             assert_eq!(reuse_max, PrequalSettings::paper().reuse_max, "{rule}");
         }
-        // The median of the costs of both halves: as many of N(m, m) are above 4/3 m as of N(2m,
-        // 2m) are below it.
+        // The median of the costs of both halves: equally many of N(m, m) are above 4/3 m as of
+        // N(2m, 2m) are below it.
         let scale = settings("linear").linear.rif_scale.as_secs_f64();
         assert!(
             (scale - COST.as_secs_f64() * 4.0 / 3.0).abs() < 1e-6,
@@ -357,8 +358,8 @@ mod tests {
             settings("prequal").prequal.rif_limit_quantile,
             quantile(0.75)
         );
-        // 100 x 6.4 cores at 0.7, of queries of 86.3 ms that cost 1.5 times as much on average, at
-        // two to one.
+        // 100 x 6.4 cores at 0.7. The fast half gets two of three queries, so a query costs 4/3 of
+        // 86.3 ms on average.
         let rate = cells[0].scenario.load.rate;
         assert!(
             (rate - 0.7 * 640.0 * 0.75 / 0.086_34).abs() < 10.0,
@@ -375,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Each claim, and a p90 and p99 of one rule at one load that must upset it.
+    /// Each claim, and a p90 and p99 of one rule at one load that contradicts it.
     #[test]
     fn each_claim_can_fail() {
         let upsets: [(&[&str], &str, &str, [f64; 2]); 9] = [

@@ -16,11 +16,11 @@ const PREQUAL: &str = "prequal";
 const LOAD: f64 = 1.5;
 const REMOVE_RATE: f64 = 0.25;
 
-/// Steps of 1/√2 from 4 down; each is named as the paper rounds it.
+/// Steps of 1/√2 from 4 down. Their names are rounded as in the paper.
 const STEPS: [&str; 7] = ["4", "2.83", "2", "1.41", "1", "0.71", "0.5"];
 /// The step that others are compared with.
 const BASE: &str = "2";
-/// The paper finds, always, that less than one probe a query is too little.
+/// The paper finds in all its experiments that less than one probe a query is too little.
 const BEGINS_TO_HURT: &str = "1";
 
 impl Figure for Fig8 {
@@ -59,7 +59,7 @@ impl Figure for Fig8 {
     }
 }
 
-/// Each step's name and rate.
+/// Returns each step's name and rate.
 fn steps() -> impl Iterator<Item = (&'static str, f64)> {
     STEPS
         .into_iter()
@@ -97,7 +97,7 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
         .collect()
 }
 
-/// By how much p99 varies where there are probes enough: half of its range, as a share of the
+/// Checks how little p99 varies where there are enough probes: half of its range, as a share of the
 /// middle.
 fn flat(plays: &Plays<'_>, p99: impl Fn(&Measured) -> f64) -> Option<Claim> {
     let enough: Option<Vec<f64>> = STEPS
@@ -144,7 +144,7 @@ mod tests {
         run
     }
 
-    /// As the paper says it.
+    /// Results as in the paper.
     fn paper(cell: &Cell) -> Measured {
         match cell.step.as_str() {
             "1" => run(330.0, 26),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_paper_says_reproduces_every_claim() {
+    fn results_of_the_paper_reproduce_every_claim() {
         let findings = Fig8.findings(&trial::played(&Fig8, paper));
         assert_eq!(findings.claims.len(), 1 + 3);
         for claim in findings.claims {

@@ -15,18 +15,18 @@ pub(super) struct Fig9;
 
 const PREQUAL: &str = "prequal";
 
-/// A query's cost on the fast half: with two queries there for one on the slow half, the latencies
-/// of RIF-only control follow from it, 34.5, 93 and 162 ms at p50, p90 and p99.
+/// A query's cost on the fast half. With two queries there for each one on the slow half, the
+/// latencies of RIF-only control follow from it: 34.5, 93 and 162 ms at p50, p90 and p99.
 const COST: Duration = Duration::from_millis(28);
 
 /// RIF alone, the paper's first step.
 const RIF_ONLY: &str = "0";
-/// Latency alone, its last one.
+/// Latency alone, the paper's last step.
 const LATENCY_ONLY: &str = "1";
-/// Up to here, the paper says, there is next to no impact on RIF: 0.9³.
+/// The paper finds next to no impact on RIF up to this step: 0.9³.
 const RIF_UNHARMED: &str = "0.729";
 
-/// The paper's p50, p90, p99 and p99.9 in milliseconds at the steps where it says them.
+/// The paper's p50, p90, p99 and p99.9 in milliseconds, at the steps for which it has them.
 const PAPER: [&[(&str, f64)]; 4] = [
     &[("0", 34.5), ("0.99", 31.0)],
     &[("0", 93.0), ("0.99", 75.0)],
@@ -78,7 +78,8 @@ impl Figure for Fig9 {
     }
 }
 
-/// Each step's name and quantile: 0, 0.9¹⁰ to 0.9 in steps of 10/9, then ever nearer to 1.
+/// Returns each step's name and quantile: 0, 0.9¹⁰ to 0.9 in steps of 10/9, then values that
+/// approach 1.
 fn steps() -> impl Iterator<Item = (String, f64)> {
     let powers = (1..=10).rev().map(|power| 0.9_f64.powi(power));
     let steps = core::iter::once(0.0)
@@ -87,7 +88,7 @@ fn steps() -> impl Iterator<Item = (String, f64)> {
     steps.map(|q| (rounded(q), q))
 }
 
-/// Three decimals at the most.
+/// Formats with at most three decimals.
 fn rounded(q: f64) -> String {
     let text = format!("{q:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -130,7 +131,7 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     claims
 }
 
-/// By how much each quantile of latency falls from RIF alone to where it is lowest.
+/// Checks by how much each quantile of latency falls from RIF alone to its lowest value.
 fn falls(plays: &Plays<'_>, rif_only: &Measured) -> Vec<Claim> {
     let paper = [
         ("p99", 0.99, "12 %", Bounds::between(10.0, 35.0, " %")),
@@ -148,7 +149,7 @@ fn falls(plays: &Plays<'_>, rif_only: &Measured) -> Vec<Claim> {
         .collect()
 }
 
-/// The step, its Q and the latency at quantile `of`, where that is lowest.
+/// Returns the step with the lowest latency at quantile `of`, its Q, and that latency.
 fn lowest(plays: &Plays<'_>, of: f64) -> Option<(String, f64, f64)> {
     steps()
         .filter_map(|(step, q)| {
@@ -158,7 +159,7 @@ fn lowest(plays: &Plays<'_>, of: f64) -> Option<(String, f64, f64)> {
         .min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))
 }
 
-/// CPU of the two halves, as a multiple of the allocation: fast, slow.
+/// Returns the CPU of the fast and of the slow half, as a multiple of the allocation.
 fn used_by_halves(run: &Measured) -> (f64, f64) {
     let replicas = run.utilization.by_replica_mean();
     let (fast, slow) = replicas.split_at(replicas.len() / 2);
@@ -185,7 +186,7 @@ fn bands_cross(plays: &Plays<'_>) -> Option<Claim> {
     ))
 }
 
-/// What has no column in the CSV: how the two halves share the load.
+/// Makes a table of how the two halves share the load, which has no column in the CSV.
 fn halves(plays: &Plays<'_>) -> Table {
     let rows = plays.iter().map(|played| {
         let (fast, slow) = used_by_halves(&played.all);
@@ -286,7 +287,7 @@ mod tests {
             ]
         );
         assert_eq!(trial::cells(&Fig9).len(), 14);
-        // 4.8 cores of each half: queries of 30.3 ms on one, of 60.7 ms on the other.
+        // 4.8 cores for each half: queries of 30.3 ms on one, of 60.7 ms on the other.
         let rate = trial::cells(&Fig9)[0].scenario.load.rate;
         assert!(
             (rate - 240.0 / 0.030_33 - 240.0 / 0.060_66).abs() < 10.0,

@@ -1,9 +1,9 @@
-//! Holding a number against its bounds: reproduced or not, and by how much.
+//! Compares a number with its bounds: whether a claim is reproduced, and how close it is.
 
 use super::{Claim, Verdict};
 pub(super) use crate::number::significant as number;
 
-/// Where a number must lie, both ends included, and what it is a number of.
+/// The range in which a number must lie, both ends included, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bounds {
     low: f64,
@@ -12,27 +12,27 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Between two values.
+    /// Allows values between two ends.
     pub(super) const fn between(low: f64, high: f64, unit: &'static str) -> Self {
         Self { low, high, unit }
     }
 
-    /// At most so far from a value.
+    /// Allows values at most `tolerance` away from `value`.
     pub(super) const fn about(value: f64, tolerance: f64, unit: &'static str) -> Self {
         Self::between(value - tolerance, value + tolerance, unit)
     }
 
-    /// No less than a value.
+    /// Allows `low` and more.
     pub(super) const fn at_least(low: f64, unit: &'static str) -> Self {
         Self::between(low, f64::INFINITY, unit)
     }
 
-    /// No more than a value.
+    /// Allows `high` and less.
     pub(super) const fn at_most(high: f64, unit: &'static str) -> Self {
         Self::between(f64::NEG_INFINITY, high, unit)
     }
 
-    /// Holds what a paper `says` against what was `found`.
+    /// Compares what was `found` with what a paper `says`.
     pub(super) fn judge(self, says: impl Into<String>, found: f64) -> Claim {
         let unit = self.unit;
         let asked = match (self.low.is_finite(), self.high.is_finite()) {
@@ -56,7 +56,7 @@ impl Bounds {
     }
 }
 
-/// A claim that holds or does not, where no single number decides.
+/// Makes a claim that holds or does not, where no single number decides.
 pub(super) fn claim(says: impl Into<String>, found: impl Into<String>, holds: bool) -> Claim {
     Claim {
         says: says.into(),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_by_how_much() {
+    fn the_text_has_the_distance_from_the_bound() {
         let bounds = Bounds::between(330.0, 345.0, " ms");
         let found = |value| bounds.judge("it is so", value).found;
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Linkerd's experiment: eleven replicas, one of them frozen for half of a minute, and how many
-//! queries it catches.
+//! Linkerd's experiment: eleven replicas, one of them slow for half of a minute, and how many
+//! queries it slows down.
 
 use super::cells::Plays;
 use super::charts::log_axis;
@@ -14,22 +14,22 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Linkerd;
 
-/// The article's three, the share of queries that they answer within a second there, and what ours
-/// is held against: what the experiment's numbers imply, all in per cent.
+/// The article's three policies, and the share of queries that they answer within a second, in per
+/// cent: what the article has, what its numbers imply for ours, and the tolerance.
 const PAPER: [(&str, f64, f64, f64); 3] = [
-    // A frozen replica of eleven for half of the time: 1 - 1/22.
+    // One of eleven replicas is slow for half of the time: 1 - 1/22.
     ("round_robin", 95.0, 95.45, 0.15),
     ("least_loaded", 99.0, 99.5, 0.15),
     ("peak_ewma", 99.9, 99.92, 0.05),
 ];
 
-/// What the article does not have.
+/// Policies that are not in the article.
 const OTHERS: [&str; 5] = ["power_of_d", "prequal", "c3", "els", "rif_then_latency"];
 
-/// A caller that waits no longer than this sees the rest as failures.
+/// The timeout of a caller: slower queries count as failures.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Points of a line for each factor of ten in 1 / (1 − q), and how many such factors.
+/// Points of a line for each factor of ten in 1 / (1 − q), and the number of such factors.
 const POINTS_PER_DECADE: u32 = 10;
 const DECADES: u32 = 4;
 
@@ -69,7 +69,7 @@ fn policies() -> impl Iterator<Item = &'static str> {
     PAPER.into_iter().map(|(policy, ..)| policy).chain(OTHERS)
 }
 
-/// The share of queries that were answered within the timeout, in per cent.
+/// Returns the share of queries that were answered within the timeout, in per cent.
 fn in_time(run: &Measured) -> f64 {
     100.0 * run.latency.share_at_most(TIMEOUT)
 }
@@ -126,7 +126,7 @@ fn charts(plays: &Plays<'_>) -> Vec<Chart> {
     }]
 }
 
-/// Latency over 1 / (1 − q).
+/// Returns a line of latency over 1 / (1 − q).
 fn by_percentile(played: &Played) -> Line {
     let steps = 0..=POINTS_PER_DECADE * DECADES;
     let points = steps.map(|step| {
@@ -142,7 +142,7 @@ fn by_percentile(played: &Played) -> Line {
     }
 }
 
-/// Where the article's curve leaves the usual latency for the frozen replica's.
+/// Marks where the article's curve rises from the usual latency to that of the slow replica.
 fn onset(policy: &str, share: f64) -> Line {
     let odds = 100.0 / (100.0 - share);
     super::charts::reference(
@@ -191,7 +191,7 @@ mod tests {
     use crate::figure::Verdict::{NotReproduced, Reproduced};
     use crate::figure::trial::{self, verdicts};
 
-    /// So many of 100,000 queries take 2 s, the others 167 ms.
+    /// A run in which `slow` of 100,000 queries take 2 s, and the others 167 ms.
     fn run(slow: u64) -> Measured {
         let mut run = Measured::nothing(11);
         run.queries = 100_000;
@@ -204,7 +204,8 @@ mod tests {
         run
     }
 
-    /// Slow queries of 100,000: what the three policies of the article are, and all others.
+    /// Plays with these slow queries of 100,000 for the article's three policies, and none for the
+    /// others.
     fn played(slow: [u64; 3]) -> Vec<Played> {
         trial::played(&Linkerd, |cell| {
             let index = PAPER

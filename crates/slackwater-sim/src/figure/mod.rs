@@ -1,7 +1,7 @@
-//! The experiments: each one a list of cells to play, claims of a paper to hold against what came
-//! out, and charts.
+//! The experiments: each is a list of cells to play, claims of a paper to compare with the results,
+//! and charts.
 //!
-//! A figure is a value: [`Figure::cells`] says what to play, the runner plays it,
+//! A figure is a value: [`Figure::cells`] returns what to play, the runner plays it,
 //! [`Figure::findings`] judges and draws. Adding a figure is one file here and one line in
 //! [`FIGURES`].
 
@@ -55,15 +55,15 @@ pub const FIGURES: &[&dyn Figure] = &[
     &beyond::Beyond,
 ];
 
-/// The figure of that name, if there is one.
+/// Returns the figure of that name, if there is one.
 pub fn named(name: &str) -> Option<&'static dyn Figure> {
     FIGURES.iter().copied().find(|figure| figure.name() == name)
 }
 
-/// What a user can say about how long a figure is played.
+/// How long a figure is played, as the user can set it.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// The seeds; each cell is played once with each.
+    /// The seeds. Each cell is played once with each.
     pub seeds: Seeds,
     /// Measured span; `None`: the figure's own.
     pub span: Option<Duration>,
@@ -71,10 +71,10 @@ pub struct Effort {
     pub warmup: Option<Duration>,
 }
 
-/// One scenario under one policy; played once for each seed.
+/// One scenario under one policy. It is played once for each seed.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// As the paper names the step: load multiple, Q, probes a query, λ, replicas x clients.
+    /// The step's name as in the paper: load multiple, Q, probes a query, λ, replicas x clients.
     pub step: String,
     /// Load as a multiple of the allocation (or of the capacity, where there is no allocation).
     pub load: f64,
@@ -82,78 +82,78 @@ pub struct Cell {
     pub policy: PolicyChoice,
     /// The parameter that the cell varies, as `name=value`; empty if none.
     pub param: String,
-    /// What is played.
+    /// The scenario to play.
     pub scenario: Arc<Scenario>,
 }
 
-/// A cell and what came out.
+/// A cell and its results.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// What was played.
+    /// The cell.
     pub cell: Cell,
-    /// Seed by seed, in order.
+    /// Results seed by seed, in order.
     pub runs: Vec<Measured>,
-    /// All of them taken together.
+    /// The results of all seeds together.
     pub all: Measured,
 }
 
-/// What an experiment is called and what it is about.
+/// The name and description of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
     /// The name on the command line and in the column `figure`.
     pub name: &'static str,
     /// What it shows, in a line.
     pub title: &'static str,
-    /// What the experiment is, where it comes from, and how ours may differ: a few sentences for
+    /// A description of the experiment, its source, and how ours may differ: a few sentences for
     /// the report.
     pub about: &'static str,
 }
 
 /// An experiment.
 pub trait Figure: Sync {
-    /// What it is called and what it is about.
+    /// Returns the name and description.
     fn words(&self) -> Words;
 
-    /// The name on the command line and in the column `figure`.
+    /// Returns the name on the command line and in the column `figure`.
     fn name(&self) -> &'static str {
         self.words().name
     }
 
-    /// What it shows, in a line.
+    /// Returns what the figure shows, in a line.
     fn title(&self) -> &'static str {
         self.words().title
     }
 
-    /// What the experiment is: a few sentences for the report.
+    /// Returns a description of the experiment: a few sentences for the report.
     fn about(&self) -> &'static str {
         self.words().about
     }
 
-    /// What to play.
+    /// Returns the cells to play.
     fn cells(&self, effort: &Effort) -> Vec<Cell>;
 
-    /// What came out of it. `played` is in the order of [`Figure::cells`]; a claim about cells that
-    /// are not there is left out.
+    /// Judges the results. `played` is in the order of [`Figure::cells`]. A claim about missing
+    /// cells is left out.
     fn findings(&self, played: &[Played]) -> Findings;
 }
 
-/// What came out of an experiment.
+/// The findings of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Each claim of the paper, held against what came out.
+    /// Each claim of the paper, compared with the results.
     pub claims: Vec<Claim>,
     /// Pictures.
     pub charts: Vec<Chart>,
-    /// Tables beside the CSV's, for what has no column there.
+    /// Tables for what has no column in the CSV.
     pub tables: Vec<Table>,
 }
 
-/// A claim of a paper and what became of it here.
+/// A claim of a paper and whether it holds here.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What the paper says, in our words, with its number.
+    /// The paper's claim, in our words, with its number.
     pub says: String,
-    /// What we found, with the number.
+    /// Our result, with the number.
     pub found: String,
     /// Whether the two agree.
     pub verdict: Verdict,
@@ -164,7 +164,7 @@ pub struct Claim {
 pub enum Verdict {
     /// Within the stated bounds.
     Reproduced,
-    /// Not within them.
+    /// Outside of the stated bounds.
     NotReproduced,
 }
 
@@ -186,7 +186,7 @@ pub struct Chart {
 pub struct Axis {
     /// Name and unit.
     pub label: String,
-    /// Logarithmic.
+    /// Whether the axis is logarithmic.
     pub log: bool,
 }
 
@@ -212,7 +212,7 @@ pub enum Plot {
         /// Bars are cut off here and marked.
         limit: Option<f64>,
     },
-    /// Counts as shades: `cells[y][x]`.
+    /// Shares of samples as shades: `cells[y][x]`.
     Heat {
         /// Names of the columns.
         columns: Vec<String>,
@@ -232,12 +232,12 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
     /// Ends of the interval over seeds at each point, if known.
     pub interval: Vec<(f64, f64)>,
-    /// A paper's numbers rather than ours: drawn dashed.
+    /// Whether the numbers are a paper's and not ours. They are drawn dashed.
     pub reference: bool,
 }
 
 impl Line {
-    /// The interval at a point, if it is known, finite and of any width.
+    /// Returns the interval at a point, if it is known, finite and not empty.
     pub(crate) fn interval_at(&self, index: usize) -> Option<(f64, f64)> {
         let known = self.interval.get(index).copied();
         known.filter(|&(low, high)| low < high && low.is_finite() && high.is_finite())
@@ -251,7 +251,7 @@ pub struct Bars {
     pub name: String,
     /// Heights.
     pub values: Vec<f64>,
-    /// What is written over a bar, where something is: "TO".
+    /// The text over a bar, if there is any, such as "TO".
     pub marks: Vec<Option<String>>,
 }
 
@@ -279,9 +279,9 @@ mod tests {
         assert!(named("fig1").is_none());
     }
 
-    /// A cell is told from the others by step, policy and parameter, and can be played as it is.
+    /// Step, policy and parameter identify a cell, and each cell can be played as it is.
     #[test]
-    fn cells_are_told_apart_and_can_be_played() {
+    fn cells_are_distinct_and_can_be_played() {
         let effort = Effort {
             seeds: Seeds::up_to(1),
             span: Some(Duration::from_secs(7)),
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// Of no queries every latency is zero, and no error is one: a bound from above would always
+    /// Without queries every latency and every error share is zero, so an upper bound would always
     /// hold.
     #[test]
     fn runs_without_queries_reproduce_nothing() {

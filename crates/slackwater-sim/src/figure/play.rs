@@ -5,10 +5,11 @@ use crate::Measured;
 use crate::runner::{Job, Progress, run_all};
 use core::sync::atomic::AtomicBool;
 
-/// Plays all cells of `figure` with each seed on `threads` threads, and gives them in their order.
+/// Plays all cells of `figure` with each seed on `threads` threads, and returns them in their
+/// order.
 ///
-/// `progress` and `stop` are [`run_all`]'s: once `stop` is set runs end, and what comes back are
-/// the cells before the first one that was not played in full.
+/// `progress` and `stop` are [`run_all`]'s. Once `stop` is set, runs end, and only the cells before
+/// the first incomplete one are returned.
 pub fn play(
     figure: &dyn Figure,
     effort: &Effort,
@@ -99,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Three of four runs are the first cell, and half of the second.
+    /// Three of four runs: the first cell, and half of the second.
     #[test]
     fn a_cell_that_was_not_played_in_full_is_left_out() {
         let stop = AtomicBool::new(false);

@@ -13,9 +13,9 @@ use crate::presets::slow_pod;
 pub(super) struct SlowPod;
 
 const RANDOM: &str = "random";
-/// The chapter's P2C: one balancer's own counts of two pods that are drawn.
+/// The chapter's P2C: one balancer's own counts of two randomly drawn pods.
 const TWO: &str = "power_of_d";
-/// Its full least-connections: one balancer's own counts of all.
+/// The chapter's full least-connections: one balancer's own counts of all pods.
 const ALL: &str = "least_loaded";
 const RIF_ONLY: &str = "prequal q=0";
 const POLICIES: [&str; 8] = [
@@ -29,19 +29,19 @@ const POLICIES: [&str; 8] = [
     "jsq",
 ];
 
-/// Pods and balancers: the chapter's simulator, and the fleet of its story.
+/// Pods and balancers: the chapter's simulator, and the fleet that it describes.
 const FLEETS: [(usize, usize); 2] = [(16, 1), (64, 6)];
 const ONE: &str = "16x1";
 const SIX: &str = "64x6";
 
-/// What the chapter prints for 16 pods, at p50, p99 and p99.9.
+/// The chapter's numbers for 16 pods, at p50, p99 and p99.9.
 const PRINTED: [(&str, [f64; 3]); 3] = [
     (RANDOM, [44.3, 814.8, 1_276.4]),
     (TWO, [41.6, 219.2, 408.8]),
     (ALL, [40.8, 204.7, 381.5]),
 ];
 
-/// Bars of the chart end here, in milliseconds.
+/// The upper end of bars in the chart, in milliseconds.
 const CHART_LIMIT_MS: f64 = 2_000.0;
 
 impl Figure for SlowPod {
@@ -125,8 +125,7 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     claims
 }
 
-/// What the chapter is right about: each balancer's own count tells less, the more balancers there
-/// are.
+/// The chapter is right that a balancer's own counts are worth less, the more balancers there are.
 fn counts_go_blind(plays: &Plays<'_>) -> Option<Claim> {
     let behind = |step| {
         let p99 = |policy| Some(latency_ms(plays.measured(step, policy)?, 0.99));
@@ -227,7 +226,7 @@ mod tests {
         trial::run([p99 / 5.0, p99 / 2.0, p99, 2.0 * p99])
     }
 
-    /// What the chapter prints and tells.
+    /// Results as in the chapter.
     fn chapter(cell: &Cell) -> Measured {
         of_p99(match (cell.step.as_str(), cell.policy.name.as_str()) {
             (ONE, RANDOM) => 815.0,

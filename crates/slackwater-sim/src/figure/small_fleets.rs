@@ -1,8 +1,8 @@
-//! Small fleets: every policy on one to 32 replicas with 1, 4 and 20 clients, and which one to take
-//! for which fleet.
+//! Small fleets: every policy on one to 32 replicas with 1, 4 and 20 clients, and which policy to
+//! use for which fleet.
 //!
-//! The question that most operators have and no paper answers. What is recommended is
-//! [`recommended`]; the page for operators says the same in words.
+//! Most operators have this question, and no paper answers it. [`recommended`] returns the
+//! recommended policy. The page for operators says the same in words.
 
 use super::cells::{Plays, c3_settings, latency_ms, whole};
 use super::charts::{line, log_axis};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct SmallFleets;
 
-/// A kind of replica with what it is asked to do.
+/// A kind of replica with its load.
 struct Workload {
     name: &'static str,
     load: f64,
@@ -68,13 +68,14 @@ const WORKLOADS: [Workload; 7] = [
 
 const REPLICAS: [usize; 11] = [1, 2, 3, 4, 5, 8, 10, 16, 24, 25, 32];
 const CLIENTS: [usize; 3] = [1, 4, 20];
-/// The best of those that balance counts alone, and know all of them: what others are measured by.
+/// The best policy that balances only counts, and knows all of them. Other policies are compared
+/// with it.
 const REFERENCE: &str = "jsq";
 const LEAST_LOADED: &str = "least_loaded";
 const PEAK_EWMA: &str = "peak_ewma";
 const PREQUAL: &str = "prequal";
 const RIF_THEN_LATENCY: &str = "rif_then_latency";
-/// What the charts show; the tables have all.
+/// Policies in the charts; the tables have all.
 const DRAWN: [&str; 7] = [
     LEAST_LOADED,
     PEAK_EWMA,
@@ -85,27 +86,28 @@ const DRAWN: [&str; 7] = [
     REFERENCE,
 ];
 
-/// A run has at least so many queries, and lasts at least so long.
+/// A run has at least this many queries, and lasts at least this long.
 const QUERIES: f64 = 20_000.0;
 const SPAN_MIN_SECONDS: f64 = 6.0;
-/// The warm-up's share of the span.
+/// Length of the warm-up as a share of the span.
 const WARMUP: f64 = 0.25;
 
-/// Beyond this many times least loaded's p99 a policy runs away.
+/// A policy runs away above this multiple of least loaded's p99.
 const RUNAWAY: f64 = 2.0;
-/// The recommended policy's p99 is this close to the better of least loaded and peak EWMA ...
+/// The recommended policy's p99 is near if it is at most this many times the better of least
+/// loaded's and peak EWMA's.
 const NEAR: f64 = 1.05;
-/// ... in this share of all cells.
+/// The recommended policy is near in at least this share of all cells.
 const NEAR_SHARE: f64 = 0.9;
-/// Cells in which the reference itself takes longer, in milliseconds, say nothing of policies: no
-/// capacity is left.
+/// If the reference itself takes longer, in milliseconds, no capacity is left, and the cell does
+/// not compare policies.
 const REFERENCE_MAX_MS: f64 = 1_500.0;
-/// From so many replicas on Prequal's equation (1) gives a finite limit at its defaults.
+/// From this many replicas on, Prequal's equation (1) gives a finite limit at its defaults.
 const LARGE: usize = 25;
 
-/// The policy that the documents recommend for a fleet of so many replicas, whatever they do and
-/// however many clients there are: with up to four, a client's own latencies tell best which of
-/// them is in trouble; from five on, what the replicas report.
+/// Returns the policy that the documents recommend for a fleet of this size, whatever its load and
+/// its number of clients. With up to four replicas, a client's own latencies are the best sign of
+/// trouble. From five on, the replicas' reports are better.
 fn recommended(replicas: usize) -> &'static str {
     if replicas <= 4 {
         PEAK_EWMA
@@ -164,8 +166,8 @@ fn fleet_cells(workload: &Workload, replicas: usize, clients: usize, effort: &Ef
         .collect()
 }
 
-/// The testbed's replicas, few of them, in a neighbourhood as large as the testbed's whose full
-/// machines change every 20 s.
+/// The testbed's replicas, but few of them. Their neighbourhood is as large as the testbed's, and
+/// its full machines change every 20 s.
 pub(super) fn small_testbed(replicas: usize, clients: usize, load: f64) -> Scenario {
     let mut scenario = sized(replicas, clients, testbed());
     scenario.antagonists = scenario.antagonists.map(|neighbours| Antagonists {
@@ -175,7 +177,8 @@ pub(super) fn small_testbed(replicas: usize, clients: usize, load: f64) -> Scena
     at_load(load, scenario)
 }
 
-/// The policy with its defaults; C3 is told how many clients there are, as its formula needs it.
+/// Returns the policy with its defaults. C3 also gets the number of clients, which its formula
+/// needs.
 fn choice(policy: &str, clients: usize) -> Option<PolicyChoice> {
     if policy != "c3" {
         return PolicyChoice::named(policy);
@@ -183,7 +186,7 @@ fn choice(policy: &str, clients: usize) -> Option<PolicyChoice> {
     PolicyChoice::with_settings(policy, c3_settings(clients)?)
 }
 
-/// One fleet under one load: what all policies made of it.
+/// One fleet under one load: the results of all policies.
 struct Fleet<'a> {
     step: String,
     workload: &'static str,
@@ -198,18 +201,20 @@ impl Fleet<'_> {
         Some(latency_ms(run, 0.99))
     }
 
-    /// A policy's p99 as a multiple of another's.
+    /// Returns a policy's p99 as a multiple of another's.
     fn ratio(&self, policy: &str, to: &str) -> Option<f64> {
         Some(self.p99(policy)? / self.p99(to)?)
     }
 
-    /// The recommended policy's p99 as a multiple of the better of least loaded's and peak EWMA's.
+    /// Returns the recommended policy's p99 as a multiple of the better of least loaded's and peak
+    /// EWMA's.
     fn recommendation(&self) -> Option<f64> {
         let better = self.p99(LEAST_LOADED)?.min(self.p99(PEAK_EWMA)?);
         Some(self.p99(recommended(self.replicas))? / better)
     }
 
-    /// Whether there is something to choose, and capacity to choose.
+    /// Returns whether the fleet compares policies: it has more than one replica, and capacity is
+    /// left.
     fn tells(&self) -> bool {
         let crowded = self
             .p99(REFERENCE)
@@ -218,7 +223,7 @@ impl Fleet<'_> {
     }
 }
 
-/// The fleets that were played, in order.
+/// Returns the fleets that were played, in order.
 fn fleets(played: &[Played]) -> Vec<Fleet<'_>> {
     let plays = Plays::new(played);
     let mut fleets = Vec::new();
@@ -296,7 +301,8 @@ fn tables(fleets: &[Fleet<'_>]) -> Vec<Table> {
     vec![summary(fleets), misses(fleets), by_fleet(fleets)]
 }
 
-/// Each policy in a line: how far from the reference, by the size of the fleet.
+/// Makes a table with a row for each policy: how far it is from the reference, by the size of the
+/// fleet.
 fn summary(fleets: &[Fleet<'_>]) -> Table {
     let mut columns = vec!["policy".to_owned()];
     for size in ["2 to 24 replicas", "25 and 32 replicas"] {
@@ -367,7 +373,7 @@ fn geometric_mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0.0).then(|| (logarithms / count).exp())
 }
 
-/// Where the recommendation is not the best, or Prequal runs away.
+/// Lists fleets where the recommendation is not the best, or Prequal runs away.
 fn misses(fleets: &[Fleet<'_>]) -> Table {
     let columns = [
         "fleet",
@@ -395,7 +401,7 @@ fn misses(fleets: &[Fleet<'_>]) -> Table {
     }
 }
 
-/// Every policy's p99 in every fleet.
+/// Makes a table of every policy's p99 in every fleet.
 fn by_fleet(fleets: &[Fleet<'_>]) -> Table {
     let policies = policies(fleets);
     let mut columns = vec!["fleet".to_owned()];
@@ -455,7 +461,7 @@ mod tests {
     use crate::figure::Verdict::{NotReproduced, Reproduced};
     use crate::figure::trial::{self, verdicts};
 
-    /// A run whose p99 is so many microseconds.
+    /// A run whose p99 is `us` microseconds.
     fn of_p99(us: u64) -> Measured {
         let mut run = Measured::nothing(1);
         run.queries = 1;
@@ -463,8 +469,8 @@ mod tests {
         run
     }
 
-    /// Every fleet under the policies that are judged. All take 1 ms, but the one that is named
-    /// `us` in the first so many fleets of two replicas or more.
+    /// Every fleet under the judged policies. All take 1 ms, except `policy`, which takes `us` in
+    /// the first `fleets` fleets of two replicas or more.
     fn played(policy: &str, fleets: usize, us: u64) -> Vec<Played> {
         const JUDGED: [&str; 5] = [
             LEAST_LOADED,
@@ -499,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn fleets_are_what_their_names_say() {
+    fn fleets_match_their_names() {
         let cells = trial::cells(&SmallFleets);
         let scenario = |step: &str| {
             let cell = cells.iter().find(|cell| cell.step == step);
@@ -508,7 +514,7 @@ mod tests {
         };
         let rate = |step: &str| scenario(step).load.rate;
         // 6.4 cores and 86.34 ms a query; a slow half takes a quarter off; 4 cores and 5 ms; one
-        // pod and a quarter at 50 ms.
+        // and a quarter pods' worth at 50 ms.
         for (step, expected) in [
             ("tb1.27 8x4", 753.1),
             ("het1.03 8x4", 458.1),
@@ -557,15 +563,16 @@ mod tests {
         );
     }
 
-    /// 210 fleets of two or more; 147 of them have `rif_then_latency` recommended.
+    /// There are 210 fleets of two or more replicas; `rif_then_latency` is recommended for 147 of
+    /// them.
     #[test]
     fn the_recommendation_may_miss_one_fleet_in_ten() {
         let words = ["nine fleets of ten"];
         let verdict =
             |fleets, us| verdicts(&SmallFleets, &played(RIF_THEN_LATENCY, fleets, us), &words);
         assert_eq!(verdict(210, 1_050), [Reproduced], "5 % is near");
-        // Nine fleets of each workload, the first ones, have two to four replicas, where it is not
-        // the one recommended.
+        // The first nine fleets of each workload have two to four replicas. Another policy is
+        // recommended there.
         assert_eq!(verdict(30, 1_060), [Reproduced], "21 of 210");
         assert_eq!(verdict(40, 1_060), [NotReproduced], "22 of 210");
         assert_eq!(recommended(4), PEAK_EWMA);

@@ -1,5 +1,5 @@
-//! Tied requests: what they take off the median and the tail, what they cost, and where they are of
-//! no use.
+//! Tied requests: how much they lower the median and the tail, what they cost, and where they are
+//! useless.
 
 use super::cells::{Plays, latency_ms};
 use super::charts::{QUANTILES, axis};
@@ -20,7 +20,7 @@ const ONCE: &str = "copies=1";
 const TWICE: &str = "copies=tied";
 const RANDOM: &str = "random";
 const POLICIES: [&str; 3] = [RANDOM, "least_loaded", "prequal"];
-/// Where they are of no use, and why.
+/// Steps where tied requests are useless, and why.
 const OF_NO_USE: [(&str, &str); 2] = [
     (
         SHARING,
@@ -82,7 +82,7 @@ impl Figure for Tied {
     }
 }
 
-/// What a policy's queries came to, once and with second copies.
+/// Returns the results of a policy's queries, without and with second copies.
 fn pair<'a>(plays: &Plays<'a>, step: &str, policy: &str) -> Option<[&'a Measured; 2]> {
     let of = |is_once: bool| {
         let plays = plays.only(|cell| (cell.param == ONCE) == is_once);
@@ -91,7 +91,7 @@ fn pair<'a>(plays: &Plays<'a>, step: &str, policy: &str) -> Option<[&'a Measured
     Some([of(true)?, of(false)?])
 }
 
-/// By how much, in per cent, a quantile of the second is below that of the first.
+/// Returns by how much, in per cent, a quantile of the second run is below that of the first.
 fn gain_percent([once, twice]: [&Measured; 2], q: f64) -> f64 {
     100.0 * (1.0 - latency_ms(twice, q) / latency_ms(once, q))
 }
@@ -126,7 +126,7 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     claims
 }
 
-/// Each step with each policy, in the order of the cells.
+/// Returns each step with each policy, in the order of the cells.
 fn by_step<'a>(plays: &Plays<'a>) -> Vec<&'a Played> {
     plays.iter().collect()
 }

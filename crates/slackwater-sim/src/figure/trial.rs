@@ -1,10 +1,10 @@
-//! For tests: plays with made-up results, to see claims hold and fail.
+//! For tests: plays with made-up results, which make claims hold and fail.
 
 use super::{Cell, Effort, Figure, Played, Verdict};
 use crate::{Measured, Seeds};
 use core::time::Duration;
 
-/// The cells of a figure at the least effort.
+/// Returns the cells of a figure at the least effort.
 pub(super) fn cells(figure: &dyn Figure) -> Vec<Cell> {
     figure.cells(&Effort {
         seeds: Seeds::up_to(1),
@@ -13,7 +13,7 @@ pub(super) fn cells(figure: &dyn Figure) -> Vec<Cell> {
     })
 }
 
-/// Every cell of `figure`, with what `made_up` says came out of it.
+/// Returns every cell of `figure` with the results that `made_up` returns.
 pub(super) fn played(figure: &dyn Figure, made_up: impl Fn(&Cell) -> Measured) -> Vec<Played> {
     cells(figure)
         .into_iter()
@@ -43,7 +43,7 @@ pub(super) fn run([p50, p90, p99, p999]: [f64; 4]) -> Measured {
     run
 }
 
-/// The verdicts of the claims whose text has all of `words` in it; there must be some.
+/// Returns the verdicts on the claims whose text has all of `words`. There must be some.
 pub(super) fn verdicts(figure: &dyn Figure, played: &[Played], words: &[&str]) -> Vec<Verdict> {
     let verdicts: Vec<_> = figure
         .findings(played)
@@ -52,6 +52,6 @@ pub(super) fn verdicts(figure: &dyn Figure, played: &[Played], words: &[&str]) -
         .filter(|claim| words.iter().all(|word| claim.says.contains(word)))
         .map(|claim| claim.verdict)
         .collect();
-    assert!(!verdicts.is_empty(), "no claim says {words:?}");
+    assert!(!verdicts.is_empty(), "no claim has {words:?}");
     verdicts
 }

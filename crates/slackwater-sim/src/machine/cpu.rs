@@ -1,12 +1,11 @@
-//! A CPU that queries share, and who may use how much of it: allocation, spare capacity, the
+//! A CPU that queries share, and how much of it they may use: allocation, spare capacity, the
 //! bucket, contention.
 //!
-//! Capacity is the allocation and what the neighbours leave. Each query has one core at the most.
+//! Capacity is the allocation plus what the neighbours leave. Each query has at most one core.
 //! While the queries want more than the capacity they get it, up to a burst, and the bucket drains
-//! by the excess; below capacity it refills by what is left over, up to its size. Once it is empty
-//! the replica is *held*: it uses its capacity and no more, and loses part of what it uses to
-//! contention, until its queries want less than its capacity again. A CPU starts with a full
-//! bucket.
+//! by the excess. Below capacity it refills by what is unused, up to its size. Once it is empty the
+//! replica is *held*: it uses its capacity and no more, and loses part of it to contention, until
+//! its queries want less than its capacity again. A CPU starts with a full bucket.
 
 use super::neighbours::Neighbours;
 use super::running::whole;
@@ -19,23 +18,23 @@ use std::sync::Arc;
 pub(super) struct SharedCpu {
     sharing: Sharing,
     neighbours: Option<Around>,
-    /// Cores beyond the allocation, now.
+    /// Current cores beyond the allocation.
     spare: f64,
-    /// When that changes.
+    /// When the spare cores change.
     next_step: Time,
-    /// In core-nanoseconds.
+    /// Content of the bucket in core-nanoseconds.
     bucket: f64,
     /// Cores by which the bucket fills, or drains if negative.
     inflow: f64,
     held: bool,
 }
 
-/// What decides how much there is beyond the allocation.
+/// What sets the cores beyond the allocation.
 #[derive(Clone, Debug)]
 pub(super) enum Around {
-    /// It is drawn.
+    /// Random neighbours.
     Neighbours(Box<Neighbours>),
-    /// It was so.
+    /// Recorded cores.
     Recorded(Recorded),
 }
 
@@ -44,7 +43,7 @@ pub(super) enum Around {
 pub(super) struct Recorded {
     tape: Arc<Tape>,
     replica: usize,
-    /// The step that holds.
+    /// The position of the current step.
     place: usize,
 }
 
@@ -91,7 +90,7 @@ impl Around {
     }
 }
 
-/// At what rate things go on.
+/// The current rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
     /// Service that each query attains within a nanosecond.
@@ -101,8 +100,8 @@ pub(super) struct Pace {
 }
 
 impl SharedCpu {
-    /// In core-nanoseconds: what is below this is nothing, so that roundings keep no bucket from
-    /// being empty.
+    /// A bucket below this counts as empty, in core-nanoseconds. Otherwise rounding errors could
+    /// keep it from being empty.
     const EMPTY: f64 = 1.0;
 
     pub(super) fn new(sharing: &Sharing, neighbours: Option<Around>) -> Self {
@@ -117,12 +116,12 @@ impl SharedCpu {
         }
     }
 
-    /// Cores that the replica has, of which a hobble leaves the share `left`.
+    /// Returns the cores that the replica has, of which a hobble leaves the share `left`.
     fn cores(&self, left: f64) -> f64 {
         (self.sharing.cores + self.spare) * left
     }
 
-    /// As [`cores`](Self::cores), less what contention takes.
+    /// Returns [`cores`](Self::cores) less what contention takes.
     pub(super) fn capacity(&self, left: f64) -> f64 {
         let kept = if self.held {
             1.0 - self.sharing.contention_loss
@@ -132,8 +131,8 @@ impl SharedCpu {
         self.cores(left) * kept
     }
 
-    /// The pace from now on with `queries` in service, until one of these, `left` or the spare
-    /// capacity changes or the bucket is empty.
+    /// Returns the pace from now on with `queries` in service. It holds until the queries, `left`
+    /// or the spare capacity change or the bucket is empty.
     pub(super) fn settle(&mut self, queries: usize, left: f64) -> Pace {
         let wanted = queries as f64;
         let cores = self.cores(left);
@@ -156,7 +155,7 @@ impl SharedCpu {
         Pace { each, used }
     }
 
-    /// The pace of a stall: nothing runs, which is less than the capacity, so that the bucket
+    /// Returns the pace of a stall. Nothing runs, which is less than the capacity, so the bucket
     /// fills.
     pub(super) fn pause(&mut self, left: f64) -> Pace {
         self.settle(0, left)
@@ -167,7 +166,7 @@ impl SharedCpu {
         self.bucket = level.clamp(0.0, self.sharing.bucket * 1e9);
     }
 
-    /// When the bucket is empty at the present pace.
+    /// Returns when the bucket is empty at the present pace.
     pub(super) fn bucket_empty(&self, now: Time) -> Time {
         if self.inflow < 0.0 {
             now.saturating_add(whole(self.bucket / -self.inflow))
@@ -176,18 +175,18 @@ impl SharedCpu {
         }
     }
 
-    /// When the spare capacity changes.
+    /// Returns when the spare capacity changes.
     pub(super) fn next_step(&self) -> Time {
         self.next_step
     }
 
-    /// Whether a change of the spare capacity could change the pace: with no more queries than the
-    /// allocation holds it cannot.
+    /// Returns whether a change of the spare capacity could change the pace. It cannot while the
+    /// queries need no more than the allocation.
     pub(super) fn spare_matters(&self, queries: usize, left: f64) -> bool {
         self.held || queries as f64 > self.sharing.cores * left
     }
 
-    /// The spare capacity changes.
+    /// Changes the spare capacity.
     pub(super) fn step(&mut self) {
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.step();

@@ -1,23 +1,23 @@
-//! When work would be finished that came now, if nothing came after it: what the greedy clairvoyant
-//! knows.
+//! Estimates when work that arrives now would be finished if nothing arrived after it. The greedy
+//! clairvoyant uses it.
 
 use super::running::whole;
 
-/// Nanoseconds until `work` ends that joins jobs which still need `remaining`, all sharing
-/// `capacity` cores with at most one core each. `remaining` is left in another order.
+/// Returns the nanoseconds until `work` ends if it joins jobs that still need `remaining`. All
+/// share `capacity` cores with at most one core each. `remaining` is reordered.
 ///
-/// While the newcomer has attained x, n(x) jobs are here: itself, and those that need more than x.
-/// It gets on at min(1, capacity / n(x)), so that its time is the integral of max(1, n(x) /
-/// capacity). The others leave one by one; from the point on at which everybody has a whole core,
-/// its time is its work.
+/// When the new job has attained service x, n(x) jobs are left: itself, and those that need more
+/// than x. Its rate is min(1, capacity / n(x)), so its time is the integral of max(1, n(x) /
+/// capacity). The other jobs leave one by one. Once every job has a whole core, the rest of its
+/// time equals the rest of its work.
 pub(super) fn shared(remaining: &mut [f64], work: f64, capacity: f64) -> f64 {
     let crowded = crowded_until(remaining, capacity).min(work);
     let of_others: f64 = remaining.iter().map(|need| need.min(crowded)).sum();
     (crowded + of_others) / capacity + (work - crowded)
 }
 
-/// The service that the newcomer has attained when everybody who is left has a whole core; infinite
-/// if nobody ever has.
+/// Returns the service that the new job has attained when every remaining job has a whole core;
+/// infinite if that never happens.
 fn crowded_until(remaining: &mut [f64], capacity: f64) -> f64 {
     if capacity < 1.0 {
         return f64::INFINITY;
@@ -30,8 +30,9 @@ fn crowded_until(remaining: &mut [f64], capacity: f64) -> f64 {
     *need
 }
 
-/// Service that `workers` workers, who still need `running`, and then the work in `queued`, will
-/// each have done when `work` ends that queues behind it all. `running` is used up.
+/// Returns the service that each worker will have done when `work` ends that queues behind all
+/// other work. The `workers` workers still need `running`, and then the work in `queued`. `running`
+/// is used up.
 pub(super) fn queued(
     running: &mut [f64],
     queued: impl Iterator<Item = f64>,
@@ -49,7 +50,7 @@ pub(super) fn queued(
     first_free(running).map_or(0.0, |free| *free) + work
 }
 
-/// The worker that is free first.
+/// Returns the worker that is free first.
 fn first_free(running: &mut [f64]) -> Option<&mut f64> {
     running.iter_mut().min_by(|a, b| a.total_cmp(b))
 }

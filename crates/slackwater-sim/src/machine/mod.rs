@@ -1,10 +1,10 @@
-//! One replica's machine: work goes in, finished work comes out.
+//! One replica's machine: it takes work and returns finished work.
 //!
-//! A machine knows nothing of clients, policies or the network. Its time is whole nanoseconds since
-//! the start of the run, its work is nanoseconds of CPU. It says when something next happens inside
-//! it ([`Machine::next_event`]); whoever drives it calls [`Machine::advance`] then. Everything
-//! random in it comes from its own seeded streams; neighbours and stalls depend on time alone, not
-//! on the work, so that every policy meets the same ones.
+//! A machine is independent of clients, policies and the network. Its time is whole nanoseconds
+//! since the start of the run, and its work is nanoseconds of CPU. [`Machine::next_event`] returns
+//! when something next happens inside it, and the caller calls [`Machine::advance`] at that time.
+//! All its randomness comes from its own seeded streams. Neighbours and stalls depend on time
+//! alone, not on the work, so they are the same for every policy.
 
 mod cpu;
 mod estimate;
@@ -30,20 +30,20 @@ pub type Time = u64;
 /// The end of time: never.
 pub const NEVER: Time = Time::MAX;
 
-/// The driver's name for a query's work on one machine.
+/// The caller's id of a query's work on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u32);
 
 /// A replica's machine.
 ///
-/// Whoever drives it calls [`advance`](Self::advance) at each [`next_event`](Self::next_event); no
-/// method may be called with a `now` that is past it, or before an earlier `now`. At the same
-/// nanosecond the order of calls is free.
+/// The caller calls [`advance`](Self::advance) at each [`next_event`](Self::next_event). No method
+/// may be called with a `now` that is past it, or before an earlier `now`. At the same nanosecond
+/// the order of calls is free.
 ///
-/// What changes inside comes in two kinds. Ends of jobs are played by `advance` alone, which hands
-/// them out. All other changes (of the pace, in short) are played by whatever call comes first at
-/// or after their time; those that could not touch any job, such as spare capacity that nobody
-/// needs, do not ask for a call of their own.
+/// There are two kinds of changes inside. Ends of jobs are played only by `advance`, which returns
+/// the jobs. All other changes (of the pace, in short) are played by the first call at or after
+/// their time. Changes that cannot affect any job, such as spare capacity that no job needs, cause
+/// no event of their own.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// When `advance` is due.
@@ -52,7 +52,7 @@ pub struct Machine {
     next_end: Time,
     /// When something else changes.
     next_change: Time,
-    /// Up to here everything has been played.
+    /// Everything up to this time has been played.
     now: Time,
     /// Cores in use.
     in_use: f64,
@@ -68,16 +68,16 @@ pub struct Machine {
     cold: Option<ColdStart>,
     waits: Option<Waits>,
     stalls: Option<Stalls>,
-    /// It stands still until then.
+    /// The machine is suspended until then.
     suspended_until: Option<Time>,
     spell: Option<Spell>,
-    /// Room for estimates.
+    /// Buffer for estimates.
     needs: Vec<f64>,
 }
 
 impl Machine {
-    /// The machine of replica number `replica` (numbers run through the groups in order, from 0),
-    /// empty, at time 0.
+    /// Returns the machine of replica number `replica` (numbers run through the groups in order,
+    /// from 0), empty, at time 0.
     ///
     /// A replica that joins later, or restarts, keeps its machine and its neighbours.
     ///
@@ -116,15 +116,15 @@ impl Machine {
         machine
     }
 
-    /// A query's work comes in: `work_ns` nanoseconds of CPU at speed 1 (of latency, where
-    /// latencies are replayed; ignored where the replica has a trace of its own). Slowness, a cold
-    /// start, a hobble and the wait before the work are the machine's to add. Work of 0 is finished
-    /// at the next [`advance`](Self::advance), which is then due at once.
+    /// Adds a query's work: `work_ns` nanoseconds of CPU at speed 1. Where latencies are replayed
+    /// it is the latency, and is ignored if the replica has its own trace. The machine adds
+    /// slowness, a cold start, a hobble and the wait before the work. Work of 0 is finished at the
+    /// next [`advance`](Self::advance), which is then due at once.
     pub fn arrive(&mut self, now: Time, job: JobId, work_ns: f64) {
         self.arrive_waiting(now, job, work_ns, 0);
     }
 
-    /// The same of a query that waits without the CPU, of its own, for so long before its work.
+    /// Adds the work of a query that waits this long without the CPU before its work.
     pub fn arrive_waiting(&mut self, now: Time, job: JobId, work_ns: f64, wait_ns: Time) {
         self.catch_up(now);
         let work = self.work_here(work_ns);
@@ -138,18 +138,18 @@ impl Machine {
         self.settle();
     }
 
-    /// When [`advance`](Self::advance) is due; [`NEVER`] if nothing is going on. May change with
-    /// every call that takes `&mut self`.
+    /// Returns when [`advance`](Self::advance) is due; [`NEVER`] if the machine is idle. It may
+    /// change with every call that takes `&mut self`.
     pub fn next_event(&self) -> Time {
         self.next
     }
 
-    /// Plays what happens inside up to and including `now`; jobs that end are appended to
-    /// `finished`, in the order in which they end. Afterwards `next_event` is after `now`.
+    /// Plays everything up to and including `now`. Jobs that end are appended to `finished`, in the
+    /// order in which they end. Afterwards `next_event` is after `now`.
     pub fn advance(&mut self, now: Time, finished: &mut Vec<JobId>) {
         while self.next_end.min(self.next_change) <= now {
             self.catch_up(self.next_end.min(now));
-            // A change on the way may have put the end off.
+            // A change on the way may have delayed the end.
             if self.next_end <= self.now {
                 self.end_jobs(finished);
                 self.settle();
@@ -158,7 +158,7 @@ impl Machine {
         self.catch_up(now);
     }
 
-    /// Drops a job and what is left of its work; nothing if it is not here. Takes time in
+    /// Drops a job and what is left of its work. Does nothing if the job is not here. Takes time in
     /// proportion to the jobs here.
     pub fn cancel(&mut self, now: Time, job: JobId) {
         self.catch_up(now);
@@ -173,7 +173,7 @@ impl Machine {
         self.settle();
     }
 
-    /// Drops all jobs: the replica crashed, and stands still no longer. The machine and its
+    /// Drops all jobs, because the replica crashed, and ends a suspension. The machine and its
     /// neighbours stay.
     pub fn clear(&mut self, now: Time) {
         self.catch_up(now);
@@ -186,53 +186,53 @@ impl Machine {
         self.settle();
     }
 
-    /// Queries that arrive from now on cost `slowness` times as much, falling linearly to once
-    /// within `warm_after_ns`.
+    /// Makes queries that arrive from now on cost `slowness` times as much, falling linearly to the
+    /// usual cost within `warm_after_ns`.
     pub fn begin_cold(&mut self, now: Time, slowness: f64, warm_after_ns: u64) {
         self.cold = Some(ColdStart::new(now, slowness, warm_after_ns));
     }
 
-    /// Does nothing at all until then, or until it would have gone on by an earlier call, whichever
-    /// is later.
+    /// Suspends the machine until `until`, or until the end of an earlier suspension, whichever is
+    /// later.
     pub fn suspend(&mut self, now: Time, until: Time) {
         self.catch_up(now);
         self.suspended_until = self.suspended_until.max(Some(until));
         self.settle();
     }
 
-    /// Jobs in the machine: in service, queued, or waiting before their work.
+    /// Returns the number of jobs in the machine: in service, queued, or waiting before their work.
     pub fn jobs(&self) -> usize {
         self.running.len() + self.service.queued() + self.waits.as_ref().map_or(0, Waits::len)
     }
 
-    /// CPU used since the start, in core-seconds: all that the machine spends, what contention
-    /// wastes included. 0 where latencies are replayed.
+    /// Returns the CPU used since the start, in core-seconds, including what contention wastes. 0
+    /// where latencies are replayed.
     pub fn cpu_seconds(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         self.used / 1e9
     }
 
-    /// CPU that queries in service wanted and did not get since the start, in core-seconds: as a
-    /// scheduler counts the time for which threads are ready and do not run. Queries in a queue of
-    /// the application's, and all in a stall or while the replica is suspended, are not in it:
-    /// nobody is ready then. 0 where latencies are replayed.
+    /// Returns the CPU that queries in service wanted and did not get since the start, in
+    /// core-seconds. A scheduler counts in the same way the time for which threads are ready and do
+    /// not run. It excludes queries in the application's queue, and all queries in a stall or while
+    /// the replica is suspended: no thread is ready then. 0 where latencies are replayed.
     pub fn waited_seconds(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         self.waited / 1e9
     }
 
-    /// What utilization is measured against: the allocation; one core for each worker; 1 where
+    /// Returns the base of utilization: the allocation, one core for each worker, or 1 where
     /// latencies are replayed.
     pub fn allocation_cores(&self) -> f64 {
         self.service.allocation()
     }
 
-    /// Cores' worth of work that the machine could do now and go on doing: allocation and spare
-    /// capacity, less contention while the replica is held, times what a hobble leaves; 0 in a
-    /// stall or while it is suspended. Bursts do not count. Under a quota: what that comes to over
-    /// many periods, throttled or not, less the neighbour's share while it is there. Where
-    /// latencies are replayed: 1, or what a hobble leaves. A group's slowness and a cold start are
-    /// not in it: see [`speed`](Self::speed).
+    /// Returns the cores' worth of work that the machine could do now and sustain: allocation and
+    /// spare capacity, less contention while the replica is held, times what a hobble leaves. It is
+    /// 0 in a stall or while the machine is suspended. Bursts do not count. Under a quota it is the
+    /// average over many periods, throttled or not, less the neighbour's share while it is there.
+    /// Where latencies are replayed it is 1, or what a hobble leaves. A group's slowness and a cold
+    /// start are not included: see [`speed`](Self::speed).
     pub fn capacity_cores(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         if self.is_stalled() {
@@ -242,29 +242,29 @@ impl Machine {
         }
     }
 
-    /// Work done for each nanosecond of CPU, for queries that arrive now: 1 / (slowness x cold
-    /// start).
+    /// Returns the work done for each nanosecond of CPU, for queries that arrive now: 1 / (slowness
+    /// x cold start).
     pub fn speed(&self, now: Time) -> f64 {
         1.0 / self.slowness_at(now)
     }
 
-    /// From now on notes which jobs begin.
+    /// Starts to record which jobs start.
     pub fn note_starts(&mut self) {
         self.running.note_starts();
     }
 
-    /// Hands out the jobs that have begun since the last time, if that is noted. In a stall, and
-    /// while a quota is used up, none begins, though it may have a place already.
+    /// Returns the jobs that have started since the last call, if starts are recorded. In a stall,
+    /// and while a quota is used up, no job starts, though it may have a place already.
     pub fn take_started(&mut self, to: &mut Vec<JobId>) {
         if !self.is_stalled() && !self.service.is_throttled() {
             self.running.take_started(to);
         }
     }
 
-    /// Nanoseconds until this work would be finished if it came now, nothing came after it and the
-    /// capacity stayed ([`capacity_cores`](Self::capacity_cores), after the stall if there is one;
-    /// a quota is used up and begins anew on the way). The wait before the work, which is the same
-    /// everywhere, is not in it.
+    /// Returns the nanoseconds until this work would be finished if it arrived now, nothing arrived
+    /// after it and the capacity stayed. The capacity is [`capacity_cores`](Self::capacity_cores),
+    /// after the stall if there is one; a quota is used up and renewed on the way. The wait before
+    /// the work, which is the same everywhere, is not included.
     pub fn finish_estimate(&mut self, now: Time, work_ns: f64) -> f64 {
         self.catch_up(now);
         let work = self.work_here(work_ns);
@@ -296,7 +296,7 @@ impl Machine {
         paused as f64 + service
     }
 
-    /// What the work of a query that arrives now comes to here.
+    /// Returns the cost of a query's work that arrives now on this machine.
     fn work_here(&self, work_ns: f64) -> f64 {
         let latency = self
             .spell
@@ -320,14 +320,14 @@ impl Machine {
         self.suspended_until.is_some() || self.stalls.as_ref().is_some_and(Stalls::is_stalled)
     }
 
-    /// What a hobble leaves now, if there is one.
+    /// Returns what a hobble leaves now, if there is one.
     fn left(&self) -> f64 {
         self.spell
             .as_ref()
             .map_or(1.0, |spell| spell.left(self.now))
     }
 
-    /// Plays everything up to `now` but the ends of jobs.
+    /// Plays everything up to `now` except the ends of jobs.
     fn catch_up(&mut self, now: Time) {
         while self.next_change <= now {
             self.elapse(self.next_change);
@@ -337,7 +337,7 @@ impl Machine {
         self.elapse(now);
     }
 
-    /// Time passes at the present pace.
+    /// Lets time pass at the present pace.
     fn elapse(&mut self, now: Time) {
         if now <= self.now {
             return;
@@ -350,7 +350,7 @@ impl Machine {
         self.service.elapse(nanoseconds);
     }
 
-    /// The changes that are due now.
+    /// Plays the changes that are due now.
     fn play_changes(&mut self) {
         let now = self.now;
         if let Some(waits) = &mut self.waits {
@@ -370,7 +370,7 @@ impl Machine {
         self.service.play_changes(now);
     }
 
-    /// The jobs that are due now end, and whoever waited for their places begins.
+    /// Ends the jobs that are due now, and starts the jobs that waited for their places.
     fn end_jobs(&mut self, finished: &mut Vec<JobId>) {
         self.running.reach_next_end();
         while let Some(job) = self.running.take_ended() {

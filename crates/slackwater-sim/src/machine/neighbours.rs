@@ -1,9 +1,9 @@
 //! The neighbours on a machine: how much CPU they leave beyond the replica's allocation, over time.
 //!
-//! Spare capacity wanders on three time scales around a median, skewed to the right; and some
-//! machines of the neighbourhood at a time, by turns, are full. It changes every 10 ms, on a grid
-//! that is staggered by replica so that the fleet does not change in step, and depends on seed,
-//! replica and time alone.
+//! Spare capacity varies on three time scales around a median, and is skewed to the right. In
+//! addition some machines of the neighbourhood are full, in turn. It changes every 10 ms, on a grid
+//! that is staggered by replica so that the fleet does not change in step. It depends only on seed,
+//! replica and time.
 
 use super::Time;
 use super::running::whole;
@@ -18,7 +18,7 @@ pub(super) struct Neighbours {
     /// The median, in cores.
     median: f64,
     stream: Stream,
-    /// The part that stays, weighted.
+    /// The constant part, weighted.
     fixed: f64,
     slow: Wander,
     fast: Wander,
@@ -27,11 +27,12 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Between two changes: short beside the faster process, long beside a query's events.
+    /// Time between two changes: short compared with the faster process, long compared with the
+    /// events of a query.
     pub(super) const STEP: Time = 10_000_000;
 
-    /// The neighbours of `replica` out of `replicas`, which is allocated `cores`, at time 0. The
-    /// processes start anywhere: stationary from the beginning.
+    /// Returns the neighbours of `replica` out of `replicas`, which is allocated `cores`, at
+    /// time 0. The processes start from their stationary distribution.
     pub(super) fn new(
         antagonists: &Antagonists,
         cores: f64,
@@ -59,14 +60,14 @@ impl Neighbours {
         self.next_step
     }
 
-    /// The next change happens.
+    /// Plays the next change.
     pub(super) fn step(&mut self) {
         self.slow.step(&mut self.stream);
         self.fast.step(&mut self.stream);
         self.next_step = self.next_step.saturating_add(Self::STEP);
     }
 
-    /// Cores that are free now, beyond the allocation, until the next change.
+    /// Returns the cores that are free now, beyond the allocation, until the next change.
     pub(super) fn spare(&self) -> f64 {
         let since = self.next_step.saturating_sub(Self::STEP);
         if self.turns.is_some_and(|turns| turns.is_full(since)) {
@@ -82,8 +83,8 @@ impl Neighbours {
     }
 }
 
-/// What each time scale contributes to the variance: what never changes, the slower process, the
-/// faster one.
+/// Returns what each time scale contributes to the variance: the constant part, the slower process,
+/// the faster one.
 pub(super) fn variances(antagonists: &Antagonists) -> [f64; 3] {
     let (slow, fast) = (antagonists.slow_share, antagonists.fast_share);
     [(1.0 - (slow + fast)).max(0.0), slow, fast]
@@ -93,14 +94,14 @@ pub(super) fn variances(antagonists: &Antagonists) -> [f64; 3] {
 #[derive(Clone, Debug)]
 struct Wander {
     level: f64,
-    /// What is left of the past after a step.
+    /// Factor of the past level in a step.
     keeps: f64,
     /// What a step adds, per unit normal.
     adds: f64,
 }
 
 impl Wander {
-    /// With this standard deviation, and forgetting within `memory`.
+    /// Returns a process with this standard deviation that forgets within `memory`.
     fn new(level: f64, memory: Duration, deviation: f64) -> Self {
         let keeps = (-(Neighbours::STEP as f64) / nanoseconds(memory)).exp();
         Self {
@@ -115,8 +116,8 @@ impl Wander {
     }
 }
 
-/// When this machine is full: each machine of the neighbourhood in turn, for the same time, one
-/// beginning as another ends.
+/// When this machine is full: each machine of the neighbourhood in turn, for the same time. One
+/// begins as another ends.
 #[derive(Clone, Copy, Debug)]
 struct Turns {
     /// When the first turn begins.
@@ -127,7 +128,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// `None` if no machine is ever full.
+    /// Returns `None` if no machine is ever full.
     fn new(antagonists: &Antagonists, replica: usize, replicas: usize, seed: u64) -> Option<Self> {
         let machines = antagonists.machines.max(replicas).max(1) as u64;
         let full = (antagonists.full_machines as u64).min(machines);
@@ -145,8 +146,8 @@ impl Turns {
     }
 }
 
-/// The place of a machine in the order of turns: a bijection drawn by the seed, which needs no list
-/// of all machines.
+/// Returns the position of a machine in the order of turns. It is a bijection drawn by the seed
+/// that needs no list of all machines.
 fn place(machine: u64, machines: u64, seed: u64) -> u64 {
     let mut stream = Stream::new(seed, Purpose::FullTurns, 0);
     let bound = u32::try_from(machines).unwrap_or(u32::MAX);

@@ -1,11 +1,11 @@
 //! A quota of CPU time, as containers have it: how much is left of the present period, and when the
 //! next one begins.
 //!
-//! The kernel's CFS bandwidth control: queries run on so many cores at once, each on one at the
-//! most, until what was used in this period comes to the quota. Then the replica is *throttled*:
-//! nothing runs until the next period begins, and what was left over of the last one is gone. A
-//! neighbour within the same quota takes its share of the cores while it is there, and all that the
-//! replica leaves of them. Periods and neighbour depend on seed, replica and time alone.
+//! This is the kernel's CFS bandwidth control. Queries run on up to `at_once` cores, at most one
+//! for each, until the CPU used in this period reaches the quota. Then the replica is *throttled*:
+//! nothing runs until the next period begins. What is left of the last one is lost. A neighbour
+//! within the same quota takes its share of the cores while it is there, and all cores that the
+//! replica leaves. Periods and neighbour depend only on seed, replica and time.
 
 use super::cpu::Pace;
 use super::running::whole;
@@ -13,8 +13,8 @@ use super::{NEVER, Time};
 use crate::random::{Purpose, Stream};
 use crate::scenario::{self, nanoseconds};
 
-/// In nanoseconds: the replica runs for so much longer than its quota lasts, so that a query that
-/// needs just what is left ends with it and not a period later, by a rounding.
+/// The replica runs for this many nanoseconds longer than its quota lasts. A query that needs
+/// exactly what is left then ends with it, and not a period later because of rounding.
 const SLACK: f64 = 2.0;
 
 /// The CPU of a replica under a quota.
@@ -22,13 +22,13 @@ const SLACK: f64 = 2.0;
 pub(super) struct QuotaCpu {
     quota: scenario::Quota,
     period: Period,
-    /// Cores that use it, the neighbour's included.
+    /// Cores that use the quota, including the neighbour's.
     drain: f64,
     /// When it is used up at this pace.
     used_up: Time,
-    /// From one beginning of a period to the next.
+    /// Length of a period.
     every: Time,
-    /// When the next one begins.
+    /// When the next period begins.
     next_period: Time,
     neighbour: Option<Neighbour>,
 }
@@ -36,19 +36,19 @@ pub(super) struct QuotaCpu {
 /// What is left of a period.
 #[derive(Clone, Copy, Debug)]
 struct Period {
-    /// In core-nanoseconds; below 0 within [`SLACK`].
+    /// Quota left in core-nanoseconds; below 0 within [`SLACK`].
     left: f64,
-    /// It was used up.
+    /// Whether it was used up.
     throttled: bool,
 }
 
 impl QuotaCpu {
-    /// At time 0, with a whole quota for what is left of the first period.
+    /// Returns the CPU at time 0, with a whole quota for the rest of the first period.
     pub(super) fn new(quota: &scenario::Quota, replica: usize, seed: u64) -> Self {
         let mut stream = Stream::new(seed, Purpose::Quota, replica as u64);
         let every = whole(nanoseconds(quota.period));
-        // The first draw: where in its period a replica begins is the same with a neighbour and
-        // without.
+        // This is the first draw, so that the position in the period is the same with and without a
+        // neighbour.
         let first = whole(stream.uniform() * nanoseconds(quota.period)).max(1);
         Self {
             quota: *quota,
@@ -65,8 +65,8 @@ impl QuotaCpu {
         self.quota.allocation()
     }
 
-    /// Cores in the long run, if the neighbour stays or stays away, of which a hobble leaves the
-    /// share `left`.
+    /// Returns the long-term cores if the neighbour stays or stays away. A hobble leaves the share
+    /// `left`.
     pub(super) fn capacity(&self, left: f64) -> f64 {
         self.quota.cores() * (1.0 - self.taken()) * left
     }
@@ -75,22 +75,22 @@ impl QuotaCpu {
         self.period.throttled
     }
 
-    /// The share that the neighbour takes now.
+    /// Returns the share that the neighbour takes now.
     fn taken(&self) -> f64 {
         let neighbour = self.neighbour.as_ref().filter(|it| it.is_there);
         neighbour.map_or(0.0, |it| it.kind.share)
     }
 
-    /// With so many queries: cores that they have, and cores that use up the quota. A neighbour
-    /// takes what the replica leaves.
+    /// Returns the cores that `queries` queries have, and the cores that use up the quota. A
+    /// neighbour takes what the replica leaves.
     fn cores(&self, queries: f64) -> (f64, f64) {
         let used = queries.min(self.quota.at_once * (1.0 - self.taken()));
         let is_alone = self.taken() <= 0.0;
         (used, if is_alone { used } else { self.quota.at_once })
     }
 
-    /// The pace from now on with `queries` in service. A hobble leaves the share `left` of the
-    /// speed: CPU is used as ever.
+    /// Returns the pace from now on with `queries` in service. A hobble leaves the share `left` of
+    /// the speed, and does not change the CPU use.
     pub(super) fn settle(&mut self, queries: usize, left: f64) -> Pace {
         let queries = queries as f64;
         let (used, drain) = if self.period.throttled {
@@ -109,8 +109,8 @@ impl QuotaCpu {
         self.period.left -= self.drain * nanoseconds;
     }
 
-    /// When something changes next: the quota is used up at the present pace, a period begins, the
-    /// neighbour comes or goes.
+    /// Returns when something changes next: the quota is used up at the present pace, a period
+    /// begins, or the neighbour comes or goes.
     pub(super) fn next_change(&mut self, now: Time) -> Time {
         self.used_up = if self.drain > 0.0 {
             now.saturating_add(whole(self.period.left / self.drain + SLACK))
@@ -121,7 +121,7 @@ impl QuotaCpu {
         self.used_up.min(self.next_period).min(neighbour)
     }
 
-    /// What is due now happens.
+    /// Plays the changes that are due now.
     pub(super) fn play_changes(&mut self, now: Time) {
         if self.used_up <= now {
             self.period.throttled = true;
@@ -137,9 +137,9 @@ impl QuotaCpu {
         }
     }
 
-    /// Nanoseconds until `work` ends that joins queries which still need `needs`, if nothing comes
-    /// after it and the neighbour stays or stays away; for the first `paused` nanoseconds nothing
-    /// of it runs. `needs` is left in another order.
+    /// Returns the nanoseconds until `work` ends if it joins queries that still need `needs`.
+    /// Nothing arrives after it, and the neighbour stays or stays away. In the first `paused`
+    /// nanoseconds the replica does not run. `needs` is reordered.
     pub(super) fn finish(&self, now: Time, paused: Time, needs: &mut [f64], work: f64) -> f64 {
         let mut ahead = Ahead {
             at: 0.0,
@@ -150,7 +150,7 @@ impl QuotaCpu {
         };
         ahead.pause(paused as f64, self.cores(0.0).1);
         needs.sort_unstable_by(f64::total_cmp);
-        // The others leave one by one; between two of them the pace is the same.
+        // The other queries leave one by one. Between two of them the pace is constant.
         let steps = needs.iter().map(|need| need.min(work)).chain([work]);
         let mut attained = 0.0;
         for (gone, attains) in steps.enumerate() {
@@ -163,7 +163,7 @@ impl QuotaCpu {
 }
 
 impl Period {
-    /// One that begins.
+    /// Returns a new period.
     fn new(quota: &scenario::Quota) -> Self {
         Self {
             left: nanoseconds(quota.cpu),
@@ -171,17 +171,17 @@ impl Period {
         }
     }
 
-    /// The quota is used for so long by so many cores.
+    /// Uses the quota for this time with this many cores.
     fn drain(&mut self, nanoseconds: f64, cores: f64) {
         self.left -= nanoseconds * cores;
         self.throttled |= self.left < -SLACK * cores;
     }
 }
 
-/// The quota played ahead.
+/// The quota, played ahead.
 #[derive(Clone, Copy, Debug)]
 struct Ahead {
-    /// Nanoseconds from the beginning.
+    /// Nanoseconds from now.
     at: f64,
     next_period: f64,
     period: Period,
@@ -190,7 +190,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// For so long the replica does nothing, while so many cores use its quota.
+    /// Passes this time while the replica does nothing and `drain` cores use its quota.
     fn pause(&mut self, lasts: f64, drain: f64) {
         let until = self.at + lasts;
         if until >= self.next_period {
@@ -201,7 +201,7 @@ impl Ahead {
         self.at = until;
     }
 
-    /// So much CPU is used by so many cores, while so many use up the quota.
+    /// Uses this CPU with `used` cores, while `drain` cores use up the quota.
     fn run(&mut self, mut cpu: f64, (used, drain): (f64, f64)) {
         let in_a_period = (self.full.left / drain).min(self.every) * used;
         loop {
@@ -216,7 +216,7 @@ impl Ahead {
                 cpu -= lasts.max(0.0) * used;
             }
             self.begin_period();
-            // Whole periods that are not enough for what is left.
+            // Skips the whole periods in which the rest does not end.
             let periods = ((cpu / in_a_period).ceil() - 1.0).max(0.0);
             cpu -= periods * in_a_period;
             self.skip(periods);
@@ -241,13 +241,14 @@ pub(super) struct Neighbour {
     kind: scenario::Neighbour,
     stream: Stream,
     pub(super) is_there: bool,
-    /// When it comes, or goes.
+    /// When it comes or goes.
     pub(super) next_change: Time,
 }
 
 impl Neighbour {
-    /// There or not with even chances, and stationary from the beginning: time 0 falls into a time
-    /// in proportion to its length, and anywhere in it.
+    /// Returns a neighbour that is there or not with even chances. The process is stationary: the
+    /// interval that contains time 0 is drawn in proportion to its length, and time 0 is anywhere
+    /// in it.
     pub(super) fn new(kind: scenario::Neighbour, mut stream: Stream) -> Self {
         let (least, most) = (nanoseconds(kind.least), nanoseconds(kind.most));
         let is_there = stream.below(2) == 0;
@@ -261,7 +262,7 @@ impl Neighbour {
         }
     }
 
-    /// It comes or goes.
+    /// Comes or goes.
     pub(super) fn step(&mut self) {
         self.is_there = !self.is_there;
         let (least, most) = (nanoseconds(self.kind.least), nanoseconds(self.kind.most));

@@ -1,9 +1,9 @@
 //! Jobs in service, all at the same rate: processor sharing in virtual time.
 //!
-//! One clock counts the service that each job here has attained. A job's end is a point on that
-//! clock, fixed when it comes in; what changes is how fast the clock runs. So an arrival or an end
-//! takes O(log jobs), a change of the rate O(1), and no job is ever updated. Queries that a worker
-//! or nobody shares are the special case of a clock that runs at full speed.
+//! One clock counts the service that each job here has attained. The end of a job is a point on
+//! that clock, fixed when it starts. Only the rate of the clock changes. So an arrival or an end
+//! takes O(log jobs), a change of the rate O(1), and no job is ever updated. Queries that do not
+//! share a CPU, or that have a worker each, are the special case of a clock at full speed.
 
 use super::{JobId, NEVER, Time};
 use core::cmp::{Ordering, Reverse};
@@ -13,15 +13,15 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Running {
     ends: BinaryHeap<Reverse<End>>,
-    /// Service attained by a job that has been here since the clock began, in nanoseconds.
+    /// Service attained by a job that has been here since the clock started, in nanoseconds.
     attained: f64,
     /// Service that each job attains within a nanosecond.
     rate: f64,
-    /// Those that have come into service lately, where somebody asks for them.
+    /// Jobs that have started lately, if starts are recorded.
     started: Option<Vec<JobId>>,
 }
 
-/// Where on the clock of attained service a job ends.
+/// The end of a job on the clock of attained service.
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: f64,
@@ -41,19 +41,20 @@ impl Running {
         }
     }
 
-    /// From now on notes who comes into service.
+    /// Starts to record which jobs start.
     pub(super) fn note_starts(&mut self) {
         self.started = Some(Vec::new());
     }
 
-    /// Hands out those that have come into service since the last time.
+    /// Returns the jobs that have started since the last call.
     pub(super) fn take_started(&mut self, to: &mut Vec<JobId>) {
         if let Some(started) = &mut self.started {
             to.append(started);
         }
     }
 
-    /// From now on each job attains this much service within a nanosecond; 0: nobody gets on.
+    /// Sets the service that each job attains within a nanosecond from now on; 0: no job
+    /// progresses.
     pub(super) fn set_rate(&mut self, rate: f64) {
         self.rate = rate;
     }
@@ -62,7 +63,7 @@ impl Running {
         self.attained += self.rate * nanoseconds;
     }
 
-    /// When the first job ends at the present rate, rounded up to whole nanoseconds.
+    /// Returns when the first job ends at the present rate, rounded up to whole nanoseconds.
     pub(super) fn next_end(&self, now: Time) -> Time {
         match self.ends.peek() {
             Some(Reverse(first)) if self.rate > 0.0 => {
@@ -72,8 +73,8 @@ impl Running {
         }
     }
 
-    /// The time that [`next_end`](Self::next_end) named has come: the first job ends now, though
-    /// the sum of many small steps may fall short of its end by a rounding.
+    /// Ends the first job at the time that [`next_end`](Self::next_end) returned. The sum of many
+    /// small steps may be below its end by a rounding error.
     pub(super) fn reach_next_end(&mut self) {
         if let Some(Reverse(first)) = self.ends.peek() {
             self.attained = self.attained.max(first.at);
@@ -91,7 +92,7 @@ impl Running {
         Some(ended.job)
     }
 
-    /// Drops a job; whether it was here.
+    /// Drops a job. Returns whether it was here.
     pub(super) fn cancel(&mut self, job: JobId) -> bool {
         let before = self.ends.len();
         self.ends.retain(|Reverse(end)| end.job != job);
@@ -110,7 +111,7 @@ impl Running {
         self.begin_clock_anew();
     }
 
-    /// Service that each job still needs, in no order.
+    /// Returns the service that each job still needs, in no order.
     pub(super) fn remaining(&self) -> impl Iterator<Item = f64> {
         let attained = self.attained;
         self.ends
@@ -118,7 +119,7 @@ impl Running {
             .map(move |Reverse(end)| (end.at - attained).max(0.0))
     }
 
-    /// A small clock is an exact one.
+    /// Resets the clock while no job is here, because small values are exact.
     fn begin_clock_anew(&mut self) {
         if self.ends.is_empty() {
             self.attained = 0.0;
@@ -148,7 +149,8 @@ impl PartialEq for End {
 
 impl Eq for End {}
 
-/// Whole nanoseconds, rounded up, so that what is due has happened by then; 0 for what is overdue.
+/// Rounds up to whole nanoseconds, so that what is due has happened by then. Overdue times become
+/// 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

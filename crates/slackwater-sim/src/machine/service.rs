@@ -1,4 +1,4 @@
-//! How a replica serves: a CPU that queries share, with a quota or without, workers with a queue,
+//! How a replica serves: a CPU that queries share, with or without a quota, workers with a queue,
 //! or replayed latencies.
 
 use super::cpu::{Around, Pace, Recorded, SharedCpu};
@@ -18,7 +18,7 @@ pub(super) enum Service {
     Shared(SharedCpu),
     Quota(QuotaCpu),
     Fifo(Workers),
-    /// With the replica's own trace, if it has one.
+    /// The replica's own trace, if it has one.
     Latency(Option<Replay>),
 }
 
@@ -29,8 +29,8 @@ pub(super) struct Workers {
     pub(super) queue: VecDeque<(JobId, f64)>,
 }
 
-/// A trace of latencies, drawn from at random. The next one is known beforehand, for those who know
-/// everything.
+/// A trace of latencies, drawn at random. The next one is drawn in advance, because clairvoyants
+/// know it.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     trace: Arc<[Duration]>,
@@ -68,7 +68,7 @@ impl Service {
         }
     }
 
-    /// The pace with `running` queries in service, while a hobble leaves the share `left`.
+    /// Returns the pace with `running` queries in service, while a hobble leaves the share `left`.
     pub(super) fn settle(&mut self, running: usize, left: f64) -> Pace {
         match self {
             Self::Shared(cpu) => cpu.settle(running, left),
@@ -84,7 +84,7 @@ impl Service {
         }
     }
 
-    /// The pace while the machine stalls.
+    /// Returns the pace while the machine stalls.
     pub(super) fn pause(&mut self, left: f64) -> Pace {
         match self {
             Self::Shared(cpu) => cpu.pause(left),
@@ -96,7 +96,7 @@ impl Service {
         }
     }
 
-    /// Time passes at the pace that was settled.
+    /// Lets time pass at the pace that was settled.
     pub(super) fn elapse(&mut self, nanoseconds: f64) {
         match self {
             Self::Shared(cpu) => cpu.elapse(nanoseconds),
@@ -105,8 +105,8 @@ impl Service {
         }
     }
 
-    /// When the pace may change at the present one, if that is urgent, as some query could be
-    /// touched by it; and when, if it is not.
+    /// Returns two times at which the present pace may change: one for changes that may affect a
+    /// query, and one for changes that affect none.
     pub(super) fn next_changes(&mut self, now: Time, running: usize, left: f64) -> (Time, Time) {
         match self {
             Self::Shared(cpu) if cpu.spare_matters(running, left) => {
@@ -119,7 +119,7 @@ impl Service {
         }
     }
 
-    /// The changes of its own that are due now.
+    /// Plays the changes of its own that are due now.
     pub(super) fn play_changes(&mut self, now: Time) {
         match self {
             Self::Shared(cpu) if cpu.next_step() <= now => cpu.step(),
@@ -128,12 +128,12 @@ impl Service {
         }
     }
 
-    /// Whether a quota is used up.
+    /// Returns whether a quota is used up.
     pub(super) fn is_throttled(&self) -> bool {
         matches!(self, Self::Quota(cpu) if cpu.is_throttled())
     }
 
-    /// A query comes into service, or into the queue.
+    /// Puts a query into service, or into the queue.
     pub(super) fn admit(&mut self, job: JobId, work: f64, running: &mut Running) {
         match self {
             Self::Fifo(workers) if running.len() >= workers.count => {
@@ -143,7 +143,7 @@ impl Service {
         }
     }
 
-    /// Whoever has waited longest takes the places of those who left.
+    /// Starts the queries that have waited longest in the places of those that left.
     pub(super) fn fill_places(&mut self, running: &mut Running) {
         let Self::Fifo(workers) = self else {
             return;
@@ -155,7 +155,7 @@ impl Service {
         }
     }
 
-    /// Queries in the queue.
+    /// Returns the number of queries in the queue.
     pub(super) fn queued(&self) -> usize {
         match self {
             Self::Fifo(workers) => workers.queue.len(),
@@ -184,7 +184,7 @@ impl Service {
         }
     }
 
-    /// What it can do for long, in cores, while a hobble leaves the share `left`.
+    /// Returns its sustained capacity, in cores, while a hobble leaves the share `left`.
     pub(super) fn capacity(&self, left: f64) -> f64 {
         match self {
             Self::Shared(cpu) => cpu.capacity(left),
@@ -205,12 +205,12 @@ impl Replay {
         }
     }
 
-    /// The latency of the query that comes next.
+    /// Returns the latency of the next query.
     pub(super) fn next(&self) -> f64 {
         self.next
     }
 
-    /// It came.
+    /// Draws the next latency after the last one was used.
     pub(super) fn draw_next(&mut self) {
         self.next = sample_of(&self.trace, &mut self.stream);
     }

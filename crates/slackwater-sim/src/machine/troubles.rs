@@ -1,4 +1,4 @@
-//! What keeps a machine from its work at times: stalls, a spell of lower capacity, a cold start.
+//! Troubles of a machine: stalls, a spell of lower capacity, a cold start.
 
 use super::running::whole;
 use super::{NEVER, Time};
@@ -6,8 +6,8 @@ use crate::random::{Purpose, Stream};
 use crate::scenario::{Hobble, Stall, nanoseconds};
 use core::time::Duration;
 
-/// Stalls: by turns the machine runs for a time, exponential or always the same, and does nothing
-/// for a fixed one.
+/// Stalls: the machine alternates between running, for an exponential or a constant time, and doing
+/// nothing for a fixed time.
 #[derive(Clone, Debug)]
 pub(super) struct Stalls {
     stream: Stream,
@@ -19,7 +19,7 @@ pub(super) struct Stalls {
 }
 
 impl Stalls {
-    /// Those of a replica, from time 0, when it runs.
+    /// Returns the stalls of a replica, which runs at time 0.
     pub(super) fn new(stall: &Stall, replica: usize, seed: u64) -> Self {
         let mut stalls = Self {
             stream: Stream::new(seed, Purpose::Stall, replica as u64),
@@ -42,7 +42,7 @@ impl Stalls {
         self.stalled
     }
 
-    /// How long the present stall still lasts; 0 outside a stall.
+    /// Returns how long the present stall still lasts; 0 outside a stall.
     pub(super) fn rest(&self, now: Time) -> Time {
         if self.stalled {
             self.next_edge.saturating_sub(now)
@@ -55,7 +55,7 @@ impl Stalls {
         self.next_edge
     }
 
-    /// The next edge happens.
+    /// Plays the next edge: a stall begins or ends.
     pub(super) fn step(&mut self) {
         self.stalled = !self.stalled;
         let until_next = if self.stalled {
@@ -74,15 +74,16 @@ impl Stalls {
 pub(super) struct Spell {
     from: Time,
     until: Time,
-    /// What is left of the capacity, or of the speed.
+    /// The share of the capacity, or of the speed, that is left.
     left: f64,
-    /// What queries that arrive within take, in nanoseconds, where latencies are replayed.
+    /// Latency in nanoseconds of queries that arrive in the spell, where latencies are replayed.
     latency: Option<f64>,
     next_edge: Time,
 }
 
 impl Spell {
-    /// `replays`: latencies are replayed, and may be replaced in the spell; then the speed stays.
+    /// Returns the spell. `replays`: latencies are replayed, and the spell may replace them. The
+    /// speed then stays.
     pub(super) fn new(hobble: &Hobble, replays: bool) -> Self {
         let latency = hobble.latency.filter(|_| replays).map(nanoseconds);
         Self {
@@ -102,7 +103,7 @@ impl Spell {
         self.next_edge
     }
 
-    /// The next edge happens.
+    /// Plays the next edge: the spell begins or ends.
     pub(super) fn step(&mut self) {
         self.next_edge = if self.next_edge < self.until {
             self.until
@@ -115,12 +116,12 @@ impl Spell {
         (self.from..self.until).contains(&now)
     }
 
-    /// What is left of the capacity now: 1 outside the spell.
+    /// Returns the share of the capacity that is left now: 1 outside the spell.
     pub(super) fn left(&self, now: Time) -> f64 {
         if self.holds(now) { self.left } else { 1.0 }
     }
 
-    /// The latency of a query that arrives now; `None`: the usual one.
+    /// Returns the latency of a query that arrives now; `None`: the usual one.
     pub(super) fn latency(&self, now: Time) -> Option<f64> {
         self.latency.filter(|_| self.holds(now))
     }
@@ -143,7 +144,7 @@ impl ColdStart {
         }
     }
 
-    /// How many times as much queries cost that arrive now; 1 once it is over.
+    /// Returns the factor on the cost of queries that arrive now; 1 once the start is over.
     pub(super) fn slowness(&self, now: Time) -> f64 {
         let age = now.saturating_sub(self.since);
         if age >= self.warm_after {
@@ -154,7 +155,7 @@ impl ColdStart {
     }
 }
 
-/// A point in time, or a span of it.
+/// Converts to a point in time, or to a span.
 fn time(duration: Duration) -> Time {
     Time::try_from(duration.as_nanos()).unwrap_or(NEVER)
 }

@@ -8,7 +8,7 @@ use core::cmp::{Ordering, Reverse};
 use core::time::Duration;
 use std::collections::BinaryHeap;
 
-/// Queries that wait, each for a time of its own, uniform up to the longest.
+/// Queries that wait, each for its own time, uniform up to the longest.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     stream: Stream,
@@ -37,7 +37,7 @@ impl Waits {
         self.waiting.len()
     }
 
-    /// A query begins to wait now, or once it has waited for something of its own.
+    /// Starts a query's wait, now or at the end of the query's own wait.
     pub(super) fn begin(&mut self, now: Time, job: JobId, work: f64) {
         let wait = whole(self.stream.uniform_between(0.0, self.longest));
         let until = now.saturating_add(wait);
@@ -67,7 +67,7 @@ impl Waits {
         self.waiting.clear();
     }
 
-    /// The work of those that wait.
+    /// Returns the work of the waiting queries.
     pub(super) fn work(&self) -> impl Iterator<Item = f64> {
         self.waiting.iter().map(|Reverse(waiting)| waiting.work)
     }

@@ -1,31 +1,31 @@
-//! Where queries went and what became of them, second by second.
+//! Replicas and errors of queries, second by second.
 
-/// Measured queries in each second of the measured span; the last one may be shorter. Runs of one
-/// kind are added up, second by second from the beginning of their spans.
+/// Measured queries in each second of the measured span. The last second may be shorter. Runs of
+/// one kind are added up, second by second from the beginning of their spans.
 #[derive(Clone, Debug, Default)]
 pub struct BySecond {
-    /// How many replicas there are.
+    /// Number of replicas.
     pub replicas: usize,
     /// Queries by the second in which they were first sent: second by second, within it replica by
-    /// replica. What comes after the last query is left out.
+    /// replica. Entries after the last query are left out.
     pub sent: Vec<u32>,
     /// Errors by the second in which their queries arrived.
     pub errors: Vec<u32>,
 }
 
 impl BySecond {
-    /// A query is sent to a replica in this second.
+    /// Counts a query that is sent to a replica in this second.
     pub fn record_sent(&mut self, second: usize, replica: usize) {
         *at(&mut self.sent, second * self.replicas + replica) += 1;
     }
 
-    /// A query that arrived in this second is an error.
+    /// Counts an error of a query that arrived in this second.
     pub fn record_error(&mut self, second: usize) {
         *at(&mut self.errors, second) += 1;
     }
 
-    /// The share of each second's queries, from 0 to 1, that a replica got; `None` for a second
-    /// without queries.
+    /// Returns the share of each second's queries, from 0 to 1, that a replica got; `None` for a
+    /// second without queries.
     pub fn shares_of(&self, replica: usize) -> impl Iterator<Item = Option<f64>> + '_ {
         self.sent.chunks(self.replicas.max(1)).map(move |second| {
             let all: u32 = second.iter().sum();
@@ -34,7 +34,8 @@ impl BySecond {
         })
     }
 
-    /// Of fleets of different sizes, the first one's is kept.
+    /// Adds the counts of another run. If the fleets have different sizes, only the first one's
+    /// `sent` is kept.
     pub(super) fn merge(&mut self, other: &Self) {
         if self.sent.is_empty() {
             self.replicas = other.replicas;
@@ -46,7 +47,7 @@ impl BySecond {
     }
 }
 
-/// The count at `index`, which is made if there is none.
+/// Returns the count at `index`, and extends the list if there is none.
 fn at(counts: &mut Vec<u32>, index: usize) -> &mut u32 {
     if counts.len() <= index {
         counts.resize(index + 1, 0);

@@ -1,5 +1,5 @@
-//! Replicas beside a batch job, and leaves of which one stops now and then: what a second copy of a
-//! query helps against, and what it does not. `[The Tail at Scale]`
+//! Replicas beside a batch job, and leaves that stop now and then: where a second copy of a query
+//! helps, and where it does not. `[The Tail at Scale]`
 
 use super::{NETWORK, at_load};
 use crate::Scenario;
@@ -8,27 +8,28 @@ use core::time::Duration;
 
 const REPLICAS: usize = 20;
 const CLIENTS: usize = 10;
-/// What a read usually takes.
+/// Median time of a read.
 const READ: Duration = Duration::from_millis(15);
-/// Reads are not all alike.
+/// σ of the times of reads.
 const SIGMA: f64 = 0.4;
-/// A cluster that is "mostly idle", by its share of the time in use.
+/// Load of a cluster that is "mostly idle", as the share of time in use.
 const IDLE: f64 = 0.3;
 /// Twice the mean network delay.
 const TIE: Duration = Duration::from_micros(400);
 
-/// A leaf takes 10 ms.
+/// Time of a query at a leaf.
 const LEAF: Duration = Duration::from_millis(10);
-/// So many at a time.
+/// Queries that a leaf serves at a time.
 const LEAF_WORKERS: usize = 8;
 
-/// Replicas that do one read after the other, mostly idle. `[The Tail at Scale, Table 2]`
+/// Returns replicas that serve one read after the other, mostly idle. `[The Tail at Scale, Table
+/// 2]`
 pub fn reads() -> Scenario {
     at_load(IDLE, of(Service::Fifo { workers: 1 }, CLIENTS))
 }
 
-/// The same with a batch job on each machine: it takes the disk for 25 ms, eight times a second on
-/// average. `[The Tail at Scale, Table 2]`
+/// Returns [`reads`] with a batch job on each machine: it takes the disk for 25 ms, eight times a
+/// second on average. `[The Tail at Scale, Table 2]`
 pub fn reads_beside_batch() -> Scenario {
     with_stalls(
         reads(),
@@ -37,7 +38,7 @@ pub fn reads_beside_batch() -> Scenario {
     )
 }
 
-/// Replicas whose reads share the processor, as busy; nothing waits for its turn there.
+/// Returns replicas whose reads share the processor, under the same load. Nothing queues there.
 pub fn shared_reads() -> Scenario {
     let sharing = Sharing {
         cores: 1.0,
@@ -48,8 +49,8 @@ pub fn shared_reads() -> Scenario {
     at_load(IDLE, of(Service::Shared(sharing), CLIENTS))
 }
 
-/// Replicas with room for all, and requests of which a few take very long because there is much to
-/// do: nothing stops.
+/// Returns replicas with enough capacity, where a few requests take very long because they are
+/// large. Nothing stops.
 pub fn large_requests() -> Scenario {
     let mut scenario = of(
         Service::Fifo {
@@ -64,8 +65,8 @@ pub fn large_requests() -> Scenario {
     at_load(IDLE, scenario)
 }
 
-/// Leaves that take 10 ms, on replicas each of which stops for a second, a hundredth of the time;
-/// one client asks them all.
+/// Returns leaves that take 10 ms, on replicas that each stop for a second, a hundredth of the
+/// time. One client sends to all of them.
 pub fn stopping_leaves() -> Scenario {
     let mut scenario = of(
         Service::Fifo {
@@ -84,7 +85,7 @@ pub fn stopping_leaves() -> Scenario {
     )
 }
 
-/// The same scenario with two tied copies of each query. `[The Tail at Scale, "Tied requests"]`
+/// Adds two tied copies of each query to a scenario. `[The Tail at Scale, "Tied requests"]`
 #[must_use]
 pub fn tied(mut scenario: Scenario) -> Scenario {
     scenario.load.tie = Some(TIE);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_s_replica_stops_for_a_hundredth_of_the_time() {
+    fn the_replica_of_a_leaf_stops_for_a_hundredth_of_the_time() {
         let stall = stopping_leaves().fleet[0].stall.expect("it does");
         assert_eq!((stall.every + stall.lasts) / 100, stall.lasts);
     }

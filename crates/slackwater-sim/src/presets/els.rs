@@ -1,4 +1,4 @@
-//! Spotify's experiment: four machines behind one router, one of which may answer half of its
+//! Spotify's experiment: four machines behind one router. One of them may answer half of its
 //! queries with an error at once. `[ELS: latency based load balancer, part 1]`
 
 use super::{NETWORK, at_load, one_replica};
@@ -6,19 +6,19 @@ use crate::Scenario;
 use crate::scenario::{Cost, Failure, FailureCost, Group, Load, Service};
 use core::time::Duration;
 
-/// What the article's four machines can do together, in queries a second.
+/// Capacity of the article's four machines together, in queries a second.
 pub const ELS_CAPACITY: f64 = 1_030.0;
-/// Queries that a machine works on at a time; the others wait in turn. The article does not say how
-/// its "simple CPU-bound service" serves. With one, round robin falls behind the shortest queue as
-/// early and as far as it does there; with more, or where queries share the CPU, it falls behind
-/// later.
+/// Queries that a machine works on at a time; other queries wait in order. The article does not say
+/// how its "simple CPU-bound service" serves. With one, round robin falls behind the shortest queue
+/// as early and as far as in the article. With more, or where queries share the CPU, it falls
+/// behind later.
 const WORKERS: usize = 1;
-/// σ of the logarithm of a query's cost. The article says log-normal and no more.
+/// σ of the logarithm of a query's cost. The article says only that it is log-normal.
 const SIGMA: f64 = 1.0;
 const MACHINES: usize = 4;
 
-/// Four CPU-bound machines with log-normal costs and one client, at `load` times the 1,030 queries
-/// a second that all four can do.
+/// Returns four CPU-bound machines with log-normal costs and one client, at `load` times the 1,030
+/// queries a second that all four can serve.
 pub fn els(load: f64) -> Scenario {
     let service = Service::Fifo { workers: WORKERS };
     let mean_seconds = (MACHINES * WORKERS) as f64 / ELS_CAPACITY;
@@ -28,7 +28,7 @@ pub fn els(load: f64) -> Scenario {
         ..Scenario::plain(
             Load::even(0.0, 1),
             Cost::Lognormal {
-                // A lognormal's mean is e^(σ²/2) times its median.
+                // A log-normal's mean is e^(σ²/2) times its median.
                 median: Duration::from_secs_f64(mean_seconds / (SIGMA * SIGMA / 2.0).exp()),
                 sigma: SIGMA,
             },
@@ -38,7 +38,7 @@ pub fn els(load: f64) -> Scenario {
     at_load(load, scenario)
 }
 
-/// The same scenario with one machine that fails half of its queries at once, and at no cost.
+/// Makes one machine fail half of its queries at once, and at no cost.
 #[must_use]
 pub fn failing_fast(scenario: Scenario) -> Scenario {
     one_replica(scenario, |replica| {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn capacity_is_the_articles() {
-        // A duration is whole nanoseconds: of 2.35 ms, within a millionth.
+        // A duration is whole nanoseconds: within a millionth of 2.35 ms.
         assert!(
             (els(1.0).load.rate - ELS_CAPACITY).abs() < 0.01,
             "{}",

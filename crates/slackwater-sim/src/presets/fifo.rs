@@ -8,15 +8,15 @@ use core::time::Duration;
 
 /// Mean cost of a query, exponential.
 const COST: Duration = Duration::from_millis(50);
-/// How much slower the slow replica is.
+/// Factor by which the slow replica is slower.
 const SLOWNESS: f64 = 4.0;
-/// What 250 queries a second are of 16 pods, one of them slow.
+/// The chapter's load: 250 queries a second for 16 pods, one of them slow.
 const CHAPTER_LOAD: f64 = 250.0 / 305.0;
-/// One pod in so many is slow.
+/// One pod in this many is slow.
 const PODS_TO_ONE_SLOW: usize = 16;
 
-/// So many single-threaded replicas, the first of them four times as slow, and clients, at `load`
-/// times what all of them can do together: a slow replica counts as a quarter.
+/// Returns single-threaded replicas, the first of them four times as slow, and clients, at `load`
+/// times the capacity of all replicas together. The slow replica counts as a quarter.
 pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
     let slow = one_replica(fifo(replicas, clients), |replica| {
         replica.slowness = SLOWNESS;
@@ -24,9 +24,9 @@ pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
     at_load(load, slow)
 }
 
-/// The chapter's pods and balancers, from an empty start, at 82 % of what they can do; one pod in
-/// sixteen is slow. One balancer of 16 pods sends its 250 queries a second at equal gaps, as the
-/// chapter's simulator does; several know nothing of each other. `[Power of two choices (P2C)]`
+/// Returns the chapter's pods and balancers, from an empty start, at 82 % of their capacity. One
+/// pod in sixteen is slow. One balancer of 16 pods sends its 250 queries a second at equal gaps, as
+/// the chapter's simulator does. Several balancers share nothing. `[Power of two choices (P2C)]`
 pub fn slow_pod(pods: usize, balancers: usize) -> Scenario {
     let mut scenario = one_replica(fifo(pods, balancers), |pod| {
         pod.slowness = SLOWNESS;
@@ -60,7 +60,7 @@ fn fifo(replicas: usize, clients: usize) -> Scenario {
 mod tests {
     use super::*;
 
-    /// The chapter's 16 pods can do 15 · 20 + 5 = 305 queries a second.
+    /// The chapter's 16 pods can serve 15 · 20 + 5 = 305 queries a second.
     #[test]
     fn the_slow_replica_counts_as_a_quarter() {
         let scenario = one_slow_fifo(16, 1, 1.0);

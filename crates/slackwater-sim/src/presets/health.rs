@@ -1,8 +1,8 @@
-//! What replicas suffer: failing fast, lying about it, pausing, standing still, coming up cold,
+//! Troubles of replicas: failing fast, lying about it, pausing, being suspended, starting cold,
 //! being restarted one by one.
 //!
-//! Each takes a scenario as it will be played, with its warm-up and span, and lets its first
-//! replica, or all in turn, suffer.
+//! Each function takes a scenario with its final warm-up and span, and adds trouble to its first
+//! replica, or to all in turn.
 
 use super::{at_load, els, one_replica, sized, web};
 use crate::Scenario;
@@ -11,28 +11,29 @@ use core::time::Duration;
 
 /// Mean cost of a query to [`services`], exponential.
 const COST: Duration = Duration::from_millis(20);
-/// What a sinkhole takes to fail a query.
+/// Time in which a sinkhole fails a query.
 const AT_ONCE: Duration = Duration::from_millis(1);
 /// The share of queries that fail where all replicas fail, as with a shared dependency that is
 /// down.
 const EVERYWHERE: f64 = 0.25;
-/// From the beginning of one replica's restart to the next one's.
+/// Time from the beginning of one replica's restart to that of the next.
 const RESTARTS_APART: Duration = Duration::from_secs(6);
-/// From draining to leaving.
+/// Time from draining to leaving.
 const LEAVES_AFTER: Duration = Duration::from_secs(2);
-/// From leaving, or crashing, to being back.
+/// Time from leaving, or crashing, until the replica is back.
 const DOWN_FOR: Duration = Duration::from_secs(1);
-/// How many times as much queries cost at first at a replica that has restarted.
+/// Factor on the cost of queries at a replica that has just restarted.
 const COLD_SLOWNESS: f64 = 5.0;
-/// When it is warm.
+/// Time until a restarted replica is warm.
 const WARM_AFTER: Duration = Duration::from_secs(10);
 
-/// So many machines as [`els()`] has four, and so many clients, at `load` times what all can do.
+/// Returns `count` of the machines that [`els()`] has four of, and `clients` clients, at `load`
+/// times the capacity of all machines.
 pub fn machines(count: usize, clients: usize, load: f64) -> Scenario {
     at_load(load, sized(count, clients, els(load)))
 }
 
-/// So many replicas as [`web()`] has, with queries of 20 ms.
+/// Returns `replicas` of the replicas that [`web()`] has, with queries of 20 ms.
 pub fn services(replicas: usize, clients: usize, load: f64) -> Scenario {
     let scenario = Scenario {
         cost: Cost::Exponential(COST),
@@ -41,8 +42,8 @@ pub fn services(replicas: usize, clients: usize, load: f64) -> Scenario {
     at_load(load, scenario)
 }
 
-/// From `from` on, the first replica fails every query in a millisecond, whatever it would have
-/// cost.
+/// Makes the first replica fail every query in a millisecond from `from` on, whatever the query
+/// would have cost.
 #[must_use]
 pub fn sinkhole(scenario: Scenario, from: Duration) -> Scenario {
     fails(
@@ -55,7 +56,7 @@ pub fn sinkhole(scenario: Scenario, from: Duration) -> Scenario {
     )
 }
 
-/// All replicas fail a quarter of their queries at once.
+/// Makes all replicas fail a quarter of their queries at once.
 #[must_use]
 pub fn failing_everywhere(mut scenario: Scenario) -> Scenario {
     for group in &mut scenario.fleet {
@@ -64,7 +65,7 @@ pub fn failing_everywhere(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// The first replica fails half of its queries at once, until then.
+/// Makes the first replica fail half of its queries at once, until `until`.
 #[must_use]
 pub fn healing(scenario: Scenario, until: Duration) -> Scenario {
     fails(
@@ -76,8 +77,8 @@ pub fn healing(scenario: Scenario, until: Duration) -> Scenario {
     )
 }
 
-/// The first replica fails half of its queries at once, and from then on says in its reports that
-/// it does not.
+/// Makes the first replica fail half of its queries at once. From `reported_until` on, its reports
+/// claim that none fails.
 #[must_use]
 pub fn lying(scenario: Scenario, reported_until: Duration) -> Scenario {
     fails(
@@ -89,7 +90,7 @@ pub fn lying(scenario: Scenario, reported_until: Duration) -> Scenario {
     )
 }
 
-/// The first replica stands still for 2 s of every 20.
+/// Makes the first replica pause for 2 s of every 20.
 #[must_use]
 pub fn pausing(scenario: Scenario) -> Scenario {
     one_replica(scenario, |replica| {
@@ -101,14 +102,14 @@ pub fn pausing(scenario: Scenario) -> Scenario {
     })
 }
 
-/// The first replica is stopped as by SIGSTOP for 30 s, from `from` on.
+/// Suspends the first replica, as with SIGSTOP, for 30 s from `from` on.
 #[must_use]
 pub fn suspended(scenario: Scenario, from: Duration) -> Scenario {
     let suspended_for = Duration::from_secs(30);
     befalls(scenario, from, Change::Suspend { suspended_for })
 }
 
-/// The first replica joins at `at`, ten times as slow at first and warm within 20 s.
+/// Makes the first replica join at `at`, ten times as slow at first and warm within 20 s.
 #[must_use]
 pub fn joining_cold(scenario: Scenario, at: Duration) -> Scenario {
     let join = Change::Join {
@@ -118,7 +119,8 @@ pub fn joining_cold(scenario: Scenario, at: Duration) -> Scenario {
     befalls(scenario, at, join)
 }
 
-/// From `from` on, one replica after another drains, leaves, and is back a second later, cold.
+/// Restarts one replica after another from `from` on: each drains, leaves, and is back a second
+/// later, cold.
 #[must_use]
 pub fn rolling_restart(scenario: Scenario, from: Duration) -> Scenario {
     let drain = Change::Drain {
@@ -137,8 +139,8 @@ pub fn rolling_restart(scenario: Scenario, from: Duration) -> Scenario {
     })
 }
 
-/// From `from` on, one replica after another is killed, and is back a second later, cold; nobody is
-/// told.
+/// Kills one replica after another from `from` on. Each is back a second later, cold. Clients get
+/// no notice.
 #[must_use]
 pub fn rolling_kill(scenario: Scenario, from: Duration) -> Scenario {
     let restart = Change::Restart {
@@ -151,13 +153,14 @@ pub fn rolling_kill(scenario: Scenario, from: Duration) -> Scenario {
     })
 }
 
-/// How long a rolling restart takes until the last replica is warm.
+/// Returns how long a rolling restart takes until the last replica is warm.
 pub fn rolling_takes(replicas: usize) -> Duration {
     let turns = u32::try_from(replicas.saturating_sub(1)).unwrap_or(u32::MAX);
     RESTARTS_APART * turns + LEAVES_AFTER + DOWN_FOR + WARM_AFTER
 }
 
-/// Fails so many queries from the start, at once and at no cost, and says so.
+/// Returns failures of this share of queries from the start, at once and at no cost, which reports
+/// include.
 const fn failure(share: f64) -> Failure {
     Failure {
         share,
@@ -202,7 +205,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn fleets_are_as_large_as_asked_and_loaded_alike() {
+    fn fleets_have_the_given_size_and_the_same_load() {
         let rate = |scenario: Scenario| scenario.load.rate;
         assert!((rate(machines(20, 3, 0.5)) / ELS_CAPACITY - 2.5).abs() < 1e-4);
         assert_eq!(machines(20, 3, 0.5).load.clients.len(), 3);
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_suffer_can_be_played_and_befalls_the_first() {
+    fn troubles_can_be_played_and_hit_the_first_replica() {
         let services = || services(10, 1, 0.7);
         for scenario in [
             sinkhole(services(), SECOND),

@@ -1,4 +1,4 @@
-//! Leaf servers of a fan-out, by what one of them shows alone, and replicas that stall. `[The Tail
+//! Leaf servers of a fan-out, by the latencies of a single one, and replicas that stall. `[The Tail
 //! at Scale]`
 
 use super::{at_load, sized, testbed};
@@ -7,16 +7,17 @@ use crate::scenario::{Cost, Group, Hedge, Load, Service, Stall};
 use core::time::Duration;
 use std::sync::Arc;
 
-/// Leaf servers; one query goes to one of them, whose latency does not depend on the others.
+/// Number of leaf servers. One query goes to one of them, whose latency does not depend on the
+/// others.
 const LEAVES: usize = 100;
-/// So that the outliers among 10,000 are counted in hundreds.
+/// High enough to count outliers of one in 10,000 in hundreds.
 const LEAF_QUERIES_PER_SECOND: f64 = 20_000.0;
-/// What a leaf usually takes.
+/// The usual time of a leaf.
 const USUAL: Duration = Duration::from_millis(10);
-/// What it takes once in so many queries: more than a second.
+/// The time of an outlier: more than a second.
 const OUTLIER: Duration = Duration::from_millis(1_100);
 
-/// How much later an answer comes that is stuck: one in a hundred of these.
+/// Delay of an answer that is stuck, one in a hundred; `STUCK_OF` answers make a trace.
 const STUCK: Duration = Duration::from_secs(1);
 const STUCK_OF: u32 = 1_000;
 
@@ -26,8 +27,8 @@ const TABLE_MEDIAN: Duration = Duration::from_millis(1);
 /// p99, both within 2 %.
 const TABLE_SIGMA: f64 = 0.984;
 
-/// Leaves that take 10 ms, but once in `one_in` queries more than a second. `[The Tail at Scale,
-/// "Component-Level Variability Amplified By Scale"]`
+/// Returns leaves that take 10 ms, except once in `one_in` queries, when they take more than a
+/// second. `[The Tail at Scale, "Component-Level Variability Amplified By Scale"]`
 pub fn outlier_leaves(one_in: usize) -> Scenario {
     let mut costs = vec![USUAL; one_in.max(1)];
     if let Some(first) = costs.first_mut() {
@@ -36,21 +37,21 @@ pub fn outlier_leaves(one_in: usize) -> Scenario {
     leaves(Cost::Trace(Arc::from(costs)))
 }
 
-/// Leaves that take 10 ms, more or less, but for one answer in a hundred that comes a second late,
-/// whoever gives it: a further copy is as likely to be late as the first. `[The Tail at Scale,
+/// Returns leaves that take 10 ms, more or less. One answer in a hundred is a second late, from any
+/// replica: a further copy is as likely to be late as the first. `[The Tail at Scale,
 /// "Component-Level Variability Amplified By Scale"]`
 pub fn stuck_leaves() -> Scenario {
     let usual = (0..STUCK_OF).map(|number| {
         let is_stuck = number % 100 == 0;
         let stuck = if is_stuck { STUCK } else { Duration::ZERO };
-        // From half of the usual to half more, evenly.
+        // Uniform from half of the usual time to half more.
         USUAL / 2 + USUAL * number / STUCK_OF + stuck
     });
     leaves(Cost::Trace(usual.collect()))
 }
 
-/// Leaves with the latencies of Table 1's first line: 1 ms at p50, 5 ms at p95, 10 ms at p99. They
-/// are nearly those of a lognormal, so that is what they are drawn from.
+/// Returns leaves with the latencies of Table 1's first line: 1 ms at p50, 5 ms at p95, 10 ms at
+/// p99. These are nearly those of a log-normal, so they are drawn from one.
 pub fn table_leaves() -> Scenario {
     let cost = Cost::Lognormal {
         median: TABLE_MEDIAN,
@@ -59,8 +60,8 @@ pub fn table_leaves() -> Scenario {
     leaves(cost)
 }
 
-/// Twenty replicas and clients of the testbed at half of their allocation, without neighbours, each
-/// of which does nothing at all for 1.8 s every three minutes: a hundredth of the time.
+/// Returns twenty replicas and clients of the testbed at half of their allocation, without
+/// neighbours. Each replica stalls for 1.8 s every three minutes: a hundredth of the time.
 pub fn stalling() -> Scenario {
     let mut scenario = at_load(0.5, sized(20, 20, testbed()));
     scenario.antagonists = None;
@@ -74,16 +75,16 @@ pub fn stalling() -> Scenario {
     scenario
 }
 
-/// The same scenario with a second copy of each query that has been out for longer than this
-/// quantile of recent latencies. The budget is twice what the quantile leaves, so that the quantile
-/// decides how many there are. `[The Tail at Scale, "Hedged requests"]`
+/// Adds a second copy of each query that has been in flight for longer than this quantile of recent
+/// latencies. The budget is twice what the quantile leaves, so that the quantile decides how many
+/// copies there are. `[The Tail at Scale, "Hedged requests"]`
 #[must_use]
 pub fn hedged(after_quantile: f64, scenario: Scenario) -> Scenario {
     copied(after_quantile, 2.0 * (1.0 - after_quantile), 2, scenario)
 }
 
-/// The same scenario with up to so many copies of a query, the second after this quantile of recent
-/// latencies, and `budget` further ones for each query. `[The Tail at Scale, "Hedged requests"]`
+/// Adds up to `copies_max` copies of a query, the second after this quantile of recent latencies,
+/// and at most `budget` further ones for each query. `[The Tail at Scale, "Hedged requests"]`
 #[must_use]
 pub fn copied(
     after_quantile: f64,
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_leaf_in_so_many_is_an_outlier() {
+    fn one_leaf_in_a_given_number_is_an_outlier() {
         let Cost::Trace(costs) = outlier_leaves(1_000).cost else {
             panic!("a trace");
         };

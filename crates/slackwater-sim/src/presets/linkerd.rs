@@ -1,4 +1,4 @@
-//! Linkerd's experiment: eleven replicas that replay a latency, and one of them frozen for half of
+//! Linkerd's experiment: eleven replicas that replay a latency, and one of them slow for half of
 //! the minute. `[Beyond Round Robin, "Experiment setup"]`
 
 use super::{middle, one_replica};
@@ -6,15 +6,15 @@ use crate::Scenario;
 use crate::scenario::{Arrivals, Cost, Group, Hobble, Load, Service};
 use core::time::Duration;
 
-/// Latency of the replica that has a bad time.
+/// Latency of the slow replica.
 const FROZEN_LATENCY: Duration = Duration::from_secs(2);
 
-/// Eleven replicas with latencies of 167 ms (median) and 5 ms (standard deviation), one client at
-/// 1,000 queries a second, for 60 s from the start on: there is no warm-up.
+/// Returns eleven replicas with latencies of 167 ms (median) and 5 ms (standard deviation), and one
+/// client at 1,000 queries a second, for 60 s from the start on. There is no warm-up.
 ///
-/// The article replays latencies that were captured in production, "with no significant peaks";
-/// ours are drawn from the normal distribution of the same median and deviation. A replica's
-/// latency does not depend on how busy it is, and the network between is part of it.
+/// The article replays latencies that were captured in production, "with no significant peaks".
+/// Ours are drawn from the normal distribution with the same median and deviation. A replica's
+/// latency does not depend on how busy it is, and includes the network.
 pub fn linkerd() -> Scenario {
     Scenario::plain(
         Load {
@@ -29,8 +29,8 @@ pub fn linkerd() -> Scenario {
     )
 }
 
-/// The same scenario with one replica whose latency is 2 s in the middle half of the measured span:
-/// from 15 s to 45 s of the article's minute.
+/// Makes one replica's latency 2 s in the middle half of the measured span: from 15 s to 45 s of
+/// the article's minute.
 #[must_use]
 pub fn frozen(scenario: Scenario) -> Scenario {
     let (from, until) = middle(&scenario, 2);

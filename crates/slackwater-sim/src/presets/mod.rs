@@ -1,8 +1,8 @@
-//! The fleets of the papers and of the small-fleets study, ready to play: numbers and where they
-//! come from.
+//! The fleets of the papers and of the small-fleets study, ready to play, with their numbers and
+//! sources.
 //!
-//! One file for each kind of fleet. A preset is a [`Scenario`] at some load; [`at_load`] gives it
-//! another one.
+//! There is one file for each kind of fleet. A preset is a [`Scenario`] at some load; [`at_load`]
+//! changes the load.
 
 mod batch;
 mod els;
@@ -32,7 +32,7 @@ use crate::Scenario;
 use crate::scenario::{Cost, Delay, Group, Load, Network, Service};
 use core::time::Duration;
 
-/// What lies between clients and replicas within one place: 0.1 to 0.3 ms each way.
+/// The network between clients and replicas within one place: 0.1 to 0.3 ms each way.
 pub const NETWORK: Network = Network {
     delay: Delay {
         least: Duration::from_micros(100),
@@ -41,9 +41,9 @@ pub const NETWORK: Network = Network {
     probe_loss: 0.0,
 };
 
-/// The rate, in queries a second, at which `fleet` uses `load` times its allocation if every
-/// replica uses the same share of its own: a replica of slowness 2 then gets half the queries. 0
-/// where queries cost nothing or latencies are replayed, as there is no allocation.
+/// Returns the rate, in queries a second, at which `fleet` uses `load` times its allocation if
+/// every replica uses the same share of its own. A replica of slowness 2 then gets half the
+/// queries. 0 where queries cost nothing or latencies are replayed, as there is no allocation.
 pub fn rate_at(load: f64, fleet: &[Group], cost: &Cost) -> f64 {
     let cost_seconds = cost.mean_ns() / 1e9;
     if cost_seconds <= 0.0 {
@@ -53,8 +53,8 @@ pub fn rate_at(load: f64, fleet: &[Group], cost: &Cost) -> f64 {
     load * cores / cost_seconds
 }
 
-/// The same scenario at `load` times its fleet's allocation, as [`rate_at`] reckons it; of a mix,
-/// in the mean over its turns.
+/// Sets the load to `load` times the fleet's allocation, as computed by [`rate_at`]. For a mix, it
+/// is the mean over its turns.
 #[must_use]
 pub fn at_load(load: f64, scenario: Scenario) -> Scenario {
     let mut scenario = scenario;
@@ -63,8 +63,8 @@ pub fn at_load(load: f64, scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// The same scenario with so many replicas, all of the first kind, and so many even clients. The
-/// load stays the same multiple of the allocation only after [`at_load`].
+/// Sets the number of replicas, all of the first kind, and of equal clients. The load stays the
+/// same multiple of the allocation only after [`at_load`].
 #[must_use]
 pub fn sized(replicas: usize, clients: usize, scenario: Scenario) -> Scenario {
     let mut scenario = scenario;
@@ -79,7 +79,7 @@ pub fn sized(replicas: usize, clients: usize, scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// The same scenario with replica 0 as `change` leaves it.
+/// Changes replica 0 with `change`, and leaves the others.
 fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scenario {
     let Some(first) = scenario.fleet.first_mut() else {
         return scenario;
@@ -95,14 +95,15 @@ fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scena
     scenario
 }
 
-/// When the middle `1 / parts` of the measured span begins and ends, after the start of the run.
+/// Returns the beginning and end of the middle `1 / parts` of the measured span, from the start of
+/// the run.
 fn middle(scenario: &Scenario, parts: u32) -> (Duration, Duration) {
     let part = scenario.span / parts;
     let from = scenario.warmup + scenario.span.saturating_sub(part) / 2;
     (from, from + part)
 }
 
-/// What a group's allocation is worth in cores of a replica of normal speed.
+/// Returns a group's allocation in cores of a replica of normal speed.
 fn normal_cores(group: &Group) -> f64 {
     let cores = match &group.service {
         Service::Shared(sharing) => sharing.cores,

@@ -1,10 +1,10 @@
-//! The paper's testbed as a model, and its variants: 100 clients and 100 replicas, each allocated a
-//! tenth of a 64-thread machine, among neighbours whose load comes and goes. `[Prequal §5]`
+//! The paper's testbed as a model, and its variants: 100 clients and 100 replicas. Each replica is
+//! allocated a tenth of a 64-thread machine, among neighbours with varying load. `[Prequal §5]`
 //!
-//! What the paper's numbers pin down: a query costs max(0, N(m, m)) with m = 79.7 ms (below
-//! allocation its quantiles, 80, 182, 265 and 325 ms, are run times on one core, without any
-//! queue), so 5,600 queries a second at 0.75 mean 6.4 cores a replica. What they leave open, how
-//! the neighbours behave, is fitted to Fig. 6.
+//! The paper's numbers determine the cost of a query: max(0, N(m, m)) with m = 79.7 ms. Its
+//! quantiles, 80, 182, 265 and 325 ms, are the run times below allocation, on one core without any
+//! queue. So 5,600 queries a second at 0.75 mean 6.4 cores a replica. The numbers do not determine
+//! the neighbours' behaviour, which is fitted to Fig. 6.
 
 use super::{NETWORK, at_load};
 use crate::Scenario;
@@ -15,14 +15,14 @@ use core::time::Duration;
 pub const REPLICAS: usize = 100;
 /// Clients of the testbed.
 pub const CLIENTS: usize = 100;
-/// What each replica is allocated: a tenth of a machine of 64 threads.
+/// Allocation of each replica: a tenth of a machine of 64 threads.
 pub const ALLOCATION_CORES: f64 = 6.4;
 /// Mean and standard deviation of a query's cost before it is clipped at zero: m.
 pub const COST: Duration = Duration::from_micros(79_700);
-/// The load that the paper starts from, as a multiple of the allocation.
+/// The paper's first load, as a multiple of the allocation.
 pub const LOAD: f64 = 0.75;
 
-/// The neighbours of §5.1: some machine is always full, most have room.
+/// The neighbours of §5.1: one machine is always full, and most have spare capacity.
 const NEIGHBOURS: Antagonists = Antagonists {
     spare_median: 0.8,
     sigma_below: 0.68,
@@ -37,7 +37,7 @@ const NEIGHBOURS: Antagonists = Antagonists {
     machines: REPLICAS,
 };
 
-/// A replica of §5.1: it may use a second's worth of its allocation above capacity before it is
+/// A replica of §5.1. It may use a second's worth of its allocation above its capacity before it is
 /// held to it.
 const ALLOCATION: Sharing = Sharing {
     cores: ALLOCATION_CORES,
@@ -46,7 +46,8 @@ const ALLOCATION: Sharing = Sharing {
     contention_loss: 0.1,
 };
 
-/// The neighbours of §5.2 and §5.3, when there was more antagonist load, as the paper suspects.
+/// The neighbours of §5.2 and §5.3. The paper suspects that there was more antagonist load at that
+/// time.
 const TIGHT_NEIGHBOURS: Antagonists = Antagonists {
     spare_median: 0.35,
     sigma_below: 0.9,
@@ -55,29 +56,30 @@ const TIGHT_NEIGHBOURS: Antagonists = Antagonists {
     ..NEIGHBOURS
 };
 
-/// A replica among them: held sooner, and worse off when it is.
+/// A replica among them. It is held sooner, and loses more when it is.
 const TIGHT_ALLOCATION: Sharing = Sharing {
     bucket: 0.5,
     contention_loss: 0.18,
     ..ALLOCATION
 };
 
-/// The testbed of §5.1 at load 0.75, 60 s played after 60 s of warm-up.
+/// Returns the testbed of §5.1 at load 0.75, with 60 s measured after 60 s of warm-up.
 ///
-/// A replica's median spare capacity is 0.8 of its allocation, skewed to the right; one machine at
+/// A replica's median spare capacity is 0.8 of its allocation, skewed to the right. One machine at
 /// a time, for 80 s, has none at all. A replica may use 6.4 core-seconds above its capacity before
-/// it is held to it; while it is held, a tenth of its work is lost.
+/// it is held to it. While it is held, a tenth of its work is lost.
 pub fn testbed() -> Scenario {
     among(NEIGHBOURS, ALLOCATION)
 }
 
-/// The testbed among busier neighbours, for §5.2 and §5.3: a median of 0.35 of the allocation is
-/// spare, six machines are full, and a replica is held after half a core-second, at a loss of 18 %.
+/// Returns the testbed among busier neighbours, for §5.2 and §5.3: a median of 0.35 of the
+/// allocation is spare, six machines are full, and a replica is held after half a core-second, at a
+/// loss of 18 %.
 pub fn tight() -> Scenario {
     among(TIGHT_NEIGHBOURS, TIGHT_ALLOCATION)
 }
 
-/// The testbed where hardly any room is left: a median of 0.1 of the allocation is spare, and 60 of
+/// Returns the testbed with hardly any spare capacity: a median of 0.1 of the allocation, and 60 of
 /// the 100 machines are full.
 pub fn packed() -> Scenario {
     let neighbours = Antagonists {
@@ -88,7 +90,7 @@ pub fn packed() -> Scenario {
     among(neighbours, TIGHT_ALLOCATION)
 }
 
-/// The same fleet, the second half of it half as fast: queries burn twice the CPU there. A single
+/// Makes the second half of the fleet half as fast: queries burn twice the CPU there. A single
 /// replica stays as it is. The load stays the same multiple of the allocation only after
 /// [`at_load`]. `[Prequal §5.3 "RIF Quantile"]`
 #[must_use]
@@ -98,8 +100,8 @@ pub fn unequal_halves(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// The same scenario with queries that cost max(0, N(m, m)). The load stays the same multiple of
-/// the allocation only after [`at_load`].
+/// Sets the cost of queries to max(0, N(m, m)). The load stays the same multiple of the allocation
+/// only after [`at_load`].
 #[must_use]
 pub fn costing(m: Duration, mut scenario: Scenario) -> Scenario {
     scenario.cost = Cost::ClippedNormal {
@@ -152,8 +154,7 @@ mod tests {
         assert!((testbed().load.rate - rate(LOAD)).abs() < 1e-9);
     }
 
-    /// The quantiles of the cost are the latencies of Fig. 6 below allocation: nothing but run
-    /// time.
+    /// The quantiles of the cost are the latencies of Fig. 6 below allocation: only run time.
     #[test]
     fn the_cost_has_the_papers_quantiles() {
         const DRAWS: usize = 200_000;
@@ -161,8 +162,8 @@ mod tests {
         let mut stream = Stream::new(1, Purpose::Cost, 0);
         let mut costs: Vec<f64> = (0..DRAWS).map(|_| cost.sample(&mut stream) / 1e6).collect();
         costs.sort_by(f64::total_cmp);
-        // Tolerances are four standard errors of a quantile among 200,000 draws, √(q (1 − q) / n) /
-        // density, rounded up.
+        // The tolerances are four standard errors of a quantile among 200,000 draws, √(q (1 − q) /
+        // n) / density, rounded up.
         for (per_mille, paper_ms, tolerance_ms) in [
             (500, 80.0, 2.0),
             (900, 182.0, 2.0),
@@ -182,8 +183,8 @@ mod tests {
         );
     }
 
-    /// Equal shares of CPU on unequal halves are two queries on the fast half for one on the slow
-    /// one: three quarters of the rate of a fleet that is fast throughout.
+    /// With equal shares of CPU, a fast replica gets two queries for each one of a slow replica:
+    /// three quarters of the rate of an all-fast fleet.
     #[test]
     fn a_slow_half_takes_a_quarter_off_the_rate() {
         let even = tight();

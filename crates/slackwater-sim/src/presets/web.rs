@@ -1,8 +1,8 @@
-//! Small web replicas: four cores of their own each, queries of 5 ms, as most fleets of a few
-//! replicas have them.
+//! Small web replicas: four dedicated cores each and queries of 5 ms, as in most fleets of a few
+//! replicas.
 //!
-//! No neighbours and no spare capacity, so that a replica does what it can and no more. The
-//! plainest fleet there is, and the one in which a policy has nothing to gain but from its choices.
+//! There are no neighbours and no spare capacity, so a replica's capacity is constant. It is the
+//! simplest fleet, in which a policy gains only by its choices.
 
 use super::{NETWORK, at_load, middle, one_replica};
 use crate::Scenario;
@@ -13,10 +13,10 @@ use core::time::Duration;
 const CORES: f64 = 4.0;
 /// Mean cost of its queries, exponential.
 const COST: Duration = Duration::from_millis(5);
-/// What a hobbled replica has left of its capacity.
+/// The share of its capacity that a hobbled replica has left.
 const HOBBLED_CAPACITY: f64 = 0.25;
 
-/// So many small web replicas and clients at `load` times what the replicas can do.
+/// Returns small web replicas and clients at `load` times the capacity of the replicas.
 pub fn web(replicas: usize, clients: usize, load: f64) -> Scenario {
     let service = Service::Shared(Sharing {
         cores: CORES,
@@ -37,8 +37,7 @@ pub fn web(replicas: usize, clients: usize, load: f64) -> Scenario {
     at_load(load, scenario)
 }
 
-/// The same scenario with one replica that has a quarter of its capacity in the middle third of the
-/// measured span.
+/// Leaves one replica a quarter of its capacity in the middle third of the measured span.
 #[must_use]
 pub fn hobbled(scenario: Scenario) -> Scenario {
     let (from, until) = middle(&scenario, 3);

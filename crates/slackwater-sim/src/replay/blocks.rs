@@ -1,23 +1,24 @@
-//! Blocks of time: how a figure would have come out in another stretch of the same service.
+//! Blocks of time: what a figure might be in another stretch of the same service's time.
 //!
-//! Queries of one moment share its troubles, so they are no samples of their own. Blocks of time
-//! that are longer than most troubles are (nearly): as many of them as there were, drawn with
-//! replacement, are another past like this one. A figure's spread over many such pasts is what
-//! chance has done to it (block bootstrap: Künsch, 1989). What was, the model and the model under
-//! another policy are taken from the same blocks each time, for they had the same queries.
+//! Queries of one moment share its troubles, so they are not independent samples. Blocks of time
+//! that are longer than most troubles (nearly) are. The same number of blocks, drawn with
+//! replacement, is another past like this one. A figure's spread over many such pasts is its random
+//! error (block bootstrap: Künsch, 1989). The recorded figures, the model and the model under
+//! another policy use the same blocks each time, because they had the same queries.
 
 use crate::measure::Latencies;
 use crate::random::{Purpose, Stream};
 use core::time::Duration;
 
-/// No block is shorter.
+/// The shortest block.
 const SHORTEST: Duration = Duration::from_secs(5);
-/// Fewer blocks say nothing; so many are enough.
+/// The least number of blocks that gives a result, and the most that are used.
 const BLOCKS: core::ops::RangeInclusive<u32> = 6..=60;
-/// So many pasts are drawn, less one: the 95 % interval then ends at two of them.
+/// One more than the number of pasts that are drawn. The ends of the 95 % interval are then two of
+/// the pasts.
 const PASTS: usize = 400;
 
-/// How long a block of a past of so long is; zero if it is too short to be cut.
+/// Returns the length of a block for a past of this length; zero if it is too short.
 pub(super) fn length(span: Duration) -> Duration {
     let count = span.as_nanos() / SHORTEST.as_nanos();
     let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -25,22 +26,22 @@ pub(super) fn length(span: Duration) -> Duration {
         return Duration::ZERO;
     }
     let length = span / count.min(*BLOCKS.end());
-    // What is left by rounding is no block of its own.
+    // The remainder of the rounding must not become a block of its own.
     length + Duration::from_nanos(u64::from(*BLOCKS.end()))
 }
 
-/// In which block something lies that is so long after the beginning; `None` if there are none.
+/// Returns the block of a time that is `since` after the beginning; `None` if there are no blocks.
 pub(super) fn place(since: Duration, length: Duration) -> Option<usize> {
     let place = since.as_nanos().checked_div(length.as_nanos())?;
     usize::try_from(place).ok()
 }
 
-/// One run, or what was: how often each latency came in each block.
+/// One run, or the recording: how often each latency occurred in each block.
 #[derive(Debug)]
 struct Run {
-    /// All latencies that came, the shortest first.
+    /// All latencies that occurred, the shortest first.
     values: Vec<Duration>,
-    /// By block: the places of its latencies among the values, and how often each came.
+    /// For each block, the indices of its latencies in `values`, and how often each occurred.
     blocks: Vec<Vec<(usize, u64)>>,
 }
 
@@ -64,7 +65,7 @@ impl Run {
         }
     }
 
-    /// Quantiles of blocks that each come so often, in seconds, as logarithms.
+    /// Returns quantiles over blocks that each occur `times` times, as logarithms of seconds.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -98,21 +99,22 @@ impl Run {
     }
 }
 
-/// How far a figure is spread over pasts like the one that was: the ends of its 95 % interval, as
+/// The spread of a figure over pasts like the recorded one: the ends of its 95 % interval, as
 /// logarithms.
 pub(super) type Spread = Option<(f64, f64)>;
 
-/// A quantile's spreads.
+/// The spreads of a quantile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spreads {
-    /// Of the model under the recorded policy, as a multiple of what was; the mean over seeds.
+    /// Spread of the model under the recorded policy, as a multiple of the recording; the mean over
+    /// seeds.
     pub(super) error: Spread,
-    /// Of the model under the other policy, as a multiple of the model under the recorded one; the
-    /// mean over seeds.
+    /// Spread of the model under the other policy, as a multiple of the model under the recorded
+    /// one; the mean over seeds.
     pub(super) change: Spread,
 }
 
-/// The spreads of some quantiles; none if the past was not cut into blocks.
+/// Returns the spreads of some quantiles; none if the past was not cut into blocks.
 pub(super) fn spreads(
     recorded: &[Latencies],
     same: &[&[Latencies]],
@@ -132,6 +134,7 @@ pub(super) fn spreads(
     let mut errors = vec![Vec::with_capacity(PASTS); quantiles.len()];
     let mut changes = errors.clone();
     for _ in 1..PASTS {
+        // Draws another past: as many blocks as there were, with replacement.
         times.fill(0);
         for _ in 0..count {
             let block = draw.below(u32::try_from(count).unwrap_or(u32::MAX));
@@ -148,6 +151,7 @@ pub(super) fn spreads(
             let means = sums.into_iter().map(|sum| sum / runs.len() as f64);
             means.collect::<Vec<_>>()
         };
+        // All three use the same draw, so what they have in common cancels out.
         let was = was.logarithms(&times, quantiles, &mut room);
         let (own, others) = (mean(&same, &mut room), mean(&other, &mut room));
         for quantile in 0..quantiles.len() {
@@ -163,13 +167,13 @@ pub(super) fn spreads(
     spreads.collect()
 }
 
-/// Where the middle 95 % end; `None` if there is anything that is no number among them.
+/// Returns the ends of the middle 95 %; `None` if one of the samples is not finite.
 fn interval(mut samples: Vec<f64>) -> Spread {
     if !samples.iter().all(|sample| sample.is_finite()) {
         return None;
     }
     samples.sort_by(f64::total_cmp);
-    // Of 399 the 10th and the 390th.
+    // The 10th and the 390th of 399.
     let end = PASTS / 40;
     Some((*samples.get(end - 1)?, *samples.get(PASTS - end - 1)?))
 }
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_blocks_have_alike_has_no_spread_and_what_one_has_has_much() {
+    fn equal_blocks_have_no_spread_and_one_different_block_has_much() {
         let calm = || block(1..=100);
         let recorded: Vec<_> = (0..12).map(|_| calm()).collect();
         let mut troubled = recorded.clone();
@@ -212,7 +216,7 @@ mod tests {
         });
         assert_eq!(even[1].error, Some((0.0, 0.0)));
         assert_eq!(even[1].change, Some((0.0, 0.0)));
-        // In a third of all pasts that block is not there, in others it comes more than once.
+        // In a third of all pasts that block is missing, and in others it occurs more than once.
         let (low, high) = uneven[1].error.expect("there are blocks");
         assert!(low < 1e-9 && high > 3.0, "{low} to {high}");
         let (low, high) = uneven[1].change.expect("there are blocks");
@@ -252,7 +256,7 @@ mod tests {
         let unanswered = spreads(&one, &[&one], &[&[Latencies::default()]], &[0.5]);
         assert_eq!(
             unanswered[0].change, None,
-            "nobody was answered under the other policy"
+            "no query was answered under the other policy"
         );
     }
 }

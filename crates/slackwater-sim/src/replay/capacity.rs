@@ -1,42 +1,45 @@
-//! What each replica could do over time, and what a query costs: the most likely of a grid.
+//! Estimates each replica's capacity over time, and the cost of a query: the most likely values of
+//! a grid.
 //!
-//! A replica of C cores with n queries in service works on each at the pace min(1, C / n), so it
-//! finishes min(n, C) / c queries per time, where c is what a query costs in the mean: whatever the
-//! distribution of costs, if it is shared evenly. So the numbers in service and the ends of queries
-//! tell C and c: with one query in service the ends tell c, with many C / c. C wanders from piece
-//! to piece of the past; that it changes is less likely than that it stays, a small change likelier
-//! than a large one.
+//! A replica of C cores with n queries in service works on each at the pace min(1, C / n). So it
+//! finishes min(n, C) / c queries per time, where c is the mean cost of a query, for any
+//! distribution of costs if the CPU is shared evenly. C and c therefore follow from the numbers in
+//! service and the ends of queries: ends with one query in service give c, and ends with many give
+//! C / c. C may change from piece to piece of the past. A change is less likely than none, and a
+//! small change is more likely than a large one.
 
 use super::levels::{Past, Piece};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Steps of the grid of capacities.
 const STATES: usize = 32;
-/// From one step to the next.
+/// Factor from one step to the next.
 const STEP: f64 = 1.22;
 /// The step of the fleet's own level.
 const MIDDLE: usize = 20;
-/// What a change by one step counts, as a logarithm of odds; by more; and for each step of it.
+/// Cost of a change as a logarithm of odds: by one step, by more steps, and for each of these
+/// steps.
 const STEP_COST: f64 = 2.0;
 const JUMP_COST: f64 = 4.5;
 const DISTANCE_COST: f64 = 0.05;
-/// How strongly a piece without evidence is drawn to the fleet's own level, for each squared step
-/// from it.
+/// How strongly a piece without evidence tends to the fleet's own level, for each squared step from
+/// it.
 const PULL: f64 = 0.002;
-/// Costs that are tried, as multiples of what ends with one query in service say.
+/// Costs that are tried, as multiples of the cost that ends with one query in service give.
 const TRIES: core::ops::RangeInclusive<i32> = -7..=5;
 const TRY_STEP: f64 = 1.1;
 
-/// What was found.
+/// The estimates.
 #[derive(Clone, Debug)]
 pub(super) struct Capacities {
-    /// What a query costs in the mean, in nanoseconds.
+    /// Mean cost of a query, in nanoseconds.
     pub(super) mean_cost_ns: f64,
     /// Cores of each replica, piece by piece.
     pub(super) cores: Vec<Vec<f64>>,
 }
 
-/// The most likely capacities; `None` if too little was finished to say, or if it was to `stop`.
+/// Returns the most likely capacities; `None` if too few queries were finished, or if `stop` was
+/// set.
 pub(super) fn find(pasts: &[Past], stop: &AtomicBool) -> Option<Capacities> {
     let whole = together(pasts);
     let finished: f64 = whole.0.iter().map(|level| level.finished).sum();
@@ -62,7 +65,7 @@ pub(super) fn find(pasts: &[Past], stop: &AtomicBool) -> Option<Capacities> {
     best.map(|(_, capacities)| capacities)
 }
 
-/// All pieces of all replicas.
+/// Joins all pieces of all replicas.
 fn together(pasts: &[Past]) -> Piece {
     let mut levels = std::collections::BTreeMap::new();
     for level in pasts
@@ -84,7 +87,8 @@ fn together(pasts: &[Past]) -> Piece {
     Piece(levels.collect())
 }
 
-/// What a query that is alone takes; by as few in service as it takes to have seen some ends.
+/// Estimates the time of a query that is alone. It uses the lowest numbers in service that have
+/// enough ends.
 fn first_guess_ns(whole: &Piece) -> f64 {
     const ENDS_MIN: f64 = 50.0;
     let (mut work_ns, mut finished) = (0.0, 0.0);
@@ -98,7 +102,7 @@ fn first_guess_ns(whole: &Piece) -> f64 {
     work_ns / finished
 }
 
-/// Capacities to choose from, around the most likely one of all replicas together.
+/// Returns the grid of capacities around the most likely one of all replicas together.
 fn grid(whole: &Piece, mean_cost_ns: f64) -> [f64; STATES] {
     let tries = (-40..=80).map(|exponent| 1.1_f64.powi(exponent));
     let best = tries.max_by(|a, b| {
@@ -109,7 +113,7 @@ fn grid(whole: &Piece, mean_cost_ns: f64) -> [f64; STATES] {
     core::array::from_fn(|state| level * STEP.powf(state as f64 - MIDDLE as f64))
 }
 
-/// The logarithm of how likely the ends of a piece are.
+/// Returns the log-likelihood of the ends of a piece.
 fn likelihood(piece: &Piece, cores: f64, mean_cost_ns: f64) -> f64 {
     let levels = piece.0.iter().map(|level| {
         let rate = f64::from(level.queries).min(cores) / mean_cost_ns;
@@ -126,7 +130,8 @@ fn change_cost(from: usize, to: usize) -> f64 {
     }
 }
 
-/// The most likely way through the grid (Viterbi, 1967), and how likely it is.
+/// Returns the log-likelihood of the most likely path through the grid (Viterbi, 1967), and the
+/// path.
 fn path(past: &Past, grid: &[f64; STATES], mean_cost_ns: f64) -> (f64, Vec<f64>) {
     let pull: [f64; STATES] =
         core::array::from_fn(|state| -PULL * (state as f64 - MIDDLE as f64).powi(2));

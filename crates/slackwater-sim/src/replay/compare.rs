@@ -1,9 +1,9 @@
-//! What a model says of another policy, and how far it is to be believed.
+//! Compares a model's results under another policy, and shows how far they can be trusted.
 //!
-//! The model is played under the policy that was recorded first. By how much its latencies then
-//! miss those that were is the model's error, and is told with everything that it says. A
-//! difference between two policies that is less than that says nothing; nor does a quantile that a
-//! few queries decide.
+//! First the model is played under the recorded policy. The difference between its latencies and
+//! the recorded ones is the model's error, which is shown with every result. A difference between
+//! two policies that is smaller than the error means nothing, and a quantile that only a few
+//! queries decide means nothing either.
 
 use super::blocks::{self, Spread};
 use crate::Measured;
@@ -15,57 +15,57 @@ use core::time::Duration;
 pub const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// A quantile beyond which fewer queries lie than this is told, and nothing is said of it.
+/// A quantile with fewer queries than this beyond it is shown without a verdict.
 pub const BEYOND_MIN: u64 = 100;
 
-/// Latencies as they were.
+/// Recorded latencies.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded<'r> {
-    /// Of all queries.
+    /// Latencies of all queries.
     pub all: &'r Latencies,
-    /// By the block of time in which they arrived; none if there was too little time.
+    /// Latencies by the block of time in which queries arrived; empty if there was too little time.
     pub by_block: &'r [Latencies],
 }
 
-/// One figure: as it was, by the model, and by the model under another policy. Intervals hold what
-/// chance makes between seeds and between blocks of time, 95 % of it.
+/// One figure: recorded, by the model, and by the model under another policy. The 95 % intervals
+/// include chance between seeds and between blocks of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Which.
+    /// Name of the quantile.
     pub name: &'static str,
-    /// As it was.
+    /// The recorded value.
     pub recorded: Duration,
-    /// So many recorded queries took longer.
+    /// Recorded queries that took longer.
     pub beyond: u64,
-    /// Of the blocks of time, those in which any did, and all.
+    /// Blocks of time with such queries, and all blocks.
     pub blocks: (usize, usize),
-    /// By the model under the recorded policy, in milliseconds, over seeds.
+    /// The value by the model under the recorded policy, in milliseconds, over seeds.
     pub same_ms: Estimate,
-    /// That as a multiple of what was; 1 is a perfect model.
+    /// `same_ms` as a multiple of the recorded value; 1 is a perfect model.
     pub error: Estimate,
-    /// By the model under the other policy, in milliseconds, over seeds.
+    /// The value by the model under the other policy, in milliseconds, over seeds.
     pub other_ms: Option<Estimate>,
-    /// That as a multiple of the model under the recorded one, seed by seed.
+    /// `other_ms` as a multiple of `same_ms`, seed by seed.
     pub change: Option<Estimate>,
 }
 
-/// What a figure says of the other policy.
+/// The verdict of a figure on the other policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is lower.
+    /// The figure is lower.
     Lower,
-    /// It is higher.
+    /// The figure is higher.
     Higher,
-    /// There is no difference beyond what chance makes between seeds and blocks of time.
+    /// There is no difference beyond chance between seeds and blocks of time.
     Alike,
-    /// The difference is less than the model's error may be.
+    /// The difference is smaller than the model's error may be.
     Unknown,
-    /// Too few queries decide it.
+    /// Too few queries decide the figure.
     TooFew,
 }
 
 impl Row {
-    /// What it says; `None` without another policy.
+    /// Returns the verdict; `None` without another policy.
     pub fn verdict(&self) -> Option<Verdict> {
         let change = self.change?;
         let is_alike = (change.interval).is_some_and(|(low, high)| low <= 1.0 && high >= 1.0);
@@ -78,7 +78,8 @@ impl Row {
         })
     }
 
-    /// By which factor the model may miss what was, to the far end of the interval.
+    /// Returns the factor by which the model may differ from the recording, up to the far end of
+    /// the interval.
     pub fn error_max(&self) -> f64 {
         let (low, high) = (self.error.interval).unwrap_or((self.error.value, self.error.value));
         [low, high]
@@ -88,8 +89,8 @@ impl Row {
     }
 }
 
-/// The rows: what was, and runs of its model with the same seeds under the recorded policy and
-/// under another one, if any. `None` if there is nothing to compare.
+/// Returns the rows: the recording, and runs of its model with the same seeds under the recorded
+/// policy and under another one, if any. `None` if there is nothing to compare.
 pub fn rows(recorded: Recorded<'_>, same: &[Measured], other: &[Measured]) -> Option<Vec<Row>> {
     fn by_block(runs: &[Measured]) -> Vec<&[Latencies]> {
         runs.iter().map(|run| &*run.latency_by_block).collect()
@@ -130,8 +131,8 @@ pub fn rows(recorded: Recorded<'_>, same: &[Measured], other: &[Measured]) -> Op
     QUANTILES.into_iter().zip(spreads).map(row).collect()
 }
 
-/// A ratio whose interval holds what chance makes between seeds and what it makes between blocks of
-/// time: two chances that know nothing of each other, so that their squares add up.
+/// Widens a ratio's interval between seeds by the spread between blocks of time. The two are
+/// independent, so their squares add up.
 fn widened(ratio: Estimate, spread: Spread) -> Estimate {
     let Some((low, high)) = spread else {
         return ratio;
@@ -151,7 +152,7 @@ fn widened(ratio: Estimate, spread: Spread) -> Estimate {
 mod tests {
     use super::*;
 
-    /// Ten thousand queries or so: enough for p99.
+    /// About ten thousand queries: enough for p99.
     fn latencies(ms: u64) -> Latencies {
         let mut latencies = Latencies::default();
         for latency in 1..=20_000 {
@@ -205,7 +206,7 @@ mod tests {
             verdict(100, [101, 101, 101], [101, 101, 101]),
             Verdict::Alike
         );
-        // The mean error is none, but it may be more than the difference.
+        // The mean error is zero, but the error may be larger than the difference.
         assert_eq!(
             verdict(100, [85, 100, 117], [93, 110, 129]),
             Verdict::Unknown
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_say_how_it_was_and_how_far_the_model_is_off() {
+    fn rows_have_the_recording_and_the_models_error() {
         let rows = rows_of(100, [120, 120, 120], None);
         let p99 = &rows[2];
         assert_eq!((p99.name, p99.recorded.as_secs()), ("p99", 99));
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_time_widen_what_seeds_say() {
+    fn blocks_of_time_widen_the_interval_of_seeds() {
         let narrow = Estimate {
             value: 2.0,
             interval: Some((1.9, 2.1)),
@@ -242,7 +243,7 @@ mod tests {
             low < 1.0 && low > 0.98 && high > 3.0 && high < 3.05,
             "{low} to {high}"
         );
-        // Seeds alone would have called this a difference.
+        // Seeds alone would have shown a difference here.
         let all = latencies(100);
         let recorded = Recorded {
             all: &all,

@@ -1,5 +1,5 @@
-//! A recorded policy asked again, call by call: the same settings, draws and inputs give the same
-//! picks, or the code has changed in between.
+//! Plays a recorded policy again, call by call. The same settings, draws and inputs give the same
+//! picks, unless the code has changed in between.
 
 use slackwater_core::policy::{
     Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, Query, RoundReply, Ticket,
@@ -8,12 +8,12 @@ use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 use slackwater_recording::{Entry, Said};
 use std::collections::BTreeMap;
 
-/// A policy that is asked again what it was asked before.
+/// Plays recorded calls to a policy again.
 #[derive(Debug)]
 pub struct Player {
     policy: Box<dyn Policy>,
     draw: SplitMix64,
-    /// Queries that are out, by the time of their pick.
+    /// Tickets of queries in flight, by the time of their pick.
     tickets: BTreeMap<u64, Ticket>,
     /// Synchronous rounds that have not ended, by the time at which they began.
     rounds: BTreeMap<u64, ProbeRound>,
@@ -22,28 +22,28 @@ pub struct Player {
     probes: u64,
 }
 
-/// The first place where a policy says something else than it did.
+/// The first place where a policy's result differs from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event {event}, after {pick} picks, at {at}: recorded {recorded}, replayed {replayed}")]
 pub struct Difference {
-    /// How many of the stream's entries came before.
+    /// Entries of the stream before it.
     pub event: u64,
-    /// How many of its picks.
+    /// Picks of the stream before it.
     pub pick: u64,
     /// When it happened, on the clock of its stream.
     pub at: Instant,
-    /// What it said then.
+    /// The recorded result.
     pub recorded: String,
-    /// What it says now.
+    /// The result now.
     pub replayed: String,
 }
 
-/// What was said then and is said now, where the two differ.
+/// The recorded result and the result now, which differ.
 type Differing = (String, String);
 
 impl Player {
-    /// A player for a stream that was recorded of such a policy, which knows nobody yet, with this
-    /// seed.
+    /// Returns a player for a stream that was recorded from such a policy with this seed. `policy`
+    /// must have no replicas yet.
     pub fn new(policy: Box<dyn Policy>, seed: u64) -> Self {
         Self {
             policy,
@@ -56,12 +56,12 @@ impl Player {
         }
     }
 
-    /// Picks that were the same so far.
+    /// Returns how many picks were the same so far.
     pub const fn picks(&self) -> u64 {
         self.picks
     }
 
-    /// Probes that were the same so far.
+    /// Returns how many probes were the same so far.
     pub const fn probes(&self) -> u64 {
         self.probes
     }
@@ -70,7 +70,7 @@ impl Player {
     ///
     /// # Errors
     ///
-    /// The policy says something else. What comes after that means nothing.
+    /// The policy's result differs. Further entries have no meaning after that.
     pub fn play(&mut self, at: Instant, entry: &Entry<'_>) -> Result<(), Difference> {
         let played = self.ask(at, entry);
         played.map_err(|(recorded, replayed)| Difference {
@@ -176,7 +176,7 @@ impl Player {
     }
 }
 
-/// Tells a round what became of its probes.
+/// Passes the replies to its probes to a round.
 fn hand_in(round: &mut ProbeRound, replies: &[(ReplicaId, RoundReply)]) {
     for &(replica, reply) in replies {
         if let RoundReply::Answered {
@@ -228,7 +228,7 @@ fn decision_text(decision: &Decision) -> String {
 
 fn round_text(targets: impl Iterator<Item = ReplicaId>) -> String {
     let targets: Vec<_> = targets.map(|target| target.to_string()).collect();
-    format!("a round that asks {}", targets.join(", "))
+    format!("a round that probes {}", targets.join(", "))
 }
 
 fn probe_text(probe: Option<(ProbeId, ReplicaId)>) -> String {

@@ -1,6 +1,6 @@
-//! What a recording tells of the past: each query that was sent, where to, how long it took and how
-//! it ended; what policies heard of the fleet; and how long probes took. Streams of several workers
-//! come together in one history, on the recording's clock.
+//! The history in a recording: each query that was sent, its replica, how long it took and how it
+//! ended; the changes of the fleet at each policy; and how long probes took. Streams of several
+//! workers are joined in one history, on the recording's clock.
 
 use super::members::Members;
 use super::requests::Requests;
@@ -13,16 +13,16 @@ use slackwater_core::{Instant, ReplicaId};
 use slackwater_recording::{Asked, Entry, Said};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What became of a service's queries.
+/// The history of a service's queries.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// What people call the replicas; by number.
+    /// The operator's names of the replicas, by number.
     pub replicas: Vec<String>,
-    /// Queries that were sent, further tries included; stream by stream, in the order in which they
-    /// were sent.
+    /// Queries that were sent, including further attempts; stream by stream, in the order in which
+    /// they were sent.
     pub queries: Vec<Passed>,
-    /// How long probes took, from when they were wanted to when their answers were taken in; of
-    /// synchronous rounds, how long these took.
+    /// How long probes took, from when they were wanted to when their answers were handled. For
+    /// synchronous rounds, it is the time of the round.
     pub round_trips: Latencies,
     /// Probes that were answered.
     pub probes_answered: u64,
@@ -30,76 +30,77 @@ pub struct History {
     pub probes: u64,
     /// Probes that were not answered in time, or failed.
     pub probes_lost: u64,
-    /// Tries for which there was no replica.
+    /// Attempts for which no replica was available.
     pub turned_away: u64,
     /// Replicas that joined after the first query, or left.
     pub changes: u64,
-    /// Times that a replica was taken out of the choice by health checks or the like.
+    /// Times that a replica was withdrawn from the choice, for example by health checks.
     pub withdrawals: u64,
-    /// The number of the replica behind each part: to a policy a replica is as many parts as its
-    /// weight says.
+    /// The number of the replica of each part. A policy sees a replica as several parts, as many as
+    /// its weight.
     pub parts: Vec<u32>,
-    /// What requests were like, where that was recorded.
+    /// Records of requests, if there are any.
     pub requests: Requests,
-    /// What the streams' policies heard of parts: stream by stream, in the order of time, on the
-    /// recording's clock.
+    /// Changes of the fleet at the streams' policies: stream by stream, in the order of time, on
+    /// the recording's clock.
     pub news: Vec<TapeNews>,
     numbers: BTreeMap<String, u32>,
     /// The parts of each replica.
     parts_of: Vec<Vec<u32>>,
 }
 
-/// A query, or a further try of one, that was sent.
+/// An attempt at a query that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Which of the streams it is of.
+    /// The number of its stream.
     pub client: u32,
-    /// Which try.
+    /// Number of the attempt.
     pub attempt: Attempt,
-    /// By which rule its replica was chosen.
+    /// The rule that chose its replica.
     pub reason: PickReason,
-    /// It is a copy, sent to see how its replica does: nobody waits for it.
+    /// Whether it is a copy that was sent as a trial of its replica. No client waits for it.
     pub is_shadow: bool,
     /// The replica's number.
     pub replica: u32,
-    /// The number of the replica that it was to go to.
+    /// The number of the replica that it was pinned to.
     pub pinned: Option<u32>,
-    /// When it asked for a replica, in nanoseconds after the recording began.
+    /// When it needed a replica, in nanoseconds after the recording began.
     pub arrived_at: Time,
-    /// When it had one: later, where replicas were asked first.
+    /// When the replica was picked. This is later where replicas were probed first.
     pub sent_at: Time,
-    /// When it ended, and how; `None`: it was still out at the end.
+    /// When it ended, and how; `None`: it was still in flight at the end.
     pub end: Option<(Time, Outcome)>,
 }
 
 impl Passed {
-    /// From its arrival to its end; `None` if it was still out, or nobody waited for it.
+    /// Returns the time from its arrival to its end; `None` if it was still in flight, or no client
+    /// waited for it.
     pub fn latency(&self) -> Option<Duration> {
         let (ended_at, outcome) = self.end?;
         let counts = outcome != Outcome::Dropped && !self.is_shadow;
         counts.then(|| Duration::from_nanos(ended_at.saturating_sub(self.arrived_at)))
     }
 
-    /// Whether it is a request's first try, for which somebody waits.
+    /// Returns whether it is a request's first attempt, for which a client waits.
     pub fn is_first(&self) -> bool {
         self.attempt == Attempt::First && !self.is_shadow
     }
 
-    /// Whether it is a first try that was not given up: what became of it says what its replica
-    /// did.
+    /// Returns whether it is a first attempt that was not given up: its outcome is then its
+    /// replica's.
     pub fn is_settled(&self) -> bool {
         let outcome = self.end.map(|(_, outcome)| outcome);
         self.is_first() && outcome.is_some_and(|outcome| outcome != Outcome::Dropped)
     }
 
-    /// Whether its replica failed it.
+    /// Returns whether its replica failed it.
     pub fn failed(&self) -> bool {
         self.end.is_some_and(|(_, outcome)| outcome.is_failure())
     }
 }
 
 impl History {
-    /// Latencies of queries that were answered or failed.
+    /// Returns the latencies of queries that were answered or failed.
     pub fn latencies(&self) -> Latencies {
         let mut latencies = Latencies::default();
         for latency in self.queries.iter().filter_map(Passed::latency) {
@@ -108,7 +109,7 @@ impl History {
         latencies
     }
 
-    /// When the last thing happened to a query.
+    /// Returns the time of the last event of a query.
     pub fn ended_at(&self) -> Time {
         let ends = self.queries.iter();
         let ends = ends.map(|query| query.end.map_or(query.sent_at, |(at, _)| at));
@@ -126,7 +127,7 @@ impl History {
         number
     }
 
-    /// A part of a replica that is none of `taken`.
+    /// Returns a part of the replica that is not in `taken`.
     pub(super) fn free_part(&mut self, replica: u32, taken: &BTreeSet<u32>) -> u32 {
         let Some(parts) = self.parts_of.get_mut(replica as usize) else {
             return u32::MAX;
@@ -141,7 +142,7 @@ impl History {
     }
 }
 
-/// A query under way, as its policy was asked for it.
+/// A query in progress, as its policy received it, and whether it is a trial.
 type Tried<'a> = (&'a Asked<'a>, bool);
 
 /// Reads one stream into a history.
@@ -151,16 +152,16 @@ pub struct Reader {
     since: Time,
     latest: Time,
     members: Members,
-    /// The places of queries that are out, by the time of their pick on the stream's clock.
+    /// The indices of queries in flight, by the time of their pick on the stream's clock.
     out: BTreeMap<Time, usize>,
     probes: BTreeMap<u64, Time>,
-    /// It has had a query.
+    /// Whether it has had a query.
     has_served: bool,
 }
 
 impl Reader {
-    /// For the stream of a client of that number, whose clock began so many nanoseconds after the
-    /// recording.
+    /// Returns a reader for the stream of this client, whose clock began `since` nanoseconds after
+    /// the recording.
     pub fn new(client: u32, since: Time) -> Self {
         Self {
             client,
@@ -173,7 +174,7 @@ impl Reader {
         }
     }
 
-    /// The stream's next entry.
+    /// Reads the stream's next entry.
     pub fn read(&mut self, history: &mut History, at: Instant, entry: &Entry<'_>) {
         let at = at.as_nanos();
         self.latest = at;
@@ -207,6 +208,7 @@ impl Reader {
                 let answered = replies.len() as u64 - lost;
                 history.probes_lost += lost;
                 history.probes_answered += answered;
+                // A round without any answer only shows its deadline.
                 if answered > 0 {
                     let took = Duration::from_nanos(at.saturating_sub(*started_at_ns));
                     history.round_trips.record(took);
@@ -281,8 +283,7 @@ impl Reader {
         }
     }
 
-    /// The stream is over: its policy is not asked any more, and another one may have taken its
-    /// place.
+    /// Ends the stream. Its policy is not used any more, and another one may have replaced it.
     pub fn finish(mut self, history: &mut History) {
         for replica in self.members.all() {
             self.note(history, replica, News::Left);

@@ -1,28 +1,28 @@
-//! How many queries a replica had in service when, and how many it finished meanwhile: all that a
-//! recording tells of what it could do.
+//! How many queries a replica had in service at each time, and how many it finished meanwhile. A
+//! recording has no other evidence of its capacity.
 
 use super::history::{History, Passed};
 use crate::machine::Time;
 use slackwater_core::policy::Outcome;
 
-/// The past is cut into pieces this long, in nanoseconds. What a replica could do is one number
-/// within each.
+/// Length of the pieces into which the past is cut, in nanoseconds. A replica's capacity is
+/// constant within each.
 pub(super) const PIECE_NS: Time = 100_000_000;
 
 /// A replica's past.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Past {
-    /// Comings and goings, in the order of time.
+    /// Arrivals and departures, in the order of time.
     pub(super) moves: Vec<Move>,
-    /// Piece by piece.
+    /// Levels, piece by piece.
     pub(super) pieces: Vec<Piece>,
 }
 
-/// A query comes, or goes.
+/// The arrival or departure of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub(super) at: Time,
-    /// Its place in the history.
+    /// Its index in the history.
     pub(super) query: usize,
     pub(super) comes: bool,
 }
@@ -31,12 +31,12 @@ pub(super) struct Move {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Piece(pub(super) Vec<Level>);
 
-/// Time with so many queries in service.
+/// The time with this number of queries in service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
     pub(super) queries: u32,
     pub(super) time_ns: f64,
-    /// Queries that were finished then.
+    /// Queries that were finished in that time.
     pub(super) finished: f64,
 }
 
@@ -55,14 +55,14 @@ impl Piece {
     }
 }
 
-/// Whether its end tells that a replica did a query's work.
+/// Returns whether its end shows that a replica did a query's work.
 pub(super) fn is_finished(query: &Passed) -> bool {
     query
         .end
         .is_some_and(|(_, outcome)| outcome == Outcome::Success)
 }
 
-/// The past of each replica between two times. What was out at the end stays.
+/// Returns the past of each replica between two times. Queries in flight at the end stay there.
 pub(super) fn pasts(history: &History, begins: Time, ends: Time) -> Vec<Past> {
     let mut pasts = vec![Past::default(); history.replicas.len()];
     for (place, query) in history.queries.iter().enumerate() {
@@ -112,7 +112,7 @@ impl Past {
         self.pass(begins, now, ends, queries);
     }
 
-    /// Time passes with so many queries in service.
+    /// Adds time with this number of queries in service.
     fn pass(&mut self, begins: Time, mut from: Time, to: Time, queries: u32) {
         if queries == 0 {
             return;
@@ -128,12 +128,12 @@ impl Past {
     }
 }
 
-/// When a piece ends.
+/// Returns when a piece ends.
 pub(super) const fn end_of(begins: Time, place: usize) -> Time {
     begins.saturating_add((place as Time).saturating_add(1).saturating_mul(PIECE_NS))
 }
 
-/// The piece in which a time lies.
+/// Returns the piece in which a time lies.
 pub(super) fn piece_at(begins: Time, at: Time) -> usize {
     usize::try_from(at.saturating_sub(begins) / PIECE_NS).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,4 @@
-//! Who is in the fleet of a stream, part by part: which replica each part is of, and which part of
-//! it.
+//! The fleet of a stream, part by part: the replica of each part, and the number of the part.
 
 use super::history::History;
 use crate::scenario::{News, TapeNews};
@@ -10,26 +9,26 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(super) struct Members {
     by_id: BTreeMap<ReplicaId, Member>,
-    /// The parts that they are.
+    /// The parts that its members use.
     taken: BTreeSet<u32>,
 }
 
 /// A part that has joined.
 #[derive(Debug, Default)]
 struct Member {
-    /// Its place among the history's parts, once it is known whose part it is.
+    /// Its index in the history's parts, once its replica is known.
     part: Option<u32>,
-    /// The places of news of it in the history, from before that was known.
+    /// The indices of its changes in the history, from before its replica was known.
     unclear: Vec<usize>,
 }
 
 impl Members {
-    /// All that are in the fleet.
+    /// Returns all members of the fleet.
     pub(super) fn all(&self) -> Vec<ReplicaId> {
         self.by_id.keys().copied().collect()
     }
 
-    /// It is a part of that replica.
+    /// Sets the replica that a member is a part of.
     pub(super) fn name(&mut self, history: &mut History, replica: ReplicaId, number: u32) {
         let is_unclear = |member: &Member| member.part.is_none();
         if !self.by_id.get(&replica).is_some_and(is_unclear) {
@@ -47,8 +46,8 @@ impl Members {
         }
     }
 
-    /// The number of the replica whose part that is; of one without a name, by what the policy
-    /// calls it.
+    /// Returns the number of the replica that a member is a part of. A part without a name is a
+    /// replica of its own, named by its id.
     pub(super) fn number(&mut self, history: &mut History, replica: ReplicaId) -> u32 {
         let is_unclear = |member: &Member| member.part.is_none();
         if self.by_id.get(&replica).is_none_or(is_unclear) {
@@ -61,8 +60,8 @@ impl Members {
         number.copied().unwrap_or(u32::MAX)
     }
 
-    /// Its policy hears that of it. News of somebody who is not in the fleet, or joins again, says
-    /// nothing.
+    /// Adds a change that a policy received. Changes of a replica that is not in the fleet, and
+    /// repeated joins, are ignored.
     pub(super) fn take_news(
         &mut self,
         history: &mut History,
@@ -75,7 +74,7 @@ impl Members {
             News::Joined => {
                 self.by_id.insert(replica, Member::default());
             }
-            // Nobody will say any more whose part it is.
+            // No later entry will name its replica.
             News::Left if is_member => {
                 self.number(history, replica);
             }

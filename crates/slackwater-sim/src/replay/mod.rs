@@ -1,14 +1,14 @@
-//! What was recorded, played again: exactly, under the policy that made the choices; and by a model
-//! of the replicas, under any.
+//! Plays a recording again: exactly, under the recorded policy, and by a model of the replicas,
+//! under any policy.
 //!
 //! | | |
 //! |---|---|
 //! | the same picks, one by one | `exact` |
-//! | what became of each query | `history`, with `members` |
-//! | what requests were like | `requests` |
-//! | what the replicas could do, as a scenario | `model`, from `levels` and `capacity` |
-//! | what comes of it, beside what was | `compare` |
-//! | how else it could have come, at another time | `blocks` |
+//! | the history of each query | `history`, with `members` |
+//! | records of requests | `requests` |
+//! | the replicas' capacity, as a scenario | `model`, from `levels` and `capacity` |
+//! | its results beside the recording | `compare` |
+//! | the random error between times | `blocks` |
 
 mod blocks;
 mod capacity;

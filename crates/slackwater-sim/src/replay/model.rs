@@ -1,9 +1,8 @@
-//! The past as a scenario: the queries that came, at their times, and replicas that can do what
-//! they could.
+//! The past as a scenario: the recorded queries at their times, and replicas with their estimated
+//! capacity.
 //!
-//! It is a model. What it takes for granted is in [`Model::assumptions`]; how far it can be trusted
-//! is measured by playing it under the policy that was recorded, and comparing what comes of it
-//! with what was.
+//! It is a model. [`Model::assumptions`] lists what it assumes. To measure how far it can be
+//! trusted, play it under the recorded policy and compare the results with the recording.
 
 use super::blocks;
 use super::capacity::{self, Capacities};
@@ -23,50 +22,51 @@ use std::sync::Arc;
 /// A past that can be played under other policies.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// To be played by [`runner`](crate::runner).
+    /// The scenario for [`runner`](crate::runner).
     pub scenario: Arc<Scenario>,
-    /// What the same queries took in the past: those that arrive in the scenario, if they were
-    /// answered.
+    /// The recorded latencies of the queries that arrive in the scenario, if they were answered.
     pub recorded: Latencies,
-    /// The same by the block of time in which a query arrived; none if the past is too short for
+    /// `recorded` by the block of time in which a query arrived; empty if the past is too short for
     /// blocks.
     pub recorded_by_block: Vec<Latencies>,
-    /// How many queries arrive, further tries and copies not among them.
+    /// Number of queries that arrive, without further attempts and copies.
     pub queries: usize,
-    /// What a query costs in the mean on a replica that it has for itself.
+    /// Mean cost of a query on a replica that serves nothing else.
     pub mean_cost: Duration,
-    /// The cores of the replicas, mean over time, in the order of their numbers.
+    /// Mean cores of the replicas over time, in the order of their numbers.
     pub cores: Vec<f64>,
-    /// What was taken for granted, in sentences.
+    /// The assumptions, in sentences.
     pub assumptions: Vec<String>,
 }
 
-/// Pieces of time, of all replicas together, that a model is made from: 11 hours of ten replicas.
+/// The most pieces of time, of all replicas together, from which a model is made: 11 hours of ten
+/// replicas.
 const PIECES_MAX: Time = 4_000_000;
-/// Of all queries, so many are served at a pace that says enough of their costs.
+/// The share of queries, the fastest ones, whose measured cost is used directly.
 const CALM_SHARE: f64 = 0.75;
-/// Fewer than these say nothing of a distribution.
+/// The least number of costs that make a distribution.
 const CALM_MIN: usize = 200;
-/// Nothing costs less, in nanoseconds.
+/// The lowest cost, in nanoseconds.
 const COST_MIN_NS: f64 = 1_000.0;
-/// Failures are counted over so many pieces of time.
+/// Pieces of time over which failures are counted.
 const FAILURE_PIECES: usize = 10;
-/// No query of a scenario is given up: those that were in the past are failures.
+/// The deadline of a scenario is never reached: queries that were given up in the past are
+/// failures.
 const DEADLINE: Duration = Duration::from_hours(1);
 
 impl Model {
-    /// A model of the past; `None` if there are fewer than a hundred answered queries, of which
-    /// nothing can be said, or if it was to `stop`. Of a past that is too long for its number of
-    /// replicas the beginning is taken.
+    /// Makes a model of the past; `None` if there are fewer than a hundred answered queries, or if
+    /// `stop` was set. If a past is too long for its number of replicas, its beginning is used.
     pub fn of(history: &History, stop: &AtomicBool) -> Option<Self> {
         let arrivals = history.queries.iter().filter(|query| query.is_settled());
         let begins = arrivals.clone().map(|it| it.arrived_at).min()?;
-        // The last arrival is within.
+        // Includes the last arrival.
         let last = arrivals
             .clone()
             .map(|it| it.arrived_at)
             .max()?
             .saturating_add(1);
+        // Cuts off a past that would have more pieces than a model may have.
         let longest = PIECES_MAX / history.replicas.len().max(1) as Time * PIECE_NS;
         let bound = begins.saturating_add(longest);
         let ends = last.min(bound);
@@ -76,6 +76,7 @@ impl Model {
         let works = works(history, &pasts, &capacities, begins);
         let network = network(history);
         let costs = costs(history, &works, network);
+        // Further attempts, copies, and queries that were given up or never ended are only load.
         let mut queries: Vec<_> = (history.queries.iter().zip(&costs))
             .filter(|(query, _)| query.arrived_at < ends)
             .map(|(query, cost_ns)| TapeQuery {
@@ -92,6 +93,7 @@ impl Model {
         let count = first.clone().count();
         let mean_ns = first.map(|it| it.cost_ns).sum::<f64>() / count as f64;
         let block = blocks::length(Duration::from_nanos(ends - begins));
+        // The recorded latencies of the same queries, to compare the model with.
         let mut recorded_by_block = Vec::new();
         let mut recorded = Latencies::default();
         let answered = arrivals.filter(|query| is_finished(query));
@@ -129,11 +131,11 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// What was done for each query while it was at its replica, in nanoseconds of a core.
+/// Returns the work that was done for each query at its replica, in nanoseconds of a core.
 fn works(history: &History, pasts: &[Past], capacities: &Capacities, begins: Time) -> Vec<f64> {
     let mut works = vec![0.0; history.queries.len()];
     for (past, cores) in pasts.iter().zip(&capacities.cores) {
-        // What a query has had that has been there from the beginning on.
+        // `attained` is the work of a query that has been there from the beginning.
         let (mut attained, mut now, mut queries) = (0.0, begins, 0_u32);
         for &Move { at, query, comes } in &past.moves {
             attained += attained_between(cores, begins, (now, at), queries);
@@ -150,7 +152,7 @@ fn works(history: &History, pasts: &[Past], capacities: &Capacities, begins: Tim
             }
         }
     }
-    // Those that are still out have had more than nobody knows.
+    // The work of queries that are still in flight is unknown.
     let still_out = history.queries.iter().zip(&mut works);
     for (_, work) in still_out.filter(|(query, _)| query.end.is_none()) {
         *work = 0.0;
@@ -158,7 +160,7 @@ fn works(history: &History, pasts: &[Past], capacities: &Capacities, begins: Tim
     works
 }
 
-/// What each of so many queries is given from one time to another.
+/// Returns the work that each of `queries` queries gets from one time to another.
 fn attained_between(
     cores: &[f64],
     begins: Time,
@@ -179,23 +181,23 @@ fn attained_between(
     attained
 }
 
-/// One way to a replica.
+/// Estimates the delay of one way to a replica.
 fn network(history: &History) -> Duration {
-    // The shortest trips: others have waited to be taken in.
+    // Uses the shortest trips: longer ones include time until the answer was handled.
     history.round_trips.quantile(0.1) / 2
 }
 
-/// What each query costs. A query that was answered has had what it costs; but what was done for it
-/// is known the worse the slower its replica was, and a few gross errors would make a tail of their
-/// own. So costs of queries that were served slowly are those of calmly served ones of the same
-/// rank: costs do not depend on where a query went. Who was not answered costs what others do, by
-/// turns.
+/// Estimates the cost of each query. The work done for an answered query is its cost, but the
+/// slower its replica was, the less exact it is, and a few gross errors would make a tail of their
+/// own. So a query that was served slowly gets the cost of the quickly served one of the same rank:
+/// costs do not depend on where a query went. Queries without an answer get the costs of others, in
+/// turn.
 fn costs(history: &History, works: &[f64], network: Duration) -> Vec<f64> {
     let travelled_ns = 2.0 * network.as_secs_f64() * 1e9;
     let known = |(query, work): (&Passed, &f64)| {
         let (ended_at, _) = query.end.filter(|_| is_finished(query))?;
         let took_ns = ended_at.saturating_sub(query.arrived_at) as f64;
-        // Part of the time was spent on the way.
+        // Part of the time was spent on the network.
         let on_the_way = (travelled_ns / took_ns.max(1.0)).min(0.5);
         let cost = (work * (1.0 - on_the_way)).max(COST_MIN_NS);
         Some((cost, took_ns / work.max(1.0)))
@@ -226,7 +228,7 @@ fn costs(history: &History, works: &[f64], network: Duration) -> Vec<f64> {
             at_share(&calm, (rank as f64 + 0.5) / slow.len().max(1) as f64)
         }
         None => {
-            // The golden ratio's multiples spread evenly.
+            // Multiples of the golden ratio are spread evenly.
             turn = (turn + 0.618_033_988_749_895).fract();
             at_share(&calm, turn)
         }
@@ -235,19 +237,19 @@ fn costs(history: &History, works: &[f64], network: Duration) -> Vec<f64> {
     let queries = history.queries.iter().zip(works);
     (queries.zip(costs))
         .map(|((query, work), cost)| match query.end {
-            // What was given up is no more load than it was.
+            // A query that was given up is only as much load as it was in the past.
             Some((_, outcome)) if is_given_up(query, outcome) => work.max(COST_MIN_NS),
             _ => cost,
         })
         .collect()
 }
 
-/// Nobody waited for it to its end, or it is a copy that failed.
+/// Returns whether the client gave up the query, or it is a copy that failed.
 fn is_given_up(query: &Passed, outcome: Outcome) -> bool {
     outcome == Outcome::Dropped || (!query.is_first() && outcome != Outcome::Success)
 }
 
-/// The value that a share of sorted ones does not exceed; the least cost of none.
+/// Returns the value that a share of sorted ones does not exceed; the least cost if there are none.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -271,6 +273,7 @@ fn scenario(
     delay: Duration,
 ) -> Scenario {
     let span = Duration::from_nanos(ends - begins);
+    // A step on a tape has at least the allocation, so the allocation is the lowest capacity.
     let least = (capacities.cores.iter().flatten()).fold(f64::INFINITY, |least, it| least.min(*it));
     let replicas = pasts.iter().zip(&capacities.cores);
     let steps = replicas.map(|(past, cores)| steps(history, past, cores, works, begins));
@@ -284,6 +287,8 @@ fn scenario(
     let service = Service::Shared(sharing);
     Scenario {
         load: Load {
+            // The tape replaces arrivals and costs. Rate and mean cost are still used to check the
+            // size of the scenario.
             arrivals: Arrivals::Poisson,
             ..Load::even(
                 queries.len() as f64 / span.as_secs_f64(),
@@ -292,7 +297,7 @@ fn scenario(
         },
         cost: Cost::Fixed(Duration::from_secs_f64(capacities.mean_cost_ns / 1e9)),
         fleet: vec![Group {
-            // Nobody who was asked has answered.
+            // Probes were sent, and none was answered: the replicas answer no probes.
             answers_probes: history.probes == 0 || history.probes_lost < history.probes,
             ..Group::healthy(history.replicas.len(), service)
         }],
@@ -319,19 +324,20 @@ fn scenario(
     }
 }
 
-/// What clients heard of the fleet; what they heard before the first query they know when it comes.
+/// Returns the changes of the fleet at each client. Changes before the first query apply when it
+/// arrives.
 fn news(history: &History, begins: Time) -> Vec<TapeNews> {
     let since = |heard: &TapeNews| TapeNews {
         at_ns: heard.at_ns.saturating_sub(begins),
         ..*heard
     };
     let mut news: Vec<_> = history.news.iter().map(since).collect();
-    // Of one client's they stay in their order.
+    // The sort is stable, so the changes of one client stay in their order.
     news.sort_by_key(|heard| heard.at_ns);
     news
 }
 
-/// A replica's capacity and failures, as steps.
+/// Returns a replica's capacity and failures, as steps.
 fn steps(
     history: &History,
     past: &Past,
@@ -339,7 +345,7 @@ fn steps(
     works: &[f64],
     begins: Time,
 ) -> Vec<TapeStep> {
-    // Ends of queries, failures among them, and what was done for these.
+    // For each stretch of time: ends of queries, failures among them, and the work done for these.
     let mut ends = vec![(0.0, 0.0, 0.0); cores.len().div_ceil(FAILURE_PIECES)];
     for it in past.moves.iter().filter(|it| !it.comes) {
         let place = piece_at(begins, it.at) / FAILURE_PIECES;
@@ -380,7 +386,7 @@ fn steps(
     steps
 }
 
-/// What is taken for granted, beside what is the same in every model.
+/// Returns the assumptions of this model, beside those of every model.
 fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Vec<String> {
     let count = |attempt| {
         (history.queries.iter())
@@ -428,7 +434,7 @@ fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Ve
         note(
             true,
             format!(
-                "the first {seconds} s alone are played: the whole is too long for so many replicas"
+                "only the first {seconds} s are played: the whole is too long for this many replicas"
             ),
         );
     }
@@ -445,14 +451,14 @@ fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Ve
     note(
         failed > 0,
         format!(
-            "{failed} tries failed: replicas fail the same share of queries in the same second, whoever sends them"
+            "{failed} tries failed: replicas fail the same share of queries in the same second, for every client"
         ),
     );
     note(
         history.changes + history.withdrawals > 0,
         format!(
-            "all clients together heard of {} changes of the fleet, and {} times that a part of it was taken out by checks or by hand: \
-             they hear that at the same times here, whatever is sent where",
+            "all clients together received {} changes of the fleet, and {} times a part of it was taken out by checks or by hand: \
+             they receive these at the same times here, wherever queries are sent",
             history.changes, history.withdrawals
         ),
     );

@@ -1,5 +1,5 @@
-//! What a service's requests were like, where that was recorded: methods, statuses, sizes, and
-//! fields by their values.
+//! Statistics of a service's requests, if these were recorded: methods, statuses, sizes, and fields
+//! by their values.
 
 use crate::histogram::Histogram;
 use crate::measure::Latencies;
@@ -8,34 +8,34 @@ use core::time::Duration;
 use slackwater_recording::Request;
 use std::collections::BTreeMap;
 
-/// Requests taken together.
+/// Statistics of requests.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    /// How many.
+    /// Number of requests.
     pub count: u64,
-    /// By method.
+    /// Requests by method.
     pub methods: BTreeMap<String, u64>,
-    /// By the first digit of the status; 0: none.
+    /// Requests by the first digit of the status; 0: no status.
     pub classes: BTreeMap<u16, u64>,
     /// Bytes of their bodies.
     pub bytes_in: Histogram,
     /// Bytes of their responses' bodies.
     pub bytes_out: Histogram,
-    /// Of each field, how long requests took by its value, in microseconds.
+    /// For each field, how long requests took by its value, in microseconds.
     fields: Vec<BTreeMap<Option<String>, Vec<u32>>>,
 }
 
 /// Requests that had the same value in a field.
 #[derive(Clone, Debug)]
 pub struct Valued<'r> {
-    /// Which; `None`: they did not have the field.
+    /// The value; `None`: they did not have the field.
     pub value: Option<&'r str>,
     /// How long they took, from the pick of a replica to their end.
     pub latencies: Latencies,
 }
 
 impl Requests {
-    /// One more, which took so long from the pick of a replica to its end.
+    /// Adds a request that took `took` from the pick of a replica to its end.
     pub(super) fn note(&mut self, request: &Request, took: Duration) {
         self.count += 1;
         *self.methods.entry(request.method.clone()).or_default() += 1;
@@ -55,8 +55,8 @@ impl Requests {
         }
     }
 
-    /// The values of a field, by its place in the stream's list: how many there are, and the most
-    /// frequent ones.
+    /// Returns the values of a field, by its position in the stream's list: how many there are, and
+    /// the most frequent ones.
     pub fn values(&self, field: usize, most: usize) -> (usize, Vec<Valued<'_>>) {
         let Some(values) = self.fields.get(field) else {
             return (0, Vec::new());

@@ -1,5 +1,5 @@
-//! Each policy of the registry, with health around it, through all that can befall it; and the same
-//! again from what was written down.
+//! Records each policy of the registry, with health around it, through everything that can happen
+//! to it, and plays the recording again.
 
 use super::exact::{Difference, Player};
 use core::time::Duration;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 const SEED: u64 = 77;
 
-/// Keeps what it is given, up to so many blocks.
+/// A sink that keeps up to this many blocks.
 #[derive(Debug)]
 struct Memory {
     blocks: Mutex<Vec<Vec<u8>>>,
@@ -31,14 +31,14 @@ impl Memory {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        self.blocks.lock().expect("nobody panicked").concat()
+        self.blocks.lock().expect("no thread panicked").concat()
     }
 }
 
 impl Sink for Memory {
     fn take(&self, stream: u32, events: Vec<u8>) -> bool {
         assert_eq!(stream, 5);
-        let mut blocks = self.blocks.lock().expect("nobody panicked");
+        let mut blocks = self.blocks.lock().expect("no thread panicked");
         let has_room = blocks.len() < self.blocks_max;
         if has_room {
             blocks.push(events);
@@ -55,7 +55,7 @@ fn policy(entry: &PolicyEntry) -> Box<dyn Policy> {
     build(entry, &PolicySettings::default(), &health)
 }
 
-/// A driver that does whatever comes to its mind.
+/// A driver that makes random calls.
 struct Driver {
     policy: Box<dyn Policy>,
     draw: SplitMix64,
@@ -191,7 +191,7 @@ impl Driver {
         }
         let index = self.below(self.out.len());
         let mut ticket = self.out.swap_remove(index);
-        // One of them fails often, so that health has something to do.
+        // One replica fails often, so that health reacts.
         let outcome = match self.below(20) {
             0 => Outcome::PushedBack,
             1 => Outcome::Dropped,
@@ -236,7 +236,7 @@ impl Driver {
     }
 
     fn step(&mut self) {
-        // Now and then nothing passes, and once in a while the clock steps back.
+        // Sometimes no time passes, and rarely the clock steps back.
         let passed = Duration::from_micros([0, 300, 2_000][self.below(3)]);
         self.now += passed;
         if self.below(500) == 0 {
@@ -274,7 +274,7 @@ impl Driver {
     }
 }
 
-/// What so many steps of that policy come to, and how many picks there were.
+/// Records this many steps of a policy. Returns the number of picks.
 fn recorded(entry: &PolicyEntry, steps: u32, memory: &Arc<Memory>) -> u64 {
     let sink: Arc<dyn Sink> = Arc::clone(memory) as _;
     let (policy, stream) = record(policy(entry), SEED, 5, sink);
@@ -335,7 +335,7 @@ fn another_policy_is_noticed() {
 
 #[test]
 fn each_input_counts() {
-    // A report, a failure or a member less, and something comes out differently sooner or later.
+    // Without one report, failure or member, the results differ sooner or later.
     let entry = policy_named("prequal").expect("it is listed");
     let memory = Memory::new(usize::MAX);
     recorded(entry, 6_000, &memory);

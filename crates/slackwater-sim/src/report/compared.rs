@@ -1,15 +1,15 @@
-//! Policy against policy in words: better, worse, or no difference shown.
+//! Compares policies in words: better, worse, or no difference shown.
 //!
-//! A quantity differs if its interval, seed by seed, excludes no difference; latencies are compared
-//! as ratios, errors as differences. What is not shown may exist all the same, and of twenty
-//! comparisons of equals one is shown as different.
+//! A quantity differs if its interval, seed by seed, excludes no difference. Latencies are compared
+//! as ratios, errors as differences. A difference that is not shown may still exist, and one of
+//! twenty comparisons of equal policies shows a difference.
 
 use super::quantity::{ERROR_PERCENT, LATENCIES, Quantity};
 use crate::figure::Played;
 use crate::interval::Estimate;
 use crate::number;
 
-/// What one quantity says of a policy against the first.
+/// The comparison of one quantity of a policy with the first policy.
 #[derive(Clone, Debug, PartialEq)]
 struct Finding {
     /// `p99`, `errors`.
@@ -26,7 +26,8 @@ enum Outcome {
     NoneShown,
 }
 
-/// A sentence for each policy but the first. A single seed shows no difference, and says so.
+/// Returns a sentence for each policy but the first. With a single seed the sentence is that no
+/// difference can be shown.
 pub(super) fn sentences(played: &[Played]) -> Vec<String> {
     let Some((base, others)) = played.split_first() else {
         return Vec::new();
@@ -71,7 +72,7 @@ fn sentence(other: &Played, base: &Played) -> String {
     format!("{name} against {against}: {}.", parts.join("; "))
 }
 
-/// A ratio, with two decimals; with more where two would make it 1, or nothing.
+/// Formats a ratio with two decimals, or with more where two would make it 1 or 0.
 fn times(ratio: f64) -> String {
     let says_nothing = |decimals: &usize| {
         let unit = 0.5_f64 / 10_f64.powi(i32::try_from(*decimals).unwrap_or(i32::MAX));
@@ -94,7 +95,7 @@ fn finding(quantity: &Quantity, estimate: &Estimate, equal: f64, by: String) -> 
     }
 }
 
-/// `better in p50 (0.65 times), p99 (0.70 times)`; `None` if nothing is.
+/// Returns `better in p50 (0.65 times), p99 (0.70 times)`; `None` if nothing is.
 fn part(what: &str, outcome: Outcome, findings: &[Finding]) -> Option<String> {
     let of = findings.iter().filter(|finding| finding.outcome == outcome);
     let names: Vec<_> = of
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_near_1_has_the_digits_that_tell_it_from_1() {
+    fn a_ratio_near_1_has_the_digits_that_distinguish_it_from_1() {
         for (ratio, expected) in [
             (0.65, "0.65"),
             (0.994, "0.99"),

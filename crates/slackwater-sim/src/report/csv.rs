@@ -1,9 +1,9 @@
 //! The figures' CSV: fixed columns, one row for each cell, runs of all seeds taken together.
 //!
-//! Two equal runs give the same bytes but for the last column, `events_per_s`, which is the speed
-//! of the simulation by CPU time, so on one core. Durations are milliseconds, `load` is a multiple
-//! of the allocation, `error_pct` is of all queries, `util_*` are multiples of the allocation. A
-//! field without a value is empty.
+//! Two equal runs give the same bytes except for the last column, `events_per_s`: the speed of the
+//! simulation by CPU time, so on one core. Durations are milliseconds, `load` is a multiple of the
+//! allocation, `error_pct` is of all queries, `util_*` are multiples of the allocation. A field
+//! without a value is empty.
 
 use super::quantity::ms;
 use crate::figure::Played;
@@ -35,7 +35,7 @@ pub const COLUMNS: [&str; 22] = [
     "events_per_s",
 ];
 
-/// All of `played` under the figure's name, with a head.
+/// Formats all of `played` under the figure's name, with a head.
 pub fn csv(figure: &str, played: &[Played]) -> String {
     let mut text = COLUMNS.join(",");
     text.push('\n');
@@ -55,7 +55,7 @@ pub fn csv(figure: &str, played: &[Played]) -> String {
 fn row(figure: &str, played: &Played) -> [String; COLUMNS.len()] {
     let (cell, all) = (&played.cell, &played.all);
     let decimals = |value, decimals| fixed(value, decimals).unwrap_or_default();
-    // Of nothing there is no quantile, and no share.
+    // Without values there is no quantile and no share.
     let latency_ms = |latency| match all.latency.count() {
         0 => String::new(),
         _ => decimals(ms(latency), 3),
@@ -92,7 +92,7 @@ fn row(figure: &str, played: &Played) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// A field, quoted where it has to be. `[RFC 4180, 2]`
+/// Formats a field, quoted if necessary. `[RFC 4180, 2]`
 fn field(value: &str) -> String {
     if value.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", value.replace('"', "\"\""))
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn the_bytes_are_these() {
         let mut cell = played("1.03", 1.033_333_3, "prequal", vec![run(1, 80), run(3, 90)]);
-        // The histogram keeps 80 ms in steps of 64 µs and gives the end of the step, but for the
-        // longest.
+        // The histogram stores 80 ms in steps of 64 µs and returns the end of the step, except for
+        // the longest value.
         cell.cell.param = "q=0.84, λ=\"x\"".to_owned();
         cell.all.cpu = Duration::from_millis(1);
         let expected = "\

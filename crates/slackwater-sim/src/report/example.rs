@@ -1,6 +1,6 @@
-//! Made-up cells and findings for tests of what is written: no numbers of any policy.
+//! Made-up cells and findings for tests of reports: no numbers of any policy.
 //!
-//! Names and texts have characters in them that HTML, XML and CSV have to escape.
+//! Names and texts contain characters that HTML, XML and CSV have to escape.
 
 use crate::figure::{
     Axis, Bars, Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table, Verdict,
@@ -11,8 +11,8 @@ use crate::{Measured, PolicyChoice, Scenario};
 use core::time::Duration;
 use std::sync::Arc;
 
-/// A run of 10 s with 1,000 queries that all took so long, of which 2 failed, and always so many in
-/// flight.
+/// A run of 10 s with 1,000 queries that all took `latency_ms`, of which 2 failed, and `rif`
+/// requests always in flight.
 pub(super) fn run(rif: u64, latency_ms: u64) -> Measured {
     let mut run = Measured::nothing(2);
     run.queries = 1_000;
@@ -28,7 +28,7 @@ pub(super) fn run(rif: u64, latency_ms: u64) -> Measured {
     run
 }
 
-/// A cell that came to these runs.
+/// A cell with these runs.
 pub(super) fn played(step: &str, load: f64, policy: &str, runs: Vec<Measured>) -> Played {
     let scenario = Scenario {
         warmup: Duration::from_secs(5),

@@ -1,7 +1,7 @@
 //! Writes XML and HTML: elements nest by construction, and every text and attribute is escaped.
 //!
-//! What it writes is both: names in lower case, attributes in double quotes, empty elements closed
-//! with a slash.
+//! The output is valid as both: names in lower case, attributes in double quotes, empty elements
+//! closed with a slash.
 
 use core::fmt::{self, Display, Write};
 
@@ -13,12 +13,12 @@ pub(super) struct Markup(String);
 pub(super) type Attribute<'a> = (&'a str, &'a dyn Display);
 
 impl Markup {
-    /// What was written.
+    /// Returns the markup.
     pub(super) fn finish(self) -> String {
         self.0
     }
 
-    /// An element with what `inside` writes.
+    /// Writes an element with what `inside` writes.
     pub(super) fn element(
         &mut self,
         name: &str,
@@ -31,24 +31,24 @@ impl Markup {
         self.close(name);
     }
 
-    /// An element with nothing but text.
+    /// Writes an element with nothing but text.
     pub(super) fn line(&mut self, name: &str, attributes: &[Attribute<'_>], text: impl Display) {
         self.element(name, attributes, |markup| markup.text(text));
     }
 
-    /// An element without anything inside.
+    /// Writes an element without anything inside.
     pub(super) fn leaf(&mut self, name: &str, attributes: &[Attribute<'_>]) {
         self.open(name, attributes);
         self.0.push_str("/>\n");
     }
 
-    /// Text.
+    /// Writes text.
     pub(super) fn text(&mut self, text: impl Display) {
         // Writing to a string cannot fail.
         let _ = write!(Escaped(&mut self.0), "{text}");
     }
 
-    /// Markup that is ours and constant, or came out of a [`Markup`]: not escaped.
+    /// Writes trusted markup without escaping it: our constants, or the output of a [`Markup`].
     pub(super) fn raw(&mut self, markup: &str) {
         self.0.push_str(markup);
     }
@@ -72,7 +72,7 @@ impl Markup {
     }
 }
 
-/// A string that takes text as markup, and replaces characters that XML does not allow.
+/// A string that escapes text for markup, and replaces characters that XML does not allow.
 struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {

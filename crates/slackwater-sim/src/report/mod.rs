@@ -1,9 +1,8 @@
-//! What came out, written down: CSV with fixed columns, pictures, and an HTML page that needs
-//! nothing else.
+//! Reports of results: CSV with fixed columns, pictures, and a self-contained HTML page.
 //!
 //! [`write()`] and [`write_comparison`] put files into a folder, [`summary`] and [`comparison`] are
-//! for a terminal. All of them are functions of their arguments: the same runs give the same bytes,
-//! but for what says how fast the simulation was.
+//! for a terminal. All of them depend only on their arguments: the same runs give the same bytes,
+//! except for the speed of the simulation.
 
 mod compared;
 mod csv;
@@ -30,16 +29,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a page says of the run besides its results. Seeds and spans it reads off what was played.
+/// Details of the run for a page, besides its results. Seeds and spans come from the plays.
 #[derive(Clone, Debug)]
 pub struct RunInfo {
     /// The command line that makes the same files.
     pub command: String,
     /// Program and version, with the commit if it is known.
     pub version: String,
-    /// Threads that played.
+    /// Number of threads that played.
     pub threads: usize,
-    /// How long all of it took in real time.
+    /// The real time of the whole study.
     pub wall: Duration,
 }
 
@@ -47,15 +46,15 @@ pub struct RunInfo {
 #[derive(Debug, thiserror::Error)]
 #[error("{}: cannot be written: {source}", path.display())]
 pub struct WriteError {
-    /// Which.
+    /// The file or folder.
     pub path: PathBuf,
-    /// Why.
+    /// The error.
     pub source: io::Error,
 }
 
 /// Writes a figure's `NAME.csv`, `NAME.html` and one `NAME-N.svg` for each chart (N from 1) into
-/// `dir`, which is made if it is not there. Files of those names are replaced. Returns what was
-/// written.
+/// `dir`, which is made if it does not exist. Files of those names are replaced. Returns the paths
+/// of the files.
 pub fn write(
     dir: &Path,
     figure: &dyn Figure,
@@ -88,9 +87,9 @@ pub fn write_index(
     Ok(dir.join("index.html"))
 }
 
-/// Writes what several policies came to on one scenario: `NAME.csv` and `NAME.html` in `dir`, which
-/// is made if it is not there. `name` is also the CSV's `figure`. Policies are compared with the
-/// first. Returns what was written.
+/// Writes the results of several policies on one scenario: `NAME.csv` and `NAME.html` in `dir`,
+/// which is made if it does not exist. `name` is also the CSV's `figure`. Policies are compared
+/// with the first. Returns the paths of the files.
 pub fn write_comparison(
     dir: &Path,
     name: &str,

@@ -1,22 +1,22 @@
-//! What tables say of a cell: a name with its unit, how to read it off a run, and how many decimals
-//! it deserves.
+//! The quantities in tables: a name with its unit, how to get it from a run, and the number of
+//! decimals.
 //!
-//! Pages, terminal and comparisons read the same quantities from here, so that one name means one
-//! thing in all of them.
+//! Pages, terminal and comparisons all use these quantities, so one name means the same in all of
+//! them.
 
 use crate::figure::Played;
 use crate::interval::Estimate;
 use crate::measure::Measured;
 use crate::number;
 
-/// One thing measured.
+/// A measured quantity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantity {
     /// Name and unit, as a table's head.
     pub name: &'static str,
     /// Decimals to show.
     pub decimals: usize,
-    /// Its value in a run.
+    /// Returns its value in a run.
     pub of: fn(&Measured) -> f64,
 }
 
@@ -57,7 +57,7 @@ pub(super) const ERROR_PERCENT: Quantity = Quantity {
     },
 };
 
-/// What else a page's table has, after latencies and errors.
+/// The other quantities of a page's table, after latencies and errors.
 pub(super) const OTHERS: [Quantity; 6] = [
     Quantity {
         name: "mean ms",
@@ -92,23 +92,23 @@ pub(super) const OTHERS: [Quantity; 6] = [
 ];
 
 impl Quantity {
-    /// Its value for each seed.
+    /// Returns its value for each seed.
     pub(super) fn samples(&self, played: &Played) -> Vec<f64> {
         played.runs.iter().map(self.of).collect()
     }
 
-    /// The mean over seeds; `None` if nothing was played.
+    /// Returns the mean over seeds; `None` if nothing was played.
     pub(super) fn estimate(&self, played: &Played) -> Option<Estimate> {
         Estimate::mean(&self.samples(played))
     }
 
-    /// `266.1 ± 0.8`, or the mean alone of a single seed.
+    /// Returns `266.1 ± 0.8`, or only the mean for a single seed.
     pub(super) fn shown(&self, played: &Played) -> String {
         shown(self.estimate(played), self.decimals)
     }
 }
 
-/// An estimate as text: the mean, and half of the interval's width if there is one.
+/// Formats an estimate: the mean, and half of the interval's width if there is one.
 pub(super) fn shown(estimate: Option<Estimate>, decimals: usize) -> String {
     let Some(estimate) = estimate else {
         return number::NONE.to_owned();
@@ -121,7 +121,7 @@ pub(super) fn shown(estimate: Option<Estimate>, decimals: usize) -> String {
     text
 }
 
-/// Milliseconds.
+/// Converts to milliseconds.
 pub(super) fn ms(duration: core::time::Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
@@ -130,7 +130,7 @@ fn quantile_ms(run: &Measured, q: f64) -> f64 {
     answered(run, ms(run.latency.quantile(q)))
 }
 
-/// A latency, where there is any; else no number.
+/// Returns a latency, or NaN if no query has one.
 fn answered(run: &Measured, latency_ms: f64) -> f64 {
     if run.latency.count() > 0 {
         latency_ms

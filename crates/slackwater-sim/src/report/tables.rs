@@ -1,12 +1,11 @@
-//! What was played as tables: cell by cell, and policy against policy. Pages and terminal show the
-//! same ones.
+//! Plays as tables: cell by cell, and policy against policy. Pages and terminal show the same ones.
 
 use super::quantity::{ERROR_PERCENT, LATENCIES, OTHERS, Quantity};
 use crate::figure::{Played, Table};
 use crate::interval::Estimate;
 use crate::number;
 
-/// Everything that is measured, one row for each cell.
+/// Returns all quantities, one row for each cell.
 pub(super) fn cells(played: &[Played]) -> Table {
     let mut columns = named(played);
     columns.push(Column::text("load", |played| {
@@ -29,7 +28,7 @@ pub(super) fn cells(played: &[Played]) -> Table {
     table(format!("Every cell: {intervals}"), &columns, played)
 }
 
-/// What fits a terminal: latencies and errors, one row for each cell.
+/// Returns what fits a terminal: latencies and errors, one row for each cell.
 pub(super) fn latencies(title: String, played: &[Played]) -> Table {
     let mut columns = named(played);
     columns.extend(LATENCIES.map(Column::Quantity));
@@ -37,7 +36,7 @@ pub(super) fn latencies(title: String, played: &[Played]) -> Table {
     table(title, &columns, played)
 }
 
-/// Every policy against the first, seed by seed; `None` if there is none to compare with.
+/// Compares every policy with the first, seed by seed; `None` if there is none to compare with.
 pub(super) fn against_first(played: &[Played]) -> Option<Table> {
     let (base, others) = played.split_first()?;
     if others.is_empty() {
@@ -54,7 +53,7 @@ pub(super) fn against_first(played: &[Played]) -> Option<Table> {
             let ratio = Estimate::ratio(&quantity.samples(played), &quantity.samples(base));
             with_ends(ratio, |value| number::shown(value, 3))
         });
-        // Errors may be none, of which there is no multiple.
+        // Errors are compared as differences, because a ratio to zero errors does not exist.
         let errors =
             Estimate::difference(&ERROR_PERCENT.samples(played), &ERROR_PERCENT.samples(base));
         let errors = with_ends(errors, |value| number::shown(value, ERROR_PERCENT.decimals));
@@ -76,7 +75,7 @@ pub(super) fn against_first(played: &[Played]) -> Option<Table> {
     })
 }
 
-/// Columns that hold numbers: they are aligned at the right.
+/// Returns which columns hold numbers. These are aligned at the right.
 pub(super) fn numeric_columns(table: &Table) -> Vec<bool> {
     let numeric = |text: &str| {
         text.is_empty()
@@ -122,7 +121,7 @@ impl Column {
     }
 }
 
-/// The columns that say which cell it is; without steps or parameters if no cell has one.
+/// Returns the columns that identify the cell, without steps or parameters if no cell has one.
 fn named(played: &[Played]) -> Vec<Column> {
     let any = |of: fn(&Played) -> &String| played.iter().any(|played| !of(played).is_empty());
     let mut columns = Vec::new();
@@ -152,7 +151,7 @@ fn table(title: String, columns: &[Column], played: &[Played]) -> Table {
     }
 }
 
-/// `1.310 [1.280, 1.341]`.
+/// Returns `1.310 [1.280, 1.341]`.
 fn with_ends(estimate: Option<Estimate>, shown: impl Fn(f64) -> String) -> String {
     let Some(estimate) = estimate else {
         return number::NONE.to_owned();

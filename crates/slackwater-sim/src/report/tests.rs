@@ -1,7 +1,7 @@
-//! What is written to files, as a whole.
+//! The written files as a whole.
 //!
-//! Each page is checked for what is true of all: nothing from outside, unique ids, names for what
-//! needs one.
+//! Each page is checked for what must hold for all: nothing external, unique ids, and a name for
+//! each element that needs one.
 
 use super::example::{Example, chart, findings, line, played, run};
 use super::*;
@@ -26,7 +26,7 @@ fn two_cells() -> Vec<Played> {
     ]
 }
 
-/// A folder of its own for a test, gone when the test is.
+/// A folder for one test, removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -41,12 +41,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left of it does no harm.
+        // A leftover folder does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// What is true of every page.
+/// Checks what must hold for every page.
 fn check_page(page: &str) {
     assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">"));
     for outside in ["<script", "<img", "<link", "@import", "url(", "src="] {
@@ -118,7 +118,7 @@ fn a_figure_is_csv_pictures_and_page() {
 }
 
 #[test]
-fn the_page_says_everything_in_words() {
+fn the_page_has_everything_in_words() {
     let page = html::figure_page(&Example, &two_cells(), &findings(), &about());
     check_page(&page);
     for part in [

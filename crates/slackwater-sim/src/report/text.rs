@@ -1,13 +1,13 @@
-//! What came out as plain text, for a terminal.
+//! Results as plain text, for a terminal.
 //!
-//! The tables are those of the pages; columns are aligned, lines are as long as they have to be.
+//! The tables are those of the pages. Columns are aligned, and lines are as long as necessary.
 
 use super::{compared, tables};
 use crate::figure::{Claim, Figure, Findings, Played, Table, Verdict};
 use core::fmt::Write;
 
-/// What a figure came to: its claims with verdicts, its own tables, and latencies and errors of
-/// every cell.
+/// Returns the results of a figure: its claims with verdicts, its own tables, and latencies and
+/// errors of every cell.
 pub fn summary(figure: &dyn Figure, played: &[Played], findings: &Findings) -> String {
     let mut text = format!("{}: {}\n", figure.name(), figure.title());
     if !findings.claims.is_empty() {
@@ -35,8 +35,8 @@ pub fn summary(figure: &dyn Figure, played: &[Played], findings: &Findings) -> S
     text
 }
 
-/// Several policies on one scenario: latencies and errors with intervals over seeds, and each
-/// policy against the first, in numbers and in words.
+/// Returns the results of several policies on one scenario: latencies and errors with intervals
+/// over seeds, and each policy compared with the first, in numbers and in words.
 pub fn comparison(title: &str, played: &[Played]) -> String {
     let mut text = table(&tables::latencies(title.to_owned(), played));
     if let Some(against) = tables::against_first(played) {
@@ -51,7 +51,7 @@ pub fn comparison(title: &str, played: &[Played]) -> String {
     text
 }
 
-/// A verdict in words.
+/// Returns a verdict in words.
 pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "reproduced",
@@ -59,7 +59,7 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// How many claims of how many.
+/// Returns how many of the claims were reproduced, as text.
 pub(super) fn count(claims: &[Claim]) -> String {
     let reproduced = reproduced(claims);
     match claims.len() {
@@ -73,7 +73,7 @@ pub(super) fn count(claims: &[Claim]) -> String {
     }
 }
 
-/// How many claims were reproduced.
+/// Returns how many claims were reproduced.
 pub(super) fn reproduced(claims: &[Claim]) -> usize {
     let reproduced = claims
         .iter()
@@ -81,7 +81,7 @@ pub(super) fn reproduced(claims: &[Claim]) -> usize {
     reproduced.count()
 }
 
-/// A table with its columns aligned: numbers at the right, words at the left.
+/// Formats a table with its columns aligned: numbers at the right, words at the left.
 fn table(table: &Table) -> String {
     let numeric = tables::numeric_columns(table);
     let lines = || core::iter::once(&table.columns).chain(&table.rows);
@@ -114,7 +114,7 @@ mod tests {
     use core::slice;
 
     #[test]
-    fn the_summary_says_verdicts_first() {
+    fn the_summary_has_verdicts_first() {
         let cells = [played("1.03", 1.03, "prequal", vec![run(1, 1)])];
         let expected = "\
 made-up: A <made-up> figure

@@ -1,4 +1,4 @@
-//! What a query costs: CPU time on a replica of speed 1, or latency where a replica replays
+//! The cost of a query: CPU time on a replica of speed 1, or latency where a replica replays
 //! latencies.
 
 use crate::random::Stream;
@@ -13,10 +13,11 @@ pub enum Cost {
     Fixed(Duration),
     /// Exponential with this mean.
     Exponential(Duration),
-    /// Normal with a standard deviation equal to the mean, clipped at zero: the paper's "truncated"
-    /// normal (16 % of queries cost nothing; the mean is 1.0833 m). `[Prequal §5]`
+    /// Normal, clipped at zero. The paper's "truncated" normal has a standard deviation equal to
+    /// the mean m (16 % of queries cost nothing; the mean after clipping is 1.0833 m). `[Prequal
+    /// §5]`
     ClippedNormal {
-        /// Mean and standard deviation before clipping, m.
+        /// Mean before clipping.
         mean: Duration,
         /// Standard deviation before clipping.
         deviation: Duration,
@@ -35,12 +36,12 @@ pub enum Cost {
         /// The tail index, above 1 so that the mean exists.
         alpha: f64,
     },
-    /// One of these, uniformly at random: a trace of one's own.
+    /// One of these, uniformly at random: a custom trace.
     Trace(Arc<[Duration]>),
 }
 
 impl Cost {
-    /// A query's cost, in nanoseconds.
+    /// Draws a query's cost, in nanoseconds.
     pub fn sample(&self, stream: &mut Stream) -> f64 {
         match self {
             Self::Fixed(cost) => nanoseconds(*cost),
@@ -58,8 +59,8 @@ impl Cost {
         }
     }
 
-    /// The mean cost, in nanoseconds: what a load is reckoned by. 0 for an empty trace, infinite
-    /// for a Pareto tail of index 1 or less.
+    /// Returns the mean cost, in nanoseconds, from which loads are computed. 0 for an empty trace,
+    /// infinite for a Pareto tail of index 1 or less.
     pub fn mean_ns(&self) -> f64 {
         match self {
             Self::Fixed(cost) | Self::Exponential(cost) => nanoseconds(*cost),
@@ -77,7 +78,7 @@ impl Cost {
     }
 }
 
-/// One entry of a trace, uniformly at random; 0 if the trace is empty.
+/// Returns one entry of a trace, uniformly at random; 0 if the trace is empty.
 pub(crate) fn sample_of(trace: &[Duration], stream: &mut Stream) -> f64 {
     let bound = u32::try_from(trace.len()).unwrap_or(u32::MAX);
     trace
@@ -85,12 +86,12 @@ pub(crate) fn sample_of(trace: &[Duration], stream: &mut Stream) -> f64 {
         .map_or(0.0, |&cost| nanoseconds(cost))
 }
 
-/// A duration in nanoseconds.
+/// Converts to nanoseconds.
 pub(crate) fn nanoseconds(duration: Duration) -> f64 {
     duration.as_secs() as f64 * 1e9 + f64::from(duration.subsec_nanos())
 }
 
-/// The mean of max(0, X) for a normal X of mean m and deviation d: m Φ(m/d) + d φ(m/d).
+/// Returns the mean of max(0, X) for a normal X of mean m and deviation d: m Φ(m/d) + d φ(m/d).
 fn clipped_normal_mean(mean: f64, deviation: f64) -> f64 {
     if deviation == 0.0 {
         return mean;
@@ -100,7 +101,7 @@ fn clipped_normal_mean(mean: f64, deviation: f64) -> f64 {
     mean * normal_share_below(z, density) + deviation * density
 }
 
-/// Φ(z) for z from 0 up, `density` being φ(z): 1/2 + φ(z) (z + z³/3 + z⁵/(3·5) + …).
+/// Returns Φ(z) for z from 0 up, where `density` is φ(z): 1/2 + φ(z) (z + z³/3 + z⁵/(3·5) + …).
 fn normal_share_below(z: f64, density: f64) -> f64 {
     // Beyond 8 deviations the rest is below 1e-15, and the series is long.
     if z > 8.0 {
@@ -156,7 +157,7 @@ mod tests {
         for (ms, share) in [(79.7, 0.5), (181.84, 0.1), (265.11, 0.01), (325.99, 0.001)] {
             assert_share_beyond(&samples, ms * MS, share);
         }
-        // Clipped, not drawn again: Φ(1) of the queries cost something.
+        // Clipped, not drawn again: Φ(1) of the queries have a cost.
         assert_share_beyond(&samples, 0.0, 0.841_34);
     }
 
@@ -187,8 +188,8 @@ mod tests {
             let samples = samples(&cost, 200_000);
             let mean = samples.iter().sum::<f64>() / 200_000.0;
             let expected = cost.mean_ns();
-            // Deviations are at most 1.5 of their means (clipped at 1 of 20 ms), so that five
-            // deviations of the mean are 1.7 %.
+            // Deviations are at most 1.5 of their means (clipped at 1 of 20 ms), so five deviations
+            // of the mean are 1.7 %.
             assert!((mean / expected - 1.0).abs() < 0.017, "{cost:?}: {mean}");
         }
     }
@@ -198,7 +199,7 @@ mod tests {
         // Φ(1) + φ(1), from tables.
         let mean = clipped_normal_mean(1.0, 1.0);
         assert!((mean - (0.841_344_746_068_543 + 0.241_970_724_519_143)).abs() < 1e-12);
-        // Never below zero: nothing to clip, on either side of the series' end.
+        // Never below zero, so nothing is clipped, on either side of the series' end.
         assert!((clipped_normal_mean(7.9, 1.0) - 7.9).abs() < 1e-12);
         assert!((clipped_normal_mean(8.1, 1.0) - 8.1).abs() < 1e-12);
     }
@@ -222,7 +223,7 @@ mod tests {
             },
             200_000,
         );
-        // Beyond two deviations of the logarithm.
+        // More than two deviations of the logarithm.
         assert_share_beyond(&lognormal, 7.0 * MS * f64::exp(4.0), 0.022_75);
     }
 

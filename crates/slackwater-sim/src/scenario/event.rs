@@ -1,31 +1,31 @@
-//! What happens to the fleet at a given time.
+//! Changes of the fleet at a given time.
 
 use core::time::Duration;
 
-/// Something that happens once.
+/// A change that happens once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// When, after the start of the run.
+    /// Time after the start of the run.
     pub at: Duration,
     /// The replica, by its number from 0.
     pub replica: usize,
-    /// What happens to it.
+    /// The change.
     pub change: Change,
 }
 
-/// What happens to a replica.
+/// A change of a replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// It stops at once: queries there are lost, later ones are refused, clients learn of it after
-    /// `known_after`.
+    /// It stops at once. Queries there are lost, later ones are refused, and clients notice it
+    /// after `known_after`.
     Crash {
-        /// How long clients go on believing that it is there.
+        /// How long clients still treat it as part of the fleet.
         known_after: Duration,
     },
-    /// It takes no new queries, says so in its reports, finishes what it has and leaves the fleet
-    /// `leaves_after` later.
+    /// It takes no new queries, reports that it is draining, finishes its queries and leaves the
+    /// fleet `leaves_after` later.
     Drain {
-        /// From draining to leaving.
+        /// Time from draining to leaving.
         leaves_after: Duration,
     },
     /// It joins (or comes back), empty. Queries cost `cold_slowness` times as much at first,
@@ -36,21 +36,21 @@ pub enum Change {
         /// 0: warm at once.
         warm_after: Duration,
     },
-    /// It restarts: crashes, clients learn of nothing, and takes queries again `down_for` later
+    /// It restarts: it crashes, clients get no notice, and it takes queries again `down_for` later
     /// with a new incarnation, as cold as one that joins.
     Restart {
-        /// While it is down, queries and probes there are refused.
+        /// While it is down, it refuses queries and probes.
         down_for: Duration,
         /// From 1 up.
         cold_slowness: f64,
         /// 0: warm at once.
         warm_after: Duration,
     },
-    /// It stands still, as a process does that is sent SIGSTOP, and goes on `suspended_for` later.
-    /// Connections and the queries in them stay, those that come meanwhile wait unread, and no
-    /// probe is answered. Nothing happens to one that is down.
+    /// It is suspended, as a process with SIGSTOP, and resumes `suspended_for` later. Connections
+    /// and the queries in them stay, arriving queries wait unread, and no probe is answered. This
+    /// does not change a replica that is down.
     Suspend {
-        /// How long it stands still.
+        /// How long it is suspended.
         suspended_for: Duration,
     },
 }

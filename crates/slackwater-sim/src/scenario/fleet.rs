@@ -1,4 +1,4 @@
-//! The replicas: how they serve queries, what they run on, and in which ways they are bad.
+//! The replicas: how they serve queries, what they run on, and their troubles.
 
 use super::cost::nanoseconds;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use std::sync::Arc;
     reason = "each is a choice of its own, as a scenario file has it"
 )]
 pub struct Group {
-    /// How many.
+    /// Number of replicas.
     pub count: usize,
     /// How they serve.
     pub service: Service,
@@ -20,29 +20,27 @@ pub struct Group {
     pub slowness: f64,
     /// How they fail, if they do.
     pub failure: Option<Failure>,
-    /// Pauses in which they do nothing at all: garbage collection.
+    /// Pauses in which they do nothing at all, such as garbage collection.
     pub stall: Option<Stall>,
     /// A spell of lower capacity.
     pub hobble: Option<Hobble>,
-    /// Waiting without the CPU that each query does before its work, up to this long, uniformly; 0:
-    /// none.
+    /// The longest wait of each query without the CPU before its work; waits are uniform; 0: none.
     pub io_wait: Duration,
-    /// Whether they answer probes. What is sent to replicas that don't is lost on the way: no agent
-    /// is installed there.
+    /// Whether they answer probes. Without an agent, probes are lost on the way.
     pub answers_probes: bool,
-    /// CPU that an answer to a probe takes, at speed 1, in line with the queries that are served;
-    /// 0: it costs nothing and never waits. Not where latencies are replayed.
+    /// CPU for an answer to a probe, at speed 1, queued with the queries; 0: it costs nothing and
+    /// never waits. Not where latencies are replayed.
     pub probe_cost: Duration,
-    /// Whether they learn what they can carry and what a query costs them, and say so in their
-    /// reports. `[Decision 0009]`
+    /// Whether they learn their capacity and the cost of a query, and report them. `[Decision
+    /// 0009]`
     pub learns_capacity: bool,
-    /// Whether the system tells those that learn it what CPU time they use and wait for, and how
-    /// many cores there are. `false`: they learn from RIF and latency alone.
+    /// Whether the operating system provides their CPU time, their waiting and the number of cores
+    /// for learning. `false`: they learn from RIF and latency alone.
     pub tells_cpu: bool,
-    /// How far capacity and cost in each report are from what was learned: each is multiplied by
-    /// exp(this · z), z being normal; 0: not at all.
+    /// Noise of the learned capacity and cost in each report: each is multiplied by exp(this · z),
+    /// where z is normal; 0: none.
     pub report_noise: f64,
-    /// Whether each response carries a report, as the answer to a probe is one.
+    /// Whether each response carries a report, like the answer to a probe.
     pub carries_reports: bool,
     /// How they estimate the latency that they report.
     pub tracker: TrackerConfig,
@@ -51,30 +49,28 @@ pub struct Group {
 /// How a replica serves queries.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Service {
-    /// All queries share the CPU; each has one core at the most.
+    /// All queries share the CPU. Each has at most one core.
     Shared(Sharing),
-    /// All queries share what CPU time a container's quota lets them have; each has one core at the
-    /// most.
+    /// All queries share the CPU time of a container's quota. Each has at most one core.
     Quota(Quota),
-    /// `workers` queries at a time, the others wait in order of arrival.
+    /// `workers` queries at a time. Others wait in order of arrival.
     Fifo {
-        /// From 1 up; 1 is a single-threaded server.
+        /// At least 1; 1 is a single-threaded server.
         workers: usize,
     },
     /// Every query takes its cost as latency, however many there are: a replayed latency, no queue.
     Latency,
-    /// As `Latency`, but from a trace of its own instead of the scenario's cost.
+    /// Same as `Latency`, but from its own trace instead of the scenario's cost.
     LatencyTrace(Arc<[Duration]>),
 }
 
 /// A CPU that queries share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sharing {
-    /// What the replica is allocated, in cores; utilization is measured against it.
+    /// The replica's allocation in cores, which is the base of utilization.
     pub cores: f64,
-    /// Spare time beyond allocation and neighbours: how much the replica may have used above its
-    /// capacity before it is held to it, in core-seconds; 0 holds it at once. It refills while the
-    /// replica is below its capacity.
+    /// How much the replica may use above its capacity before it is held to it, in core-seconds; 0
+    /// holds it at once. The bucket refills while the replica is below its capacity.
     pub bucket: f64,
     /// While the bucket lasts, the replica may use this many times its capacity.
     pub burst: f64,
@@ -86,44 +82,44 @@ pub struct Sharing {
 /// A quota of CPU time, as containers have it: the kernel's CFS bandwidth control, `cpu.max` of a
 /// cgroup.
 ///
-/// The replica runs until it has used `cpu` in the present period, and then not at all until the
-/// next one begins. What it leaves of a period is lost. Periods begin at a random time of each
-/// replica's own, and from there on by the clock, whether or not there is work. [`Antagonists`] do
-/// nothing to it.
+/// The replica runs until it has used `cpu` in the present period, and then stops until the next
+/// one begins. What is left of a period is lost. Periods begin at a random time for each replica,
+/// and from there on by the clock, whether or not there is work. [`Antagonists`] have no effect on
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quota {
-    /// CPU time for each period, of all cores together: from 1 ms, as the kernel has it, to
-    /// `at_once` times the period, with which it is never used up.
+    /// CPU time for each period, of all cores together: from 1 ms, as in the kernel, to `at_once`
+    /// times the period, which is never used up.
     pub cpu: Duration,
-    /// From the beginning of a period to that of the next: from 1 ms to 1 s, as the kernel has it;
-    /// the usual one is 100 ms.
+    /// Length of a period: from 1 ms to 1 s, as in the kernel; 100 ms is usual.
     pub period: Duration,
     /// Cores that it may use at once while the quota lasts, above 0.
     pub at_once: f64,
-    /// Who else uses the same quota; `None`: nobody.
+    /// A neighbour that uses the same quota; `None`: none.
     pub neighbour: Option<Neighbour>,
 }
 
-/// Somebody within the same quota, who comes for a time and goes for a time. While it is there it
-/// burns all that it gets: its share of the cores, and what the replica leaves of them.
+/// A neighbour within the same quota that comes and goes. While it is there it burns all that it
+/// gets: its share of the cores, and what the replica leaves of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbour {
-    /// Of the cores, what the replica cannot have while it is there: above 0 and below 1. Of a
-    /// quota that is used up it has taken the same share at the least.
+    /// The share of the cores that it takes from the replica while it is there: above 0 and
+    /// below 1. It has then taken at least the same share of a quota that is used up.
     pub share: f64,
-    /// It stays, and stays away, for a time drawn uniformly: at least so long, from 1 ms.
+    /// It stays, and stays away, for a time drawn uniformly. This is the shortest, from 1 ms.
     pub least: Duration,
-    /// At most so long.
+    /// The longest such time.
     pub most: Duration,
 }
 
 impl Quota {
-    /// The cores that it comes to; what the replica's system tells it.
+    /// Returns the cores that the quota amounts to, which the replica's operating system reports.
     pub fn cores(&self) -> f64 {
         nanoseconds(self.cpu) / nanoseconds(self.period)
     }
 
-    /// What the replica has of them in the long run: a neighbour is there for half of the time.
+    /// Returns the replica's long-term share of these cores: a neighbour is there for half of the
+    /// time.
     pub fn allocation(&self) -> f64 {
         let taken = self.neighbour.map_or(0.0, |it| it.share / 2.0);
         self.cores() * (1.0 - taken)
@@ -143,24 +139,25 @@ pub struct Antagonists {
     pub sigma_below: f64,
     /// s for z above 0.
     pub sigma_above: f64,
-    /// Spare capacity ends here, in cores: the machine's size.
+    /// The most spare capacity, in cores: the machine's size.
     pub spare_max: f64,
     /// Time constant of the slower process.
     pub slow: Duration,
-    /// The slower process' share of the variance; with `fast_share` at most 1. What both leave
-    /// never changes.
+    /// The slower process' share of the variance; with `fast_share` at most 1. The rest of the
+    /// variance is static.
     pub slow_share: f64,
     /// Time constant of the faster process.
     pub fast: Duration,
     /// The faster process' share of the variance.
     pub fast_share: f64,
-    /// So many machines of the neighbourhood at a time have no spare capacity at all; 0: none ever.
+    /// Number of machines of the neighbourhood that have no spare capacity at all at a time; 0:
+    /// none ever.
     pub full_machines: usize,
     /// How long a machine stays full before another one takes its turn. Turns change one by one,
     /// `full_for / full_machines` apart, so that there are always exactly `full_machines`.
     pub full_for: Duration,
-    /// How many machines take turns, the fleet's among them: a small fleet may live in a large
-    /// neighbourhood. Less than the fleet counts as the fleet.
+    /// Number of machines that take turns, including the fleet's: a small fleet may live in a large
+    /// neighbourhood. A number below the fleet's size counts as the fleet's size.
     pub machines: usize,
 }
 
@@ -175,17 +172,17 @@ pub struct Failure {
     pub from: Duration,
     /// When it ends.
     pub until: Duration,
-    /// So long after the start of the run its reports tell of failures. After that they say that no
-    /// query fails, whether or not that is so.
+    /// Until this time after the start of the run, its reports include failures. After that they
+    /// claim that no query fails, whether or not that is true.
     pub reported_until: Duration,
 }
 
-/// What a query costs that fails.
+/// The cost of a failing query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FailureCost {
     /// A share of its cost: 0 fails at once, 1 fails at the end.
     Share(f64),
-    /// Always the same, whatever the query would have cost.
+    /// A fixed cost, whatever the query would have cost.
     Fixed(Duration),
 }
 
@@ -193,9 +190,9 @@ pub enum FailureCost {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stall {
     /// Time between the end of one pause and the beginning of the next: the mean of an exponential,
-    /// or always this.
+    /// or a constant.
     pub every: Duration,
-    /// Whether it is always this. The first pause then begins at a random time within `every`.
+    /// Whether it is constant. The first pause then begins at a random time within `every`.
     pub regular: bool,
     /// How long a pause lasts.
     pub lasts: Duration,
@@ -208,16 +205,16 @@ pub struct Hobble {
     pub from: Duration,
     /// When it ends.
     pub until: Duration,
-    /// What is left of the capacity (of the speed, where queries do not share a CPU, or one with a
-    /// quota): above 0, at most 1.
+    /// The share of the capacity that is left, above 0, at most 1. It is the share of the speed
+    /// where queries do not share a CPU, or share one with a quota.
     pub capacity: f64,
-    /// Latency of every query that arrives in the spell, where replicas replay latencies; replaces
-    /// the trace's.
+    /// Latency of every query that arrives in the spell, where replicas replay latencies. It
+    /// replaces the trace's.
     pub latency: Option<Duration>,
 }
 
 impl Group {
-    /// `count` healthy replicas that serve so.
+    /// Returns `count` healthy replicas with this service.
     pub fn healthy(count: usize, service: Service) -> Self {
         Self {
             count,

@@ -1,9 +1,8 @@
-//! What is played: clients, their queries, the replicas, the network between them and what befalls
-//! them.
+//! Scenarios: clients, their queries, the replicas, the network between them and their troubles.
 //!
-//! Plain data. [`Scenario::mistakes`] says what is wrong with it, by field, before anything runs;
-//! what passes can be played without an error. The TOML form of it is the command's (`slackwater
-//! sim run`), not this crate's.
+//! A scenario is plain data. [`Scenario::mistakes`] lists what is wrong with it, by field, before
+//! anything runs. A scenario without mistakes can be played without an error. Its TOML form belongs
+//! to the command (`slackwater sim run`), not to this crate.
 
 mod cost;
 mod demand;
@@ -28,34 +27,34 @@ pub use tape::{News, Tape, TapeNews, TapeQuery, TapeStep};
 use core::time::Duration;
 use std::sync::Arc;
 
-/// A fleet, its load, and what befalls them.
+/// A fleet, its load, and its troubles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Who sends queries, and how many.
+    /// The clients and their rates.
     pub load: Load,
-    /// What a query costs on a replica of speed 1.
+    /// The cost of a query on a replica of speed 1.
     pub cost: Cost,
     /// The replicas, group by group. Replica numbers run through the groups in order, from 0.
     pub fleet: Vec<Group>,
-    /// The neighbours on the replicas' machines; `None`: the machines are the replicas' own.
+    /// The neighbours on the replicas' machines; `None`: the machines have no other load.
     pub antagonists: Option<Antagonists>,
-    /// What lies between clients and replicas.
+    /// The network between clients and replicas.
     pub network: Network,
-    /// What happens at given times: replicas leave, join, restart, change their speed.
+    /// Changes at given times: replicas leave, join, restart, are suspended.
     pub events: Vec<Event>,
-    /// How long a client waits for an answer; then the query is an error, and counts with this
-    /// latency.
+    /// How long a client waits for an answer. After that the query is an error, and counts with
+    /// this latency.
     pub deadline: Duration,
-    /// Whether a replica is told of an expired query and drops it. `false`, as in the paper's
-    /// testbed: it works on.
+    /// Whether an expired query is cancelled at its replica, which drops it. `false`, as in the
+    /// paper's testbed: the replica works on.
     pub cancel_expired: bool,
-    /// Queries, and what replicas could do, as they were once; `None`: they are drawn. With a tape
-    /// `load.rate`, `load.arrivals` and `cost` say nothing, and replicas whose CPU is shared have
-    /// the cores that it says in place of neighbours.
+    /// Recorded queries and capacities of replicas; `None`: they are drawn. With a tape,
+    /// `load.rate`, `load.arrivals` and `cost` have no effect, and replicas with a shared CPU have
+    /// the tape's cores instead of neighbours.
     pub tape: Option<Arc<Tape>>,
-    /// What is played before anything is measured.
+    /// The time that is played before anything is measured.
     pub warmup: Duration,
-    /// What is measured: queries that arrive within this span after the warm-up.
+    /// The measured span: queries that arrive within this time after the warm-up are measured.
     pub span: Duration,
 }
 
@@ -65,7 +64,7 @@ impl Scenario {
     /// The most clients.
     pub const CLIENTS_MAX: usize = 10_000;
 
-    /// Nothing but a load on a fleet, for a minute: no neighbours, no network, no events, no
+    /// Returns only a load on a fleet, for a minute: no neighbours, no network, no events, no
     /// warm-up, and clients that wait for 5 s.
     pub fn plain(load: Load, cost: Cost, fleet: Vec<Group>) -> Self {
         Self {
@@ -83,15 +82,15 @@ impl Scenario {
         }
     }
 
-    /// How many replicas there are at the start.
+    /// Returns the number of replicas, including those that join later.
     pub fn replicas(&self) -> usize {
         self.fleet
             .iter()
             .fold(0, |sum: usize, group| sum.saturating_add(group.count))
     }
 
-    /// The number of the group of replica number `replica`; the number of groups if there is no
-    /// such replica.
+    /// Returns the number of the group of replica number `replica`; the number of groups if there
+    /// is no such replica.
     pub fn group_of(&self, replica: usize) -> usize {
         let mut rest = replica;
         let before = self.fleet.iter().take_while(|group| {

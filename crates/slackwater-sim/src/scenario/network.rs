@@ -1,11 +1,11 @@
-//! What lies between clients and replicas.
+//! The network between clients and replicas.
 
 use core::time::Duration;
 
 /// The network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
-    /// One way, for queries, responses and probes alike.
+    /// Delay of one way, equally for queries, responses and probes.
     pub delay: Delay,
     /// The share of probes that are lost, from 0 to 1; queries are never lost.
     pub probe_loss: f64,

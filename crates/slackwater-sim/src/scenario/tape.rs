@@ -1,47 +1,47 @@
-//! A past to be played again: queries at their times, what each replica could do meanwhile, and
-//! what clients knew of the fleet.
+//! A recorded past: queries at their times, each replica's capacity over time, and the clients'
+//! views of the fleet.
 
 use core::time::Duration;
 use slackwater_core::policy::Attempt;
 
-/// Queries, replicas and the fleet as they were.
+/// Recorded queries, replicas and fleet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tape {
-    /// In the order of their times.
+    /// Queries in the order of their times.
     pub queries: Vec<TapeQuery>,
-    /// What each replica could do, by its number, each in the order of time; the first step holds
-    /// from the beginning on.
+    /// The capacity of each replica, by its number, in the order of time. The first step holds from
+    /// the beginning on.
     pub replicas: Vec<Vec<TapeStep>>,
-    /// The number of the replica behind each part. To a policy a replica is as many parts as its
-    /// weight says.
+    /// The number of the replica of each part. A policy sees a replica as several parts, as many as
+    /// its weight.
     pub parts: Vec<u32>,
-    /// What clients hear of parts, in the order of time. None: each replica is one part, and all
-    /// are known from the beginning on.
+    /// Changes that clients receive, in the order of time. Empty: each replica is one part, and all
+    /// are in the fleet from the beginning on.
     pub news: Vec<TapeNews>,
-    /// Latencies are told by blocks of so long as well, by when their queries arrive; 0: they are
-    /// not.
+    /// Latencies are also recorded by blocks of this length, by the arrival of their queries; 0:
+    /// they are not.
     pub block: Duration,
 }
 
-/// A query.
+/// A recorded query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TapeQuery {
     /// When it arrives, in nanoseconds.
     pub at_ns: u64,
-    /// At which client.
+    /// The number of the client.
     pub client: u32,
-    /// What it costs at speed 1, in nanoseconds.
+    /// Its cost at speed 1, in nanoseconds.
     pub cost_ns: f64,
-    /// As what the policy is asked for it.
+    /// The kind of attempt that it is for the policy.
     pub attempt: Attempt,
-    /// The replica that it is to go to, if it may.
+    /// The replica that it is pinned to, if that is available.
     pub pinned: Option<u32>,
-    /// Whether it is measured. What is not is load all the same.
+    /// Whether it is measured. Otherwise it is only load.
     pub is_measured: bool,
 }
 
 impl TapeQuery {
-    /// A first try that may go anywhere, and is measured.
+    /// Returns a measured first attempt that may go to any replica.
     pub const fn first(at_ns: u64, client: u32, cost_ns: f64) -> Self {
         Self {
             at_ns,
@@ -54,20 +54,20 @@ impl TapeQuery {
     }
 }
 
-/// What a client hears of a part.
+/// A change of a part that a client receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapeNews {
-    /// When, in nanoseconds.
+    /// When the client receives it, in nanoseconds.
     pub at_ns: u64,
-    /// Which client.
+    /// The number of the client.
     pub client: u32,
-    /// The part, by its place in [`Tape::parts`].
+    /// The part, by its index in [`Tape::parts`].
     pub part: u32,
-    /// What it hears.
+    /// The change.
     pub news: News,
 }
 
-/// News of a part.
+/// A change of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// It joins.
@@ -80,21 +80,22 @@ pub enum News {
     Withdrawn,
 }
 
-/// What a replica can do from some time on.
+/// The capacity and failures of a replica from some time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TapeStep {
-    /// From when, in nanoseconds.
+    /// The beginning, in nanoseconds.
     pub from_ns: u64,
-    /// Cores, of which a query uses one at the most; at least as many as the allocation.
+    /// Cores, of which a query uses at most one; at least as many as the allocation.
     pub cores: f64,
     /// The share of queries that it fails, from 0 to 1.
     pub fails: f64,
-    /// What such a query costs, in nanoseconds.
+    /// The cost of such a query, in nanoseconds.
     pub failure_cost_ns: f64,
 }
 
 impl Tape {
-    /// The place of a replica's step that holds at `now`, which is not before the one at `place`.
+    /// Returns the index of a replica's step at `now`, which must not be before the step at
+    /// `place`.
     pub(crate) fn step_at(&self, replica: usize, place: usize, now: u64) -> usize {
         let steps = self.replicas.get(replica).map_or(&[][..], Vec::as_slice);
         let later = steps.iter().skip(place + 1);
@@ -123,7 +124,11 @@ mod tests {
         let places = [0, 9, 10, 19, 20, 99].map(|now| tape.step_at(0, 0, now));
         assert_eq!(places, [0, 0, 1, 1, 2, 2]);
         assert_eq!(tape.step_at(0, 1, 15), 1);
-        assert_eq!(tape.step_at(7, 0, 15), 0, "who is not on it has no steps");
+        assert_eq!(
+            tape.step_at(7, 0, 15),
+            0,
+            "a replica that is not on the tape has no steps"
+        );
     }
 
     #[test]
@@ -138,7 +143,8 @@ mod tests {
         let query =
             |at_ms: u64, client, cost_ms: f64| TapeQuery::first(at_ms * MS, client, cost_ms * 1e6);
         let tape = Tape {
-            // Alone at full speed; across a change to a tenth; two who share it; one who fails.
+            // One alone at full speed; one across a change to a tenth; two that share it; one that
+            // fails.
             queries: vec![
                 query(10, 0, 20.0),
                 query(90, 1, 20.0),

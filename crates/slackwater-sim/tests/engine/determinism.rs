@@ -1,4 +1,4 @@
-//! The same seed gives the same results, whatever else runs; another seed gives others.
+//! One seed gives the same results, whatever else runs, and another seed gives other results.
 
 use super::rig::{SINGLE, everyone, fingerprint, ms, named, plain, play, play_seed, secs, steady};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -104,7 +104,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn the_largest_run_begins_first_and_nothing_begins_after_a_stop() {
+fn the_largest_run_starts_first_and_none_starts_after_a_stop() {
     let jobs = jobs();
     let stop = AtomicBool::new(false);
     let first = Mutex::new(None);
@@ -113,8 +113,7 @@ fn the_largest_run_begins_first_and_nothing_begins_after_a_stop() {
         stop.store(true, Relaxed);
     };
     let done: Vec<Measured> = run_all(&jobs, 1, &stop_at_once, &stop);
-    // The first to be done is the second job, five times the size of the one before it, which never
-    // began.
+    // The second job ends first. It is five times the size of the first, which never started.
     assert_eq!(done.len(), 0);
     let first = first
         .into_inner()
@@ -137,7 +136,7 @@ fn a_stop_ends_a_run_that_is_under_way() {
         seed: 1,
     });
     let stop = AtomicBool::new(false);
-    // The short one ends first, on a thread of its own, and sets it off.
+    // The short run ends first, on its own thread, and sets the stop flag.
     let stop_at_once = |progress: Progress| {
         assert_eq!(progress.done, 1, "the long one does not end");
         stop.store(true, Relaxed);

@@ -1,4 +1,4 @@
-//! Replicas that crash, drain, join and restart, and what clients notice of it.
+//! Replicas that crash, drain, join and restart, and what clients notice.
 
 use super::rig::{SINGLE, everyone, ms, play, regular, same, secs, steady};
 use core::time::Duration;
@@ -12,8 +12,8 @@ fn event(at: Duration, replica: usize, change: Change) -> Event {
     }
 }
 
-/// Two replicas, 100 queries a second in turn, for 10 s from the start; the event befalls the first
-/// replica.
+/// Two replicas, 100 queries a second in turn, for 10 s from the start. The event happens to the
+/// first replica.
 fn with(at: Duration, change: Change) -> slackwater_sim::Scenario {
     regular(
         100.0,
@@ -35,7 +35,7 @@ const fn warm_restart(down_for: Duration) -> Change {
 fn a_crash_costs_what_is_sent_until_it_is_known() {
     let known_after = secs(2);
     let measured = play(&with(secs(3), Change::Crash { known_after }), "round_robin");
-    // Half of 200 queries are refused; one more was there when it crashed, or was on its way.
+    // Half of 200 queries are refused. One more was there when it crashed, or was on its way.
     assert!(
         (100..=101).contains(&measured.errors),
         "{}",
@@ -45,17 +45,17 @@ fn a_crash_costs_what_is_sent_until_it_is_known() {
         measured.timeouts, 0,
         "a crash is noticed by its broken connections"
     );
-    // 5 s of every other query.
+    // Every other query for 5 s.
     assert!(measured.queries_by_replica[0].abs_diff(250) <= 1);
     let central = play(&with(secs(3), Change::Crash { known_after }), "jsq");
     assert!(
         central.errors <= 1,
-        "who sees everything loses only what was there"
+        "a clairvoyant loses only what was there"
     );
 }
 
 #[test]
-fn who_drains_is_avoided_by_those_who_listen() {
+fn a_draining_replica_is_avoided_by_policies_that_probe() {
     let leaves_after = secs(2);
     let scenario = with(secs(3), Change::Drain { leaves_after });
     let deaf = play(&scenario, "round_robin");
@@ -70,13 +70,13 @@ fn who_drains_is_avoided_by_those_who_listen() {
     let mut alone = scenario.clone();
     alone.span = secs(3);
     let before = play(&alone, "prequal").queries_by_replica[0];
-    // A probe in flight, one probe interval, and the reports in the pool: far less than the 200
-    // queries of two seconds.
+    // The difference is a probe in flight, one probe interval, and the reports in the pool: far
+    // less than the 200 queries of two seconds.
     assert!(listening.queries_by_replica[0] - before < 20);
 }
 
 #[test]
-fn who_joins_is_not_there_before() {
+fn a_replica_that_joins_is_not_there_before() {
     let join = Change::Join {
         cold_slowness: 3.0,
         warm_after: secs(2),
@@ -86,8 +86,8 @@ fn who_joins_is_not_there_before() {
     for policy in everyone() {
         let measured = play(&scenario, policy);
         assert_eq!(measured.errors, 0, "{policy}");
-        // Not more than all of those that came after it joined. A policy may wait with it, having
-        // heard nothing of it.
+        // At most all queries after it joined. A policy may use it later, while it has no report
+        // from it.
         let sent = measured.queries_by_replica[0];
         assert!(sent <= 200, "{policy}: {sent}");
     }
@@ -96,8 +96,8 @@ fn who_joins_is_not_there_before() {
         measured.queries_by_replica[0].abs_diff(100) <= 1,
         "of 200, every other"
     );
-    // At first they cost three times as much; every other one, with 40 ms between two, so that none
-    // waits.
+    // At first queries cost three times as much. Every other one goes there, 40 ms apart, so that
+    // none waits.
     let longest = measured.latency.quantile(1.0);
     assert!(longest > ms(29) && longest <= ms(30), "{longest:?}");
     assert!(same(measured.latency.quantile(0.5), ms(10)));
@@ -109,10 +109,10 @@ fn a_restart_refuses_for_a_while_and_comes_back() {
     scenario.network = steady(ms(1));
     scenario.fleet[0].count = 5;
     let measured = play(&scenario, "round_robin");
-    // A fifth of two seconds; one more may have been there.
+    // A fifth of two seconds. One more may have been there.
     assert!((40..=41).contains(&measured.errors), "{}", measured.errors);
-    assert_eq!(measured.queries_by_replica[0], 200, "nobody is told");
-    // Whose probes are refused knows by itself.
+    assert_eq!(measured.queries_by_replica[0], 200, "clients get no notice");
+    // A policy with probes notices it, because the probes are refused.
     let prequal = play(&scenario, "prequal");
     assert!(prequal.errors < 10, "{}", prequal.errors);
     let after = prequal.queries_by_replica[0];
@@ -122,7 +122,7 @@ fn a_restart_refuses_for_a_while_and_comes_back() {
 }
 
 #[test]
-fn who_restarts_may_be_cold() {
+fn a_restarted_replica_may_be_cold() {
     let restart = |cold_slowness| {
         let mut scenario = with(
             secs(3),
@@ -136,18 +136,18 @@ fn who_restarts_may_be_cold() {
         play(&scenario, "round_robin").latency.quantile(1.0)
     };
     assert_eq!(restart(1.0), ms(10));
-    // Every other query, 40 ms apart, so that none waits; the first of them meets nearly all of the
-    // cold.
+    // Every other query, 40 ms apart, so that none waits. The first one has nearly the full cold
+    // cost.
     let longest = restart(3.0);
     assert!(longest > ms(29) && longest <= ms(30), "{longest:?}");
 }
 
 #[test]
-fn who_is_suspended_keeps_what_it_has_and_answers_later() {
+fn a_suspended_replica_keeps_its_queries_and_answers_later() {
     let suspend = |suspended_for| with(secs(3), Change::Suspend { suspended_for });
     let measured = play(&suspend(secs(2)), "round_robin");
     assert_eq!(measured.errors, 0, "connections stay");
-    // Of those that came at once in every other 10 ms of the two seconds, the first waits longest.
+    // One query arrived every 20 ms of the two seconds, and the first waits longest.
     let longest = measured.latency.quantile(1.0);
     assert!(
         longest.abs_diff(ms(2_010)) <= ms(20),
@@ -155,13 +155,13 @@ fn who_is_suspended_keeps_what_it_has_and_answers_later() {
     );
     let late = 1.0 - measured.latency.share_at_most(ms(11));
     assert!(late > 0.1, "all that came meanwhile are late: {late}");
-    // With a deadline half as long those of the first second expire.
+    // With a deadline half as long, the queries of the first second expire.
     let mut impatient = suspend(secs(2));
     impatient.deadline = secs(1);
     let measured = play(&impatient, "round_robin");
     assert_eq!(measured.errors, measured.timeouts);
     assert!(measured.errors >= 50, "{}", measured.errors);
-    // It answers no probes, which is noticed.
+    // It answers no probes, and Prequal notices that.
     let listening = play(&suspend(secs(2)), "prequal");
     let before = listening.by_second.shares_of(0).nth(2).flatten();
     let within = listening.by_second.shares_of(0).nth(4).flatten();
@@ -172,15 +172,15 @@ fn who_is_suspended_keeps_what_it_has_and_answers_later() {
 }
 
 #[test]
-fn who_crashes_while_it_is_suspended_refuses_what_it_had_not_read() {
+fn a_crash_while_suspended_refuses_unread_queries() {
     let suspended_for = secs(4);
     let mut scenario = with(secs(3), Change::Suspend { suspended_for });
     scenario
         .events
         .push(event(secs(4), 0, warm_restart(secs(1))));
     let measured = play(&scenario, "round_robin");
-    // Every other query of two seconds: waiting there for the first, refused in the second. It is
-    // up again at 5 s.
+    // Every other query of two seconds goes there. Queries of the first second wait, and queries of
+    // the second one are refused. It is up again at 5 s.
     assert!(measured.errors.abs_diff(100) <= 1, "{}", measured.errors);
     assert_eq!(measured.timeouts, 0);
     assert_eq!(measured.latency.quantile(1.0), ms(10));
@@ -195,7 +195,7 @@ fn who_crashes_while_it_is_suspended_refuses_what_it_had_not_read() {
 }
 
 #[test]
-fn who_comes_back_is_another_replica_with_another_name() {
+fn a_replica_that_comes_back_has_a_new_id() {
     let events = vec![
         event(
             secs(2),
@@ -230,7 +230,7 @@ fn who_comes_back_is_another_replica_with_another_name() {
     ];
     let scenario = regular(100.0, vec![Group::healthy(3, SINGLE)], events);
     let measured = play(&scenario, "round_robin");
-    // Refused: a third of 0.1 s, then half of 2 s; and what was there at a crash.
+    // Refused queries: a third of 0.1 s, then half of 2 s, and those that were there at a crash.
     assert!(
         measured.errors.abs_diff(3 + 100) <= 4,
         "{}",
@@ -239,23 +239,23 @@ fn who_comes_back_is_another_replica_with_another_name() {
     let [first, second, third] = measured.queries_by_replica[..] else {
         panic!("three replicas");
     };
-    // In turn among 3 until 2.1 s, among 2 until 5 s (the one that is gone included), among 2 until
-    // 7 s, then among 3.
+    // In turn among 3 until 2.1 s, among 2 until 5 s (including the crashed one), among 2 until 7
+    // s, then among 3.
     assert!(first.abs_diff(70 + 100) <= 3, "{first}");
     assert!(second.abs_diff(70 + 145 + 100 + 100) <= 3, "{second}");
     assert!(third.abs_diff(70 + 145 + 100 + 100) <= 3, "{third}");
 }
 
 #[test]
-fn who_crashes_while_it_restarts_stays_down() {
+fn a_crash_during_a_restart_keeps_the_replica_down() {
     let mut scenario = with(secs(3), warm_restart(secs(2)));
     let known_after = secs(3);
     scenario
         .events
         .push(event(secs(4), 0, Change::Crash { known_after }));
     let measured = play(&scenario, "round_robin");
-    // Half of 400 queries are refused, from 3 s until it is known at 7 s; it is not up again at 5
-    // s. One more was there.
+    // Half of 400 queries are refused, from 3 s until clients know of the crash at 7 s. It is not
+    // up again at 5 s. One more query was there.
     assert!(
         (200..=201).contains(&measured.errors),
         "{}",
@@ -264,15 +264,15 @@ fn who_crashes_while_it_restarts_stays_down() {
 }
 
 #[test]
-fn who_restarts_while_it_drains_does_not_leave() {
+fn a_restart_while_draining_cancels_the_leave() {
     let leaves_after = secs(4);
     let mut scenario = with(secs(3), Change::Drain { leaves_after });
     scenario
         .events
         .push(event(secs(4), 0, warm_restart(secs(1))));
     let measured = play(&scenario, "round_robin");
-    // Every other query of 10 s; half of the 100 of the second in which it was down are refused,
-    // and one was there.
+    // Every other query of 10 s. Half of the 100 queries of the second in which it was down are
+    // refused, and one was there.
     assert!(measured.queries_by_replica[0].abs_diff(500) <= 1);
     assert!((50..=51).contains(&measured.errors), "{}", measured.errors);
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use slackwater_sim::Scenario;
 use slackwater_sim::scenario::{Cost, Failure, FailureCost, Group, Hedge, Hobble, Service, Stall};
 
-/// Replicas that stall now and then: what hedging is for.
+/// Replicas that stall now and then, which hedging helps against.
 fn stalling(hedge: Option<Hedge>) -> Scenario {
     let group = Group {
         stall: Some(Stall {
@@ -38,7 +38,7 @@ fn a_second_copy_is_not_held_up_where_the_first_is() {
         };
         let ((without, none), (with, copies)) = (mean(None), mean(Some(HEDGE)));
         assert_eq!(none, 0);
-        // Clairvoyants that see the stall avoid it by themselves.
+        // Clairvoyants that see the stall avoid it without copies.
         if policy != "greedy" && policy != "jsq_weighted" {
             assert!(
                 copies > 0 && with < without,
@@ -73,13 +73,13 @@ fn a_replayed_latency_is_the_replicas_and_a_copy_draws_another() {
     let p99 = |scenario: &Scenario| play(scenario, "round_robin").latency.quantile(0.99);
     assert_eq!(p99(&scenario), ms(500), "one in twenty");
     scenario.load.hedge = Some(HEDGE);
-    // Two in a row are one in 400; the first few hundred queries have no copies yet.
+    // Two slow latencies in a row are one in 400. The first few hundred queries have no copies yet.
     scenario.warmup = secs(5);
     assert!(
         same(p99(&scenario), ms(3)),
         "2 ms of waiting, 1 ms of a second copy"
     );
-    // Where queries cost CPU, a copy costs as much.
+    // Where queries cost CPU, a copy costs as much as the query.
     scenario.fleet = vec![Group::healthy(100, SINGLE)];
     assert!(same(p99(&scenario), ms(500)));
 }
@@ -122,8 +122,8 @@ fn a_third_copy_goes_where_neither_of_the_others_is() {
 
 #[test]
 fn the_failure_of_one_copy_waits_for_the_other() {
-    // One replica of three fails after 30 ms; the others answer after 25 ms, so that a copy is on
-    // its way by then.
+    // One replica of three fails after 30 ms. The others answer after 25 ms, so a copy is on its
+    // way by then.
     let replay = |latency| Service::LatencyTrace(vec![latency].into());
     let failing = Group {
         failure: Some(Failure {
@@ -151,8 +151,8 @@ fn the_failure_of_one_copy_waits_for_the_other() {
 }
 
 #[test]
-fn when_everybody_slows_down_there_is_no_storm() {
-    // All replicas become twenty times as slow, for ten seconds: more than can be served.
+fn when_all_replicas_slow_down_there_is_no_storm() {
+    // All replicas become twenty times as slow for ten seconds, which is more than they can serve.
     let mut group = Group::healthy(10, SINGLE);
     group.hobble = Some(Hobble {
         from: secs(10),
@@ -169,6 +169,6 @@ fn when_everybody_slows_down_there_is_no_storm() {
     });
     let measured = play(&scenario, "least_loaded");
     assert!(measured.latency.quantile(0.5) > ms(100), "all are late");
-    // Two clients: each notices after 33 late ones.
+    // Two clients: each stops hedging after 33 late queries.
     assert!(measured.hedges <= 2 * 40, "{}", measured.hedges);
 }

@@ -1,7 +1,8 @@
-//! The engine from outside: scenarios played, and what is measured held against what must come out.
+//! Tests of the engine from outside: they play scenarios and compare the measurements with the
+//! expected results.
 //!
-//! Small fleets, short spans, seeded draws. Where a number is compared with theory, the tolerance
-//! is argued beside it.
+//! Fleets are small, spans short, and draws seeded. Where a number is compared with theory, a
+//! comment explains the tolerance.
 
 #[cfg(test)]
 mod determinism;

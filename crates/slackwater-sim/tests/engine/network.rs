@@ -30,8 +30,8 @@ fn probes_are_sent_by_rate_and_when_idle() {
     let fleet = vec![Group::healthy(20, shared(4.0))];
     let busy = play(&plain(100.0, fleet.clone()), "prequal");
     let probes = busy.probes_per_query();
-    // No replica is probed twice within a millisecond: 75 probes a second over 20 replicas, 0.4 %
-    // of them are not sent.
+    // No replica is probed twice within a millisecond: with 75 probes a second over 20 replicas,
+    // 0.4 % of them are not sent.
     assert!((probes - 3.0).abs() < 0.05, "{probes}");
     // Two clients with a query a minute: two probes every 75 to 100 ms each, for 10 s.
     let idle = play(&plain(1.0 / 60.0, fleet.clone()), "prequal");
@@ -76,14 +76,14 @@ fn a_replica_that_answers_no_probes_loses_them_and_serves_like_any_other() {
         "its probes never come back, and nothing else is different"
     );
 
-    // Of two that a round asks, one answers: the round waits for the other until its deadline, and
-    // then there is no choice.
+    // A round probes two replicas and one answers. The round waits for the other until its
+    // deadline, and then there is only one to choose.
     let one_answers = [Group::healthy(1, Service::Latency), silent];
     let mut scenario = regular(20.0, one_answers.to_vec(), Vec::new());
     scenario.fleet[1].count = 1;
     scenario.network = steady(ms(1));
     let round = play(&scenario, "prequal_sync");
-    assert_eq!(round.latency.quantile(0.0), ms(15), "3 ms to ask");
+    assert_eq!(round.latency.quantile(0.0), ms(15), "3 ms to probe");
     assert_eq!(round.queries_by_replica, [199, 0]);
 }
 
@@ -95,15 +95,15 @@ fn a_synchronous_round_takes_a_round_trip_of_the_querys_time() {
     assert_eq!(
         measured.latency.quantile(0.0),
         ms(14),
-        "2 ms to ask, 2 to travel"
+        "2 ms to probe, 2 to travel"
     );
     assert_eq!(measured.latency.quantile(1.0), ms(14));
     assert!((measured.probes_per_query() - 3.0).abs() < 1e-9);
-    // Answers that take 10 ms come after the round's 3 ms, and nobody waits for them.
+    // Answers that take 10 ms arrive after the 3 ms of the round, which does not wait for them.
     scenario.network = steady(ms(5));
     let late = play(&scenario, "prequal_sync");
     assert_eq!(late.latency.quantile(1.0), ms(23));
-    // Nor for those that never come.
+    // The round does not wait for answers that never arrive either.
     scenario.network = Network {
         probe_loss: 1.0,
         ..steady(ms(1))

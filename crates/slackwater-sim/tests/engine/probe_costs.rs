@@ -1,5 +1,5 @@
-//! What probes and queries cost clients and replicas themselves, and what becomes of a fleet that
-//! cannot afford its probes.
+//! The cost of probes and queries for clients and replicas, and a fleet that cannot afford its
+//! probes.
 
 use super::rig::{SINGLE, ms, plain, play, regular, secs, shared, steady};
 use core::time::Duration;
@@ -13,7 +13,7 @@ fn us(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
-/// Prequal that lowers its rate no further than so many probes a query.
+/// Prequal with this lower limit of its probe rate.
 fn prequal(probe_rate_min: u32) -> PolicyChoice {
     let prequal = PrequalSettings {
         probe_rate_min: Rate::per_query(probe_rate_min).expect("in range"),
@@ -31,7 +31,7 @@ fn a_query_waits_for_its_client() {
     scenario.load.client_cpu = cpu(ms(3), Duration::ZERO);
     let measured = play(&scenario, "round_robin");
     assert_eq!(measured.latency.mean(), ms(13), "10 ms of work, and 3 ms");
-    // 15 ms of each 10: what comes in in 10 s is behind by 5 s in the end.
+    // 15 ms of work arrive every 10 ms: after 10 s the client is 5 s behind.
     scenario.load.client_cpu = cpu(ms(15), Duration::ZERO);
     scenario.deadline = secs(60);
     let measured = play(&scenario, "round_robin");
@@ -48,7 +48,7 @@ fn probes_keep_queries_waiting_at_their_client() {
         query: Duration::ZERO,
         probe: ms(4),
     });
-    // Three probes of 4 ms for each query, one of which comes every 10 ms.
+    // Each query has three probes of 4 ms, and a query arrives every 10 ms.
     let measured = play(&scenario, "prequal");
     assert!(free.latency.quantile(0.5) < ms(11));
     let behind = measured.latency.quantile(0.5);
@@ -86,7 +86,7 @@ fn a_replica_that_crashes_forgets_the_probes_that_it_had() {
     assert!(measured.queries_by_replica[0] > 100, "it came back");
 }
 
-/// Replicas of one thread that answer probes between queries, at a tenth of what a query costs, for
+/// Replicas of one thread that answer probes between queries, at a tenth of a query's cost, for
 /// many clients.
 fn in_line() -> Scenario {
     let mut scenario = plain(3_680.0, vec![Group::healthy(8, SINGLE)]);
@@ -100,7 +100,7 @@ fn in_line() -> Scenario {
 }
 
 #[test]
-fn a_fleet_that_cannot_afford_its_probes_is_asked_less() {
+fn a_fleet_that_cannot_afford_its_probes_gets_fewer() {
     let scenario = in_line();
     let [steady, lowered]: [Measured; 2] = [16, 1].map(|least| run(&scenario, &prequal(least), 1));
     let p99 = [&steady, &lowered].map(|run| run.latency.quantile(0.99));
@@ -110,7 +110,7 @@ fn a_fleet_that_cannot_afford_its_probes_is_asked_less() {
 }
 
 #[test]
-fn where_nobody_is_overloaded_every_probe_is_sent_as_before() {
+fn without_overload_every_probe_is_sent() {
     let mut scenario = in_line();
     scenario.load.rate = 1_500.0;
     let [steady, lowered]: [Measured; 2] = [16, 1].map(|least| run(&scenario, &prequal(least), 1));

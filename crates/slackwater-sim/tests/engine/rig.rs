@@ -1,4 +1,4 @@
-//! What the tests have in common.
+//! Common helpers of the tests.
 
 use core::time::Duration;
 use slackwater_sim::scenario::{
@@ -16,7 +16,7 @@ pub(crate) fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A network in which everything takes `one_way`.
+/// A network in which each way takes `one_way`.
 pub(crate) fn steady(one_way: Duration) -> Network {
     Network {
         delay: Delay {
@@ -45,7 +45,7 @@ pub(crate) fn plain(rate: f64, fleet: Vec<Group>) -> Scenario {
     }
 }
 
-/// The same with equal gaps between queries, so that counts are known beforehand.
+/// The scenario of [`plain`] with equal gaps between queries, so that counts are known beforehand.
 pub(crate) fn regular(rate: f64, fleet: Vec<Group>, events: Vec<Event>) -> Scenario {
     let mut scenario = plain(rate, fleet);
     scenario.load.arrivals = Arrivals::Regular;
@@ -63,7 +63,7 @@ pub(crate) fn shared(cores: f64) -> Service {
     })
 }
 
-/// Plays it after a look at whether it can be played.
+/// Plays a scenario after checking that it has no mistakes.
 pub(crate) fn play(scenario: &Scenario, policy: &str) -> Measured {
     play_seed(scenario, policy, 1)
 }
@@ -77,19 +77,19 @@ pub(crate) fn named(policy: &str) -> PolicyChoice {
     PolicyChoice::named(policy).unwrap_or_else(|| panic!("there is no policy {policy}"))
 }
 
-/// Whether two latencies are the same to a histogram's three digits.
+/// Returns whether two latencies are the same to a histogram's three digits.
 pub(crate) fn same(a: Duration, b: Duration) -> bool {
     a.abs_diff(b) <= b / 1_000
 }
 
-/// Everything that a seed determines, to compare byte by byte.
+/// Returns everything that a seed determines, to compare byte by byte.
 pub(crate) fn fingerprint(measured: &Measured) -> String {
     let mut measured = measured.clone();
     measured.cpu = Duration::ZERO;
     format!("{measured:?}")
 }
 
-/// All policies and clairvoyants.
+/// Returns the names of all policies and clairvoyants.
 pub(crate) fn everyone() -> impl Iterator<Item = &'static str> {
     PolicyChoice::names()
 }

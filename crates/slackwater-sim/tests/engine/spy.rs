@@ -1,4 +1,4 @@
-//! What a policy is told: a spy between the engine and a policy that users run.
+//! The calls that a policy receives, seen by a spy between the engine and a policy that users run.
 
 use super::rig::{SINGLE, ms, plain, regular, secs, shared, steady};
 use core::cell::RefCell;
@@ -14,7 +14,7 @@ use slackwater_sim::scenario::{
 };
 use slackwater_sim::{Measured, run};
 
-/// What was told so far.
+/// The calls so far.
 #[derive(Clone, Debug, Default)]
 struct Told {
     queries: usize,
@@ -45,7 +45,7 @@ fn note(note: impl FnOnce(&mut Told)) {
 #[derive(Debug)]
 struct Spy {
     policy: Box<dyn Policy>,
-    /// It wants its timeout always.
+    /// Whether its timeout is always due.
     restless: bool,
 }
 
@@ -168,7 +168,7 @@ fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
 }
 
 #[test]
-fn an_answer_is_told_as_it_was() {
+fn a_policy_receives_the_outcome_of_each_query() {
     let failing = Group {
         failure: Some(Failure {
             share: 1.0,
@@ -196,7 +196,8 @@ fn a_query_without_an_answer_has_failed_when_its_deadline_comes() {
     let mut scenario = regular(300.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     scenario.deadline = ms(95);
     let (measured, told) = watch(&scenario, &IN_TURN);
-    // Those after the span were not measured, but ended the same way; the last ones are still out.
+    // Queries after the span were not measured, but ended in the same way. The last ones are still
+    // in flight.
     assert!(told.failed as u64 >= measured.timeouts && measured.timeouts > 2_900);
     assert_eq!((told.succeeded, told.unreachable, told.dropped), (13, 0, 0));
 }
@@ -217,7 +218,7 @@ fn a_replica_that_is_down_is_unreachable_and_probes_of_it_are_lost() {
     let (_, in_turn) = watch(&scenario, &IN_TURN);
     assert_eq!(in_turn.unreachable, 50, "every other one of 2 s");
     let (_, prequal) = watch(&scenario, &PREQUAL);
-    // Every probe ends in one way or the other, but for those that are out at the end.
+    // Every probe ends in one of two ways, except for those in flight at the end.
     let out = prequal.probes - prequal.reports - prequal.probes_lost;
     assert!(prequal.probes_lost > 50 && out <= 3, "{prequal:?}");
 }
@@ -232,7 +233,7 @@ fn a_crash_breaks_off_what_it_interrupts() {
     let scenario = regular(100.0, vec![Group::healthy(1, SINGLE)], vec![crash]);
     let (measured, told) = watch(&scenario, &IN_TURN);
     assert_eq!((told.succeeded, told.failed, told.unreachable), (199, 1, 0));
-    // The others came when no replica was known.
+    // The other queries arrived when the client had no replica.
     assert_eq!(measured.errors, measured.queries - 199);
 }
 
@@ -253,10 +254,10 @@ fn the_slower_copy_is_dropped_here_and_there() {
     let (measured, told) = watch(&scenario, &IN_TURN);
     assert!(measured.hedges > 50);
     assert!(told.hedges as u64 >= measured.hedges, "the warm-up's, too");
-    // Each copy ends one of two queries' halves, but for the last ones that are out.
+    // One copy of each hedged query is dropped, except for the last ones in flight.
     assert!(told.dropped.abs_diff(told.hedges) <= 3, "{told:?}");
-    // Without being told, replicas would work on the slow copies: 200 × 0.05 × 0.5 s, half a query
-    // at each of the ten.
+    // Without cancellations, replicas would work on the slow copies: 200 × 0.05 × 0.5 s, half a
+    // query at each of the ten.
     assert!(measured.rif.mean() < 0.1, "{}", measured.rif.mean());
 }
 
@@ -265,7 +266,8 @@ fn a_policy_that_is_never_satisfied_does_not_stop_time() {
     let mut scenario = plain(10.0, vec![Group::healthy(1, SINGLE)]);
     scenario.span = secs(1);
     let (_, told) = watch(&scenario, &RESTLESS);
-    // Two clients, each once a millisecond; a little more where a query is still out at the end.
+    // Two clients, each once a millisecond. There are a few more timeouts if a query is still in
+    // flight at the end.
     assert!(
         (1_990..=2_100).contains(&told.timeouts),
         "{}",
@@ -273,9 +275,10 @@ fn a_policy_that_is_never_satisfied_does_not_stop_time() {
     );
 }
 
-/// Two proxies of two workers and one of a single one: four of five clients have one sibling each.
+/// Two proxies of two workers and one with a single worker: four of five clients have one sibling
+/// each.
 #[test]
-fn siblings_are_told_what_they_tell_and_nothing_else() {
+fn siblings_receive_what_is_shared_and_nothing_else() {
     let told = |siblings: Option<Siblings>| {
         let mut scenario = regular(500.0, vec![Group::healthy(8, SINGLE)], Vec::new());
         scenario.load.clients = vec![1.0; 5];
@@ -299,7 +302,8 @@ fn siblings_are_told_what_they_tell_and_nothing_else() {
     }
     let answers = siblings(2, true, false);
     assert_eq!(answers.siblings_queries, 0);
-    // Every client sends a fifth of the queries, and as many probes but for idle ones' jitter.
+    // Every client sends a fifth of the queries, and a fifth of the probes except for the jitter of
+    // idle ones.
     let share = answers.siblings_reports as f64 / answers.reports as f64;
     assert!((share - 0.8).abs() < 0.01, "{share}");
     let queries = siblings(2, false, true);
@@ -310,7 +314,7 @@ fn siblings_are_told_what_they_tell_and_nothing_else() {
     assert_eq!(all.siblings_reports, all.reports * 4);
 }
 
-/// Who is sent to by chance, and how old what decides is.
+/// A random choice is counted as a fallback, and a deciding report's age is recorded.
 #[test]
 fn a_choice_by_chance_counts_and_a_reports_age_is_noted() {
     let mut scenario = regular(100.0, vec![Group::healthy(1, SINGLE)], Vec::new());
@@ -326,16 +330,16 @@ fn a_choice_by_chance_counts_and_a_reports_age_is_noted() {
     let (four, _) = watch(&scenario, &PREQUAL);
     assert_eq!(four.fallbacks + four.report_age.count(), four.queries);
     assert!(four.fallback_share() < 0.01, "{}", four.fallback_share());
-    // Three probes of four replicas every 10 ms, answered 2 ms later.
+    // Three probes to four replicas every 10 ms, answered 2 ms later.
     let median = four.report_age.quantile(0.5);
     assert!((ms(7)..=ms(20)).contains(&median), "{median:?}");
     let (in_turn, _) = watch(&scenario, &IN_TURN);
     assert_eq!((in_turn.fallbacks, in_turn.report_age.count()), (0, 0));
 }
 
-/// Two groups, served in turn: what one of them carries, the other does not.
+/// Two groups, served in turn. One of them carries reports and the other may not.
 #[test]
-fn responses_carry_reports_where_the_group_says_so() {
+fn responses_carry_reports_if_the_group_does() {
     let told = |carries: [bool; 2], learns: bool| {
         let group = |carries_reports| Group {
             carries_reports,
@@ -353,6 +357,6 @@ fn responses_carry_reports_where_the_group_says_so() {
     assert_eq!(capacities, 0);
     let (succeeded, carried, capacities) = told([true, true], true);
     assert_eq!(carried, succeeded);
-    // But those before the first was learned.
+    // Only the reports before the first learned capacity have none.
     assert!(carried - capacities < 50, "{capacities} of {carried}");
 }

@@ -1,18 +1,18 @@
-//! The engine against queueing theory, and against the floor that nobody can beat.
+//! The engine compared with queueing theory, and with a lower bound for every policy.
 
 use super::rig::{SINGLE, everyone, ms, plain, play, regular, secs, shared, steady};
 use slackwater_sim::scenario::{Cost, Group, Service};
 
-/// Mean number in a join-shortest-queue system of two M/M/1 servers (service rate 1, ties at
-/// random), by solving the Markov chain of the two queues' lengths, cut off where its mass is
-/// negligible.
+/// Returns the mean number in a join-shortest-queue system of two M/M/1 servers (service rate 1,
+/// ties at random). It solves the Markov chain of the two queues' lengths, cut off where its mass
+/// is negligible.
 fn jsq_of_two_mean_number(rho: f64) -> f64 {
     const CUT: usize = 32;
     let arrival = 2.0 * rho;
     let mut share = vec![vec![0.0; CUT]; CUT];
     share[0][0] = 1.0;
     // Uniformized: in each step one of the events happens, at rates that add up to `arrival` + 2.
-    // The chain forgets where it began within some 200 steps.
+    // The chain forgets its start within about 200 steps.
     let total = arrival + 2.0;
     for _ in 0..3_000 {
         let mut next = vec![vec![0.0; CUT]; CUT];
@@ -44,7 +44,7 @@ fn jsq_of_two_mean_number(rho: f64) -> f64 {
 }
 
 #[test]
-fn chance_over_single_servers_is_as_many_mm1_queues() {
+fn random_over_single_servers_is_independent_mm1_queues() {
     let mut scenario = plain(200.0, vec![Group::healthy(4, SINGLE)]);
     scenario.cost = Cost::Exponential(ms(10));
     scenario.warmup = secs(2);
@@ -52,10 +52,10 @@ fn chance_over_single_servers_is_as_many_mm1_queues() {
     let measured = play(&scenario, "random");
     // ρ = 0.5: sojourn times are exponential with mean 10 ms / (1 - ρ) = 20 ms. The mean of n =
     // 50,000 of them has the variance ρ (2 + 5ρ - 4ρ² + ρ³) / (1 - ρ)⁴ / n service times squared: a
-    // deviation of 0.24 ms. Four of them.
+    // deviation of 0.24 ms. The bound is four deviations.
     let mean_ms = measured.latency.mean().as_secs_f64() * 1e3;
     assert!((mean_ms - 20.0).abs() < 1.0, "{mean_ms}");
-    // The same relative tolerance, on 1 - 1/e and on 1 - 1/e³.
+    // The relative tolerance above, on 1 - 1/e and on 1 - 1/e³.
     for (bound, share) in [(ms(20), 0.632), (ms(60), 0.950)] {
         let found = measured.latency.share_at_most(bound);
         assert!((found - share).abs() < 0.02, "{bound:?}: {found}");
@@ -70,7 +70,7 @@ fn chance_over_single_servers_is_as_many_mm1_queues() {
 }
 
 #[test]
-fn central_jsq_of_two_servers_is_what_its_markov_chain_says() {
+fn central_jsq_of_two_servers_matches_its_markov_chain() {
     let rho = 0.8;
     let number = jsq_of_two_mean_number(rho);
     // ρ = 0.8: above M/M/2 with one queue, 2ρ / (1 - ρ²) = 4.44, and below two M/M/1 queues, 8.
@@ -81,14 +81,14 @@ fn central_jsq_of_two_servers_is_what_its_markov_chain_says() {
     scenario.span = secs(400);
     let measured = play(&scenario, "jsq");
     let found = measured.latency.mean().as_secs_f64() * 160.0; // Little's law
-    // 64,000 queries; the queue is near an M/M/1 of twice the speed, whose mean has, by the formula
-    // above, a relative deviation of 2 % here. Four of them.
+    // 64,000 queries. The queue is similar to an M/M/1 of twice the speed, whose mean has, by the
+    // formula above, a relative deviation of 2 % here. The bound is four deviations.
     assert!((found / number - 1.0).abs() < 0.08, "{found}, not {number}");
 }
 
 #[test]
 fn the_better_of_two_drawn_is_the_power_of_two_choices() {
-    // One client that counts its own queries sees all there are.
+    // A single client that counts its own queries sees all queries.
     let mut scenario = plain(8_000.0, vec![Group::healthy(100, SINGLE)]);
     scenario.load.clients = vec![1.0];
     scenario.cost = Cost::Exponential(ms(10));
@@ -101,9 +101,9 @@ fn the_better_of_two_drawn_is_the_power_of_two_choices() {
     let expected: f64 = (1..8).map(|i| 0.8_f64.powi(2_i32.pow(i) - 2)).sum();
     assert!((expected - 1.947).abs() < 0.001, "{expected}");
     let found = measured.latency.mean().as_secs_f64() / 0.010;
-    // The load that 40,000 queries bring deviates by sqrt(2 / 40,000) = 0.7 %, and 1 % of load is
-    // 1.8 % of time: 1.3 %. Four of them, and 1 % for 100 servers being less than infinitely many.
-    // One choice would give 5, three give 1.65.
+    // The load of 40,000 queries deviates by sqrt(2 / 40,000) = 0.7 %, and 1 % of load is 1.8 % of
+    // time: 1.3 %. The bound is four deviations, and 1 % for 100 servers being less than infinitely
+    // many. One choice would give 5, three give 1.65.
     assert!(
         (found / expected - 1.0).abs() < 0.06,
         "{found}, not {expected}"
@@ -111,7 +111,7 @@ fn the_better_of_two_drawn_is_the_power_of_two_choices() {
 }
 
 #[test]
-fn nobody_is_faster_than_without_contention() {
+fn no_policy_is_faster_than_without_contention() {
     let mut scenario = plain(300.0, vec![Group::healthy(6, shared(2.0))]);
     scenario.cost = Cost::ClippedNormal {
         mean: ms(20),
@@ -119,7 +119,7 @@ fn nobody_is_faster_than_without_contention() {
     };
     scenario.network = steady(ms(1));
     scenario.span = secs(3);
-    // The same queries, each on a machine of its own.
+    // The queries above, each on an idle machine.
     let mut alone = scenario.clone();
     alone.fleet = vec![Group::healthy(6, Service::Latency)];
     let floor = play(&alone, "round_robin");
@@ -139,8 +139,8 @@ fn nobody_is_faster_than_without_contention() {
 
 #[test]
 fn clairvoyants_are_where_they_should_be() {
-    // One replica in two is four times as slow: whoever knows that does better than who only
-    // counts, and who counts does better than chance.
+    // One replica in two is four times as slow. A rule that knows this is better than one that only
+    // counts, and counting is better than a random choice.
     let slow = Group {
         slowness: 4.0,
         ..Group::healthy(4, SINGLE)
@@ -154,7 +154,7 @@ fn clairvoyants_are_where_they_should_be() {
         greedy < jsq && jsq < chance,
         "{greedy:?} {jsq:?} {chance:?}"
     );
-    // With half of the machines' cores gone, weights follow; counts do not.
+    // Where half of the machines have fewer cores, weights follow the capacity, and counts do not.
     let small = Group::healthy(4, shared(1.0));
     let mut scenario = plain(1_000.0, vec![Group::healthy(4, shared(4.0)), small]);
     scenario.cost = Cost::Exponential(ms(15));
@@ -168,12 +168,12 @@ fn clairvoyants_are_where_they_should_be() {
 
 #[test]
 fn clairvoyants_know_what_is_on_its_way() {
-    // Five queries on their way to each of two replicas, and just time enough between them.
+    // Five queries are on their way to each of two replicas, with just enough time between them.
     let mut scenario = regular(200.0, vec![Group::healthy(2, SINGLE)], Vec::new());
     scenario.network = steady(ms(50));
     for policy in ["jsq", "greedy", "jsq_weighted"] {
         let longest = play(&scenario, policy).latency.quantile(1.0);
-        // At most one query is met there: ties are broken at random.
+        // A query finds at most one other there: ties are broken at random.
         assert!(
             longest >= ms(110) && longest <= ms(120),
             "{policy}: {longest:?}"

@@ -4,7 +4,7 @@ use super::rig::{SINGLE, everyone, ms, plain, play, regular, secs, steady};
 use core::time::Duration;
 use slackwater_sim::scenario::{Change, Cost, Event, Failure, FailureCost, Group};
 
-/// Queries that were answered, failed or refused, and expired.
+/// Returns the number of queries that were answered, that failed or were refused, and that expired.
 fn endings(measured: &slackwater_sim::Measured) -> (u64, u64, u64) {
     let failed = measured.errors - measured.timeouts;
     let answered = measured.latency.count() - measured.timeouts;
@@ -45,14 +45,14 @@ fn each_query_ends_once() {
         );
         let sent: u64 = measured.queries_by_replica.iter().sum();
         assert_eq!(sent, measured.queries, "{policy}: each was sent once");
-        // Poisson, 900 ± 30; five deviations. All policies meet the same ones.
+        // Poisson, 900 ± 30. The bound is five deviations. All policies receive the same queries.
         assert!(measured.queries.abs_diff(900) < 150, "{policy}");
     }
 }
 
 #[test]
 fn a_query_is_given_up_at_its_deadline() {
-    // One server, three times as much work as it can do.
+    // One server with three times as much work as it can do.
     let mut scenario = regular(300.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     scenario.deadline = ms(95);
     let working_on = play(&scenario, "round_robin");
@@ -61,8 +61,8 @@ fn a_query_is_given_up_at_its_deadline() {
         ms(95),
         "none waits longer"
     );
-    // Query k is done at 10 (k+1) ms and came at 3.33 (k+1): the first 13 are in time, then never
-    // again.
+    // Query k is done at 10 (k+1) ms and arrived at 3.33 (k+1) ms: the first 13 are in time, and no
+    // later one is.
     let in_time = working_on.queries - working_on.timeouts;
     assert_eq!((in_time, working_on.errors), (13, working_on.timeouts));
     assert!(working_on.rif.max() > 1_900, "2,000 wait at the end");
@@ -80,8 +80,8 @@ fn what_is_cancelled_on_its_way_is_never_served() {
     assert!((in_vain - 0.5).abs() < 0.02, "{in_vain}");
     scenario.cancel_expired = true;
     let cancelled = play(&scenario, "round_robin").utilization.mean();
-    // Half of the cancellations overtake their query. With x = 40 ms, of the others each is served
-    // for 10 ms at the most, E min(10 ms, d) = (x³ - (x - 10)³) / 6 x² = 3.9 ms on average over
+    // Half of the cancellations overtake their query. With x = 40 ms, each of the other queries is
+    // served for at most 10 ms, E min(10 ms, d) = (x³ - (x - 10)³) / 6 x² = 3.9 ms on average over
     // all, of every 20.
     assert!((cancelled - 0.19).abs() < 0.04, "{cancelled}");
 }
@@ -101,8 +101,8 @@ fn a_replica_fails_its_share_within_its_spell() {
         ..Group::healthy(1, SINGLE)
     });
     let measured = play(&scenario, "round_robin");
-    // 6 s of 10, a quarter of 100 a second, half of them: 75, binomial with deviation 6.1; four of
-    // them.
+    // 6 s of 10, a quarter of 100 a second, half of them: 75, binomial with deviation 6.1. The
+    // bound is four deviations.
     assert!(measured.errors.abs_diff(75) < 25, "{}", measured.errors);
     assert_eq!(measured.timeouts, 0);
     assert_eq!(
@@ -131,7 +131,7 @@ fn a_failure_may_cost_the_same_whatever_the_query_would_have() {
     // 50 a second, 1 ms each instead of 10.
     let utilization = measured.utilization.mean();
     assert!((utilization - 0.05).abs() < 0.001, "{utilization}");
-    // The first comes 20 ms after the start, so that the first second has one less.
+    // The first query arrives 20 ms after the start, so the first second has one less.
     assert_eq!(measured.by_second.errors[..2], [49, 50]);
 }
 

@@ -1,9 +1,9 @@
-//! The same scenario and seed in two processes: every call of every policy and its answer are the
+//! Two processes with one scenario and seed: every call of every policy and its answer are the
 //! same, byte for byte.
 //!
 //! Within one process this would not show what differs from process to process: the seeds of hash
 //! maps, and addresses. Each policy is recorded as users record it, and the hash of its recording
-//! is compared, so that a difference shows which no measured figure has.
+//! is compared. This also shows differences that no measured figure has.
 
 use super::determinism::eventful;
 use super::rig::{fingerprint, ms};
@@ -17,11 +17,11 @@ use std::hash::DefaultHasher;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-/// Set where this test is a process of its own, which prints its traces.
+/// Set where this test runs in a child process, which prints its traces.
 const PRINTS: &str = "SLACKWATER_PRINTS_TRACES";
-/// What a trace's line begins with.
+/// The beginning of a trace's line.
 const MARK: &str = "trace of ";
-/// Of each policy in a second with 500 queries: no trace is shorter.
+/// The shortest trace of a policy in a second with 500 queries.
 const BYTES_MIN: usize = 2_000;
 
 /// The hash of a recording, and its length.
@@ -37,7 +37,7 @@ impl Sink for Trace {
     }
 }
 
-/// What the policies of the run on this thread are, and where they are recorded.
+/// The policies of the run on this thread, and where they are recorded.
 struct Recorded {
     entry: &'static PolicyEntry,
     sink: Arc<Trace>,
@@ -49,7 +49,7 @@ thread_local! {
     static SEED: Cell<u64> = const { Cell::new(1) };
 }
 
-/// A policy of the run, recorded as one stream of many.
+/// Returns a policy of the run, recorded as one stream of many.
 fn recorded(settings: &PolicySettings) -> Box<dyn Policy> {
     RECORDED.with_borrow_mut(|recorded| {
         let recorded = recorded.as_mut().expect("it was set before the run");
@@ -69,7 +69,8 @@ static ENTRY: PolicyEntry = PolicyEntry {
     ..DEFAULT_POLICY
 };
 
-/// The line of a policy: hash and length of its recording, and the hash of all that was measured.
+/// Returns the line of a policy: hash and length of its recording, and the hash of all
+/// measurements.
 fn trace(entry: &'static PolicyEntry, seed: u64) -> String {
     let sink = Arc::new(Trace::default());
     SEED.set(seed);
@@ -103,7 +104,7 @@ fn trace(entry: &'static PolicyEntry, seed: u64) -> String {
     )
 }
 
-/// Plays all of it in a process of its own.
+/// Plays all policies in a child process.
 fn traces() -> Vec<String> {
     let name = "two_processes::each_trace_is_the_same_in_two_processes";
     let output = Command::new(std::env::current_exe().expect("this test"))
@@ -114,7 +115,7 @@ fn traces() -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     let lines = text.lines().filter_map(|line| {
-        // The test harness prints before the first without an end of line.
+        // The test harness prints before the first line, without an end of line.
         let at = line.find(MARK)?;
         Some(line[at..].to_owned())
     });

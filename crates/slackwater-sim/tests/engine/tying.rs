@@ -7,7 +7,7 @@ use slackwater_sim::scenario::{Change, Event, Group, Service};
 
 const ONE_WAY: Duration = Duration::from_micros(100);
 
-/// Ten replicas, half of whose time is used.
+/// Ten replicas at half of their capacity.
 fn half_full(service: Service, tie: Option<Duration>) -> Scenario {
     let mut scenario = plain(500.0, vec![Group::healthy(10, service)]);
     scenario.network = steady(ONE_WAY);
@@ -25,7 +25,7 @@ fn a_copy_that_waits_is_dropped_when_its_twin_begins() {
         let tied = play(&half_full(SINGLE, Some(2 * ONE_WAY)), policy);
         assert_eq!(tied.errors, 0, "{policy}");
         if policy == "prequal_sync" {
-            // It would choose the second when the first is there already.
+            // Its second choice would come after the first copy has arrived.
             assert_eq!(tied.hedges, 0);
         } else {
             assert!(tied.hedges > tied.queries / 2, "{policy}: {}", tied.hedges);
@@ -34,10 +34,10 @@ fn a_copy_that_waits_is_dropped_when_its_twin_begins() {
     for policy in ["random", "least_loaded", "prequal"] {
         let once = work(&half_full(SINGLE, None), policy);
         let tied = work(&half_full(SINGLE, Some(2 * ONE_WAY)), policy);
-        // Both begin where the two become free within a network delay.
+        // Both copies start only if the two replicas become free within a network delay.
         assert!(tied < 1.02 * once, "{policy}: {tied} of {once}");
     }
-    // Where chance chooses, the shorter of two queues is worth most.
+    // Where replicas are chosen at random, the shorter of two queues is worth most.
     let p99 = |tie| {
         play(&half_full(SINGLE, tie), "random")
             .latency
@@ -49,13 +49,13 @@ fn a_copy_that_waits_is_dropped_when_its_twin_begins() {
 
 #[test]
 fn without_the_delay_replicas_that_are_free_both_begin() {
-    // Hardly any query meets another.
+    // Queries hardly ever wait for each other.
     let mut free = half_full(SINGLE, None);
     free.load.rate = 20.0;
     let once = work(&free, "round_robin");
     free.load.tie = Some(Duration::ZERO);
-    // The loser works until the winner's answer has gone to the client, and the client's word has
-    // come.
+    // The loser works until the winner's answer has reached the client, and the client's
+    // cancellation has arrived.
     let both = work(&free, "round_robin");
     assert!(both > 1.9 * once, "{both} of {once}");
     free.load.tie = Some(2 * ONE_WAY);
@@ -71,12 +71,12 @@ fn where_all_share_the_processor_nothing_waits_and_nothing_is_won() {
     };
     let ((once, worked), (tied, work)) = (latency(None), latency(Some(2 * ONE_WAY)));
     assert!(tied.abs_diff(once) < once / 20, "{tied:?}, {once:?}");
-    // Chance draws twice as often, and so otherwise.
+    // There are twice as many random draws, so they differ.
     assert!((work / worked - 1.0).abs() < 0.01, "{work}, {worked}");
 }
 
 #[test]
-fn the_second_copy_sets_out_only_if_the_query_is_still_out() {
+fn the_second_copy_is_sent_only_if_the_query_is_still_open() {
     let mut scenario = half_full(SINGLE, Some(ms(200)));
     scenario.load.rate = 20.0;
     assert_eq!(play(&scenario, "round_robin").hedges, 0, "all are answered");
@@ -99,7 +99,7 @@ fn a_query_whose_copy_is_lost_has_the_other() {
         },
     }];
     let tied = play(&scenario, "round_robin");
-    // What had begun there is lost, and its twin dropped; nothing else.
+    // A copy that had started there is lost, and its twin dropped. Nothing else is lost.
     assert!(tied.errors <= 1, "{}", tied.errors);
     assert!(tied.latency.quantile(0.0) >= ms(100));
 }

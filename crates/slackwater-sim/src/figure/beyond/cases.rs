@@ -16,12 +16,12 @@ pub(super) struct Case {
     fleet: Fleet,
 }
 
-/// How large it is.
+/// The size of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A hundred replicas.
     Large,
-    /// One of many sizes.
+    /// A small fleet of one of many sizes.
     Small { replicas: usize, clients: usize },
 }
 
@@ -66,7 +66,7 @@ const LARGE: [LargeCase; 21] = [
     }),
 ];
 
-/// What small fleets do, with the share of all that they can do.
+/// The workloads of small fleets, with their load as a share of the capacity.
 pub(super) const WORKLOADS: [(&str, f64); 3] = [("web0.85", 0.85), (HOBBLED, 0.6), (FIFO, 0.75)];
 const HOBBLED: &str = "web0.60hob";
 const FIFO: &str = "fifo0.75";
@@ -79,7 +79,7 @@ const STALL: Stall = Stall {
     lasts: Duration::from_millis(200),
 };
 
-/// Every case, in the order of the report.
+/// Returns every case, in the order of the report.
 pub(super) fn all() -> Vec<Case> {
     let large = LARGE.map(|(name, load, fleet)| Case {
         name,
@@ -104,7 +104,7 @@ pub(super) fn all() -> Vec<Case> {
 }
 
 impl Case {
-    /// As the results name it.
+    /// Returns the name of the step in the results.
     pub(super) fn step(&self) -> String {
         match self.kind {
             Kind::Large => self.name.to_owned(),
@@ -112,17 +112,17 @@ impl Case {
         }
     }
 
-    /// Whether it is a fleet that does this.
+    /// Returns whether the fleet has this workload.
     pub(super) fn does(&self, workload: &str) -> bool {
         self.name == workload
     }
 
-    /// One of its replicas has less capacity in the middle of the run.
+    /// Returns whether one of its replicas has less capacity in the middle of the run.
     pub(super) fn is_hobbled(&self) -> bool {
         self.does(HOBBLED)
     }
 
-    /// The fleet at its load.
+    /// Returns the fleet at its load.
     pub(super) fn scenario(&self) -> Scenario {
         match (self.fleet, self.kind) {
             (Fleet::Large(fleet), _) => at_load(self.load, fleet()),
@@ -151,7 +151,8 @@ fn costing(cost: Cost) -> Scenario {
     Scenario { cost, ..testbed() }
 }
 
-/// With the testbed's mean, 86.3 ms, as the median is said for σ: the mean is median · exp(σ² / 2).
+/// A log-normal cost with the testbed's mean, 86.3 ms, if median and σ are set accordingly: the
+/// mean is median · exp(σ² / 2).
 fn lognormal(median_us: u64, sigma: f64) -> Cost {
     Cost::Lognormal {
         median: Duration::from_micros(median_us),
@@ -159,7 +160,7 @@ fn lognormal(median_us: u64, sigma: f64) -> Cost {
     }
 }
 
-/// With the same mean, three times the least.
+/// A Pareto cost with the same mean, which is three times the least cost.
 fn pareto() -> Cost {
     Cost::Pareto {
         least: Duration::from_micros(28_770),
@@ -167,7 +168,7 @@ fn pareto() -> Cost {
     }
 }
 
-/// Half of the neighbours' variance changes three times as fast as the testbed's faster tenth.
+/// Half of the neighbours' variance changes three times as fast as the faster tenth in the testbed.
 fn fast_antagonists() -> Scenario {
     let mut scenario = testbed();
     scenario.antagonists = scenario.antagonists.map(|neighbours| Antagonists {
@@ -178,8 +179,8 @@ fn fast_antagonists() -> Scenario {
     scenario
 }
 
-/// By turns, a half of the queries and seven in ten of them mostly wait: for 200 ms in the mean,
-/// and for a tenth of the cost.
+/// In turn, half of the queries and seven in ten of them mostly wait: for 200 ms in the mean, and
+/// at a tenth of the cost.
 fn mixed() -> Scenario {
     let mut scenario = testbed();
     scenario.load.mix = Some(Mix {

@@ -1,5 +1,5 @@
-//! What came out: how far `capacity` is from the clairvoyant, and whether it is anywhere behind
-//! Prequal.
+//! The findings: how far `capacity` is from the clairvoyant, and whether it is behind Prequal
+//! anywhere.
 
 use super::cases::{self, Case, Kind, WORKLOADS};
 use super::{
@@ -13,17 +13,17 @@ use crate::figure::judge::{claim, number};
 use crate::figure::{Bars, Chart, Claim, Findings, Played, Plot, Table};
 use crate::interval::Estimate;
 
-/// The quantile that decides, and the one beside it.
+/// The deciding quantile, and a second one that is also shown.
 const P999: f64 = 0.999;
 const P99: f64 = 0.99;
-/// `capacity` is nowhere farther than this behind the better of Prequal and RIF alone.
+/// `capacity` may be at most this many times the better of Prequal and RIF alone.
 const NEAR: f64 = 1.05;
-/// Its p99.9 is at most so many milliseconds in these cases.
+/// The highest p99.9 of `capacity` that these cases allow, in milliseconds.
 const ASKED: [(&str, f64); 2] = [("homogeneous-1.74", 360.0), ("unequal-1.27", 410.0)];
-/// Bars end here, in milliseconds.
+/// The upper end of bars, in milliseconds.
 const CHART_LIMIT_MS: f64 = 1_500.0;
 
-/// A case of which there is a play.
+/// A case with its plays.
 struct View<'a> {
     case: Case,
     plays: Plays<'a>,
@@ -37,7 +37,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Of all seeds together.
+    /// Returns the quantile over all seeds.
     fn ms(&self, player: Player, q: f64) -> Option<f64> {
         Some(latency_ms(&self.find(player)?.all, q))
     }
@@ -47,12 +47,12 @@ impl<'a> View<'a> {
         Some(of[usize::from(second < first)])
     }
 
-    /// Which one `capacity` is held against.
+    /// Returns the policy that `capacity` is compared with.
     fn rival(&self, q: f64) -> Option<Player> {
         self.better([PAPER, RIF_ONLY], q)
     }
 
-    /// How many times the rival's, seed by seed.
+    /// Returns the player's quantile as a multiple of the rival's, seed by seed.
     fn ratio(&self, player: Player, q: f64) -> Option<Estimate> {
         let of = |player| Some(by_seed(self.find(player)?, q));
         Estimate::ratio(&of(player)?, &of(self.rival(q)?)?)
@@ -157,10 +157,10 @@ fn is_near_in_small_fleets(views: &[View<'_>], workload: &str) -> Option<Claim> 
     ))
 }
 
-/// Some fleets' ratios.
+/// The ratios of some fleets.
 struct Beside {
     fleets: usize,
-    /// Beyond what is near, and by more than chance.
+    /// Fleets beyond [`NEAR`], and those of them whose excess is significant.
     beyond: usize,
     surely: usize,
     worst: (Estimate, String),
@@ -196,7 +196,7 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.3}")
 }
 
-/// A mean with its interval, if it has one.
+/// Formats a mean with its interval, if it has one.
 fn estimate(of: &Estimate, text: fn(f64) -> String) -> String {
     of.interval.map_or_else(
         || text(of.value),
@@ -231,7 +231,7 @@ fn table(title: String, columns: &[&str], rows: Vec<Vec<String>>) -> Table {
     }
 }
 
-/// Each case in a line.
+/// Makes a table with a row for each case.
 fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
     let columns = [
         "case",
@@ -278,7 +278,7 @@ fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
     )
 }
 
-/// `capacity` with other numbers of probes, and with less to go by.
+/// Makes a table of `capacity` with other probe rates, and with fewer signals.
 fn variants(views: &[View<'_>]) -> Table {
     let columns = [
         "case",
@@ -341,7 +341,7 @@ fn charts(views: &[View<'_>]) -> Vec<Chart> {
         .collect()
 }
 
-/// So many of the large cases differ in load and neighbours alone.
+/// The first large cases, this many, differ only in load and neighbours.
 const LOADS: usize = 10;
 
 fn chart(title: String, views: &[&View<'_>]) -> Option<Chart> {
@@ -365,7 +365,7 @@ fn chart(title: String, views: &[&View<'_>]) -> Option<Chart> {
     })
 }
 
-/// `None` if one of the cases has no such play.
+/// Returns `None` if one of the cases has no such play.
 fn bars(name: &str, views: &[&View<'_>], of: impl Fn(&View<'_>) -> Option<f64>) -> Option<Bars> {
     let values: Option<Vec<f64>> = views.iter().map(|view| of(view)).collect();
     let values = values?;

@@ -1,5 +1,5 @@
-//! Beyond Prequal: replicas that learn what they can carry, and the policy that goes by it, held
-//! against Prequal, in the fleets of the papers and in those that should be hardest for it.
+//! Beyond Prequal: replicas that learn their capacity, and the policy that uses it, compared with
+//! Prequal. The fleets are those of the papers and those that should be hardest for the policy.
 
 mod cases;
 mod findings;
@@ -15,11 +15,11 @@ use slackwater_core::Quantile;
 use slackwater_core::policy::{CapacitySettings, PolicySettings, Settings};
 use std::sync::Arc;
 
-/// The comparison of `capacity` with the others.
+/// The comparison of `capacity` with other policies.
 #[derive(Debug)]
 pub(super) struct Beyond;
 
-/// A policy as it is played here, told from the others by its name and its parameter.
+/// A policy as it is played here. Its name and its parameter identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Player {
     policy: &'static str,
@@ -33,21 +33,21 @@ const fn player(policy: &'static str, param: &'static str) -> Player {
 const PREQUAL: &str = "prequal";
 const CAPACITY: &str = "capacity";
 
-/// Those that know everything; the better of the two is what others are measured by.
+/// The clairvoyants. Other policies are compared with the better of the two.
 const CLAIRVOYANTS: [Player; 2] = [player("jsq_weighted", ""), player("greedy", "")];
-/// Prequal with the paper's settings, and with them but for Q.
+/// Prequal with the paper's settings, and the same with another Q.
 const PAPER: Player = player(PREQUAL, "Q=0.84");
 const RIF_ONLY: Player = player(PREQUAL, "Q=0");
 const OUR_DEFAULTS: Player = player(PREQUAL, "");
 const C3: Player = player("c3", "");
 const PEAK_EWMA: Player = player("peak_ewma", "");
-/// What is recommended for small fleets; played in these alone.
+/// The recommended policy for small fleets, played only there.
 const RIF_THEN_LATENCY: Player = player("rif_then_latency", "");
-/// Ours where no capacity is reported.
+/// Our policy where no capacity is reported.
 const SHORTEST_DELAY: Player = player("shortest_expected_delay", "");
-/// What is judged.
+/// The policy that is judged.
 const OURS: Player = player(CAPACITY, "probe_rate=0.5");
-/// The same with other numbers of probes, and without one of its signals.
+/// The judged policy with other probe rates, and without one of its signals.
 const VARIANTS: [Player; 6] = [
     player(CAPACITY, "probe_rate=3"),
     player(CAPACITY, "probe_rate=1"),
@@ -68,22 +68,22 @@ const OTHERS: [Player; 9] = [
     SHORTEST_DELAY,
 ];
 
-/// A run of a large fleet, in seconds.
+/// Seconds of a run of a large fleet.
 const WARMUP_SECONDS: u64 = 20;
 const SPAN_SECONDS: u64 = 30;
-/// One of a small fleet has so many queries at the least, and is so long.
+/// A run of a small fleet has at least this many queries and this length.
 const QUERIES: f64 = 40_000.0;
 const SPAN_MIN_SECONDS: f64 = 6.0;
-/// Its warm-up's share of the span.
+/// Length of the warm-up as a share of the span.
 const WARMUP: f64 = 0.25;
 
 impl Player {
-    /// Whether it is played there.
+    /// Returns whether the policy is played in this case.
     fn plays(self, case: &Case) -> bool {
         self != RIF_THEN_LATENCY || matches!(case.kind, Kind::Small { .. })
     }
 
-    /// Probes for each query, where the parameter says it.
+    /// Returns the probes for each query, if the parameter has them.
     fn probe_rate(self) -> Option<f64> {
         let (_, rate) = self.param.split_once("probe_rate=")?;
         rate.split(',').next()?.parse().ok()
@@ -102,8 +102,8 @@ impl Player {
         PolicyChoice::with_settings(self.policy, settings)
     }
 
-    /// What it is played with: replicas that learn and tell as it needs it, or that know nothing of
-    /// capacities.
+    /// Returns the scenario for this player. Its replicas learn and report what the policy needs,
+    /// or no capacities at all.
     fn scenario(self, scenario: &Arc<Scenario>) -> Arc<Scenario> {
         if self.policy != CAPACITY {
             return Arc::clone(scenario);
@@ -168,7 +168,7 @@ impl Figure for Beyond {
     }
 }
 
-/// A case for as long as it is played.
+/// Returns the scenario of a case, with the length of its run.
 fn scenario(case: &Case, effort: &Effort) -> Arc<Scenario> {
     let scenario = case.scenario();
     if case.kind == Kind::Large {

@@ -1,4 +1,4 @@
-//! What is played, and each claim on both sides of its bounds.
+//! The cells of the figure, and each claim on both sides of its bounds.
 
 use super::*;
 use crate::Measured;
@@ -8,7 +8,7 @@ use crate::figure::trial::{self, verdicts};
 use crate::policy::PolicyKind;
 use core::time::Duration;
 
-/// A run whose quantiles are all so many microseconds.
+/// A run whose quantiles are all `us` microseconds.
 fn run(cell: &Cell, us: u64) -> Measured {
     let mut run = Measured::nothing(cell.scenario.replicas());
     run.queries = 1;
@@ -20,7 +20,7 @@ fn is(cell: &Cell, player: Player) -> bool {
     cell.policy.name == player.policy && cell.param == player.param
 }
 
-/// Everything at 300 ms; but at one step, one player at another latency.
+/// Plays in which everything takes 300 ms, except for one player at one step.
 fn played(step: &str, player: Player, us: u64) -> Vec<Played> {
     trial::played(&Beyond, |cell| {
         let upset = cell.step == step && is(cell, player);
@@ -93,7 +93,7 @@ fn policies_are_what_they_are_called() {
 }
 
 #[test]
-fn replicas_learn_under_capacity_alone_and_tell_what_the_variant_says() {
+fn only_capacity_has_replicas_that_learn_and_report_as_its_variant() {
     let signals = |player| {
         let cell = find("noisy-reports", player);
         let mut groups = cell.scenario.fleet.iter();
@@ -122,7 +122,7 @@ fn replicas_learn_under_capacity_alone_and_tell_what_the_variant_says() {
     );
 }
 
-/// By hand, from the paper's cost of 86.3 ms in the mean and 640 cores.
+/// The numbers follow from the paper's mean cost of 86.3 ms and 640 cores.
 #[test]
 fn cases_are_what_they_are_called() {
     let scenario = |step: &str| find(step, OURS).scenario;
@@ -163,7 +163,8 @@ fn cases_are_what_they_are_called() {
     assert!(noise("noisy-reports") && !noise("unequal-1.27"));
     assert!(scenario("stalls").fleet[0].stall.is_some());
     assert!(!scenario("io-waits").fleet[0].io_wait.is_zero());
-    // Half cost a tenth, and seven in ten do: 0.46 in the mean, so that more come.
+    // Half of the queries, and then seven in ten, cost a tenth: 0.46 in the mean, so more queries
+    // arrive.
     let rate = scenario("mix").load.rate;
     assert!(
         (rate * 0.46 - 1.27 * 640.0 / 0.086_34).abs() < 15.0,
@@ -178,7 +179,7 @@ fn cases_are_what_they_are_called() {
 }
 
 #[test]
-fn runs_of_small_fleets_have_the_queries_that_they_are_said_to_have() {
+fn runs_of_small_fleets_have_the_stated_number_of_queries() {
     let cells = trial::cells(&Beyond).into_iter();
     for cell in cells.filter(|cell| cell.step.contains(' ')) {
         let seconds = cell.scenario.span.as_secs_f64();
@@ -188,7 +189,7 @@ fn runs_of_small_fleets_have_the_queries_that_they_are_said_to_have() {
 }
 
 #[test]
-fn p999_is_held_against_what_was_asked() {
+fn p999_is_compared_with_its_target() {
     for (step, bound_us) in [("homogeneous-1.74", 360_000), ("unequal-1.27", 410_000)] {
         let words = [step, "is at most"];
         let of = |us| verdict(&words, &played(step, OURS, us));
@@ -198,14 +199,14 @@ fn p999_is_held_against_what_was_asked() {
 }
 
 #[test]
-fn it_is_held_against_the_better_of_the_two_in_each_case() {
+fn it_is_compared_with_the_better_of_the_two_in_each_case() {
     for (us, expected) in [(314_000, Reproduced), (316_000, NotReproduced)] {
         for step in ["homogeneous-1.03", "tight-unequal", "stalls"] {
             let words = [step, "are at most"];
             assert_eq!(verdict(&words, &played(step, OURS, us)), expected);
         }
     }
-    // Either of the two may be the better one; that the other one is worse changes nothing.
+    // Either of the two may be the better one. A worse one changes nothing.
     for rival in [PAPER, RIF_ONLY] {
         let words = ["tight:", "are at most"];
         assert_eq!(
@@ -256,7 +257,7 @@ fn ratios_are_seed_by_seed_with_an_interval() {
     let mut claims = claims.iter();
     let tight = claims.find(|claim| claim.says.contains(" tight:"));
     let found = &tight.expect("it is judged").found;
-    // What seeds have in common drops out; a histogram is off by 0.1 %.
+    // The seeds' common factor cancels out. A histogram is off by 0.1 %.
     assert!(found.starts_with("p99.9: 0.9"), "{found}");
     assert!(found.contains(" to 0.90"), "{found}");
 }

@@ -1,4 +1,4 @@
-//! What is played.
+//! The cells: which troubles are played with which means.
 
 use super::{
     CLAIMED, CLIENTS, FLEET, IN_TROUBLE, LOADS, MACHINES, POLICIES, PREQUAL, SERVICES,
@@ -18,18 +18,18 @@ use slackwater_core::policy::Settings;
 use slackwater_core::tail::HedgeSettings;
 use std::sync::Arc;
 
-/// What is done about trouble.
+/// The means against trouble that are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Means {
     Off,
     Errors,
     Probation,
     WarmUp,
-    /// A second copy of late queries, and nothing for health.
+    /// A second copy of late queries, and no other means.
     Hedging,
-    /// All that health has.
+    /// All means of health.
     All,
-    /// And a second copy of late queries.
+    /// All means of health, and a second copy of late queries.
     AllAndHedging,
 }
 
@@ -56,7 +56,7 @@ impl Means {
         }
     }
 
-    /// In words, for who reads a chart.
+    /// Returns a description for readers of a chart.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Off => "nothing",
@@ -73,7 +73,7 @@ impl Means {
         matches!(self, Self::All | Self::AllAndHedging)
     }
 
-    /// The scenario as its clients play it.
+    /// Returns the scenario with these means for its clients.
     pub(super) fn applied(self, scenario: &Arc<Scenario>) -> Arc<Scenario> {
         if !matches!(self, Self::Hedging | Self::AllAndHedging) {
             return Arc::clone(scenario);
@@ -90,7 +90,7 @@ impl Means {
         Arc::new(scenario)
     }
 
-    /// The defaults of what is on; `None` if nothing is.
+    /// Returns the defaults of the means that are on; `None` if none is.
     pub(super) fn config(self) -> Option<HealthConfig> {
         let all = HealthSettings::default();
         let mut settings = HealthSettings::off();
@@ -109,12 +109,12 @@ impl Means {
 
 const WITHOUT_AND_WITH: [Means; 2] = [Means::Off, Means::Errors];
 
-/// Loads beyond this have no claim.
+/// Returns the name of the step at this load.
 pub(super) fn fast_step(load: f64) -> String {
     format!("fail-fast {load:.2}")
 }
 
-/// One of four fails half of its queries at once.
+/// One of four machines fails half of its queries at once.
 pub(super) fn failing_fast(effort: &Effort) -> Vec<Cell> {
     let mut cells = Vec::new();
     for load in LOADS {
@@ -127,7 +127,7 @@ pub(super) fn failing_fast(effort: &Effort) -> Vec<Cell> {
             &WITHOUT_AND_WITH,
             &scenario,
         ));
-        // All means together are what is on by default.
+        // All means together are the defaults.
         cells.extend(cells_of(&step, load, &CLAIMED, &[Means::All], &scenario));
     }
     for load in WEB_LOADS {
@@ -148,7 +148,8 @@ pub(super) const EVERYWHERE: &str = "everywhere";
 pub(super) const HEALS: &str = "heals";
 pub(super) const LIES: &str = "lies";
 
-/// How long the replica that heals fails within the span, and how long it lasts from then on.
+/// How long the replica fails within the span before it heals, and how long the span lasts from
+/// then on.
 const FAILS_FOR: Duration = seconds(10);
 const HEALED_FOR: Duration = seconds(30);
 
@@ -161,7 +162,7 @@ pub(super) fn everything_else_that_fails(effort: &Effort) -> Vec<Cell> {
     };
     for clients in CLIENTS {
         let scenario = effort.spend_on(machines(FLEET, clients, 0.6), 10, 20);
-        // What the first second costs is not measured.
+        // What happens in the first second of trouble is not measured.
         let from = scenario.warmup.saturating_sub(seconds(1));
         let scenario = Arc::new(sinkhole(Scenario::clone(&scenario), from));
         let step = with_clients(SINKHOLE, clients);
@@ -201,7 +202,7 @@ pub(super) const COLD: &str = "cold";
 pub(super) const ROLLING: &str = "rolling";
 pub(super) const KILLED: &str = "killed";
 
-/// Ten replicas at 70 % load, and what befalls them, under each means.
+/// Ten replicas at 70 % load in each kind of trouble, with each of the means.
 pub(super) fn in_trouble(effort: &Effort) -> Vec<Cell> {
     let mut cells = Vec::new();
     for name in TROUBLES {
@@ -219,7 +220,7 @@ pub(super) fn in_trouble(effort: &Effort) -> Vec<Cell> {
 
 pub(super) const TROUBLES: [&str; 5] = [PAUSES, STOPPED, COLD, ROLLING, KILLED];
 
-/// What befalls whom, for who reads a chart.
+/// Returns a description of the trouble for readers of a chart.
 pub(super) fn in_words(trouble: &str) -> &'static str {
     match trouble {
         PAUSES => "one of ten pauses for 2 s of every 20",

@@ -1,4 +1,4 @@
-//! What is claimed of it, and how it is shown.
+//! The claims about health, and the charts.
 
 use super::cases::{
     COLD, EVERYWHERE, HEALS, LIES, Means, SINKHOLE, STOPPED, TROUBLES, fast_step, in_words,
@@ -12,16 +12,16 @@ use crate::figure::{Bars, Chart, Claim, Findings, Line, Played, Plot, Table};
 use core::iter::successors;
 use slackwater_core::tail::HedgeSettings;
 
-/// What round robin fails where one of four fails half, in per cent.
+/// Errors of round robin where one of four machines fails half of its queries, in per cent.
 const ROUND_ROBIN_PERCENT: f64 = 12.5;
-/// Seconds from healing to being back at the fair share.
+/// Seconds from healing until the replica has its fair share again.
 const BACK_AFTER: usize = 10;
-/// A share within a fifth of the fair one is the fair one.
+/// A share counts as fair from this part of the fair share on.
 const FAIR: f64 = 0.8;
-/// Those of [`CLAIMED`] that do nothing themselves against replicas that fail.
+/// The policies of [`CLAIMED`] that do nothing themselves against failing replicas.
 const DEFENCELESS: [&str; 3] = ["prequal", "least_loaded", "power_of_d"];
-/// It keeps away for a minute from whoever has failed; with error aversion it does not, and trials
-/// find out who is back.
+/// This policy avoids a replica for a minute after a failure. With error aversion it does not, and
+/// trials find out whether the replica is back.
 const PENALISING: &str = "peak_ewma";
 
 pub(super) fn of(played: &[Played]) -> Findings {
@@ -54,7 +54,7 @@ fn error_percent(run: &Measured) -> f64 {
     100.0 * run.error_share()
 }
 
-/// The share of queries that the first replica got, in per cent.
+/// Returns the share of queries that the first replica got, in per cent.
 fn first_percent(run: &Measured) -> f64 {
     let first = run.queries_by_replica.first().copied().unwrap_or(0);
     100.0 * first as f64 / run.queries.max(1) as f64
@@ -64,7 +64,7 @@ fn with<'a>(plays: &Plays<'a>, means: Means) -> Plays<'a> {
     plays.only(|cell| cell.param == means.param())
 }
 
-/// Under any of the means that keep an eye on errors.
+/// Keeps the plays under any of the means that watch errors.
 fn with_aversion<'a>(plays: &Plays<'a>) -> Plays<'a> {
     plays.only(|cell| {
         [Means::Errors, Means::All]
@@ -73,12 +73,12 @@ fn with_aversion<'a>(plays: &Plays<'a>) -> Plays<'a> {
     })
 }
 
-/// The highest of them; `None` if there are none.
+/// Returns the highest value; `None` if there are none.
 fn worst(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.max_by(f64::total_cmp)
 }
 
-/// One of four machines fails half of its queries at once.
+/// Claims about one of four machines that fails half of its queries at once.
 fn of_failing_fast(plays: &Plays<'_>) -> Vec<Claim> {
     let guarded = with_aversion(plays);
     let mut claims = Vec::new();
@@ -162,8 +162,8 @@ fn of_failing_fleets(plays: &Plays<'_>) -> Vec<Claim> {
     claims.flatten().collect()
 }
 
-/// The replica's share, as a multiple of the fair one, in the seconds that begin so long after the
-/// replica heals, or says so.
+/// Returns the replica's share, as a multiple of the fair one, from [`BACK_AFTER`] seconds after
+/// the replica heals or claims to have healed.
 fn fair_share_after(played: &Played) -> Option<f64> {
     let scenario = &played.cell.scenario;
     let failure = scenario.fleet.first()?.failure?;
@@ -228,7 +228,7 @@ fn of_trouble(plays: &Plays<'_>) -> Vec<Claim> {
             on <= off / 2.0,
         ));
     }
-    // What helps in one trouble must not cost in another.
+    // A means against one trouble must not cost anything in another.
     let ratios = guarded
         .iter()
         .filter(|played| is_trouble(&played.cell.step));
@@ -237,6 +237,7 @@ fn of_trouble(plays: &Plays<'_>) -> Vec<Claim> {
         let ratio = latency_ms(&played.all, 0.999) / latency_ms(bare, 0.999);
         Some((ratio, &played.cell))
     });
+    // Peak EWMA has its own penalty, which health replaces, so its bound is wider.
     let (penalising, others): (Vec<_>, Vec<_>) =
         ratios.partition(|(_, cell)| cell.policy.name == PENALISING);
     for (ratios, most, words) in [
@@ -279,7 +280,7 @@ fn of_trouble(plays: &Plays<'_>) -> Vec<Claim> {
     claims
 }
 
-/// Second copies that were paid for by what was measured, in per cent of queries.
+/// Returns the second copies paid for by measured queries, in per cent of queries.
 fn copies_percent(played: &Played) -> f64 {
     let clients = played.cell.scenario.load.clients.len() * played.runs.len();
     let saved = u64::from(HedgeSettings::default().burst) * clients as u64;
@@ -337,13 +338,14 @@ fn error_charts(plays: &Plays<'_>) -> Vec<Chart> {
     ]
 }
 
-/// The fewest errors where one of four fails half of its queries at no cost, in per cent: what the
-/// three others have no room for goes there, and half of it fails.
+/// Returns the fewest errors where one of four fails half of its queries at no cost, in per cent.
+/// Queries that exceed the capacity of the other three go to the failing one, and half of them
+/// fail.
 fn least_percent(load: f64) -> f64 {
     100.0 * (1.0 - 0.75 / load).max(0.0) / 2.0
 }
 
-/// The first replica's share, second by second.
+/// Makes a chart of the first replica's share, second by second.
 fn share_chart(plays: &Plays<'_>, step: &str, what: &str) -> Chart {
     let lines = plays.at(step);
     let lines = lines.iter().map(|played| {

@@ -1,8 +1,9 @@
-//! Health: replicas that fail fast, lie, pause, stand still or come up cold, under each policy with
+//! Health: replicas that fail fast, lie, pause, are suspended or start cold, under each policy with
 //! and without each means.
 //!
-//! Not a paper's: Prequal has heuristics against sinkholes "omitted in the interest of brevity",
-//! and its peers fall for them. `[Prequal §4]` `[E1]` to `[E5]` `[H4]` `[Decision 0008]`
+//! It reproduces no paper. Prequal has heuristics against sinkholes "omitted in the interest of
+//! brevity", and its peers are vulnerable to them. `[Prequal §4]` `[E1]` to `[E5]` `[H4]`
+//! `[Decision 0008]`
 
 mod cases;
 mod findings;
@@ -16,15 +17,15 @@ use cases::Means;
 use core::time::Duration;
 use std::sync::Arc;
 
-/// Who may be chosen at all.
+/// The experiment on health, which limits the replicas that may be chosen.
 #[derive(Debug)]
 pub(super) struct Health;
 
-/// Those that have to hold what is claimed.
+/// The policies that the claims are about.
 const CLAIMED: [&str; 4] = ["prequal", "least_loaded", "power_of_d", "peak_ewma"];
 const ROUND_ROBIN: &str = "round_robin";
 const PREQUAL: &str = "prequal";
-/// Those and the others that are played with one failing replica.
+/// The policies with one failing replica: the ones above and others.
 const POLICIES: [&str; 9] = [
     PREQUAL,
     "least_loaded",
@@ -36,7 +37,7 @@ const POLICIES: [&str; 9] = [
     "c3",
     "els",
 ];
-/// Those that are played in trouble.
+/// The policies of the fleets in trouble.
 const IN_TROUBLE: [&str; 6] = [
     PREQUAL,
     "rif_then_latency",
@@ -46,9 +47,10 @@ const IN_TROUBLE: [&str; 6] = [
     ROUND_ROBIN,
 ];
 
-/// Of four machines one fails half of its queries at once: loads as shares of what all four can do.
+/// Loads for four machines of which one fails half of its queries at once, as shares of the
+/// capacity of all four.
 const LOADS: [f64; 9] = [0.05, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 1.0];
-/// The same where a replica has several cores.
+/// Loads of the same experiment where a replica has several cores.
 const WEB_LOADS: [f64; 3] = [0.3, 0.6, 0.9];
 const MACHINES: usize = 4;
 const FLEET: usize = 20;
@@ -56,7 +58,7 @@ const SERVICES: usize = 10;
 /// Queries of one run, and of its warm-up.
 const QUERIES: f64 = 40_000.0;
 const WARMUP_QUERIES: f64 = 8_000.0;
-/// Clients that know nothing of each other.
+/// Numbers of clients that share nothing.
 const CLIENTS: [usize; 3] = [1, 10, 100];
 /// Clients of the fleets in trouble.
 const SOME_CLIENTS: usize = 10;
@@ -89,14 +91,15 @@ impl Figure for Health {
     }
 }
 
-/// A scenario for so many queries, after so many of warm-up, unless the user asks for other times.
+/// Returns a scenario for this many queries, after this many of warm-up, unless the user asked for
+/// other times.
 fn for_queries(effort: &Effort, scenario: Scenario) -> Arc<Scenario> {
     let seconds = |queries: f64| whole((queries / scenario.load.rate).ceil());
     let (warmup, span) = (seconds(WARMUP_QUERIES), seconds(QUERIES));
     effort.spend_on(scenario, warmup, span)
 }
 
-/// The cells of a step: these policies, with each of these means.
+/// Returns the cells of a step: these policies, with each of these means.
 fn cells_of(
     step: &str,
     load: f64,
@@ -120,7 +123,6 @@ fn cells_of(
         .collect()
 }
 
-/// A number of seconds.
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }

@@ -1,4 +1,4 @@
-//! The claims, held against made-up results.
+//! The claims, checked with made-up results.
 
 use super::cases::{
     COLD, EVERYWHERE, HEALS, LIES, Means, ROLLING, SINKHOLE, STOPPED, TROUBLES, fast_step,
@@ -8,8 +8,8 @@ use crate::Measured;
 use crate::figure::Verdict::{NotReproduced, Reproduced};
 use crate::figure::trial::{self, verdicts};
 
-/// A run of 1,000 queries on the cell's fleet, of which so many fail, with these latencies at p50
-/// and p99.9.
+/// A run of 1,000 queries on the cell's fleet with this number of failures, and with these
+/// latencies at p50 and p99.9.
 fn run(cell: &Cell, errors: u64, p999_ms: u64) -> Measured {
     let mut run = Measured::nothing(cell.scenario.replicas());
     run.queries = 1_000;
@@ -22,7 +22,7 @@ fn run(cell: &Cell, errors: u64, p999_ms: u64) -> Measured {
     run
 }
 
-/// The first replica's share in each second, in per cent.
+/// Sets the first replica's share in each second, in per cent.
 fn shares(run: &mut Measured, percent: u32) {
     for second in 0..30 {
         for query in 0..100 {
@@ -32,14 +32,14 @@ fn shares(run: &mut Measured, percent: u32) {
     }
 }
 
-/// What is wished for.
+/// The desired results.
 fn good(cell: &Cell) -> Measured {
     let off = cell.param == Means::Off.param();
     let step = cell.step.as_str();
     let errors = if off { 130 } else { 4 };
     let mut run = run(cell, errors, if off { 1_000 } else { 400 });
     run.trials = 9;
-    // Ten for each of at most 100 clients are no news.
+    // The ten initial copies of each of at most 100 clients do not count.
     run.hedges = 20 + 10 * cell.scenario.load.clients.len() as u64;
     shares(&mut run, if step.starts_with(HEALS) { 21 } else { 5 });
     run
@@ -56,7 +56,7 @@ fn upset(hit: impl Fn(&Cell) -> bool, change: impl Fn(&mut Measured)) -> Vec<Pla
 }
 
 #[test]
-fn what_is_wished_for_reproduces_every_claim() {
+fn desired_results_reproduce_every_claim() {
     let findings = Health.findings(&trial::played(&Health, good));
     for claim in &findings.claims {
         assert_eq!(claim.verdict, Reproduced, "{claim:?}");
@@ -65,7 +65,7 @@ fn what_is_wished_for_reproduces_every_claim() {
     assert_eq!((findings.charts.len(), findings.tables.len()), (10, 2));
 }
 
-/// Asserts that what is claimed in these words fails once one cell's run is changed.
+/// Asserts that the claim with these words fails once one cell's run is changed.
 fn fails(words: &[&str], hit: (&str, &str, Means), change: impl Fn(&mut Measured)) {
     let (step, policy, means) = hit;
     let cell_hit = |cell: &Cell| {
@@ -152,7 +152,7 @@ fn claims_of_what_health_does_can_fail() {
     );
 }
 
-/// Who heals has its time from when it heals, not from the beginning.
+/// The time of a replica that heals counts from when it heals, not from the beginning.
 #[test]
 fn shares_before_the_time_is_up_do_not_count() {
     let early = upset(
@@ -160,7 +160,7 @@ fn shares_before_the_time_is_up_do_not_count() {
         |run| {
             run.by_second.sent.clear();
             shares(run, 2);
-            // It heals at 10 s, and is back from 20 s on.
+            // The replica heals at 10 s, and is back from 20 s on.
             let late = run.by_second.sent.split_off(20 * run.by_second.replicas);
             run.by_second.sent.extend(late.iter().map(|_| 25));
         },

@@ -1,8 +1,8 @@
-//! Mixed fleets: some replicas answer probes and others don't, as while an agent is being rolled
-//! out. `[A13]`
+//! Mixed fleets: some replicas answer probes and others, called silent here, do not, as while an
+//! agent is being rolled out. `[A13]`
 //!
-//! What is asked is whether a policy that probes treats a silent replica as it would if it
-//! answered, and whether it is ever worse off for its probes than a policy without.
+//! The experiment checks two things: whether a policy that probes treats a silent replica as if it
+//! answered, and whether its probes ever make it worse than a policy without.
 
 use super::cells::{Plays, latency_ms, whole};
 use super::charts::axis;
@@ -13,16 +13,16 @@ use crate::scenario::{Group, Scenario};
 use crate::{Measured, PolicyChoice};
 use std::sync::Arc;
 
-/// Fleets in which not everyone answers.
+/// Fleets in which some replicas answer no probes.
 #[derive(Debug)]
 pub(super) struct MixedFleets;
 
-/// What replicas are like, and how much they have to do.
+/// A kind of replica, with its load.
 struct Kind {
     name: &'static str,
     load: f64,
     make: fn(Scenario) -> Scenario,
-    /// Who may be silent.
+    /// The replicas that may be silent.
     silences: &'static [Silence],
 }
 
@@ -47,11 +47,11 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// Which replicas of a fleet are silent.
+/// The silent replicas of a fleet.
 #[derive(Clone, Copy)]
 struct Silence {
     param: &'static str,
-    /// Whether the replica of this number, in a fleet of so many, is.
+    /// Returns whether this replica, in a fleet of this size, is silent.
     has: fn(replica: usize, replicas: usize) -> bool,
 }
 
@@ -81,17 +81,16 @@ const CLIENTS: [usize; 3] = [1, 4, 20];
 const LEAST_LOADED: &str = "least_loaded";
 const PROBED: [&str; 2] = ["prequal", "rif_then_latency"];
 
-/// A run has at least so many queries, and lasts at least so long.
+/// A run has at least this many queries, and lasts at least this long.
 const QUERIES: f64 = 20_000.0;
 const SPAN_MIN_SECONDS: f64 = 6.0;
 const WARMUP_SECONDS: u64 = 2;
 
-/// What silent replicas get, and what those get that answer, as a multiple of the same where all
-/// answer: below, they starve ...
+/// Silent replicas starve below this multiple of what they get where all answer.
 const STARVED: f64 = 0.75;
-/// ... above, they are flooded.
+/// Silent or answering replicas are flooded above this multiple of what they get where all answer.
 const FLOODED: f64 = 1.25;
-/// Beyond this many times least loaded's p99 a policy runs away.
+/// A policy runs away above this multiple of least loaded's p99.
 const RUNAWAY: f64 = 2.0;
 
 impl Figure for MixedFleets {
@@ -133,7 +132,7 @@ impl Figure for MixedFleets {
 
 fn fleet_cells(kind: &Kind, replicas: usize, clients: usize, effort: &Effort) -> Vec<Cell> {
     let scenario = web(replicas, clients, kind.load);
-    // The kind may lower the rate, and it is made when the span is known.
+    // The kind may lower the rate, and needs the span.
     let rate = (kind.make)(scenario.clone()).load.rate;
     let span = (QUERIES / rate).max(SPAN_MIN_SECONDS).ceil();
     let scenario = effort.spend_on(scenario, WARMUP_SECONDS, whole(span));
@@ -149,7 +148,7 @@ fn fleet_cells(kind: &Kind, replicas: usize, clients: usize, effort: &Effort) ->
         let policies = PROBED.into_iter().filter_map(|name| cell(name, &scenario));
         cells.extend(policies.map(|cell| cell.with_param(silence.param)));
     }
-    // Without probes: who answers them is nothing to it.
+    // A policy without probes does not depend on silent replicas.
     cells.extend(cell(LEAST_LOADED, &Arc::new(scenario)));
     cells
 }
@@ -158,8 +157,8 @@ fn step(kind: &Kind, replicas: usize, clients: usize) -> String {
     format!("{} {replicas}x{clients}", kind.name)
 }
 
-/// The same scenario with these replicas silent. Each replica keeps its number, and with it its
-/// luck.
+/// Returns the scenario with these replicas silent. Each replica keeps its number, and with it its
+/// random draws.
 fn silenced(mut scenario: Scenario, silence: Silence) -> Scenario {
     let replicas = scenario.replicas();
     let mut fleet: Vec<Group> = Vec::new();
@@ -188,7 +187,7 @@ fn silenced(mut scenario: Scenario, silence: Silence) -> Scenario {
     scenario
 }
 
-/// A policy that probes, in a fleet in which some are silent.
+/// A policy that probes, in a fleet in which some replicas are silent.
 struct Mix<'a> {
     step: String,
     kind: &'static str,
@@ -196,13 +195,13 @@ struct Mix<'a> {
     silence: Silence,
     policy: &'static str,
     run: &'a Measured,
-    /// The same policy where all answer.
+    /// The results of the policy where all replicas answer.
     all_answer: &'a Measured,
     least_loaded: &'a Measured,
 }
 
 impl Mix<'_> {
-    /// What the silent replicas get, as a share of all queries.
+    /// Returns the silent replicas' share of all queries.
     fn silent_share(&self, run: &Measured) -> f64 {
         let silent = (0..).zip(&run.queries_by_replica);
         let silent = silent.filter(|&(replica, _)| (self.silence.has)(replica, self.replicas));
@@ -210,17 +209,17 @@ impl Mix<'_> {
         to_silent as f64 / run.queries.max(1) as f64
     }
 
-    /// What the silent replicas get, as a multiple of what they get where all answer.
+    /// Returns the silent replicas' queries, as a multiple of what they get where all answer.
     fn to_silent(&self) -> f64 {
         self.silent_share(self.run) / self.silent_share(self.all_answer)
     }
 
-    /// The same of those that answer.
+    /// Returns the answering replicas' queries, as a multiple of what they get where all answer.
     fn to_answering(&self) -> f64 {
         (1.0 - self.silent_share(self.run)) / (1.0 - self.silent_share(self.all_answer))
     }
 
-    /// What each silent replica gets, as a multiple of what it gets where all answer.
+    /// Returns each silent replica's queries, as a multiple of what it gets where all answer.
     fn to_each_silent(&self) -> impl Iterator<Item = f64> {
         let share = |run: &Measured, queries| queries as f64 / run.queries.max(1) as f64;
         let (run, all_answer) = (self.run, self.all_answer);
@@ -233,25 +232,25 @@ impl Mix<'_> {
         both.map(move |(_, (&here, &there))| share(run, here) / share(all_answer, there))
     }
 
-    /// That of the silent replica that gets least of its own.
+    /// Returns the lowest multiple of the silent replicas.
     fn to_silent_least(&self) -> f64 {
         self.to_each_silent().fold(f64::INFINITY, f64::min)
     }
 
-    /// That of the silent replica that gets most.
+    /// Returns the highest multiple of the silent replicas.
     fn to_silent_most(&self) -> f64 {
         self.to_each_silent().fold(0.0, f64::max)
     }
 
-    /// No silent replica starves or is flooded, and those that answer are not flooded in their
-    /// place.
+    /// Returns whether no silent replica starves or is flooded, and the answering ones are not
+    /// flooded instead.
     fn is_fair(&self) -> bool {
         self.to_silent_least() >= STARVED
             && self.to_silent_most() <= FLOODED
             && self.to_answering() <= FLOODED
     }
 
-    /// p99 as a multiple of least loaded's.
+    /// Returns p99 as a multiple of least loaded's.
     fn to_least_loaded(&self) -> f64 {
         latency_ms(self.run, 0.99) / latency_ms(self.least_loaded, 0.99)
     }
@@ -261,7 +260,7 @@ impl Mix<'_> {
     }
 }
 
-/// All that was played, in order.
+/// Returns all mixes, in order.
 fn mixes<'a>(plays: &Plays<'a>) -> Vec<Mix<'a>> {
     let mut mixes = Vec::new();
     for kind in &KINDS {
@@ -290,7 +289,8 @@ fn mixes<'a>(plays: &Plays<'a>) -> Vec<Mix<'a>> {
     mixes
 }
 
-/// Of one fleet: the policy with these silent, the same with none, and least loaded.
+/// Returns three runs of one fleet: the policy with these replicas silent, the policy with none
+/// silent, and least loaded.
 fn mix<'a>(plays: &Plays<'a>, policy: &str, silence: Silence) -> Option<[&'a Measured; 3]> {
     let of = |policy: &str, param: &str| {
         let mut found = plays.iter();
@@ -317,13 +317,13 @@ fn claims(mixes: &[Mix<'_>]) -> Vec<Claim> {
     judged.flatten().flatten().collect()
 }
 
-/// The fleet in which this is highest.
+/// Returns the mix in which `of` is highest.
 fn highest<'a, 'b>(mixes: &[&'a Mix<'b>], of: fn(&Mix<'b>) -> f64) -> Option<&'a Mix<'b>> {
     let all = mixes.iter().copied();
     all.max_by(|a, b| of(a).total_cmp(&of(b)))
 }
 
-/// No silent replica is starved or flooded.
+/// Claim: no silent replica is starved or flooded.
 fn is_fair(policy: &str, mixes: &[&Mix<'_>]) -> Option<Claim> {
     let least = highest(mixes, |mix| -mix.to_silent_least())?;
     let most = highest(mixes, Mix::to_silent_most)?;
@@ -348,7 +348,7 @@ fn is_fair(policy: &str, mixes: &[&Mix<'_>]) -> Option<Claim> {
     ))
 }
 
-/// Probes that only some answer do no harm.
+/// Claim: probes that only some replicas answer do no harm.
 fn stays_near(policy: &str, mixes: &[&Mix<'_>]) -> Option<Claim> {
     let worst = highest(mixes, Mix::to_least_loaded)?;
     let runaways = mixes.iter().filter(|mix| mix.to_least_loaded() > RUNAWAY);
@@ -412,7 +412,7 @@ fn row(mix: &Mix<'_>) -> Vec<String> {
     ]
 }
 
-/// One for each kind and silence: p99 in each fleet as a multiple of least loaded's.
+/// Makes a chart for each kind and silence: p99 in each fleet as a multiple of least loaded's.
 fn charts(mixes: &[Mix<'_>]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for kind in &KINDS {

@@ -1,15 +1,15 @@
-//! What is played, and each claim on both sides of its bounds.
+//! The cells of the figure, and each claim on both sides of its bounds.
 
 use super::*;
 use crate::figure::Verdict::{self, NotReproduced, Reproduced};
 use crate::figure::trial::{self, verdicts};
 use core::time::Duration;
 
-/// The cell in which something is upset.
+/// The step whose results are changed.
 const ONE: &str = "halves0.85 10x4";
 
-/// A run whose p99 is so many microseconds; a replica of the first half gets twice what one of the
-/// second gets, but the silent ones so many `times` their share.
+/// A run whose p99 is `us` microseconds. A replica of the first half gets twice the queries of one
+/// of the second, but silent ones get `times` their share.
 fn run(cell: &Cell, us: u64, silence: Silence, times: f64) -> Measured {
     let replicas = cell.scenario.replicas();
     let weight = |replica| if replica < replicas / 2 { 2.0 } else { 1.0 };
@@ -28,8 +28,8 @@ fn run(cell: &Cell, us: u64, silence: Silence, times: f64) -> Measured {
     run
 }
 
-/// Every fleet at 1 ms; but those that probe in one of them, with these silent, at another p99, and
-/// silent replicas get so many `times` their share.
+/// Plays in which every fleet takes 1 ms. In the cell [`ONE`] with these replicas silent, p99 is
+/// `us` and silent replicas get `times` their share.
 fn played(us: u64, silence: Silence, times: f64) -> Vec<Played> {
     trial::played(&MixedFleets, |cell| {
         if cell.step == ONE && cell.param == silence.param {
@@ -40,7 +40,7 @@ fn played(us: u64, silence: Silence, times: f64) -> Vec<Played> {
     })
 }
 
-/// The verdicts on both policies.
+/// Returns the verdicts on both policies.
 fn verdicts_on(words: &str, played: &[Played]) -> [Verdict; 2] {
     PROBED.map(|policy| {
         let verdicts = verdicts(&MixedFleets, played, &[policy, words]);
@@ -52,7 +52,7 @@ fn verdicts_on(words: &str, played: &[Played]) -> [Verdict; 2] {
 #[test]
 fn every_fleet_is_played_with_all_that_is_compared() {
     let cells = trial::cells(&MixedFleets);
-    // Two policies for each silence and for none, and one without probes.
+    // Two policies for each silence and for none, and one policy without probes.
     assert_eq!(cells.len(), 9 * ((2 * 3 + 1) + 2 * (2 * 5 + 1)));
     let findings = MixedFleets.findings(&played(1_000, FIRST_HALF, 1.0));
     assert_eq!(findings.tables[0].rows.len(), 9 * 2 * (2 + 4 + 4));
@@ -93,7 +93,7 @@ fn the_silent_keep_their_numbers_and_everything_else() {
 }
 
 #[test]
-fn a_run_has_the_queries_and_seconds_that_it_is_said_to_have() {
+fn a_run_has_the_stated_queries_and_seconds() {
     for cell in trial::cells(&MixedFleets) {
         let seconds = cell.scenario.span.as_secs_f64();
         let queries = cell.scenario.load.rate * seconds;
@@ -105,7 +105,8 @@ fn a_run_has_the_queries_and_seconds_that_it_is_said_to_have() {
     }
 }
 
-/// In the second half one gets more and another as much less: together they get what they should.
+/// One replica of the second half gets more and the other four as much less, so that together they
+/// get their share.
 #[test]
 fn each_silent_replica_is_judged_for_itself() {
     for (more, expected) in [
@@ -114,7 +115,7 @@ fn each_silent_replica_is_judged_for_itself() {
         (-0.24, Reproduced),
         (-0.26, NotReproduced),
     ] {
-        // What one loses the other four share, or the other way round: only one is beyond.
+        // The change of one replica is spread over the other four, so only one is out of bounds.
         let played = trial::played(&MixedFleets, |cell| {
             let mut run = run(cell, 1_000, NOBODY, 1.0);
             if cell.step == ONE && cell.param == SECOND_HALF.param {
@@ -139,10 +140,11 @@ fn a_policy_runs_away_beyond_twice_least_loaded() {
     }
 }
 
-/// The second half gets a third, and the last of ten a fifteenth.
+/// The second half gets a third of the queries, and the last of ten replicas a fifteenth.
 #[test]
-fn nobody_is_starved_below_three_quarters_or_flooded_above_five_quarters() {
-    // 0.985 times 14 of 15 leave the last one 1.21 times its own, and 0.98 times 1.28.
+fn no_replica_is_starved_below_three_quarters_or_flooded_above_five_quarters() {
+    // If the silent replicas get 0.985 times their 14/15, the last one gets 1.21 times its share;
+    // with 0.98 it gets 1.28 times.
     for (silence, times, expected) in [
         (SECOND_HALF, 0.74, NotReproduced),
         (SECOND_HALF, 0.76, Reproduced),

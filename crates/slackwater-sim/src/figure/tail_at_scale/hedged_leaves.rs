@@ -1,5 +1,5 @@
-//! A fan-out to a hundred leaves whose late ones are asked again, and what that does where leaves
-//! are slow for their size.
+//! A fan-out to a hundred leaves with further copies of late queries, and what these do where
+//! leaves are slow because they are large.
 
 use super::super::cells::{Plays, latency_ms};
 use super::super::charts::{QUANTILES, axis};
@@ -16,7 +16,7 @@ const PREQUAL: &str = "prequal";
 const STUCK: &str = "answers stuck";
 const STOPS: &str = "replicas stop";
 const LARGE: &str = "large requests";
-/// After p95: so many copies at the most, for so many per cent more queries.
+/// Copies after p95: their names, the most copies of a query, and the share of additional queries.
 const COPIES: [(&str, usize, f64); 3] = [
     ("copies=2 budget=2%", 2, 0.02),
     (TWO, 2, BUDGET),
@@ -28,15 +28,15 @@ const BUDGET: f64 = 0.05;
 const AFTER: f64 = 0.95;
 /// Leaves of one request.
 const WIDTH: usize = 100;
-/// The quantile of requests that is to come down.
+/// The quantile of requests that the copies should lower.
 const OF_REQUESTS: f64 = 0.999;
-/// Between what is not stuck and what is.
+/// A latency between that of stuck leaves and that of the others.
 const HALF_STUCK: Duration = Duration::from_millis(500);
-/// A leaf is stuck so often.
+/// The share of leaves that are stuck.
 const STUCK_SHARE: f64 = 0.01;
 
 pub(super) fn cells(effort: &Effort) -> Vec<Cell> {
-    // Where answers are stuck, and not replicas, it is all the same who is asked.
+    // Where single answers are stuck, and not replicas, the choice of replica does not matter.
     let steps: [(&str, &str, Scenario, u64); 4] = [
         (STUCK, "random", stuck_leaves(), 200),
         (STOPS, LEAST_LOADED, stopping_leaves(), 400),
@@ -59,8 +59,8 @@ pub(super) fn cells(effort: &Effort) -> Vec<Cell> {
     cells
 }
 
-/// What came of leaves of this kind, with these copies; where two policies were played, under
-/// Prequal.
+/// Returns the results of leaves of this kind, with these copies. If two policies were played, it
+/// returns those of Prequal.
 fn leaves<'a>(plays: &Plays<'a>, step: &str, param: &str) -> Option<&'a Measured> {
     let plays = plays.at(step).only(|cell| cell.param == param);
     plays.iter().last().map(|played| &played.all)
@@ -118,7 +118,7 @@ pub(super) fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     claims
 }
 
-/// All of them, in the order of the cells.
+/// Returns all plays, in the order of the cells.
 fn played<'a>(plays: &Plays<'a>) -> Vec<&'a Played> {
     let steps = [STUCK, STOPS, LARGE];
     let ours = plays.only(|cell| steps.contains(&cell.step.as_str()));
@@ -196,8 +196,8 @@ mod tests {
     use super::*;
     use slackwater_core::tail::HedgeSettings;
 
-    /// Of 100,000 leaves so many are stuck, and the others take 10 ms; so many more were sent to
-    /// 10,000 of them.
+    /// A run in which `stuck` of 100,000 leaves are stuck, and the others take 10 ms. Its 10,000
+    /// queries had `hedges` further copies.
     fn of(stuck: u64, hedges: u64) -> Measured {
         let mut run = Measured::nothing(100);
         run.queries = 10_000;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_chance_says_is_reproduced() {
+    fn results_expected_by_chance_are_reproduced() {
         let plays = trial::played(&TailAtScale, as_computed);
         let plays = Plays::new(&plays);
         let claims = claims(&plays);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_of_these_are_the_library_s_fan_out() {
+    fn the_widest_request_is_the_librarys_fan_out() {
         let settings = HedgeSettings::for_fan_out();
         assert_eq!(THREE, format!("copies={} budget=5%", settings.copies_max));
         assert_eq!(settings.budget.millionths(), 50_000);

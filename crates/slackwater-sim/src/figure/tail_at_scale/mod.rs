@@ -1,5 +1,5 @@
-//! The tail at scale: what rare outliers do to wide fan-outs, and what a second copy of late
-//! queries does to the tail.
+//! The tail at scale: the effect of rare outliers on wide fan-outs, and of a second copy of late
+//! queries on the tail.
 
 mod hedged_leaves;
 
@@ -16,7 +16,7 @@ use core::time::Duration;
 #[derive(Debug)]
 pub(super) struct TailAtScale;
 
-/// Leaves that take more than a second: once in so many queries, and what the step is called.
+/// Leaves that take more than a second once in this many queries, and the name of the step.
 const OUTLIERS: [(&str, usize); 3] = [
     ("1 in 100", 100),
     ("1 in 1,000", 1_000),
@@ -27,12 +27,11 @@ const WIDTHS: [usize; 10] = [1, 10, 50, 100, 200, 400, 700, 1_000, 1_500, 2_000]
 const SECOND: Duration = Duration::from_secs(1);
 
 const TABLE_1: &str = "table 1";
-/// Leaves of one request in Table 1's service; the article says "a very large number".
+/// Leaves of one request in Table 1's service. The article says "a very large number".
 const TABLE_WIDTHS: [usize; 2] = [100, TABLE_WIDTH];
 const TABLE_WIDTH: usize = 2_000;
 const TABLE_QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
-/// Table 1, in milliseconds at p50, p95 and p99: what is waited for, and as what share of the
-/// leaves.
+/// Table 1, in milliseconds at p50, p95 and p99, by which leaves are waited for.
 const TABLE: [(&str, [f64; 3]); 3] = [
     ("one random leaf", [1.0, 5.0, 10.0]),
     ("95 % of all leaves", [12.0, 32.0, 70.0]),
@@ -43,12 +42,12 @@ const STALLS: &str = "stalls";
 const LEAST_LOADED: &str = "least_loaded";
 /// Policies whose queries are sent twice.
 const HEDGED: [&str; 3] = ["random", LEAST_LOADED, "prequal"];
-/// Those of them that leave a query in a thousand and more on a stalled replica. Under Prequal it
-/// is about that many, so that its p99.9 is one thing or the other.
+/// The policies among them that leave at least one query in a thousand on a stalled replica.
+/// Prequal leaves about that many, so its p99.9 varies too much.
 const LATE: [&str; 2] = ["random", LEAST_LOADED];
 const ONCE: &str = "hedge=none";
-/// A second copy goes out after this quantile of latencies: the article's advice, and what its
-/// benchmark comes to, whose fixed delay lets 2 % of queries through.
+/// Quantiles of latency after which a second copy is sent: the article's advice, and the equivalent
+/// of its benchmark, whose fixed delay lets 2 % of queries through.
 const AFTER: [(&str, f64); 2] = [(AFTER_P95, 0.95), (AFTER_P98, 0.98)];
 const AFTER_P95: &str = "hedge=p95";
 const AFTER_P98: &str = "hedge=p98";
@@ -107,7 +106,7 @@ impl Figure for TailAtScale {
 }
 
 fn fan_out_cells(effort: &Effort) -> Vec<Cell> {
-    // Whichever replica is chosen, a leaf's latency is the same.
+    // A leaf's latency does not depend on the chosen replica.
     let Some(policy) = PolicyChoice::named("random") else {
         return Vec::new();
     };
@@ -140,11 +139,11 @@ fn stall_cells(effort: &Effort) -> Vec<Cell> {
         .collect()
 }
 
-/// How often a request takes more than a second, by how many leaves it has.
+/// How often a request takes more than a second, by its number of leaves.
 struct Curve {
     step: &'static str,
     outliers: f64,
-    /// Leaves, and the share of requests.
+    /// Number of leaves, and the share of requests.
     points: Vec<(usize, f64)>,
 }
 
@@ -190,8 +189,8 @@ fn of_curves(curves: &[Curve]) -> Vec<Claim> {
         .filter_map(|(step, width, says)| {
             let curve = curves.iter().find(|curve| curve.step == step)?;
             let expected = 100.0 * chance_beyond(width, curve.outliers);
-            // The number of outliers varies: at one in 10,000 of two million leaves a deviation of
-            // it is 1.2 points; three of them.
+            // The number of outliers varies: at one in 10,000 of two million leaves the deviation
+            // is 1.2 points. The bound is three deviations.
             let bounds = Bounds::about(expected, 3.5, " %");
             Some(bounds.judge(says, 100.0 * curve.at(width)?))
         })
@@ -226,10 +225,10 @@ fn curves_chart(curves: &[Curve]) -> Option<Chart> {
     })
 }
 
-/// Table 1 again: milliseconds, line by line, for each number of leaves.
+/// Our results for Table 1 in milliseconds, line by line, for each number of leaves.
 struct Table1 {
     one: [f64; 3],
-    /// Leaves of a request; the wait for 95 % of them; the wait for all.
+    /// Leaves of a request, the wait for 95 % of them, and the wait for all.
     fan_outs: Vec<(usize, [f64; 3], [f64; 3])>,
 }
 
@@ -249,7 +248,7 @@ fn table_1(plays: &Plays<'_>) -> Option<Table1> {
 }
 
 impl Table1 {
-    /// The waits for 95 % and for all of the widest fan-out.
+    /// Returns the waits for 95 % and for all leaves of the widest fan-out.
     fn widest(&self) -> Option<([f64; 3], [f64; 3])> {
         let widest = self
             .fan_outs
@@ -315,7 +314,7 @@ fn of_table(table: &Table1) -> Vec<Claim> {
     claims
 }
 
-/// What a policy's queries came to with these second copies.
+/// Returns the results of a policy's queries with these second copies.
 fn stalled<'a>(plays: &Plays<'a>, policy: &str, param: &str) -> Option<&'a Measured> {
     let plays = plays.only(|cell| cell.param == param);
     plays.measured(STALLS, policy)
@@ -357,7 +356,7 @@ fn params() -> impl Iterator<Item = &'static str> {
     [ONCE].into_iter().chain(AFTER.map(|(param, _)| param))
 }
 
-/// Each policy with each way to send second copies, policy by policy, and what came of it.
+/// Returns the results of each policy with each kind of second copies, policy by policy.
 fn by_policy<'a>(plays: &Plays<'a>) -> Vec<(&'static str, &'static str, &'a Measured)> {
     let pairs = HEDGED
         .into_iter()

@@ -1,10 +1,10 @@
-//! Claims that hold and fail, by made-up numbers.
+//! Claims that hold and fail, with made-up numbers.
 
 use super::*;
 use crate::figure::Verdict::NotReproduced;
 use crate::figure::trial::{self, verdicts};
 
-/// So many latencies of so many milliseconds.
+/// A run with these numbers of latencies, each in milliseconds.
 fn latencies(of: &[(u64, f64)]) -> Measured {
     let mut run = Measured::nothing(100);
     for &(count, ms) in of {
@@ -23,7 +23,7 @@ fn stalled_run(p999: f64, hedges: u64) -> Measured {
     run
 }
 
-/// Leaves as slow as they should be, and hedging as good as in the article.
+/// Leaves that are as slow as they should be, and hedging that is as good as in the article.
 fn article(cell: &Cell) -> Measured {
     match (cell.step.as_str(), cell.param.as_str()) {
         ("1 in 100", _) => latencies(&[(990, 10.0), (10, 1_100.0)]),
@@ -99,7 +99,7 @@ fn numbers_like_the_articles_are_reproduced() {
         .filter(|claim| claim.verdict == NotReproduced)
         .map(|claim| claim.says.as_str())
         .collect();
-    // What no leaves with these quantiles can do: the wait for 95 % of them.
+    // No leaves with these quantiles can reach the article's wait for 95 % of them.
     assert_eq!(open, ["95 % of all leaves: 12 ms at p50"]);
     assert_eq!((findings.charts.len(), findings.tables.len()), (2, 2));
 }

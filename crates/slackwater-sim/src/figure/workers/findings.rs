@@ -1,4 +1,4 @@
-//! What came out: several workers against one pool, and each design against both.
+//! The findings: several workers compared with one pool, and each design compared with both.
 
 use super::{DESIGNS, Design, FLEETS, Fleet, OTHERS, OWN, PREQUAL, PROXIES, SOME_WORKERS, WORKERS};
 use crate::Measured;
@@ -7,16 +7,17 @@ use crate::figure::charts::axis;
 use crate::figure::judge::{claim, number};
 use crate::figure::{Bars, Chart, Claim, Findings, Played, Plot, Table};
 
-/// With so many workers, each its own client, ...
+/// Number of workers that share nothing, for the claim that p99 stays within [`COST`].
 const FEW: usize = 4;
-/// ... or with so many that tell each other all they know, ...
+/// Number of workers that share everything, for the claim that p99 stays within [`COST`].
 const MANY: usize = 64;
-/// ... p99 is at most so many times one pool's.
+/// The highest p99, as a multiple of one pool's.
 const COST: f64 = 1.25;
-/// Where they tell a half of it, p99 is more than so many times what it is where they tell nothing.
+/// If workers share only answers or only queries, p99 is more than this many times that of workers
+/// that share nothing.
 const HALF_SHARED: f64 = 2.0;
 
-/// The fleets of which there is a play, with their plays.
+/// The fleets that were played, with their plays.
 struct Fleets<'a>(Vec<(&'static Fleet, Plays<'a>)>);
 
 impl<'a> Fleets<'a> {
@@ -65,13 +66,13 @@ impl<'a> View<'_, 'a> {
         Some(latency_ms(self.run(clients, policy, param)?, 0.99))
     }
 
-    /// A policy's p99 with so many workers in each proxy, each its own client, as a multiple of
-    /// that with one pool in each.
+    /// Returns a policy's p99 with this many workers in each proxy, each its own client, as a
+    /// multiple of that with one pool in each.
     fn cost(&self, policy: &str, proxies: usize, workers: usize) -> Option<f64> {
         Some(self.p99(proxies * workers, policy, "")? / self.p99(proxies, policy, "")?)
     }
 
-    /// The same of one proxy's design, under Prequal.
+    /// Returns the p99 of one proxy's design under Prequal, as a multiple of that with one pool.
     fn design_cost(&self, design: &Design, workers: usize) -> Option<f64> {
         Some(self.p99(workers, PREQUAL, design.param)? / self.p99(1, PREQUAL, "")?)
     }
@@ -91,7 +92,7 @@ fn design(param: &str) -> &'static Design {
     designs.find(|design| design.param == param).unwrap_or(&OWN)
 }
 
-/// The highest of some ratios, and in which fleet.
+/// Returns the highest ratio, and its fleet.
 fn highest(ratios: impl Iterator<Item = (f64, String)>) -> Option<(f64, String)> {
     ratios.max_by(|(a, _), (b, _)| a.total_cmp(b))
 }
@@ -114,7 +115,7 @@ fn claims(fleets: &Fleets<'_>) -> Vec<Claim> {
     claims.into_iter().flatten().collect()
 }
 
-/// The highest of what one proxy's design costs, and in which fleet.
+/// Returns the highest cost of one proxy's design, and its fleet.
 fn worst(fleets: &Fleets<'_>, design: &Design, workers: usize) -> Option<(f64, String)> {
     let cost = |view: View<'_, '_>| Some((view.design_cost(design, workers)?, view.fleet.label()));
     highest(fleets.compared().filter_map(cost))
@@ -184,7 +185,7 @@ fn table(title: &str, columns: Vec<String>, rows: Vec<Vec<String>>) -> Table {
     }
 }
 
-/// Prequal: what workers that share nothing cost.
+/// Makes a table of what workers that share nothing cost under Prequal.
 fn costs(fleets: &Fleets<'_>) -> Table {
     let fixed = ["fleet", "proxies", "one pool each: p99, ms"].map(str::to_owned);
     let workers = WORKERS[1..]
@@ -214,7 +215,7 @@ fn costs(fleets: &Fleets<'_>) -> Table {
     )
 }
 
-/// The same of other policies, and their p99 beside Prequal's.
+/// Makes a table of the same cost under other policies, with their p99 beside Prequal's.
 fn costs_of_others(fleets: &Fleets<'_>) -> Table {
     let mut columns = ["fleet", "policy", "one client: p99, ms"]
         .map(str::to_owned)
@@ -299,7 +300,7 @@ fn row(view: View<'_, '_>, workers: usize, design: &Design, run: &Measured) -> V
     ]
 }
 
-/// One for each number of workers: the designs beside each other.
+/// Makes a chart of the designs for each number of workers.
 fn charts(fleets: &Fleets<'_>) -> Vec<Chart> {
     let shown = ["", "answers", "queries", "answers and queries"];
     let charts = SOME_WORKERS.map(|workers| {

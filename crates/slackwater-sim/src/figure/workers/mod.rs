@@ -1,9 +1,8 @@
-//! Workers: a proxy of several threads, each with a pool of its own, or with what they know in
-//! common.
+//! Workers: a proxy of several threads that have separate pools or share what they know.
 //!
-//! A worker that shares nothing is a client: a proxy of 16 is 16 clients of a sixteenth of the
-//! load. One pool for all of them, as a lock would give, is one client. In between, workers tell
-//! each other what replicas answer, where they send queries, or both. `[Decision 0006]`
+//! A worker that shares nothing is a client: a proxy of 16 workers is 16 clients with a sixteenth
+//! of the load each. One pool for all of them, as with a lock, is one client. In between, workers
+//! share the replicas' answers, where they send queries, or both. `[Decision 0006]`
 
 mod findings;
 
@@ -16,19 +15,19 @@ use crate::scenario::{Scenario, Siblings};
 use slackwater_core::policy::prequal::PrequalSettings;
 use std::sync::Arc;
 
-/// Proxies of one worker to 64.
+/// Proxies with one to 64 workers.
 #[derive(Debug)]
 pub(super) struct Workers;
 
-/// Replicas, how many, and what they are asked to do.
+/// A fleet: the kind and number of replicas, and their load.
 struct Fleet {
     name: &'static str,
     load: f64,
     replicas: usize,
     make: fn(replicas: usize, clients: usize, load: f64) -> Scenario,
-    /// One replica is hobbled for a while.
+    /// Whether one replica has less capacity for a while.
     hobbled: bool,
-    /// Other policies and designs are played, too.
+    /// Whether other policies and designs are played, too.
     compared: bool,
 }
 
@@ -114,37 +113,39 @@ const OTHERS: [&str; 5] = [
 ];
 const PROXIES: [usize; 3] = [1, 2, 10];
 const WORKERS: [usize; 6] = [1, 2, 4, 8, 16, 64];
-/// Of other policies, and of one proxy's other designs.
+/// Proxies and workers for other policies, and for other designs of one proxy.
 const SOME_PROXIES: [usize; 2] = [1, 10];
 const SOME_WORKERS: [usize; 3] = [4, 16, 64];
 
-/// A run has at least so many queries, and lasts at least so long.
+/// A run has at least this many queries, and lasts at least this long.
 const QUERIES: f64 = 20_000.0;
 const SPAN_MIN_SECONDS: f64 = 1.0;
-/// The warm-up's share of the span.
+/// Length of the warm-up as a share of the span.
 const WARMUP: f64 = 0.3;
 
-/// What workers tell each other.
+/// What workers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shared {
     Nothing,
-    /// What replicas answer.
+    /// The replicas' answers to probes.
     Answers,
-    /// Where they send queries.
+    /// The replicas that they send queries to.
     Queries,
     Both,
 }
 
-/// What one proxy's workers have in common, besides their replicas.
+/// What one proxy's workers share, besides their replicas.
 #[derive(Debug)]
 struct Design {
     param: &'static str,
     shared: Shared,
-    /// The first worker has most clients' connections and the last least, as W to 1.
+    /// Whether clients' connections are uneven: the first worker has the most and the last the
+    /// fewest, as W to 1.
     uneven: bool,
-    /// Probes a query.
+    /// Probes for each query.
     probe_rate: f64,
-    /// Idle probes and the least interval to a replica are those of one client, over all workers.
+    /// Whether idle probes and the least interval to a replica are those of one client, over all
+    /// workers.
     paced: bool,
 }
 
@@ -201,7 +202,7 @@ const DESIGNS: [Design; 8] = [
 ];
 
 impl Design {
-    /// The policy as each of so many workers has it.
+    /// Returns the policy of each of this many workers.
     fn policy(&self, workers: usize) -> Option<PolicyChoice> {
         let workers = u32::try_from(workers).ok().filter(|_| self.paced);
         let change = |prequal: &mut PrequalSettings| {
@@ -228,7 +229,7 @@ impl Design {
     }
 }
 
-/// How many clients that makes, each once, in order.
+/// Returns the resulting numbers of clients, each once, in order.
 fn clients(proxies: &[usize], workers: &[usize]) -> Vec<usize> {
     let products = proxies
         .iter()
@@ -239,7 +240,7 @@ fn clients(proxies: &[usize], workers: &[usize]) -> Vec<usize> {
     clients
 }
 
-/// The same, of other policies: with one worker for comparison.
+/// Returns the numbers of clients for other policies, including one worker for comparison.
 fn some_clients() -> Vec<usize> {
     let workers: Vec<usize> = core::iter::once(1).chain(SOME_WORKERS).collect();
     clients(&SOME_PROXIES, &workers)

@@ -1,4 +1,4 @@
-//! What is played, and each claim on both sides of its bounds.
+//! The cells of the figure, and each claim on both sides of its bounds.
 
 use super::*;
 use crate::Measured;
@@ -6,10 +6,10 @@ use crate::figure::Verdict::{self, NotReproduced, Reproduced};
 use crate::figure::trial::{self, verdicts};
 use core::time::Duration;
 
-/// The fleet in which something is upset.
+/// The fleet whose results are changed.
 const ONE: &str = "web0.85 10";
 
-/// A run whose p99 is so many microseconds.
+/// A run whose p99 is `us` microseconds.
 fn run(cell: &Cell, us: u64) -> Measured {
     let mut run = Measured::nothing(cell.scenario.replicas());
     run.queries = 1;
@@ -17,7 +17,8 @@ fn run(cell: &Cell, us: u64) -> Measured {
     run
 }
 
-/// Every fleet at 1 ms; but of one, so many clients of this design at another p99.
+/// Plays in which every fleet takes 1 ms. With `clients` clients of the design `param`, the fleet
+/// [`ONE`] has another p99.
 fn played(clients: usize, param: &str, us: u64) -> Vec<Played> {
     let step = format!("{ONE}x{clients}");
     trial::played(&Workers, |cell| {
@@ -35,7 +36,7 @@ fn verdict(words: &str, played: &[Played]) -> Verdict {
 #[test]
 fn every_fleet_is_played_with_all_that_is_compared() {
     let cells = trial::cells(&Workers);
-    // Fourteen numbers of clients; five other policies at eight of them, eight designs of three
+    // Fourteen numbers of clients; five other policies at eight of them; eight designs of three
     // proxies.
     assert_eq!(cells.len(), 17 * 14 + 8 * (5 * 8 + 8 * 3));
     let findings = Workers.findings(&played(4, "", 1_000));
@@ -49,14 +50,14 @@ fn every_fleet_is_played_with_all_that_is_compared() {
 }
 
 #[test]
-fn proxies_of_workers_are_so_many_clients() {
+fn each_worker_is_a_client() {
     let all = [1, 2, 4, 8, 10, 16, 20, 32, 40, 64, 80, 128, 160, 640];
     assert_eq!(clients(&PROXIES, &WORKERS), all);
     assert_eq!(some_clients(), [1, 4, 10, 16, 40, 64, 160, 640]);
 }
 
 #[test]
-fn a_design_is_what_it_says() {
+fn a_design_sets_what_is_shared() {
     let cells = trial::cells(&Workers);
     let find = |clients: usize, param: &str| {
         let step = format!("{ONE}x{clients}");
@@ -106,7 +107,7 @@ fn a_design_is_what_it_says() {
 }
 
 #[test]
-fn a_run_has_the_queries_and_seconds_that_it_is_said_to_have() {
+fn a_run_has_the_stated_queries_and_seconds() {
     for cell in trial::cells(&Workers) {
         let seconds = cell.scenario.span.as_secs_f64();
         let queries = cell.scenario.load.rate * seconds;
@@ -137,7 +138,7 @@ fn four_workers_may_cost_a_quarter() {
 }
 
 #[test]
-fn those_that_tell_all_they_know_may_cost_a_quarter() {
+fn workers_that_share_everything_may_cost_a_quarter() {
     for (us, expected) in [(1_250, Reproduced), (1_252, NotReproduced)] {
         let played = played(64, "answers and queries", us);
         assert_eq!(verdict("and where they send", &played), expected);
@@ -145,7 +146,7 @@ fn those_that_tell_all_they_know_may_cost_a_quarter() {
 }
 
 #[test]
-fn those_that_tell_a_half_are_worse_beyond_twice() {
+fn workers_that_share_half_are_worse_beyond_twice() {
     for (us, expected) in [(2_004, Reproduced), (2_000, NotReproduced)] {
         for (param, words) in [
             ("answers", "but not where they send"),

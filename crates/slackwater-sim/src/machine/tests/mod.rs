@@ -1,5 +1,5 @@
-//! What the tests of the machine share: small scenarios, and a driver that sends queries and notes
-//! how long they took.
+//! Helpers of the machine's tests: small scenarios, and a driver that sends queries and measures
+//! them.
 
 mod neighbours;
 mod queueing;
@@ -31,12 +31,12 @@ fn scenario(group: Group) -> Scenario {
     }
 }
 
-/// A machine alone.
+/// A single machine.
 fn machine(group: Group) -> Machine {
     Machine::new(&scenario(group), 0, 1)
 }
 
-/// So many cores that queries share, without neighbours, bursts or contention.
+/// Cores that queries share, without neighbours, bursts or contention.
 fn cores(cores: f64) -> Service {
     Service::Shared(Sharing {
         cores,
@@ -46,7 +46,7 @@ fn cores(cores: f64) -> Service {
     })
 }
 
-/// Advances the machine until it is idle, and gives each job with the time of its end.
+/// Advances the machine until it is idle, and returns each job with the time of its end.
 fn drain(machine: &mut Machine) -> Vec<(JobId, Time)> {
     advance_until(machine, NEVER - 1)
 }
@@ -64,8 +64,8 @@ fn advance_until(machine: &mut Machine, until: Time) -> Vec<(JobId, Time)> {
     ends
 }
 
-/// Sends `count` queries, gap and work drawn by `next`, and gives how long each took, in the order
-/// of arrival.
+/// Sends `count` queries, with gap and work drawn by `next`. Returns how long each took, in the
+/// order of arrival.
 fn sojourns(machine: &mut Machine, count: u32, mut next: impl FnMut() -> (f64, f64)) -> Vec<f64> {
     let mut arrivals = Vec::new();
     let mut sojourns = vec![f64::NAN; count as usize];
@@ -92,9 +92,9 @@ fn sojourns(machine: &mut Machine, count: u32, mut next: impl FnMut() -> (f64, f
 
 /// Asserts that the mean of `values`, one after another in time, is `theory`.
 ///
-/// The error of the mean is taken from 20 batches, each far longer than a queue remembers. Five
-/// errors are about one chance in ten thousand with 19 degrees of freedom, and the error itself
-/// must be small, or the test would say nothing.
+/// The error of the mean comes from 20 batches, each far longer than the memory of a queue. Five
+/// errors are about one chance in ten thousand with 19 degrees of freedom. The error itself must be
+/// small, or the test would show nothing.
 fn assert_mean(values: &[f64], theory: f64, error_max: f64) {
     let batches: Vec<f64> = values
         .chunks_exact(values.len() / 20)

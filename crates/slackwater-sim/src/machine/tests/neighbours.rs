@@ -1,4 +1,4 @@
-//! Spare capacity: its distribution, its memory, and full machines by turns.
+//! Spare capacity: its distribution, its memory, and machines that are full in turn.
 
 use super::{MS, SECOND, cores, drain, scenario};
 use crate::machine::neighbours::{Neighbours, variances};
@@ -7,7 +7,7 @@ use crate::scenario::{Antagonists, Group, Hobble, Scenario, Service, Sharing};
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-/// The neighbourhood of the paper's section 5.1, nobody full.
+/// The neighbourhood of the paper's section 5.1, without full machines.
 const ANTAGONISTS: Antagonists = Antagonists {
     spare_median: 0.8,
     sigma_below: 0.68,
@@ -56,7 +56,7 @@ fn assert_share_below(values: &[f64], bound: f64, share: f64) {
 }
 
 #[test]
-fn spare_capacity_has_its_median_and_skew_from_the_beginning_and_for_ever() {
+fn spare_capacity_always_has_its_median_and_skew() {
     let mut fleet = fleet(&ANTAGONISTS, 5_000);
     for steps in [0, 300] {
         play(&mut fleet, steps);
@@ -80,20 +80,20 @@ const SYMMETRIC: Antagonists = Antagonists {
     ..ANTAGONISTS
 };
 
-/// The normals that the fleet's spare capacities come from.
+/// Returns the normals that the fleet's spare capacities come from.
 fn levels(fleet: &[Neighbours]) -> Vec<f64> {
     let level = |spare: &f64| (spare / (0.8 * CORES)).ln();
     spares(fleet).iter().map(level).collect()
 }
 
-/// The mean of the products of 5,000 pairs. A product of two normals has a variance of at most 2,
-/// so that the mean's error is at most 0.02.
+/// Returns the mean of the products of 5,000 pairs. A product of two normals has a variance of at
+/// most 2, so the mean's error is at most 0.02.
 fn covariance(before: &[f64], after: &[f64]) -> f64 {
     before.iter().zip(after).map(|(a, b)| a * b).sum::<f64>() / 5_000.0
 }
 
-/// How alike 5,000 pairs are, whatever their variances happen to be: for normals its error is (1 -
-/// r²) / √5,000, at most 0.006 where r is 0.77 or more.
+/// Returns the correlation of 5,000 pairs, which does not depend on their variances. For normals
+/// its error is (1 - r²) / √5,000: at most 0.006 where r is 0.77 or more.
 fn correlation(before: &[f64], after: &[f64]) -> f64 {
     covariance(before, after) / (covariance(before, before) * covariance(after, after)).sqrt()
 }
@@ -106,14 +106,15 @@ fn spare_capacity_remembers_on_three_time_scales() {
         play(&mut fleet, steps);
         let found = correlation(&before, &levels(&fleet));
         let expected = 0.7 + 0.2 * f64::exp(-seconds / 10.0) + 0.1 * f64::exp(-seconds / 0.3);
-        // Four errors; 0.06 would be the two processes with each other's weights.
+        // The bound is four errors. With the weights of the two processes swapped, the difference
+        // would be 0.06.
         assert!((found - expected).abs() < 0.024, "{found}, not {expected}");
     }
 }
 
 #[test]
 fn spare_capacity_neither_spreads_nor_shrinks_with_time() {
-    // Both processes forget where they began many times over.
+    // Both processes forget their start many times over.
     let antagonists = Antagonists {
         slow: Duration::from_millis(50),
         slow_share: 0.2,
@@ -130,7 +131,7 @@ fn spare_capacity_neither_spreads_nor_shrinks_with_time() {
     }
 }
 
-/// Who is full now.
+/// Returns which machines are full now.
 fn full(fleet: &[Neighbours]) -> Vec<bool> {
     spares(fleet).iter().map(|spare| *spare == 0.0).collect()
 }
@@ -148,7 +149,8 @@ fn machines_are_full_by_turns_always_as_many_and_each_for_its_time() {
     for _ in 0..1_000 {
         let full = full(&fleet);
         let count = full.iter().filter(|full| **full).count();
-        // The machines' steps are up to 10 ms apart, so that one may come before another has gone.
+        // The machines' steps are up to 10 ms apart, so one machine may become full before another
+        // is free.
         assert!((5..=7).contains(&count), "{count}");
         for (turn, full) in turns.iter_mut().zip(full) {
             *turn += u32::from(full);
@@ -221,7 +223,7 @@ fn neighbours_follow_from_seed_and_replica_and_time_alone() {
     };
     let capacity = capacity_at(1, 0, 1e6, SECOND);
     assert!(capacity > CORES);
-    // Bit for bit the same, however hard the replica works and however often it is looked at.
+    // The bits are the same, however hard the replica works and however often the machine is read.
     assert_eq!(
         capacity.to_bits(),
         capacity_at(1, 0, 300e6, 10 * MS).to_bits()
@@ -236,7 +238,7 @@ fn a_change_of_capacity_is_played_when_it_matters_and_only_then() {
     for job in 0..6 {
         machine.arrive(0, JobId(job), 10e9);
     }
-    // No more queries than the allocation holds.
+    // There are no more queries than the allocation has cores.
     assert_eq!(machine.next_event(), 10 * SECOND);
     machine.arrive(0, JobId(6), 10e9);
     // The first of three replicas takes its steps a third into the 10 ms.
@@ -265,7 +267,7 @@ fn a_hobble_takes_its_share_of_the_spare_capacity_too() {
 
 #[test]
 fn a_held_replica_is_let_go_as_soon_as_its_machine_has_room() {
-    // Two machines, full for a second each.
+    // Two machines, each full for a second in turn.
     let scenario = Scenario {
         antagonists: Some(Antagonists {
             full_machines: 1,
@@ -289,7 +291,8 @@ fn a_held_replica_is_let_go_as_soon_as_its_machine_has_room() {
         .unwrap();
     (0..3).for_each(|job| full.arrive(0, JobId(job), 1.5e9));
     full.cancel(0, JobId(2));
-    // As many queries as cores, and held: half speed for one second, and then all of it.
+    // There are as many queries as cores, and the replica is held: half speed for one second, and
+    // full speed after it.
     let ends = drain(&mut full);
     let expected = 2 * SECOND;
     assert!(
@@ -314,11 +317,11 @@ fn the_faster_process_may_have_a_larger_share() {
     play(&mut fleet, 20);
     let found = covariance(&before, &levels(&fleet));
     let expected = 0.3 + 0.1 * f64::exp(-0.02) + 0.6 * f64::exp(-2.0);
-    // Four errors of a covariance.
+    // The bound is four errors of a covariance.
     assert!((found - expected).abs() < 0.08, "{found}, not {expected}");
 }
 
-/// Published results name their seeds: what never changes must not be off by a rounding.
+/// Published results name their seeds, so the constant part must not be off by a rounding error.
 #[test]
 fn the_testbeds_shares_are_exact() {
     let shares = variances(&ANTAGONISTS);

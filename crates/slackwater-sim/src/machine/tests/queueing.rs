@@ -1,5 +1,5 @@
-//! The machine against queueing theory: M/M/1, M/M/c, and processor sharing, whose mean knows
-//! nothing of the distribution.
+//! The machine compared with queueing theory: M/M/1, M/M/c, and processor sharing, whose mean does
+//! not depend on the distribution of costs.
 
 use super::{assert_mean, cores, drain, machine, sojourns};
 use crate::machine::running::Running;
@@ -13,7 +13,7 @@ const QUERIES: u32 = 400_000;
 /// Mean work of a query: 10 ms.
 const WORK: f64 = 1e7;
 
-/// Poisson arrivals that keep `busy` cores busy, with work of `cost`.
+/// Plays Poisson arrivals that keep `busy` cores busy, with work of `cost`.
 fn poisson(machine: &mut Machine, busy: f64, cost: &Cost, seed: u64) -> Vec<f64> {
     let mut arrivals = Stream::new(seed, Purpose::Arrivals, 0);
     let mut costs = Stream::new(seed, Purpose::Cost, 0);
@@ -27,7 +27,7 @@ fn exponential() -> Cost {
     Cost::Exponential(Duration::from_millis(10))
 }
 
-/// The chance that a query waits in M/M/c, by Erlang's C formula.
+/// Returns the chance that a query waits in M/M/c, by Erlang's C formula.
 fn waits(busy: f64, servers: u32) -> f64 {
     let mut term = 1.0;
     let mut sum = 0.0;
@@ -39,7 +39,7 @@ fn waits(busy: f64, servers: u32) -> f64 {
     waiting / (sum + waiting)
 }
 
-/// Mean sojourn in M/M/c, in units of the mean work.
+/// Returns the mean sojourn in M/M/c, in units of the mean work.
 fn erlang(busy: f64, servers: u32) -> f64 {
     1.0 + waits(busy, servers) / (f64::from(servers) - busy)
 }
@@ -62,14 +62,14 @@ fn one_worker_is_an_mm1_queue_in_mean_and_quantiles() {
 }
 
 #[test]
-fn several_workers_wait_as_erlang_says() {
+fn several_workers_wait_as_in_erlangs_formula() {
     let mut machine = machine(Group::healthy(1, Service::Fifo { workers: 4 }));
     let took = poisson(&mut machine, 2.6, &exponential(), 2);
     assert_mean(&took, WORK * erlang(2.6, 4), 0.01);
 }
 
 #[test]
-fn a_shared_cores_mean_knows_nothing_of_the_distribution_of_work() {
+fn the_mean_of_a_shared_core_does_not_depend_on_the_distribution_of_work() {
     let costs = [
         exponential(),
         Cost::Fixed(Duration::from_millis(10)),
@@ -92,7 +92,7 @@ fn a_shared_cores_mean_knows_nothing_of_the_distribution_of_work() {
 
 #[test]
 fn a_shared_core_favours_short_queries_in_proportion() {
-    // E[T | work] = work / (1 - load): what distinguishes sharing from every queue.
+    // E[T | work] = work / (1 - load): this distinguishes sharing from every queue.
     let mut machine = machine(Group::healthy(1, cores(1.0)));
     let mut arrivals = Stream::new(8, Purpose::Arrivals, 0);
     let mut costs = Stream::new(8, Purpose::Cost, 0);
@@ -113,8 +113,8 @@ fn a_shared_core_favours_short_queries_in_proportion() {
 
 #[test]
 fn cores_are_shared_with_one_for_each_query_at_the_most() {
-    // As many in the machine as in M/M/c, whose rates are the same; by Little's law the same mean.
-    // And again whatever the distribution.
+    // The rates are those of M/M/c, so the mean number in the machine is the same, and by Little's
+    // law the mean time. It does not depend on the distribution.
     let lognormal = Cost::Lognormal {
         median: Duration::from_nanos(6_065_307),
         sigma: 1.0,
@@ -143,7 +143,7 @@ fn work_is_neither_lost_nor_gained() {
     }
 }
 
-/// Sharing as plainly as it can be written: each job with what it still needs.
+/// Sharing in its plainest form: each job with the work that it still needs.
 struct Plain {
     cores: f64,
     needs: Vec<(JobId, f64)>,
@@ -235,7 +235,7 @@ fn an_estimate_is_what_happens_if_nothing_comes_after() {
             let mut alone = machine.clone();
             let ends = drain(&mut alone);
             let end = ends.iter().find(|(ended, _)| *ended == job).unwrap().1;
-            // Rounded up to a nanosecond at each end on the way.
+            // Each end on the way is rounded up to a nanosecond.
             let late = (end - now) as f64 - estimate;
             assert!((-1.0..500.0).contains(&late), "{late} ns after {estimate}");
         }
@@ -248,7 +248,7 @@ fn jobs_end_when_they_are_due_however_little_each_step_adds() {
     running.start(JobId(0), 4e15);
     running.set_rate(1.0);
     running.elapse(2e15);
-    // The clock is so far on that a nanosecond at this pace is lost in rounding.
+    // The clock is so large that a nanosecond at this pace is lost in rounding.
     running.set_rate(1e-3);
     running.start(JobId(1), 0.5);
     assert_eq!(running.next_end(0), 500);

@@ -1,4 +1,4 @@
-//! Quotas: when they are used up and begin anew, who else uses them, and what is foreseen of it.
+//! Quotas: when they are used up and renewed, their neighbours, and estimates of work under them.
 
 use super::{MS, SECOND, advance_until, drain, scenario};
 use crate::machine::quota;
@@ -17,7 +17,7 @@ const QUOTA: Quota = Quota {
 };
 const PERIOD: Time = 100 * MS;
 
-/// It comes for one to three seconds, and takes a half.
+/// A neighbour that comes for one to three seconds, and takes a half.
 const NEIGHBOUR: Neighbour = Neighbour {
     share: 0.5,
     least: Duration::from_secs(1),
@@ -40,7 +40,7 @@ fn limited(quota: Quota) -> Machine {
     of_seed(group(quota), 0, 1)
 }
 
-/// The same with a neighbour that is there, or away, for as long as anybody looks.
+/// A group with a neighbour that is there, or away, for the whole test.
 fn beside(quota: Quota) -> Group {
     let ages = Duration::from_hours(240);
     let neighbour = Some(Neighbour {
@@ -51,7 +51,7 @@ fn beside(quota: Quota) -> Group {
     group(Quota { neighbour, ..quota })
 }
 
-/// A seed with which that neighbour is there, or away.
+/// Returns a seed with which that neighbour is there, or away.
 fn seed_where(is_there: bool) -> u64 {
     let found = (1..100).find(|seed| {
         let capacity = of_seed(beside(QUOTA), 0, *seed).capacity_cores(0);
@@ -60,7 +60,7 @@ fn seed_where(is_there: bool) -> u64 {
     found.expect("even chances")
 }
 
-/// The events of a machine that always has work, from time `from` on.
+/// Returns the events of a machine that always has work, from time `from` on.
 fn events(mut machine: Machine, from: Time) -> Vec<Time> {
     machine.arrive(from, JobId(99), 1_000e9);
     let next = |_| {
@@ -71,7 +71,8 @@ fn events(mut machine: Machine, from: Time) -> Vec<Time> {
     (0..8).map(next).collect()
 }
 
-/// When one of the first periods of a replica begins: after the one before was used up for long.
+/// Returns when one of the first periods of a replica begins, after the quota of the one before was
+/// used up for long.
 fn begins(replica: usize, seed: u64) -> Time {
     let events = events(of_seed(group(QUOTA), replica, seed), 0);
     let mut pairs = events.windows(2);
@@ -79,12 +80,12 @@ fn begins(replica: usize, seed: u64) -> Time {
     found.expect("it is used up")[1]
 }
 
-/// Within some nanoseconds, of which each period may have three.
+/// Asserts that two times differ by a few nanoseconds, of which each period may add three.
 fn assert_near(found: Time, expected: Time) {
     assert!(found.abs_diff(expected) < 30, "{found}, not {expected}");
 }
 
-/// When work that comes at `now` ends.
+/// Returns when work that arrives at `now` ends.
 fn end_of(machine: &mut Machine, now: Time, work: f64) -> Time {
     advance_until(machine, now);
     machine.arrive(now, JobId(0), work);
@@ -126,7 +127,7 @@ fn what_a_period_leaves_is_lost() {
     let mut machine = limited(QUOTA);
     let end = end_of(&mut machine, begin + 90 * MS, 35e6);
     assert_near(end, begin + 2 * PERIOD + 5 * MS);
-    // Nor does work that came late in a period put off the next one.
+    // Work that arrived late in a period does not delay the next one either.
     assert_near(
         end_of(&mut machine, begin + 3 * PERIOD, 15e6),
         begin + 3 * PERIOD + 15 * MS,
@@ -142,7 +143,7 @@ fn queries_that_need_just_what_is_left_end_with_it() {
         let begin = begin + period * PERIOD;
         (0..10).for_each(|job| machine.arrive(begin, JobId(job), 2e6));
         assert_eq!(machine.next_event(), begin + 20 * MS);
-        // Whoever comes at this moment does not keep them here.
+        // A query that arrives at this moment does not keep them here.
         machine.arrive(begin + 20 * MS, JobId(10), 0.0);
         let mut ended = Vec::new();
         machine.advance(begin + 20 * MS, &mut ended);
@@ -163,9 +164,9 @@ fn each_query_has_one_core_at_the_most_and_all_have_as_many_as_there_are() {
     };
     let begin = begins(0, 1);
     let mut machine = limited(wide);
-    // Sixty milliseconds of one core.
+    // Sixty milliseconds with one core.
     assert_near(end_of(&mut machine, begin, 80e6), begin + PERIOD + 20 * MS);
-    // Thirty of two.
+    // Thirty milliseconds with two cores.
     let begin = begin + 2 * PERIOD;
     (0..3).for_each(|job| machine.arrive(begin, JobId(job), 30e6));
     assert_near(drain(&mut machine)[0].1, begin + PERIOD + 15 * MS);
@@ -188,17 +189,17 @@ fn a_neighbour_takes_its_share_and_uses_up_the_quota_whether_or_not_there_is_wor
     let mut machine = of_seed(beside(QUOTA), 0, seed);
     assert!((machine.capacity_cores(0) - 0.1).abs() < 1e-12);
     assert!((machine.allocation_cores() - 0.15).abs() < 1e-12);
-    // Half the speed, until the quota is used up.
+    // The speed is halved until the quota is used up.
     assert_near(end_of(&mut machine, begin, 5e6), begin + 10 * MS);
     let next = begin + PERIOD;
     assert_near(end_of(&mut machine, next, 15e6), next + PERIOD + 10 * MS);
-    // It was used up without the replica.
+    // The neighbour used up the quota without the replica.
     let idle = begin + 5 * PERIOD;
     assert_near(
         end_of(&mut machine, idle + 30 * MS, 5e6),
         idle + PERIOD + 10 * MS,
     );
-    // What the neighbour used is not the replica's.
+    // The neighbour's use does not count as the replica's.
     let used = machine.cpu_seconds(begin + 9 * PERIOD);
     assert!((used - 0.025).abs() < 1e-7, "{used}");
 
@@ -223,7 +224,7 @@ fn neighbours_come_and_go_as_they_should_and_from_the_beginning() {
         sum += lasted;
         before = neighbour.next_change;
     }
-    // Five deviations, of 0.577 s each.
+    // The bound is five deviations, of 0.577 s each.
     assert!((sum / 1e4 - 2.0).abs() < 0.03, "{sum}");
 
     let all = (0..10_000).map(|replica| quota::Neighbour::new(NEIGHBOUR, stream(replica)));
@@ -233,8 +234,8 @@ fn neighbours_come_and_go_as_they_should_and_from_the_beginning() {
         rest += neighbour.next_change as f64 / 1e9;
     }
     assert!((there - 5_000_i32).abs() < 250, "{there}");
-    // What is left of a time into which a moment falls: E[L²] / 2 E[L] = 13/12 s, with a deviation
-    // of 0.70 s.
+    // The mean rest of an interval from a random moment in it: E[L²] / 2 E[L] = 13/12 s, with a
+    // deviation of 0.70 s.
     assert!((rest / 1e4 - 13.0 / 12.0).abs() < 0.035, "{rest}");
 }
 
@@ -256,7 +257,7 @@ fn periods_and_neighbours_follow_from_seed_and_replica_and_time_alone() {
     assert_ne!(found, after(1, 1, 1e6, 900 * MS));
     assert_ne!(found, after(0, 2, 1e6, 900 * MS));
 
-    // Each replica begins anywhere in its period.
+    // Each replica begins at a random point of its period.
     let phases: Vec<_> = (0..100)
         .map(|replica| begins(replica, 1) % PERIOD)
         .collect();
@@ -315,7 +316,7 @@ fn an_estimate_is_what_happens_if_nothing_comes_after() {
                 let ends = drain(&mut machine.clone());
                 let end = ends.iter().find(|(ended, _)| *ended == job).unwrap().1;
                 let late = (end - now) as f64 - estimate;
-                // Each period may be off by what the machine is late to be throttled.
+                // Each period may be off by the delay until the machine is throttled.
                 let periods = estimate / nanoseconds(quota.period);
                 assert!(
                     late.abs() < 1_000.0 + 4.0 * periods,
@@ -378,7 +379,7 @@ fn a_hobble_slows_the_work_and_not_the_quota() {
 }
 
 #[test]
-fn nobody_begins_while_the_quota_is_used_up() {
+fn no_query_starts_while_the_quota_is_used_up() {
     let begin = begins(0, 1);
     let mut machine = limited(QUOTA);
     machine.note_starts();

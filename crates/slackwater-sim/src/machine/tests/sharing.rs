@@ -1,4 +1,5 @@
-//! Allocation, bucket and contention by hand, and what machines at rest keep.
+//! Allocation, bucket and contention, with values computed by hand, and the state that idle
+//! machines keep.
 
 use super::{MS, SECOND, advance_until, drain, machine};
 use crate::machine::{JobId, Machine};
@@ -16,7 +17,7 @@ fn shared(sharing: Sharing) -> Machine {
     machine(Group::healthy(1, Service::Shared(sharing)))
 }
 
-/// `count` queries of 10 s of work, numbered from `first`.
+/// Sends `count` queries of 10 s of work, numbered from `first`.
 fn send(machine: &mut Machine, now: u64, first: u32, count: u32) {
     for job in first..first + count {
         machine.arrive(now, JobId(job), 10e9);
@@ -38,7 +39,8 @@ fn a_bucket_drains_by_the_excess_and_then_the_replica_is_held() {
     assert_close(machine.capacity_cores(SECOND), 1.8);
     // Five cores for a third of a second, two for the rest.
     assert_close(machine.cpu_seconds(SECOND), 5.0 / 3.0 + 4.0 / 3.0);
-    // Of 10 s of work, 1/3 s is done; held, each query has 1.8 / 5 of a core.
+    // 1/3 s of the 10 s of work is done. While the replica is held, each query has 1.8 / 5 of a
+    // core.
     let ends = drain(&mut machine);
     assert_eq!(ends.len(), 5);
     assert_close(
@@ -51,7 +53,7 @@ fn a_bucket_drains_by_the_excess_and_then_the_replica_is_held() {
 fn a_burst_has_an_end() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 20);
-    // Six cores at the most, four too many.
+    // At most six cores are used, four too many.
     assert_eq!(machine.next_event(), 250 * MS);
     assert_close(machine.cpu_seconds(200 * MS), 1.2);
 }
@@ -64,11 +66,11 @@ fn a_held_replica_recovers_below_its_capacity_and_not_before() {
     for job in 0..3 {
         machine.cancel(SECOND, JobId(job));
     }
-    // As many queries as cores: still held.
+    // There are as many queries as cores, so the replica is still held.
     assert_close(machine.capacity_cores(SECOND), 1.8);
     machine.cancel(SECOND, JobId(3));
     assert_close(machine.capacity_cores(SECOND), 2.0);
-    // One core is left over: half a core-second within half a second, which then lasts a sixth.
+    // One core is unused: half a core-second within half a second, which then lasts a sixth.
     let later = SECOND + 500 * MS;
     advance_until(&mut machine, later);
     send(&mut machine, later, 5, 4);
@@ -84,7 +86,7 @@ fn a_bucket_fills_up_to_its_size() {
 }
 
 #[test]
-fn within_its_capacity_a_replica_is_left_alone_for_ever() {
+fn within_its_capacity_a_replica_is_never_held() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 2);
     assert_eq!(machine.next_event(), 10 * SECOND);
@@ -110,7 +112,7 @@ fn contention_costs_work_and_is_counted_as_used() {
     let ends = drain(&mut machine);
     let end = ends[4].1;
     let held = end as f64 / 1e9 - 1.0 / 3.0;
-    // 50 core-seconds of work, and what was lost of two cores while held.
+    // 50 core-seconds of work, and the loss of two cores while the replica was held.
     assert_close(machine.cpu_seconds(end), 50.0 + 0.2 * held);
 }
 
@@ -169,7 +171,7 @@ fn what_queries_in_service_want_and_do_not_get_is_counted() {
 }
 
 #[test]
-fn whoever_cannot_run_waits_for_no_cpu() {
+fn a_query_that_cannot_run_waits_for_no_cpu() {
     let mut queued = machine(Group::healthy(1, Service::Fifo { workers: 1 }));
     send(&mut queued, 0, 0, 5);
     assert_close(queued.waited_seconds(SECOND), 0.0);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 const JOB: JobId = JobId(0);
 
-/// How long work of 100 ms takes on an otherwise idle machine of this group, at `now`.
+/// Returns how long work of 100 ms takes on an otherwise idle machine of this group, at `now`.
 fn takes(group: Group, now: u64) -> u64 {
     let mut machine = machine(group);
     advance_until(&mut machine, now);
@@ -74,13 +74,13 @@ fn in_a_stall_nothing_gets_on_and_no_cpu_is_used() {
         let latency = matches!(service, Service::Latency);
         let mut machine = machine(stalling(service));
         machine.arrive(0, JOB, 1_000e9);
-        // The first edge is the first stall's beginning.
+        // The first edge is the beginning of the first stall.
         let begins = machine.next_event();
         let mut finished = Vec::new();
         machine.advance(begins, &mut finished);
         assert_eq!(machine.next_event(), begins + 50 * MS);
         assert!(machine.capacity_cores(begins).abs() < 1e-12);
-        // Even work of nothing waits for the end of the stall.
+        // Even work of zero waits for the end of the stall.
         machine.arrive(begins, JobId(1), 0.0);
         assert_eq!(machine.next_event(), begins + 50 * MS);
         let used = machine.cpu_seconds(begins);
@@ -95,7 +95,7 @@ fn stalls_come_as_often_and_last_as_long_as_they_should() {
     let mut machine = machine(stalling(cores(1.0)));
     machine.arrive(0, JOB, 10_000e9);
     let end = drain(&mut machine)[0].1;
-    // 10,000 s of work meet a Poisson number of stalls, 10,000 +- 100, of 50 ms each.
+    // During 10,000 s of work there is a Poisson number of stalls, 10,000 +- 100, of 50 ms each.
     let stalls = (end as f64 / 1e9 - 10_000.0) / 0.05;
     assert!((stalls - 10_000.0).abs() < 400.0, "{stalls}");
 }
@@ -118,7 +118,7 @@ fn regular_stalls_come_by_the_clock() {
 }
 
 #[test]
-fn who_is_suspended_does_nothing_until_it_goes_on() {
+fn a_suspended_machine_does_nothing_until_it_resumes() {
     for service in [cores(1.0), fifo(), Service::Latency] {
         let mut machine = machine(Group::healthy(1, service));
         machine.arrive(0, JOB, 100e6);
@@ -236,7 +236,7 @@ fn a_query_waits_before_its_work_and_is_in_flight_meanwhile() {
         assert!(wait <= 80 * MS);
         waits += wait as f64 / 1e6;
     }
-    // Uniform up to 80: mean 40, deviation 23.1; of 2,000 the mean's is 0.52.
+    // Uniform up to 80 ms: mean 40, deviation 23.1. The deviation of the mean of 2,000 is 0.52.
     assert!((waits / 2_000.0 - 40.0).abs() < 2.1, "{waits}");
     // Waiting uses no CPU.
     let used = machine.cpu_seconds(3_000 * SECOND);
@@ -278,7 +278,7 @@ fn a_query_can_be_cancelled_wherever_it_is() {
     (0..3).for_each(|job| machine.arrive(0, JobId(job), 100e6));
     let first = advance_until(&mut machine, 50 * MS);
     assert_eq!((machine.jobs(), first.len()), (3, 0));
-    // One in service, two in the queue, one that waits.
+    // One query is in service, two are in the queue, and one waits before its work.
     machine.arrive(50 * MS, JobId(3), 100e6);
     machine.cancel(50 * MS, JobId(3));
     assert_eq!(machine.jobs(), 3);
@@ -304,10 +304,10 @@ fn a_crash_clears_queries_wherever_they_are() {
 }
 
 #[test]
-fn an_estimate_knows_of_a_hobble_and_of_who_waits() {
+fn an_estimate_includes_a_hobble_and_waiting_jobs() {
     for (service, expected) in [
         // Two jobs of 100 ms and one of 60 at a quarter of the speed: sharing, one after another,
-        // and side by side.
+        // and in parallel.
         (cores(1.0), 720e6),
         (fifo(), 1_040e6),
         (Service::Latency, 240e6),
@@ -340,7 +340,7 @@ fn workers_serve_in_order_of_arrival() {
 }
 
 #[test]
-fn replayed_latencies_know_no_queue_and_use_no_cpu() {
+fn replayed_latencies_have_no_queue_and_use_no_cpu() {
     let mut machine = machine(Group::healthy(1, Service::Latency));
     (0..50).for_each(|job| machine.arrive(0, JobId(job), 40e6));
     assert_eq!(machine.next_event(), 40 * MS);

@@ -1,4 +1,4 @@
-//! Streams of the tests' own, and what they tell.
+//! Streams made by the tests, and the histories read from them.
 
 use super::*;
 use slackwater_core::policy::{Event, Query};
@@ -46,8 +46,8 @@ fn done(picked_at_ms: u64, outcome: Outcome) -> Entry<'static> {
     }
 }
 
-/// What two clients' streams tell together, each by its own clock in ms; the second began 100 ms
-/// later.
+/// Returns the history of two clients' streams. Each has its own clock in ms, and the second began
+/// 100 ms later.
 fn two_streams(first: Vec<(u64, Entry<'_>)>, second: Vec<(u64, Entry<'_>)>) -> History {
     let mut history = History::default();
     for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
@@ -86,7 +86,10 @@ fn streams_come_together_on_one_clock_and_by_replicas_names() {
     ];
     let history = two_streams(first, second);
     let named = ["one", "r1"];
-    assert_eq!(history.replicas, named, "who has no name goes by its id");
+    assert_eq!(
+        history.replicas, named,
+        "a replica without a name is named by its id"
+    );
     let short: Vec<_> = (history.queries.iter())
         .map(|query| (query.client, query.replica, query.latency(), query.failed()))
         .collect();
@@ -111,14 +114,14 @@ fn streams_come_together_on_one_clock_and_by_replicas_names() {
 }
 
 #[test]
-fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
+fn parts_of_a_replica_are_distinguished_and_reused() {
     let mut ids = ReplicaIds::new();
     let [a, b, c] = [(); 3].map(|()| ids.allocate().expect("room"));
     let add = |replica| Entry::Event(Event::Added(replica));
     let available = |replica, available| Entry::Event(Event::Available(replica, available));
     let remove = |replica| Entry::Event(Event::Removed(replica));
-    // Two parts of one, named after both have joined; one of them leaves, and a third takes its
-    // place.
+    // Two parts of one replica, named after both have joined. One of them leaves, and a third takes
+    // its place.
     let first = vec![
         (0, add(a)),
         (0, add(b)),
@@ -147,7 +150,7 @@ fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
         (1, 0, 1, News::Withdrawn),
         (6, 0, 0, News::Left),
         (7, 0, 0, News::Joined),
-        // The stream is over.
+        // The stream ends.
         (8, 0, 1, News::Left),
         (8, 0, 0, News::Left),
         (100, 1, 0, News::Joined),
@@ -155,12 +158,13 @@ fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
         (102, 1, 0, News::Left),
     ];
     assert_eq!(news, expected);
-    // Twice c joined and a left, of which one each says nothing to the model; all count as changes.
+    // Two joins of c and two removals of a are recorded. One of each has no effect on the model,
+    // but all count as changes.
     assert_eq!((history.changes, history.withdrawals), (4, 1));
 }
 
 #[test]
-fn copies_are_nobodys_and_trials_of_real_queries_are_somebodys() {
+fn copies_have_no_client_and_trials_of_real_queries_have_one() {
     let mut ids = ReplicaIds::new();
     let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
     let said = Some((a, PickReason::Trial));

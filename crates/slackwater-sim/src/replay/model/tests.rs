@@ -1,4 +1,4 @@
-//! Pasts whose replicas and costs are known, and what the model makes of them.
+//! Pasts with known replicas and costs, and the models made from them.
 
 use super::*;
 use crate::random::{Purpose, Stream};
@@ -11,8 +11,8 @@ fn model(history: &History) -> Option<Model> {
     Model::of(history, &AtomicBool::new(false))
 }
 
-/// A replica of so many cores, which change after half of the time, and what became of Poisson
-/// queries there.
+/// Plays Poisson queries at a replica whose cores change after half of the time. Returns the
+/// history and the costs.
 fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f64>) {
     let mut stream = Stream::new(seed, Purpose::Arrivals, 0);
     let mut history = History::default();
@@ -24,7 +24,7 @@ fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f6
         arrivals.push(at);
         true_costs.push(stream.exponential(20e6));
     }
-    // By small steps of time: slow, and obviously right.
+    // Small steps of time are slow, but obviously right.
     let mut left: Vec<(usize, f64)> = Vec::new();
     let mut ends = vec![0.0; arrivals.len()];
     let (mut now, mut next) = (0.0, 0);
@@ -75,7 +75,7 @@ fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f6
 #[test]
 fn what_a_replica_could_do_is_found_again() {
     let (history, true_costs) = past(55.0, 30, [2.4, 1.2], 1);
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let found = model.mean_cost.as_secs_f64() * 1e3;
     let truth = mean(&true_costs) / 1e6;
     assert!(
@@ -95,7 +95,7 @@ fn what_a_replica_could_do_is_found_again() {
 #[test]
 fn costs_are_those_of_the_queries_that_came() {
     let (history, true_costs) = past(40.0, 30, [1.5, 1.5], 2);
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     assert_eq!(
         (tape.queries.len(), model.queries),
@@ -112,7 +112,7 @@ fn costs_are_those_of_the_queries_that_came() {
 #[test]
 fn played_again_the_past_takes_as_long_as_it_did() {
     let (history, _) = past(50.0, 30, [2.4, 1.6], 5);
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let policy = crate::PolicyChoice::shipped("random").expect("it is listed");
     let played = crate::run(&model.scenario, &policy, 1);
     assert_eq!(played.queries, model.queries as u64);
@@ -133,7 +133,7 @@ fn failures_stay_where_and_when_they_were() {
             *outcome = Outcome::Failed;
         }
     }
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     let fails = |tenths: u64| {
         let place = tape.step_at(0, 0, tenths * SECOND / 10);
@@ -150,7 +150,7 @@ fn failures_stay_where_and_when_they_were() {
 }
 
 #[test]
-fn too_little_says_nothing() {
+fn too_few_queries_make_no_model() {
     let (mut history, _) = past(55.0, 20, [2.0, 2.0], 4);
     history.queries.truncate(80);
     assert!(model(&history).is_none());
@@ -172,9 +172,9 @@ fn retries_and_copies_are_load_that_is_not_measured() {
         }
     }
     history.queries[0].pinned = Some(0);
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
-    // What came after the last that counts is not played.
+    // Queries after the last measured one are not played.
     let all = history.queries.len();
     assert!((all - 4..=all).contains(&tape.queries.len()));
     let (measured, load): (Vec<_>, Vec<_>) = tape.queries.iter().partition(|it| it.is_measured);
@@ -190,7 +190,7 @@ fn retries_and_copies_are_load_that_is_not_measured() {
     for kind in Attempt::ALL {
         assert!(tape.queries.iter().any(|it| it.attempt == kind), "{kind:?}");
     }
-    // What was done for a copy that was given up is what it costs.
+    // The cost of a copy that was given up is the work that was done for it.
     let costs = |of: &[&TapeQuery]| mean(&of.iter().map(|it| it.cost_ns).collect::<Vec<_>>());
     let ratio = costs(&load) / costs(&measured);
     assert!((0.8..1.25).contains(&ratio), "{ratio}");
@@ -203,7 +203,7 @@ fn retries_and_copies_are_load_that_is_not_measured() {
 }
 
 #[test]
-fn the_fleet_is_what_policies_heard_of_it() {
+fn the_fleet_is_what_policies_received() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 7);
     let heard = |at_ns, part, news| TapeNews {
         at_ns,
@@ -219,7 +219,7 @@ fn the_fleet_is_what_policies_heard_of_it() {
         heard(begins + 5, 0, News::Withdrawn),
     ];
     history.changes = 1;
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     assert_eq!(tape.parts, [0, 0]);
     let expected = [
@@ -235,14 +235,14 @@ fn the_fleet_is_what_policies_heard_of_it() {
         model
             .assumptions
             .join("\n")
-            .contains("heard of 1 changes of the fleet")
+            .contains("received 1 changes of the fleet")
     );
 }
 
 #[test]
-fn a_past_that_is_long_enough_is_told_by_blocks() {
+fn a_past_that_is_long_enough_is_cut_into_blocks() {
     let (history, _) = past(50.0, 32, [2.0, 2.0], 8);
-    let found = model(&history).expect("enough to say something");
+    let found = model(&history).expect("enough queries for a model");
     assert_eq!(found.recorded_by_block.len(), 6);
     let sum: u64 = found.recorded_by_block.iter().map(Latencies::count).sum();
     assert_eq!(sum, found.recorded.count());
@@ -255,25 +255,25 @@ fn a_past_that_is_long_enough_is_told_by_blocks() {
     );
 
     let (short, _) = past(50.0, 20, [2.0, 2.0], 8);
-    let found = model(&short).expect("enough to say something");
+    let found = model(&short).expect("enough queries for a model");
     assert!(found.recorded_by_block.is_empty());
 }
 
 #[test]
 fn what_was_given_up_is_load_and_in_no_latency() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 9);
-    // Every tenth had a second copy that was answered first.
+    // Every tenth query had a second copy that was answered first.
     for query in history.queries.iter_mut().step_by(10) {
         query.end = query.end.map(|(at, _)| (at, Outcome::Dropped));
     }
     history.queries[5].end = None;
-    let found = model(&history).expect("enough to say something");
+    let found = model(&history).expect("enough queries for a model");
     let tape = found.scenario.tape.as_ref().expect("it has one");
     let (all, given_up) = (history.queries.len(), history.queries.len().div_ceil(10));
     let measured = tape.queries.iter().filter(|it| it.is_measured).count();
     assert_eq!(measured, all - given_up - 1);
     assert_eq!(found.recorded.count(), measured as u64);
-    // One or two came before the first that counts, or after the last.
+    // One or two queries arrived before the first measured one, or after the last.
     assert!((all - 2..=all).contains(&tape.queries.len()));
     let told = found.assumptions.join("\n");
     let expected = format!("{} first tries were given up", given_up + 1);
@@ -281,11 +281,11 @@ fn what_was_given_up_is_load_and_in_no_latency() {
 }
 
 #[test]
-fn of_a_past_that_is_too_long_the_beginning_is_played() {
+fn only_the_beginning_of_a_past_that_is_too_long_is_played() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 10);
-    let whole = model(&history).expect("enough to say something");
-    assert!(!whole.assumptions.join("\n").contains(" alone are played"));
-    // As many replicas as leave 20 s for each.
+    let whole = model(&history).expect("enough queries for a model");
+    assert!(!whole.assumptions.join("\n").contains("only the first "));
+    // This many replicas leave 20 s for each.
     history.replicas.resize(20_000, String::new());
     let stop = AtomicBool::new(true);
     assert!(Model::of(&history, &stop).is_none(), "it was to stop");
@@ -304,9 +304,9 @@ fn at_the_end_of_time_nothing_overflows() {
     let last = history.queries.len() - 1;
     history.queries[last].arrived_at = u64::MAX;
     history.queries[last].end = Some((u64::MAX, Outcome::Success));
-    let found = model(&history).expect("enough to say something");
+    let found = model(&history).expect("enough queries for a model");
     assert!(found.queries >= last, "{}", found.queries);
-    // From the beginning of time to its end is too long for any model.
+    // The whole range of time is too long for any model.
     history.queries[0].arrived_at = 0;
     let cut = model(&history);
     assert!(cut.is_none(), "one query came within the first days");

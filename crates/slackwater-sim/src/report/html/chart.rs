@@ -1,7 +1,7 @@
 //! A chart in a page: its title, the picture, and its numbers as a table that opens.
 //!
-//! The table has every point of the chart, with intervals and marks, for who cannot see or would
-//! not trust the picture.
+//! The table has every point of the chart, with intervals and marks, for readers who cannot see the
+//! picture or want to check it.
 
 use super::table;
 use crate::figure::{Bars, Chart, Line, Plot, Table};
@@ -9,7 +9,7 @@ use crate::number::{NONE, significant};
 use crate::report::markup::Markup;
 use crate::report::svg::{self, Styles};
 
-/// Title, picture and numbers. `id` is unique in the page.
+/// Writes title, picture and numbers. `id` is unique in the page.
 pub(super) fn figure(markup: &mut Markup, chart: &Chart, id: &str, styles: &Styles) {
     let heading = format!("{id}-heading");
     markup.element("figure", &[], |markup| {
@@ -33,7 +33,7 @@ pub(super) fn figure(markup: &mut Markup, chart: &Chart, id: &str, styles: &Styl
     });
 }
 
-/// What a chart draws, as a table.
+/// Returns the numbers of a chart as a table.
 fn numbers(chart: &Chart) -> Table {
     let (columns, rows) = match &chart.plot {
         Plot::Lines(lines) => of_lines(lines),
@@ -97,7 +97,7 @@ fn names_of(lines: &[Line]) -> Vec<String> {
     lines.iter().map(|line| line.name.clone()).collect()
 }
 
-/// A value, with the ends of its interval if it has one.
+/// Formats a value, with the ends of its interval if it has one.
 fn point(line: &Line, index: usize) -> String {
     let value = significant(line.points[index].1);
     match line.interval_at(index) {
@@ -124,7 +124,7 @@ fn of_bars(groups: &[String], series: &[Bars]) -> ColumnsAndRows {
     (columns, groups.iter().enumerate().map(row).collect())
 }
 
-/// Shares in percent, the highest row first, as in the picture.
+/// Returns shares in percent, the highest row first, as in the picture.
 fn of_heat(columns: &[String], rows: &[f64], cells: &[Vec<f64>]) -> ColumnsAndRows {
     let row = |(from, shares): (&f64, &Vec<f64>)| {
         let cells = (0..columns.len()).map(|column| {

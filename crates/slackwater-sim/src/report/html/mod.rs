@@ -1,9 +1,9 @@
-//! Pages: one for a figure, one for a comparison, and the list of figures. Each is a file that
-//! needs nothing else.
+//! Pages: one for a figure, one for a comparison, and the list of figures. Each is a self-contained
+//! file.
 //!
-//! No scripts, no outside assets; light or dark as the reader's system is. Headings, lists and
-//! tables are real ones, verdicts are words before they are colours, and every chart has its
-//! numbers as a table below it.
+//! Pages have no scripts and no external assets, and are light or dark as the reader's system is.
+//! Headings, lists and tables are semantic elements. Verdicts are words before they are colours,
+//! and every chart has its numbers as a table below it.
 
 mod chart;
 mod shell;
@@ -18,7 +18,7 @@ use crate::report::quantity::LATENCIES;
 use core::fmt::Write;
 use core::time::Duration;
 
-/// The page of a figure.
+/// Returns the page of a figure.
 pub(super) fn figure_page(
     figure: &dyn Figure,
     played: &[Played],
@@ -47,7 +47,7 @@ pub(super) fn figure_page(
     })
 }
 
-/// The page of several policies on one scenario.
+/// Returns the page of several policies on one scenario.
 pub(super) fn comparison_page(
     name: &str,
     title: &str,
@@ -83,7 +83,7 @@ pub(super) fn comparison_page(
     })
 }
 
-/// The list of figures.
+/// Returns the list of figures.
 pub(super) fn index_page(figures: &[(&dyn Figure, &Findings)], about: &RunInfo) -> String {
     let title = "Slackwater testbed: all figures";
     shell::page(title, |markup| {
@@ -147,7 +147,7 @@ fn index_row(markup: &mut Markup, figure: &dyn Figure, claims: &[Claim]) {
     });
 }
 
-/// How the numbers came about; `data` names the CSV.
+/// Writes how the numbers were made; `data` names the CSV.
 fn made_by(markup: &mut Markup, played: &[Played], about: &RunInfo, data: Option<&str>) {
     let mut entries = vec![("Command", about.command.clone())];
     if let Some(seeds) = range(played.iter().map(|played| played.runs.len())) {
@@ -203,7 +203,7 @@ fn made_by(markup: &mut Markup, played: &[Played], about: &RunInfo, data: Option
     });
 }
 
-/// The least and the most.
+/// Returns the least and the most.
 fn range<T: Ord + Copy>(values: impl Iterator<Item = T> + Clone) -> Option<(T, T)> {
     Some((values.clone().min()?, values.max()?))
 }
@@ -299,7 +299,7 @@ fn capitalized(text: &str) -> String {
     first.chain(rest.clone()).chain(['.']).collect()
 }
 
-/// The latency quantiles of each policy.
+/// Returns a chart of the latency quantiles of each policy.
 fn latency_chart(played: &[Played]) -> Chart {
     let line = |played: &Played| {
         let estimates: Vec<_> = LATENCIES

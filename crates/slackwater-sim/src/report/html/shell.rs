@@ -1,13 +1,13 @@
-//! What every page has: head, colours and rules.
+//! The common parts of every page: head, colours and rules.
 //!
-//! A policy in the head forbids everything from outside and all scripts, so that what a page shows
-//! is in its file.
+//! A content security policy in the head forbids scripts and everything external, so the page shows
+//! only what is in its file.
 
 use crate::report::markup::Markup;
 use crate::report::svg::{PALETTE, RULES};
 use core::fmt::Write;
 
-/// A page with this title.
+/// Returns a page with this title.
 pub(super) fn page(title: &str, inside: impl FnOnce(&mut Markup)) -> String {
     let mut markup = Markup::default();
     markup.raw("<!doctype html>\n");
@@ -46,7 +46,7 @@ pub(super) fn page(title: &str, inside: impl FnOnce(&mut Markup)) -> String {
     markup.finish()
 }
 
-/// The palette as variables: light, dark where the reader's system is, light on paper.
+/// Returns the palette as CSS variables: light, dark if the reader's system is, light on paper.
 fn colours() -> String {
     let (mut light, mut dark) = (String::new(), String::new());
     for (name, in_light, in_dark) in PALETTE {

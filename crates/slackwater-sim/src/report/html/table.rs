@@ -1,20 +1,21 @@
 //! Tables as HTML.
 //!
-//! Heads have a scope, numbers are at the right, and a table too large for its place scrolls there,
-//! by keyboard, too.
+//! Heads have a scope, numbers are aligned at the right, and a table that is too large for its
+//! place scrolls there, also by keyboard.
 
 use crate::figure::Table;
 use crate::report::markup::{Attribute, Markup};
 use crate::report::tables::numeric_columns;
 
-/// A table under a heading of its own. The first `heads` columns name the row. `id` is unique in
+/// Writes a table under its own heading. The first `heads` columns name the row. `id` is unique in
 /// the page.
 pub(super) fn titled(markup: &mut Markup, table: &Table, id: &str, heads: usize) {
     markup.line("h3", &[("id", &id)], &table.title);
     scrolled(markup, table, id, heads);
 }
 
-/// A table that scrolls within its place, also by keyboard; `label` is the id of what names it.
+/// Writes a table that scrolls within its place, also by keyboard; `label` is the id of the element
+/// that names it.
 pub(super) fn scrolled(markup: &mut Markup, table: &Table, label: &str, heads: usize) {
     let numeric = numeric_columns(table);
     let class = |column: usize| {
@@ -48,8 +49,8 @@ pub(super) fn scrolled(markup: &mut Markup, table: &Table, label: &str, heads: u
                 markup.element("tbody", &[], |markup| {
                     let mut previous: Option<&String> = None;
                     for row in &table.rows {
-                        // A line above the first row of each step, where rows have more than one
-                        // name.
+                        // There is a line above the first row of each step, if rows have more than
+                        // one name.
                         let begins = heads > 1 && row.first() != previous;
                         previous = row.first();
                         let class_of_row: &[Attribute<'_>] =

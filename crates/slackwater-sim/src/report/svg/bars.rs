@@ -1,7 +1,7 @@
-//! Groups of bars, cut off at a limit where there is one.
+//! Groups of bars, cut off at a limit if there is one.
 //!
-//! Linear bars begin at zero. What is above the limit ends there, with its mark or else its value
-//! written over it.
+//! Linear bars begin at zero. A bar above the limit ends there, with its mark or its value written
+//! over it.
 
 use super::frame::{self, Area, Horizontal, Sample};
 use super::scale::{Ends, Scale};
@@ -13,7 +13,7 @@ use core::fmt::Write;
 
 /// The part of a group's width that its bars take.
 const GROUP_FILLED: f64 = 0.86;
-/// A bar is never wider.
+/// The largest width of a bar.
 const BAR_WIDTH_MAX: f64 = 48.0;
 
 /// Draws below `top` and returns where it ends.
@@ -35,7 +35,7 @@ pub(super) fn draw(
     let limit = limit.filter(|limit| limit.is_finite());
     let cut = values.map(|value| limit.map_or(value, |limit| value.min(limit)));
     let y = Scale::new(cut, chart.y.log, Ends::FromZero, 6);
-    // What is written over the bars needs room above the highest.
+    // The texts over the bars need space above the highest one.
     let area = Area::below(top + 22.0, &y, groups);
     let x = Horizontal::Names(groups);
     frame::vertical_axis(markup, &area, &y);
@@ -92,6 +92,7 @@ impl Plot {
         let middle = self.area.left + (group as f64 + 0.5) * self.slot;
         let left = middle + (index as f64 - count / 2.0) * width;
         let gap = if width > 6.0 { 1.0 } else { 0.0 };
+        // A bar begins at zero, or at the nearer end of a scale without zero.
         let base = self.area.y(&self.y, self.y.clamp(0.0));
         let end = self.area.y(
             &self.y,
@@ -122,8 +123,8 @@ impl Plot {
     }
 }
 
-/// Writes over a bar: level if it is not wider than the bar, else turned, and as small as it has to
-/// be.
+/// Writes text over a bar: horizontally if it is not wider than the bar, or else rotated and as
+/// small as necessary.
 fn write_over(markup: &mut Markup, (x, y): (f64, f64), bar_width: f64, text: &str) {
     const SIZE: f64 = 10.0;
     let level = frame::text_width(text, SIZE) <= bar_width;

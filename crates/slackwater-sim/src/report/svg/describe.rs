@@ -1,12 +1,12 @@
-//! Charts in words, for who cannot see them: what is drawn over what, and where each series begins
-//! and ends.
+//! Charts in words, for readers who cannot see them: the axes, and where each series begins and
+//! ends.
 //!
-//! Written into the picture itself as `<desc>`; the numbers are in the page, as a table.
+//! The text is in the picture itself as `<desc>`. The numbers are in the page, as a table.
 
 use crate::figure::{Chart, Line, Plot};
 use crate::number::significant;
 
-/// A chart in a few sentences.
+/// Returns a chart in a few sentences.
 pub(super) fn description(chart: &Chart) -> String {
     let what = match &chart.plot {
         Plot::Lines(lines) => of_lines(lines, |x| format!("at {}", significant(x))),

@@ -1,8 +1,8 @@
-//! What surrounds the marks: the plot's area, grid and axes with labels that do not overlap, and
-//! the legend.
+//! The surroundings of the marks: the plot's area, grid and axes with labels that do not overlap,
+//! and the legend.
 //!
-//! Sizes are in pixels of a picture 720 wide; a page scales it. There is no font to measure with,
-//! so text counts as rather too wide.
+//! Sizes are in pixels of a picture 720 wide, which a page scales. There is no font to measure
+//! with, so widths of text are overestimated.
 
 use super::path::Path;
 use super::scale::{Scale, Tick};
@@ -12,16 +12,16 @@ use crate::report::markup::Markup;
 
 /// Width of every picture.
 pub(super) const WIDTH: f64 = 720.0;
-/// Height of the area that data is drawn in.
+/// Height of the data area.
 const PLOT_HEIGHT: f64 = 300.0;
-/// From one line of text to the next.
+/// Distance from one line of text to the next.
 const LINE_HEIGHT: f64 = 18.0;
 /// Size of text.
 pub(super) const SIZE: f64 = 12.0;
-/// How far names that would overlap are turned.
+/// Angle of names that would overlap otherwise.
 const SLANT_DEGREES: f64 = 35.0;
 
-/// Where data is drawn.
+/// The area of the data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
     pub left: f64,
@@ -31,8 +31,8 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// Below `top`, with room at the left for the labels of the vertical axis, and for slanted
-    /// names below it.
+    /// Returns an area below `top`. It has space at the left for the labels of the vertical axis,
+    /// and below for slanted names.
     pub(super) fn below(top: f64, y: &Scale, names: &[String]) -> Self {
         let right = WIDTH - 10.0;
         let labels = y.ticks.iter().map(|tick| text_width(&tick.label, SIZE));
@@ -52,7 +52,7 @@ impl Area {
         }
     }
 
-    /// The place of a vertical value.
+    /// Returns the position of a vertical value.
     pub(super) fn y(&self, scale: &Scale, value: f64) -> f64 {
         self.bottom - scale.share(value) * (self.bottom - self.top)
     }
@@ -70,8 +70,8 @@ pub(super) enum Horizontal<'a> {
 }
 
 impl Horizontal<'_> {
-    /// The place of a value, or of the middle of the name with that index; `None` if there is no
-    /// such place.
+    /// Returns the position of a value, or of the middle of the name with that index; `None` if
+    /// there is none.
     pub(super) fn place(&self, area: &Area, value: f64) -> Option<f64> {
         match self {
             Self::Numbers(scale) => scale
@@ -85,7 +85,7 @@ impl Horizontal<'_> {
         }
     }
 
-    /// The width that each name has.
+    /// Returns the width of each name's slot.
     pub(super) fn slot(&self, area: &Area) -> f64 {
         match self {
             Self::Numbers(_) => area.width(),
@@ -110,7 +110,8 @@ impl Horizontal<'_> {
         labels_end + 24.0
     }
 
-    /// Labels under the names' middles, and only every so many if even slanted ones are too tight.
+    /// Draws labels under the middles of the names. If even slanted labels are too tight, some are
+    /// skipped.
     fn name_labels(&self, markup: &mut Markup, area: &Area, names: &[String]) -> f64 {
         let slot = self.slot(area);
         let labels = Labels::of(names, area.width());
@@ -151,7 +152,7 @@ impl Horizontal<'_> {
 struct Labels {
     names: Vec<String>,
     widest: f64,
-    /// Whether they fit side by side; else they are slanted.
+    /// Whether they fit side by side. Otherwise they are slanted.
     level: bool,
 }
 
@@ -191,7 +192,7 @@ fn number_labels(markup: &mut Markup, area: &Area, scale: &Scale) -> f64 {
     area.bottom + 20.0
 }
 
-/// Lines across the area and labels at its left.
+/// Draws lines across the area and labels at its left.
 pub(super) fn vertical_axis(markup: &mut Markup, area: &Area, scale: &Scale) {
     for &value in &scale.minor {
         let y = area.y(scale, value);
@@ -204,13 +205,13 @@ pub(super) fn vertical_axis(markup: &mut Markup, area: &Area, scale: &Scale) {
     }
 }
 
-/// The vertical axis's name, level, above the area; returns where the area may begin.
+/// Draws the vertical axis's name, horizontally, above the area; returns where the area may begin.
 pub(super) fn vertical_name(markup: &mut Markup, top: f64, name: &str) -> f64 {
     text(markup, "", "start", (0.0, top + 14.0), name);
     top + 28.0
 }
 
-/// What a legend shows beside a name.
+/// The sample that a legend shows beside a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sample {
     Line,
@@ -246,7 +247,7 @@ impl Sample {
     }
 }
 
-/// Names beside samples of their looks, as many in a row as fit; returns where they end.
+/// Draws names beside samples of their styles, as many in a row as fit; returns where they end.
 pub(super) fn legend(
     markup: &mut Markup,
     top: f64,
@@ -280,7 +281,7 @@ pub(super) fn legend(
     }
 }
 
-/// A straight line.
+/// Draws a straight line.
 pub(super) fn rule(markup: &mut Markup, class: &str, from: (f64, f64), to: (f64, f64)) {
     markup.leaf(
         "line",
@@ -294,7 +295,7 @@ pub(super) fn rule(markup: &mut Markup, class: &str, from: (f64, f64), to: (f64,
     );
 }
 
-/// A rectangle between two corners, and what it says when pointed at.
+/// Draws a rectangle between two corners, with a tooltip.
 pub(super) fn rectangle(
     markup: &mut Markup,
     class: &str,
@@ -319,7 +320,7 @@ pub(super) fn rectangle(
     );
 }
 
-/// Text at a place.
+/// Draws text at a position.
 pub(super) fn text(markup: &mut Markup, class: &str, anchor: &str, at: (f64, f64), text: &str) {
     let (x, y) = (Px(at.0), Px(at.1));
     if class.is_empty() {
@@ -343,7 +344,8 @@ pub(super) fn text(markup: &mut Markup, class: &str, anchor: &str, at: (f64, f64
     }
 }
 
-/// About how wide a text of that size is: there is no font to ask, so rather too wide.
+/// Estimates the width of a text of that size. There is no font to measure, so it is an
+/// overestimate.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let widths = text.chars().map(|c| match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' | ' ' => 0.35,
@@ -354,7 +356,7 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
     widths.sum::<f64>() * size
 }
 
-/// Says that nothing could be drawn.
+/// Writes that nothing could be drawn.
 pub(super) fn no_data(markup: &mut Markup, area: &Area) {
     let middle = (
         f64::midpoint(area.left, area.right),
@@ -363,7 +365,7 @@ pub(super) fn no_data(markup: &mut Markup, area: &Area) {
     text(markup, "name", "middle", middle, "no data");
 }
 
-/// A text of at most so many characters.
+/// Shortens a text to at most this many characters.
 fn shortened(text: &str, characters_max: usize) -> String {
     if text.chars().count() <= characters_max {
         return text.to_owned();
@@ -371,7 +373,7 @@ fn shortened(text: &str, characters_max: usize) -> String {
     text.chars().take(characters_max - 1).chain(['…']).collect()
 }
 
-/// A small number that is whole already.
+/// Converts a small number that is whole already.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

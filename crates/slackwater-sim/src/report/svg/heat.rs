@@ -1,7 +1,7 @@
 //! Shares of samples as shades: columns by name, rows by value.
 //!
 //! The shade grows with the square root of the share, so that the thin ends of a distribution are
-//! seen beside its middle; the legend says which shade is which share.
+//! visible beside its middle. The legend has the share of each shade.
 
 use super::frame::{self, Area, Horizontal, WIDTH};
 use super::scale::{Ends, Scale};
@@ -57,8 +57,8 @@ pub(super) fn draw(
     x.draw(markup, &area, &chart.x.label)
 }
 
-/// Where rows begin, and where the last one ends; nothing unless they ascend and the axis can show
-/// them.
+/// Returns where rows begin, and where the last one ends; nothing unless they ascend and the axis
+/// can show them.
 fn edges(rows: &[f64], log: bool) -> Vec<f64> {
     let mut edges = rows.to_vec();
     match rows {
@@ -78,7 +78,7 @@ fn edges(rows: &[f64], log: bool) -> Vec<f64> {
     }
 }
 
-/// From 0 to 1, in steps of a hundredth.
+/// Returns an opacity from 0 to 1, in steps of a hundredth.
 fn opacity(share: f64, most: f64) -> f64 {
     if share > 0.0 && share.is_finite() {
         ((share / most).sqrt() * 100.0).round() / 100.0

@@ -1,7 +1,7 @@
 //! Lines with marks and intervals, over numbers or over named steps.
 //!
 //! A value that the axis cannot show interrupts its line. An interval far beyond all points is cut,
-//! for it would flatten everything else.
+//! because it would flatten everything else.
 
 use super::frame::{self, Area, Horizontal, Sample};
 use super::path::Path;
@@ -12,7 +12,7 @@ use crate::number::significant;
 use crate::report::markup::Markup;
 use core::fmt::Write;
 
-/// A line of many points has marks at about so many of them.
+/// The number of marks on a line of many points, about.
 const MARKS_MAX: usize = 24;
 
 /// Draws below `top` and returns where it ends. `steps` are the names along the horizontal axis, if
@@ -45,7 +45,7 @@ pub(super) fn draw(
     frame::vertical_axis(markup, &area, &y);
     let end = x.draw(markup, &area, &chart.x.label);
     let plot = Plot { area, x, y };
-    // The papers' lines lie below ours.
+    // The papers' lines are drawn below ours.
     for reference in [true, false] {
         for (line, look) in lines
             .iter()
@@ -77,14 +77,15 @@ fn looks(lines: &[Line], styles: &Styles) -> Vec<Style> {
     lines.iter().map(look).collect()
 }
 
-/// The vertical scale: all points, and of the intervals what does not push the points together.
+/// Returns the vertical scale: all points, and intervals as far as they do not squeeze the points
+/// together.
 fn vertical(chart: &Chart, lines: &[Line]) -> Scale {
     /// How far intervals may widen the points' range, as a share of it.
     const WIDEN_MAX: f64 = 0.3;
     let log = chart.y.log;
     let points = || lines.iter().flat_map(|line| &line.points).map(|&(_, y)| y);
     let of_points = Scale::new(points(), log, Ends::Tight, 6);
-    // Of what cannot be negative, such as errors, no interval says that it might.
+    // If no value can be negative, as with errors, the interval ends at zero.
     let can_be_negative = points().any(|y| y < 0.0);
     let floor = if can_be_negative { f64::MIN } else { 0.0 };
     let (least, most) = (
@@ -133,7 +134,7 @@ impl Plot<'_> {
         }
     }
 
-    /// A bar from end to end; an end beyond the scale has no cap.
+    /// Draws an interval from end to end. An end beyond the scale has no cap.
     fn interval(&self, markup: &mut Markup, x: f64, low: f64, high: f64) {
         const CAP: f64 = 3.5;
         let (bottom, top) = (
@@ -170,7 +171,7 @@ impl Plot<'_> {
     }
 }
 
-/// A path through the places, interrupted where there is none.
+/// Returns a path through the positions, interrupted where there is none.
 fn track(places: &[Option<(f64, f64)>]) -> Path {
     let mut path = Path::default();
     let mut pen_down = false;

@@ -1,8 +1,8 @@
 //! Charts as SVG: the same chart gives the same bytes.
 //!
-//! Written by hand rather than by a plotting crate, because pages follow the reader's choice of
-//! light or dark: colours are CSS variables there, and series differ by mark and dash, too.
-//! Pictures say in words what they show (`<title>`, `<desc>`).
+//! The SVG is written by hand and not by a plotting crate, because pages follow the reader's choice
+//! of light or dark: colours are CSS variables there, and series differ by mark and dash, too.
+//! Pictures describe their content in words (`<title>`, `<desc>`).
 
 mod bars;
 mod describe;
@@ -20,13 +20,13 @@ use crate::figure::{Chart, Plot};
 use crate::number::Px;
 use frame::WIDTH;
 
-/// A chart as an SVG file of its own, in the light colours on white: for pages that show pictures
-/// from elsewhere.
+/// Returns a chart as a standalone SVG file, in the light colours on white: for pages that embed
+/// pictures from elsewhere.
 pub fn svg_document(chart: &Chart) -> String {
     document(chart, &Styles::of([chart]))
 }
 
-/// As [`svg_document`], with the looks that the chart's series have elsewhere.
+/// Same as [`svg_document`], with the styles that the chart's series have elsewhere.
 pub(in crate::report) fn document(chart: &Chart, styles: &Styles) -> String {
     const MARGIN: f64 = 16.0;
     let mut inside = Markup::default();
@@ -65,8 +65,8 @@ pub(in crate::report) fn document(chart: &Chart, styles: &Styles) -> String {
     markup.finish()
 }
 
-/// A chart within a page, which has [`RULES`], the variables of [`PALETTE`] and the chart's title
-/// above it. `id` is unique in the page.
+/// Draws a chart within a page, which has [`RULES`], the variables of [`PALETTE`] and the chart's
+/// title above it. `id` is unique in the page.
 pub(in crate::report) fn within_page(
     markup: &mut Markup,
     chart: &Chart,

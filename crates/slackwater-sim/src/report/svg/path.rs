@@ -10,17 +10,17 @@ use core::fmt::{self, Write};
 pub(super) struct Path(String);
 
 impl Path {
-    /// Lifts the pen and puts it down there.
+    /// Starts a new line at this point.
     pub(super) fn move_to(&mut self, (x, y): (f64, f64)) -> &mut Self {
         self.push(format_args!("M{} {}", Px(x), Px(y)))
     }
 
-    /// Draws a straight line to there.
+    /// Draws a straight line to this point.
     pub(super) fn line_to(&mut self, (x, y): (f64, f64)) -> &mut Self {
         self.push(format_args!("L{} {}", Px(x), Px(y)))
     }
 
-    /// Draws back to where the pen was put down.
+    /// Draws back to where the line started.
     pub(super) fn close(&mut self) -> &mut Self {
         self.push(format_args!("Z"))
     }

@@ -1,26 +1,26 @@
-//! From values to places on an axis, and where its ticks are: at 1, 2 or 5 times a power of ten,
-//! decades if logarithmic.
+//! Converts values to positions on an axis, and places its ticks: at 1, 2 or 5 times a power of
+//! ten, or at decades if logarithmic.
 //!
-//! A scale always has a range above zero, whatever it was made of: no values, equal values, values
-//! that are not numbers.
+//! A scale always has a range above zero, for any values: none, equal ones, or values that are not
+//! numbers.
 
 use crate::number::{at_most, significant};
 
-/// A tick and what stands beside it.
+/// A tick and its label.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     pub value: f64,
     pub label: String,
 }
 
-/// How far a scale goes beyond its values.
+/// How far a scale extends beyond its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// To the next round number; a linear scale begins at zero unless that would waste most of it.
+    /// To the next round number. A linear scale begins at zero unless that would waste most of it.
     Round,
-    /// As round, and a linear scale always begins at zero.
+    /// Same as `Round`, and a linear scale always begins at zero.
     FromZero,
-    /// Just far enough that a mark at the end is whole.
+    /// Just far enough for a whole mark at the end.
     Tight,
     /// Not at all.
     Exact,
@@ -32,18 +32,18 @@ pub(super) struct Scale {
     log: bool,
     low: f64,
     high: f64,
-    /// With labels.
+    /// Ticks with labels.
     pub ticks: Vec<Tick>,
     /// Lines without labels between the ticks of a logarithmic scale.
     pub minor: Vec<f64>,
 }
 
-/// Larger values are as good as infinite: nothing that is drawn has them, and arithmetic with them
-/// stays finite.
+/// The largest value that can be drawn. Larger ones count as infinite, so that arithmetic stays
+/// finite.
 const VALUE_MAX: f64 = 1e15;
 
 impl Scale {
-    /// A scale of all `values` that it can show, with about `ticks` ticks.
+    /// Returns a scale of all `values` that it can show, with about `ticks` ticks.
     pub(super) fn new(
         values: impl Iterator<Item = f64>,
         log: bool,
@@ -62,13 +62,13 @@ impl Scale {
         }
     }
 
-    /// Whether a value has a place here.
+    /// Returns whether the scale can show a value.
     pub(super) fn shows(&self, value: f64) -> bool {
         can_show(self.log, value)
     }
 
-    /// Where a value lies between the ends: 0 at the low one, 1 at the high one; beyond them for
-    /// values outside.
+    /// Returns where a value lies between the ends: 0 at the low one, 1 at the high one; beyond
+    /// them for values outside.
     pub(super) fn share(&self, value: f64) -> f64 {
         if self.log {
             (value / self.low).log10() / (self.high / self.low).log10()
@@ -77,7 +77,7 @@ impl Scale {
         }
     }
 
-    /// The value at a share: [`Scale::share`] backwards.
+    /// Returns the value at a share, the inverse of [`Scale::share`].
     pub(super) fn value_at(&self, share: f64) -> f64 {
         if self.log {
             self.low * (self.high / self.low).powf(share)
@@ -86,12 +86,12 @@ impl Scale {
         }
     }
 
-    /// The value, or the nearer end if it lies beyond.
+    /// Returns the value, or the nearer end if it lies beyond.
     pub(super) fn clamp(&self, value: f64) -> f64 {
         value.clamp(self.low, self.high)
     }
 
-    /// Whether a value lies between the ends.
+    /// Returns whether a value lies between the ends.
     pub(super) fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -150,6 +150,7 @@ impl Scale {
             Ends::Exact => {}
         }
         let decades = (high / low).log10();
+        // Short ranges have linear ticks, medium ones 1, 2 and 5, and long ones powers of ten.
         let (ticks, minor) = if decades < 0.7 {
             (linear_ticks(low, high, step(high - low, ticks)), Vec::new())
         } else if decades <= 3.0 {
@@ -181,7 +182,7 @@ fn can_show(log: bool, value: f64) -> bool {
     value.abs() <= VALUE_MAX && (!log || value >= 1.0 / VALUE_MAX)
 }
 
-/// 1, 2 or 5 times a power of ten, so that about `count` of them make up `range`.
+/// Returns 1, 2 or 5 times a power of ten, so that about `count` of them make up `range`.
 fn step(range: f64, count: usize) -> f64 {
     let raw = range / count.max(1) as f64;
     let magnitude = 10f64.powf(raw.log10().floor());
@@ -191,7 +192,7 @@ fn step(range: f64, count: usize) -> f64 {
     factor.unwrap_or(10.0) * magnitude
 }
 
-/// Multiples of `step`.
+/// Returns multiples of `step`.
 fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<Tick> {
     let decimals = decimals_of(step);
     let mut ticks = Vec::new();
@@ -207,7 +208,7 @@ fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<Tick> {
     ticks
 }
 
-/// Decimals that tell neighbours apart.
+/// Returns the decimals that distinguish neighbouring ticks.
 fn decimals_of(step: f64) -> usize {
     let mut decimals = 0;
     let mut scaled = step;
@@ -218,7 +219,7 @@ fn decimals_of(step: f64) -> usize {
     decimals
 }
 
-/// Thousands apart where there are any.
+/// Formats a label, with separated thousands.
 fn label(value: f64, text: &str) -> String {
     if value.abs() >= 1_000.0 || value < 0.0 {
         significant(value)
@@ -227,7 +228,7 @@ fn label(value: f64, text: &str) -> String {
     }
 }
 
-/// `factors` times powers of ten between the ends, in order.
+/// Returns `factors` times powers of ten between the ends, in order.
 fn multiples(low: f64, high: f64, factors: &[f64]) -> Vec<f64> {
     let mut found = Vec::new();
     let mut decade = low.log10().floor();
@@ -249,7 +250,7 @@ fn labels(values: &[f64]) -> Vec<Tick> {
     values.iter().map(tick).collect()
 }
 
-/// The largest of 1, 2 and 5 times a power of ten that is not above `value`.
+/// Returns the largest of 1, 2 and 5 times a power of ten that is not above `value`.
 fn round_below(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     let factor = [5.0, 2.0]
@@ -258,7 +259,7 @@ fn round_below(value: f64) -> f64 {
     factor.unwrap_or(1.0) * decade
 }
 
-/// The smallest of 1, 2 and 5 times a power of ten that is not below `value`.
+/// Returns the smallest of 1, 2 and 5 times a power of ten that is not below `value`.
 fn round_above(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     let factor = [1.0, 2.0, 5.0]

@@ -1,15 +1,15 @@
-//! Colours, marks and dashes: what tells one series from the others, in colour and without.
+//! Colours, marks and dashes, which distinguish series in colour and without.
 //!
-//! Eight colours that stay apart for colour-blind readers, in a light and a dark form, each with a
-//! mark of its own. From the ninth series on colours return with another mark and a dash, so that
-//! no two series of up to 64 look the same.
+//! There are eight colours that colour-blind readers can distinguish, in a light and a dark form,
+//! each with its own mark. From the ninth series on colours return with another mark and a dash, so
+//! that no two series of up to 64 look the same.
 
 use super::path::Path;
 use crate::figure::{Chart, Plot};
 use crate::number::Px;
 use crate::report::markup::Markup;
 
-/// What pictures and pages are coloured with: name, light, dark.
+/// The colours of pictures and pages: name, light, dark.
 pub(in crate::report) const PALETTE: [(&str, &str, &str); 17] = [
     ("ground", "#f4f6f7", "#0d1418"),
     ("card", "#ffffff", "#141d23"),
@@ -30,8 +30,7 @@ pub(in crate::report) const PALETTE: [(&str, &str, &str); 17] = [
     ("s7", "#5b6770", "#b5c2c9"),
 ];
 
-/// The rules that pictures are drawn by. In a page the variables follow the reader's choice of
-/// light or dark.
+/// The CSS rules of pictures. In a page the variables follow the reader's choice of light or dark.
 pub(in crate::report) const RULES: &str = "\
 .chart { font-family: system-ui, -apple-system, \"Segoe UI\", Roboto, \"Noto Sans\", \"DejaVu Sans\", sans-serif; font-size: 12px; }
 .chart text { fill: var(--soft); }
@@ -57,7 +56,7 @@ pub(in crate::report) const RULES: &str = "\
 .chart .c5 { color: var(--s5); } .chart .c6 { color: var(--s6); } .chart .c7 { color: var(--s7); }
 ";
 
-/// [`RULES`] with the light colours written out, for readers of SVG that know no variables.
+/// Returns [`RULES`] with the light colours written out, for SVG viewers without CSS variables.
 pub(super) fn rules_in_light() -> String {
     PALETTE
         .iter()
@@ -69,10 +68,10 @@ pub(super) fn rules_in_light() -> String {
 const COLOURS: usize = 8;
 const MARKS: usize = 8;
 
-/// How a series looks.
+/// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Style {
-    /// `None`: the text's.
+    /// `None`: the colour of the text.
     colour: Option<usize>,
     mark: usize,
     stroke: Stroke,
@@ -81,22 +80,22 @@ pub(super) struct Style {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stroke {
     Plain,
-    /// A colour's second use.
+    /// The second series of a colour.
     Again,
     /// A paper's numbers.
     Paper,
 }
 
-/// The looks of all series of a page: a series looks the same in all charts, and series that meet
-/// in a chart differ.
+/// The styles of all series of a page: a series looks the same in all charts, and series that occur
+/// in one chart differ.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Styles {
-    /// Names that meet in a chart, directly or by way of others, in the order in which they appear.
+    /// Names that share a chart, directly or through others, in the order in which they appear.
     families: Vec<Vec<String>>,
 }
 
 impl Styles {
-    /// For `charts`.
+    /// Returns the styles for `charts`.
     pub(in crate::report) fn of<'a>(charts: impl IntoIterator<Item = &'a Chart>) -> Self {
         let mut families: Vec<Vec<String>> = Vec::new();
         for chart in charts {
@@ -116,7 +115,7 @@ impl Styles {
         Self { families }
     }
 
-    /// Of a series of ours.
+    /// Returns the style of a series of ours.
     pub(super) fn ours(&self, name: &str) -> Style {
         let place = |family: &Vec<String>| family.iter().position(|known| known == name);
         let index = self.families.iter().find_map(place).unwrap_or(0);
@@ -132,8 +131,8 @@ impl Styles {
         }
     }
 
-    /// Of a paper's line: as our series whose name its own contains (the longest such name), else
-    /// in the text's colour with the mark of that number.
+    /// Returns the style of a paper's line: that of our series whose name its own contains (the
+    /// longest such name), or else the text's colour with the mark of that number.
     pub(super) fn paper(&self, name: &str, number: usize) -> Style {
         let names = self.families.iter().flatten();
         let contained = names.filter(|ours| name.contains(ours.as_str()));
@@ -152,7 +151,7 @@ impl Styles {
     }
 }
 
-/// The series of ours in a chart.
+/// Returns the names of our series in a chart.
 fn series_names(chart: &Chart) -> Vec<&str> {
     match &chart.plot {
         Plot::Lines(lines) | Plot::Steps { lines, .. } => {
@@ -165,13 +164,13 @@ fn series_names(chart: &Chart) -> Vec<&str> {
 }
 
 impl Style {
-    /// Class of the group that sets the colour.
+    /// Returns the class of the group that sets the colour.
     pub(super) fn colour_class(self) -> String {
         self.colour
             .map_or_else(|| "c".to_owned(), |index| format!("c{index}"))
     }
 
-    /// Class of a line.
+    /// Returns the class of a line.
     pub(super) fn track_class(self) -> &'static str {
         match self.stroke {
             Stroke::Plain => "track",
@@ -180,7 +179,7 @@ impl Style {
         }
     }
 
-    /// Class of a bar.
+    /// Returns the class of a bar.
     pub(super) fn bar_class(self) -> &'static str {
         match self.stroke {
             Stroke::Plain | Stroke::Paper => "bar",
@@ -188,7 +187,7 @@ impl Style {
         }
     }
 
-    /// A mark around a place, and what it says when pointed at.
+    /// Draws a mark around a position, with a tooltip.
     pub(super) fn mark(self, markup: &mut Markup, x: f64, y: f64, says: &str) {
         /// Corners in units of the mark's size; the last two shapes are strokes.
         const CORNERS: [&[(f64, f64)]; MARKS] = [
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_s_line_has_the_colour_of_ours() {
+    fn the_line_of_a_paper_has_the_colour_of_ours() {
         let styles = Styles {
             families: vec![vec!["prequal".into(), "prequal sync".into()]],
         };

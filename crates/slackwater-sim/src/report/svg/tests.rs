@@ -1,13 +1,14 @@
-//! Pictures of charts as they should be, and of charts as they should not be.
+//! Pictures of valid charts and of broken ones.
 //!
-//! Each picture is checked for what is true of all: well-formed, the same twice, no value that is
-//! not a number.
+//! Each picture is checked for what must hold for all: well-formed, the same twice, no value that
+//! is not a number.
 
 use super::*;
 use crate::figure::Line;
 use crate::report::example::{bars, chart, line};
 
-/// Elements that are open at the end, innermost last; panics where one is closed that is not open.
+/// Returns the elements that are open at the end, innermost last. Panics if an element is closed
+/// that is not open.
 fn left_open(markup: &str) -> Vec<&str> {
     let mut open = Vec::new();
     for tag in markup.split('<').skip(1) {
@@ -21,7 +22,7 @@ fn left_open(markup: &str) -> Vec<&str> {
     open
 }
 
-/// Draws, and checks what is true of every picture.
+/// Draws a chart, and checks what must hold for every picture.
 fn drawn(chart: &Chart) -> String {
     let picture = svg_document(chart);
     assert_eq!(left_open(&picture), Vec::<&str>::new());
@@ -97,7 +98,7 @@ fn any_chart_can_be_drawn() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said() {
+fn what_cannot_be_shown_is_stated() {
     let nothing = chart("", Plot::Lines(vec![line("a", &[(1.0, f64::NAN)])]));
     assert!(drawn(&nothing).contains(">no data<"));
     let something = chart("", Plot::Lines(vec![line("a", &[(1.0, 2.0)])]));
@@ -119,7 +120,7 @@ fn texts_cannot_become_markup() {
 }
 
 #[test]
-fn a_picture_says_in_words_what_it_shows() {
+fn a_picture_describes_itself_in_words() {
     let picture = drawn(&chart(
         "Latency",
         Plot::Lines(vec![line("prequal", &[(0.75, 266.0), (1.74, 345.0)])]),
@@ -147,7 +148,7 @@ fn thirteen_policies_have_thirteen_looks_in_the_legend() {
     assert_eq!(picture.matches("class=\"track again\"").count(), 2 * 5);
 }
 
-/// A numeric attribute of an element.
+/// Returns a numeric attribute of an element.
 fn attribute(element: &str, name: &str) -> f64 {
     let (_, value) = element
         .split_once(&format!(" {name}=\""))
@@ -156,7 +157,7 @@ fn attribute(element: &str, name: &str) -> f64 {
     value.parse().expect("it is a number")
 }
 
-/// Left ends of all legend entries' texts, row by row.
+/// Returns the left ends of all legend entries' texts, row by row.
 fn legend_places(picture: &str) -> Vec<(f64, f64)> {
     let texts = picture.split("<text class=\"name\"").skip(1);
     texts
@@ -185,14 +186,15 @@ fn a_legend_takes_another_row_before_it_is_too_wide() {
 }
 
 #[test]
-fn a_paper_s_line_is_dashed_and_beneath_ours() {
+fn the_line_of_a_paper_is_dashed_and_beneath_ours() {
     let mut paper = line("prequal (paper)", &[(1.0, 3.0), (2.0, 3.0)]);
     paper.reference = true;
     let picture = drawn(&chart(
         "",
         Plot::Lines(vec![line("prequal", &[(1.0, 2.0), (2.0, 2.0)]), paper]),
     ));
-    // Twice each: in the legend, where ours comes first, and in the plot, where the paper's does.
+    // Each occurs twice: in the legend, where ours comes first, and in the plot, where the paper's
+    // does.
     let tracks: Vec<&str> = picture
         .split("class=\"track")
         .skip(1)
@@ -241,7 +243,7 @@ fn an_interval_beyond_the_scale_has_no_cap_there() {
         line.interval = vec![(f64::NAN, f64::NAN), interval];
         let picture = drawn(&chart("", Plot::Lines(vec![line])));
         let (_, span) = picture.split_once("class=\"span\" d=\"").unwrap();
-        // One stroke is the interval's own.
+        // One stroke is the interval itself.
         span.split('"').next().unwrap().matches('M').count() - 1
     };
     assert_eq!(caps((109.0, 111.0)), 2);
@@ -249,7 +251,7 @@ fn an_interval_beyond_the_scale_has_no_cap_there() {
     assert_eq!(caps((-1_000.0, 1_000.0)), 0);
 }
 
-/// Top and height of each bar, without the legend's.
+/// Returns top and height of each bar, without the legend's.
 fn bar_places(picture: &str) -> Vec<(f64, f64)> {
     let bars = picture.split("<rect class=\"bar\"").skip(2);
     bars.map(|bar| (attribute(bar, "y"), attribute(bar, "height")))
@@ -257,7 +259,7 @@ fn bar_places(picture: &str) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn bars_end_at_the_limit_and_say_so() {
+fn bars_end_at_the_limit_and_are_marked() {
     let mut limited = chart(
         "",
         bars(

@@ -1,34 +1,33 @@
-//! What a scenario asks of the machine that plays it: how many queries are under way at once, and
-//! the memory for them.
+//! The demand of a scenario on the machine that plays it: how many queries are in progress at once,
+//! and the memory for them.
 //!
-//! A reckoning with flows, before anything is played: what comes in less what can be served, over
-//! the run. There are two: what is to be expected where load is spread evenly over the replicas, as
-//! memory is reckoned by; and what no policy can do with less of, which alone may call a scenario a
-//! mistake.
+//! It is computed with flows, before anything is played: what arrives less what can be served, over
+//! the run. There are two results. One is the expectation if load is spread evenly over the
+//! replicas, from which memory is computed. The other is a lower bound under every policy. Only
+//! that one makes a scenario a mistake.
 
 use super::{FailureCost, Group, Scenario, Service, nanoseconds};
 use core::time::Duration;
 
-/// What one query under way takes: the client's side, the copy at the replica, and the room that
-/// tables grow by. Measured with twenty million of them.
+/// Bytes for one query in progress: the client's side, the copy at the replica, and the spare
+/// capacity of tables. Measured with twenty million queries.
 const QUERY_BYTES: f64 = 320.0;
-/// What a deadline takes, which is kept until its time comes, whether or not the query has been
-/// answered.
+/// Bytes for a deadline. It is kept until its time comes, even if the query has been answered.
 const DEADLINE_BYTES: f64 = 48.0;
-/// What a second of a replica's utilization, and the count of its queries in it, take.
+/// Bytes for a second of a replica's utilization, and for the count of its queries in it.
 const SAMPLE_BYTES: f64 = 16.0;
-/// What it takes once the run has ended.
+/// Bytes for the same once the run has ended.
 const KEPT_SAMPLE_BYTES: f64 = 8.0;
-/// What the count of a replica's queries takes.
+/// Bytes for the count of a replica's queries.
 const COUNT_BYTES: f64 = 8.0;
-/// What a run's histograms take once they are packed, at the most.
+/// The most bytes of a run's histograms once they are packed.
 const HISTOGRAM_BYTES: f64 = 65_536.0;
-/// What a client keeps of a replica under the policy that keeps most.
+/// Bytes that a client keeps of a replica, under the policy that keeps most.
 const PAIR_BYTES: f64 = 200.0;
 
 impl Scenario {
-    /// How many queries are under way at once when there are the most, where each replica gets the
-    /// same share of the load: at the replicas, answered or given up or not, and on the network.
+    /// Returns the most queries in progress at once if each replica gets the same share of the
+    /// load: at the replicas, whether they are answered, given up or not, and on the network.
     pub fn under_way(&self) -> f64 {
         let seconds = self.seconds();
         let share = self.load.rate / self.replicas().max(1) as f64;
@@ -52,9 +51,9 @@ impl Scenario {
         held.sum::<f64>() + self.load.rate * travelling.min(seconds)
     }
 
-    /// How many queries are under way at once at the least, whichever policy spreads them, once all
-    /// have arrived: what the whole fleet cannot serve in this time, with all that neighbours can
-    /// ever leave to it.
+    /// Returns the least number of queries in progress at once, under any policy, once all have
+    /// arrived: what the whole fleet cannot serve in this time, even if neighbours leave as much as
+    /// they ever can.
     pub(super) fn under_way_least(&self) -> f64 {
         let seconds = (self.warmup + self.span).as_secs_f64();
         let kept = self.kept(seconds);
@@ -79,8 +78,8 @@ impl Scenario {
         held + self.load.rate * travelling.min(seconds)
     }
 
-    /// The memory that one run takes, in bytes: for queries, for what is measured, and for what
-    /// clients keep of replicas.
+    /// Returns the memory of one run, in bytes: for queries, for measurements, and for what clients
+    /// keep of replicas.
     pub fn memory_bytes(&self) -> f64 {
         let deadlines = self.load.rate * self.deadline.as_secs_f64().min(self.seconds());
         let samples = self.replicas() as f64 * self.span.as_secs_f64();
@@ -91,7 +90,8 @@ impl Scenario {
             + PAIR_BYTES * pairs
     }
 
-    /// What is kept of a run that has ended, in bytes: utilization second by second, and counts.
+    /// Returns the memory of a run that has ended, in bytes: utilization second by second, and
+    /// counts.
     pub fn kept_bytes(&self) -> f64 {
         let replicas = self.replicas() as f64;
         KEPT_SAMPLE_BYTES * replicas * self.span.as_secs_f64().floor()
@@ -99,21 +99,22 @@ impl Scenario {
             + HISTOGRAM_BYTES
     }
 
-    /// Queries a second that so many cores serve on a replica of the group.
+    /// Returns the queries a second that `cores` cores serve on a replica of the group.
     fn served(&self, group: &Group, cores: f64) -> f64 {
         let cost_seconds = self.load.mean_cost() * self.cost.mean_ns() / 1e9;
         cores / group.slowness / cost_seconds
     }
 
-    /// Queries a second that no replica of the group exceeds over a run of so many seconds; none
-    /// where latencies are replayed, where there is no limit.
+    /// Returns the queries a second that no replica of the group exceeds over a run of this length;
+    /// 0 where latencies are replayed, which means no limit.
     fn served_most(&self, group: &Group, seconds: f64) -> f64 {
         let (cores, bucket) = match &group.service {
             Service::Shared(sharing) => {
                 let spare = self.antagonists.as_ref().map_or(0.0, |near| near.spare_max);
                 (sharing.cores + spare, sharing.bucket)
             }
-            // The parts of a period with which a run begins and ends may have a whole quota each.
+            // The incomplete periods at the beginning and at the end of a run may have a whole
+            // quota each.
             Service::Quota(quota) => (quota.cores(), 2.0 * quota.cpu.as_secs_f64()),
             Service::Fifo { workers } => (*workers as f64, 0.0),
             Service::Latency | Service::LatencyTrace(_) => return 0.0,
@@ -135,8 +136,8 @@ impl Scenario {
         })
     }
 
-    /// What a failing query costs, as a share of what others do; never more than that, as there may
-    /// be none that fails.
+    /// Returns the cost of a failing query, as a share of other queries' cost, at most 1, because
+    /// there may be no failing query.
     fn cost_share(&self, cost: FailureCost) -> f64 {
         match cost {
             FailureCost::Share(share) => share,
@@ -144,8 +145,8 @@ impl Scenario {
         }
     }
 
-    /// What a query takes where latencies are replayed, usually and in a spell of lower capacity,
-    /// in seconds.
+    /// Returns the latency of a query where latencies are replayed, usually and in a spell of lower
+    /// capacity, in seconds.
     fn latencies(&self, group: &Group) -> Option<[f64; 2]> {
         let mean_ns = match &group.service {
             Service::Latency => self.cost.mean_ns(),
@@ -163,7 +164,7 @@ impl Scenario {
         Some([usual, hobbled])
     }
 
-    /// How long a query stays at its replica at the most, in a run of so many seconds.
+    /// Returns how long a query stays at its replica at most, in a run of this length.
     fn kept(&self, seconds: f64) -> f64 {
         if self.cancel_expired {
             seconds.min(self.deadline.as_secs_f64())
@@ -172,14 +173,15 @@ impl Scenario {
         }
     }
 
-    /// How long is played at the most: the last measured query may take until its deadline.
+    /// Returns the longest time that is played: the last measured query may take until its
+    /// deadline.
     fn seconds(&self) -> f64 {
         let parts: [Duration; 3] = [self.warmup, self.span, self.deadline];
         parts.iter().map(Duration::as_secs_f64).sum()
     }
 }
 
-/// What a replica can do for long at its worst, in cores.
+/// Returns a replica's sustained capacity at its worst, in cores.
 fn lasting_cores(service: &Service) -> f64 {
     match service {
         Service::Shared(sharing) => sharing.cores * (1.0 - sharing.contention_loss),
@@ -189,8 +191,8 @@ fn lasting_cores(service: &Service) -> f64 {
     }
 }
 
-/// The share of so many seconds that a replica does not stall, as is to be expected; at most the
-/// time until the first stall's end is all its own.
+/// Returns an upper estimate of the share of time in which a replica does not stall, in a run of
+/// this length. A run begins outside of a stall, which counts as `lasts` more seconds.
 fn up_share(group: &Group, seconds: f64) -> f64 {
     group.stall.map_or(1.0, |stall| {
         let (every, lasts) = (stall.every.as_secs_f64(), stall.lasts.as_secs_f64());
@@ -198,7 +200,7 @@ fn up_share(group: &Group, seconds: f64) -> f64 {
     })
 }
 
-/// How much of a run's first seconds is in the group's spell of lower capacity.
+/// Returns how many of a run's first seconds are in the group's spell of lower capacity.
 fn spell_seconds(group: &Group, seconds: f64) -> f64 {
     let spell = group.hobble;
     spell.map_or(0.0, |spell| {
@@ -210,7 +212,7 @@ fn window_seconds(from: Duration, until: Duration, seconds: f64) -> f64 {
     until.as_secs_f64().min(seconds) - from.as_secs_f64().min(seconds)
 }
 
-/// The mean wait without the CPU of a query that is kept so long: waits are uniform.
+/// Returns the mean wait without the CPU of a query that is kept this long. Waits are uniform.
 fn mean_wait(group: &Group, kept: f64) -> f64 {
     let longest = group.io_wait.as_secs_f64();
     if longest <= kept {

@@ -1,4 +1,4 @@
-//! What is reckoned, against what can be reckoned by hand.
+//! Computed demands, compared with values computed by hand.
 
 use super::*;
 use crate::presets::{at_load, testbed, web};
@@ -103,7 +103,7 @@ fn replayed_latencies_are_all_under_way_at_once() {
     near(scenario.under_way(), 1_000.0);
 }
 
-/// Ten replicas of 100 cores and ninety of one, at a half of what they can do.
+/// Ten replicas of 100 cores and ninety of one, at half of their capacity.
 fn uneven() -> Scenario {
     let mut scenario = web(100, 1, 1.0);
     let shared = |count, cores| {
@@ -157,7 +157,8 @@ fn a_quota_serves_what_it_comes_to_and_no_more() {
     };
     let mut scenario = uneven();
     scenario.fleet = vec![Group::healthy(100, Service::Quota(quota))];
-    // By its allocation, 0.15 cores, a replica serves 150 a second; nobody there, 200.
+    // By its allocation, 0.15 cores, a replica serves 150 a second. With the neighbour away, it
+    // serves 200.
     let scenario = at_load(1.0, scenario);
     near(scenario.load.rate, 15_000.0);
     near(scenario.under_way(), 0.0);
@@ -165,7 +166,7 @@ fn a_quota_serves_what_it_comes_to_and_no_more() {
     near(over.under_way(), 3_000.0 * over.seconds());
     near(over.under_way_least(), 0.0);
     let far_over = at_load(2.0, over);
-    // Two periods' quotas are a run's beginning and end.
+    // The beginning and the end of a run may use the quotas of two periods.
     near(far_over.under_way_least(), 10_000.0 * 1_000.0 - 4_000.0);
 }
 
@@ -217,8 +218,8 @@ fn a_spell_counts_for_as_long_as_it_lasts() {
     let usual = scenario.under_way();
     spell(&mut scenario, 1);
     near(scenario.under_way_least(), 0.0);
-    // The small replicas serve 750 a second less, for a second; the large ones, at 5 % of theirs,
-    // keep up.
+    // The small replicas serve 750 a second less, for a second. The large ones, which use 5 % of
+    // their capacity, keep up.
     near(scenario.under_way(), usual + 90.0 * 750.0);
     spell(&mut scenario, 10_000);
     let lost = 0.75 * 0.99;
@@ -259,7 +260,8 @@ fn waits_without_the_cpu_are_under_way() {
     scenario.fleet[0].io_wait = Duration::from_secs(2);
     near(scenario.under_way(), rate);
     near(scenario.under_way_least(), rate);
-    // Of the longest, three quarters are still waiting at the end of half of it.
+    // Waits are uniform up to 240 h: three quarters of the queries of 120 h still wait at their
+    // end.
     scenario.fleet[0].io_wait = Duration::from_hours(240);
     scenario.span = Duration::from_hours(120);
     (scenario.warmup, scenario.deadline) = (Duration::ZERO, Duration::ZERO);
@@ -283,8 +285,8 @@ fn a_mix_is_under_way_while_it_waits_and_costs_less() {
         cost: 0.5,
     };
     scenario.load.mix = Some(mix);
-    // 1.5 times three quarters is too much by an eighth of what can be done; while it costs 0.625,
-    // it is not.
+    // 1.5 times three quarters is an eighth more than the capacity. While a query costs 0.625, it
+    // is not too much.
     let seconds = (scenario.warmup + scenario.span + scenario.deadline).as_secs_f64();
     let served = rate / 1.5 / 0.75;
     near(scenario.under_way(), (rate - served) * seconds + rate * 0.5);
@@ -313,7 +315,7 @@ fn a_replica_without_a_wait_may_take_it_all() {
 }
 
 #[test]
-fn a_spell_s_latency_is_under_way() {
+fn the_latency_of_a_spell_is_under_way() {
     let mut scenario = web(2, 1, 0.5);
     scenario.network.delay.least = Duration::ZERO;
     scenario.network.delay.most = Duration::ZERO;
@@ -353,7 +355,7 @@ fn what_is_kept_of_a_run_grows_with_replicas_and_seconds() {
 }
 
 #[test]
-fn the_paper_s_worst_overload_fits() {
+fn the_worst_overload_of_the_paper_fits() {
     let worst = at_load(1.74, testbed());
     assert!(worst.memory_bytes() < 1e9, "{}", worst.memory_bytes());
 }

@@ -4,19 +4,19 @@ use super::Mistake;
 use core::ops::{Bound, RangeBounds};
 use core::time::Duration;
 
-/// What has been found so far, and where we are.
+/// The mistakes found so far, and the current path.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     path: String,
     mistakes: Vec<Mistake>,
 }
 
-/// Above `least`, and at most `most`.
+/// Returns the range above `least`, and at most `most`.
 pub(super) fn above<T>(least: T, most: T) -> (Bound<T>, Bound<T>) {
     (Bound::Excluded(least), Bound::Included(most))
 }
 
-/// From 0 up to below `bound`.
+/// Returns the range from 0 to below `bound`.
 pub(super) fn below(bound: usize) -> (Bound<usize>, Bound<usize>) {
     (Bound::Included(0), Bound::Excluded(bound))
 }
@@ -39,7 +39,7 @@ impl Checks {
         self.path.truncate(outside);
     }
 
-    /// What must be so; if not, `message` says what is wrong and what would be right.
+    /// Checks a condition. If it is false, `message` says what is wrong and what would be right.
     pub(super) fn that(&mut self, field: &str, right: bool, message: impl FnOnce() -> String) {
         if !right {
             self.mistakes.push(Mistake {
@@ -68,7 +68,7 @@ impl Checks {
         range: &impl RangeBounds<T>,
         show: impl Fn(&T) -> String,
     ) {
-        // Not a number is in no range.
+        // NaN is in no range.
         self.that(field, range.contains(value), || {
             let lower = match range.start_bound() {
                 Bound::Included(least) => Some(format!("at least {}", show(least))),
@@ -86,8 +86,8 @@ impl Checks {
     }
 }
 
-/// A number as its writer would recognise it: one that is enormous or tiny with an exponent, not
-/// with hundreds of digits.
+/// Formats a number in a readable form: an enormous or tiny one with an exponent, not with hundreds
+/// of digits.
 fn shown(number: f64) -> String {
     if number == 0.0 || (1e-9..1e15).contains(&number.abs()) || !number.is_finite() {
         number.to_string()

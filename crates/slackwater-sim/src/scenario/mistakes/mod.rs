@@ -1,8 +1,8 @@
-//! What is wrong with a scenario: every impossible value, by the path of its field.
+//! The mistakes of a scenario: every impossible value, by the path of its field.
 //!
-//! Possible is not sensible: a load above what the fleet can do may be played, and so may replicas
+//! Possible is not sensible: a load above the fleet's capacity may be played, and so may replicas
 //! that fail every query. Everything has a largest value, so that a scenario without mistakes ends,
-//! and fits under a policy that can carry its load.
+//! and fits into memory under a policy that can carry its load.
 
 mod checks;
 mod quota;
@@ -22,7 +22,7 @@ use slackwater_core::tail::COPIES_MAX;
 /// What is wrong with a scenario, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The field's path as the TOML form writes it: `fleet[1].cores`.
+    /// The field's path as in the TOML form: `fleet[1].cores`.
     pub field: String,
     /// What is wrong, and what would be right.
     pub message: String,
@@ -30,13 +30,13 @@ pub struct Mistake {
 
 /// The longest time anywhere: ten days.
 const TIME_MAX: Duration = Duration::from_hours(240);
-/// The longest deadline: as far as latencies are told apart.
+/// The longest deadline: up to here latencies can be distinguished.
 const DEADLINE_MAX: Duration = Duration::from_secs(1_000);
 /// The highest rate, in queries a second.
 const RATE_MAX: f64 = 1e7;
 /// The most queries in a run, warm-up included.
 const QUERIES_MAX: f64 = 2e9;
-/// The most queries under way at once, where no policy can do with fewer.
+/// The most queries in progress at once that a scenario may cause under every policy.
 const UNDER_WAY_MAX: f64 = 1e8;
 /// The most samples of utilization: replicas times seconds.
 const SAMPLES_MAX: f64 = 1e8;
@@ -48,20 +48,20 @@ const BUCKET_MAX: f64 = 1e9;
 const WORKERS_MAX: usize = 100_000;
 /// The slowest replica.
 const SLOWNESS_MAX: f64 = 1e6;
-/// The widest spread of a logarithm: beyond it, means are of a size that no run ever meets.
+/// The widest spread of a logarithm. Beyond it, means are of a size that no run ever reaches.
 const SIGMA_MAX: f64 = 5.0;
-/// The largest share of one client in units of another's, and the largest tail index: without
-/// effect beyond.
+/// The largest share of one client in units of another's, and the largest tail index. Larger values
+/// have no further effect.
 const FACTOR_MAX: f64 = 1e9;
 /// The longest trace.
 const TRACE_MAX: usize = 10_000_000;
 /// The most machines in a neighbourhood.
 const MACHINES_MAX: usize = 1_000_000;
-/// The shortest mean time between stalls: what is more often is a slow replica.
+/// The shortest mean time between stalls: more frequent stalls are a slow replica.
 const STALL_EVERY_MIN: Duration = Duration::from_millis(1);
 
 impl Scenario {
-    /// All mistakes, in the order of the fields; none: the scenario can be played.
+    /// Returns all mistakes, in the order of the fields; none: the scenario can be played.
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut checks = Checks::default();
         checks.within("load", |checks| self.load.check(checks));
@@ -116,7 +116,7 @@ impl Scenario {
         });
     }
 
-    /// The run as a whole: each value may be possible, and all of them together too much.
+    /// Checks the run as a whole: each value may be possible, and all of them together too much.
     fn check_size(&self, checks: &mut Checks) {
         let queries = self.load.rate * (self.warmup.as_secs_f64() + self.span.as_secs_f64());
         checks.that("load.rate", queries <= QUERIES_MAX, || {
@@ -163,7 +163,7 @@ impl Load {
         if let Some(delay) = self.tie {
             checks.time("tie", delay, Duration::ZERO..=TIME_MAX);
             checks.that("tie", self.hedge.is_none(), || {
-                "is said beside hedge, expected one of the two".to_owned()
+                "cannot be combined with hedge, expected one of the two".to_owned()
             });
         }
         if let Some(siblings) = &self.siblings {
@@ -281,7 +281,7 @@ impl Failure {
             FailureCost::Fixed(cost) => {
                 let costs = !matches!(service, Service::LatencyTrace(_));
                 checks.that("cost", costs, || {
-                    "does nothing with a trace of the replicas' own, which says what every query takes".to_owned()
+                    "has no effect with the replicas' own trace, which sets the latency of every query".to_owned()
                 });
                 checks.time("cost", cost, Duration::ZERO..=TIME_MAX);
             }
@@ -311,7 +311,7 @@ impl Hobble {
     }
 }
 
-/// A window of time that is not empty; it may last for ever.
+/// Checks a window of time, which must not be empty and may last indefinitely.
 fn check_window(from: Duration, until: Duration, checks: &mut Checks) {
     checks.time("from", from, Duration::ZERO..=TIME_MAX);
     checks.time("until", until, (Bound::Excluded(from), Bound::Unbounded));

@@ -1,4 +1,4 @@
-//! Quotas of CPU time: what the kernel would refuse, and what could never be used up.
+//! Quotas of CPU time: values that the kernel would refuse, and quotas that could never be used up.
 
 use super::checks::{Checks, above};
 use super::{CORES_MAX, TIME_MAX};
@@ -6,10 +6,9 @@ use crate::scenario::{Neighbour, Quota};
 use core::ops::Bound;
 use core::time::Duration;
 
-/// The least quota and the shortest period, as the kernel has it: what is shorter is a slow
-/// replica.
+/// The least quota and the shortest period, as in the kernel: shorter ones are a slow replica.
 const QUOTA_MIN: Duration = Duration::from_millis(1);
-/// The longest period of a quota, as the kernel has it.
+/// The longest period of a quota, as in the kernel.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 /// The shortest stay of a neighbour within a quota: one that comes and goes more often is one that
 /// takes less.
@@ -21,7 +20,7 @@ impl Quota {
         checks.time("period", self.period, QUOTA_MIN..=PERIOD_MAX);
         checks.number("at_once", self.at_once, above(0.0, CORES_MAX));
         let most = self.at_once * self.period.as_secs_f64();
-        // Up to a rounding; without cores or a period, those are the mistake.
+        // Allows for a rounding error. If there are no cores or no period, that is the mistake.
         let too_much = most > 0.0 && self.cpu.as_secs_f64() > most * (1.0 + 1e-9);
         checks.that("cpu", !too_much, || {
             format!(

@@ -1,4 +1,4 @@
-//! Each impossible value is found, by its path; what is possible passes.
+//! Each impossible value is found, by its path, and possible values pass.
 
 mod fleet;
 
@@ -19,7 +19,7 @@ const SHARING: Sharing = Sharing {
     contention_loss: 0.1,
 };
 
-/// Everything that a scenario can have, and nothing wrong with it.
+/// A scenario with every feature and without mistakes.
 fn good() -> Scenario {
     Scenario {
         load: Load {
@@ -97,7 +97,7 @@ fn event(replica: usize, change: Change) -> Event {
     }
 }
 
-/// The fields of the mistakes that `change` makes in a good scenario.
+/// Returns the fields of the mistakes that `change` makes in a good scenario.
 fn found(change: impl FnOnce(&mut Scenario)) -> Vec<String> {
     let mut scenario = good();
     change(&mut scenario);
@@ -119,15 +119,15 @@ fn rejects<T: Copy + core::fmt::Debug>(
 /// A field of the neighbourhood.
 type Field<T> = fn(&mut Antagonists) -> &mut T;
 
-/// What no number may be.
+/// Values that no number may have.
 const NOT_FINITE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 
-/// What no number above 0 may be.
+/// Returns values that a number above 0 may not have.
 fn not_above_zero() -> impl Iterator<Item = f64> {
     NOT_FINITE.into_iter().chain([0.0, -1.0, 1e300])
 }
 
-/// What no share may be.
+/// Returns values that a share may not have.
 fn no_share() -> impl Iterator<Item = f64> {
     NOT_FINITE.into_iter().chain([-0.01, 1.01])
 }
@@ -162,7 +162,7 @@ fn a_good_scenario_has_no_mistakes_and_neither_has_too_much_load() {
 }
 
 #[test]
-fn a_mistake_says_what_is_wrong_and_what_would_be_right() {
+fn a_mistake_has_what_is_wrong_and_what_would_be_right() {
     let mut scenario = good();
     sharing(&mut scenario).cores = -2.0;
     scenario.deadline = Duration::ZERO;
@@ -415,7 +415,7 @@ fn what_piles_up_has_a_limit_which_dropping_what_expired_keeps() {
 }
 
 #[test]
-fn enormous_numbers_are_told_with_an_exponent() {
+fn enormous_numbers_are_shown_with_an_exponent() {
     let mut scenario = good();
     sharing(&mut scenario).cores = 1e300;
     assert_eq!(

@@ -25,7 +25,7 @@ fn the_fleet_as_a_whole() {
     };
     assert_eq!(found(|it| counts(it, 5_000)), [""; 0]);
     rejects("fleet", counts, [5_001]);
-    // Numbers that no sum can hold.
+    // Numbers whose sum overflows.
     assert!(found(|it| counts(it, usize::MAX)).contains(&"fleet".to_owned()));
 }
 
@@ -129,7 +129,7 @@ fn quotas() {
     }
     let ms = Duration::from_millis;
     assert_eq!(found(|it| set(it, |_, _| ())), [""; 0]);
-    // All that so many cores can use, though a product is a rounding less.
+    // All that seven cores can use, although the product is slightly less because of rounding.
     assert_eq!(found(|it| set(it, |quota, _| quota.cpu = ms(70))), [""; 0]);
     rejects(
         "fleet[0].cpu",
@@ -161,7 +161,7 @@ fn quotas() {
         |it, most| set(it, |_, neighbour| neighbour.most = most),
         [ms(999), AGES],
     );
-    // Neighbours on the machines are nothing to a quota.
+    // Neighbours on the machines have no effect on a quota.
     assert_eq!(
         found(|it| {
             let antagonists = it.antagonists;
@@ -187,7 +187,7 @@ fn failures_and_stalls() {
     let fixed = |it: &mut Scenario, cost| failure(it).cost = FailureCost::Fixed(cost);
     assert_eq!(found(|it| fixed(it, SECOND)), [""; 0]);
     rejects("fleet[0].failure.cost", fixed, [AGES]);
-    // A trace of one's own says what each query takes, failing or not.
+    // A replica's own trace determines the latency of each query, failing or not.
     let traced = |it: &mut Scenario, cost| {
         it.antagonists = None;
         it.fleet[0].hobble = None;
@@ -229,7 +229,7 @@ fn hobbles() {
         |it, value| hobble(it).capacity = value,
         no_share().chain([0.0]),
     );
-    // A latency only where latencies are replayed.
+    // A latency is allowed only where latencies are replayed.
     rejects(
         "fleet[0].hobble.latency",
         |it, value| hobble(it).latency = Some(value),
