@@ -1,4 +1,4 @@
-//! Tests of what the list says of each policy, held against what the policy does.
+//! Compares the facts about each policy with what the policy does.
 
 use super::*;
 use crate::draw::{NoDraw, SplitMix64};
@@ -93,7 +93,7 @@ fn each_policy_reads_the_keys_of_probes_that_concern_it() {
     assert!(read("random").is_empty());
 }
 
-/// Whether it wants a probe within its first query or two seconds after.
+/// Whether it sends a probe within its first query or two seconds after.
 fn wants_probes(entry: &PolicyEntry) -> bool {
     let mut policy = (entry.build)(&PolicySettings::default());
     let draw = &mut || 0_u64;
@@ -124,8 +124,8 @@ fn those_that_probe_are_said_to() {
     }
 }
 
-/// How many reports left the pool by rate, or should have, in forty queries to twenty replicas that
-/// all report their capacity.
+/// Number of reports that left the pool by rate, or should have, in forty queries to twenty
+/// replicas that all report their capacity.
 fn removals(entry: &PolicyEntry) -> u64 {
     let mut policy = (entry.build)(&PolicySettings::default());
     let draw = &mut SplitMix64::new(5);

@@ -1,5 +1,5 @@
-//! The way of a query, a probe and a timeout through a policy that probes asynchronously. `[A1]`
-//! `[A2]` `[A3]`
+//! How queries, probes and timeouts pass through a policy that probes asynchronously. `[A1]` `[A2]`
+//! `[A3]`
 
 use super::{Choice, Compared, Keep, Probed};
 use crate::draw::Draw;
@@ -50,7 +50,7 @@ impl<K: Keep> Probed<K> {
         }
     }
 
-    /// What was chosen, before the query is charged to it.
+    /// Explains the choice, before the query is charged to it.
     fn explain_choice(&self, choice: &Choice, explanation: &mut Explanation) {
         let rule = match choice.chosen {
             Some(_) => choice.reason,
@@ -260,7 +260,7 @@ fn place(compared: &Compared) -> (u64, u64) {
     (compared.place.first, compared.place.second)
 }
 
-/// Whose place is the lowest, if it is nobody else's; they are in order.
+/// The replica with the lowest place, if no other shares it. `compared` is sorted.
 fn first(compared: &[Compared]) -> Option<ReplicaId> {
     match compared {
         [] => None,
