@@ -219,9 +219,9 @@ impl ExpectedDelay {
         time_of(MEMORY_QUERIES_MIN).max(longer_ns)
     }
 
-    /// Whether the replica has stood still and its report shows that it no longer does. It has stood
-    /// still if it is slower than the others by a factor that no working replica reaches. The others
-    /// count by their geometric mean, since a few of them that stand still move it little.
+    /// Whether the replica has stood still and its report shows that it no longer does. It has
+    /// stood still if it is slower than the others by a factor that no working replica reaches. The
+    /// others count by their geometric mean, since a few of them that stand still move it little.
     fn goes_on(&self, replica: ReplicaId, latency_ns: Option<u64>) -> bool {
         let Some(learned) = self.learned.find(replica) else {
             return false;

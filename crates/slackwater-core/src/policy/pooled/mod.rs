@@ -93,9 +93,9 @@ pub trait PoolRule: Debug + Send {
         let _ = (now, replica, report);
     }
 
-    /// Whether reports with responses are now as good as answers to probes. They are frequent enough
-    /// that each is replaced before it would be removed: uses and removal by rate are for reports
-    /// that are few and cause herding.
+    /// Whether reports with responses are now as good as answers to probes. They are frequent
+    /// enough that each is replaced before it would be removed: uses and removal by rate are for
+    /// reports that are few and cause herding.
     fn takes_carried(&self) -> bool {
         false
     }
