@@ -1,4 +1,4 @@
-//! Who was compared, in which order, and who came second.
+//! The replicas that are compared, in which order, and the runner-up.
 
 use super::*;
 use crate::policy::Ranked;
@@ -66,7 +66,7 @@ fn the_pool_is_told_with_its_limit_uses_and_scores() {
 fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
     for (policy, replicas) in [
         ("shortest_expected_delay", 6),
-        // Of so many the newest reports alone are compared.
+        // In a fleet of this size only the newest reports are compared.
         ("shortest_expected_delay", 40),
         ("linear", 6),
         ("c3", 6),
@@ -79,7 +79,7 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
         rig.without_latency = alloc::vec![rig.replicas[1], rig.replicas[4]];
         rig.warm();
         let mut foreseen = 0;
-        // More and more have some of this client's queries, and their reports are of another age
+        // More and more replicas have some of this client's queries, and the reports differ in age
         // each time.
         for round in 0..60 {
             rig.now += 7 * MS;
@@ -110,8 +110,8 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
                 foreseen += 1;
             }
         }
-        // Chance decides in some rounds: where two have equally many of the queries here, of which
-        // none ends, and no latency.
+        // Some rounds are decided at random: two replicas have equally many of the queries here,
+        // none of which ends, and no latency.
         assert!((40..=60).contains(&foreseen), "{policy}: {foreseen}");
     }
 }
@@ -214,7 +214,7 @@ fn of_many_candidates_the_best_are_told_and_the_chosen_one() {
 fn the_best_is_first_the_chosen_one_is_marked_and_whoever_compares_has_a_runner_up() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 6);
-        // A latency that is not known has a stand-in, which has its place among the others.
+        // An unknown latency has a stand-in, which is ranked among the others.
         rig.without_latency = alloc::vec![rig.replicas[1], rig.replicas[4]];
         rig.warm();
         for _ in 0..40 {

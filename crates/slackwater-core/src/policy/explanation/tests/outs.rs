@@ -1,4 +1,4 @@
-//! Who could not be chosen, and why.
+//! Replicas that could not be chosen, and why.
 
 use super::*;
 
@@ -55,8 +55,8 @@ fn of_many_that_are_out_the_first_are_told_and_all_are_counted() {
     assert_eq!((explanation.out(), explanation.available()), (40, 10));
 }
 
-/// A round robin of which those at `bad` fail always, until so many are ejected. What is told holds
-/// with each pick.
+/// Runs a round robin in which the replicas at `bad` always fail, until `count` are ejected. The
+/// explanation is valid at each pick.
 fn ejected(rig: &mut Rig, bad: &[usize], count: usize) -> Explanation {
     for _ in 0..40_000 {
         rig.now += MS;
@@ -178,7 +178,7 @@ fn a_driver_says_why_it_took_one_out_and_whom_it_passed_over() {
         (said(&told, full), told.out()),
         (Some(OutReason::Driver("full")), 41)
     );
-    // Of those of whom nothing but that is known, as many are left as there is room.
+    // As many replicas without any other reason are left as fit.
     let taken_out = told
         .outs()
         .iter()

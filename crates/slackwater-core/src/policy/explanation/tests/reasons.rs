@@ -1,4 +1,4 @@
-//! Why one was chosen, where it was for want of others.
+//! Reasons of picks for lack of alternatives.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn in_a_panic_the_rule_is_told_that_decided_among_all() {
         let (pick, told) = rig.explained(Query::first());
         assert_eq!((pick.reason, told.available()), (PickReason::Panic, 0));
         let expected = match entry.name {
-            // Nothing is kept of reports of those that may not be chosen.
+            // Reports of unavailable replicas are not kept.
             "prequal" | "prequal_sync" | "linear" | "c3" | "capacity" => PickReason::Random,
             "rif_then_latency" | "shortest_expected_delay" => PickReason::LeastLoaded,
             _ => usual_reason,
@@ -44,7 +44,7 @@ fn one_that_may_not_be_chosen_is_told_to_be_the_last_resort() {
         let after = rig.policy.counters().picks;
         let counts = [before, after].map(|picks| picks.of(PickReason::LastResort));
         assert_eq!(counts, [0, 1], "{name}");
-        // Where one is left that may be chosen, it is no last resort.
+        // If an available replica is left, the pick is no last resort.
         rig.end(pick, Outcome::Success);
         let (pick, _) = rig.explained(Query::retry(&tried[1..]));
         assert_eq!(pick.ticket.replica(), rig.replicas[0], "{name}");
