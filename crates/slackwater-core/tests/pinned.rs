@@ -1,5 +1,5 @@
-//! Queries that may not go just anywhere, with every policy: somebody else has chosen already, or
-//! they have been elsewhere.
+//! Queries that may not go to every replica, with every policy: their replica is already chosen, or
+//! they have tried others.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Few queries, few replicas: a failure now and then is chance, and one that really fails is found
-//! all the same.
+//! Few queries, few replicas: an occasional failure is chance, and a replica that really fails is
+//! still found.
 
 use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use core::time::Duration;
@@ -83,7 +83,7 @@ fn who_fails_half_is_found_within_a_minute_of_ten_queries_a_second() {
 
 #[test]
 fn a_report_weighs_as_much_as_the_queries_that_were_sent_there() {
-    // Of ten queries in the report's window one failed.
+    // One of the ten queries in the report's window failed.
     for (share, state) in [
         (100_000, HealthState::Sound),
         (900_000, HealthState::Ejected),

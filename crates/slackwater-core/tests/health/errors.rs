@@ -53,7 +53,7 @@ fn five_in_a_row_are_enough_and_four_are_not() {
         assert!(sent <= 5, "{:?}", client.view(0));
         sent += client.run(client.gap).sent[0];
     }
-    // One more has been sent when the fifth comes back.
+    // One more has been sent when the fifth returns.
     assert!((5..=6).contains(&sent), "{sent}");
 }
 
@@ -74,7 +74,7 @@ fn who_heals_is_back_within_ten_seconds() {
 
 #[test]
 fn who_heals_for_probes_alone_is_not_back() {
-    // Its reports are good all the while.
+    // Its reports are good all the time.
     let mut client = Client::new("prequal", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[3] = failing(80);

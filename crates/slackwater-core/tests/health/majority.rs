@@ -10,7 +10,7 @@ fn failing(fails: u32) -> Manner {
     }
 }
 
-/// Those in the first places have failed all for a while.
+/// A fleet in which the replicas at the first places have failed everything for a while.
 fn with_out(kind: &str, replicas: usize, out: usize) -> Client {
     let mut client = Client::new(kind, replicas, HealthSettings::default());
     client.run(5 * SECOND);

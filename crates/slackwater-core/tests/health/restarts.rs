@@ -1,11 +1,11 @@
-//! What a report's incarnation may and may not do.
+//! The effects of a report's incarnation.
 
 use crate::fleet::{Client, MS, SECOND};
 use slackwater_core::health::{HealthSettings, HealthState};
 use slackwater_core::{LoadReport, Rif};
 
-/// The second of four fails half and says this of itself in its n-th report. How it stands after
-/// half a minute.
+/// The second of four replicas fails half of its queries and reports this incarnation in its n-th
+/// report. Returns its state after half a minute.
 fn failing_as(incarnation: impl Fn(u64) -> u64) -> (Client, u32) {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);

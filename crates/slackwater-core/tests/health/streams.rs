@@ -1,4 +1,4 @@
-//! Answers that begin well and go on for long, or break off.
+//! Answers that begin well and run for long, or break off.
 
 use crate::fleet::{Client, MS, Manner, SECOND};
 use core::time::Duration;
@@ -13,7 +13,7 @@ fn streaming() -> Manner {
     }
 }
 
-/// Of four the second has been ejected.
+/// The second of four replicas has been ejected.
 fn with_one_out() -> Client {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);

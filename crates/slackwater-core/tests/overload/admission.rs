@@ -32,7 +32,7 @@ fn waits(admission: &mut Admission<u32>, now: Instant, asks: Asks, value: u32) -
     }
 }
 
-/// Who is started next; nobody may be turned away.
+/// The next query to start. Fails if one is shed.
 fn next(admission: &mut Admission<u32>, now: Instant) -> Option<(Started, u32)> {
     match admission.poll(now)? {
         Left::Start(started, value) => Some((started, value)),
@@ -49,7 +49,7 @@ fn so_many_are_in_flight_and_who_ends_lets_the_next_one_in() {
     waits(&mut admission, at(1), INTERACTIVE, 4);
     assert!(admission.poll(at(1)).is_none());
     admission.finish(at(2), first, End::Success);
-    // Whoever comes now stands behind those that wait, though there is room.
+    // A query that comes now queues behind those that wait, though a permit is free.
     waits(&mut admission, at(2), INTERACTIVE, 5);
     let (third, value) = next(&mut admission, at(2)).expect("room");
     assert_eq!(value, 4);
@@ -76,7 +76,7 @@ fn whose_deadline_has_passed_does_not_start_even_where_there_is_room() {
     waits(&mut admission, at(4), late, 3);
     assert_eq!(admission.poll_timeout(), Some(at(5)));
     assert!(admission.poll(at(4)).is_none());
-    // At once, though nobody has ended.
+    // It is shed at once, though no query has ended.
     assert!(matches!(
         admission.poll(at(5)),
         Some(Left::Shed(refused)) if refused.value == 3 && refused.shed == Shed::Deadline

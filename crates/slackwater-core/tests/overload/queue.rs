@@ -1,4 +1,4 @@
-//! Order, room, ends and disciplines of the queue.
+//! Order, capacity, deadlines and disciplines of the queue.
 
 use super::{BATCH, INTERACTIVE, SHADOW, at, config, ms, of};
 use core::time::Duration;
@@ -6,7 +6,7 @@ use slackwater_core::Instant;
 use slackwater_core::overload::{Asks, Discipline, Queue, QueueSettings, Refused, Shed, Taken};
 use slackwater_core::policy::Settings;
 
-/// All that leave at `now`: who is next as it is, who is turned away with the reason.
+/// All queries that leave at `now`: the next ones as they are, shed ones with the reason.
 fn drain(queue: &mut Queue<u32>, now: Instant) -> Vec<(u32, Option<Shed>)> {
     let taken = core::iter::from_fn(|| queue.take(now));
     taken
@@ -140,7 +140,8 @@ fn who_leaves_is_gone_and_its_place_is_nobody_elses() {
     assert_eq!((queue.len(), queue.poll_timeout()), (0, None));
 }
 
-/// A queue whose oldest has been above the target from 10 ms to 110 ms: at 115 ms it is standing.
+/// A queue whose oldest query has been above the target from 10 ms to 110 ms: at 115 ms it is
+/// standing.
 fn standing(discipline: Discipline) -> Queue<u32> {
     let mut queue = Queue::new(of(discipline));
     for value in 1..=4 {
@@ -165,7 +166,7 @@ fn a_line_that_stands_is_served_from_its_end() {
     assert_eq!(queue.take(at(111)), Some(Taken::Next(4)));
     assert_eq!(queue.take(at(112)), Some(Taken::Next(3)));
     assert!(!queue.is_standing());
-    // It was empty, so it begins anew.
+    // The line was empty, so its state is reset.
     push(&mut queue, at(112), INTERACTIVE, 6);
     push(&mut queue, at(112), INTERACTIVE, 7);
     assert_eq!(drain(&mut queue, at(200)), next(&[6, 7]));
@@ -183,7 +184,7 @@ fn newest_first_displaces_the_oldest_of_its_line() {
     assert_eq!(queue.push(at(10), BATCH, 3).expect_err("full").value, 3);
     let waits = queue.push(at(110), BATCH, 4).expect("it is first now");
     assert_eq!(waits.displaced.map(|it| it.value), Some(1));
-    // Another line's standing is its own: the batch goes as a whole before this one does.
+    // Another line's state does not matter: the whole batch is dropped before this one.
     let waits = queue.push(at(110), INTERACTIVE, 5).expect("higher");
     assert_eq!(waits.displaced.map(|it| it.value), Some(2));
     assert_eq!(drain(&mut queue, at(111)), next(&[5, 4]));
@@ -194,7 +195,7 @@ fn a_line_that_stands_lets_go_of_whom_has_waited_for_twice_the_target() {
     let mut queue = standing(Discipline::ControlledDelay);
     push(&mut queue, at(115), INTERACTIVE, 6);
     let overloaded = Some(Shed::Overloaded);
-    // The fifth has waited for 10 ms, which is twice the target and not more.
+    // The fifth has waited for 10 ms, which is exactly twice the target.
     let left = drain(&mut queue, at(118));
     assert_eq!(
         left,

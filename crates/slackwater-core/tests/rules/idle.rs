@@ -1,4 +1,4 @@
-//! A3: probes that no query asked for.
+//! A3: probes that no query triggered.
 
 use crate::world::{MS, World, load};
 use core::time::Duration;
@@ -6,8 +6,8 @@ use slackwater_core::Instant;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Event, PickReason, Policy};
 
-/// Lets the driver do what it is there for until `until`: wake up, probe, bring answers back at
-/// once. When it probed.
+/// Runs the driver until `until`: it wakes up, probes, and returns answers at once. Returns when it
+/// probed.
 fn drive(world: &mut World, until: Instant) -> Vec<Instant> {
     let mut probed_at = Vec::new();
     while let Some(at) = world.policy.poll_timeout().filter(|&at| at <= until) {

@@ -1,4 +1,4 @@
-//! A5, A6, A12: what is in the pool, what the limit comes from, and who leaves.
+//! A5, A6, A12: what is in the pool, the source of the limit, and what leaves.
 
 use crate::world::{MS, World, load, quantile, quiet};
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! A1, A2, A4: probes that queries ask for, whom they go to, and how they end.
+//! A1, A2, A4: probes that queries trigger, their targets, and how they end.
 
 use crate::world::{MS, World, load, quantile, quiet, rate};
 use core::time::Duration;
@@ -70,7 +70,7 @@ fn a2_targets_are_distinct_and_every_pair_is_as_likely() {
         }
     }
     assert_eq!(pairs.len(), 15);
-    // Binomial: mean 2,000, standard deviation 43; six of them.
+    // Binomial: mean 2,000, standard deviation 43; the limit is six of them.
     assert!(
         pairs.values().all(|count| (count - 2_000).abs() < 260),
         "{pairs:?}"
@@ -288,9 +288,8 @@ fn a4_batches_that_nobody_polls_are_bounded() {
     assert!(counters.probes_skipped_cap > 2_500);
 }
 
-/// How many of so many queries' probes go to each of twelve replicas, three being asked for with
-/// each query, and one query in every tenth of a second. All that are sent are answered before the
-/// next query.
+/// How many probes each of twelve replicas gets from `queries` queries, at three per query and ten
+/// queries a second. All probes are answered before the next query.
 fn probes_of(settings: PrequalSettings, queries: u32) -> Vec<i64> {
     let mut world = World::new(12, settings);
     let mut counts = vec![0; 12];
@@ -306,8 +305,8 @@ fn probes_of(settings: PrequalSettings, queries: u32) -> Vec<i64> {
     counts
 }
 
-/// Every replica has its share of the probes but for chance: six standard deviations, for each a
-/// bound that one in 500 million misses.
+/// Every replica has its share of the probes, up to chance: within six standard deviations, a bound
+/// that one in 500 million misses.
 #[track_caller]
 fn check_shares(counts: &[i64], probes: i64) {
     assert_eq!(counts.iter().sum::<i64>(), probes);
@@ -357,7 +356,7 @@ fn a2_every_order_of_targets_is_as_likely() {
         }
     }
     assert_eq!(orders.len(), 24);
-    // Binomial: mean 1,000, standard deviation 31; six of them.
+    // Binomial: mean 1,000, standard deviation 31; the limit is six of them.
     let is_fair = |count: &i32| (count - 1_000).abs() < 190;
     assert!(orders.values().all(is_fair), "{orders:?}");
 }

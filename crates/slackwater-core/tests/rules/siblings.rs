@@ -1,4 +1,4 @@
-//! Siblings: what other clients on the same machine tell. `[A11]` `[Decision 0006]`
+//! Siblings: data from other clients on the same machine. `[A11]` `[Decision 0006]`
 
 use crate::world::{World, load, quiet};
 use slackwater_core::policy::{
@@ -84,7 +84,7 @@ fn answers_to_siblings_are_kept_like_answers_to_ones_own_probes() {
     siblings_answers_are_kept(rif_then_latency(3));
 }
 
-/// Hot by its reports is what is high among all that are known, siblings' among them.
+/// Hot is relative to all known reports, including those to siblings.
 #[test]
 fn answers_to_siblings_tell_what_is_high() {
     let mut world = World::new(3, quiet());

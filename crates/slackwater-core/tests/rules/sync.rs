@@ -61,7 +61,7 @@ impl Round {
         decision.pick().expect("replicas are known")
     }
 
-    /// A round of which every replica of the fleet is a target, answered by the given ones.
+    /// Plays a round that probes every replica, answered by the given ones.
     fn play(&mut self, answers: &[(usize, LoadReport)]) -> Pick {
         let mut round = self.begin(Query::first());
         for (index, report) in answers {
@@ -83,7 +83,7 @@ fn s1_d_distinct_replicas_are_asked_each_as_likely_as_any_other() {
             *counts.entry(target).or_insert(0_i32) += 1;
         }
     }
-    // Binomial: mean 6,000, standard deviation 65; six of them.
+    // Binomial: mean 6,000, standard deviation 65; the limit is six of them.
     assert!(
         counts.values().all(|count| (count - 6_000).abs() < 390),
         "{counts:?}"
@@ -105,7 +105,7 @@ fn s1_a_retry_asks_d_others_each_as_likely_as_any_other() {
             *counts.entry(target).or_insert(0_i32) += 1;
         }
     }
-    // Binomial: mean 6,667, standard deviation 67; six of them.
+    // Binomial: mean 6,667, standard deviation 67; the limit is six of them.
     assert!(
         counts.values().all(|count| (count - 6_667).abs() < 400),
         "{counts:?}"
@@ -254,7 +254,7 @@ fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
         (pick.reason, pick.ticket.replica()),
         (PickReason::SoleAnswer, rounds.replicas[1])
     );
-    // It is asked beside the others now and then, and comes back by what it says.
+    // It is probed beside the others now and then, and comes back by its report.
     let was_asked = (0..100).any(|_| {
         let mut round = rounds.begin(Query::first());
         let asked = round.targets().any(|target| target == rounds.replicas[0]);
@@ -317,7 +317,7 @@ fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_tru
     let mut rounds = Round::with(2, settings);
     let mut cached = load(20, 100);
     cached.load_scale = LoadScale::from_1024ths(102);
-    // Looks like RIF 1.99 and 9.96 ms; the limit is the lower of 20 and 2.
+    // It looks like RIF 1.99 and 9.96 ms. The limit is the lower of 20 and 2.
     let pick = rounds.play(&[(0, cached.clone()), (1, load(2, 10))]);
     assert_eq!(pick.ticket.replica(), rounds.replicas[0]);
     assert_eq!(
@@ -330,7 +330,7 @@ fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_tru
         (Rif::new(20), Some(100 * MS)),
         "shown as it is"
     );
-    // 2, 2, 20, 20: had the ring taken scaled values, the limit would be lower.
+    // 2, 2, 20, 20: if the ring had scaled values, the limit would be lower.
     let _ = rounds.play(&[(0, cached.clone()), (1, load(20, 10))]);
     assert_eq!(
         rounds.policy.snapshot(rounds.now).rif_limit,
@@ -439,7 +439,7 @@ fn s1_replicas_that_may_not_be_chosen_do_not_fill_the_quorum() {
             (3, ejected),
             "three, and at most a scout"
         );
-        // The scout answers first; it takes two of the others to decide.
+        // The scout answers first; two of the others are needed to decide.
         for target in targets.iter().rev() {
             assert!(!round.is_ready());
             round.handle_report(*target, &load(1, 1));

@@ -178,7 +178,7 @@ fn a_driver_says_why_it_took_one_out_and_whom_it_passed_over() {
         (said(&told, full), told.out()),
         (Some(OutReason::Driver("full")), 41)
     );
-    // As many replicas without any other reason are left as fit.
+    // The rest of the space holds replicas without any other reason.
     let taken_out = told
         .outs()
         .iter()
