@@ -30,8 +30,8 @@ impl Draw for NoDraw {
     }
 }
 
-/// A whole number in `0..bound`, as ⌊draw · bound / 2^64⌋. It takes one draw, even for a `bound` of
-/// 1. A `bound` of 0 returns 0.
+/// A whole number in `0..bound`, as ⌊draw · bound / 2^64⌋. It takes one draw, even if
+/// `bound` is 1. A `bound` of 0 returns 0.
 ///
 /// The bias is at most `bound` / 2^64, which is negligible for a load balancer.
 pub fn below(draw: &mut (impl Draw + ?Sized), bound: u32) -> u32 {

@@ -181,6 +181,7 @@ impl Policy for Guarded {
             _ => {}
         }
         self.policy.handle(now, event, draw);
+        // The policy has handled the event by now, so that its fleet is current.
         match event {
             Event::Added(replica) => self.joined(replica),
             Event::Removed(replica) => self.left(replica),
@@ -202,11 +203,13 @@ impl Policy for Guarded {
     ) -> Decision {
         let now = self.tick(now);
         if query.attempt == Attempt::Trial {
+            // A copy of a query: it goes to a replica that is out, or nowhere.
             let due = self.due_for_copy();
             let tried = due.and_then(|due| self.try_out(due, Query::hedge(&[]), draw, explanation));
             return tried.unwrap_or(Decision::NoReplica);
         }
         if query.round.is_some() {
+            // The query avoided replicas when its round started, so only the result is noted.
             let explained = explanation.as_deref_mut();
             let mut decision = self.policy.choose(now, query, draw, explained);
             if let Decision::Pick(pick) = &mut decision {
@@ -228,6 +231,7 @@ impl Policy for Guarded {
             self.explain(explanation);
             return decision;
         }
+        // The usual case is that all replicas have their whole share, which costs one comparison.
         let mut decision = if self.shares.is_empty() {
             (self.policy).choose(now, query, draw, explanation.as_deref_mut())
         } else {
@@ -246,6 +250,7 @@ impl Policy for Guarded {
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.tick(now);
         let latency_ns = now.ns_since(ticket.sent_at());
+        // Only the first head counts, and only if the replica has not left and rejoined since.
         if ticket.health.head(latency_ns, outcome)
             && let Some(record) = self.records.find_mut(ticket.replica())
             && record.has_sent(ticket.health)
@@ -294,6 +299,7 @@ impl Policy for Guarded {
                 record.broke(self.bucket, began, mark.run(), took_ns, outcome);
             }
         } else {
+            // Without a head the query is booked at its end.
             let is_answer = matches!(
                 outcome,
                 Outcome::Success | Outcome::Failed | Outcome::PushedBack

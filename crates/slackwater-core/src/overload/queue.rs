@@ -227,6 +227,8 @@ impl<T> Queue<T> {
         }
         let mut displaced = None;
         if self.free == NIL {
+            // The queue is full. A query whose wait has ended is dropped before one that still has
+            // time.
             displaced = self.take_ended(now);
             if displaced.is_none() {
                 let Some(victim) = self.served_after(now, asks.priority) else {
@@ -238,6 +240,7 @@ impl<T> Queue<T> {
                 });
             }
         }
+        // The wait ends at the deadline or after the longest wait, whichever is first.
         let wait_ends = now.plus_ns(span_ns(self.config.wait_max));
         let (ends_at, shed) = match asks.deadline {
             Some(deadline) if deadline <= wait_ends => (deadline, Shed::Deadline),

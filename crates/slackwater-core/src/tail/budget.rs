@@ -23,8 +23,8 @@ pub struct RetryBudgetSettings {
     /// Retries at a time, as a share of the queries in flight: 0 to 1, default 0.2. At 0 only
     /// `retries_min` counts, at 1 every query may be a retry.
     pub share: Quantile,
-    /// Retries that are allowed at a time with any number of queries in flight: 0 to 1,024, default
-    /// 3. 0 with a share of 0: no retries at all.
+    /// Retries allowed at a time with any number of queries in flight: 0 to 1,024, default 3. At 0
+    /// with a share of 0 there are no retries at all.
     pub retries_min: u32,
 }
 

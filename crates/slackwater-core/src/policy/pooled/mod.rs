@@ -200,6 +200,7 @@ impl<R: PoolRule> Pooled<R> {
             };
             return Some((choice, Some(best.index)));
         }
+        // Too few reports are usable.
         let replica = client.random(now, query, draw)?;
         let choice = Choice {
             replica,

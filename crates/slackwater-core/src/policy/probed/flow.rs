@@ -109,6 +109,7 @@ impl<K: Keep> Policy for Probed<K> {
                 return self.fleet_changed(replica, changed);
             }
         };
+        // Answers to own probes and to those of siblings are equally good samples.
         self.take_report(now, replica, sent_at, report, draw);
     }
 
@@ -149,6 +150,7 @@ impl<K: Keep> Policy for Probed<K> {
             self.client.counters.no_replica += 1;
             return Decision::NoReplica;
         };
+        // A query triggers its probes once, at its first attempt. `[A2]`
         if query.attempt == Attempt::First {
             self.want_query_probes(now);
         }
@@ -157,6 +159,8 @@ impl<K: Keep> Policy for Probed<K> {
             Some(explanation) => self.explain_choice(&choice, explanation),
             None => {}
         }
+        // From here on the query counts as in flight, which removal by rate and the next probe rely
+        // on.
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);
         self.kept

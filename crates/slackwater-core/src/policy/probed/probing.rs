@@ -158,6 +158,8 @@ impl Probing {
             self.back_off.starved(1);
             return Err(Skipped::Cap);
         }
+        // The rate cap comes last, so that a probe that is skipped for another reason costs no
+        // token.
         if !self.rate_cap.take(now) {
             return Err(Skipped::Rate);
         }
@@ -166,6 +168,7 @@ impl Probing {
         last.sent_at = now.into();
         last.outstanding = true;
         let deadline = now.plus_ns(deadline_ns);
+        // Expiry only searches the slots when the earliest deadline has passed.
         self.next_deadline = Some(
             self.next_deadline
                 .map_or(deadline, |next| next.min(deadline)),

@@ -82,6 +82,7 @@ pub(in crate::policy) fn best<const INDEX_BITS: u32>(
     candidates: impl Iterator<Item = Rank<INDEX_BITS>> + Clone,
     draw: &mut dyn Draw,
 ) -> Option<Best> {
+    // One pass for the two lowest ranks, without a branch that depends on the load.
     let (mut first, mut second) = (Rank(u128::MAX), Rank::<INDEX_BITS>(u128::MAX));
     let mut count = 0_usize;
     for rank in candidates.clone() {
@@ -111,6 +112,7 @@ pub(in crate::policy) fn best<const INDEX_BITS: u32>(
     } else {
         first
     };
+    // If another of the equals was drawn, the lowest one is the runner-up.
     let runner_up = if chosen == first { second } else { first };
     Some(Best {
         index: chosen.index(),

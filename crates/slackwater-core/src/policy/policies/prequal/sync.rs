@@ -341,6 +341,7 @@ impl Policy for PrequalSync {
             draw,
             &mut self.targets,
         );
+        // One answer would not be a choice, so it is not worth a round trip.
         if self.targets.len() < 2 {
             let pick = self.fall_back(now, query, draw, explanation);
             return pick.map_or(Decision::NoReplica, Decision::Pick);
