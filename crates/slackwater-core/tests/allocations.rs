@@ -125,7 +125,7 @@ fn a1_no_policy_allocates_on_a_querys_way() {
 }
 
 #[test]
-fn a1_whoever_joins_later_makes_no_pick_allocate_either() {
+fn a1_no_pick_allocates_after_later_joins() {
     // This is longer than a blackout of weighted round robin: by then every replica has a weight.
     const ROUNDS: u32 = 7;
     for entry in POLICIES {
@@ -193,7 +193,7 @@ fn t5_the_tracker_never_allocates() {
 }
 
 #[test]
-fn h1_whoever_decides_on_second_copies_never_allocates() {
+fn h1_the_hedger_never_allocates() {
     let mut hedger = Hedger::new(HedgeConfig::default(), 3);
     let (count, ()) = calls_of(|| {
         let mut now = Instant::EPOCH;
@@ -221,7 +221,7 @@ fn h1_whoever_decides_on_second_copies_never_allocates() {
 
 /// A queue with its limit, which is full all the time: it allocates only at construction.
 #[test]
-fn who_waits_takes_no_memory() {
+fn waiting_queries_allocate_no_memory() {
     let mut draw = SplitMix64::new(5);
     let limit = ConcurrencyLimit::gradient(GradientConfig::default());
     let mut admission: Admission<u64> = Admission::new(QueueConfig::default(), limit);

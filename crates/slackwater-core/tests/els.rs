@@ -104,7 +104,7 @@ fn slower_replicas_get_less_in_proportion() {
 }
 
 #[test]
-fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
+fn only_a_replica_far_below_the_others_is_excluded_and_it_comes_back() {
     let mut fleet = Fleet::els(4);
     // All fail a quarter: none is worse than the others.
     for place in 0..4 {
@@ -133,7 +133,7 @@ fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
 }
 
 #[test]
-fn where_most_fail_nobody_is_far_below_the_others() {
+fn if_most_fail_no_replica_is_far_below_the_others() {
     let mut fleet = Fleet::els(4);
     for place in 0..4 {
         // 60 %, and 30 % three times: less than 0.4, and more than 0.4 of the mean, 0.375.
@@ -146,7 +146,7 @@ fn where_most_fail_nobody_is_far_below_the_others() {
 }
 
 #[test]
-fn few_samples_exclude_nobody() {
+fn few_samples_exclude_no_replica() {
     let mut fleet = Fleet::els(2);
     fleet.serve(0, Duration::ZERO, Outcome::Success, 100);
     fleet.serve(1, Duration::ZERO, Outcome::Failed, 99);

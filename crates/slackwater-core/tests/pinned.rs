@@ -154,7 +154,7 @@ fn a_pooled_report_counts_the_pinned_query() {
 }
 
 #[test]
-fn a_retry_goes_to_whoever_is_left_and_a_hedge_only_to_whoever_may_be_chosen() {
+fn a_retry_goes_to_any_replica_that_is_left_and_a_hedge_only_to_an_available_one() {
     each(|policy, replicas| {
         let (&out, tried) = replicas.split_last().unwrap();
         policy.handle(NOW, Event::Available(out, false), &mut NoDraw);

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_again_soon_stays_away_longer() {
+    fn a_replica_ejected_again_soon_stays_out_longer() {
         let (mut course, settings) = out();
         course.come_back(at(900));
         course.leave(at(1_000), Why::Slowness, &settings);
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_silent_and_answers_is_back_and_nobody_else() {
+    fn only_a_silent_replica_is_back_with_its_first_answer() {
         let (mut course, settings) = out();
         assert!(!course.wake(at(10)), "it fails");
         course = Course::new(at(0));

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_else_fails_each_failure_weighs_by_the_own_part_of_the_queries() {
+    fn if_no_other_fails_each_failure_weighs_by_the_own_part_of_the_queries() {
         let others = |replicas: u64| sample(20 * replicas, 0);
         for (replicas, failures, found) in [
             (1, 1, 1),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_no_more_often_than_the_others_is_above_suspicion() {
+    fn failing_no_more_often_than_the_others_is_no_evidence() {
         for failures in [0, 1, 20] {
             assert_eq!(bits(sample(20, failures), sample(60, 3 * failures)), 0);
             assert_eq!(bits(sample(20, failures), sample(60, 60)), 0);

@@ -104,7 +104,7 @@ mod tests {
     use crate::draw::{Draw, SplitMix64, below};
 
     #[test]
-    fn the_earliest_is_first_whoever_leaves() {
+    fn the_earliest_is_first_after_any_removals() {
         let mut draw = SplitMix64::new(11);
         let mut ends = Ends::new(64);
         let mut naive: Vec<(Instant, u32)> = Vec::new();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_in_it_leaves_without_effect() {
+    fn removing_an_absent_slot_has_no_effect() {
         let mut ends = Ends::new(2);
         ends.add(Instant::EPOCH, 1);
         ends.remove(0);

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ordered_pair_is_equally_likely_whoever_is_avoided() {
+    fn every_ordered_pair_is_equally_likely_with_any_avoided() {
         let (fleet, names) = fleet(6);
         let avoid = [names[0], names[3], names[0]];
         let allowed = [names[1], names[2], names[4], names[5]];
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_allowed_is_nobody_drawn() {
+    fn no_allowed_replica_means_no_draw() {
         let (fleet, names) = fleet(2);
         assert_eq!(drawn(&fleet, Query::retry(&names), 2, &mut || 0), []);
         let (empty, _) = self::fleet(0);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_those_given_is_not_known() {
+    fn a_value_that_is_not_given_is_unknown() {
         let values = Values::of([7, UNKNOWN]);
         assert_eq!(
             [0, 1, 2, 99].map(|place| values.at(place)),

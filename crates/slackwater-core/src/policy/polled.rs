@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_replica_is_asked_at_once_and_then_once_an_interval_at_its_own_phase() {
+    fn every_replica_is_polled_at_once_and_then_once_an_interval_at_its_own_phase() {
         let mut trial = trial(100);
         let first = polls(&mut trial);
         let asked: Vec<_> = first.iter().map(|poll| poll.replica).collect();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_is_asked_no_more_and_its_answer_is_nobodys() {
+    fn a_replica_that_left_is_not_polled_and_its_answer_is_ignored() {
         let mut trial = trial(1);
         let poll = polls(&mut trial)[0];
         trial.replace(0);

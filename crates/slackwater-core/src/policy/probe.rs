@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_told_what_another_was_told_is_equal_to_it() {
+    fn a_round_with_the_replies_of_another_is_equal_to_it() {
         let mut ids = ReplicaIds::new();
         let replicas: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
         let at = Instant::from_nanos(5);

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn to_push_back_or_to_be_given_up_is_no_failure() {
+    fn pushback_and_giving_up_are_no_failures() {
         let failures = Outcome::ALL.map(Outcome::is_failure);
         assert_eq!(failures, [false, true, true, true, false, true, false]);
     }

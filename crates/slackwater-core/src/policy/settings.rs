@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_which_and_what() {
+    fn an_error_names_the_field_and_its_range() {
         let error = require_choices(1).expect_err("too few");
         assert_eq!(error.to_string(), "choices must be from 2 to 16");
     }

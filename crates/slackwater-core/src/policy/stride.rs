@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn without_weights_it_is_each_in_turn_and_without_replicas_nobody() {
+    fn without_weights_each_has_a_turn_and_without_replicas_none_has() {
         let found = turns(&[None, None, None], &[], 7);
         assert_eq!(found, places([0, 1, 2, 0, 1, 2, 0]));
         assert_eq!(turns(&[], &[], 1), [None]);

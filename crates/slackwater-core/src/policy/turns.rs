@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_each_of_its_turns_is_not_ahead_when_the_next_is_due() {
+    fn a_replica_with_exactly_its_turns_is_not_ahead_when_the_next_is_due() {
         let turn = after(99, 4, |sent| sent % 4);
         assert_eq!(turn(0), Turn { last: 96, ahead: 0 }, "the next is its own");
         let ahead = [1, 2, 3].map(|replica| turn(replica).ahead);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_every_second_query_is_ahead_and_whoever_has_few_is_not_behind() {
+    fn a_replica_with_every_second_query_is_ahead_and_one_with_few_is_not_behind() {
         let turn = after(
             1_000,
             4,

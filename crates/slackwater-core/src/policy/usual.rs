@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_much_is_believed_as_it_is() {
+    fn a_high_report_counts_fully_at_any_age() {
         let usual = usual(1_000, Some(50));
         assert_eq!(usual.aged(1_000, 1_000_000), 1_000);
         assert_eq!(usual.aged(7_000, 1_000_000), 7_000);

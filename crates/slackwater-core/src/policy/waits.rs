@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_begins_with_the_first_query_and_anew_with_each_answer() {
+    fn the_wait_starts_with_the_first_query_and_restarts_with_each_answer() {
         let mut ids = ReplicaIds::new();
         let [replica, other] = [(); 2].map(|()| ids.allocate().expect("room"));
         let mut waits = Waits::default();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn of_who_left_nothing_is_awaited() {
+    fn nothing_is_awaited_from_a_replica_that_left() {
         let replica = ReplicaIds::new().allocate().expect("room");
         let mut waits = Waits::default();
         waits.add(replica);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_replica_asks_for_is_the_least_and_the_draw_comes_on_top() {
+    fn the_requested_wait_is_the_minimum_and_the_draw_is_added() {
         let backoff = Backoff::default();
         let asked = Some(ms(400));
         assert_eq!(backoff.wait(0, asked, LONG, &mut || 0), Some(ms(400)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_too_long_is_not_tried_again() {
+    fn a_replica_that_requests_too_long_a_wait_is_not_retried() {
         let backoff = Backoff::default();
         let most = backoff.wait(0, Some(ms(1000)), LONG, &mut || 0);
         assert_eq!(most, Some(ms(1000)));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_of_0_leaves_only_what_is_asked_for() {
+    fn a_base_of_0_leaves_only_the_requested_wait() {
         let settings = BackoffSettings {
             base: Duration::ZERO,
             ..BackoffSettings::default()

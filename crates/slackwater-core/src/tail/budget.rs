@@ -200,7 +200,7 @@ mod tests {
     use crate::policy::check_ranges;
 
     #[test]
-    fn ties_cost_what_nobody_drops() {
+    fn ties_cost_the_copies_that_are_not_dropped() {
         let tenth = Quantile::from_millionths(ONE / 10).expect("a share");
         let mut budget = TieBudget::new(tenth, 2);
         assert!(

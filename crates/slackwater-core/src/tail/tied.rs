@@ -313,7 +313,7 @@ mod tests {
     const B: TieName = TieName(8);
 
     #[test]
-    fn a_copy_that_waits_is_dropped_when_its_twin_begins() {
+    fn a_waiting_copy_is_dropped_when_the_other_one_starts() {
         let mut ties = ties();
         assert!(ties.arrive(at(0), A, 1));
         assert!(ties.arrive(at(0), B, 2));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_as_it_comes_is_told_and_never_dropped() {
+    fn a_copy_that_starts_on_arrival_is_notified_and_never_dropped() {
         let mut ties = ties();
         assert_eq!(ties.come(at(0), A), Comes::Tied);
         assert!(ties.start(at(0), A));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_begun_on_both_sides_is_done_twice() {
+    fn copies_that_started_on_both_sides_are_work_done_twice() {
         let mut ties = ties();
         assert!(ties.arrive(at(0), A, 1));
         assert!(ties.begin(at(0), A));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_counts_from_when_somebody_tells_and_not_while_nobody_does() {
+    fn cpu_counts_only_while_it_is_measured() {
         let mut recent = RecentRates::new(1_000);
         let cpu_after = |recent: &mut RecentRates, second: u64, cpu_ms: Option<u64>| {
             let totals = Totals {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_measures_stays_absent() {
+    fn unmeasured_values_stay_absent() {
         let mut recent = RecentRates::new(0);
         for second in 0..3 {
             let totals = Totals {

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_three_seconds_old_is_not_believed() {
+    fn a_sample_of_three_seconds_does_not_count() {
         let samples = samples();
         record_many(&samples, 2, 100, 0, 90);
         record(&samples, 101, 0, 70);
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_sample_does_not_hide_those_behind_it() {
+    fn a_late_sample_does_not_hide_the_ones_behind_it() {
         let samples = samples();
         record_many(&samples, 50, 100, 0, 10);
         record(&samples, 50, 0, 90); // delayed before it was recorded

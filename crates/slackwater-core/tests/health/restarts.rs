@@ -29,7 +29,7 @@ fn two_processes_at_one_address_do_not_restart_by_turns() {
 }
 
 #[test]
-fn who_says_all_the_time_that_it_is_new_does_not_clear_itself() {
+fn repeated_new_incarnations_do_not_clear_a_replica() {
     let (client, failed) = failing_as(|report| report);
     assert!(client.counters().warm_ups <= 7);
     assert_eq!(client.view(1).state, HealthState::Ejected);

@@ -41,7 +41,7 @@ fn next(admission: &mut Admission<u32>, now: Instant) -> Option<(Started, u32)> 
 }
 
 #[test]
-fn so_many_are_in_flight_and_who_ends_lets_the_next_one_in() {
+fn the_limit_holds_and_each_end_admits_the_next_query() {
     let mut admission = admission(2, 9);
     let first = starts(&mut admission, at(0), 1);
     let second = starts(&mut admission, at(0), 2);
@@ -64,7 +64,7 @@ fn so_many_are_in_flight_and_who_ends_lets_the_next_one_in() {
 }
 
 #[test]
-fn whose_deadline_has_passed_does_not_start_even_where_there_is_room() {
+fn a_query_past_its_deadline_does_not_start_even_with_a_free_permit() {
     let mut admission = admission(1, 9);
     let deadline = Some(at(5));
     let late = Asks { deadline, ..BATCH };
@@ -87,7 +87,7 @@ fn whose_deadline_has_passed_does_not_start_even_where_there_is_room() {
 }
 
 #[test]
-fn who_gives_up_is_never_started() {
+fn a_query_given_up_is_never_started() {
     let mut admission = admission(1, 9);
     let first = starts(&mut admission, at(0), 1);
     let second = waits(&mut admission, at(0), BATCH, 2);
@@ -105,7 +105,7 @@ fn who_gives_up_is_never_started() {
 }
 
 #[test]
-fn what_is_turned_away_is_counted_whichever_way_it_goes() {
+fn shed_queries_are_counted_for_every_reason() {
     let mut admission = admission(1, 1);
     let _first = starts(&mut admission, at(0), 1);
     waits(&mut admission, at(0), BATCH, 2);

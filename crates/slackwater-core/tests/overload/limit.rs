@@ -121,7 +121,7 @@ fn the_first_window_is_played_at_the_least_limit() {
 }
 
 #[test]
-fn the_least_latency_is_measured_anew_at_half_the_limit_without_a_stop() {
+fn the_least_latency_is_measured_again_at_half_the_limit_without_a_stop() {
     let mut application = Application::new(settings(|s| s.least_age_max = ms(5_000)), 32, ms(10));
     application.run(ms(4_000));
     let least = application.limit.least_latency().expect("measured");

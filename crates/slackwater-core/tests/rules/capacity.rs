@@ -106,7 +106,7 @@ fn beyond_capacity_a_query_costs_others_too_but_not_where_there_are_none() {
 }
 
 #[test]
-fn of_less_than_one_query_those_before_it_take_longer_and_the_first_does_not() {
+fn below_one_query_earlier_ones_take_longer_and_the_first_does_not() {
     let part = |rif, thousandths| {
         let mut report = room(rif, 1, 10);
         report.capacity_millirif = Some(thousandths);
@@ -127,7 +127,7 @@ fn of_less_than_one_query_those_before_it_take_longer_and_the_first_does_not() {
 }
 
 #[test]
-fn an_old_report_of_little_is_believed_less_and_one_of_much_as_before() {
+fn an_old_low_report_counts_less_and_an_old_high_one_fully() {
     // A capacity of ten, and 50 ms each. The mean of all reports is the usual value.
     let told = |rif| {
         let mut report = room(rif, 10, 0);
@@ -286,7 +286,7 @@ impl Twins {
 }
 
 #[test]
-fn while_anybody_reports_no_capacity_it_is_prequal_to_the_last_draw() {
+fn while_any_replica_reports_no_capacity_it_is_prequal_to_the_last_draw() {
     let config = quiet_default().validate().expect("in range");
     let rates = PrequalSettings::default();
     let settings = PrequalSettings {

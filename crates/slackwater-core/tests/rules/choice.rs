@@ -104,7 +104,7 @@ fn a7_an_unknown_latency_is_neither_zero_nor_endless_but_the_median() {
 }
 
 #[test]
-fn a7_where_all_is_equal_everyone_is_as_likely() {
+fn a7_equal_replicas_are_equally_likely() {
     let mut world = World::new(4, quiet());
     let mut counts = BTreeMap::new();
     for _ in 0..2_000 {
@@ -176,7 +176,7 @@ fn a8_chance_is_uniform_over_the_available() {
 }
 
 #[test]
-fn a8_when_nobody_may_be_chosen_everybody_may() {
+fn a8_when_no_replica_is_available_all_are() {
     let mut world = World::new(3, quiet());
     for index in 0..2 {
         world.handle(Event::Available(world.replicas[index], false));

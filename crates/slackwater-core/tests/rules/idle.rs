@@ -61,7 +61,7 @@ fn a3_the_pool_is_fresh_when_traffic_returns() {
 }
 
 #[test]
-fn a3_probes_of_queries_put_the_idle_ones_off() {
+fn a3_probes_of_queries_delay_the_idle_ones() {
     let mut world = World::new(10, PrequalSettings::default());
     let start = world.now;
     drive(&mut world, start);

@@ -121,7 +121,7 @@ fn under_the_default_policy_it_is_bounded_likewise() {
 }
 
 #[test]
-fn what_was_sent_before_a_probe_and_has_not_ended_is_in_flight_whatever_the_report_says() {
+fn queries_sent_before_a_probe_are_in_flight_whatever_the_report_contains() {
     let mut world = World::new(2, quiet_default());
     let replica = world.replicas[0];
     let avoid = [world.replicas[1]];
@@ -162,7 +162,7 @@ fn what_was_sent_before_a_probe_and_has_not_ended_is_in_flight_whatever_the_repo
 }
 
 #[test]
-fn what_a_sibling_was_told_is_no_better_than_what_one_is_told_oneself() {
+fn a_report_to_a_sibling_is_raised_like_an_own_one() {
     let mut world = World::new(2, quiet_default());
     let replica = world.replicas[0];
     let avoid = [world.replicas[1]];

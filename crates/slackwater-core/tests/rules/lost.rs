@@ -133,7 +133,7 @@ fn d7_one_that_never_answered_has_no_agent() {
 }
 
 #[test]
-fn d7_where_nobody_answers_it_is_the_probes_that_are_broken() {
+fn d7_if_no_replica_answers_the_probes_are_broken() {
     let mut world = World::new(2, quiet());
     world.reports(&[(1, 10), (1, 10)]);
     let heard_at = world.now;
@@ -145,7 +145,7 @@ fn d7_where_nobody_answers_it_is_the_probes_that_are_broken() {
 }
 
 #[test]
-fn d7_when_the_last_falls_silent_as_well_nobody_is_lost() {
+fn d7_when_the_last_one_falls_silent_no_replica_is_lost() {
     let mut world = World::new(3, quiet());
     world.reports(&[(1, 10), (1, 10), (1, 10)]);
     fall_out(&mut world, 0, 2);
@@ -166,7 +166,7 @@ fn d7_when_the_last_falls_silent_as_well_nobody_is_lost() {
 }
 
 #[test]
-fn d7_it_never_leaves_nobody_to_choose() {
+fn d7_a_replica_is_always_left_to_choose() {
     let mut world = World::new(3, quiet());
     fall_out(&mut world, 0, 2);
     fall_out(&mut world, 1, 2);
@@ -197,7 +197,7 @@ fn d7_it_never_leaves_nobody_to_choose() {
 }
 
 #[test]
-fn d7_whoever_may_not_be_chosen_shows_that_probes_arrive() {
+fn d7_an_unavailable_replica_shows_that_probes_arrive() {
     let mut world = World::new(3, quiet());
     let witness = world.replicas[1];
     world.handle(Event::Available(witness, false));
@@ -236,7 +236,7 @@ fn loses<P: Policy>(policy: P, within: Duration) {
 }
 
 #[test]
-fn d7_it_holds_for_every_policy_that_probes_by_itself() {
+fn d7_it_holds_for_every_policy_that_probes() {
     let prequal = PrequalConfig::default;
     let second = Duration::from_secs(1);
     loses(Prequal::new(prequal()), second);

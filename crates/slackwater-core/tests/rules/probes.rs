@@ -271,7 +271,7 @@ fn a4_outstanding_probes_are_capped_and_deadlines_make_room() {
 }
 
 #[test]
-fn a4_batches_that_nobody_polls_are_bounded() {
+fn a4_batches_that_are_not_polled_are_bounded() {
     let mut world = World::new(10, probing(3_000_000));
     for _ in 0..1_000 {
         let _ = world.pick();
@@ -317,7 +317,7 @@ fn check_shares(counts: &[i64], probes: i64) {
 }
 
 #[test]
-fn a4_where_too_many_probes_are_out_who_is_asked_is_chance() {
+fn a4_at_the_cap_of_outstanding_probes_targets_are_random() {
     for (outstanding_max, probes) in [(1, 12_000), (2, 24_000), (3, 36_000)] {
         let settings = PrequalSettings {
             probes_outstanding_max: outstanding_max,
@@ -328,7 +328,7 @@ fn a4_where_too_many_probes_are_out_who_is_asked_is_chance() {
 }
 
 #[test]
-fn a4_where_too_many_probes_were_sent_who_is_asked_is_chance() {
+fn a4_at_the_rate_cap_targets_are_random() {
     // One or two are paid for by the time of the next query, and 16 at the start.
     for (per_second, probes) in [(10, 12_016), (20, 24_016)] {
         let settings = PrequalSettings {

@@ -154,7 +154,7 @@ fn equals_are_drawn() {
 }
 
 #[test]
-fn without_a_report_the_fewest_of_ones_own_in_flight_decide() {
+fn without_a_report_the_fewest_own_queries_in_flight_decide() {
     let mut world = world(3);
     let picks: Vec<_> = (0..7).map(|_| world.pick()).collect();
     assert!(
@@ -226,7 +226,7 @@ fn reports_grow_old_one_by_one() {
 }
 
 #[test]
-fn whoever_may_not_be_chosen_or_was_not_reached_is_forgotten() {
+fn an_unavailable_or_unreachable_replica_is_forgotten() {
     let mut world = world(4);
     let [first, second, third, _] = world.replicas[..] else {
         panic!("four replicas")
@@ -265,7 +265,7 @@ fn in_panic_the_fewest_of_all_are_chosen() {
 }
 
 #[test]
-fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
+fn with_local_only_own_counts_and_round_trips_decide() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -336,7 +336,7 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
 }
 
 #[test]
-fn a13_who_is_silent_and_may_not_be_chosen_makes_nobody_count_with_ones_own() {
+fn a13_an_unavailable_silent_replica_does_not_make_own_queries_count_alone() {
     for falls_silent_first in [false, true] {
         let mut world = world(3);
         let third = world.replicas[2];

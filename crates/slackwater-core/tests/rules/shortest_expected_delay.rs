@@ -129,7 +129,7 @@ fn of_equal_delays_the_one_is_chosen_whose_last_turn_is_longest_ago() {
 }
 
 #[test]
-fn where_chance_decides_nobody_is_told_to_be_next() {
+fn if_a_draw_decides_no_replica_is_shown_as_next() {
     let mut world = world(2);
     let next = |world: &Fleet| world.policy.snapshot(world.now).next;
     assert_eq!(next(&world), None, "nobody has reported");
@@ -149,7 +149,7 @@ fn a_mean_counts_from_the_eighth_report_on() {
 }
 
 #[test]
-fn the_first_eight_reports_weigh_alike() {
+fn the_first_eight_reports_weigh_the_same() {
     // Four times 5 ms and four times 15 ms, in either order: 10 ms against 10.
     for (first_ms, last_ms) in [(5, 15), (15, 5)] {
         let world = learned(world(2), 4, &[(1, first_ms), (2, 10)]);
@@ -194,7 +194,7 @@ fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
 }
 
 #[test]
-fn until_the_memory_is_full_all_the_time_that_a_replica_was_heard_counts_alike() {
+fn until_the_memory_is_full_the_whole_time_since_the_first_report_counts_equally() {
     // The first eight reports, which come at once, have 42 ms. The later ones have 10 ms, over half
     // of the memory's time.
     for (later, expected) in [(40, 0), (5, 1)] {
@@ -294,7 +294,7 @@ fn a_report_fades_to_what_replicas_have_as_a_rule() {
 }
 
 #[test]
-fn ones_own_queries_do_not_fade() {
+fn own_queries_do_not_fade() {
     let mut world = world(2);
     let out: Vec<_> = (0..8).map(|_| world.pick()).collect();
     let is_first = |pick: &Pick| place(&world, pick) == 0;
@@ -363,7 +363,7 @@ fn of_a_large_fleet_the_sixteen_newest_reports_are_compared() {
 }
 
 #[test]
-fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() {
+fn a_replica_that_reports_again_or_with_others_is_compared_once_and_with_all_of_them() {
     let mut world = world(100);
     let report = |world: &mut World<ShortestExpectedDelay>, place: usize| {
         let (replica, report) = (
@@ -410,7 +410,7 @@ fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() 
 
 /// This holds with avoided, ejected and readmitted replicas, and with reports that arrive together.
 #[test]
-fn the_sixteen_newest_are_those_that_a_look_at_all_finds() {
+fn the_sixteen_newest_match_a_full_search() {
     let mut world = world(40);
     let mut draw = SplitMix64::new(5);
     let mut at_once = 0;
@@ -445,7 +445,7 @@ fn the_sixteen_newest_are_those_that_a_look_at_all_finds() {
 }
 
 #[test]
-fn who_is_forgotten_does_not_count_in_the_mean_of_all() {
+fn a_forgotten_replica_does_not_count_in_the_mean_of_all() {
     let mut world = learned(world(3), 8, &[(0, 10); 3]);
     let third = world.replicas[2];
     world.handle(Event::Available(third, false));
@@ -457,7 +457,7 @@ fn who_is_forgotten_does_not_count_in_the_mean_of_all() {
 }
 
 #[test]
-fn whoever_may_not_be_chosen_or_was_not_reached_is_learned_anew() {
+fn an_unavailable_or_unreachable_replica_is_learned_again() {
     let loads = [(3, 10), (1, 25), (9, 10)];
     for unreachable in [false, true] {
         let mut world = learned(world(3), 8, &loads);
@@ -481,7 +481,7 @@ fn whoever_may_not_be_chosen_or_was_not_reached_is_learned_anew() {
 }
 
 #[test]
-fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
+fn with_local_only_own_counts_and_round_trips_decide() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -539,7 +539,7 @@ fn is_believed(learned_ms: u64, newest_ms: u64) -> bool {
 }
 
 #[test]
-fn who_stood_still_counts_as_the_others_as_soon_as_it_reports_that_it_does_no_more() {
+fn a_replica_that_stood_still_counts_like_the_others_once_its_report_is_normal() {
     assert!(is_believed(1_000, 10), "it goes on");
     assert!(is_believed(1_000, 30), "and is a little slow yet");
     assert!(
@@ -567,7 +567,7 @@ fn of_four_two_that_stand_still_together_do_not_hide_each_other() {
 }
 
 #[test]
-fn who_stands_still_again_and_again_is_tried_each_time() {
+fn a_replica_that_stands_still_repeatedly_is_tried_each_time() {
     let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, 10)]);
     for time in 0..5 {
         world = settled(world, 30, &[(2, 10), (2, 10), (0, 1_000)]);

@@ -50,7 +50,7 @@ fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() 
 }
 
 #[test]
-fn a13_a_query_that_did_not_reach_a_silent_replica_tells_nothing_of_how_fast_it_is() {
+fn a13_a_query_that_did_not_reach_a_silent_replica_is_no_sign_of_its_speed() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -112,7 +112,7 @@ fn a13_queries_sent_before_the_silence_count() {
 }
 
 #[test]
-fn a13_a_replica_that_said_it_drains_and_fell_silent_is_chosen_again() {
+fn a13_a_draining_replica_that_falls_silent_is_chosen_again() {
     let mut world = World::new(1, quiet());
     let mut draining = load(0, 1);
     draining.draining = true;
@@ -124,7 +124,7 @@ fn a13_a_replica_that_said_it_drains_and_fell_silent_is_chosen_again() {
 }
 
 #[test]
-fn a13_when_nobody_answers_any_more_the_old_limit_is_forgotten() {
+fn a13_when_no_replica_answers_any_more_the_old_limit_is_forgotten() {
     let mut world = World::new(2, quiet());
     world.reports(&[(500, 10), (500, 10)]);
     assert_eq!(
@@ -185,7 +185,7 @@ fn rif_of_silent(world: &mut World, index: usize) -> Option<u32> {
 }
 
 #[test]
-fn a13_others_is_the_mean_over_the_last_64_reports_beyond_ones_own() {
+fn a13_the_load_of_others_is_the_mean_of_the_last_64_reports_minus_own_queries() {
     let mut world = World::new(3, quiet());
     let [first, second, _] = world.replicas[..] else {
         panic!("three replicas")
@@ -213,7 +213,7 @@ fn a13_others_is_the_mean_over_the_last_64_reports_beyond_ones_own() {
 }
 
 #[test]
-fn a13_who_may_not_be_chosen_tells_nothing_of_others() {
+fn a13_an_unavailable_replica_shows_nothing_about_others() {
     let mut world = World::new(4, quiet());
     let [first, second, ..] = world.replicas[..] else {
         panic!("four replicas")
@@ -239,7 +239,7 @@ fn a13_who_may_not_be_chosen_tells_nothing_of_others() {
 }
 
 #[test]
-fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
+fn a6_an_unavailable_replica_does_not_move_the_limit() {
     let mut world = World::new(3, quiet());
     let [first, second, third] = world.replicas[..] else {
         panic!("three replicas")
@@ -270,7 +270,7 @@ fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
 }
 
 #[test]
-fn a13_when_nobody_answers_that_may_be_chosen_the_old_limit_is_forgotten() {
+fn a13_when_no_available_replica_answers_the_old_limit_is_forgotten() {
     let mut world = World::new(3, quiet());
     let limit = |world: &World| world.policy.snapshot(world.now).rif_limit.map(Rif::count);
     let first = world.replicas[0];
@@ -373,7 +373,7 @@ fn a13_chance_takes_the_silent_that_were_not_reached_last() {
 }
 
 #[test]
-fn a4_a_probe_that_was_not_sent_tells_nothing_of_its_replica() {
+fn a4_an_unsent_probe_shows_nothing_about_its_replica() {
     let mut world = World::new(1, quiet());
     for _ in 0..10 {
         let probe = world.probe(world.replicas[0]);

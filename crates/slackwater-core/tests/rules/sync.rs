@@ -72,7 +72,7 @@ impl Round {
 }
 
 #[test]
-fn s1_d_distinct_replicas_are_asked_each_as_likely_as_any_other() {
+fn s1_d_distinct_replicas_are_probed_each_equally_likely() {
     let mut rounds = Round::new(10, 3);
     let mut counts = BTreeMap::new();
     for _ in 0..20_000 {
@@ -92,7 +92,7 @@ fn s1_d_distinct_replicas_are_asked_each_as_likely_as_any_other() {
 }
 
 #[test]
-fn s1_a_retry_asks_d_others_each_as_likely_as_any_other() {
+fn s1_a_retry_probes_d_others_each_equally_likely() {
     let mut rounds = Round::new(10, 3);
     let avoid = [rounds.replicas[4]];
     let mut counts = BTreeMap::new();
@@ -185,7 +185,7 @@ fn s1_the_hot_cold_rule_decides_with_a_limit_from_responses() {
 }
 
 #[test]
-fn a6_in_a_round_who_may_not_be_chosen_does_not_move_the_limit() {
+fn a6_in_a_round_an_unavailable_replica_does_not_move_the_limit() {
     let settings = PrequalSettings {
         rif_limit_quantile: quantile(999_999),
         probe_rate: rate(0),
@@ -287,7 +287,7 @@ fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
 }
 
 #[test]
-fn s2_with_fewer_than_two_to_ask_nobody_is_asked() {
+fn s2_with_fewer_than_two_targets_no_replica_is_probed() {
     let mut rounds = Round::new(2, 3);
     let avoid = [rounds.replicas[0]];
     let decision = rounds

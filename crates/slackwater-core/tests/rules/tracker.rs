@@ -65,7 +65,7 @@ fn t2_the_tag_is_what_a_query_met_and_not_what_it_left() {
 }
 
 #[test]
-fn t3_no_sample_is_believed_at_its_age_limit_even_within_the_window() {
+fn t3_no_sample_counts_at_its_age_limit_even_within_the_window() {
     let config = TrackerConfig {
         sample_age_max: 15 * MS,
         ..TrackerConfig::default()
@@ -271,7 +271,7 @@ fn t4_a_wait_longer_than_what_was_usual_counts_however_long_ago_that_was() {
 }
 
 #[test]
-fn t4_who_gives_up_sooner_than_usual_tells_nothing() {
+fn t4_a_query_given_up_sooner_than_usual_shows_nothing() {
     let tracker = LoadTracker::default();
     serve(&tracker, 0, 50);
     let impatient = tracker.arrive(at_ms(60_000));

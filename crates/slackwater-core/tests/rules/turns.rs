@@ -122,7 +122,7 @@ fn had_by_one_that_is_spared<P: Policy>(
 }
 
 #[test]
-fn who_is_spared_does_not_make_up_for_it() {
+fn a_spared_replica_does_not_catch_up() {
     // A tenth of a turn is 20 queries, a whole one is 200.
     let had = had_by_one_that_is_spared(&mut world(&[10; 10]), |_| {});
     assert!((5..=40).contains(&had), "{had}");
@@ -135,7 +135,7 @@ fn who_is_spared_does_not_make_up_for_it() {
 }
 
 #[test]
-fn who_joins_or_comes_back_waits_for_its_turn() {
+fn a_replica_that_joins_or_comes_back_waits_for_its_turn() {
     let mut world = world(&[10; 5]);
     let comes_last = |world: &mut World<_>, newcomer: usize| {
         for _ in 0..8 {

@@ -220,7 +220,7 @@ fn value(explanation: &Explanation, candidate: &Candidate, key: &str) -> Option<
 }
 
 #[test]
-fn to_explain_changes_nothing_of_what_any_policy_does() {
+fn explaining_changes_nothing_of_what_any_policy_does() {
     for entry in POLICIES {
         let (mut plain, mut told) = (Rig::new(entry.name, 6), Rig::new(entry.name, 6));
         plain.warm();
@@ -253,7 +253,7 @@ fn to_explain_changes_nothing_of_what_any_policy_does() {
 }
 
 #[test]
-fn every_policy_tells_of_the_one_that_it_chose_as_it_was_before_the_choice() {
+fn every_policy_explains_its_choice_as_it_was_before_the_choice() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 6);
         rig.warm();

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn ones_own_queries_count_for_every_client() {
+    fn own_queries_count_for_every_client() {
         let (mut rule, replica) = rule(10);
         report(&mut rule, replica, 2, 1);
         same(score(&rule, replica, 0), 27.0);

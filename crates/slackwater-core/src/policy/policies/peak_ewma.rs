@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_comes_back_begins_anew_and_late_ends_of_the_old_one_change_nothing() {
+    fn a_replica_that_comes_back_starts_again_and_late_ends_of_the_old_one_change_nothing() {
         let mut trial = trial(1);
         trial.serve(0, SECOND, Outcome::Failed);
         let late = trial.pick();

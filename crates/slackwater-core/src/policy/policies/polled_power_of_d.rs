@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_has_reported_its_own_queries_decide() {
+    fn without_any_report_own_queries_decide() {
         let mut trial = trial(&[None, None]);
         assert_eq!(of_two(&mut trial, 1, 0), 1);
         assert_eq!(of_two(&mut trial, 1, 0), 0);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unreachable_the_silent_and_those_that_come_back_have_no_report() {
+    fn unreachable_silent_and_returning_replicas_have_no_report() {
         let mut trial = trial(&[Some(0), Some(4), Some(8)]);
         assert_eq!(of_two(&mut trial, 1, 0), 0);
         trial.serve(0, Duration::ZERO, Outcome::Unreachable);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn of_whoever_leaves_nothing_is_left_in_the_mean() {
+    fn a_replica_that_leaves_is_removed_from_the_mean() {
         let mut trial = trial(&[Some(90), Some(5), Some(3), None]);
         let gone = trial.replicas[0];
         trial.handle(Event::Removed(gone));

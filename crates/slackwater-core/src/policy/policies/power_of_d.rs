@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn more_choices_see_more_and_all_choices_see_everyone() {
+    fn more_choices_see_more_and_all_choices_see_all() {
         let mut trial = trial(16, 5);
         for round in 0..4 {
             let mut chosen: Vec<_> = (0..5).map(|_| trial.pick().replica()).collect();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_the_avoided_nor_the_ejected_are_drawn_unless_nobody_else_is_left() {
+    fn neither_the_avoided_nor_the_ejected_are_drawn_unless_no_other_is_left() {
         let mut trial = trial(2, 4);
         trial.check_standing(PickReason::LeastLoaded);
         let avoid = trial.replicas.clone();

@@ -113,7 +113,7 @@ fn wants_probes(entry: &PolicyEntry) -> bool {
 }
 
 #[test]
-fn those_that_probe_are_said_to() {
+fn policies_that_probe_are_listed_so() {
     for entry in POLICIES {
         let name = entry.name;
         assert_eq!(entry.has_probes(), wants_probes(entry), "{name}");
@@ -153,7 +153,7 @@ fn removals(entry: &PolicyEntry) -> u64 {
 }
 
 #[test]
-fn those_that_remove_by_rate_are_said_to() {
+fn policies_that_remove_by_rate_are_listed_so() {
     for entry in POLICIES {
         assert_eq!(
             entry.removes_by_rate(),

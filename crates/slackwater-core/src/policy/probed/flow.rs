@@ -159,8 +159,7 @@ impl<K: Keep> Policy for Probed<K> {
             Some(explanation) => self.explain_choice(&choice, explanation),
             None => {}
         }
-        // From here on the query counts as in flight, which removal by rate and the next probe rely
-        // on.
+        // The query must be in flight before removal by rate, which `handle_sent` does. `[A10]`
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);
         self.kept

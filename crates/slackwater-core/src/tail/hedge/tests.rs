@@ -137,7 +137,7 @@ fn no_copy_is_due_sooner_than_the_least_delay() {
 }
 
 #[test]
-fn copies_are_at_most_the_budget_s_share_of_the_queries() {
+fn copies_are_at_most_the_budgeted_share_of_the_queries() {
     let mut hedger = hedger(|settings| settings.slow_share = Quantile::ONE);
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -165,7 +165,7 @@ fn a_budget_that_is_not_used_piles_up_to_the_burst() {
 }
 
 #[test]
-fn who_had_no_copy_is_asked_for_again_when_it_has_been_out_for_twice_as_long() {
+fn a_query_without_a_copy_is_checked_again_at_twice_the_time() {
     let mut hedger = hedger(|settings| settings.delay_min = Duration::from_millis(20));
     for _ in 0..99 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -275,7 +275,7 @@ fn what_is_not_sent_is_not_paid_for() {
 }
 
 #[test]
-fn when_more_than_half_are_late_everybody_is_slow() {
+fn when_more_than_half_are_late_the_class_is_slow() {
     let mut hedger = rich(|_| ());
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);

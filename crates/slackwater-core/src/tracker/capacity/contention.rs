@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_does_of_itself_says_nothing_of_what_it_can_carry() {
+    fn work_without_queries_shows_nothing_about_capacity() {
         const MS: u64 = 1_000_000;
         let own = Span {
             ns: 50 * MS,

@@ -168,7 +168,7 @@ fn nothing_is_known_before_anything_was_seen() {
 }
 
 #[test]
-fn a_share_of_the_cpu_says_what_could_be_carried() {
+fn the_share_of_the_cpu_shows_the_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.carry(12, SECOND);
     replica.capacity_is(4_000);
@@ -318,7 +318,7 @@ fn a_quota_that_leaves_queries_at_full_speed_is_less_than_one_at_a_time() {
 }
 
 #[test]
-fn without_the_system_latency_tells() {
+fn without_cpu_data_latency_shows_the_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.tells_waits = false;
     replica.carry(1, 2 * SECOND);
@@ -331,7 +331,7 @@ fn without_the_system_latency_tells() {
 }
 
 #[test]
-fn a_queue_of_the_applications_shows_in_latency_alone() {
+fn an_application_queue_shows_in_latency_alone() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, SECOND);
     replica.carry(6, 3 * SECOND);
@@ -357,7 +357,7 @@ fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
 }
 
 #[test]
-fn what_latency_said_once_is_not_believed_for_ever() {
+fn an_old_capacity_from_latency_expires() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, 2 * SECOND);
     replica.carry(8, 10 * SECOND);
@@ -384,7 +384,7 @@ fn what_was_beyond_its_capacity_is_not_few_because_more_were_usual() {
 
 /// Queries that all meet as many others may all be slowed by that, or none.
 #[test]
-fn latency_alone_tells_nothing_where_all_meet_as_many_others() {
+fn latency_alone_shows_nothing_if_all_meet_as_many_others() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.tells_waits = false;
     replica.carry(12, 60 * SECOND);
@@ -414,7 +414,7 @@ fn queries_that_wait_for_something_else_fill_its_cores_with_more_of_them() {
 }
 
 #[test]
-fn costs_that_are_alike_are_soon_forgotten_and_others_are_not() {
+fn equal_costs_are_soon_forgotten_and_different_ones_are_not() {
     let costs_after = |costs_ns: &[u64], later_ns: u64| {
         let mut replica = Replica::new(Service::Shared { cores: 64 }, 0);
         replica.costs_ns = costs_ns.to_vec();
@@ -481,7 +481,7 @@ fn clocks_and_totals_that_step_back_do_no_harm() {
 }
 
 #[test]
-fn what_told_the_capacity_is_told() {
+fn the_source_of_the_capacity_is_reported() {
     assert_eq!(CapacityEstimator::default().source(), None);
     let source = |replica: &Replica| replica.estimator.source().map(CapacitySource::as_str);
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);

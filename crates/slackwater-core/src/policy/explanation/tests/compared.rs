@@ -38,7 +38,7 @@ fn what_is_compared_is_what_decided() {
 }
 
 #[test]
-fn the_pool_is_told_with_its_limit_uses_and_scores() {
+fn the_pool_is_shown_with_its_limit_uses_and_scores() {
     for (policy, is_scored) in [("prequal", false), ("linear", true), ("c3", true)] {
         let mut rig = Rig::new(policy, 6);
         rig.warm();
@@ -140,7 +140,7 @@ fn no_scores_are_seen_where_too_few_reports_are_fresh_to_choose_by_them() {
 }
 
 #[test]
-fn what_a_candidate_can_carry_is_told_where_the_policy_goes_by_it() {
+fn the_capacity_of_a_candidate_is_shown_if_the_policy_uses_it() {
     for (policy, with_capacity) in [("capacity", true), ("capacity", false), ("prequal", true)] {
         let mut rig = Rig::new(policy, 6);
         rig.with_capacity = with_capacity;
@@ -161,7 +161,7 @@ fn what_a_candidate_can_carry_is_told_where_the_policy_goes_by_it() {
 }
 
 #[test]
-fn who_has_had_the_query_is_told_as_avoided_and_a_pinned_one_compares_nobody() {
+fn tried_replicas_are_shown_as_avoided_and_a_pinned_query_compares_none() {
     for policy in ["prequal", "rif_then_latency", "linear"] {
         let mut rig = Rig::new(policy, 4);
         rig.warm();
@@ -184,7 +184,7 @@ fn who_has_had_the_query_is_told_as_avoided_and_a_pinned_one_compares_nobody() {
 }
 
 #[test]
-fn of_many_candidates_the_best_are_told_and_the_chosen_one() {
+fn of_many_candidates_the_best_and_the_chosen_one_are_shown() {
     let mut rig = Rig::new("least_loaded", 100);
     for _ in 0..90 {
         let _ = rig.pick(Query::first());
@@ -211,7 +211,7 @@ fn of_many_candidates_the_best_are_told_and_the_chosen_one() {
 }
 
 #[test]
-fn the_best_is_first_the_chosen_one_is_marked_and_whoever_compares_has_a_runner_up() {
+fn the_best_is_first_the_chosen_one_is_marked_and_comparisons_have_a_runner_up() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 6);
         // An unknown latency has a stand-in, which is ranked among the others.
@@ -245,7 +245,7 @@ fn the_best_is_first_the_chosen_one_is_marked_and_whoever_compares_has_a_runner_
 }
 
 #[test]
-fn the_cold_and_the_hot_are_counted_also_where_not_all_are_told() {
+fn the_cold_and_the_hot_are_counted_even_if_not_all_are_shown() {
     let mut rig = Rig::new("rif_then_latency", 100);
     for _ in 0..200 {
         rig.now += 2 * MS;
@@ -269,7 +269,7 @@ fn the_cold_and_the_hot_are_counted_also_where_not_all_are_told() {
 }
 
 #[test]
-fn the_weights_are_those_by_which_one_was_drawn() {
+fn the_weights_shown_are_the_ones_of_the_draw() {
     let mut rig = Rig::new("els", 3);
     rig.serve(0, Outcome::Success, 150);
     rig.serve(1, Outcome::Success, 150);

@@ -113,7 +113,7 @@ fn a_draw_is_a_point_on_the_line_of_weights() {
 }
 
 #[test]
-fn whoever_fails_always_is_expected_to_succeed_once_in_a_hundred() {
+fn a_replica_that_always_fails_is_expected_to_succeed_once_in_a_hundred() {
     let mut trial = trial(2);
     tell(&mut trial, 0, 10 * MS, Outcome::Success, 1_000);
     tell(&mut trial, 1, 10 * MS, Outcome::Failed, 1_000);

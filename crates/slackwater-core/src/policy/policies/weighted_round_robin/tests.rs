@@ -49,7 +49,7 @@ fn at_once(settings: &mut WeightedRoundRobinSettings) {
 }
 
 #[test]
-fn a_report_that_came_with_a_response_counts_like_one_that_was_asked_for() {
+fn a_report_with_a_response_counts_like_a_polled_one() {
     let mut trial = trial(1, at_once);
     let (replica, carried) = (trial.replicas[0], load(100, 50, 0));
     trial.handle(Event::CarriedReport(replica, &carried));

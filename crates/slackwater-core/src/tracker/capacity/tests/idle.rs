@@ -45,7 +45,7 @@ impl Replica {
 }
 
 #[test]
-fn what_a_server_uses_before_it_is_asked_for_anything_is_no_querys_cost() {
+fn cpu_before_the_first_query_is_no_cost_of_a_query() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.read();
     replica.idle(40, 500 * MS, 0);
@@ -54,7 +54,7 @@ fn what_a_server_uses_before_it_is_asked_for_anything_is_no_querys_cost() {
 }
 
 #[test]
-fn what_it_uses_of_itself_while_idle_says_nothing_of_its_capacity() {
+fn cpu_use_while_idle_shows_nothing_about_capacity() {
     let mut replica = Replica::after(4);
     let known = replica.report().capacity_millirif;
     replica.idle(4, 75 * MS, 225 * MS);
