@@ -105,11 +105,11 @@ fn where_it_may_not_go_the_policy_chooses() {
         elsewhere(avoided, "avoids it", policy);
         policy.handle(NOW, Event::Available(*pinned, false), &mut NoDraw);
         let ejected = pick(policy, Query::pinned(*pinned));
-        elsewhere(ejected, "was told that it is not available", policy);
+        elsewhere(ejected, "was marked as unavailable", policy);
         policy.handle(NOW, Event::Available(*pinned, true), &mut NoDraw);
         policy.handle(NOW, Event::Removed(*pinned), &mut NoDraw);
         let gone = pick(policy, Query::pinned(*pinned));
-        elsewhere(gone, "does not know it any more", policy);
+        elsewhere(gone, "no longer has it", policy);
     });
 }
 

@@ -370,7 +370,10 @@ mod tests {
             assert!(!ended(&mut course, trial));
         }
         for trial in [Trial::Passed, Trial::Void, Trial::Passed] {
-            assert!(!ended(&mut course, trial), "the failed one counts anew");
+            assert!(
+                !ended(&mut course, trial),
+                "the failed one resets the count"
+            );
             assert_eq!(course.is_passing(), trial == Trial::Passed);
             let is_due = course.wants_trial(at(5_000), false);
             assert_eq!(is_due, trial == Trial::Passed, "one that is void waits");

@@ -13,7 +13,7 @@ use core::time::Duration;
 
 /// A query that the application has. [`Admission::finish`] takes it back.
 #[derive(Debug)]
-#[must_use = "a query that never finishes keeps its place for ever"]
+#[must_use = "a query that never finishes keeps its permit forever"]
 pub struct Started {
     at: Instant,
     is_answered: bool,

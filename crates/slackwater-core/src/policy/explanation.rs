@@ -221,7 +221,7 @@ impl Explanation {
         &self.outs
     }
 
-    /// How many replicas that were.
+    /// How many such replicas there were, including any that are not kept.
     pub const fn out(&self) -> u32 {
         self.out
     }

@@ -367,7 +367,7 @@ impl Fleet {
         }
     }
 
-    /// A uniformly random replica to choose from that the query may go to.
+    /// A uniformly random member of [`Self::choice`] that the query may go to.
     pub(crate) fn random_choice(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         random_of(self.choice(), query, draw)
     }

@@ -230,7 +230,10 @@ mod tests {
         let mut trial = trial(100);
         let first = polls(&mut trial);
         let asked: Vec<_> = first.iter().map(|poll| poll.replica).collect();
-        assert_eq!(asked, trial.replicas, "whoever joins is asked at once");
+        assert_eq!(
+            asked, trial.replicas,
+            "a replica that joins is polled at once"
+        );
         assert!(
             first
                 .iter()

@@ -276,7 +276,7 @@ pub(in crate::policy) struct LocalArrival {
 /// [`Policy::handle_query_done`](crate::policy::Policy::handle_query_done). It can neither be
 /// copied nor created outside, so each query ends at most once.
 #[derive(Debug)]
-#[must_use = "a query that never ends stays in flight for ever"]
+#[must_use = "a query that never ends stays in flight forever"]
 pub struct Ticket {
     replica: ReplicaId,
     sent_at: Instant,

@@ -255,7 +255,7 @@ mod tests {
         for seed in 0..600 {
             let draw = &mut SplitMix64::new(seed);
             let found = turns_drawn(weights, avoid, 1, draw);
-            counts[found[0].expect("somebody")] += 1;
+            counts[found[0].expect("a replica")] += 1;
         }
         counts
     }

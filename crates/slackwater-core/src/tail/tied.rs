@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(ties.cancel(at(1), B), None, "once");
         assert!(
             ties.begin(at(2), A),
-            "the other one begins, and its twin is told"
+            "the other copy starts, and its replica is notified"
         );
         assert!(!ties.begin(at(2), A), "once");
         assert_eq!(ties.counters().dropped, 1);
@@ -344,7 +344,7 @@ mod tests {
         let mut ties = ties();
         assert_eq!(ties.come(at(0), A), Comes::Tied);
         assert!(ties.start(at(0), A));
-        assert!(!ties.begin(at(0), A), "it has been told");
+        assert!(!ties.begin(at(0), A), "it has been notified");
         assert_eq!(ties.cancel(at(1), A), None);
         assert_eq!(ties.counters().doubled, 1);
         assert_eq!(ties.come(at(1), A), Comes::Untied, "one is here");
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(ties.counters().untied, 0);
         assert!(ties.arrive(at(10), TieName(300), 300), "it is served");
         assert_eq!(ties.counters().untied, 1);
-        assert!(!ties.begin(at(10), TieName(300)), "and nobody told");
+        assert!(!ties.begin(at(10), TieName(300)), "and no notification");
         assert_eq!(
             ties.cancel(at(10), TieName(300)),
             None,

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_quantile_is_the_end_of_its_bucket() {
         let mut window = Window::new(30 * SECOND);
-        assert_eq!(window.quantile_ns(q(950_000)), None, "nothing to tell of");
+        assert_eq!(window.quantile_ns(q(950_000)), None, "no data");
         for ms in 1..=1000 {
             window.record(ms * 1_000_000);
         }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(window.quantile_ns(q(500_000)), None);
         window.record(5_000);
         window.turn(at(3_609 * SECOND));
-        assert_eq!(window.len(), 1, "slices begin on the same beat as ever");
+        assert_eq!(window.len(), 1, "slices begin on the same beat as before");
         window.turn(at(3_600 * SECOND));
         assert_eq!(
             window.len(),

@@ -71,7 +71,7 @@ pub enum End {
 
 /// A query in flight. [`LoadTracker::finish`] of the same tracker takes it back.
 #[derive(Debug)]
-#[must_use = "a query that never finishes stays in flight for ever"]
+#[must_use = "a query that never finishes stays in flight forever"]
 pub struct Arrival {
     at: Instant,
     /// The *other* queries in flight at arrival: the tag that predicts what the next one meets.

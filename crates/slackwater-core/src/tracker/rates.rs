@@ -261,7 +261,11 @@ mod tests {
         assert_eq!(cpu_after(&mut recent, 0, None), None);
         assert_eq!(cpu_after(&mut recent, 1, Some(700)), None, "one reading");
         assert_eq!(cpu_after(&mut recent, 2, Some(900)), Some(200_000));
-        assert_eq!(cpu_after(&mut recent, 3, None), None, "nobody tells now");
+        assert_eq!(
+            cpu_after(&mut recent, 3, None),
+            None,
+            "CPU is not measured now"
+        );
         // 0.5 s of CPU in the 3 s since the first reading with CPU.
         assert_eq!(cpu_after(&mut recent, 4, Some(1_200)), Some(166_666));
     }

@@ -183,7 +183,7 @@ impl Client {
                 .policy
                 .choose(self.now, Query::trial(), &mut self.draw, None)
                 .pick();
-            let pick = pick.expect("as it said");
+            let pick = pick.expect("a due trial");
             assert_eq!(pick.reason, PickReason::Trial);
             shown.shadows += 1;
             self.send(pick.ticket);

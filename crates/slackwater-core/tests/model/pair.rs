@@ -184,7 +184,7 @@ impl Pair {
         let (pick, slow) = match (fast, slow) {
             (Decision::NoReplica, None) => return,
             (Decision::Pick(pick), Some(slow)) => (pick, slow),
-            (fast, slow) => panic!("the policy says {fast:?}, the model {slow:?}"),
+            (fast, slow) => panic!("policy: {fast:?}, model: {slow:?}"),
         };
         assert_eq!(
             pick.ticket.replica(),

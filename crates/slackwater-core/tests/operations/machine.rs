@@ -409,7 +409,7 @@ impl Machine {
             .pick()
         {
             Some(pick) => self.picked(pick),
-            None => assert_eq!(self.fleet, [], "somebody could have been chosen"),
+            None => assert_eq!(self.fleet, [], "a replica could have been chosen"),
         }
     }
 

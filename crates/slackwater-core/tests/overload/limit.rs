@@ -217,7 +217,7 @@ fn a_failure_brings_the_limit_down_if_it_was_slow_and_never_up() {
         let before = limit.limit();
         assert!(before > 20);
         windows(&mut limit, &mut now, 5, ms(1), end);
-        assert_eq!(limit.limit(), before, "fast: it says nothing");
+        assert_eq!(limit.limit(), before, "fast: it shows nothing");
         assert_eq!(limit.least_latency(), Some(ms(10)));
         windows(&mut limit, &mut now, 1, ms(100), end);
         assert!(limit.limit() < before, "slow: it would have taken as long");

@@ -141,7 +141,7 @@ fn a2_the_rate_falls_to_its_minimum_while_most_replicas_answer_too_late() {
     drive.play(2_000, |_, _| Fate::Lost);
     let probed = drive.probed.len();
     assert_eq!(drive.asked(3_000, |_, _| Fate::Lost), 1_000, "to the probe");
-    assert_eq!(drive.wanted(), Some(1_000), "whoever looks sees it");
+    assert_eq!(drive.wanted(), Some(1_000), "it is visible in a snapshot");
     assert!(drive.probed.len() > probed, "it goes on asking");
     let counters = drive.world.policy.counters();
     let wanted = counters.probes_sent
@@ -382,7 +382,7 @@ fn a3_idle_clients_probe_within_the_cap() {
     drive.queries_per_ms = 0;
     drive.play(10_000, |_, _| SOON);
     let counters = drive.world.policy.counters();
-    assert!(counters.probes_idle >= 200, "they are asked for");
+    assert!(counters.probes_idle >= 200, "they are triggered");
     let sent = counters.probes_sent;
     assert!((110..=116).contains(&sent), "{sent}");
 }

@@ -181,7 +181,7 @@ fn reports_of_responses_count_and_stay_until_they_are_replaced() {
     assert_eq!(
         world.rif_of(third).map(|rif| rif > 0),
         Some(true),
-        "one that tells no capacity is none"
+        "a response report without a capacity is ignored"
     );
     world.now += Duration::from_secs(1);
     let _ = world.pick();
@@ -225,11 +225,11 @@ fn probes_are_few_while_capacities_are_known() {
     assert_eq!(world.policy.snapshot(world.now).probe_rate, half);
     assert_eq!(probes(&mut world, 63, &told, &told), 64);
     let many = probes(&mut world, 128, &told, &told);
-    assert_eq!(many, 384, "too few responses told anything");
+    assert_eq!(many, 384, "too few responses had reports");
     assert_eq!(probes(&mut world, 128, &told, &told), 64);
     probes(&mut world, 128, &told, &untold);
     let many = probes(&mut world, 128, &told, &untold);
-    assert_eq!(many, 384, "one does not tell");
+    assert_eq!(many, 384, "one reports no capacity");
     world.handle(Event::Available(quiet_one, false));
     let few = probes(&mut world, 128, &told, &untold);
     assert_eq!(few, 64, "and may not be chosen, so that it does not count");

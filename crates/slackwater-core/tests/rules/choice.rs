@@ -258,5 +258,5 @@ fn a11_every_way_to_be_chosen_adds_one_to_the_pooled_rif() {
     assert_eq!(world.rif_of(second), Some(10), "by chance, too");
     let uses: Vec<_> = world.pool().iter().map(|view| view.uses_left).collect();
     assert_eq!(uses, [13, 16], "what chance decided spends no use");
-    assert_eq!(world.rif_of(first), Some(6), "and nobody else is charged");
+    assert_eq!(world.rif_of(first), Some(6), "and no other is charged");
 }

@@ -64,7 +64,7 @@ fn d7_a_replica_is_lost_after_three_probes_and_half_a_second() {
     assert_eq!(world.pooled(), [0, 1]);
     lose(&mut world, 0, heard_at + 500 * MS);
     assert!(view(&world, 0).lost && !view(&world, 0).available && !view(&world, 0).silent);
-    assert_eq!(world.pooled(), [1], "what it said does not count");
+    assert_eq!(world.pooled(), [1], "its report does not count");
     let other = world.replicas[1];
     assert!(picked(&mut world, 200).iter().all(|&it| it == other));
     // It is better than no replica.
@@ -82,7 +82,10 @@ fn d7_two_probes_are_too_few_however_long_it_takes() {
     }
     assert!(!view(&world, 0).lost);
     lose(&mut world, 0, Instant::EPOCH);
-    assert!(view(&world, 0).lost, "whoever was heard in between");
+    assert!(
+        view(&world, 0).lost,
+        "it was lost although others answered in between"
+    );
 }
 
 #[test]

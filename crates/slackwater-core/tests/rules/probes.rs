@@ -23,7 +23,7 @@ fn a1_a_pick_sends_nothing_itself_and_needs_no_report() {
     assert_eq!(
         world.policy.counters().probes_sent,
         0,
-        "they wait to be asked for"
+        "they wait to be polled"
     );
     assert_eq!(world.probes().len(), 3);
     assert_eq!(world.policy.counters().probes_sent, 3);
@@ -283,7 +283,7 @@ fn a4_batches_that_are_not_polled_are_bounded() {
     assert_eq!(
         sent + skipped,
         3_000,
-        "every probe asked for was sent or counted"
+        "every triggered probe was sent or counted"
     );
     assert!(counters.probes_skipped_cap > 2_500);
 }

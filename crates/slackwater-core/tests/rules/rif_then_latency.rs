@@ -182,7 +182,7 @@ fn one_fresh_report_is_enough_and_its_replica_the_only_candidate() {
     assert_eq!(
         retry.reason,
         PickReason::LeastLoaded,
-        "it knows of no other"
+        "it has no other report"
     );
     assert_ne!(retry.ticket.replica(), world.replicas[1]);
 }
@@ -243,11 +243,7 @@ fn an_unavailable_or_unreachable_replica_is_forgotten() {
 
     world.handle(Event::Available(first, true));
     world.handle(Event::Removed(second));
-    assert_eq!(
-        world.pooled(),
-        [3],
-        "what it said before does not come back"
-    );
+    assert_eq!(world.pooled(), [3], "its earlier report does not come back");
     world.report(first, &load(3, 1));
     let _ = pick(&mut world, 0);
 }

@@ -132,9 +132,9 @@ fn of_equal_delays_the_one_is_chosen_whose_last_turn_is_longest_ago() {
 fn if_a_draw_decides_no_replica_is_shown_as_next() {
     let mut world = world(2);
     let next = |world: &Fleet| world.policy.snapshot(world.now).next;
-    assert_eq!(next(&world), None, "nobody has reported");
+    assert_eq!(next(&world), None, "no replica has reported");
     world.reports(&[(3, 9), (3, 9)]);
-    assert_eq!(next(&world), None, "nobody has had a turn");
+    assert_eq!(next(&world), None, "no replica has had a turn");
     world.reports(&[(3, 9), (2, 9)]);
     assert_eq!(next(&world), Some(world.replicas[1]));
 }
@@ -551,7 +551,7 @@ fn a_replica_that_stood_still_counts_like_the_others_once_its_report_is_normal()
     assert!(is_believed(170, 10));
     assert!(
         !is_believed(120, 10),
-        "twelve times slower, it is learned anew as ever"
+        "twelve times slower: it is learned as usual"
     );
     assert!(!is_believed(120, 0));
 }

@@ -147,7 +147,7 @@ fn s1_a_lost_probe_is_not_waited_for() {
     round.handle_report(targets[1], &load(5, 5));
     assert!(!round.is_ready());
     round.handle_lost(targets[2]);
-    assert!(round.is_ready(), "nobody is left who could answer");
+    assert!(round.is_ready(), "no replica is left that could answer");
     let pick = rounds.finish(&round);
     assert_eq!(pick.ticket.replica(), targets[1]);
     let counters = rounds.policy.counters();
@@ -353,7 +353,7 @@ fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_tru
     assert_eq!(
         LoadScale::from_1024ths(0).in_1024ths(),
         1,
-        "nobody is never busy"
+        "no replica is never busy"
     );
 }
 

@@ -196,7 +196,7 @@ fn t4_a_stall_that_emptied_the_replica_is_forgotten_with_the_samples() {
     assert_eq!(
         latency_ms(&tracker, 20_005),
         Some(2),
-        "who leaves after 2 ms tells of 2 ms"
+        "a client that leaves after 2 ms shows 2 ms"
     );
 }
 

@@ -139,7 +139,7 @@ mod tests {
                     list.retain(|&(other, _)| other != replica);
                     list.push((next, value));
                     table.remove(replica);
-                    assert_eq!(table.find(replica), None, "the old name is nobody's");
+                    assert_eq!(table.find(replica), None, "the old name finds nothing");
                 }
                 2 => {
                     if let Some(found) = table.find_mut(replica) {

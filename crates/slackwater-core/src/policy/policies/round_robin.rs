@@ -76,7 +76,11 @@ mod tests {
     fn takes_turns_skips_the_avoided_and_survives_removals() {
         let mut ids = ReplicaIds::new();
         let mut policy = RoundRobin::new();
-        assert_eq!(pick(&mut policy, Query::first()), None, "nobody is known");
+        assert_eq!(
+            pick(&mut policy, Query::first()),
+            None,
+            "no replica is known"
+        );
         let replicas: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
             policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);

@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(
             window(9 * 128),
             (1, 3_000_000),
-            "never above what was asked for"
+            "never above the configured rate"
         );
         assert_eq!(
             window(346),

@@ -304,7 +304,7 @@ fn a_quota_below_one_core_is_a_capacity_below_one_query() {
     let (capacity, cost_ms) = with_a_quota(4, None, None);
     assert!(
         !(40..=60).contains(&(u64::from(capacity) / cost_ms)),
-        "readings of half a period tell nothing: {capacity} {cost_ms}"
+        "readings of half a period show nothing: {capacity} {cost_ms}"
     );
 }
 
@@ -498,5 +498,9 @@ fn the_source_of_the_capacity_is_reported() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, SECOND);
     replica.carry(6, 3 * SECOND);
-    assert_eq!(source(&replica), Some("latency"), "nobody waits for a CPU");
+    assert_eq!(
+        source(&replica),
+        Some("latency"),
+        "no thread waits for a CPU"
+    );
 }

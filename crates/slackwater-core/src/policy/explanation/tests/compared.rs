@@ -121,7 +121,7 @@ fn no_scores_are_seen_where_too_few_reports_are_fresh_to_choose_by_them() {
     for (policy, enough) in [("shortest_expected_delay", 1), ("linear", 2)] {
         let mut rig = Rig::new(policy, 4);
         let seen = |rig: &Rig| rig.policy.snapshot(rig.now).order.len();
-        assert_eq!(seen(&rig), 0, "{policy}: nobody has reported");
+        assert_eq!(seen(&rig), 0, "{policy}: no replica has reported");
         rig.warm();
         assert!(seen(&rig) > 1, "{policy}");
         let others = rig.replicas.clone();

@@ -40,7 +40,7 @@ fn a_replica_that_health_has_ejected_is_explained_as_ejected() {
             break;
         }
     }
-    let told = told.expect("it is told of");
+    let told = told.expect("it is shown");
     assert_eq!(told.replica, bad);
     assert_eq!(told.why.as_str(), "ejected");
     assert_eq!(told.share_millionths, 0);

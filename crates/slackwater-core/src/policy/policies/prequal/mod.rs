@@ -51,7 +51,7 @@ pub(super) const SYNC_ENTRY: PolicyEntry = PolicyEntry {
     has_rif_quantile: true,
     ..PolicyEntry::new(
         "prequal_sync",
-        "asks a few replicas for each query",
+        "probes a few replicas for each query",
         "Probes a few replicas for each request and picks among the answers by the hot-cold rule.",
         |s| Box::new(PrequalSync::new(s.prequal.clone())),
     )
