@@ -45,8 +45,8 @@ impl RifDistribution {
         (self.next, self.len) = (0, 0);
     }
 
-    /// Records a response, and forgets the oldest if there are too many. In `sorted`, only the values
-    /// between the two move.
+    /// Records a response, and forgets the oldest if there are too many. In `sorted`, only the
+    /// values between the two move.
     pub(in crate::policy) fn record(&mut self, rif: Rif) {
         let oldest = core::mem::replace(&mut self.ring[self.next], rif);
         self.next = (self.next + 1) % REMEMBERED;

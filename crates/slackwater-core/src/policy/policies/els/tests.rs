@@ -142,7 +142,7 @@ fn a_query_given_up_counts_if_it_was_long() {
     tell(&mut trial, 1, 9 * MS, Outcome::Dropped, 1);
     assert_near(expected_ms(&mut trial, 1), before);
     tell(&mut trial, 1, 40 * MS, Outcome::Dropped, 1);
-    // The fleet's ℓ is now 25 ms. This is the mean of 40 ms and that.
+    // The fleet's ℓ is now 25 ms, and this is the mean of 40 ms and 25 ms.
     assert_near(expected_ms(&mut trial, 1), 32.5);
     assert_near(trial.policy.rule.fleet(trial.now).in_flight, 1.0);
 }
