@@ -1,8 +1,8 @@
 //! Random draws, as arguments.
 //!
-//! The core has no randomness of its own: whoever drives it passes a source of 64-bit draws. The
-//! mapping from a draw to a choice is fixed here, so that another implementation fed with the same
-//! draws makes the same choices.
+//! The core has no randomness of its own: its driver passes a source of 64-bit draws. The mapping
+//! from a draw to a choice is fixed here, so that another implementation with the same draws makes
+//! the same choices.
 
 /// A source of random 64-bit draws, uniform over all values.
 ///
@@ -18,8 +18,8 @@ impl<F: FnMut() -> u64> Draw for F {
     }
 }
 
-/// No draws, for [events](crate::policy::Event) of which no policy draws. A draw from it is a
-/// mistake: it gives 0, and panics in debug builds.
+/// No draws, for [events](crate::policy::Event) for which no policy draws. A draw from it is a bug:
+/// it returns 0, and panics in debug builds.
 #[derive(Clone, Copy, Debug)]
 pub struct NoDraw;
 
@@ -30,10 +30,10 @@ impl Draw for NoDraw {
     }
 }
 
-/// A whole number in `0..bound`, as ⌊draw · bound / 2^64⌋. One draw, also for a `bound` of 1; a
-/// `bound` of 0 gives 0.
+/// A whole number in `0..bound`, as ⌊draw · bound / 2^64⌋. It takes one draw, even if
+/// `bound` is 1. A `bound` of 0 returns 0.
 ///
-/// The bias is at most `bound` / 2^64: nothing that a load balancer could notice.
+/// The bias is at most `bound` / 2^64, which is negligible for a load balancer.
 pub fn below(draw: &mut (impl Draw + ?Sized), bound: u32) -> u32 {
     let product = u128::from(draw.draw()) * u128::from(bound);
     u32::try_from(product >> 64).unwrap_or(u32::MAX)
@@ -42,7 +42,7 @@ pub fn below(draw: &mut (impl Draw + ?Sized), bound: u32) -> u32 {
 /// Sebastiano Vigna's `SplitMix64` (the generator of Java's `SplittableRandom`): one word of state,
 /// passes `BigCrush`.
 ///
-/// For drivers, tests and examples; not for secrets. The same seed gives the same draws for ever.
+/// For drivers, tests and examples; not for secrets. The same seed always gives the same draws.
 #[derive(Clone, Debug)]
 pub struct SplitMix64 {
     state: u64,
@@ -100,7 +100,7 @@ mod tests {
         for _ in 0..50_000 {
             counts[below(&mut draw, 5) as usize] += 1;
         }
-        // Binomial: mean 10,000, standard deviation 89; six of them is one in 500 million.
+        // Binomial: mean 10,000, standard deviation 89. Six of them is one in 500 million.
         assert!(
             counts.iter().all(|count| (count - 10_000).abs() < 540),
             "{counts:?}"

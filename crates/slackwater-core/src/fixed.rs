@@ -1,27 +1,27 @@
 //! Rates and quantiles in millionths.
 //!
 //! Everything that decides in Prequal is a whole number, so that two implementations agree bit for
-//! bit. A rate such as "0.5 probes a query" is 500,000 millionths, and an accumulator turns it into
-//! whole probes without ever drifting.
+//! bit. A rate such as 0.5 probes per query is 500,000 millionths, and an accumulator turns it into
+//! whole probes without drift.
 
 use core::fmt;
 
 /// One, in millionths.
 pub(crate) const ONE: u32 = 1_000_000;
 
-/// How often something happens for each query, in millionths, from 0 to [`Rate::MAX`].
+/// How often something happens per query, in millionths, from 0 to [`Rate::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(u32);
 
 impl Rate {
     /// Never.
     pub const ZERO: Self = Self(0);
-    /// Once for each query.
+    /// Once per query.
     pub const ONE: Self = Self(ONE);
-    /// The largest rate: 64 for each query.
+    /// The largest rate: 64 per query.
     pub const MAX: Self = Self(64 * ONE);
 
-    /// A rate of `millionths` / 1,000,000 for each query; `None` above [`Rate::MAX`].
+    /// A rate of `millionths` / 1,000,000 per query; `None` above [`Rate::MAX`].
     pub const fn from_millionths(millionths: u32) -> Option<Self> {
         if millionths <= Self::MAX.0 {
             Some(Self(millionths))
@@ -43,12 +43,12 @@ impl Rate {
         self.0
     }
 
-    /// What is left of it without `other`.
+    /// The rate minus `other`, at least 0.
     pub(crate) const fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// A share of it, in millionths, at most all of it.
+    /// A share of the rate, in millionths; at most all of it.
     pub(crate) fn share(self, share_millionths: u32) -> Self {
         let millionths = u64::from(self.0) * u64::from(share_millionths) / u64::from(ONE);
         Self(u32::try_from(millionths).unwrap_or(self.0).min(self.0))
@@ -119,19 +119,19 @@ fn write_millionths(millionths: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     Ok(())
 }
 
-/// Turns a rate for each query into whole events, query by query: each step gives the floor or the
+/// Turns a rate per query into whole events, query by query. Each step returns the floor or the
 /// ceiling of the rate, and after any number of steps the total is exactly ⌊steps · rate⌋.
 ///
 /// [Prequal §4 "Probing rate", footnote 7: "rounding deterministically so as to guarantee `r_probe`
 /// probes per query in the limit"; the same for removal]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accumulator {
-    /// What is owed beyond the events already given, in millionths; always below one.
+    /// What is owed beyond the events already returned, in millionths; always below one.
     owed: u32,
 }
 
 impl Accumulator {
-    /// The events that fall to this query.
+    /// The events that are due with this query.
     pub(crate) fn step(&mut self, rate: Rate) -> u32 {
         // At most 64 · 10^6 + 10^6 − 1: far from overflow.
         let owed = self.owed + rate.0;
@@ -140,8 +140,8 @@ impl Accumulator {
     }
 }
 
-/// What a value counts as where the mean of all is known: as the mean, if it differs from that by
-/// no more than so many millionths of it, so that chance is no difference.
+/// Returns the mean if `value` differs from it by at most `band_millionths` of the mean, so that
+/// chance makes no difference. Otherwise returns `value`.
 pub(crate) fn banded(value: u64, mean: u64, band_millionths: u64) -> u64 {
     if value.abs_diff(mean) > mul_div(mean, band_millionths, ONE.into()) {
         value
@@ -154,8 +154,8 @@ pub(crate) fn banded(value: u64, mean: u64, band_millionths: u64) -> u64 {
 #[inline]
 pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     let c = c.max(1);
-    // Nearly always: a division of 128 bits takes many times as long, and some are made for each
-    // query.
+    // This is nearly always enough. A 128-bit division takes many times as long, and some are made
+    // for each query.
     if let Some(product) = a.checked_mul(b) {
         return product / c;
     }
@@ -168,8 +168,8 @@ fn mul_div_wide(a: u64, b: u64, c: u64) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
-/// A mean over `count` after one more value, or moved to it by one part of so many; a `count` of 0
-/// counts as 1.
+/// Moves a mean by `1 / count` of the way towards a new value, as for a mean over `count` values. A
+/// `count` of 0 counts as 1.
 #[inline]
 pub(crate) fn follow(mean: u64, value: u64, count: u64) -> u64 {
     let way = mean.abs_diff(value) / count.max(1);

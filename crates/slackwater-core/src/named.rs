@@ -1,7 +1,7 @@
 //! Enums whose variants have names, each written once.
 
-/// Declares an enum of plain variants, each with its name; `ALL` has them in their order, and the
-/// method behind `by` gives a variant's name.
+/// Declares an enum of plain variants, each with its name. `ALL` has them in order, and the method
+/// behind `by` returns a variant's name.
 ///
 /// ```
 /// slackwater_core::named! {

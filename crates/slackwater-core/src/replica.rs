@@ -1,10 +1,10 @@
 //! Replicas: their names, sets of them that can be sampled, and tables keyed by them.
 //!
-//! A [`ReplicaId`] is a slot and a generation, handed out by [`ReplicaIds`]. It stays the same from
-//! the moment a replica joins until it leaves, and is never used again, so a late event about a
-//! replica that is gone cannot be mistaken for one about its successor. Because slots are dense,
-//! sets and tables are plain vectors: constant time at any fleet size, and an order of iteration
-//! that depends on nothing but the history of calls.
+//! A [`ReplicaId`] is a slot and a generation, allocated by [`ReplicaIds`]. It stays the same from
+//! the time a replica joins until it leaves, and is never used again, so that a late event about a
+//! replica that has left cannot be mistaken for one about its successor. Slots are dense, so sets
+//! and tables are plain vectors: constant time at any fleet size, and an iteration order that
+//! depends only on the history of calls.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,20 +17,20 @@ pub struct ReplicaId {
 }
 
 impl ReplicaId {
-    /// A small number that no other replica of the fleet has at the same time: what a table of
-    /// one's own can be indexed by. Once the replica has left, its successor may have it.
+    /// A small number that no other replica of the fleet has at the same time, to index tables
+    /// with. After the replica has left, its successor may have it.
     pub const fn index(self) -> usize {
         self.slot as usize
     }
 
-    /// The name as a number, for whoever writes it down: the index in the lower half, how often it
-    /// was given before in the upper one.
+    /// The name as a number, for storage: the index in the lower half, the generation in the upper
+    /// half.
     pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << u32::BITS | self.slot as u64
     }
 
-    /// The name that was written down as this number. A policy makes its tables as long as the
-    /// indices that it is told of.
+    /// The name that was stored as this number. A policy makes its tables as long as the largest
+    /// index it sees.
     pub const fn from_bits(bits: u64) -> Self {
         let [s0, s1, s2, s3, g0, g1, g2, g3] = bits.to_le_bytes();
         Self {
@@ -50,7 +50,8 @@ impl fmt::Display for ReplicaId {
     }
 }
 
-/// Hands out replica names; one for each fleet. Policies that serve the same fleet share its names.
+/// Allocates replica names, one allocator per fleet. Policies that serve the same fleet share its
+/// names.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicaIds {
     /// The generation that each slot is in, and whether it is taken.
@@ -91,8 +92,8 @@ impl ReplicaIds {
         })
     }
 
-    /// Takes back the name of a replica that left; `false` if it was not in use. Every policy that
-    /// knows the replica has to remove it first: its successor takes its place.
+    /// Releases the name of a replica that left. Returns `false` if it was not in use. Every policy
+    /// with this replica must remove it first, since its successor takes its slot.
     pub fn release(&mut self, replica: ReplicaId) -> bool {
         match self.slots.get_mut(replica.index()) {
             Some((generation, taken)) if *taken && *generation == replica.generation => {
@@ -119,15 +120,15 @@ impl<T> Default for ReplicaMap<T> {
 }
 
 impl<T> ReplicaMap<T> {
-    /// Makes room for a value of `replica`, so that setting it later does not allocate.
+    /// Reserves space for a value of `replica`, so that setting it later does not allocate.
     pub(crate) fn reserve(&mut self, replica: ReplicaId) {
         if self.slots.len() <= replica.index() {
             self.slots.resize_with(replica.index() + 1, || None);
         }
     }
 
-    /// Sets the value of `replica`, in place of the one that it, or an earlier owner of its slot,
-    /// had.
+    /// Sets the value of `replica`. It replaces the value that the replica, or an earlier owner of
+    /// its slot, had.
     pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
         self.reserve(replica);
         self.slots[replica.index()] = Some((replica.generation, value));
@@ -188,12 +189,12 @@ impl ReplicaSet {
         &self.members
     }
 
-    /// Where a member is among the others.
+    /// The index of a member in the set.
     pub(crate) fn position(&self, replica: ReplicaId) -> Option<u32> {
         self.positions.find(replica).copied()
     }
 
-    /// `true` if it was not a member before.
+    /// Adds a replica. Returns `true` if it was not a member before.
     pub(crate) fn insert(&mut self, replica: ReplicaId) -> bool {
         if self.contains(replica) {
             return false;
@@ -206,7 +207,7 @@ impl ReplicaSet {
         true
     }
 
-    /// `true` if it was a member.
+    /// Removes a replica. Returns `true` if it was a member.
     pub(crate) fn remove(&mut self, replica: ReplicaId) -> bool {
         let Some(position) = self.positions.remove(replica) else {
             return false;

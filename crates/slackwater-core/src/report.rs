@@ -1,8 +1,8 @@
-//! What a replica says of its own load.
+//! A replica's report of its own load.
 //!
-//! A [`LoadReport`] is the answer to a probe. Requests in flight and latency decide; everything
-//! else is optional, and absent from replicas that do not know it. How a report travels is the
-//! adapters' business (`docs/reference/probe-protocol.md`).
+//! A [`LoadReport`] is the answer to a probe. Requests in flight and latency decide. Everything
+//! else is optional, and absent if the replica does not have it. Adapters define how a report is
+//! transported (`docs/reference/probe-protocol.md`).
 
 use crate::draw::{Draw, below};
 use crate::replica::ReplicaId;
@@ -10,7 +10,7 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-/// Where a replica answers probes over HTTP, by default.
+/// Default HTTP path at which a replica answers probes.
 pub const PROBE_PATH: &str = "/prequal/probe";
 
 /// Requests in flight: queries that a replica has received and not yet finished.
@@ -31,7 +31,7 @@ impl Rif {
         self.0
     }
 
-    /// One more query in flight; stays at 2^32 − 1 once there.
+    /// One more query in flight, at most 2^32 − 1.
     pub(crate) const fn plus_one(self) -> Self {
         Self(self.0.saturating_add(1))
     }
@@ -43,8 +43,8 @@ impl fmt::Display for Rif {
     }
 }
 
-/// By how much a replica scales its load for one query, in 1/1024: 1024 is its true load, 102 looks
-/// ten times less loaded, 2048 twice as loaded. `[S3]` `[Prequal §4 "Synchronous mode"]`
+/// Factor by which a replica scales its load for one query, in 1/1024: 1024 is its true load, 102
+/// looks ten times less loaded, 2048 twice as loaded. `[S3]` `[Prequal §4 "Synchronous mode"]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LoadScale(u16);
 
@@ -52,7 +52,7 @@ impl LoadScale {
     /// The true load.
     pub const ONE: Self = Self(1024);
 
-    /// A scale of `parts` / 1024, from 1 up; 0 would say "never busy", which no replica is, and
+    /// A scale of `parts` / 1024, from 1 up. 0 would mean "never busy", which no replica is, and
     /// counts as 1.
     pub const fn from_1024ths(parts: u16) -> Self {
         Self(if parts == 0 { 1 } else { parts })
@@ -76,52 +76,52 @@ impl Default for LoadScale {
 pub struct LoadReport {
     /// Requests in flight at this instant.
     pub rif: Rif,
-    /// Estimated latency of the next query; `None` where the replica has no recent sample. Unknown
-    /// is never zero, and zero is never known: no query takes no time, so policies go by
+    /// Estimated latency of the next query. `None` if the replica has no recent sample. A latency
+    /// of zero counts as unknown, since no query takes no time: policies use
     /// [`LoadReport::known_latency`].
     pub latency: Option<Duration>,
-    /// The replica's wish for this one query; the true load by default. Only synchronous probing
-    /// looks at it. `[S3]`
+    /// Scale that the replica requests for this one query; the true load by default. Only
+    /// synchronous probing uses it. `[S3]`
     pub load_scale: LoadScale,
-    /// The replica wants no new queries: it shuts down, or the server behind its agent is gone.
+    /// The replica takes no new queries: it shuts down, or the server behind its agent is gone.
     pub draining: bool,
-    /// Changes whenever the replica restarts; any value, compared for equality only.
+    /// Changes whenever the replica restarts. Any value; only compared for equality.
     pub incarnation: Option<u64>,
     /// Share of recent queries that failed, in millionths.
     pub error_millionths: Option<u32>,
     /// CPU in use, in millionths of what the replica is allocated; may exceed one.
     pub cpu_millionths: Option<u32>,
-    /// Finished queries, in thousandths of a query each second.
+    /// Finished queries, in thousandths of a query per second.
     pub query_rate_millis: Option<u32>,
-    /// How much the replica can carry, in thousandths of a request in flight: 1 or more. Below
-    /// 1,000, of a replica that gets less than a core, a query takes so much longer than its cost
-    /// even alone. `[Decision 0009]`
+    /// Capacity of the replica, in thousandths of a request in flight: 1 or more. Below 1,000 the
+    /// replica gets less than a core, and even a query alone takes longer than its cost by that
+    /// factor. `[Decision 0009]`
     pub capacity_millirif: Option<u32>,
-    /// CPU time for each query.
+    /// CPU time per query.
     pub cost: Option<Duration>,
 }
 
-/// The last load that a replica has reported, as those see it who look at a fleet from outside.
+/// The last load that a replica has reported, as seen from outside the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reported {
-    /// Which replica, or which part of one. What it reports is of the whole.
+    /// The replica, or the part of one. Its report is about the whole replica.
     pub replica: ReplicaId,
     /// Requests in flight.
     pub rif: Rif,
-    /// Estimated latency; `None`: it does not know. After a report that came with a response, and
-    /// said nothing of it, what it last said.
+    /// Estimated latency; `None` if unknown. A report that came with a response and has no latency
+    /// leaves the earlier one.
     pub latency: Option<Duration>,
-    /// What it can carry, in thousandths of a request in flight; `None`: it does not say. Otherwise
-    /// as `latency`.
+    /// Capacity, in thousandths of a request in flight; `None` if not reported. Kept as `latency`
+    /// is.
     pub capacity_millirif: Option<u32>,
-    /// What a query costs there: CPU time, or the latency that stands for it; as above.
+    /// Cost of a query: CPU time, or the latency that stands for it. Kept as `latency` is.
     pub cost: Option<Duration>,
-    /// Time since it came.
+    /// Time since the report was received.
     pub age: Duration,
 }
 
 impl LoadReport {
-    /// A report of the two signals that decide; all else absent. A latency of zero is unknown.
+    /// A report of the two signals that decide; all else is absent. A latency of zero is unknown.
     pub const fn new(rif: Rif, latency: Option<Duration>) -> Self {
         Self {
             rif,
@@ -137,17 +137,17 @@ impl LoadReport {
         }
     }
 
-    /// The latency, unless it is unknown. Zero is: some replicas report it where they have no
-    /// sample, or where their clock is too coarse, and a policy that multiplies by it would see no
+    /// The latency, unless it is unknown. Zero is unknown: some replicas report it if they have no
+    /// sample, or a clock that is too coarse. A policy that multiplies by it would see no
     /// difference between an idle replica and a full one.
     pub const fn known_latency(&self) -> Option<Duration> {
         known(self.latency)
     }
 
-    /// The report of one of `parts` equal parts of the replica that made this one: a replica of
-    /// that weight. Each part has its share of the queries in flight, rounded by the draw so that
-    /// the mean holds, of the query rate and of the capacity; latency and the share of CPU in use
-    /// are those of the whole. A replica of one part needs no draw.
+    /// The report of one of `parts` equal parts of the replica that made this report, for a replica
+    /// of that weight. Each part has its share of the query rate, of the capacity and of the
+    /// queries in flight, which are rounded by the draw so that the mean holds. Latency and the
+    /// share of CPU in use are those of the whole. With one part no draw is needed.
     #[must_use]
     pub fn of_part(&self, parts: NonZeroU32, draw: &mut dyn Draw) -> Self {
         let mut report = self.clone();

@@ -1,8 +1,7 @@
-//! Points in time, as the core sees them.
+//! Points in time in the core.
 //!
-//! The core never reads a clock. Whoever drives it (a proxy, a simulator, a test) says what time it
-//! is, in nanoseconds since an epoch of the driver's own choosing. Spans are
-//! [`core::time::Duration`].
+//! The core never reads a clock. Its driver (a proxy, a simulator, a test) passes the time, in
+//! nanoseconds since an epoch that the driver chooses. Spans are [`core::time::Duration`].
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -31,7 +30,7 @@ impl Instant {
         self.0
     }
 
-    /// As [`Instant::saturating_since`], in nanoseconds: cheaper than a `Duration` where it is only
+    /// As [`Instant::saturating_since`], in nanoseconds: cheaper than a `Duration` if it is only
     /// compared.
     pub(crate) const fn ns_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -48,11 +47,11 @@ impl Instant {
     }
 }
 
-/// An instant or none, in the room of an instant: for tables that are as long as the fleet. The end
-/// of time counts as none.
+/// An optional instant in the size of an instant, for tables as long as the fleet. The last instant
+/// counts as none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MaybeInstant {
-    /// What is missing to the end of time.
+    /// Distance to the last instant.
     rest: Option<NonZeroU64>,
 }
 

@@ -1,9 +1,8 @@
-//! A1, T5: once warm, nothing on a query's way allocates or frees: no pick, no report, no probe, no
-//! tracker.
+//! A1, T5: once warm, no pick, report, probe or tracker on a query's path allocates or frees.
 //!
-//! A test binary of its own, because it counts through the global allocator. Only what the test's
-//! own thread does between two looks at the count is counted. (What may allocate: a fleet that
-//! grows, a snapshot, and a replica that falls silent, which gets a tracker at the client.)
+//! This is a test binary of its own, because it counts through the global allocator. It counts only
+//! what the test's own thread does between two readings. (Allowed to allocate: a fleet that grows,
+//! a snapshot, and a replica that falls silent, which gets a tracker at the client.)
 
 #![expect(clippy::panic, reason = "tests and their helpers")]
 
@@ -38,8 +37,8 @@ fn join(policy: &mut dyn Policy, ids: &mut ReplicaIds, replicas: usize, now: Ins
     }
 }
 
-/// A thousand queries, explained, with retries that are not; probes answered, lost and forgotten,
-/// timeouts, and idle spells.
+/// A thousand explained queries, with retries that are not explained; probes answered, lost and
+/// forgotten; timeouts; and idle times.
 fn traffic(
     policy: &mut dyn Policy,
     now: &mut Instant,
@@ -53,7 +52,7 @@ fn traffic(
         let avoid = [first.replica()];
         let second = pick(policy, *now, Query::retry(&avoid), draw, None);
         policy.handle_query_done(*now, first, Outcome::Dropped);
-        // One fails now and then, so that health has something to do.
+        // One replica fails now and then, so that health has something to do.
         let is_bad = second.replica().index() == 1 && round % 4 < 3;
         let outcome = if is_bad {
             Outcome::Failed
@@ -67,8 +66,8 @@ fn traffic(
             let mut report = LoadReport::new(Rif::new(below(draw, 9)), Some(latency));
             report.query_rate_millis = Some(100_000);
             report.cpu_millionths = Some(1 + below(draw, 1_000_000));
-            // Few enough that no replica is lost three times in a row: one that falls silent is
-            // given a tracker.
+            // Few enough that no replica loses three in a row: one that falls silent gets a
+            // tracker.
             match below(draw, 30) {
                 0 => {}
                 1 => policy.handle(*now, Event::ProbeLost(probe.id), draw),
@@ -126,8 +125,8 @@ fn a1_no_policy_allocates_on_a_querys_way() {
 }
 
 #[test]
-fn a1_whoever_joins_later_makes_no_pick_allocate_either() {
-    // Longer than a blackout of weighted round robin: by then everybody has a weight.
+fn a1_no_pick_allocates_after_later_joins() {
+    // This is longer than a blackout of weighted round robin: by then every replica has a weight.
     const ROUNDS: u32 = 7;
     for entry in POLICIES {
         let settings = PolicySettings::default();
@@ -194,14 +193,14 @@ fn t5_the_tracker_never_allocates() {
 }
 
 #[test]
-fn h1_whoever_decides_on_second_copies_never_allocates() {
+fn h1_the_hedger_never_allocates() {
     let mut hedger = Hedger::new(HedgeConfig::default(), 3);
     let (count, ()) = calls_of(|| {
         let mut now = Instant::EPOCH;
         for number in 0..10_000_u16 {
             now += Duration::from_millis(10);
             let mut watch = hedger.begin(now, usize::from(number % 3));
-            // One in sixty-one is stuck, which is rarer than what the budget pays for.
+            // One query in sixty-one is stuck, which is rarer than what the budget pays for.
             let is_stuck = number % 61 == 0;
             now += Duration::from_millis(if is_stuck {
                 500
@@ -220,9 +219,9 @@ fn h1_whoever_decides_on_second_copies_never_allocates() {
     assert_eq!(count, 0);
 }
 
-/// A queue with its limit, over and over more than full: nothing but its construction takes memory.
+/// A queue with its limit, which is full all the time: it allocates only at construction.
 #[test]
-fn who_waits_takes_no_memory() {
+fn waiting_queries_allocate_no_memory() {
     let mut draw = SplitMix64::new(5);
     let limit = ConcurrencyLimit::gradient(GradientConfig::default());
     let mut admission: Admission<u64> = Admission::new(QueueConfig::default(), limit);
@@ -239,7 +238,7 @@ fn who_waits_takes_no_memory() {
                 Admit::Start(started, _) => in_flight.push(started),
                 Admit::Wait(waits) => {
                     waited += 1;
-                    // Every other one's twin begins sooner.
+                    // The other copy of every second one starts sooner.
                     if waited.is_multiple_of(2) {
                         admission.twin_started(waits.place);
                     }

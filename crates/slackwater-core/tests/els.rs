@@ -2,8 +2,8 @@
 //! that it was made for.
 //!
 //! Four replicas, one of which fails half of its queries at once (Spotify, "ELS: latency based load
-//! balancer, part 1"): round robin has 12.5 % errors at any load, least loaded more the higher the
-//! load, the selector well below both.
+//! balancer, part 1"). Round robin has 12.5 % errors at any load, least loaded has more the higher
+//! the load is, and the selector is well below both.
 
 #![expect(
     clippy::expect_used,
@@ -61,8 +61,7 @@ impl Fleet {
         (place.expect("known"), pick.ticket)
     }
 
-    /// So many queries that go to this replica, because they have been everywhere else, and take so
-    /// long.
+    /// Runs queries that go to this replica, as if they had tried all others, and take this long.
     fn serve(&mut self, place: usize, latency: Duration, outcome: Outcome, queries: u32) {
         let mut avoid = self.replicas.clone();
         avoid.swap_remove(place);
@@ -74,7 +73,8 @@ impl Fleet {
         }
     }
 
-    /// Where so many queries go that are given up at once, and so teach nothing.
+    /// How many of `picks` queries each replica gets. They are given up at once, and so teach
+    /// nothing.
     fn counts(&mut self, picks: u32) -> Vec<i32> {
         let mut counts = vec![0; self.replicas.len()];
         for _ in 0..picks {
@@ -96,17 +96,17 @@ fn slower_replicas_get_less_in_proportion() {
         }
     }
     let counts = fleet.counts(6_000);
-    // Binomial: standard deviations below 37; six of them is one in 500 million, and what each
-    // replica is believed to be beyond its samples moves a share by less than 2 in 1,000.
+    // Binomial: standard deviations below 37; six of them is one in 500 million. The prior of each
+    // replica beyond its samples moves a share by less than 2 in 1,000.
     for (count, expected) in counts.iter().zip([2_000, 2_000, 1_000, 1_000]) {
         assert!((count - expected).abs() < 225, "{counts:?}");
     }
 }
 
 #[test]
-fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
+fn only_a_replica_far_below_the_others_is_excluded_and_it_comes_back() {
     let mut fleet = Fleet::els(4);
-    // All fail a quarter: nobody is worse than the others.
+    // All fail a quarter: none is worse than the others.
     for place in 0..4 {
         fleet.serve(place, MS, Outcome::Success, 75);
         fleet.serve(place, MS, Outcome::Failed, 25);
@@ -115,7 +115,7 @@ fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
     // One fails all of 900 more: 75 of 1,000 is less than 0.4 of 300 of 1,300.
     fleet.serve(3, Duration::ZERO, Outcome::Failed, 900);
     assert_eq!(fleet.counts(1_000)[3], 0);
-    // Whoever is excluded is better than nobody, and still by weight.
+    // An excluded replica is better than none, and is still weighted.
     let others: Vec<_> = fleet.replicas[..3].to_vec();
     let before = fleet.policy.counters().picks;
     let (place, ticket) = fleet.pick(Query::retry(&others));
@@ -133,7 +133,7 @@ fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
 }
 
 #[test]
-fn where_most_fail_nobody_is_far_below_the_others() {
+fn if_most_fail_no_replica_is_far_below_the_others() {
     let mut fleet = Fleet::els(4);
     for place in 0..4 {
         // 60 %, and 30 % three times: less than 0.4, and more than 0.4 of the mean, 0.375.
@@ -146,7 +146,7 @@ fn where_most_fail_nobody_is_far_below_the_others() {
 }
 
 #[test]
-fn few_samples_exclude_nobody() {
+fn few_samples_exclude_no_replica() {
     let mut fleet = Fleet::els(2);
     fleet.serve(0, Duration::ZERO, Outcome::Success, 100);
     fleet.serve(1, Duration::ZERO, Outcome::Failed, 99);
@@ -155,12 +155,12 @@ fn few_samples_exclude_nobody() {
     assert_eq!(fleet.counts(2_000)[1], 0, "100 failures");
 }
 
-/// What is to come: an instant, and the ticket of the query that ends then, with how.
+/// An event to come: an instant, and the ticket and outcome of the query that ends then.
 struct End(Instant, Ticket, Outcome);
 
-/// The share of queries that fail in 200 s, of which the first 20 are not counted: four replicas of
-/// four workers that serve in 20 ms on average, at this share of what they can carry; the last one
-/// fails every second query within 2 ms.
+/// The share of queries that fail in 200 s, without the first 20. Four replicas have four workers
+/// each, which serve in 20 ms on average, at this share of their capacity. The last replica fails
+/// every second query within 2 ms.
 fn errors(policy: Box<dyn Policy>, load: f64) -> f64 {
     const WORKERS: usize = 4;
     let mut fleet = Fleet::new(policy, 4);
@@ -212,7 +212,7 @@ fn of_four_replicas_with_one_that_fails_half_at_once_it_makes_the_fewest_errors(
     let (low, high) = (els(0.2), els(0.9));
     let round_robin = errors(Box::new(RoundRobin::new()), 0.2);
     let least_loaded = errors(Box::new(LeastLoaded::new()), 0.9);
-    // 28,000 queries at the low load, 130,000 at the high: standard deviations below 0.2 %.
+    // 28,000 queries at the low load, 130,000 at the high one: standard deviations below 0.2 %.
     assert!((round_robin - 0.125).abs() < 0.01, "{round_robin}");
     assert!(least_loaded > 0.135, "{least_loaded}");
     assert!(low < 0.085, "{low}");

@@ -1,11 +1,10 @@
-//! Every pool of up to four reports, RIF 0 to 2, latency unknown, 1 or 2 ms, under every limit: the
-//! choice, and what is removed as the worst, by the text of A7 and A10.
+//! Every pool of up to four reports (RIF 0 to 2, latency unknown, 1 or 2 ms) under every limit: the
+//! choice, and the report removed as the worst, by the text of A7 and A10.
 //!
-//! The pool is brought about by reports alone. The limit is brought about by an anchor, a replica
-//! that is ejected as soon as it has responded: its responses stay in the distribution and not in
-//! the pool. It answers more often than all others together, and the limit is the median. Removal
-//! by rate leaves four reports alone, so two more join the pool where it is the worst that is
-//! looked for.
+//! The pool is built by reports alone. The limit is set by an anchor, a replica that is ejected as
+//! soon as it has responded: its responses stay in the distribution and not in the pool. It answers
+//! more often than all others together, and the limit is the median. Removal by rate leaves four
+//! reports alone, so two more join the pool for tests of the worst.
 
 #![expect(clippy::panic, clippy::expect_used, reason = "a test with helpers")]
 
@@ -46,8 +45,7 @@ fn report((rif, latency): Load) -> LoadReport {
     )
 }
 
-/// A7, word for word: where these loads are the pool, those that may be chosen, and whether they
-/// are hot.
+/// A7, word for word: the reports of this pool that may be chosen, and whether they are hot.
 fn best(pool: &[Load], limit: Option<u32>) -> (Vec<usize>, bool) {
     let latency = ranked_latency(pool);
     let all: Vec<usize> = (0..pool.len()).collect();
@@ -65,7 +63,7 @@ fn best(pool: &[Load], limit: Option<u32>) -> (Vec<usize>, bool) {
     }
 }
 
-/// A10, word for word: those that may be removed as the worst.
+/// A10, word for word: the reports that may be removed as the worst.
 fn worst(pool: &[Load], limit: Option<u32>) -> Vec<usize> {
     let latency = ranked_latency(pool);
     let all: Vec<usize> = (0..pool.len()).collect();
@@ -108,7 +106,7 @@ fn lowest(of: &[usize], key: impl Fn(usize) -> u32) -> Vec<usize> {
         .collect()
 }
 
-/// Replicas 0 to 3 for the pool, 4 as the anchor of the limit, and more if asked for.
+/// Replicas 0 to 3 for the pool, 4 as the anchor of the limit, and `more` others.
 fn world(limit: Option<u32>, more: usize, remove_rate: u32) -> World {
     let mut settings = quiet();
     settings.rif_limit_quantile = quantile(if limit.is_some() { 500_000 } else { 1_000_000 });
@@ -119,7 +117,7 @@ fn world(limit: Option<u32>, more: usize, remove_rate: u32) -> World {
     world
 }
 
-/// The anchor responds, and leaves the pool.
+/// Makes the anchor respond and leave the pool.
 fn anchor(world: &mut World, responses: u32, limit: Option<u32>) {
     let anchor = world.replicas[4];
     world
@@ -133,7 +131,7 @@ fn anchor(world: &mut World, responses: u32, limit: Option<u32>) {
         .handle(world.now, Event::Available(anchor, false), &mut NoDraw);
 }
 
-/// Brings the pool about, and keeps the limit where it is.
+/// Builds the pool, and keeps the limit where it is.
 fn fill(world: &mut World, pool: &[Load], limit: Option<u32>) {
     for replica in world.replicas.clone() {
         if replica != world.replicas[4] {
@@ -160,7 +158,7 @@ struct Picked {
     reason: PickReason,
 }
 
-/// A pick whose query is over at once: what is in flight would count beside what is reported.
+/// A pick whose query ends at once: a query in flight would count on top of the report.
 fn pick(world: &mut World) -> Picked {
     let pick = world.pick();
     let picked = Picked {
@@ -236,7 +234,7 @@ fn a10_the_worst_of_every_small_pool() {
     }
 }
 
-/// A pick's removal takes turns: this one takes the oldest, whatever it is.
+/// Removal alternates: this pick removes the oldest, whichever it is.
 fn removes_the_oldest(world: &mut World, pool: &[Load], limit: Option<u32>) {
     fill(world, pool, limit);
     let before = world.pooled();

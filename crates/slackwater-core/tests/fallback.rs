@@ -1,5 +1,5 @@
-//! How many picks are left to chance, at every size of fleet and rate of probes that the example
-//! prints. `[A8]` `[Decision 0001]`
+//! How many picks are random, at every fleet size and probe rate that the example prints. `[A8]`
+//! `[Decision 0001]`
 
 #[path = "../examples/fallback_share/client.rs"]
 mod client;
@@ -14,7 +14,7 @@ fn from_five_replicas_on_at_most_one_pick_in_a_hundred_is_left_to_chance() {
             for queries_per_second in QUERIES_PER_SECOND {
                 let client = Client::new(replicas, probe_millionths, queries_per_second);
                 let share = client.fallback_share(2_000, 10_000, &mut SplitMix64::new(2));
-                // Two or three replicas do as well as the others at these rates; the promise begins
+                // Two or three replicas do as well as the others at these rates. The promise begins
                 // at five.
                 assert!(
                     share <= 0.01 || replicas < 5,

@@ -1,5 +1,5 @@
-//! Queries that may not go just anywhere, with every policy: somebody else has chosen already, or
-//! they have been elsewhere.
+//! Queries that may not go to every replica, with every policy: their replica is already chosen, or
+//! they have tried others.
 
 #![expect(
     clippy::unwrap_used,
@@ -105,11 +105,11 @@ fn where_it_may_not_go_the_policy_chooses() {
         elsewhere(avoided, "avoids it", policy);
         policy.handle(NOW, Event::Available(*pinned, false), &mut NoDraw);
         let ejected = pick(policy, Query::pinned(*pinned));
-        elsewhere(ejected, "was told that it is not available", policy);
+        elsewhere(ejected, "was marked as unavailable", policy);
         policy.handle(NOW, Event::Available(*pinned, true), &mut NoDraw);
         policy.handle(NOW, Event::Removed(*pinned), &mut NoDraw);
         let gone = pick(policy, Query::pinned(*pinned));
-        elsewhere(gone, "does not know it any more", policy);
+        elsewhere(gone, "no longer has it", policy);
     });
 }
 
@@ -154,7 +154,7 @@ fn a_pooled_report_counts_the_pinned_query() {
 }
 
 #[test]
-fn a_retry_goes_to_whoever_is_left_and_a_hedge_only_to_whoever_may_be_chosen() {
+fn a_retry_goes_to_any_replica_that_is_left_and_a_hedge_only_to_an_available_one() {
     each(|policy, replicas| {
         let (&out, tried) = replicas.split_last().unwrap();
         policy.handle(NOW, Event::Available(out, false), &mut NoDraw);

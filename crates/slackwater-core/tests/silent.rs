@@ -1,8 +1,8 @@
 //! A13: replicas that answer no probes neither starve nor flood beside others that do.
 //!
-//! Some clients, ten equal replicas of four workers each, first come, first served, at 70 % of
-//! their capacity; some of the replicas answer no probes. Virtual time, a seed or two, the real
-//! tracker on the replicas' side.
+//! Some clients and ten equal replicas of four workers each, first come, first served, at 70 % of
+//! their capacity. Some of the replicas answer no probes. Virtual time, a seed or two, and the real
+//! tracker on the replicas.
 
 #![expect(
     clippy::expect_used,
@@ -54,7 +54,7 @@ struct Replica {
     queries: u32,
 }
 
-/// Who balances.
+/// Builds the policy of a client.
 type NewPolicy = fn() -> Box<dyn Policy>;
 
 struct Fleet {
@@ -66,7 +66,7 @@ struct Fleet {
     names: Vec<ReplicaId>,
     silent: usize,
     draw: SplitMix64,
-    /// What is to come, by time and then by number.
+    /// Events to come, by time and then by number.
     due: BinaryHeap<Reverse<(Instant, usize)>>,
     events: Vec<Option<Step>>,
 }
@@ -199,8 +199,8 @@ impl Fleet {
         self.now = until;
     }
 
-    /// Each replica's share of the queries in the time of a thousand on one worker, the silent ones
-    /// first, after 2 s in which they are found out.
+    /// Each replica's share of the queries in the time of a thousand on one worker, silent replicas
+    /// first, after 2 s in which they are found.
     fn shares(mut self) -> Vec<f64> {
         let found_out = Instant::from_nanos(2_000_000_000);
         self.run(found_out);
@@ -223,7 +223,7 @@ impl Fleet {
     }
 }
 
-/// The share of each in an even split is 0.1; a fifth more or less is the band.
+/// The share of each in an even split is 0.1; the band is a fifth more or less.
 fn in_band(shares: &[f64]) -> bool {
     shares.iter().all(|share| (0.08..0.12).contains(share))
 }
@@ -268,8 +268,8 @@ fn a13_a_fleet_that_answers_no_probes_at_all_is_balanced_evenly() {
     }
 }
 
-/// Whom a lone client asks answers at most once a millisecond, or once a round trip where that is
-/// longer, and so does whoever is answered for.
+/// A replica that a lone client probes answers at most once a millisecond, or once per round trip
+/// if that is longer. The same pace applies to a replica that is answered for.
 #[test]
 fn a13_what_costs_no_round_trip_does_not_crowd_the_pool() {
     let paper = || -> Box<dyn Policy> {

@@ -1,6 +1,6 @@
-//! T5: one load tracker, many threads. Nothing is lost, nothing is torn.
+//! T5: one load tracker, many threads. Nothing is lost or torn.
 //!
-//! Threads take what time it is from a shared count, so nothing here depends on how fast they run.
+//! Threads take the time from a shared counter, so nothing here depends on how fast they run.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -11,7 +11,7 @@ use std::thread;
 const WORKERS: u64 = 4;
 const QUERIES: u64 = 20_000;
 
-/// Latencies that are recorded; any two halves of different ones make one that is not.
+/// Latencies that are recorded. Halves of two different ones never form a valid one.
 fn latency(worker: u64, query: u64) -> Duration {
     let part = worker * 1_000 + query % 1_000 + 1;
     Duration::from_nanos(part << 32 | part)
@@ -25,7 +25,7 @@ fn is_whole(latency: Duration) -> bool {
 
 #[test]
 fn t5_under_many_threads_rif_returns_to_zero_and_no_report_is_torn() {
-    // Two slots: every thread writes into, and reads, what others are just writing.
+    // Two slots: every thread writes and reads slots that others are writing.
     let config = TrackerConfig {
         sample_window: Duration::from_hours(1_000_000),
         sample_age_max: Duration::from_hours(1_000_000),
@@ -78,8 +78,8 @@ fn t5_under_many_threads_rif_returns_to_zero_and_no_report_is_torn() {
 fn t5_the_latency_and_the_age_of_a_sample_belong_to_the_same_query() {
     const SLOW: Duration = Duration::from_millis(8);
     const FAST: Duration = Duration::from_millis(1);
-    // Slow queries of now beside fast ones of an hour ago, which are too old to be believed: a slot
-    // read while it is being written would make a fast one of now.
+    // Recent slow queries beside fast ones of an hour ago, which are too old to count: a slot read
+    // while it is written would make a recent fast one.
     let tracker = LoadTracker::new(&TrackerConfig {
         sample_capacity: 2,
         ..TrackerConfig::default()

@@ -1,8 +1,7 @@
-//! Weighted round robin from outside: where its weights settle, and what they make of noise.
+//! Weighted round robin from outside: where its weights settle, and the effect of noise.
 //!
-//! A hundred replicas that differ by a factor of two in what a query costs them are polled once a
-//! second through noise of ten percent. All clients of a large fleet see the same, so one stands
-//! for them.
+//! A hundred replicas, whose cost of a query differs by a factor of two, are polled once a second
+//! with noise of ten percent. All clients of a large fleet see the same, so one represents them.
 
 #![expect(
     clippy::expect_used,
@@ -28,9 +27,9 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Fleet {
     policy: WeightedRoundRobin,
     replicas: Vec<ReplicaId>,
-    /// CPU for each query, in thousandths of a percent.
+    /// CPU per query, in thousandths of a percent.
     costs: Vec<f64>,
-    /// How many queries of the last second went to each.
+    /// Queries of the last second at each replica.
     queries: Vec<u32>,
     now: Instant,
     draw: SplitMix64,
@@ -78,7 +77,7 @@ impl Fleet {
         }
     }
 
-    /// A second of queries, evenly spread, with polls as they fall due.
+    /// A second of queries, evenly spread, with polls as they become due.
     fn second(&mut self) {
         let mut queries = vec![0; REPLICAS];
         for _ in 0..QUERIES_PER_SECOND {
@@ -97,7 +96,7 @@ impl Fleet {
         self.queries = queries;
     }
 
-    /// How far the busiest replica's CPU is above the least busy one's.
+    /// How far the busiest replica's CPU is above that of the least busy one.
     fn cpu_spread(&self) -> f64 {
         let queries = self.queries.iter().copied().map(f64::from);
         let cpu = queries
@@ -109,8 +108,8 @@ impl Fleet {
     }
 }
 
-/// After the warm-up, over 20 s: the widest spread of CPU, and the most by which a replica's share
-/// changed in a second.
+/// After the warm-up, over 20 s: the widest spread of CPU, and the largest change of a replica's
+/// share in a second.
 fn settled(smoothing: Duration) -> (f64, f64) {
     let mut fleet = Fleet::new(smoothing);
     while fleet.now < Instant::EPOCH + WARM_UP {
@@ -130,9 +129,9 @@ fn settled(smoothing: Duration) -> (f64, f64) {
 
 #[test]
 fn weights_settle_where_cpu_is_even_and_do_not_chase_noise() {
-    // Noise of ±10 % has a standard deviation of 5.8 %, of which sqrt(1/20) is left: 1.3 %. Of a
-    // hundred replicas lowest and highest are some five of these apart, and a poll moves an average
-    // by a tenth of what is new in it; a share is known to one query in 130.
+    // Noise of ±10 % has a standard deviation of 5.8 %, of which sqrt(1/20) is left: 1.3 %. The
+    // lowest and highest of a hundred replicas are about five of these apart. A poll moves an
+    // average by a tenth of its news, and a share is known to one query in 130.
     let (spread, moved) = settled(10 * SECOND);
     assert!(spread < 0.12, "{spread}");
     assert!(moved < 0.04, "{moved}");

@@ -1,9 +1,9 @@
-//! Replicas of different size, with every policy: one of weight w is w replicas to the policy, each
-//! with a w-th of its load.
+//! Replicas of different sizes, with every policy: to the policy, a replica of weight w is w
+//! replicas, each with 1/w of its load.
 //!
-//! A small simulation: each replica serves as many queries at once as its weight, first come first
-//! served, with work of random length; one client, Poisson arrivals. Shares have to follow weights,
-//! and so has the load of each.
+//! A small simulation: each replica serves as many queries at once as its weight, first come, first
+//! served, with work of random length; one client, Poisson arrivals. Shares must follow weights,
+//! and so must the load of each.
 
 #![expect(
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ struct World {
     draw: SplitMix64,
     now: Instant,
     machines: Vec<Machine>,
-    /// Whose part each is.
+    /// The machine that each part belongs to.
     parts: BTreeMap<ReplicaId, usize>,
     out: Vec<Option<Out>>,
     ends: BinaryHeap<Reverse<(Instant, usize)>>,
@@ -233,7 +233,7 @@ impl World {
 fn shares_follow_weights_with_every_policy() {
     for entry in POLICIES {
         let mut world = World::new((entry.build)(&PolicySettings::default()));
-        // Until each policy knows its replicas.
+        // A warm-up until each policy has data about its replicas.
         world.run(4_000);
         world.sent.fill(0);
         world.run(20_000);
@@ -241,9 +241,9 @@ fn shares_follow_weights_with_every_policy() {
         for (index, weight) in WEIGHTS.into_iter().enumerate() {
             let share = world.sent[index] as f64 / 20_000.0;
             let due = f64::from(weight) / f64::from(sum);
-            // One that serves one at a time has longer waits than one that serves four, and
-            // policies that go by latency give it a little less. Without weights these ratios would
-            // be 0.5 and 2.
+            // A replica that serves one at a time has longer waits than one that serves four, and
+            // policies by latency give it a little less. Without weights these ratios would be 0.5
+            // and 2.
             let ratio = share / due;
             assert!(
                 (0.7..1.3).contains(&ratio),

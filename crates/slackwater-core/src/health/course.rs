@@ -1,4 +1,4 @@
-//! The way of a replica out of the choice and back: its share, why it has it, and its trials.
+//! How a replica is taken out of the choice and comes back: its share, the reason, and its trials.
 
 use super::WHOLE;
 use super::settings::HealthSettings;
@@ -6,25 +6,26 @@ use crate::time::{Instant, span_ns};
 
 /// Good answers that a share needs to double.
 const STEP_ANSWERS: u32 = 8;
-/// The share with which a replica comes back.
+/// The share of a replica that has just come back.
 const RETURN_SHARE: u32 = WHOLE / 8;
-/// The share of one that would be out if there were not too many out already.
+/// The share of a replica that should be out but stays in because too many are out already.
 const SPARED_SHARE: u32 = WHOLE / 16;
-/// A share below this is none: the replica is out.
+/// Below this share a replica is out.
 const SHARE_MIN: u32 = WHOLE / 64;
-/// A share also doubles after so long without a bad answer: where there are few queries, answers
-/// are long in coming.
+/// A share also doubles after this long without a bad answer, because answers are rare where there
+/// are few queries.
 const STEP_NS: u64 = 1_000_000_000;
-/// A share that did not double for so long does so all the same: who is slower than the others by
-/// nature.
+/// A share that has not doubled for this long doubles anyway. This helps replicas that are slower
+/// than the others by nature.
 const RETURN_NS_MAX: u64 = 60_000_000_000;
-/// What a share rises by in a tick while a replica is worth more than it costs.
+/// Rise of a share in one tick while the replica is worth more than it costs.
 const RISE: u32 = WHOLE / 50;
-/// Trials in a row that have to go well.
+/// Trials that must pass in a row.
 const TRIALS: u8 = 3;
-/// A trial has passed whose response has gone on for so long since its good head.
+/// A trial has passed when its response still runs this long after a good head.
 const STANDS_NS: u64 = 1_000_000_000;
-/// Who has had its whole share for so many of the longest back-offs begins with the shortest again.
+/// A replica that had its whole share for this many times the longest back-off starts again with
+/// the shortest back-off.
 const FORGIVEN_AFTER: u64 = 8;
 
 /// Why a replica has less than its whole share.
@@ -33,16 +34,16 @@ pub(super) enum Why {
     Errors,
     /// Its answers take long.
     Slowness,
-    /// Queries wait, and none is answered.
+    /// Queries wait, and the replica answers none of them.
     Silence,
 }
 
-/// What became of a trial.
+/// The result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trial {
     Passed,
     Failed,
-    /// It tells nothing: its client gave it up.
+    /// No result: the client gave the query up.
     Void,
 }
 
@@ -51,33 +52,32 @@ pub(super) enum Trial {
 enum Place {
     In,
     Out,
-    /// It was out, and trials brought it back.
+    /// It was out, and trials have brought it back.
     Returning,
-    /// It should be out, and is not as too many are.
+    /// It should be out, but stays in because too many are out already.
     Spared,
 }
 
-/// Where a replica is on its way.
+/// Where a replica is between its whole share and being out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
     share: u32,
-    /// With which it would be back from a silence: half of what it had.
+    /// The share with which it comes back after a silence: half of what it had.
     woken_share: u32,
     why: Why,
     place: Place,
     /// Good answers less bad ones since the last step.
     good: u32,
-    /// No bad one since then.
+    /// Since when there was no bad answer.
     unbroken_since: Instant,
-    /// When it came back.
+    /// When it last came back.
     returned_at: Instant,
     passed: u8,
     is_tried: bool,
-    /// The number of the last trial, and since when its good head has been here, which took so
-    /// long.
+    /// The number of the last trial. `stands`: when its good head arrived, and how long that took.
     trial: u32,
     stands: Option<(Instant, u64)>,
-    /// The last trial told nothing: the next one is paid for, also after others that went well.
+    /// The last trial had no result. The next one needs a token even if earlier ones passed.
     is_void: bool,
     next_trial_at: Instant,
     back_off_ns: u64,
@@ -130,7 +130,7 @@ impl Course {
         self.why
     }
 
-    /// Out of the choice.
+    /// Takes the replica out of the choice.
     pub(super) fn leave(&mut self, now: Instant, why: Why, settings: &HealthSettings) {
         let shortest_ns = span_ns(settings.back_off);
         let longest_ns = longest_ns(settings);
@@ -157,7 +157,7 @@ impl Course {
         };
     }
 
-    /// It should be out, and too many are.
+    /// Keeps a replica in with a small share: it should be out, but too many are.
     pub(super) const fn spare(&mut self, why: Why) {
         self.why = why;
         self.place = Place::Spared;
@@ -165,7 +165,8 @@ impl Course {
         self.good = 0;
     }
 
-    /// Back in the choice with little: by trials, or because the others are no better.
+    /// Puts the replica back into the choice with a small share: its trials passed, or the other
+    /// replicas are no better.
     pub(super) const fn come_back(&mut self, now: Instant) {
         self.place = Place::Returning;
         self.share = RETURN_SHARE;
@@ -174,7 +175,8 @@ impl Course {
         self.returned_at = now;
     }
 
-    /// Back with half of what it had, if it was silent: it answers.
+    /// Brings a replica that was out for silence back with half of its former share, because it
+    /// answers again. Returns whether it was.
     pub(super) fn wake(&mut self, now: Instant) -> bool {
         let wakes = self.is_out() && self.why == Why::Silence;
         if wakes {
@@ -184,7 +186,8 @@ impl Course {
         wakes
     }
 
-    /// The others have no room: it gets some, bad as it is.
+    /// Gives the replica a little more share although it is bad: the other replicas have no
+    /// capacity left.
     pub(super) fn rise(&mut self) {
         if self.is_out() {
             self.place = Place::In;
@@ -193,7 +196,8 @@ impl Course {
         self.share = self.share.saturating_add(RISE).min(WHOLE);
     }
 
-    /// It costs `cost` and the others `reference`, which is less. `true` if it has no share left.
+    /// Lowers the share: the replica costs `cost`, the others cost `reference`, which is less.
+    /// Returns `true` if no share is left.
     pub(super) fn fall(&mut self, why: Why, reference_ns: u64, cost_ns: u64) -> bool {
         if self.is_whole() {
             self.place = Place::In;
@@ -206,8 +210,8 @@ impl Course {
         self.share < SHARE_MIN
     }
 
-    /// An answer came while it has less than its whole share. A good one that took long takes back
-    /// one: who was down is cold.
+    /// Counts an answer that came while the replica has less than its whole share. A good but slow
+    /// answer takes back only one good one: a replica that was down has cold caches.
     pub(super) const fn answered(&mut self, now: Instant, is_good: bool, is_near: bool) {
         if is_good && is_near {
             self.good = self.good.saturating_add(1);
@@ -217,8 +221,8 @@ impl Course {
         }
     }
 
-    /// Nothing is wrong with it: its share doubles if enough answers were good, or none was bad for
-    /// long.
+    /// Nothing is wrong with the replica: doubles its share if enough answers were good, or if none
+    /// was bad for long enough.
     pub(super) fn climb(&mut self, now: Instant) {
         let is_shown = self.good >= STEP_ANSWERS
             || now.ns_since(self.unbroken_since) >= STEP_NS
@@ -234,8 +238,8 @@ impl Course {
         }
     }
 
-    /// Whether a trial may be sent; `in_a_hurry` if the others have no room, so that its back-off
-    /// does not matter.
+    /// Whether a trial may be sent. `in_a_hurry`: the other replicas have no capacity left, so the
+    /// back-off is ignored.
     pub(super) fn wants_trial(&self, now: Instant, in_a_hurry: bool) -> bool {
         self.is_out() && !self.is_tried && (in_a_hurry || now >= self.next_trial_at)
     }
@@ -244,12 +248,12 @@ impl Course {
         now.ns_since(self.next_trial_at)
     }
 
-    /// A trial went well, and others are to follow.
+    /// Whether a trial has passed and more must follow.
     pub(super) const fn is_passing(&self) -> bool {
         self.passed > 0 && !self.is_void
     }
 
-    /// A trial is out: its number.
+    /// Notes that a trial is sent, and returns its number.
     pub(super) const fn trial_sent(&mut self) -> u32 {
         self.is_tried = true;
         self.stands = None;
@@ -257,31 +261,31 @@ impl Course {
         self.trial
     }
 
-    /// Whether this trial is out and not judged yet.
+    /// Whether this trial is in flight and not judged yet.
     pub(super) const fn awaits(&self, trial: u32) -> bool {
         self.is_tried && self.trial == trial
     }
 
-    /// That trial has a good head.
+    /// Notes that this trial has a good head.
     pub(super) const fn trial_began(&mut self, now: Instant, trial: u32, latency_ns: u64) {
         if self.awaits(trial) {
             self.stands = Some((now, latency_ns));
         }
     }
 
-    /// What the head of a trial took whose response goes on and on: it has passed. What is to come
-    /// may take hours.
+    /// The latency of the head of a trial whose response runs on for long enough to have passed.
+    /// The rest of the response may take hours.
     pub(super) fn standing(&self, now: Instant) -> Option<u64> {
         let (since, latency_ns) = self.stands.filter(|_| self.is_tried)?;
         (now.ns_since(since) >= STANDS_NS).then_some(latency_ns)
     }
 
-    /// There is a sign of life.
+    /// Allows the next trial at once, after a sign of life.
     pub(super) fn revive(&mut self, now: Instant) {
         self.next_trial_at = self.next_trial_at.min(now);
     }
 
-    /// A trial is over; `true` if it was the last that was needed.
+    /// Ends a trial. Returns `true` if it was the last one needed.
     pub(super) fn trial_ended(
         &mut self,
         now: Instant,
@@ -305,7 +309,7 @@ impl Course {
         false
     }
 
-    /// A trial failed, or broke off after it had passed.
+    /// Notes that a trial failed, or broke off after it had passed.
     pub(super) fn trial_failed(&mut self, now: Instant, settings: &HealthSettings) {
         self.passed = 0;
         let longest_ns = longest_ns(settings);
@@ -313,7 +317,7 @@ impl Course {
         self.put_off(now);
     }
 
-    /// The next trial is not before another back-off.
+    /// Delays the next trial by another back-off.
     pub(super) fn put_off(&mut self, now: Instant) {
         self.next_trial_at = now.plus_ns(self.back_off_ns);
     }
@@ -366,7 +370,10 @@ mod tests {
             assert!(!ended(&mut course, trial));
         }
         for trial in [Trial::Passed, Trial::Void, Trial::Passed] {
-            assert!(!ended(&mut course, trial), "the failed one counts anew");
+            assert!(
+                !ended(&mut course, trial),
+                "the failed one resets the count"
+            );
             assert_eq!(course.is_passing(), trial == Trial::Passed);
             let is_due = course.wants_trial(at(5_000), false);
             assert_eq!(is_due, trial == Trial::Passed, "one that is void waits");
@@ -394,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_again_soon_stays_away_longer() {
+    fn a_replica_ejected_again_soon_stays_out_longer() {
         let (mut course, settings) = out();
         course.come_back(at(900));
         course.leave(at(1_000), Why::Slowness, &settings);
@@ -453,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_silent_and_answers_is_back_and_nobody_else() {
+    fn only_a_silent_replica_is_back_with_its_first_answer() {
         let (mut course, settings) = out();
         assert!(!course.wake(at(10)), "it fails");
         course = Course::new(at(0));

@@ -1,10 +1,11 @@
-//! How sure it is that a replica fails more often than the others do, and not by chance. `[E3]`
-//! `[E4]`
+//! How strong the evidence is that a replica fails more often than the others, and not by chance.
+//! `[E3]` `[E4]`
 //!
-//! If it were as good as they are, each failure of the fleet would be its own with a probability of
-//! its part of the queries, whatever the rate at which all of them fail. How unlikely then is it
-//! that so many are? Both sides count, so a single failure is no proof where the others have had a
-//! few dozen queries, and many are none where the others fail as well.
+//! If the replica were as good as the others, each failure of the fleet would be its own with a
+//! probability equal to its part of the queries, at any failure rate of the fleet. The evidence is
+//! how unlikely its number of failures would then be. Both sides count. A single failure proves
+//! nothing where the others have had only a few dozen queries, and many failures prove nothing
+//! where the others fail as well.
 
 /// Binary places of a logarithm.
 const PLACES: u32 = 24;
@@ -22,7 +23,7 @@ impl Sample {
         self.failures = self.failures.saturating_add(other.failures);
     }
 
-    /// All but a part.
+    /// Everything except `part`.
     pub(super) const fn without(self, part: Self) -> Self {
         Self {
             queries: self.queries.saturating_sub(part.queries),
@@ -31,9 +32,8 @@ impl Sample {
     }
 }
 
-/// So many bits of evidence: that `own` has so many of the failures would come about by chance less
-/// than once in 2 to this power (Chernoff's bound for draws with fixed odds). 0 where it has no
-/// more than its part of them.
+/// Bits of evidence: by chance, `own` would have this many of the failures less than once in 2^bits
+/// (Chernoff's bound for draws with fixed odds). 0 if it has no more than its part of them.
 pub(super) fn bits(own: Sample, others: Sample) -> u64 {
     let queries = own.queries.saturating_add(others.queries);
     let failures = own.failures.saturating_add(others.failures);
@@ -41,7 +41,7 @@ pub(super) fn bits(own: Sample, others: Sample) -> u64 {
     if wide(own.failures, queries) <= wide(failures, own.queries) {
         return 0;
     }
-    // For each side its failures times how many times more or fewer they are than its part of all.
+    // For each side: failures × log2(failures / its proportional part of all failures).
     let side = |sample: Sample| {
         let log = |value| i128::from(log2(value));
         let times = log(sample.failures) + log(queries) - log(failures) - log(sample.queries);
@@ -51,13 +51,13 @@ pub(super) fn bits(own: Sample, others: Sample) -> u64 {
     u64::try_from(bits).unwrap_or(0)
 }
 
-/// The binary logarithm with [`PLACES`] binary places, rounded down; 0 of 0.
+/// The binary logarithm with [`PLACES`] binary places, rounded down. 0 for 0.
 fn log2(value: u64) -> u64 {
     let Some(whole) = value.checked_ilog2() else {
         return 0;
     };
     let mut log = u64::from(whole);
-    // From 1 to 2, with 31 binary places: each square that is 2 or more is one more place.
+    // The mantissa is from 1 to 2, with 31 binary places. Each square that reaches 2 adds a place.
     let mut rest = (value << (63 - whole)) >> 32;
     for _ in 0..PLACES {
         rest = (rest * rest) >> 31;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_else_fails_each_failure_weighs_by_the_own_part_of_the_queries() {
+    fn if_no_other_fails_each_failure_weighs_by_the_own_part_of_the_queries() {
         let others = |replicas: u64| sample(20 * replicas, 0);
         for (replicas, failures, found) in [
             (1, 1, 1),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_no_more_often_than_the_others_is_above_suspicion() {
+    fn failing_no_more_often_than_the_others_is_no_evidence() {
         for failures in [0, 1, 20] {
             assert_eq!(bits(sample(20, failures), sample(60, 3 * failures)), 0);
             assert_eq!(bits(sample(20, failures), sample(60, 60)), 0);

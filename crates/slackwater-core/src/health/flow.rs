@@ -1,4 +1,4 @@
-//! The way of a query, a report and a timeout through health and the policy that it is around.
+//! How queries, reports and timeouts pass through health to the wrapped policy and back.
 
 use super::course::Why;
 use super::guarded::{Guarded, PROBES};
@@ -14,7 +14,7 @@ use crate::report::LoadReport;
 use crate::time::Instant;
 
 impl Guarded {
-    /// A replica has joined, and is new to a fleet that has served already.
+    /// Adds a replica. It counts as new if the fleet has served already.
     fn joined(&mut self, replica: ReplicaId) {
         if !self.members.insert(replica) {
             return;
@@ -47,8 +47,8 @@ impl Guarded {
         }
     }
 
-    /// Notes whether the driver offers a replica; gives whether the policy may choose it, which it
-    /// may not while it is out.
+    /// Notes whether the driver offers a replica. Returns whether the policy may choose it: never
+    /// while it is out.
     fn offer(&mut self, replica: ReplicaId, available: bool) -> bool {
         let Some(record) = self.records.find_mut(replica) else {
             return available;
@@ -65,7 +65,7 @@ impl Guarded {
         available && !is_out
     }
 
-    /// Notes that a query is out.
+    /// Notes that a query is in flight.
     pub(super) fn sent(&mut self, pick: &mut Pick, is_trial: bool) {
         self.in_flight += 1;
         self.has_served = true;
@@ -74,9 +74,9 @@ impl Guarded {
         }
     }
 
-    /// Adds who is out, and who has less than its share, to what the policy has told. Whoever may
-    /// not be chosen anyway, for health or for any other reason, is among those that it has
-    /// counted.
+    /// Adds the replicas that are out, and those with less than their share, to the policy's
+    /// explanation. The policy has already counted the unavailable ones, so the share of a replica
+    /// that may not be chosen anyway is not added.
     fn explain(&self, explanation: Option<&mut Explanation>) {
         let Some(explanation) = explanation else {
             return;
@@ -115,7 +115,7 @@ impl Guarded {
         }
     }
 
-    /// What a replica says of itself.
+    /// Takes in a replica's report about itself.
     pub(super) fn heard(&mut self, replica: ReplicaId, report: &LoadReport) {
         if let Some(record) = self.records.find_mut(replica)
             && record.reported(self.latest, report)
@@ -181,6 +181,7 @@ impl Policy for Guarded {
             _ => {}
         }
         self.policy.handle(now, event, draw);
+        // The policy has handled the event by now, so that its fleet is current.
         match event {
             Event::Added(replica) => self.joined(replica),
             Event::Removed(replica) => self.left(replica),
@@ -202,11 +203,13 @@ impl Policy for Guarded {
     ) -> Decision {
         let now = self.tick(now);
         if query.attempt == Attempt::Trial {
+            // A copy of a query: it goes to a replica that is out, or nowhere.
             let due = self.due_for_copy();
             let tried = due.and_then(|due| self.try_out(due, Query::hedge(&[]), draw, explanation));
             return tried.unwrap_or(Decision::NoReplica);
         }
         if query.round.is_some() {
+            // The query avoided replicas when its round started, so only the result is noted.
             let explained = explanation.as_deref_mut();
             let mut decision = self.policy.choose(now, query, draw, explained);
             if let Decision::Pick(pick) = &mut decision {
@@ -228,6 +231,7 @@ impl Policy for Guarded {
             self.explain(explanation);
             return decision;
         }
+        // The usual case is that all replicas have their whole share, which costs one comparison.
         let mut decision = if self.shares.is_empty() {
             (self.policy).choose(now, query, draw, explanation.as_deref_mut())
         } else {
@@ -246,6 +250,7 @@ impl Policy for Guarded {
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.tick(now);
         let latency_ns = now.ns_since(ticket.sent_at());
+        // Only the first head counts, and only if the replica has not left and rejoined since.
         if ticket.health.head(latency_ns, outcome)
             && let Some(record) = self.records.find_mut(ticket.replica())
             && record.has_sent(ticket.health)
@@ -283,7 +288,7 @@ impl Policy for Guarded {
         record.ended();
         let (head, outcome) = (mark.latency_ns(), mark.outcome(outcome));
         let latency_ns = head.unwrap_or(took_ns);
-        // Only now is it known that it is a bad one.
+        // Only now is it known to be bad: its head was good.
         let mut turns_bad = outcome.is_failure();
         let mut wakes = false;
         if head.is_some() {
@@ -294,6 +299,7 @@ impl Policy for Guarded {
                 record.broke(self.bucket, began, mark.run(), took_ns, outcome);
             }
         } else {
+            // Without a head the query is booked at its end.
             let is_answer = matches!(
                 outcome,
                 Outcome::Success | Outcome::Failed | Outcome::PushedBack

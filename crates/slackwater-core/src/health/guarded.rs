@@ -1,4 +1,4 @@
-//! A policy around a policy: what it sees, and what it makes of it.
+//! The wrapper: a policy with health around it.
 
 use super::evidence::Sample;
 use super::judge::{self, Verdict};
@@ -20,10 +20,10 @@ use core::time::Duration;
 /// Trials that may be saved up.
 pub(super) const SAVED_MAX: u32 = 3;
 
-/// Of so many probes is it remembered whom they ask; a policy has 64 out at most by default.
+/// The number of probes whose target is remembered. By default a policy has at most 64 in flight.
 pub(super) const PROBES: usize = 256;
 
-/// `policy` with health around it; itself, if nothing is to be watched.
+/// Wraps `policy` in health. Returns it unchanged if nothing is watched.
 pub fn guard(policy: Box<dyn Policy>, config: &HealthConfig) -> Box<dyn Policy> {
     if config.is_off() {
         policy
@@ -32,9 +32,9 @@ pub fn guard(policy: Box<dyn Policy>, config: &HealthConfig) -> Box<dyn Policy> 
     }
 }
 
-/// The policy of that entry with health around it. With error aversion, `peak_ewma` has no penalty
-/// of its own for failures: what keeps it away from a replica for a minute would keep the replica
-/// away that has healed.
+/// Builds the policy of an entry with health around it. With error aversion, `peak_ewma` has no
+/// penalty for failures of its own: that penalty, which lasts a minute, would also keep queries
+/// away from a replica that has recovered.
 pub fn build(
     entry: &PolicyEntry,
     settings: &PolicySettings,
@@ -54,52 +54,51 @@ pub fn build(
     guard((entry.build)(&settings), config)
 }
 
-/// A policy that chooses among those that are in health, each for its share.
+/// A policy that chooses among healthy replicas, each in proportion to its share.
 #[derive(Debug)]
 pub struct Guarded {
     pub(super) policy: Box<dyn Policy>,
     pub(super) config: HealthConfig,
     pub(super) records: ReplicaMap<Record>,
     pub(super) members: ReplicaSet,
-    /// Those that are out.
+    /// The replicas that are out.
     pub(super) out: Vec<ReplicaId>,
-    /// Of the members and of those that are out, how many the driver offers.
+    /// How many members, and how many of the replicas that are out, the driver offers.
     pub(super) offered: usize,
     pub(super) offered_out: usize,
     pub(super) shares: Shares,
-    /// Somebody's share has changed since `shares` was made.
+    /// A share has changed since `shares` was built.
     pub(super) has_changed: bool,
     pub(super) trials: Tokens,
-    /// Somebody may be out who has had a trial that went well, and is to have the next.
+    /// A replica that is out may have passed a trial and be due for the next.
     pub(super) has_passing: bool,
     pub(super) rates: Others<u32>,
     pub(super) rates_just_now: Others<u32>,
-    /// What those that are compared with show together.
+    /// The samples of all compared replicas, summed.
     pub(super) shown: Sample,
     pub(super) latencies: Others<u64>,
     pub(super) paces: Others<u64>,
     pub(super) peaks: Others<u64>,
     pub(super) unhurried: Unhurried,
     pub(super) unhurried_ns: u64,
-    /// The part of queries that succeeds with the middle one of those in the choice, the better one
-    /// of two: what is taken of who has shown nothing yet. The worse one of two could be that one
-    /// itself.
+    /// The success rate of the median replica in the choice, the upper median of two. It is assumed
+    /// for replicas without data. The lower one of two could be the failing replica itself.
     pub(super) fleet_success: u32,
     pub(super) latest: Instant,
     pub(super) tick_at: Instant,
     pub(super) bucket: u64,
     pub(super) bucket_ns: u64,
     pub(super) in_flight: u64,
-    /// Stays begun.
+    /// Number of stays so far; each join starts one.
     pub(super) stays: u32,
-    /// The fleet has had queries: whoever joins now is new to it.
+    /// The fleet has had queries, so a replica that joins now is new to it.
     pub(super) has_served: bool,
     pub(super) probes: Vec<Option<(ProbeId, ReplicaId)>>,
     pub(super) counters: HealthCounters,
 }
 
 impl Guarded {
-    /// Health around a policy with an empty fleet.
+    /// Puts health around a policy with an empty fleet.
     pub fn new(policy: Box<dyn Policy>, config: HealthConfig) -> Self {
         let window = (config.errors.as_ref()).map_or(Duration::from_secs(10), |e| e.window);
         Self {
@@ -135,7 +134,7 @@ impl Guarded {
         }
     }
 
-    /// The time it is, and what is due by then.
+    /// Advances the clock, does what is due, and returns the time.
     pub(super) fn tick(&mut self, now: Instant) -> Instant {
         self.latest = self.latest.max(now);
         if self.latest >= self.tick_at {
@@ -144,7 +143,7 @@ impl Guarded {
         self.latest
     }
 
-    /// Settles where each replica stands.
+    /// Settles the standing of each replica.
     fn settle(&mut self) {
         let now = self.latest;
         self.tick_at = now.plus_ns(TICK_NS);
@@ -173,6 +172,7 @@ impl Guarded {
             self.paces.add(record.compared_pace_ns(now));
             self.peaks.add(record.compared_peak_ns());
         }
+        // The medians need all values first, and the verdicts need the medians: hence two passes.
         self.rates.settle();
         self.rates_just_now.settle();
         self.latencies.settle();
@@ -196,7 +196,7 @@ impl Guarded {
         let just_now = (self.rates_just_now).median_without(compared.success_just_now);
         let success = self.rates.median_without(compared.success);
         Reference {
-            // Where all begin to fail at once, nobody does so at quite the same time.
+            // Replicas that start to fail together do not do so at exactly the same time.
             success: success.map(|success| success.min(just_now.unwrap_or(success))),
             shown: self.shown.without(compared.shown),
             latency_ns: (self.latencies).median_without(record.compared_latency_ns()),

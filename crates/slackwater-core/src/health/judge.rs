@@ -1,4 +1,4 @@
-//! Settling where each replica stands, ten times a second.
+//! Settles the standing of each replica, ten times a second.
 
 use super::WHOLE;
 use super::course::Why;
@@ -8,35 +8,34 @@ use super::reference::Reference;
 use super::settings::{ErrorSettings, HealthSettings, ProbationSettings};
 use crate::time::{Instant, span_ns};
 
-/// A replica of which this part succeeds, of what the others', is as good as they are.
+/// A replica whose success rate is at least this part of the others' is as good as they are.
 const AS_GOOD: u32 = WHOLE / 100 * 97;
-/// So many times slower than at best is hurried, and so many busy.
+/// The fleet is hurried when it is `HURRIED` times slower than at best, and busy at `BUSY` times.
 const HURRIED: u64 = 4;
 const BUSY: u64 = 3;
-/// How many standard deviations may be chance with one that is known to fail.
+/// Standard deviations that may be chance for a replica that is known to fail.
 const DEVIATIONS: u64 = 5;
-/// Bits of evidence that it takes to hold a replica back: once in four million.
+/// Bits of evidence that are needed to lower a share: one in four million by chance.
 const EVIDENCE: u64 = 22;
-/// And those to send one back that has less than its share already: it is not above suspicion.
+/// Bits that are needed if the replica has less than its share already, since it is a suspect.
 const EVIDENCE_AGAIN: u64 = 10;
-/// So many failures in a row are no chance if they would come about by it less than once in so
-/// many.
+/// A run of failures is not chance if it would occur by chance less than once in this many.
 const ONCE_IN: u64 = 1_000_000_000;
 
-/// What is to become of a replica.
+/// What to do with a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It stays where it is; what it has of a share may have changed.
+    /// It stays where it is. Its share may have changed.
     Stay,
-    /// Out.
+    /// It is taken out.
     Leave(Why),
-    /// Back, with a little, as the others are no better.
+    /// It comes back with a small share, because the other replicas are no better.
     ComeBack,
-    /// Back, with a little, as the others have no room.
+    /// It gets a small share, because the other replicas have no capacity left.
     Rise,
 }
 
-/// Looks at one replica beside the others.
+/// Compares one replica with the others.
 pub(super) fn judge(
     now: Instant,
     record: &mut Record,
@@ -47,7 +46,8 @@ pub(super) fn judge(
     if record.course.is_out() {
         return judge_out(record, others, settings);
     }
-    // Whom the driver has withdrawn is out already, and what still ends there tells of that.
+    // A replica that the driver has withdrawn is out already. Queries that still end there only
+    // show that.
     if !record.is_offered {
         return Verdict::Stay;
     }
@@ -59,8 +59,8 @@ pub(super) fn judge(
     if settings.errors.is_some() && is_bad(record, others) {
         return judge_bad(record, Why::Errors);
     }
-    // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow
-    // is so, too, and is needed.
+    // A replica that warms up is slow for a reason, and has a small share already. Where the others
+    // are busy, a slow replica may only be busy too, and is needed.
     let is_slow = settings.probation.is_some() && record.is_slow();
     if is_slow && !record.is_warming_up() && !is_slower(others, BUSY) {
         return judge_bad(record, Why::Slowness);
@@ -72,7 +72,7 @@ pub(super) fn judge(
     Verdict::Stay
 }
 
-/// What the events until the next tick are measured by.
+/// Sets the bounds for the events until the next tick.
 fn note_bounds(record: &mut Record, others: &Reference, settings: &HealthSettings) {
     let times = |factor: u64| others.latency_ns.map(|ns| ns.saturating_mul(factor));
     record.warm_ns = times(2).unwrap_or(u64::MAX);
@@ -103,9 +103,9 @@ fn slow_from_ns(probation: &ProbationSettings, others_ns: Option<u64>) -> u64 {
     })
 }
 
-/// Whether queries wait there and none is answered, for many times longer than others take, and for
-/// longer than anything takes there as a rule: in a queue a single long query holds up all behind
-/// it. `[H4]`
+/// Whether queries wait at the replica and none is answered, for many times longer than others take
+/// and for twice as long as the others' slowest recent answer. In a queue, one long query delays
+/// all behind it. `[H4]`
 fn is_silent(
     now: Instant,
     record: &Record,
@@ -117,8 +117,8 @@ fn is_silent(
     record.without_progress_ns(now) > usual_ns.max(longest_ns)
 }
 
-/// So many failures in a row would not come about by chance where this part succeeds, in
-/// millionths: the setting, or as many as make them rarer than once in a billion.
+/// Failures in a row that would not occur by chance at this success rate (in millionths): the
+/// setting, or as many as make a run rarer than once in a billion.
 pub(super) fn failures_max(success: u32, errors: &ErrorSettings) -> u32 {
     let failing = u64::from(WHOLE - success.min(WHOLE));
     let (mut left, mut count) = (ONCE_IN * ONCE_IN, 0);
@@ -133,7 +133,7 @@ pub(super) fn failures_max(success: u32, errors: &ErrorSettings) -> u32 {
     errors.failures_in_a_row.max(count)
 }
 
-/// Whether it fails more often than the others, and it is no chance. `[E3]` `[E4]`
+/// Whether the replica fails more often than the others, beyond chance. `[E3]` `[E4]`
 fn is_bad(record: &Record, others: &Reference) -> bool {
     let Some(usual) = others.success else {
         return false;
@@ -167,7 +167,7 @@ fn is_bad(record: &Record, others: &Reference) -> bool {
     evidence::bits(own, others) >= needed
 }
 
-/// What a query costs there whose failures are tried again: E = ℓ + f · (1/s − 1). `[E2]`
+/// Expected cost of a query there, including retries of failures: E = ℓ + f · (1/s − 1). `[E2]`
 fn expected_ns(record: &Record, latency_ns: u64) -> u64 {
     let success = u128::from(record.success.max(1));
     let failing = u128::from(WHOLE) - success.min(u128::from(WHOLE));
@@ -175,10 +175,10 @@ fn expected_ns(record: &Record, latency_ns: u64) -> u64 {
     u64::try_from(u128::from(latency_ns) + failures_ns).unwrap_or(u64::MAX)
 }
 
-/// It fails more often than the others, or is slow: its share falls while it costs more than they
-/// do, and rises while they cost more. Step by step for slowness, too: a replica that is slow for
-/// having a queue is fast again with half of its queries, and the others may be slow in turn
-/// without it. `[E2]` `[H4]`
+/// Adjusts the share of a replica that fails more often than the others, or is slow. The share
+/// falls while the replica costs more than the others, and rises while they cost more. It moves
+/// step by step for slowness, too: a replica that is slow because of its queue is fast again with
+/// half of its queries, and the others may in turn be slow without it. `[E2]` `[H4]`
 pub(super) fn judge_bad(record: &mut Record, why: Why) -> Verdict {
     let Some(others_ns) = record.others_ns else {
         return Verdict::Stay;
@@ -188,7 +188,7 @@ pub(super) fn judge_bad(record: &mut Record, why: Why) -> Verdict {
         record.course.rise();
         return Verdict::Stay;
     }
-    // Between the two it stays as it is.
+    // Between the two bounds the share stays as it is.
     if cost_ns > others_ns.saturating_add(others_ns / 4) {
         // Trials had brought it back, and it fails again.
         let is_relapse = why == Why::Errors && record.course.is_returning();
@@ -199,8 +199,8 @@ pub(super) fn judge_bad(record: &mut Record, why: Why) -> Verdict {
     Verdict::Stay
 }
 
-/// Whether a failure that has just come sends back whom trials had brought: it need not wait for
-/// the next tick.
+/// Whether a failure ejects a replica that trials had brought back, at once and not at the next
+/// tick.
 pub(super) fn judge_returning(
     now: Instant,
     bucket: u64,
@@ -233,12 +233,12 @@ fn judge_out(record: &Record, others: &Reference, settings: &HealthSettings) -> 
     }
 }
 
-/// Whether the others are many times slower than they were at best: they have no room.
+/// Whether the others are many times slower than at best: they have no capacity left.
 pub(super) fn is_hurried(others: &Reference) -> bool {
     is_slower(others, HURRIED)
 }
 
-/// Whether the others are so many times slower than they were at best.
+/// Whether the others are `times` times slower than they were at best.
 fn is_slower(others: &Reference, times: u64) -> bool {
     let is_slow = |ns| ns / times > others.unhurried_ns;
     others.latency_ns.is_some_and(is_slow)

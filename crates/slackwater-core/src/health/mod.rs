@@ -1,29 +1,31 @@
-//! Who may be chosen, and for what share: around any policy, by what a client sees of its own
-//! queries.
+//! Health decides which replicas may be chosen, and with what share. It wraps any policy and judges
+//! by what a client sees of its own queries.
 //!
-//! A policy says who is best; health says who may be asked at all. [`build`] puts it around a
-//! policy as one more policy. It sees each pick, head, end and report, and has two means that every
-//! policy honours already: a replica is taken *out* of the choice ([`Event::Available`]), or has a
-//! *share*: a query avoids it with a probability of one less its share. A third is a *trial*: a
-//! query sent to a replica that is out, to see how it does.
+//! A policy picks the best replica; health decides which replicas may be picked. [`build`] wraps a
+//! policy in health, which is a policy itself. It sees each pick, head, end and report, and has two
+//! means that every policy supports already. It takes a replica *out* of the choice
+//! ([`Event::Available`]), or gives it a *share*: a query avoids the replica with a probability of
+//! one minus its share. A third means is a *trial*: a query sent to a replica that is out, to test
+//! it.
 //!
 //! - **Error aversion** `[E1]` to `[E5]`: success rates over a window of time, relative to the
-//!   others', turned into an expected cost that counts what a failure costs whoever has to try
-//!   again. A replica that costs more than the others do loses its share; one that costs more than
-//!   even a full fleet is ejected, until trials succeed.
-//! - **Latency probation** `[H4]`: a replica whose answers, or whose queries in flight, take many
-//!   times longer than the others' is out, until trials show that it is as fast as they are.
+//!   others'. They become an expected cost that includes what a failure costs a client that
+//!   retries. A replica that costs more than the others loses share. One that costs more than even
+//!   a full fleet is ejected until trials succeed.
+//! - **Latency probation** `[H4]`: a replica is out if its answers, or its queries in flight, take
+//!   many times longer than the others'. Trials bring it back when it is as fast as they are.
 //! - **Warm-up by evidence**: a replica that joins or restarts has a small share, which doubles
-//!   with answers that come in about the time of the others'.
-//! - **Push-back** is load and no failure: it lowers a share for a moment and ejects nobody.
+//!   with answers about as fast as the others'.
+//! - **Pushback** counts as load, not as failure: it lowers a share for a moment and never ejects.
 //!
-//! What holds throughout: everything is relative to the others, so that a fleet that fails, slows
-//! down or pushes back evenly loses nobody `[E4]`; no more than a share of the fleet is out; nobody
-//! left to choose is nobody out. Only what this client saw itself is evidence *for* a replica: a
+//! Everything is relative to the other replicas: a fleet that fails, slows down or pushes back
+//! evenly loses no replica `[E4]`. At most a set part of the fleet is out, and none is out if no
+//! other replica could be chosen. Only what this client saw itself is evidence *for* a replica: a
 //! report may accuse it and cannot clear it.
 //!
-//! Whole numbers only, and no loop over the fleet in a pick: standings are settled ten times a
-//! second. While all replicas are sound a pick costs a comparison and the note that a query is out.
+//! The arithmetic has whole numbers only, and a pick has no loop over the fleet: standings are
+//! settled ten times a second. While all replicas are healthy, a pick costs a comparison and a note
+//! that a query is in flight.
 //! `[Decision 0008]`
 //!
 //! [`Event::Available`]: crate::policy::Event::Available
@@ -52,7 +54,7 @@ pub use settings::{
     ErrorSettings, HealthConfig, HealthSettings, ProbationSettings, WarmUpSettings,
 };
 
-/// Standings are settled so often, in nanoseconds.
+/// Interval between settlements of standings, in nanoseconds.
 const TICK_NS: u64 = 100_000_000;
 /// A share of all, in millionths.
 const WHOLE: u32 = crate::fixed::ONE;

@@ -1,5 +1,5 @@
-//! What a client knows of one replica's health: how its queries ended, what they took, what it says
-//! of itself.
+//! The health record of one replica: how its queries ended, how long they took, and what its
+//! reports contain.
 
 mod compared;
 
@@ -16,58 +16,58 @@ use crate::report::LoadReport;
 use crate::time::{Instant, MaybeInstant};
 use core::time::Duration;
 
-/// Of so many answers the newest decide.
+/// The number of newest answers that decide.
 pub(super) const ENOUGH: u32 = 200;
-/// So many queries count as if they had gone as the fleet's do, so that two failures of two are not
-/// all.
+/// This many virtual queries with the fleet's success rate are added, so that two failures of two
+/// do not count as 100 %.
 const PSEUDO_QUERIES: u64 = 5;
-/// Answers that weigh as much as all that was known before.
+/// The old mean weighs as much as this many answers.
 const LATENCY_SMOOTHING: u64 = 8;
-/// While it fails on and on, the others are looked at with every so many failures.
+/// While the replica keeps failing, the others are compared with every n-th failure.
 const LOOK_EVERY: u32 = 4;
-/// A report's error rate holds for so long.
+/// How long a report's error rate is valid.
 const REPORT_AGE_MAX_NS: u64 = 2_000_000_000;
-/// The share of a replica that pushes back is not below this.
+/// Smallest share of a replica that pushes back.
 const PUSH_SHARE_MIN: u32 = WHOLE / 16;
 
-/// What is known of one replica.
+/// The health record of one replica.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     stay: u32,
-    /// The driver has not taken it out of the choice.
+    /// The driver offers it as a candidate.
     pub(super) is_offered: bool,
     pub(super) course: Course,
     window: Window,
-    /// Of its window what decides, as it was when it was last looked at.
+    /// The part of the window that decides, as of the last estimate.
     tally: Tally,
     /// The newest outcomes, a bit for each, the newest lowest: 1 is good.
     history: u64,
     failures_in_a_row: u32,
-    /// As many would be no chance, by what was known at the last tick.
+    /// Failures in a row that are not chance, as of the last tick.
     pub(super) failures_max: u32,
-    /// Queries without a head yet, and when the last had one, or the first of those was sent.
+    /// Queries without a head, and when the last head arrived or the first such query was sent.
     waiting: u32,
     progress_at: Instant,
-    /// When two began to wait at a time.
+    /// When a second query began to wait.
     pair_at: Instant,
-    /// Queries of this stay that are out.
+    /// Queries of this stay in flight.
     in_flight: u32,
-    /// Of good answers since the last tick.
+    /// Good answers since the last tick.
     tick_answers: u64,
     tick_latency_ns: u64,
     tick_pushed: u32,
     tick_ended: u32,
     latency_ns: Option<u64>,
-    /// Of what good answers took.
+    /// The longest latencies of good answers.
     peaks: Peaks,
-    /// What was sent before that tells of a silence that is over.
+    /// Queries sent before this time still show a silence that is over.
     woken_at: Instant,
-    /// The others are so slow that a timeout tells of load.
+    /// The others are so slow that a timeout is a sign of load.
     pub(super) is_fleet_hurried: bool,
     /// The newest good answers, a bit for each, the newest lowest: 1 is slow.
     slow: u16,
-    /// Answers beyond this latency are slow, and up to that near the others', by what was known at
-    /// the last tick.
+    /// Bounds as of the last tick. Above `near_ns` an answer is slow; up to `warm_ns` it is as fast
+    /// as the others'.
     pub(super) near_ns: u64,
     pub(super) warm_ns: u64,
     warm_up: Option<WarmUp>,
@@ -76,16 +76,16 @@ pub(super) struct Record {
     reported_latency_ns: Option<u64>,
     reported_at: MaybeInstant,
     incarnations: Incarnations,
-    /// The part of queries that succeed, as it was found last.
+    /// The latest estimate of its success rate, in millionths.
     pub(super) success: u32,
-    /// There is anything to tell that by.
+    /// There is data for `success`.
     is_known: bool,
-    /// By how many queries, and by how many failures.
+    /// Queries behind `success`, and how many of them failed.
     shown: Sample,
     pub(super) compared: Compared,
-    /// As it was when it was taken out, and as trials have found since.
+    /// Its success rate when it was taken out, updated by trials since.
     remembered: Option<u32>,
-    /// What its failures may cost, and what the others cost, by the last tick: in nanoseconds.
+    /// Cost of its failures and of the others, in nanoseconds, as of the last tick.
     pub(super) price_ns: u64,
     pub(super) others_ns: Option<u64>,
 }
@@ -132,7 +132,7 @@ impl Record {
         }
     }
 
-    /// Whether a ticket is of a query that was sent since the replica joined last.
+    /// Whether a ticket belongs to a query that was sent since the replica last joined.
     pub(super) const fn has_sent(&self, mark: Mark) -> bool {
         self.stay == mark.stay()
     }
@@ -150,7 +150,7 @@ impl Record {
         Mark::new(self.stay, trial)
     }
 
-    /// The head of a response is here, the first for its query.
+    /// Notes the first head of a query's response.
     pub(super) fn answered(&mut self, now: Instant, latency_ns: u64, outcome: Outcome) {
         self.waiting = self.waiting.saturating_sub(1);
         self.progress_at = now;
@@ -180,8 +180,8 @@ impl Record {
         self.tick_latency_ns = self.tick_latency_ns.saturating_add(latency_ns);
     }
 
-    /// If it was silent, and out for that, it is back: `true`. What is still to come from before
-    /// tells of the silence.
+    /// Brings the replica back if it was out for silence, and returns `true` then. Answers to
+    /// queries sent before still show the silence, so they do not count.
     pub(super) fn wake(&mut self, now: Instant) -> bool {
         let wakes = self.course.wake(now);
         if wakes {
@@ -191,12 +191,12 @@ impl Record {
         wakes
     }
 
-    /// A query without a head will not have one.
+    /// Notes that a query without a head will not get one.
     pub(super) const fn given_up(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// A query broke off or timed out before it had a head.
+    /// Notes that a query broke off or timed out before it had a head.
     pub(super) fn unanswered(&mut self, now: Instant, took_ns: u64, outcome: Outcome) {
         self.given_up();
         if outcome == Outcome::TimedOut {
@@ -208,13 +208,13 @@ impl Record {
         }
     }
 
-    /// A query is over.
+    /// Notes the end of a query.
     pub(super) const fn ended(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// A response that had begun well in the bucket `began` ended badly: it was no good one after
-    /// all. `run` is how many failures in a row there were before it.
+    /// Takes back a response that started well in the bucket `began` and ended badly. `run` is the
+    /// number of failures in a row before it.
     pub(super) fn broke(&mut self, bucket: u64, began: u64, run: u32, took_ns: u64, how: Outcome) {
         if !self.tells(how) {
             return;
@@ -227,13 +227,14 @@ impl Record {
         self.booked(bucket, took_ns, how);
     }
 
-    /// Neither a timeout of a hurried fleet nor a query that was given up tells of the replica.
+    /// Whether an outcome is evidence about the replica. A timeout in a hurried fleet and a query
+    /// that was given up are not.
     fn tells(&self, outcome: Outcome) -> bool {
         outcome != Outcome::Dropped && !(outcome == Outcome::TimedOut && self.is_fleet_hurried)
     }
 
-    /// How a query went is known: by its head, or by its end if it had none. How many failures in a
-    /// row there were before.
+    /// Books the result of a query: at its head, or at its end if it had none. Returns the number
+    /// of failures in a row before it.
     pub(super) fn booked(&mut self, bucket: u64, took_ns: u64, outcome: Outcome) -> u32 {
         let run = self.failures_in_a_row;
         if !self.tells(outcome) {
@@ -256,8 +257,8 @@ impl Record {
         run
     }
 
-    /// If it has failed so often in a row that by the last tick it is no chance: how often. Not for
-    /// each failure: whoever asks looks at the others then.
+    /// The number of failures in a row, if by the last tick's bounds it is not chance. Returns it
+    /// only for every [`LOOK_EVERY`]-th failure, because the caller then compares all the others.
     pub(super) const fn run(&self) -> Option<u32> {
         let run = self.failures_in_a_row;
         if run >= self.failures_max && (run - self.failures_max).is_multiple_of(LOOK_EVERY) {
@@ -267,13 +268,13 @@ impl Record {
         }
     }
 
-    /// Of its last eight queries, how many succeeded.
+    /// How many of its last eight queries succeeded.
     pub(super) const fn last_eight(&self) -> u32 {
         (self.history & 0xFF).count_ones()
     }
 
-    /// The part of its queries that succeeded before they began to fail in a row. What comes in a
-    /// row is not to be explained by itself.
+    /// Its success rate before the current run of failures, so that the run does not explain
+    /// itself.
     pub(super) fn success_before_run(&self, tally: &Tally) -> u32 {
         let before = Tally {
             bad: tally.bad.saturating_sub(self.failures_in_a_row),
@@ -282,8 +283,8 @@ impl Record {
         success(&before, WHOLE)
     }
 
-    /// What it says of itself. `true` if it has restarted: how fast it was is forgotten. How often
-    /// it failed is not, as one that fails could clear itself by that.
+    /// Takes in its report. Returns `true` if it has restarted: its latency is forgotten. Its
+    /// failures are not, since a failing replica could clear itself that way.
     pub(super) fn reported(&mut self, now: Instant, report: &LoadReport) -> bool {
         self.reported_at = now.into();
         self.reported_failures = report.error_millionths.unwrap_or(0).min(WHOLE);
@@ -303,7 +304,7 @@ impl Record {
         (self.tick_answers, self.tick_latency_ns) = (0, 0);
     }
 
-    /// Nothing of how queries went holds any more.
+    /// Forgets how its queries went.
     pub(super) fn forget(&mut self) {
         self.window = Window::default();
         self.history = u64::MAX;
@@ -325,8 +326,8 @@ impl Record {
         self.push_share < WHOLE
     }
 
-    /// The part of the queries that may go there.
-    /// `spares_new`: who warms up is spared; `spares_full`: who pushes back is.
+    /// The part of the queries that it may get. `spares_new`: warm-up lowers the share;
+    /// `spares_full`: pushback does.
     pub(super) fn share(&self, spares_new: bool, spares_full: bool) -> u32 {
         let warm_up = self.warm_up.filter(|_| spares_new);
         let warm_up = warm_up.map_or(WHOLE, |warm_up| warm_up.share());
@@ -334,7 +335,7 @@ impl Record {
         self.course.share().min(warm_up).min(push_share)
     }
 
-    /// Takes up what happened since the last tick.
+    /// Takes in what happened since the last tick.
     pub(super) fn tick(&mut self, now: Instant) {
         if let Some(mean_ns) = self.tick_latency_ns.checked_div(self.tick_answers) {
             let known_ns = self.latency_ns.unwrap_or(mean_ns);
@@ -355,13 +356,12 @@ impl Record {
         self.warm_up.take_if(|warm_up| warm_up.tick(now));
     }
 
-    /// How its queries went of late, as it was estimated last.
+    /// How its recent queries went, as of the last estimate.
     pub(super) const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Estimates the part of its queries that succeed: its own, or what it reports, if that is
-    /// worse. `[E1]`
+    /// Estimates its success rate: its own queries, or its report if that is worse. `[E1]`
     pub(super) fn estimate(&mut self, now: Instant, bucket: u64, fleet: u32) {
         self.tally = self.window.recent(bucket, ENOUGH);
         let tally = self.tally;
@@ -382,7 +382,7 @@ impl Record {
             };
         self.success = own.min(reported);
         self.is_known = tally.count() > 0 || is_reported;
-        // How many queries a report is about it does not say: it counts as if it were about those
+        // A report does not name the number of queries behind it. It counts as if it covered those
         // that were sent from here.
         let queries = u64::from(tally.count());
         let reported = queries * u64::from(WHOLE - reported) / u64::from(WHOLE);
@@ -392,13 +392,13 @@ impl Record {
         };
     }
 
-    /// How many of its queries are known by how they ended, and how many of these failed.
+    /// How many of its queries have a known result, and how many of these failed.
     pub(super) const fn shown(&self) -> Sample {
         self.shown
     }
 
-    /// It was out for its failures, and no trial has cleared it: that it fails need not be shown
-    /// again.
+    /// Whether it was out for failures and no trial has cleared it, so that failures need no new
+    /// proof.
     pub(super) const fn is_convicted(&self) -> bool {
         self.remembered.is_some()
     }
@@ -407,14 +407,14 @@ impl Record {
         self.is_offered && !self.course.is_out()
     }
 
-    /// Remembers how it did, for as long as it is out. After a sudden end it is not what came
-    /// before that counts: unless it had failed often in the 64 queries before, too, it is taken to
-    /// fail all.
+    /// Remembers its success rate for as long as it is out. After a sudden stop the rate before it
+    /// does not count: the replica is assumed to fail all queries, unless it had failed often in
+    /// the 64 queries before, too.
     pub(super) fn remember(&mut self, is_sudden: bool) {
         let failed = self.history.count_zeros();
         let run = self.failures_in_a_row.min(64);
         let remembered = if !is_sudden {
-            // What it does now is seen in its last queries before it is in the window.
+            // Its last queries show what it does now, before the window does.
             let newest = (self.history & 0xFFFF).count_ones();
             self.success.min(newest * (WHOLE / 16))
         } else if failed - run >= (64 - run) / 8 {
@@ -425,7 +425,7 @@ impl Record {
         self.remembered = Some(remembered);
     }
 
-    /// A trial has shown one more query's end.
+    /// Updates the remembered rate with the end of a trial.
     pub(super) fn remember_trial(&mut self, is_good: bool) {
         if let Some(remembered) = self.remembered {
             let target = if is_good { WHOLE } else { 0 };
@@ -446,13 +446,13 @@ impl Record {
         self.latency_ns.map(Duration::from_nanos)
     }
 
-    /// Half of its last sixteen answers were slow. A mean would be made by a single one.
+    /// Whether half of its last sixteen answers were slow. A mean could be made by a single answer.
     pub(super) const fn is_slow(&self) -> bool {
         self.slow.count_ones() >= u16::BITS / 2
     }
 
-    /// For how long it has kept two queries or more waiting without any answer. One may be a slow
-    /// one.
+    /// How long at least two queries have waited without any answer. A single query may just be
+    /// slow.
     pub(super) fn without_progress_ns(&self, now: Instant) -> u64 {
         if self.waiting >= 2 {
             now.ns_since(self.progress_at.max(self.pair_at))
@@ -461,13 +461,13 @@ impl Record {
         }
     }
 
-    /// None of the queries is out that were sent there.
+    /// Whether no query to it is in flight.
     pub(super) const fn is_idle(&self) -> bool {
         self.in_flight == 0
     }
 
-    /// Whether its probes speak against a trial: it has answered some before, and none since
-    /// `span_ns`, or says that it is slow.
+    /// Whether its probes speak against a trial: it answered some before and none for `span_ns`, or
+    /// reports that it is slow.
     pub(super) fn reports_against(&self, now: Instant, span_ns: u64) -> bool {
         self.reported_at.get().is_some_and(|at| {
             now.ns_since(at) > span_ns
@@ -476,7 +476,7 @@ impl Record {
     }
 }
 
-/// The part that succeeds, in millionths; some more queries count as if they had gone as `prior`.
+/// The success rate in millionths. [`PSEUDO_QUERIES`] more count with a rate of `prior`.
 fn success(tally: &Tally, prior: u32) -> u32 {
     let good = u64::from(tally.good) * u64::from(WHOLE) + PSEUDO_QUERIES * u64::from(prior);
     let queries = u64::from(tally.count()) + PSEUDO_QUERIES;

@@ -1,35 +1,35 @@
-//! What a replica is compared with: the others. Medians with one left out, and how fast the fleet
-//! is when it is not busy.
+//! What a replica is compared with: the other replicas. Medians with one value left out, and the
+//! latency of the fleet when it is not busy.
 
 use super::evidence::Sample;
 use crate::time::Instant;
 use alloc::vec::Vec;
 
-/// What the others of a replica show.
+/// What the other replicas show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reference {
-    /// The part of their queries that succeeds, in millionths.
+    /// Their success rate, in millionths.
     pub(super) success: Option<u32>,
     /// How many queries they have had, and how many of these failed.
     pub(super) shown: Sample,
-    /// What their good answers take of late.
+    /// Recent latency of their good answers.
     pub(super) latency_ns: Option<u64>,
-    /// The same, or for how long they have kept queries waiting without an answer, if that is
+    /// As `latency_ns`, or how long they have kept queries waiting without an answer if that is
     /// longer.
     pub(super) pace_ns: Option<u64>,
-    /// The longest that a good answer of theirs took of late.
+    /// Their longest recent good answer.
     pub(super) peak_ns: Option<u64>,
-    /// What good answers took when the fleet was least busy.
+    /// Latency of good answers when the fleet was least busy.
     pub(super) unhurried_ns: u64,
 }
 
-/// Values of all replicas, from which each is left out in turn. All that is asked for lies in the
-/// middle, so nothing is sorted.
+/// Values of all replicas, from which any one can be left out. Only values in the middle are
+/// needed, so nothing is sorted.
 #[derive(Clone, Debug)]
 pub(super) struct Others<T> {
     values: Vec<T>,
     median: Option<T>,
-    /// The median of all without a small one, and without a large one.
+    /// The median without a small value, and without a large one.
     without: Option<[T; 2]>,
 }
 
@@ -54,12 +54,12 @@ impl<T: Copy + Ord> Others<T> {
         (self.median, self.without) = (None, None);
     }
 
-    /// One more value. It counts from the next [`Others::settle`] on.
+    /// Adds a value. It counts from the next [`Others::settle`] on.
     pub(super) fn add(&mut self, value: Option<T>) {
         self.values.extend(value);
     }
 
-    /// Finds the middle.
+    /// Finds the middle values.
     pub(super) fn settle(&mut self) {
         (self.median, self.without) = (None, None);
         let Some(others) = self.values.len().checked_sub(1) else {
@@ -75,24 +75,24 @@ impl<T: Copy + Ord> Others<T> {
         self.without = Some([high, low]);
     }
 
-    /// The median of all, the lower one of two; `None` of none.
+    /// The median of all, the lower one of two. `None` if there are no values.
     pub(super) const fn median(&self) -> Option<T> {
         self.median
     }
 
-    /// The median of all, the upper one of two; `None` of none.
+    /// The median of all, the upper one of two. `None` if there are no values.
     pub(super) fn upper_median(&self) -> Option<T> {
         self.without.map_or(self.median, |[high, _]| Some(high))
     }
 
-    /// The median of all without one that has this value, or of all if that is `None`; the lower
-    /// one of two.
+    /// The median of all without one value `own`, or of all if that is `None`; the lower one of
+    /// two.
     pub(super) fn median_without(&self, own: Option<T>) -> Option<T> {
         let Some(own) = own else {
             return self.median;
         };
         let [without_small, without_large] = self.without?;
-        // Whoever is not above the lower one of the middle leaves the middle to the higher one.
+        // Without a value up to the lower middle one, the upper middle one is the median.
         Some(if own <= without_large {
             without_small
         } else {
@@ -104,17 +104,17 @@ impl<T: Copy + Ord> Others<T> {
 /// How long a slot of [`Unhurried`] is, and how many there are: a minute.
 const SLOT_NS: u64 = 10_000_000_000;
 const SLOTS: usize = 6;
-/// So many looks make a mean: those of a second.
+/// Samples in one mean: one second of them.
 const LOOKS: u64 = 10;
 
-/// The fleet's latency when it was least busy within the last minute: what a failure costs is
-/// counted in it, so that a busy fleet does not make failures dear. The least of means over a
-/// second: the least of all looks would be a matter of luck.
+/// The fleet's latency when it was least busy within the last minute. The cost of a failure is
+/// counted in it, so that failures do not become expensive in a busy fleet. It is the minimum of
+/// means over a second, because the minimum of single samples would be luck.
 #[derive(Clone, Debug)]
 pub(super) struct Unhurried {
-    /// The least of each slot, the present one first.
+    /// The minimum of each slot, the current one first.
     least_ns: [u64; SLOTS],
-    /// The number of the present slot.
+    /// The number of the current slot.
     slot: u64,
     looks: u64,
     sum_ns: u128,
@@ -132,7 +132,7 @@ impl Default for Unhurried {
 }
 
 impl Unhurried {
-    /// The fleet's latency at this moment; what it was at best, now. 0: nothing is known.
+    /// Takes in the fleet's current latency, and returns its best one. 0: unknown.
     pub(super) fn note(&mut self, now: Instant, latency_ns: Option<u64>) -> u64 {
         let slot = now.as_nanos() / SLOT_NS;
         let passed = usize::try_from(slot.saturating_sub(self.slot)).unwrap_or(usize::MAX);

@@ -1,14 +1,14 @@
-//! Which life of itself a replica speaks of.
+//! Detects restarts: which process of a replica a report comes from.
 
 use crate::time::{Instant, MaybeInstant};
 
-/// Of restarts within so long the first counts.
+/// Time after a restart in which further restarts do not count.
 const APART_NS: u64 = 5_000_000_000;
 
 /// The incarnations that a replica's reports have named.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incarnations {
-    /// The last two, the newer first: two processes that answer at one address by turns do not
+    /// The last two, the newer first. Two processes that take turns at one address are not a
     /// restart.
     known: [Option<u64>; 2],
     restarted_at: MaybeInstant,
@@ -20,7 +20,7 @@ impl Incarnations {
         restarted_at: MaybeInstant::NONE,
     };
 
-    /// A report has named this one. `true` if the replica has restarted.
+    /// Takes in the incarnation of a report. Returns `true` if the replica has restarted.
     pub(super) fn named(&mut self, now: Instant, incarnation: u64) -> bool {
         if self.known.contains(&Some(incarnation)) {
             return false;

@@ -1,4 +1,4 @@
-//! The settings of health: what is watched, and by which bounds.
+//! The settings of health: what is watched, and with which limits.
 
 use crate::fixed::Quantile;
 use crate::policy::{ConfigError, Settings, Valid, require, require_span};
@@ -7,33 +7,32 @@ use core::time::Duration;
 /// Settings that make sense.
 pub type HealthConfig = Valid<HealthSettings>;
 
-/// What is watched, and what becomes of whom it finds. By default all of it is on.
+/// What is watched, and what happens to replicas that fail it. By default all of it is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HealthSettings {
-    /// Error aversion, and regard for push-back. `None`: nobody is held back for failures.
+    /// Error aversion and pushback. `None`: failures do not lower any share.
     pub errors: Option<ErrorSettings>,
-    /// Latency probation. `None`: nobody is held back for being slow.
+    /// Latency probation. `None`: slowness does not lower any share.
     pub probation: Option<ProbationSettings>,
-    /// Warm-up by evidence. `None`: who joins or restarts has its whole share at once.
+    /// Warm-up by evidence. `None`: a replica that joins or restarts has its whole share at once.
     pub warm_up: Option<WarmUpSettings>,
-    /// The largest part of the replicas that may be out at a time, of those that the driver has not
-    /// taken out itself: 0 to 1, default 0.5, rounded down: of three replicas one. At 0 nobody is
-    /// ever out, and the bad have a sixteenth of their share.
+    /// Largest part of the replicas that may be out at a time, of those that the driver offers: 0
+    /// to 1, default 0.5, rounded down (one of three). At 0 no replica is ever out, and bad ones
+    /// have a sixteenth of their share.
     pub out_max: Quantile,
-    /// Queries sent as trials to replicas that are out, as a part of all first tries, besides the
-    /// two that follow one that went well: 0 to 1, default 0.003. At 0 nobody comes back but when
-    /// the others get as bad, or too few are left.
+    /// Queries sent as trials to replicas that are out, as a part of all first attempts: 0 to 1,
+    /// default 0.003. The two that follow a passed trial are extra. At 0 a replica comes back only
+    /// when the others get as bad, or too few are left.
     pub trials: Quantile,
-    /// Trials are copies of queries, which the driver [asks for](crate::policy::Query::trial), so
-    /// that no client waits for a replica that is out. While a driver has none to copy for as long
-    /// as `back_off_max`, a query is a trial all the same. Default false: trials are queries.
-    /// `[H4]`
+    /// Trials are copies of queries that the driver [requests](crate::policy::Query::trial), so
+    /// that no client waits for a replica that is out. If the driver has had no copy for as long as
+    /// `back_off_max`, a query is a trial anyway. Default false: trials are queries. `[H4]`
     pub shadow_trials: bool,
-    /// How long a replica is out before its first trial: above 0 to 1 hour, default 1 s. Doubles
+    /// How long a replica is out before its first trial: above 0 to 1 hour, default 1 s. It doubles
     /// with each trial that fails, and with each return that does not last.
     pub back_off: Duration,
-    /// What it doubles to at most: above 0 to 1 hour, default 4 s. Less than `back_off`: it does
+    /// Largest back-off: above 0 to 1 hour, default 4 s. If less than `back_off`, the back-off does
     /// not double.
     pub back_off_max: Duration,
 }
@@ -42,15 +41,15 @@ pub struct HealthSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ErrorSettings {
-    /// What is older is forgotten: 1 s to 1 hour, default 10 s. Where there are many queries, the
+    /// Older results are forgotten: 1 s to 1 hour, default 10 s. Where there are many queries, the
     /// newest 200 decide.
     pub window: Duration,
-    /// So many failures in a row eject at once, unless the others fail, too: 1 to 1,000, default 5.
-    /// More are asked for where so many would come about by chance.
+    /// Failures in a row that eject at once, unless the others fail, too: 1 to 1,000, default 5.
+    /// More are needed where a run of this length would occur by chance.
     pub failures_in_a_row: u32,
-    /// What a failure costs, in latencies of a fleet that is not busy: 0 to 1,000, default 20. So
-    /// many times slower may the others be than they were at best before a replica that fails every
-    /// other query gets any on purpose. At 0 a failure costs the time that it took.
+    /// Cost of a failure, in latencies of a fleet that is not busy: 0 to 1,000, default 20. A
+    /// replica that fails every other query gets queries on purpose only if the others are this
+    /// many times slower than at best. At 0 a failure costs the time that it took.
     pub failure_cost: u32,
 }
 
@@ -58,10 +57,10 @@ pub struct ErrorSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbationSettings {
-    /// So many times slower than the others makes slow: 2 to 1,000, default 4. Replicas of unequal
-    /// make are up to twice as slow as others without harm.
+    /// A replica is slow if it is this many times slower than the others: 2 to 1,000, default 4.
+    /// Different hardware may be up to twice as slow without harm.
     pub factor: u32,
-    /// And slower than this: above 0 to 1 hour, default 100 ms.
+    /// A replica is slow only above this latency, too: above 0 to 1 hour, default 100 ms.
     pub latency_min: Duration,
 }
 
@@ -69,7 +68,7 @@ pub struct ProbationSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WarmUpSettings {
-    /// The share at first: above 0 to 1, default 0.1.
+    /// The initial share: above 0 to 1, default 0.1.
     pub share_min: Quantile,
     /// When a replica has its whole share at the latest: above 0 to 1 hour, default 1 minute.
     pub span_max: Duration,
@@ -123,7 +122,7 @@ fn millionths(share: u32) -> Quantile {
 }
 
 impl HealthSettings {
-    /// Nothing is watched: a guard with these changes nothing.
+    /// Settings that watch nothing: a guard with these changes nothing.
     pub fn off() -> Self {
         Self {
             errors: None,

@@ -1,4 +1,4 @@
-//! Whom a query avoids: who has less than its whole share, as the draws will have it.
+//! The replicas that a query avoids, drawn at random from those with less than their whole share.
 
 use super::WHOLE;
 use crate::draw::Draw;
@@ -6,11 +6,11 @@ use crate::policy::{Policy, Query};
 use crate::replica::ReplicaId;
 use alloc::vec::Vec;
 
-/// With more than so many that have less than their share, those with the smallest are spared, and
-/// of them those that are held back before those that are new: each query compares with all.
+/// At most this many replicas are spared, since each query draws for all of them. If more have less
+/// than their share, those with the smallest are spared, and held-back ones before new ones.
 const SPARED_MAX: usize = 64;
 
-/// A query avoids no more than so many.
+/// Most replicas that a query avoids.
 const AVOIDED_MAX: usize = SPARED_MAX + 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ struct Spared {
 }
 
 impl Spared {
-    /// Who has the smaller one is spared rather.
+    /// The replica with the smaller rank is spared first.
     const fn rank(&self) -> (bool, u32) {
         (!self.is_held_back, self.share)
     }
@@ -31,9 +31,9 @@ impl Spared {
 #[derive(Debug)]
 pub(super) struct Shares {
     less: Vec<Spared>,
-    /// Of these the one to make room first, once there are too many.
+    /// The one of `less` to replace first once there are too many.
     last: Option<usize>,
-    /// Room for whom one query avoids.
+    /// Buffer for the replicas that one query avoids.
     avoid: Vec<ReplicaId>,
 }
 
@@ -53,7 +53,7 @@ impl Shares {
         self.last = None;
     }
 
-    /// `is_held_back`: it has no more for what it did, not for being new.
+    /// Adds a replica. `is_held_back`: its share is small for what it did, not because it is new.
     pub(super) fn add(&mut self, replica: ReplicaId, share: u32, is_held_back: bool) {
         if share == WHOLE {
             return;
@@ -85,16 +85,16 @@ impl Shares {
         self.less.is_empty()
     }
 
-    /// Who has less than its whole share.
+    /// The replicas that have less than their whole share.
     pub(super) fn replicas(&self) -> impl Iterator<Item = ReplicaId> {
         self.less.iter().map(|spared| spared.replica)
     }
 
-    /// Whom a query must not go to: those that it has tried, and others as the draws will have it;
-    /// one draw for each that has less than its share. `None`: nobody but those tried. It is nobody
-    /// where nobody else would be left who may be chosen, as a bad replica is better than one that
-    /// is down; and not the one that the query is pinned to, as what it comes for is there and
-    /// nowhere else.
+    /// The replicas that a query must avoid: those it has tried, and others by chance, with one
+    /// draw for each that has less than its share. `None`: only those tried. It is also `None` if
+    /// no available replica would be left, because a bad replica is better than none. The replica
+    /// that the query is pinned to is never avoided, because only that one has what the query
+    /// needs.
     pub(super) fn avoid(
         &mut self,
         policy: &dyn Policy,
@@ -114,7 +114,7 @@ impl Shares {
             return None;
         }
         for &tried in query.avoid {
-            // A query that has been at more than there is room for is spared nobody.
+            // There is no space for all that the query has tried: spares no replica.
             if self.avoid.len() == AVOIDED_MAX {
                 return None;
             }
@@ -134,7 +134,7 @@ mod tests {
     use crate::replica::ReplicaIds;
 
     #[test]
-    fn of_too_many_those_with_the_smallest_shares_are_spared_and_who_is_held_back_first() {
+    fn of_too_many_the_smallest_shares_are_spared_and_held_back_ones_first() {
         let mut ids = ReplicaIds::new();
         let mut shares = Shares::default();
         let mut kept = |those: &mut dyn Iterator<Item = (u32, bool)>| {

@@ -1,4 +1,4 @@
-//! Out of the choice and back, never too many at a time; and who has what share.
+//! Takes replicas out and back, never too many at a time, and notes their shares.
 
 use super::WHOLE;
 use super::course::Why;
@@ -10,7 +10,7 @@ use crate::policy::Event;
 use crate::replica::ReplicaId;
 
 impl Guarded {
-    /// Changes who may be chosen, of which no policy draws.
+    /// Passes a change of availability to the policy. No policy draws for this.
     pub(super) fn pass_on(&mut self, event: Event<'_>) {
         self.policy.handle(self.latest, event, &mut NoDraw);
     }
@@ -38,7 +38,7 @@ impl Guarded {
         self.pass_on(Event::Available(replica, false));
     }
 
-    /// Back with little, and judged by what it does from now on.
+    /// Brings a replica back with a small share. It is judged by what it does from now on.
     pub(super) fn come_back(&mut self, replica: ReplicaId) {
         if let Some(record) = self.records.find_mut(replica) {
             record.course.come_back(self.latest);
@@ -46,10 +46,10 @@ impl Guarded {
             self.counters.readmissions += 1;
             let (is_idle, is_offered) = (record.is_idle(), record.is_offered);
             self.pass_on(Event::Available(replica, true));
-            // Who is lost or drains stays so.
+            // A replica that is unreachable or draining stays so.
             if is_idle && self.policy.fleet().is_available(replica) {
-                // What the policy has learned of it was learned when it was bad: some take minutes
-                // to unlearn it.
+                // The policy learned about it while it was bad, and some policies need minutes to
+                // unlearn that.
                 self.pass_on(Event::Removed(replica));
                 self.pass_on(Event::Added(replica));
             }
@@ -58,13 +58,13 @@ impl Guarded {
         }
     }
 
-    /// Who was silent answers again.
+    /// Admits a replica that was silent and answers again.
     pub(super) fn woken(&mut self, replica: ReplicaId) {
         self.counters.readmissions += 1;
         self.admit(replica);
     }
 
-    /// Lets the policy choose a replica again that is not out any more.
+    /// Lets the policy choose a replica that is no longer out.
     pub(super) fn admit(&mut self, replica: ReplicaId) {
         self.has_changed = true;
         let is_offered = |record: &Record| record.is_offered;
@@ -75,7 +75,7 @@ impl Guarded {
         }
     }
 
-    /// It is not among those that are out.
+    /// Removes a replica from those that are out.
     pub(super) fn forget_out(&mut self, replica: ReplicaId, is_offered: bool) {
         let place = self.out.iter().position(|&other| other == replica);
         if let Some(place) = place {
@@ -84,15 +84,15 @@ impl Guarded {
         }
     }
 
-    /// How many of those that the driver offers may be out.
+    /// How many of the offered replicas may be out.
     pub(super) fn out_max(&self) -> usize {
         let offered = self.offered as u64;
         let max = offered * u64::from(self.config.out_max.millionths()) / u64::from(WHOLE);
         usize::try_from(max).unwrap_or(usize::MAX)
     }
 
-    /// While too many are out, or nobody is left, the least bad of them are in again with little.
-    /// `[A8]`
+    /// Brings the least bad replicas back with a small share while too many are out, or none is
+    /// left. `[A8]`
     pub(super) fn enforce_limit(&mut self) {
         if self.out.is_empty() {
             return;
@@ -114,17 +114,18 @@ impl Guarded {
         }
     }
 
-    /// As [`Self::enforce_limit`], where nobody was taken out, offered or withdrawn since, but the
-    /// policy may have nobody left to choose: a report or a lost probe can do that. It comes with
-    /// each report, so it looks at no replica while somebody is left.
+    /// Runs [`Self::enforce_limit`] if the policy has no replica left to choose, which a report or
+    /// a lost probe can cause. It runs with each report, so it looks at no replica while any is
+    /// left.
     pub(super) fn keep_somebody(&mut self) {
         if self.policy.fleet().available().is_empty() {
             self.enforce_limit();
         }
     }
 
-    /// Notes who has less than its whole share. Who warms up or pushes back is not spared where
-    /// half of those in the choice do: the others could not carry what they would not.
+    /// Notes the replicas that have less than their whole share. Warm-up does not lower shares
+    /// where more than half of the replicas in the choice warm up, since the others could not take
+    /// their queries. The same holds for pushback.
     pub(super) fn refresh(&mut self) {
         self.has_changed = false;
         self.shares.clear();
@@ -146,7 +147,7 @@ impl Guarded {
         }
     }
 
-    /// A replica that fails again and again while the others do not is out at once.
+    /// Ejects a replica at once that fails again and again while the others do not.
     pub(super) fn failed(&mut self, replica: ReplicaId) {
         let Some(record) = self.records.find(replica) else {
             return;
@@ -172,8 +173,8 @@ impl Guarded {
         }
     }
 
-    /// Whether so many failures in a row are none where the others fail as they do just now: in
-    /// their last eight queries each. The last tick may have been before it began.
+    /// Whether this run of failures is beyond chance, given how the others fail in their last eight
+    /// queries each. The last tick may be older than the trouble.
     pub(super) fn is_no_chance(&self, replica: ReplicaId, run: u32) -> bool {
         let Some(errors) = &self.config.errors else {
             return false;

@@ -1,4 +1,4 @@
-//! Trials: how many a client may send, to whom, and what they show. `[E3]` `[H4]`
+//! Trials: how many a client may send, which replica gets them, and what they show. `[E3]` `[H4]`
 
 use super::course::{Trial, Why};
 use super::guarded::Guarded;
@@ -9,20 +9,20 @@ use crate::replica::ReplicaId;
 use crate::time::span_ns;
 
 impl Guarded {
-    /// Who is to have this query as a trial: the one whose trial is due for longest.
+    /// The replica that gets this query as a trial: the one whose trial is overdue the longest.
     pub(super) fn due_for_trial(&self, query: Query<'_>) -> Option<ReplicaId> {
         let is_plain = query.attempt == Attempt::First && query.pinned.is_none();
         is_plain.then(|| self.due(query.avoid, false)).flatten()
     }
 
-    /// Who is to have a copy of a query as a trial.
+    /// The replica that gets a copy of a query as a trial.
     pub(super) fn due_for_copy(&self) -> Option<ReplicaId> {
         let may_be = self.config.shadow_trials && !self.out.is_empty();
         may_be.then(|| self.due(&[], true)).flatten()
     }
 
     fn due(&self, avoid: &[ReplicaId], is_copy: bool) -> Option<ReplicaId> {
-        // Most queries look at no replica, however many are out.
+        // Most queries look at no replica, even if many are out.
         if !(self.trials.has_one() || self.has_passing) {
             return None;
         }
@@ -31,26 +31,26 @@ impl Guarded {
         let out = self.out.iter().copied();
         let due = out.filter_map(|replica| {
             let record = self.records.find(replica)?;
-            // Once one has gone well, the two that are left are not waited for.
+            // After one has passed, the two that remain need no token.
             let may_send = self.trials.has_one() || record.course.is_passing();
             if !may_send || !record.is_offered || avoid.contains(&replica) {
                 return None;
             }
             let is_slow = record.course.why() != Why::Errors;
             let waited_ns = record.course.since_trial_was_due(now);
-            // Probes cost no query: while they speak against it there is none, unless they have
-            // done so for very long.
+            // Probes cost no query. While they speak against it, no trial is sent, unless that has
+            // lasted for very long.
             let is_told_off = is_slow
                 && waited_ns < back_off_max_ns.saturating_mul(2)
                 && record.reports_against(now, 10 * TICK_NS);
-            // Whoever has copies to send spends what there is before a second trial could be paid
-            // for.
+            // Trials wait for copies, if there are any, until the back-off is at its longest and a
+            // second trial could be paid for.
             let may_be_copied = waited_ns < back_off_max_ns || !self.trials.has(2);
             let waits_for_copy = self.config.shadow_trials && !is_copy && may_be_copied;
             if waits_for_copy || is_told_off {
                 return None;
             }
-            // The others are looked at last, and only where it depends on them.
+            // The comparison with the others is expensive, so it comes last.
             let wants = |in_a_hurry| record.course.wants_trial(now, in_a_hurry);
             let is_hurried = || !is_slow && judge::is_hurried(&self.others(record));
             let wants = wants(false) || wants(true) && is_hurried();
@@ -60,7 +60,7 @@ impl Guarded {
             .map(|(_, replica)| replica)
     }
 
-    /// Sends a query to a replica that is out; `None` if the policy would not have it there.
+    /// Sends a query to a replica that is out. Returns `None` if the policy does not send it there.
     pub(super) fn try_out(
         &mut self,
         replica: ReplicaId,
@@ -69,7 +69,7 @@ impl Guarded {
         mut explanation: Option<&mut Explanation>,
     ) -> Option<Decision> {
         let now = self.latest;
-        // As it is to all other queries: that one is out.
+        // As for all other queries, this replica does not count as available.
         let available = self.policy.fleet().available().len();
         self.pass_on(Event::Available(replica, true));
         let decision = self.policy.fleet().is_available(replica).then(|| {
@@ -88,7 +88,7 @@ impl Guarded {
         if decision.is_none()
             && let Some(record) = self.records.find_mut(replica)
         {
-            // The policy knows it as lost or draining: not with each query is that asked again.
+            // The policy holds it as unreachable or draining, so not every query tries again.
             record.course.put_off(now);
         }
         let mut decision = decision?;
@@ -104,7 +104,7 @@ impl Guarded {
         Some(decision)
     }
 
-    /// A trial whose response began well and goes on has passed.
+    /// Passes a trial whose response started well and still runs.
     pub(super) fn judge_trial(&mut self, replica: ReplicaId) {
         let record = self.records.find(replica);
         let latency_ns = record.and_then(|record| record.course.standing(self.latest));
@@ -113,7 +113,7 @@ impl Guarded {
         }
     }
 
-    /// What comes of a query's end: for the trial that it is, or was, and for a replica that fails.
+    /// Applies the end of a query: to its trial, if it is or was one, and to a replica that fails.
     pub(super) fn judged(
         &mut self,
         replica: ReplicaId,
@@ -136,7 +136,7 @@ impl Guarded {
         }
     }
 
-    /// A trial is over.
+    /// Ends a trial.
     fn tried(&mut self, replica: ReplicaId, latency_ns: u64, outcome: Outcome) {
         let Some(record) = self.records.find_mut(replica) else {
             return;
@@ -145,11 +145,12 @@ impl Guarded {
         let is_late = latency_ns > record.warm_ns;
         let trial = match outcome {
             Outcome::Success if is_fast => Trial::Passed,
-            // If it is late, a second copy was faster, by far.
+            // If it is late, a second copy was faster by far.
             Outcome::Dropped if !is_late => Trial::Void,
             _ => Trial::Failed,
         };
-        // What it pushes back it has no room for: that tells nothing of how it would do.
+        // A replica that pushes back has no capacity for the query, which does not show how it
+        // would do.
         let is_shown = !matches!(outcome, Outcome::Dropped | Outcome::PushedBack);
         if is_shown {
             record.remember_trial(outcome == Outcome::Success);

@@ -1,12 +1,12 @@
-//! The share of one that is new: small at first, and more with what it has shown.
+//! The share of a new replica: small at first, and larger with each good answer.
 
 use super::WHOLE;
 use crate::time::Instant;
 
-/// A share needs so many answers to double.
+/// Good answers that a share needs to double.
 const ANSWERS: u32 = 8;
 
-/// A share that begins small, and doubles with answers that come in the time of the others'.
+/// A share that starts small and doubles with answers that are as fast as the others'.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WarmUp {
     share: u32,
@@ -27,7 +27,7 @@ impl WarmUp {
         self.share
     }
 
-    /// An answer came. One that is not good takes back two.
+    /// Counts an answer. A bad one takes back two good ones.
     pub(super) const fn answered(&mut self, is_good: bool) {
         self.good = if is_good {
             self.good.saturating_add(1)
@@ -36,7 +36,7 @@ impl WarmUp {
         };
     }
 
-    /// Takes up what was answered; `true` if it is over.
+    /// Takes in the answers. Returns `true` if the warm-up is over.
     pub(super) fn tick(&mut self, now: Instant) -> bool {
         if self.good >= ANSWERS {
             self.good = 0;

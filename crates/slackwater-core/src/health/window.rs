@@ -1,8 +1,7 @@
-//! How queries ended of late: counts in a ring of buckets, each for a part of a window of time.
+//! How recent queries ended: counts in a ring of buckets, each for a part of a window of time.
 //!
-//! It heals with time: what is older than the window is gone, whether anything came after it or
-//! not. Where much is known, the newest decide alone, so that who has changed is found out sooner.
-//! `[E1]`
+//! It heals with time: results older than the window are gone, with or without newer ones. Where
+//! there is much data, only the newest decides, so that a change is found sooner. `[E1]`
 
 use crate::time::Instant;
 
@@ -10,12 +9,12 @@ use crate::time::Instant;
 pub(super) const BUCKETS: u64 = PLACES as u64;
 const PLACES: usize = 16;
 
-/// How some queries ended.
+/// Counts of how queries ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) good: u32,
     pub(super) bad: u32,
-    /// What the bad ones took, in nanoseconds.
+    /// Total time of the bad ones, in nanoseconds.
     pub(super) bad_ns: u64,
 }
 
@@ -31,10 +30,10 @@ impl Tally {
     }
 }
 
-/// The longest latencies are those of such spans.
+/// Length of the spans whose longest latencies are kept.
 const PEAKS_NS: u64 = 10_000_000_000;
 
-/// The longest of this span of time and of the one before.
+/// The longest latency of this span and of the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Peaks {
     longest_ns: [u64; 2],
@@ -56,7 +55,7 @@ impl Peaks {
         }
     }
 
-    /// 0 if there was none.
+    /// The longest latency of both spans. 0 if there was none.
     pub(super) fn longest_ns(&self) -> u64 {
         self.longest_ns[0].max(self.longest_ns[1])
     }
@@ -66,7 +65,7 @@ impl Peaks {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     buckets: [Tally; PLACES],
-    /// The number of the newest bucket, counted from the beginning of time.
+    /// The number of the newest bucket, counted from time zero.
     newest: u64,
 }
 
@@ -81,7 +80,7 @@ impl Window {
         &mut self.buckets[place(self.newest)]
     }
 
-    /// One that was counted as good in the bucket with the number `bucket` was not.
+    /// Takes back one that was counted as good in the bucket with the number `bucket`.
     pub(super) fn take_back(&mut self, bucket: u64) {
         if bucket <= self.newest && self.newest - bucket < BUCKETS {
             let tally = &mut self.buckets[place(bucket)];
@@ -99,7 +98,7 @@ impl Window {
         let oldest = bucket.saturating_sub(BUCKETS - 1);
         let mut sum = Tally::default();
         let mut number = self.newest;
-        // Older than the oldest of the ring there is nothing.
+        // The ring holds nothing that is older.
         let end = oldest.max((self.newest + 1).saturating_sub(BUCKETS));
         while number >= end {
             sum.add(&self.buckets[place(number)]);

@@ -1,8 +1,8 @@
-//! The queue and the limit together: who comes is started, waits, or is turned away; who ends makes
-//! room.
+//! The queue and the limit together. A query that arrives is started, waits, or is shed; a query
+//! that ends frees a permit.
 //!
-//! Whoever drives it calls [`Admission::poll`] until there is nobody left to be told, after each
-//! call that may have made room, and at [`Admission::poll_timeout`].
+//! The driver calls [`Admission::poll`] until it returns `None`: after each call that may have
+//! freed a permit, and at [`Admission::poll_timeout`].
 
 use super::limit::ConcurrencyLimit;
 use super::queue::{Asks, Place, Queue, QueueConfig, Refused, Taken, Waits};
@@ -11,53 +11,53 @@ use crate::time::Instant;
 use crate::tracker::End;
 use core::time::Duration;
 
-/// A query that the application has; given back by [`Admission::finish`].
+/// A query that the application has. [`Admission::finish`] takes it back.
 #[derive(Debug)]
-#[must_use = "a query that never finishes keeps its place for ever"]
+#[must_use = "a query that never finishes keeps its permit forever"]
 pub struct Started {
     at: Instant,
     is_answered: bool,
 }
 
-/// What becomes of a query that comes.
+/// The result of an arrival.
 #[derive(Debug)]
 pub enum Admit<T> {
-    /// It begins.
+    /// The query starts.
     Start(Started, T),
-    /// It waits.
+    /// The query waits.
     Wait(Waits<T>),
-    /// It is turned away.
+    /// The query is shed.
     Shed(Refused<T>),
 }
 
-/// What becomes of one that has waited.
+/// The result of a wait.
 #[derive(Debug)]
 pub enum Left<T> {
-    /// It begins.
+    /// The query starts.
     Start(Started, T),
-    /// It is turned away.
+    /// The query is shed.
     Shed(Refused<T>),
 }
 
-/// What an [`Admission`] looks like, and what it has done since its start.
+/// The state of an [`Admission`], and its counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdmissionView {
     /// How many may be in flight.
     pub limit: u32,
-    /// How many are.
+    /// How many are in flight.
     pub rif: u32,
     /// How many wait, by [`Priority::index`].
     pub waiting: [u32; Priority::ALL.len()],
-    /// For how long the oldest of them has.
+    /// How long the oldest of them has waited.
     pub age: Duration,
-    /// Whether a line has stood for too long.
+    /// Whether a line is standing: it has had an old query for too long.
     pub is_standing: bool,
-    /// The latency without any wait, where the limit is learned from it.
+    /// The latency without any wait, if the limit is learned.
     pub least_latency: Option<Duration>,
     /// Queries that had to wait.
     pub queued: u64,
-    /// Queries that were turned away, by [`Shed::index`].
+    /// Queries that were shed, by [`Shed::index`].
     pub shed: [u64; Shed::ALL.len()],
 }
 
@@ -72,7 +72,7 @@ pub struct Admission<T> {
 }
 
 impl<T> Admission<T> {
-    /// With nobody in it. Takes all of its memory.
+    /// An empty one. It allocates all of its memory here.
     pub fn new(config: QueueConfig, limit: ConcurrencyLimit) -> Self {
         Self {
             queue: Queue::new(config),
@@ -83,7 +83,7 @@ impl<T> Admission<T> {
         }
     }
 
-    /// A query comes. It begins at once if nobody waits and there is room.
+    /// Admits a query. It starts at once if no query waits and a permit is free.
     pub fn arrive(&mut self, now: Instant, asks: Asks, value: T) -> Admit<T> {
         if let Some(started) = self.start_at_once(now, asks) {
             return Admit::Start(started, value);
@@ -103,15 +103,15 @@ impl<T> Admission<T> {
         }
     }
 
-    /// As [`Self::arrive`], where the query begins at once; otherwise nothing happens.
+    /// As [`Self::arrive`] if the query can start at once; otherwise it changes nothing.
     pub fn start_at_once(&mut self, now: Instant, asks: Asks) -> Option<Started> {
         let has_passed = asks.deadline.is_some_and(|deadline| deadline <= now);
         let may = self.queue.is_empty() && self.has_room() && !has_passed;
         may.then(|| self.start(now))
     }
 
-    /// Who leaves the queue now: those whose time is over, and, as long as there is room, the next
-    /// ones. `None`: all others wait on.
+    /// Returns the next query that leaves the queue: one whose time is over, or, while a permit is
+    /// free, the next to start. `None`: all others keep waiting.
     pub fn poll(&mut self, now: Instant) -> Option<Left<T>> {
         let taken = if self.has_room() {
             self.queue.take(now)?
@@ -127,14 +127,14 @@ impl<T> Admission<T> {
         })
     }
 
-    /// When somebody's time is over.
+    /// When the next waiting query's time is over.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.queue.poll_timeout()
     }
 
-    /// The head of a query's answer is ready: its latency ends here, though it keeps its place.
-    /// Only the first call counts. `true` if the limit has risen by it, so that there may be room
-    /// for the next ones.
+    /// Notes that the head of a query's response is ready: its latency ends here, though it keeps
+    /// its permit. Only the first call counts. Returns `true` if this has raised the limit, so that
+    /// more queries may start.
     pub fn head_ready(&mut self, now: Instant, started: &mut Started, end: End) -> bool {
         let before = self.limit.limit();
         if !core::mem::replace(&mut started.is_answered, true) {
@@ -143,32 +143,32 @@ impl<T> Admission<T> {
         self.limit.limit() > before
     }
 
-    /// A query is over, and gives its place back.
+    /// Ends a query, and frees its permit.
     pub fn finish(&mut self, now: Instant, mut started: Started, end: End) {
         self.head_ready(now, &mut started, end);
         self.rif = self.rif.saturating_sub(1);
     }
 
-    /// A query that waits is given up by whoever asked.
+    /// Removes a waiting query that its client has given up.
     pub fn leave(&mut self, place: Place) -> Option<T> {
         self.queue.remove(place)
     }
 
-    /// The other copy of a query that waits there has been started elsewhere; gives it back if it
-    /// still waited. `[H2]`
+    /// Removes a waiting query whose other copy has been started elsewhere. Returns it if it still
+    /// waited. `[H2]`
     pub fn twin_started(&mut self, place: Place) -> Option<T> {
         let value = self.queue.remove(place)?;
         self.count(Shed::TwinStarted);
         Some(value)
     }
 
-    /// A query comes whose other copy has been started elsewhere: it is turned away. `[H2]`
+    /// Sheds an arriving query whose other copy has been started elsewhere. `[H2]`
     pub const fn refuse_twin(&mut self) -> Shed {
         self.count(Shed::TwinStarted);
         Shed::TwinStarted
     }
 
-    /// What it looks like.
+    /// The current state.
     pub fn view(&self, now: Instant) -> AdmissionView {
         AdmissionView {
             limit: self.limit.limit(),

@@ -1,5 +1,5 @@
-//! Whose time is over first: a binary heap of slots that knows where each one is, so that any can
-//! leave.
+//! The deadlines of the waiting queries, earliest first: a binary heap of slots that stores each
+//! slot's place, so that any slot can leave.
 
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// Not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
-/// The ends of those that wait, each by its slot.
+/// The end of each wait, by slot.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     /// A heap, the earliest first.
@@ -17,7 +17,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// For slots from 0 to `capacity` − 1.
+    /// A heap for slots from 0 to `capacity` − 1.
     pub(super) fn new(capacity: usize) -> Self {
         let mut places = Vec::with_capacity(capacity);
         places.resize(capacity, NOWHERE);
@@ -27,12 +27,12 @@ impl Ends {
         }
     }
 
-    /// The earliest end, and whose it is.
+    /// The earliest end, and its slot.
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
         self.heap.first().copied()
     }
 
-    /// `slot`, which is not in it, ends at `at`.
+    /// Adds `slot`, which is not in the heap and ends at `at`.
     pub(super) fn add(&mut self, at: Instant, slot: u32) {
         let place = self.heap.len();
         self.heap.push((at, slot));
@@ -40,7 +40,7 @@ impl Ends {
         self.rise(place);
     }
 
-    /// `slot` has left.
+    /// Removes `slot`.
     pub(super) fn remove(&mut self, slot: u32) {
         let Some(place) = self.places.get_mut(slot as usize) else {
             return;
@@ -88,7 +88,7 @@ impl Ends {
         self.note(other);
     }
 
-    /// Writes down where the slot at `place` is.
+    /// Stores the place of the slot at `place`.
     fn note(&mut self, place: usize) {
         let (_, slot) = self.heap[place];
         let place = u32::try_from(place).unwrap_or(NOWHERE);
@@ -104,7 +104,7 @@ mod tests {
     use crate::draw::{Draw, SplitMix64, below};
 
     #[test]
-    fn the_earliest_is_first_whoever_leaves() {
+    fn the_earliest_is_first_after_any_removals() {
         let mut draw = SplitMix64::new(11);
         let mut ends = Ends::new(64);
         let mut naive: Vec<(Instant, u32)> = Vec::new();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_in_it_leaves_without_effect() {
+    fn removing_an_absent_slot_has_no_effect() {
         let mut ends = Ends::new(2);
         ends.add(Instant::EPOCH, 1);
         ends.remove(0);

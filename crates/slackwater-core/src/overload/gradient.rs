@@ -1,27 +1,26 @@
-//! A limit that is learned: as many queries at a time as the application can work on before they
+//! A learned limit: as many queries at a time as the application can process without making them
 //! wait for each other.
 //!
-//! Where queries share what is scarce, more of them at a time finish no sooner, they only take
-//! longer. So the limit follows the latency: each window compares its own with the least that there
-//! was, and
+//! Beyond that number, more queries at a time do not finish sooner; they only take longer. So the
+//! limit follows the latency. Each window compares its own latency with the least so far:
 //!
 //! > limit' = limit · gradient + √limit, gradient = least · (1 + tolerance) / recent, from 1/2 to 1
 //!
-//! The gradient brings the limit down where queries take longer than the tolerance has it, the root
-//! is room to try for more, which shrinks beside a large limit (Netflix's concurrency-limits,
-//! "Gradient"; Envoy's `adaptive_concurrency`). Three things differ from those:
+//! The gradient lowers the limit when queries take longer than the tolerance. The root leaves room
+//! to try more, which is small beside a large limit (Netflix's concurrency-limits, "Gradient";
+//! Envoy's `adaptive_concurrency`). Three things differ from those:
 //!
-//! - A window counts only queries that were *started in it*, and is over when about as many of them
-//!   have ended as the limit lets in: a change of the limit is seen by its effect before there is
-//!   another one, however slow queries are.
-//! - The least latency grows old. Envoy lets in three queries at a time to measure it anew; here
-//!   the limit is halved for one window, which begins when so many have ended, and then it is what
-//!   it was. Only the very first window is played at the least limit.
-//! - A query that failed or was given up can bring the limit down, if it took long, and never up.
+//! - A window counts only queries that were *started in it*. It ends when about as many of them
+//!   have ended as the limit admits. So a change of the limit shows its effect before the next
+//!   change, however slow queries are.
+//! - The least latency expires. Envoy admits three queries at a time to measure it again. Here the
+//!   limit is halved for one window, which begins when enough queries have ended, and is then
+//!   restored. Only the very first window runs at the least limit.
+//! - A query that failed or was given up can lower the limit if it took long, and never raises it.
 //!   `[E5]`
 //!
-//! The latency of a window is the mean of the middle half of its samples: single stragglers do not
-//! move it, and where there are two kinds of queries it moves evenly with their shares.
+//! The latency of a window is the mean of the middle half of its samples. Single stragglers do not
+//! move it, and with two kinds of queries it moves smoothly with their shares.
 
 use crate::fixed::{ONE, Rate};
 use crate::policy::{ConfigError, Settings, Valid, require};
@@ -30,7 +29,7 @@ use crate::tracker::End;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Samples of a window that are kept; of more, the newest.
+/// Samples of a window that are kept: the newest ones.
 const SAMPLES_MAX: u32 = 128;
 /// The limit is kept in 1,024ths.
 const UNIT: u64 = 1024;
@@ -39,23 +38,23 @@ const UNIT: u64 = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GradientSettings {
-    /// The limit after the first measurement, for which it is `limit_min`: `limit_min` to
+    /// The limit after the first measurement, which runs at `limit_min`. From `limit_min` to
     /// `limit_max`, default 20.
     pub limit_start: u32,
     /// The least limit: 1 to 65,536, default 4.
     pub limit_min: u32,
     /// The greatest limit: `limit_min` to 65,536, default 1,024.
     pub limit_max: u32,
-    /// How much longer than the least a latency may be and leave the limit alone, as a share of the
-    /// least: 0 to 1, default 0.5. 0: any wait at all is too much. No more than 1, as the least is
-    /// measured at half of the limit: what a queue twice as long adds must not be tolerated, or the
-    /// limit rises with each measurement.
+    /// How much longer than the least a latency may be without lowering the limit, as a share of
+    /// the least: 0 to 1, default 0.5. At 0 any wait is too long. It is at most 1 because the least
+    /// is measured at half of the limit: if the latency of a queue twice as long were tolerated,
+    /// the limit would rise with each measurement.
     pub tolerance: Rate,
     /// The shortest window: 1 ms to 1 hour, default 100 ms.
     pub window: Duration,
     /// The fewest samples of a window: 1 to 128, default 16.
     pub samples_min: u32,
-    /// After so long the least latency is measured anew: 100 ms to 1 hour, default 30 s.
+    /// Age at which the least latency is measured again: 100 ms to 1 hour, default 30 s.
     pub least_age_max: Duration,
 }
 
@@ -109,14 +108,14 @@ impl Settings for GradientSettings {
     }
 }
 
-/// What is going on with the least latency.
+/// The state of the measurement of the least latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing is known: the limit is the least, and the window is the first measurement.
+    /// Nothing is known: the limit is at its least, and the window is the first measurement.
     Beginning,
     /// The limit follows the latency.
     Following,
-    /// The limit is halved, and the window is the new least.
+    /// The limit is halved, and the window gives the new least latency.
     Measuring,
 }
 
@@ -130,11 +129,11 @@ pub(super) struct Gradient {
     least_ns: Option<u64>,
     least_at: Instant,
     window_began: Option<Instant>,
-    /// A ring, the newest over the oldest.
+    /// A ring: the newest replaces the oldest.
     samples: Vec<u64>,
-    /// All of the window, also those that are not kept.
+    /// All samples of the window, including those that are not kept.
     seen: u32,
-    /// The most at a time in the window.
+    /// The most queries in flight at a time in the window.
     rif_max: u32,
 }
 
@@ -163,18 +162,18 @@ impl Gradient {
         }
     }
 
-    /// The least latency that is believed.
+    /// The least latency, while it is valid.
     pub(super) fn least(&self) -> Option<Duration> {
         self.least_ns.map(Duration::from_nanos)
     }
 
-    /// A query has been started; with it, `rif` are in flight.
+    /// Notes that a query has been started. It is included in `rif`.
     pub(super) fn start(&mut self, now: Instant, rif: u32) {
         self.window_began.get_or_insert(now);
         self.rif_max = self.rif_max.max(rif);
     }
 
-    /// A query that was started at `started_at` has been answered, or has ended without an answer.
+    /// Notes that a query has been answered, or has ended without an answer.
     pub(super) fn finish(&mut self, now: Instant, started_at: Instant, end: End) {
         let Some(began) = self.window_began.filter(|began| *began <= started_at) else {
             return;
@@ -182,8 +181,8 @@ impl Gradient {
         let latency_ns = now.ns_since(started_at);
         let is_sample = match end {
             End::Success => true,
-            // It would have taken at least this long. While the least is being measured it says
-            // nothing of that.
+            // It would have taken at least this long. While the least latency is being measured,
+            // that shows nothing about it.
             End::Failed | End::Cancelled => {
                 self.phase == Phase::Following
                     && self.tolerated_ns().is_some_and(|most| latency_ns > most)
@@ -206,7 +205,7 @@ impl Gradient {
         }
     }
 
-    /// The latency up to which the limit is left alone.
+    /// The latency up to which the limit is not lowered.
     fn tolerated_ns(&self) -> Option<u64> {
         let whole = u128::from(ONE) + u128::from(self.config.tolerance.millionths());
         let tolerated = u128::from(self.least_ns?) * whole / u128::from(ONE);
@@ -248,7 +247,7 @@ impl Gradient {
         let lowered = u128::from(self.limit) * gradient / one;
         let lowered = u64::try_from(lowered).unwrap_or(u64::MAX);
         let followed = lowered + (self.limit * UNIT).isqrt();
-        // Latencies at a fraction of the limit say nothing of what is above.
+        // Latencies at a fraction of the limit show nothing about a higher limit.
         let is_used = u64::from(self.rif_max) * UNIT >= self.limit / 2;
         if followed < self.limit || is_used {
             let (least, most) = (self.config.limit_min, self.config.limit_max);
@@ -257,7 +256,7 @@ impl Gradient {
     }
 }
 
-/// The mean of the middle half of the samples, at least one of them; 0 of none.
+/// The mean of the middle half of the samples, at least one of them. 0 for no samples.
 fn middle_mean(samples: &mut [u64]) -> u64 {
     samples.sort_unstable();
     let quarter = samples.len() / 4;

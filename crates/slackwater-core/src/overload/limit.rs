@@ -1,5 +1,4 @@
-//! How many queries an application works on at a time: a number that is said, or one that is
-//! learned.
+//! How many queries an application processes at a time: a fixed number, or a learned one.
 
 use super::gradient::{Gradient, GradientConfig};
 use crate::time::Instant;
@@ -18,17 +17,17 @@ enum Kind {
 }
 
 impl ConcurrencyLimit {
-    /// Always so many.
+    /// A fixed limit.
     pub const fn fixed(limit: NonZeroU32) -> Self {
         Self(Kind::Fixed(limit.get()))
     }
 
-    /// As many as latencies show to be of use.
+    /// A limit that is learned from latencies.
     pub fn gradient(config: GradientConfig) -> Self {
         Self(Kind::Gradient(Gradient::new(config)))
     }
 
-    /// How many, now.
+    /// The current limit.
     pub fn limit(&self) -> u32 {
         match &self.0 {
             Kind::Fixed(limit) => *limit,
@@ -36,7 +35,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// The latency without any wait, as far as it has been learned.
+    /// The latency without any wait, if it has been learned.
     pub fn least_latency(&self) -> Option<Duration> {
         match &self.0 {
             Kind::Fixed(_) => None,
@@ -44,15 +43,15 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// A query is started; with it, `rif` are in flight.
+    /// Notes that a query is started. It is included in `rif`.
     pub fn start(&mut self, now: Instant, rif: u32) {
         if let Kind::Gradient(gradient) = &mut self.0 {
             gradient.start(now, rif);
         }
     }
 
-    /// A query that was started at `started_at` has been answered, or has ended in another way: to
-    /// be called once for each, when the head of its answer is ready.
+    /// Notes that a query has been answered, or has ended in another way. Call it once for each
+    /// query, when the head of its response is ready.
     pub fn finish(&mut self, now: Instant, started_at: Instant, end: End) {
         if let Kind::Gradient(gradient) = &mut self.0 {
             gradient.finish(now, started_at, end);

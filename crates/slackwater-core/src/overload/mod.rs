@@ -1,18 +1,17 @@
-//! A replica that is asked for more than it can do: who starts, who waits, and who is turned away
-//! at once.
+//! Overload control of a replica: which queries start, which wait, and which are shed at once.
 //!
-//! [`ConcurrencyLimit`] says how many queries the application works on at a time, [`Queue`] holds
-//! those that wait for a place, and [`Admission`] is both together. A server that takes in more
-//! than it can finish finishes nothing in time, so whatever waits has an end, a query whose
-//! deadline has passed is never started, and who is turned away hears why.
+//! [`ConcurrencyLimit`] sets how many queries the application processes at a time. [`Queue`] holds
+//! those that wait for a permit. [`Admission`] combines the two. A server that takes in more than
+//! it can finish finishes nothing in time. So every wait has an end, a query whose deadline has
+//! passed is never started, and a shed query gets the reason.
 //!
 //! | | file |
 //! |---|---|
-//! | who waits, in which order, and who goes | `queue` |
-//! | whose time is over first | `ends` |
-//! | whether a line has stood for too long | `standing` |
-//! | how many at a time | `limit`, and `gradient` where that is learned |
-//! | both together | `admission` |
+//! | waiting queries, their order, and which are dropped | `queue` |
+//! | which wait ends first | `ends` |
+//! | whether a line is standing | `standing` |
+//! | the limit, fixed or learned | `limit`, `gradient` |
+//! | queue and limit together | `admission` |
 
 mod admission;
 mod ends;
@@ -32,14 +31,14 @@ use crate::named;
 use core::fmt;
 
 named! {
-    /// How urgent a query is. A higher one starts first; where there is no room, a lower one goes
-    /// first.
+    /// How urgent a query is. A higher priority starts first; if the queue is full, a lower one is
+    /// shed first.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Priority by name {
-        /// Somebody waits for the answer.
+        /// A person waits for the answer.
         #[default]
         Interactive = "interactive",
-        /// It has to be done, but nobody sits and waits.
+        /// It must be done, but no person waits for it.
         Batch = "batch",
         /// A copy that may go unanswered: shadow traffic, or the second copy of a query.
         Shadow = "shadow",
@@ -47,29 +46,28 @@ named! {
 }
 
 impl Priority {
-    /// Its place in [`Self::ALL`].
+    /// Its index in [`Self::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The priority of that name.
+    /// The priority with that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
 named! {
-    /// Why a query was turned away unstarted.
+    /// Why a query was shed before it started.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Shed by name {
-        /// All places are taken, and so is all room to wait; or one of a higher priority took its
-        /// room.
+        /// No permit is free and the queue is full, or a query of a higher priority took its slot.
         Full = "full",
         /// Its deadline passed.
         Deadline = "deadline",
-        /// It has waited for as long as anybody may.
+        /// It has waited for the longest time allowed.
         WaitOver = "wait_over",
-        /// Its line has stood for too long, and so has it.
+        /// Its line is standing, and it has waited for too long itself.
         Overloaded = "overloaded",
         /// Its other copy has been started elsewhere. `[H2]`
         TwinStarted = "twin_started",
@@ -77,7 +75,7 @@ named! {
 }
 
 impl Shed {
-    /// Its place in [`Self::ALL`].
+    /// Its index in [`Self::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }

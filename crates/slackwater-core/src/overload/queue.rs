@@ -1,12 +1,12 @@
-//! The queue before an application: bounded, by priority, and with an end to every wait.
+//! The queue before an application: bounded, ordered by priority, with an end to every wait.
 //!
-//! There is a line for each priority, and the highest that is not empty is served. Where there is
-//! no room for another one, whoever would be served last goes: that may be the one that comes. In
-//! which order a line is served, and who is dropped from one that has stood for too long, is its
-//! [`Discipline`]. Nobody is started whose end has passed.
+//! Each priority has a line, and the first line that is not empty is served. If the queue is full,
+//! the query that would be served last is shed, which may be the new one. The [`Discipline`] sets
+//! the order within a line, and what is dropped from a standing line. A query is never started
+//! after its end.
 //!
-//! All memory is taken at construction. Taking, adding and leaving cost O(log n) of those that
-//! wait.
+//! All memory is allocated at construction. Taking, adding and removing cost O(log n) of the
+//! waiting queries.
 
 use super::ends::Ends;
 use super::standing::Standing;
@@ -20,20 +20,20 @@ const LINES: usize = Priority::ALL.len();
 /// No slot.
 const NIL: u32 = u32::MAX;
 
-/// In which order a line is served.
+/// The order in which a line is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discipline {
-    /// First come, first served, whatever happens.
+    /// First come, first served, always.
     #[default]
     OldestFirst,
-    /// First come, first served, until the line is standing: the oldest has been waiting for more
-    /// than the target, for a whole interval. Then last come, first served, so that some are
-    /// answered in time while the old ones, whose clients may have given up, run into their ends
+    /// First come, first served, until the line is standing: its oldest query has waited for more
+    /// than the target throughout an interval. Then last come, first served. Some queries are then
+    /// answered in time, while the old ones, whose clients may have given up, reach their end
     /// ("adaptive LIFO": B. Maurer, "Fail at Scale", ACM Queue 13(8), 2015).
     NewestFirst,
-    /// First come, first served, and while the line is standing, whoever has waited for more than
-    /// twice the target when its turn comes is turned away (controlled delay for queries: Maurer
-    /// 2015; the bound is that of Facebook's folly).
+    /// First come, first served. While the line is standing, a query that has waited for more than
+    /// twice the target when its turn comes is shed (controlled delay for queries: Maurer 2015; the
+    /// bound is that of Facebook's folly).
     ControlledDelay,
 }
 
@@ -41,18 +41,17 @@ pub enum Discipline {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueSettings {
-    /// Queries that wait at most, of all priorities together: 0 to 65,536, default 1,024. 0: nobody
+    /// Most waiting queries, of all priorities together: 0 to 65,536, default 1,024. At 0 no query
     /// waits.
     pub waiting_max: u32,
-    /// For which a query waits at most: above 0 to 1 hour, default 1 s. Its own deadline may be
-    /// earlier.
+    /// Longest wait of a query: above 0 to 1 hour, default 1 s. Its own deadline may be earlier.
     pub wait_max: Duration,
     /// Default [`Discipline::OldestFirst`].
     pub discipline: Discipline,
-    /// A line whose oldest has waited for no longer than this is not standing: above 0 to 1 hour,
-    /// default 5 ms. `[RFC 8289 §3.2]`
+    /// A line is not standing while its oldest query has waited for at most this long: above 0 to 1
+    /// hour, default 5 ms. `[RFC 8289 §3.2]`
     pub target: Duration,
-    /// For so long the oldest has to be above the target: above 0 to 1 hour, default 100 ms. `[RFC
+    /// How long the oldest must stay above the target: above 0 to 1 hour, default 100 ms. `[RFC
     /// 8289 §3.2]`
     pub interval: Duration,
 }
@@ -81,34 +80,35 @@ impl Settings for QueueSettings {
     }
 }
 
-/// What a query asks for.
+/// What a query requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asks {
     /// How urgent it is.
     pub priority: Priority,
-    /// From then on nobody wants the answer. `None`: not known.
+    /// After this time the answer has no use. `None`: unknown.
     pub deadline: Option<Instant>,
 }
 
-/// Where a query waits. It may have left: then this finds nobody, whoever has the room now.
+/// The handle of a waiting query. After the query has left, the handle finds nothing, even if the
+/// slot is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     slot: u32,
     generation: u32,
 }
 
-/// A query that has been let in to wait.
+/// A query that was admitted to wait.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Waits<T> {
-    /// Where.
+    /// Its handle.
     pub place: Place,
-    /// Until when, at most.
+    /// When its wait ends at the latest.
     pub ends_at: Instant,
-    /// Who had to go for it, and why.
+    /// The query that was dropped for it, and why.
     pub displaced: Option<Refused<T>>,
 }
 
-/// A query that was turned away.
+/// A query that was shed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused<T> {
     /// The query.
@@ -122,16 +122,16 @@ pub struct Refused<T> {
 pub enum Taken<T> {
     /// Its turn has come.
     Next(T),
-    /// It is turned away.
+    /// It is shed.
     Refused(Refused<T>),
 }
 
-/// Those that wait.
+/// The waiting queries.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     config: QueueConfig,
     slots: Vec<Slot<T>>,
-    /// The first free slot; the others follow by `next`.
+    /// The first free slot; the other free ones follow by `next`.
     free: u32,
     lines: [Line; LINES],
     ends: Ends,
@@ -142,7 +142,7 @@ struct Slot<T> {
     waiting: Option<Waiting<T>>,
     previous: u32,
     next: u32,
-    /// Counts those who have been here.
+    /// How many queries have used this slot.
     generation: u32,
 }
 
@@ -151,11 +151,11 @@ struct Waiting<T> {
     value: T,
     priority: Priority,
     arrived_at: Instant,
-    /// What it is turned away for at its end.
+    /// Why it will be shed at its end.
     shed: Shed,
 }
 
-/// One priority's, the oldest first.
+/// The line of one priority, oldest first.
 #[derive(Clone, Debug)]
 struct Line {
     first: u32,
@@ -165,7 +165,7 @@ struct Line {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue. Takes all of its memory.
+    /// An empty queue. It allocates all of its memory here.
     pub fn new(config: QueueConfig) -> Self {
         let capacity = config.waiting_max;
         let slots = (0..capacity).map(|slot| Slot {
@@ -188,38 +188,38 @@ impl<T> Queue<T> {
         }
     }
 
-    /// How many wait.
+    /// How many queries wait.
     pub fn len(&self) -> usize {
         self.lines.iter().map(|line| line.len as usize).sum()
     }
 
-    /// Whether nobody waits.
+    /// Whether no query waits.
     pub fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| line.len == 0)
     }
 
-    /// How many of each priority wait.
+    /// How many queries of each priority wait.
     pub fn len_by_priority(&self) -> [u32; LINES] {
         core::array::from_fn(|line| self.lines[line].len)
     }
 
-    /// For how long the oldest has waited.
+    /// How long the oldest has waited.
     pub fn age(&self, now: Instant) -> Duration {
         let ages = (0..LINES).map(|line| self.age_of(now, line));
         ages.max().unwrap_or_default()
     }
 
-    /// Whether a line was standing when somebody last came or left.
+    /// Whether a line was standing at its last change.
     pub fn is_standing(&self) -> bool {
         self.lines.iter().any(|line| line.standing.is_standing())
     }
 
-    /// Lets a query in to wait, in place of another one if need be.
+    /// Adds a query, and drops another one for it if necessary.
     ///
     /// # Errors
     ///
-    /// The query, where it is the one that goes: its deadline has passed, or there is no room, and
-    /// none of those that wait would be served after it.
+    /// Returns the query if it is the one to drop: its deadline has passed, or the queue is full
+    /// and no waiting query would be served after it.
     pub fn push(&mut self, now: Instant, asks: Asks, value: T) -> Result<Waits<T>, Refused<T>> {
         let refused = |value, shed| Err(Refused { value, shed });
         if asks.deadline.is_some_and(|deadline| deadline <= now) {
@@ -227,6 +227,8 @@ impl<T> Queue<T> {
         }
         let mut displaced = None;
         if self.free == NIL {
+            // The queue is full. A query whose wait has ended is dropped before one that still has
+            // time.
             displaced = self.take_ended(now);
             if displaced.is_none() {
                 let Some(victim) = self.served_after(now, asks.priority) else {
@@ -238,6 +240,7 @@ impl<T> Queue<T> {
                 });
             }
         }
+        // The wait ends at the deadline or after the longest wait, whichever is first.
         let wait_ends = now.plus_ns(span_ns(self.config.wait_max));
         let (ends_at, shed) = match asks.deadline {
             Some(deadline) if deadline <= wait_ends => (deadline, Shed::Deadline),
@@ -263,7 +266,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Who is next, or has to go before that is known; `None` if nobody waits.
+    /// Returns the next query to start, or one to shed before that. `None` if no query waits.
     pub fn take(&mut self, now: Instant) -> Option<Taken<T>> {
         if let Some(ended) = self.take_ended(now) {
             return Some(Taken::Refused(ended));
@@ -288,7 +291,7 @@ impl<T> Queue<T> {
         })
     }
 
-    /// Who has waited to the end, the earliest first; `None` if all others may wait on.
+    /// Returns the query whose wait has ended first. `None` if no wait has ended.
     pub fn take_ended(&mut self, now: Instant) -> Option<Refused<T>> {
         let (ends_at, slot) = self.ends.first()?;
         if ends_at > now {
@@ -301,12 +304,12 @@ impl<T> Queue<T> {
         })
     }
 
-    /// When [`Self::take_ended`] will next have somebody.
+    /// When [`Self::take_ended`] will next return a query.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.ends.first().map(|(ends_at, _)| ends_at)
     }
 
-    /// The query that waits there, which is given up.
+    /// Removes a waiting query that was given up.
     pub fn remove(&mut self, place: Place) -> Option<T> {
         let slot = self.slots.get(place.slot as usize)?;
         if slot.generation != place.generation {
@@ -315,7 +318,8 @@ impl<T> Queue<T> {
         self.unlink(place.slot).map(|waiting| waiting.value)
     }
 
-    /// Who would be served last, if that is after one of this priority that comes now.
+    /// The query that would be served last, if that is after a query of this priority that arrives
+    /// now.
     fn served_after(&mut self, now: Instant, priority: Priority) -> Option<u32> {
         let line = self.lines.iter().rposition(|line| line.len > 0)?;
         let is_standing = self.observe(now, line);
@@ -329,7 +333,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Looks at the oldest of a line; says whether the line is standing.
+    /// Updates a line by the age of its oldest query. Returns whether the line is standing.
     fn observe(&mut self, now: Instant, line: usize) -> bool {
         let age = self.age_of(now, line);
         let (target, interval) = (self.config.target, self.config.interval);
@@ -344,7 +348,7 @@ impl<T> Queue<T> {
         waiting.map_or(Duration::ZERO, |it| now.saturating_since(it.arrived_at))
     }
 
-    /// Puts one at the end of its line; gives it back if there is no room.
+    /// Appends a query to its line. Returns it if there is no free slot.
     fn link(&mut self, waiting: Waiting<T>) -> Result<Place, Waiting<T>> {
         let slot = self.free;
         let line = &mut self.lines[waiting.priority.index()];
@@ -369,7 +373,7 @@ impl<T> Queue<T> {
         Ok(place)
     }
 
-    /// Takes one out of its line.
+    /// Removes a query from its line.
     fn unlink(&mut self, slot: u32) -> Option<Waiting<T>> {
         let left = self.slots.get_mut(slot as usize)?;
         let waiting = left.waiting.take()?;

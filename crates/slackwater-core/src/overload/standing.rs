@@ -1,15 +1,15 @@
-//! Whether a line has stood for too long: a queue that takes up a burst and empties is a good one,
-//! one that stays is a delay for everybody and helps nobody.
+//! Whether a line is standing. A queue that absorbs a burst and empties is useful. One that stays
+//! only adds delay for all queries.
 //!
-//! The measure is the age of the oldest one in line. Where that stays above a target for a whole
-//! interval the line is *standing*, until the age is back at the target or the line is empty (K.
-//! Nichols and V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012; RFC 8289 §3.1 and
+//! The measure is the age of the oldest query in the line. If that stays above a target throughout
+//! an interval, the line is *standing*, until the age is back at the target or the line is empty
+//! (K. Nichols and V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012; RFC 8289 §3.1 and
 //! §3.2, with their target of 5 ms and interval of 100 ms).
 
 use crate::time::Instant;
 use core::time::Duration;
 
-/// What one line has shown.
+/// The state of one line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     above_since: Option<Instant>,
@@ -17,7 +17,7 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// The oldest in line has waited for `age`. Says whether the line is standing.
+    /// Takes in the age of the oldest query. Returns whether the line is standing.
     pub(super) fn observe(
         &mut self,
         now: Instant,
@@ -34,7 +34,7 @@ impl Standing {
         self.is_standing
     }
 
-    /// The line is empty.
+    /// Resets the state, because the line is empty.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,5 +1,4 @@
-//! What a rule of choice may look at: the replicas that a query may go to, and ways to draw among
-//! them.
+//! What a rule of choice can use: the replicas that a query may go to, and ways to draw from them.
 
 use crate::draw::{Draw, below};
 use crate::policy::comparison::{Comparison, Values};
@@ -12,17 +11,17 @@ use crate::time::Instant;
 use core::cell::RefCell;
 use core::time::Duration;
 
-/// The most replicas that are drawn for one query.
+/// Most replicas that are drawn for one query.
 const DRAWN_MAX: u8 = 16;
 
-/// The replicas that a rule of choice may look at.
+/// The replicas that a rule of choice may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'a> {
     now: Instant,
     fleet: &'a Fleet,
     waits: &'a Waits,
     query: Query<'a>,
-    /// Where there is one, it is told what is looked at.
+    /// If present, it records what is compared.
     explanation: Option<&'a RefCell<Explanation>>,
 }
 
@@ -42,7 +41,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The same, with somebody who wants to know what is looked at.
+    /// As these candidates, and records what is compared.
     pub(in crate::policy) const fn explained(self, explanation: &'a RefCell<Explanation>) -> Self {
         Self {
             explanation: Some(explanation),
@@ -50,20 +49,20 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Whether anybody wants to know what is looked at. Whoever compares replicas then tells of
-    /// each by [`Candidates::consider`].
+    /// Whether the comparison is recorded. A rule then reports each replica by
+    /// [`Candidates::consider`].
     pub const fn is_explained(&self) -> bool {
         self.explanation.is_some()
     }
 
-    /// Replicas are compared in this way from here on, with these values in common.
+    /// Records how replicas are compared from here on, and the values that all share.
     pub fn compare(&self, comparison: &'static Comparison, shared: Values) {
         if let Some(explanation) = self.explanation {
             explanation.borrow_mut().compare(comparison, shared);
         }
     }
 
-    /// A replica is looked at; `compared` gives where it stands, the lowest being the best, and the
+    /// Records a compared replica. `compared` returns its place, where lower is better, and the
     /// values that are compared.
     pub fn consider(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Values)) {
         if let Some(explanation) = self.explanation {
@@ -72,8 +71,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Of those that were looked at this one is chosen, though it need not be the best: of very
-    /// many it is told, too.
+    /// Records the choice, which need not be the best candidate. It is recorded even if there are
+    /// too many.
     pub fn keep(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Values)) {
         if let Some(explanation) = self.explanation {
             let candidate = self.candidate(replica, compared());
@@ -90,18 +89,18 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// When the choice is made.
+    /// The time of the choice.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// The replicas to choose from, the same order from call to call while the fleet stays the
-    /// same. Some of them may have had the query already: see [`Candidates::allows`].
+    /// The replicas to choose from, in the same order from call to call while the fleet does not
+    /// change. The query may have tried some of them already: see [`Candidates::allows`].
     pub fn replicas(&self) -> &'a [ReplicaId] {
         self.fleet.choice()
     }
 
-    /// Whether the query may go there.
+    /// Whether the query may go to this replica.
     pub fn allows(&self, replica: ReplicaId) -> bool {
         self.query.allows(replica)
     }
@@ -111,18 +110,18 @@ impl<'a> Candidates<'a> {
         (self.replicas().iter().copied()).filter(|&replica| self.allows(replica))
     }
 
-    /// Queries that this client has in flight there.
+    /// Queries that this client has in flight at this replica.
     pub fn in_flight(&self, replica: ReplicaId) -> u32 {
         self.fleet.in_flight(replica)
     }
 
-    /// For how long queries of this client's have waited there without any answer coming; zero if
-    /// none waits. What a replica that has stopped shows, and its latencies do not.
+    /// How long queries of this client have waited at this replica without any answer; zero if none
+    /// waits. This shows a replica that has stopped; its latencies do not.
     pub fn without_progress(&self, replica: ReplicaId) -> Duration {
         Duration::from_nanos(self.waits.without_progress_ns(self.now, replica))
     }
 
-    /// A uniformly random one that the query may go to.
+    /// A uniformly random replica that the query may go to.
     pub fn random(&self, draw: &mut dyn Draw) -> Option<ReplicaId> {
         if let Some(explanation) = self.explanation {
             (self.fleet).explain_chance(self.query, &mut explanation.borrow_mut());
@@ -130,11 +129,12 @@ impl<'a> Candidates<'a> {
         self.fleet.random_choice(self.query, draw)
     }
 
-    /// Draws `choices` distinct replicas that the query may go to, uniformly (all of them, if there
-    /// are not more, and never more than 16); of these the one with the lowest load, of equals the
+    /// Draws `choices` distinct replicas that the query may go to, uniformly (all of them if there
+    /// are no more, and never more than 16). Returns the one with the lowest load, of equals the
     /// first drawn.
     ///
-    /// One draw each. Takes time in proportion to the fleet only for a query that avoids somebody.
+    /// Each takes one draw. The time is in proportion to the fleet only for a query that avoids a
+    /// replica.
     pub fn best_of_drawn<L: PartialOrd>(
         &self,
         choices: u8,
@@ -181,8 +181,8 @@ struct DistinctIndexes {
 }
 
 impl DistinctIndexes {
-    /// Another index below `count`, drawn among those that are left and then moved past those that
-    /// are gone. Robert Floyd's algorithm would rarely draw the last index first, and the first
+    /// Draws another index below `count` among those that are left, and moves it past those that
+    /// are taken. Robert Floyd's algorithm would rarely draw the last index first, and the first
     /// drawn wins ties.
     fn next(&mut self, count: u32, draw: &mut dyn Draw) -> u32 {
         let gone = u32::try_from(self.len).unwrap_or(u32::MAX);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ordered_pair_is_equally_likely_whoever_is_avoided() {
+    fn every_ordered_pair_is_equally_likely_with_any_avoided() {
         let (fleet, names) = fleet(6);
         let avoid = [names[0], names[3], names[0]];
         let allowed = [names[1], names[2], names[4], names[5]];
@@ -275,7 +275,7 @@ mod tests {
         }
         for (first, row) in counts.into_iter().enumerate() {
             for (second, count) in row.into_iter().enumerate() {
-                // Binomial: mean 1,000, standard deviation 30; six of them is one in 500 million.
+                // Binomial: mean 1,000, standard deviation 30. Six of them is one in 500 million.
                 let expected = if first == second { 0 } else { 1_000 };
                 let tolerance = if first == second { 0 } else { 180 };
                 assert!((count - expected).abs() <= tolerance, "{counts:?}");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_allowed_is_nobody_drawn() {
+    fn no_allowed_replica_means_no_draw() {
         let (fleet, names) = fleet(2);
         assert_eq!(drawn(&fleet, Query::retry(&names), 2, &mut || 0), []);
         let (empty, _) = self::fleet(0);

@@ -1,16 +1,16 @@
 //! What a choice compares, described so that any reader can show it as columns and recompute it.
 //!
-//! A [`Comparison`] is a constant: the factors with their units, the formula, the order, and what
-//! decides between equals. An [`Explanation`](crate::policy::Explanation) and a
-//! [`Snapshot`](crate::policy::Snapshot) name the comparison that was made and carry the
-//! [`Values`] of its factors. Nothing that shows a decision has to know a policy by its name.
+//! A [`Comparison`] is a constant: the factors with their units, the formula, the order, and the
+//! rule for ties. An [`Explanation`](crate::policy::Explanation) and a
+//! [`Snapshot`](crate::policy::Snapshot) name the comparison that was made and carry the [`Values`]
+//! of its factors. Code that shows a decision needs no policy names.
 
 use crate::named;
 use core::fmt;
 
-/// The most factors that a comparison has.
+/// Most factors of a comparison.
 const VALUES_MAX: usize = 8;
-/// Stands for a value that is not known.
+/// Marks an unknown value.
 const UNKNOWN: u64 = u64::MAX;
 
 /// How candidates are compared with each other.
@@ -18,31 +18,31 @@ const UNKNOWN: u64 = u64::MAX;
 pub struct Comparison {
     /// Its name, for programs.
     pub name: &'static str,
-    /// How the factors make what decides, as a formula.
+    /// The formula that combines the factors.
     pub formula: &'static str,
     /// Figures that are the same for all candidates.
     pub shared: &'static [Factor],
     /// Figures of each candidate.
     pub factors: &'static [Factor],
-    /// By what candidates are ordered, the first step first. A candidate that the query avoids is
-    /// out of it.
+    /// The sort keys of candidates, the first step first. Candidates that the query avoids are not
+    /// sorted.
     pub order: &'static [Step],
-    /// What decides between candidates that all steps leave equal.
+    /// What decides between candidates that are equal in all steps.
     pub equals: Equals,
 }
 
-/// A figure that a choice compares, or that makes one.
+/// A figure that a choice compares, or that is part of such a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name, for programs. The unit is in it.
+    /// Its name for programs, with the unit.
     pub key: &'static str,
     /// Its name, for people.
     pub name: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// A number in [`Values`] counts so many parts of that unit.
+    /// Number of parts of that unit that 1 in [`Values`] stands for.
     pub parts: u64,
-    /// And it is the bits of a floating-point number of double precision.
+    /// Whether the value is the bits of a double-precision number.
     pub is_float: bool,
 }
 
@@ -50,7 +50,7 @@ named! {
     /// The unit of a factor.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Unit by as_str {
-        /// Requests in flight, or what counts as some.
+        /// Requests in flight, or equivalents.
         Requests = "requests",
         /// A time, in microseconds.
         Microseconds = "microseconds",
@@ -58,7 +58,7 @@ named! {
         Share = "share",
         /// A plain number.
         Count = "count",
-        /// 1 or 0: it holds, or it does not.
+        /// 1 for true, 0 for false.
         Flag = "flag",
     }
 }
@@ -68,15 +68,15 @@ named! {
 pub struct Step {
     /// The key of the factor that is compared.
     pub by: &'static str,
-    /// Which of two values wins.
+    /// The value that wins.
     pub best: Best,
-    /// The key of a flag: where that is 1, this step is left out. Earlier steps have made sure that
-    /// it is the same for all that are still equal.
+    /// The key of a flag: if it is 1, this step is skipped. Earlier steps make sure that it is the
+    /// same for all candidates that are still equal.
     pub unless: Option<&'static str>,
 }
 
 named! {
-    /// Which of two values wins.
+    /// The value that wins.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Best by as_str {
         /// The lower one.
@@ -91,9 +91,9 @@ named! {
 pub enum Equals {
     /// The one with the lowest [number](crate::policy::Candidate::number).
     First,
-    /// A draw from 0 to 1: of `k` equals in the order of their numbers, that at `⌊draw × k⌋`.
+    /// A draw from 0 to 1: of `k` equals in the order of their numbers, the one at `⌊draw × k⌋`.
     Draw,
-    /// A draw from 0 to 1: the chances, a factor of this key, are laid end to end in the order of
+    /// A draw from 0 to 1. The chances, a factor with this key, are laid end to end in the order of
     /// the numbers, and the draw falls on one of them.
     Chances(&'static str),
 }
@@ -118,7 +118,7 @@ impl Comparison {
 }
 
 impl Step {
-    /// The lowest value of that factor wins.
+    /// The candidate with the lowest value of this factor wins.
     pub const fn lowest(by: &'static str) -> Self {
         Self {
             by,
@@ -144,12 +144,12 @@ impl Factor {
         }
     }
 
-    /// Requests, in so many parts of one.
+    /// Requests, in `parts` of one.
     pub const fn requests(key: &'static str, name: &'static str, parts: u64) -> Self {
         Self::new(key, name, Unit::Requests, parts)
     }
 
-    /// A time, in so many parts of a microsecond.
+    /// A time, in `parts` of a microsecond.
     pub const fn time(key: &'static str, name: &'static str, parts: u64) -> Self {
         Self::new(key, name, Unit::Microseconds, parts)
     }
@@ -164,12 +164,12 @@ impl Factor {
         Self::new(key, name, Unit::Count, 1)
     }
 
-    /// Whether something holds.
+    /// Whether a condition holds.
     pub const fn flag(key: &'static str, name: &'static str) -> Self {
         Self::new(key, name, Unit::Flag, 1)
     }
 
-    /// The same as the bits of a floating-point number.
+    /// As this factor, with values that are the bits of a floating-point number.
     #[must_use]
     pub const fn float(self) -> Self {
         Self {
@@ -179,15 +179,15 @@ impl Factor {
     }
 }
 
-/// What the factors of a comparison come to, in their order.
+/// The values of a comparison's factors, in their order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Values([u64; VALUES_MAX]);
 
 impl Values {
-    /// No value is known.
+    /// All values unknown.
     pub const NONE: Self = Self([UNKNOWN; VALUES_MAX]);
 
-    /// The first values, in the order of the factors; those beyond them are not known.
+    /// The first values, in the order of the factors. The rest are unknown.
     pub fn of<const N: usize>(values: [u64; N]) -> Self {
         const { assert!(N <= VALUES_MAX, "a comparison has at most eight factors") };
         let mut all = Self::NONE;
@@ -195,12 +195,12 @@ impl Values {
         all
     }
 
-    /// The same where not all are known.
+    /// As [`Self::of`], with values that may be unknown.
     pub fn of_known<const N: usize>(values: [Option<u64>; N]) -> Self {
         Self::of(values.map(|value| value.unwrap_or(UNKNOWN)))
     }
 
-    /// The value of the factor at this place; `None` where it is not known.
+    /// The value of the factor at this place; `None` if unknown.
     pub fn at(&self, place: usize) -> Option<u64> {
         self.0.get(place).copied().filter(|&value| value != UNKNOWN)
     }
@@ -212,7 +212,7 @@ impl Default for Values {
     }
 }
 
-/// Those that are known.
+/// Shows only the known values.
 impl fmt::Debug for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = (0..VALUES_MAX).filter_map(|place| Some((place, self.at(place)?)));
@@ -220,7 +220,7 @@ impl fmt::Debug for Values {
     }
 }
 
-/// A replica that is drawn, whatever its load.
+/// A random replica, at any load.
 pub(in crate::policy) const CHANCE: Comparison = Comparison {
     name: "chance",
     formula: "each is as likely as any other",
@@ -230,7 +230,7 @@ pub(in crate::policy) const CHANCE: Comparison = Comparison {
     equals: Equals::Draw,
 };
 
-/// Each in turn.
+/// The next replica in turn.
 pub(in crate::policy) const NEXT_IN_TURN: Comparison = Comparison {
     name: "next_in_turn",
     formula: "the next in turn",
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_those_given_is_not_known() {
+    fn a_value_that_is_not_given_is_unknown() {
         let values = Values::of([7, UNKNOWN]);
         assert_eq!(
             [0, 1, 2, 99].map(|place| values.at(place)),

@@ -1,19 +1,20 @@
-//! Exponential decay, without a mathematics library: what is left of a value after some time.
+//! Exponential decay without a mathematics library: the share of a value that is left after some
+//! time.
 //!
-//! e^(−x) is 2^(−k) · e^(−r), where k is the whole number of halvings nearest to x / ln 2 and r, at
-//! most half of ln 2 either way, is small enough for a short Taylor series. Only additions,
-//! multiplications and divisions: the same result on every machine.
+//! e^(−x) is 2^(−k) · e^(−r), where k is the whole number of halvings nearest to x / ln 2. r is at
+//! most half of ln 2 either way, small enough for a short Taylor series. It uses only additions,
+//! multiplications and divisions, so the result is the same on every machine.
 
 use core::f64::consts::LN_2;
 
-/// Terms of the series after the first: the next one would be below (ln 2 / 2)^13 / 13! ≈ 2 ·
+/// Terms of the series after the first. The next one would be below (ln 2 / 2)^13 / 13! ≈ 2 ·
 /// 10^−16.
 const TERMS: u32 = 12;
 
-/// Beyond so many halvings nothing is left: the least positive normal number is 2^−1022.
+/// Halvings after which nothing is left: the least positive normal number is 2^−1022.
 const HALVINGS_MAX: u64 = 1022;
 
-/// e^(−x) for x from 0 up, to a relative error far below 10^−9; below 2^−1022 it is zero. A
+/// e^(−x) for x ≥ 0, with a relative error far below 10^−9. Results below 2^−1022 are zero. A
 /// negative x counts as 0.
 pub(crate) fn exp_neg(x: f64) -> f64 {
     let x = x.max(0.0);
@@ -34,8 +35,8 @@ pub(crate) fn exp_neg(x: f64) -> f64 {
     series * f64::from_bits((1023 - halvings) << 52)
 }
 
-/// The share that is left after `span_ns` of what decays with the time constant `constant_ns`:
-/// e^(−span / constant). With a constant of 0 nothing is left, however short the span.
+/// The share that is left after `span_ns` with the time constant `constant_ns`: e^(−span /
+/// constant). With a constant of 0 nothing is left after any span.
 pub(crate) fn left_after(span_ns: u64, constant_ns: u64) -> f64 {
     if constant_ns == 0 {
         return 0.0;
@@ -43,9 +44,9 @@ pub(crate) fn left_after(span_ns: u64, constant_ns: u64) -> f64 {
     exp_neg(span_ns as f64 / constant_ns as f64)
 }
 
-/// A mean of samples by weights that grow with time: e^(t/τ) for one of time t. What came earlier
-/// fades by itself then, and means of the same weights add up (forward decay: Cormode, Shkapenyuk,
-/// Srivastava, Xu, 2009).
+/// A mean of samples with weights that grow with time: e^(t/τ) for a sample at time t. Older
+/// samples thereby fade, and means with the same weights can be added (forward decay: Cormode,
+/// Shkapenyuk, Srivastava, Xu, 2009).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ForwardMean {
     pub(crate) weight: f64,
@@ -58,7 +59,7 @@ impl ForwardMean {
         self.sum += weight * sample;
     }
 
-    /// The mean, or this where there are no samples.
+    /// The mean, or `none` if there are no samples.
     pub(crate) fn or(&self, none: f64) -> f64 {
         if self.weight > 0.0 {
             self.sum / self.weight
@@ -78,7 +79,7 @@ impl ForwardMean {
     }
 }
 
-/// The whole part of a number, as near as an `i64` comes to it.
+/// The whole part of a number, as close as an `i64` gets.
 pub(super) fn whole(number: f64) -> i64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -143,7 +144,7 @@ mod tests {
                 let ago = (1_199 - second) / 60;
                 mean.record(weight, if ago == minute { 1.0 } else { 0.0 });
             }
-            // A sample a second is off by half of one, 1/120 of the share.
+            // One sample a second is off by half a second, which is 1/120 of the share.
             assert!((mean.or(0.0) - share).abs() < 0.006, "{mean:?}");
         }
     }

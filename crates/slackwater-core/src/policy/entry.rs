@@ -1,51 +1,51 @@
-//! What is known of a policy without making one: for the list of policies, configuration, and
-//! whoever shows people how it chooses.
+//! Facts about a policy that are known without building one: for the list of policies,
+//! configuration, and displays that show how it picks.
 
 use crate::named;
 use crate::policy::comparison::{self, Comparison};
 use crate::policy::{Policy, PolicySettings};
 use alloc::boxed::Box;
 
-/// A policy that users can select, and all that others need to know of it. Nothing outside the core
-/// decides by a policy's name.
+/// A policy that users can select, and everything that other code needs to know about it. No code
+/// outside the core depends on a policy's name.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyEntry {
-    /// The name to select it by.
+    /// The name that selects it.
     pub name: &'static str,
-    /// What it does, in a line of a list.
+    /// Description in one line of a list.
     pub about: &'static str,
-    /// What it does, in a sentence for people who watch it.
+    /// Description in one sentence for users who watch it.
     pub sentence: &'static str,
     /// The sections of settings that it reads; see [`PolicyEntry::reads`].
     pub sections: &'static [&'static str],
-    /// How it comes by reports of load.
+    /// How it gets reports of load.
     pub reports: Reports,
-    /// `prequal.rif_limit_quantile` says which of its reports are hot.
+    /// Whether `prequal.rif_limit_quantile` decides which of its reports are hot.
     pub has_rif_quantile: bool,
-    /// What it takes from responses.
+    /// What it uses from responses.
     pub carried: Carried,
-    /// What it compares: as a rule the first, and the others where that is not possible.
+    /// Its comparisons: normally the first; the others if that is not possible.
     pub comparisons: &'static [&'static Comparison],
-    /// Why the hot-cold rule decided, for a policy that as a rule compares a score; empty for
+    /// Why the hot–cold rule decided, for a policy that normally compares a score. Empty for
     /// others.
     pub why_hot_cold: &'static str,
-    /// The section and the key by which failures count. Error aversion takes its place.
+    /// Section and key of its failure penalty. Error aversion replaces it.
     pub failure_penalty: Option<(&'static str, &'static str)>,
-    /// Makes one with an empty fleet.
+    /// Builds one with an empty fleet.
     pub build: fn(&PolicySettings) -> Box<dyn Policy>,
 }
 
 named! {
-    /// How a policy comes by reports of load.
+    /// How a policy gets reports of load.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Reports by as_str {
-        /// It has none: it sends no probes and goes by what this client sees.
+        /// No reports: it sends no probes and uses what this client measures.
         None = "none",
         /// It probes a few replicas for each query and keeps some of the answers in a pool.
         Pool = "pool",
         /// It probes a few replicas for each query and keeps the latest report of each.
         Latest = "latest",
-        /// It polls every replica at an interval of its own.
+        /// It polls every replica at its own interval.
         Polled = "polled",
         /// It probes a few replicas for each query and waits for their answers.
         Round = "round",
@@ -53,7 +53,7 @@ named! {
 }
 
 named! {
-    /// What a policy takes from the load that replicas report with responses.
+    /// What a policy uses from the load that replicas report with responses.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Carried by as_str {
         /// Nothing.
@@ -66,7 +66,7 @@ named! {
 }
 
 impl PolicyEntry {
-    /// A policy that has no settings and no reports, and chooses by chance.
+    /// A policy without settings and reports, which picks at random.
     pub(in crate::policy) const fn new(
         name: &'static str,
         about: &'static str,
@@ -93,13 +93,13 @@ impl PolicyEntry {
         self.reports != Reports::None
     }
 
-    /// Whether it can do without probes, by what this client sees itself: `prequal.local_only`.
+    /// Whether it can work without probes, by what this client measures: `prequal.local_only`.
     pub fn may_be_local(&self) -> bool {
         matches!(self.reports, Reports::Pool | Reports::Latest)
     }
 
-    /// Whether the oldest and the worst reports leave its pool at `prequal.remove_rate`, whatever
-    /// replicas report. A policy that goes by capacity removes none while all of them report it.
+    /// Whether the oldest and the worst reports are always removed from its pool at
+    /// `prequal.remove_rate`. A policy by capacity removes none while all replicas report it.
     pub fn removes_by_rate(&self) -> bool {
         self.reports == Reports::Pool && self.carried != Carried::Capacity
     }
@@ -109,8 +109,8 @@ impl PolicyEntry {
         self.sections.contains(&section)
     }
 
-    /// Whether it reads the key of the section. The section `prequal` is read by several policies,
-    /// not by each of them all.
+    /// Whether it reads the key of the section. Several policies read the section `prequal`, but
+    /// not each of them reads all of it.
     pub fn reads_key(&self, section: &str, key: &str) -> bool {
         if section != "prequal" {
             return self.reads(section);
@@ -127,7 +127,7 @@ impl PolicyEntry {
     }
 }
 
-/// By name, of which there is one each.
+/// Compares by name, since names are unique.
 impl PartialEq for PolicyEntry {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

@@ -1,10 +1,10 @@
-//! What a choice was made from: the candidates as the policy saw them, and who could not be chosen,
-//! and why.
+//! What a choice was made from: the candidates as the policy saw them, the replicas that could not
+//! be chosen, and why.
 //!
-//! A caller that wants to know hands an [`Explanation`] in with the query; it is filled while the
-//! choice is made, so that it shows what the policy knew before this query was charged to anything.
-//! All its room is taken when it is made: to be filled allocates nothing, and costs time in
-//! proportion to what is noted. Without one, a choice costs what it always did.
+//! A caller passes an [`Explanation`] with the query. It is filled while the choice is made, so it
+//! shows the state before the query was charged. It allocates all its memory when it is created;
+//! filling it allocates nothing, and takes time in proportion to what is recorded. Without one, a
+//! choice costs nothing extra.
 
 use crate::draw::Draw;
 use crate::policy::comparison::{Comparison, Equals, Values};
@@ -22,7 +22,7 @@ pub struct Explanation {
     shared: Values,
     draw: Option<u64>,
     candidates: Vec<Candidate>,
-    /// The worst of them, once it had to be looked for: its place and its rank.
+    /// The worst candidate, once it was needed: its place and its rank.
     worst: Option<(usize, Rank)>,
     considered: u32,
     cold: u32,
@@ -35,56 +35,55 @@ pub struct Explanation {
     available: u32,
 }
 
-/// A replica that was looked at.
+/// A replica that was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Which one.
+    /// The replica.
     pub replica: ReplicaId,
-    /// Its report, as it counted; `None` for policies that go by none, and where none was known.
+    /// Its report, as it counted. `None` for policies without reports, and if none was known.
     pub report: Option<PooledView>,
     /// Queries that this client had in flight there.
     pub in_flight: u32,
     /// The values of the factors that were compared.
     pub values: Values,
-    /// What it can carry by its last report, in thousandths of a request in flight, for policies
-    /// that go by that; `None` where it reports none.
+    /// Its capacity by its last report, in thousandths of a request in flight, for policies that
+    /// use it. `None` if it reports none.
     pub capacity_millirif: Option<u32>,
-    /// What a query costs there by its last report, as above.
+    /// Cost of a query there by its last report, under the same conditions.
     pub cost: Option<Duration>,
-    /// It was not to have this query: it had had it, was full, or was spared for being new or held
-    /// back.
+    /// It must not get this query: the query has tried it, it was full, or it was spared because it
+    /// is new or held back.
     pub avoided: bool,
-    /// Where it stands among the others, as the policy compares them: the lower the better.
+    /// Its place in the policy's comparison; lower is better.
     pub(in crate::policy) place: (u64, u64),
-    /// How many were looked at before it.
+    /// How many candidates were compared before it.
     pub number: u32,
 }
 
-/// A replica that could not be chosen, or not for its whole share.
+/// A replica that could not be chosen, or only for a part of its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Out {
-    /// Which one.
+    /// The replica.
     pub replica: ReplicaId,
-    /// Why.
+    /// The reason.
     pub why: OutReason,
-    /// The part of the queries that may go there, in millionths; 0 of one that cannot be chosen at
-    /// all.
+    /// The part of the queries that it may get, in millionths. 0 if it cannot be chosen at all.
     pub share_millionths: u32,
 }
 
-/// Why a replica could not be chosen, or not for its whole share.
+/// Why a replica could not be chosen, or only for a part of its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutReason {
-    /// Its driver took it out and, to the policy, gave no reason.
+    /// Its driver took it out and gave the policy no reason.
     TakenOut,
-    /// Its driver's own reason, in a word.
+    /// Its driver's own reason, in one word.
     Driver(&'static str),
-    /// It wants no queries, by its own word.
+    /// Its report has the draining flag.
     Draining,
-    /// It has stopped answering probes, and others have not.
+    /// It has stopped answering probes while others answer.
     Lost,
     /// Its health.
     Health(HealthState),
@@ -103,12 +102,12 @@ impl OutReason {
     }
 }
 
-/// How good a candidate is, the lower the better: not avoided, its place, and of equals whoever was
-/// looked at first.
+/// Sort key of a candidate, lower is better: not avoided, its place, and of equals the one that was
+/// compared first.
 type Rank = (bool, (u64, u64), u32);
 
 impl Candidate {
-    /// What is known of any: nothing is compared, and it is neither better nor worse than others.
+    /// A candidate without compared values, neither better nor worse than others.
     pub(in crate::policy) const fn new(
         replica: ReplicaId,
         report: Option<PooledView>,
@@ -133,13 +132,12 @@ impl Candidate {
 }
 
 impl Explanation {
-    /// Candidates that are noted; of more, the best, and the one that was chosen.
+    /// Most candidates that are kept: the best, and the chosen one.
     pub const CANDIDATES_MAX: usize = 32;
-    /// Replicas that are noted as out; of more, those of which more is known than that their driver
-    /// took them out.
+    /// Most replicas that are kept as out. If there are more, those with a known reason are kept.
     pub const OUTS_MAX: usize = 16;
 
-    /// An empty one, with all the room that it will ever take.
+    /// An empty explanation, with all the memory that it will ever need.
     pub fn new() -> Self {
         Self {
             candidates: Vec::with_capacity(Self::CANDIDATES_MAX),
@@ -148,7 +146,7 @@ impl Explanation {
         }
     }
 
-    /// Forgets everything and keeps the room.
+    /// Clears everything and keeps the memory.
     pub fn clear(&mut self) {
         let (mut candidates, mut outs) = (
             core::mem::take(&mut self.candidates),
@@ -163,7 +161,8 @@ impl Explanation {
         };
     }
 
-    /// How the candidates were compared; `None` where nothing was chosen: the query was pinned.
+    /// How the candidates were compared. `None` if nothing was compared because the query was
+    /// pinned.
     pub const fn comparison(&self) -> Option<&'static Comparison> {
         self.comparison
     }
@@ -178,63 +177,62 @@ impl Explanation {
         self.draw
     }
 
-    /// The replicas that were looked at, the best first, and last those that were not to have the
-    /// query; at most [`Self::CANDIDATES_MAX`].
+    /// The compared replicas, best first, and last those that must not get the query. At most
+    /// [`Self::CANDIDATES_MAX`].
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
 
-    /// How many were looked at.
+    /// How many replicas were compared.
     pub const fn considered(&self) -> u32 {
         self.considered
     }
 
-    /// How many of those that could have the query had a report that was cold. For policies that
-    /// know no limit, all that had one.
+    /// How many replicas that could get the query had a cold report. For policies without a limit,
+    /// how many had a report.
     pub const fn cold(&self) -> u32 {
         self.cold
     }
 
-    /// How many of those that could have the query had a report that was hot.
+    /// How many replicas that could get the query had a hot report.
     pub const fn hot(&self) -> u32 {
         self.hot
     }
 
-    /// The rule by which one was chosen, also where the reason says that it was for want of others:
-    /// in a panic the policy's own rule may decide among all, or chance. `None` where nobody chose:
-    /// the query was pinned.
+    /// The rule that chose, even if the pick's reason is a lack of alternatives: in a panic the
+    /// policy's own rule may decide among all, or chance. `None` if the query was pinned.
     pub const fn rule(&self) -> Option<PickReason> {
         self.rule
     }
 
-    /// The one that was chosen; `None` if nobody was.
+    /// The chosen replica, if any.
     pub const fn chosen(&self) -> Option<ReplicaId> {
         self.chosen
     }
 
-    /// The one that came second, where replicas were compared with each other.
+    /// The runner-up, if replicas were compared with each other.
     pub const fn runner_up(&self) -> Option<ReplicaId> {
         self.runner_up
     }
 
-    /// Those that could not be chosen, or not for their whole share; at most [`Self::OUTS_MAX`].
+    /// Replicas that could not be chosen, or only for a part of their share. At most
+    /// [`Self::OUTS_MAX`].
     pub fn outs(&self) -> &[Out] {
         &self.outs
     }
 
-    /// How many those were.
+    /// How many such replicas there were, including any that are not kept.
     pub const fn out(&self) -> u32 {
         self.out
     }
 
-    /// How many replicas could be chosen; 0 in a panic, when all could.
+    /// How many replicas could be chosen. 0 in a panic, when all can.
     pub const fn available(&self) -> u32 {
         self.available
     }
 
-    /// Its driver knows why this one could not be chosen, and says it in a word. That holds
-    /// whatever else is known of it, and is told in any case while there is room or somebody told
-    /// of whom less is known.
+    /// Sets the driver's reason, in one word, why this replica could not be chosen. It replaces any
+    /// other reason. It is kept whenever there is space, or an entry without a reason to replace.
     pub fn say_why(&mut self, replica: ReplicaId, why: &'static str) {
         let out = Out {
             replica,
@@ -248,7 +246,7 @@ impl Explanation {
         }
     }
 
-    /// Its driver took out whoever is told of without a reason, and has but this one left.
+    /// Sets the driver's reason for all replicas that it took out without one.
     pub fn say_of_others(&mut self, why: &'static str) {
         let outs = self.outs.iter_mut();
         for out in outs.filter(|out| out.why == OutReason::TakenOut) {
@@ -256,8 +254,8 @@ impl Explanation {
         }
     }
 
-    /// Its driver passed this one over, though the policy would have chosen it, and says why in a
-    /// word.
+    /// Records a replica that the policy would have chosen and that its driver skipped, with the
+    /// driver's reason in one word.
     pub fn pass_over(&mut self, replica: ReplicaId, why: &'static str) {
         let mut noted = self.outs.iter();
         if noted.all(|other| other.replica != replica) {
@@ -266,7 +264,7 @@ impl Explanation {
         self.say_why(replica, why);
     }
 
-    /// A choice begins: so many replicas can be chosen, of so many that are known.
+    /// Starts a choice: `available` of `known` replicas can be chosen.
     pub(crate) fn begin(&mut self, available: usize, known: usize) {
         self.clear();
         self.set_available(available);
@@ -277,7 +275,7 @@ impl Explanation {
         self.available = u32::try_from(replicas).unwrap_or(u32::MAX);
     }
 
-    /// From here on candidates are compared in this way; those of another way are forgotten.
+    /// Sets how candidates are compared from here on, and drops those of an earlier comparison.
     pub(in crate::policy) fn compare(&mut self, comparison: &'static Comparison, shared: Values) {
         self.comparison = Some(comparison);
         self.shared = shared;
@@ -286,13 +284,13 @@ impl Explanation {
         (self.considered, self.cold, self.hot) = (0, 0, 0);
     }
 
-    /// That was the last draw of the choice. It is kept if draws decide between equals.
+    /// Notes the last draw of the choice. It is kept if draws decide between equals.
     pub(in crate::policy) fn note_draw(&mut self, draw: Option<u64>) {
         let is_first = |comparison: &Comparison| comparison.equals == Equals::First;
         self.draw = draw.filter(|_| !self.comparison.is_none_or(is_first));
     }
 
-    /// A replica was looked at. It is noted if there is room, or in place of a worse one.
+    /// Records a compared replica, if there is space or a worse one to replace.
     pub(crate) fn consider(&mut self, candidate: Candidate) {
         if let (Some(report), false) = (candidate.report, candidate.avoided) {
             self.hot += u32::from(report.hot);
@@ -315,7 +313,7 @@ impl Explanation {
         }
     }
 
-    /// Whoever makes room first.
+    /// The candidate to replace first.
     fn worst(&mut self) -> Option<(usize, Rank)> {
         if self.worst.is_none() {
             let ranks = self.candidates.iter().map(Candidate::rank).enumerate();
@@ -324,7 +322,7 @@ impl Explanation {
         self.worst
     }
 
-    /// This one has been looked at, and will be chosen: it is noted in any case.
+    /// Records the replica that will be chosen, in any case.
     pub(crate) fn keep(&mut self, candidate: Candidate) {
         let mut noted = self.candidates.iter();
         if self.considered == 0 || noted.any(|other| other.replica == candidate.replica) {
@@ -336,7 +334,7 @@ impl Explanation {
         }
     }
 
-    /// That one was chosen by this rule. The runner-up is found here where the policy does not know
+    /// Sets the choice and its rule. The runner-up is determined here if the policy does not know
     /// it.
     pub(crate) fn choose(
         &mut self,
@@ -346,7 +344,7 @@ impl Explanation {
     ) {
         let ranks = self.candidates.iter().min_by_key(|it| it.rank());
         if let Some(best) = ranks.filter(|_| rule.is_comparison()) {
-            // It may be one of very many equals.
+            // The choice may be one of very many equals.
             let (place, values) = (best.place, best.values);
             self.keep(Candidate {
                 values,
@@ -357,7 +355,7 @@ impl Explanation {
         let replica = chosen.replica;
         self.rule = Some(rule);
         self.chosen = Some(replica);
-        // Of equals it is the one that was chosen that is the best.
+        // The chosen one sorts first among equals.
         (self.candidates).sort_unstable_by_key(|it| {
             let (avoided, place, number) = it.rank();
             (avoided, place, it.replica != replica, number)
@@ -369,13 +367,13 @@ impl Explanation {
         });
     }
 
-    /// That one was chosen by somebody else.
+    /// Sets a choice that was made elsewhere.
     pub(crate) const fn choose_pinned(&mut self, replica: ReplicaId) {
         self.chosen = Some(replica);
     }
 
-    /// Tells of a replica that is counted among those that are out. Of whom nothing is told but
-    /// that it was taken out gives way; what is known better stands.
+    /// Records a replica that is already counted as out. An entry without a reason is replaced; a
+    /// better reason stays.
     pub(crate) fn tell_out(&mut self, out: Out) {
         let is_full = self.outs.len() == Self::OUTS_MAX;
         if is_full && out.why == OutReason::TakenOut {
@@ -398,15 +396,15 @@ impl Explanation {
         }
     }
 
-    /// Counts, and tells of, a replica that the policy could choose and that health keeps out, or
-    /// gives less than its share.
+    /// Counts and records a replica that the policy could choose and that health keeps out, or
+    /// limits to less than its share.
     pub(crate) fn add_out(&mut self, out: Out) {
         self.out = self.out.saturating_add(1);
         self.tell_out(out);
     }
 }
 
-/// Draws of which the last is noted, for an explanation.
+/// Draws that note the last one, for an explanation.
 pub(in crate::policy) struct NotedDraws<'a> {
     draw: &'a mut dyn Draw,
     pub(in crate::policy) last: Option<u64>,

@@ -1,9 +1,9 @@
 //! The replicas that a policy knows, and which of them may be chosen.
 //!
-//! A replica that has answered probes and stops to, while others go on answering theirs, is *lost*:
-//! it is gone, or hangs, and is not chosen until it answers again. Where nobody answers any more it
-//! is the probes that are broken, and nobody is lost. Being lost never leaves nobody to choose.
-//! `[Decision 0007]`
+//! A replica that answered probes and stops while others still answer is *lost* (operators see it
+//! as unreachable): it is gone, or hangs, and is not chosen until it answers again. If no replica
+//! answers any more, the probes are broken and no replica is lost. A lost replica never leaves the
+//! client without a choice. `[Decision 0007]`
 
 use crate::draw::{Draw, below};
 use crate::policy::comparison::{CHANCE, Values};
@@ -17,76 +17,76 @@ use crate::time::{Instant, MaybeInstant};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// So many probes in a row without an answer make a replica silent, and may make it lost.
+/// Probes in a row without an answer that make a replica silent, and may make it lost.
 pub(in crate::policy) const LOST_IN_A_ROW: u8 = 3;
-/// A replica is lost after so long without an answer, at the earliest: a pause of its own is
-/// shorter, as a rule.
+/// Shortest time without an answer before a replica is lost; pauses of a replica are normally
+/// shorter.
 const LOST_AFTER: Duration = Duration::from_millis(500);
 
-/// What holds for one replica.
+/// The state of one replica.
 #[derive(Clone, Copy, Debug, Default)]
 struct Standing {
     /// The driver took it out of the choice.
     ejected: bool,
     /// Its own report took it out.
     draining: bool,
-    /// It has stopped answering probes, and others have not.
+    /// It has stopped answering probes while others answer.
     lost: bool,
-    /// Queries of this client's that are out there.
+    /// Queries of this client in flight there.
     in_flight: u32,
-    /// How many were out when its last probe was sent, less all that have ended since.
+    /// Queries in flight when its last probe was sent, minus all that have ended since.
     out_since_probe: u32,
-    /// And those that were.
+    /// Recent turns of the replica.
     turns: Turns,
 }
 
 impl Standing {
-    /// Nobody has taken it out of the choice.
+    /// Neither the driver nor the replica has taken it out.
     const fn is_fit(self) -> bool {
         !self.ejected && !self.draining
     }
 
-    /// And it is there.
+    /// It is fit and not lost.
     const fn is_present(self) -> bool {
         self.is_fit() && !self.lost
     }
 }
 
-/// Probes of a replica that had no answer, one after the other.
+/// Lost probes of a replica in a row.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::policy) struct LostProbes {
-    /// When it last answered one before, if ever.
+    /// When it last answered a probe before, if ever.
     pub(in crate::policy) answered_at: Option<Instant>,
     /// When the first of them was lost.
     pub(in crate::policy) since: Instant,
     pub(in crate::policy) in_a_row: u8,
 }
 
-/// Whether who may be chosen has changed.
+/// Whether availability has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::policy) enum Changed {
     No,
-    /// The replica that it was about, and nobody else.
+    /// Only for the replica in question.
     Itself,
-    /// Others, too, as far as they were lost or are.
+    /// For other replicas that were or are lost, too.
     Others,
 }
 
-/// The replicas that a policy knows (and may probe), and those of them that may be chosen.
+/// The replicas that a policy knows (and may probe), and the available ones among them.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     known: ReplicaSet,
     available: ReplicaSet,
-    /// Of everyone known. What is asked of one replica is all answered from here: with many
-    /// replicas each table that is looked into is a miss of the cache, for each report.
+    /// For every known replica. One table answers all questions about a replica: with many replicas
+    /// each lookup in a table is a cache miss, for each report.
     standings: ReplicaMap<Standing>,
-    /// How many could be chosen even if those that are lost never were.
+    /// How many could be chosen if lost ones never could.
     present: usize,
-    /// How many are lost.
+    /// Number of lost replicas.
     lost: usize,
-    /// When any of them last answered a probe.
+    /// When any replica last answered a probe.
     heard_at: MaybeInstant,
-    /// How many queries this client has sent, and turns that have passed.
+    /// Queries that this client has sent, plus turns that passed.
     sent: u64,
 }
 
@@ -109,7 +109,7 @@ impl Fleet {
     }
 
     pub(crate) fn remove(&mut self, replica: ReplicaId) -> bool {
-        // So that it stands for nobody any more.
+        // Its state must no longer count for anything.
         self.change(replica, |standing| {
             *standing = Standing {
                 ejected: true,
@@ -120,12 +120,12 @@ impl Fleet {
         self.known.remove(replica)
     }
 
-    /// The driver's word on whether it may be chosen.
+    /// Sets whether the driver takes it out of the choice.
     pub(in crate::policy) fn set_ejected(&mut self, replica: ReplicaId, ejected: bool) -> Changed {
         self.change(replica, |standing| standing.ejected = ejected)
     }
 
-    /// The replica's own word.
+    /// Sets whether the replica reports that it drains.
     pub(in crate::policy) fn set_draining(
         &mut self,
         replica: ReplicaId,
@@ -134,7 +134,7 @@ impl Fleet {
         self.change(replica, |standing| standing.draining = draining)
     }
 
-    /// A probe is sent to the replica.
+    /// Notes that a probe is sent to the replica.
     pub(crate) fn probe_sent(&mut self, replica: ReplicaId) {
         if let Some(standing) = self.standings.find_mut(replica) {
             standing.out_since_probe = standing.in_flight;
@@ -142,14 +142,14 @@ impl Fleet {
     }
 
     /// The fewest requests in flight that the replica can have had when it answered its last probe:
-    /// those of this client's that were sent before the probe, and have not ended though its answer
-    /// is here. `[Decision 0015]`
+    /// queries of this client that were sent before the probe and had not ended when the answer
+    /// arrived. `[Decision 0015]`
     pub(crate) fn rif_min(&self, replica: ReplicaId) -> Rif {
         let standing = self.standings.find(replica);
         Rif::new(standing.map_or(0, |standing| standing.out_since_probe))
     }
 
-    /// The replica has answered a probe: it is there.
+    /// Notes that the replica has answered a probe, so it is not lost.
     pub(in crate::policy) fn answered(&mut self, now: Instant, replica: ReplicaId) -> Changed {
         self.heard_at = now.into();
         if self.lost == 0 {
@@ -158,12 +158,12 @@ impl Fleet {
         self.change(replica, |standing| standing.lost = false)
     }
 
-    /// Whether any replica has answered a probe since.
+    /// Whether any replica has answered a probe since then.
     pub(crate) fn was_heard_since(&self, since: Instant) -> bool {
         self.heard_at.get().is_some_and(|at| at >= since)
     }
 
-    /// The replica has not answered a probe, the last of those that are told of.
+    /// Notes a lost probe of the replica, the last of `probes`.
     pub(in crate::policy) fn probe_lost(
         &mut self,
         now: Instant,
@@ -174,7 +174,7 @@ impl Fleet {
         if probes.in_a_row < LOST_IN_A_ROW || probes.answered_at.is_none_or(was_there) {
             return Changed::No;
         }
-        // Its own last answer came before.
+        // The replica's own last answer came before that.
         if self.was_heard_since(probes.since) {
             return self.change(replica, |standing| standing.lost = true);
         }
@@ -218,7 +218,7 @@ impl Fleet {
         }
     }
 
-    /// Whether that changed who may be chosen.
+    /// Updates the availability of a replica. Returns whether it changed.
     fn settle(&mut self, replica: ReplicaId) -> bool {
         if self.is_available(replica) {
             let comes_back = self.available.insert(replica);
@@ -247,16 +247,16 @@ impl Fleet {
         self.standings.find(replica).is_some()
     }
 
-    /// Whether a replica may be chosen: it is known, the driver has not taken it out of the choice,
-    /// it does not drain by its own report, and it has not stopped answering probes while others go
-    /// on. In a panic, false of all. `[Decision 0007]`
+    /// Whether a replica is available: it is known, the driver has not taken it out, it does not
+    /// report that it drains, and it has not stopped answering probes while others go on. In a
+    /// panic, false for all. `[Decision 0007]`
     pub fn is_available(&self, replica: ReplicaId) -> bool {
         let may_be =
             |standing: &Standing| standing.is_present() || (self.present == 0 && standing.is_fit());
         self.standings.find(replica).is_some_and(may_be)
     }
 
-    /// Whether any is lost, so that whoever comes, or goes, may change who else may be chosen.
+    /// Whether any replica is lost, so that a join or leave may change the availability of others.
     pub(crate) const fn any_lost(&self) -> bool {
         self.lost > 0
     }
@@ -271,23 +271,23 @@ impl Fleet {
         self.known.as_slice()
     }
 
-    /// The replicas that may be chosen; in a panic, none.
+    /// The available replicas; none in a panic.
     pub fn available(&self) -> &[ReplicaId] {
         self.available.as_slice()
     }
 
-    /// Where a replica is among those that may be chosen.
+    /// The index of a replica among the available ones.
     pub(crate) fn available_place(&self, replica: ReplicaId) -> Option<u32> {
         self.available.position(replica)
     }
 
-    /// Nobody may be chosen, though somebody is known.
+    /// Whether no replica is available, though some are known.
     pub(crate) fn in_panic(&self) -> bool {
         self.available.len() == 0 && self.known.len() > 0
     }
 
-    /// Why a replica is chosen: for `reason`, unless it is for want of any that may be, or of any
-    /// other.
+    /// Why a replica is chosen: `reason`, unless it is because no replica is available, or no other
+    /// is left.
     pub(crate) fn reason_for(&self, replica: ReplicaId, reason: PickReason) -> PickReason {
         if self.in_panic() {
             PickReason::Panic
@@ -298,7 +298,7 @@ impl Fleet {
         }
     }
 
-    /// Those to choose from: the available, or everyone when nobody is. `[A8]`
+    /// The replicas to choose from: the available ones, or all if none is available. `[A8]`
     pub(crate) fn choice(&self) -> &[ReplicaId] {
         if self.available.len() == 0 {
             self.known.as_slice()
@@ -307,8 +307,8 @@ impl Fleet {
         }
     }
 
-    /// What `of` finds for the query among those to choose from. If all of them have had it, among
-    /// all that are known, where that is better than none.
+    /// What `of` finds for the query among the replicas to choose from. If the query has tried all
+    /// of them, searches all known ones, if that is better than none.
     pub(crate) fn find_for<T>(
         &self,
         query: Query<'_>,
@@ -327,7 +327,7 @@ impl Fleet {
         self.find_for(query, |replicas| random_of(replicas, query, draw))
     }
 
-    /// The same, with what it was drawn from.
+    /// As [`Self::random`], and explains what it was drawn from.
     pub(in crate::policy) fn random_explained(
         &self,
         query: Query<'_>,
@@ -355,7 +355,8 @@ impl Fleet {
         }
     }
 
-    /// Those to choose from or, if the query has been at all of them and may leave them, all.
+    /// The replicas to choose from. If the query has tried all of them and may leave them, all
+    /// known ones.
     pub(in crate::policy) fn allowed_set(&self, query: Query<'_>) -> &[ReplicaId] {
         let mut choice = self.choice().iter();
         let is_any_left = choice.any(|&replica| query.allows(replica));
@@ -366,7 +367,7 @@ impl Fleet {
         }
     }
 
-    /// A uniformly random one of those to choose from that the query may go to.
+    /// A uniformly random member of [`Self::choice`] that the query may go to.
     pub(crate) fn random_choice(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         random_of(self.choice(), query, draw)
     }
@@ -383,7 +384,7 @@ impl Fleet {
             .map_or(0, |standing| standing.in_flight)
     }
 
-    /// What this client has in flight there, and how its turns stand.
+    /// Queries that this client has in flight there, and its turns.
     pub(in crate::policy) fn sent_to(&self, replica: ReplicaId) -> (u32, Turn) {
         let Some(standing) = self.standings.find(replica) else {
             return (0, Turn::default());
@@ -392,7 +393,7 @@ impl Fleet {
         (standing.in_flight, turn)
     }
 
-    /// It was the turn of a replica that the query may not go to: it passes.
+    /// Passes the turn of a replica that the query must avoid.
     pub(in crate::policy) fn pass_turn(&mut self, query: Query<'_>, turn: Option<ReplicaId>) {
         if let Some(spared) = turn.filter(|&replica| !query.allows(replica)) {
             self.take_turn(spared);
@@ -415,13 +416,13 @@ impl Fleet {
     pub(crate) fn query_done(&mut self, replica: ReplicaId) {
         if let Some(standing) = self.standings.find_mut(replica) {
             standing.in_flight = standing.in_flight.saturating_sub(1);
-            // Any of those that end may be older than the probe: so that no honest report is
-            // corrected, all are taken to be.
+            // Each query that ends may be older than the probe. All are assumed to be, so that no
+            // honest report is corrected.
             standing.out_since_probe = standing.out_since_probe.saturating_sub(1);
         }
     }
 
-    /// How many may be chosen, and why others may not.
+    /// Explains how many replicas are available, and why others are not.
     pub(crate) fn explain(&self, explanation: &mut Explanation) {
         explanation.begin(self.available.len(), self.known.len());
         if self.available.len() == self.known.len() {
@@ -442,7 +443,8 @@ impl Fleet {
         }
     }
 
-    /// Every known replica, as seen from outside; `silent` says which of them answer no probes.
+    /// Every known replica, as seen from outside. `silent` returns whether a replica answers no
+    /// probes.
     pub(crate) fn views(&self, silent: impl Fn(ReplicaId) -> bool) -> Vec<ReplicaView> {
         let view = |&replica: &ReplicaId| ReplicaView {
             replica,
@@ -456,8 +458,8 @@ impl Fleet {
     }
 }
 
-/// A uniformly random member that the query allows. Counts rather than collects: no allocation, one
-/// draw.
+/// A uniformly random member that the query allows. It counts instead of collecting: no allocation,
+/// one draw.
 fn random_of(replicas: &[ReplicaId], query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
     if query.avoid.is_empty() {
         let index = below(draw, u32::try_from(replicas.len()).ok()?);

@@ -1,4 +1,4 @@
-//! What people may see of health: where each replica stands and why, and counts of what happened.
+//! Health as seen from outside: the state of each replica with its reason, and counts.
 
 use crate::named;
 use crate::replica::ReplicaId;
@@ -6,19 +6,20 @@ use core::fmt;
 use core::time::Duration;
 
 named! {
-    /// Where a replica stands.
+    /// The health state of a replica.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[non_exhaustive]
     pub enum HealthState by as_str {
         /// It has its whole share.
         Sound = "sound",
-        /// It is new, or has restarted, and has not shown yet that it is as fast as the others.
+        /// It is new, or has restarted, and has not yet shown that it is as fast as the others.
         WarmingUp = "warming_up",
         /// It pushes queries back, and gets fewer for a moment.
         PushingBack = "pushing_back",
-        /// It fails more often than the others or is slower, and gets what they have no room for.
+        /// It fails more often than the others or is slower, and gets only what they have no
+        /// capacity for.
         HeldBack = "held_back",
-        /// It was out, and its share rises again.
+        /// It was out, and its share grows again.
         Returning = "returning",
         /// It is out for its failures.
         Ejected = "ejected",
@@ -37,20 +38,20 @@ impl fmt::Display for HealthState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HealthView {
-    /// Whose.
+    /// The replica.
     pub replica: ReplicaId,
-    /// Where it stands.
+    /// Its state.
     pub state: HealthState,
-    /// The part of the queries that may go there, in millionths; 0 of one that is out.
+    /// The part of the queries that it may get, in millionths. 0 if it is out.
     pub share_millionths: u32,
-    /// The part of its queries that succeed, in millionths, as it was estimated last: its own
-    /// answers and its report, of which the worse counts.
+    /// Its success rate in millionths, as of the last estimate: its answers or its report,
+    /// whichever is worse.
     pub success_millionths: u32,
-    /// What its good answers took of late; `None` if there were none.
+    /// Recent latency of its good answers. `None` if there were none.
     pub latency: Option<Duration>,
 }
 
-/// What has happened. Every count only rises.
+/// Counts of events. They only rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HealthCounters {
@@ -58,14 +59,14 @@ pub struct HealthCounters {
     pub ejections: u64,
     /// Replicas that were taken out for being slow or having stopped.
     pub probations: u64,
-    /// Those that should have been taken out, and were not because too many were.
+    /// Replicas that were not taken out, although they should have been, because too many were out.
     pub spared: u64,
     /// Replicas that came back from being out.
     pub readmissions: u64,
     /// Queries sent as trials.
     pub trials: u64,
-    /// Of these, those that went well.
+    /// Trials that passed.
     pub trials_passed: u64,
-    /// Warm-ups begun: by who joined, and by who restarted.
+    /// Warm-ups started: replicas that joined or restarted.
     pub warm_ups: u64,
 }

@@ -1,20 +1,20 @@
-//! The latest report of every replica, whatever the rule of choice.
+//! The latest report of every replica, for any rule of choice.
 //!
-//! Where the pool of Prequal would hold half the fleet or more, its choice herds: what it knows is
-//! used again and again, and what once looked slow gets no traffic by which to look fast.
-//! [`LatestReports`] keeps one report of each replica, for as long as it is fresh, and corrects it
-//! at each pick: RIF is what *others* had in flight there when it reported, plus what this client
-//! has now, so that queries that have ended count no more, either. A [`LatestRule`] decides among
+//! If the pool of Prequal would hold half of the fleet or more, its choice herds: it uses the same
+//! reports again and again, and a replica that once looked slow gets no queries that could correct
+//! that. [`LatestReports`] keeps one report of each replica for as long as it is fresh, and
+//! corrects it at each pick: RIF is what *others* had in flight when it reported, plus what this
+//! client has now, so that queries that have ended no longer count. A [`LatestRule`] decides among
 //! them.
 //!
-//! Replicas that answer no probes cannot be compared with others: one report is what a replica has
-//! at the moment, the other an estimate of what it has as a rule, and whoever looks for the lowest
-//! finds it among the former. While any replica is silent that may be chosen, all count with this
-//! client's own counts and round trips. `[A13]` `[Decision 0002]`
+//! Replicas that answer no probes cannot be compared with others: a report shows the present load,
+//! an estimate shows the usual load, and the lowest value is always found among the reports. While
+//! any available replica is silent, all replicas count with this client's own counts and round
+//! trips. `[A13]` `[Decision 0002]`
 //!
-//! With `local_only` it sends no probes and goes by the client's own counts and round trips, which
-//! for a single client is about as good. A pick looks at every report: its time is in proportion to
-//! the fleet, but for a rule that compares the newest alone, which are found without.
+//! With `local_only` it sends no probes and uses the client's own counts and round trips, which for
+//! a single client is about as good. A pick looks at every report, so its time is in proportion to
+//! the fleet, except with a rule that compares only the newest reports, which are found directly.
 
 mod by_age;
 mod rule;
@@ -47,18 +47,17 @@ type FleetRank = Rank<20>;
 /// The latest report of a replica.
 #[derive(Clone, Copy, Debug)]
 struct Latest {
-    /// Queries of other clients' in flight there: the RIF reported less what this client had in
-    /// flight.
+    /// Queries that other clients have in flight: the reported RIF minus what this client had.
     others: u32,
     latency_ns: Option<u64>,
     received_at: Instant,
     local: bool,
 }
 
-/// A replica that a query may go to and that has a report.
+/// A replica with a report that the query may go to.
 #[derive(Clone, Copy, Debug)]
 struct Candidate<'a> {
-    /// Its place among the available.
+    /// Its index among the available ones.
     index: u32,
     replica: ReplicaId,
     rif: Rif,
@@ -66,31 +65,30 @@ struct Candidate<'a> {
     latest: &'a Latest,
 }
 
-/// What the candidates for a query have in common.
+/// Values that all candidates for a query share.
 #[derive(Clone, Copy, Debug)]
 struct Survey {
-    /// Reports from then on are compared.
+    /// Only reports received at this time or later are compared.
     since: Instant,
-    /// For rules that tell hot from cold.
+    /// For rules with hot and cold.
     rif_limit: Option<Rif>,
-    /// For such a rule the median of the latencies that are known stands for one that is not.
-    /// `[A7]`
+    /// The median of the known latencies, which stands for an unknown one in such rules. `[A7]`
     stand_in_ns: u64,
 }
 
-/// The latest report of every replica, and the rule by which one is chosen among them.
+/// The latest report of every replica, and the rule that chooses among them.
 #[derive(Debug)]
 pub struct LatestReports<R> {
     rule: R,
     latest: ByAge<Latest>,
     report_age_max_ns: u64,
-    /// Some replica is silent that may be chosen, and so all count with what this client has in
+    /// Whether an available replica is silent, so that all count with what this client has in
     /// flight there. `[A13]`
     own_only: bool,
-    /// Where those are among the available whose reports are compared for the query in hand; empty
-    /// where it takes a look at all.
+    /// Indexes, among the available, of the replicas that are compared for the current query. Empty
+    /// if all are.
     places: Vec<u32>,
-    /// Room to find a median in, for rules that go by one.
+    /// Buffer to find a median in, for rules that need one.
     scratch_ns: Vec<u64>,
 }
 
@@ -106,7 +104,7 @@ impl<R: LatestRule> LatestReports<R> {
         }
     }
 
-    /// Removes the reports that have reached their age. `[A5]`
+    /// Removes reports that have reached their maximum age. `[A5]`
     fn expire(&mut self, now: Instant, client: &mut Client) {
         while let Some(&(replica, Latest { received_at, .. })) = self.latest.oldest()
             && now.ns_since(received_at) >= self.report_age_max_ns
@@ -116,9 +114,9 @@ impl<R: LatestRule> LatestReports<R> {
         }
     }
 
-    /// Those to choose from, whose reports came at `since` or later. A replica of which nothing
-    /// fresh is known is none of them, as long as there is another: what answers no probes, and is
-    /// not silent yet, may be gone.
+    /// The replicas to choose from with a report received at `since` or later. A replica without a
+    /// fresh report is left out while there is another: one that answers no probes, and is not
+    /// silent yet, may be gone.
     fn candidates<'a>(
         &'a self,
         query: Query<'a>,
@@ -132,7 +130,7 @@ impl<R: LatestRule> LatestReports<R> {
             })
     }
 
-    /// The same where they are [`Self::places`].
+    /// As [`Self::candidates`], for the replicas in [`Self::places`].
     fn listed<'a>(
         &'a self,
         query: Query<'a>,
@@ -167,7 +165,7 @@ impl<R: LatestRule> LatestReports<R> {
         })
     }
 
-    /// What of a report counts as the load of other clients.
+    /// The load of other clients that a report counts with.
     fn others(&self, latest: &Latest) -> Option<u32> {
         (!self.own_only).then_some(latest.others)
     }
@@ -178,7 +176,7 @@ impl<R: LatestRule> LatestReports<R> {
         Rif::new(others.saturating_add(own_in_flight))
     }
 
-    /// What is known of a candidate.
+    /// The load of a candidate.
     fn load(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey) -> LatestLoad {
         let latest = candidate.latest;
         LatestLoad {
@@ -191,15 +189,15 @@ impl<R: LatestRule> LatestReports<R> {
         }
     }
 
-    /// Where a candidate stands.
+    /// The place of a candidate.
     fn place(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey) -> Place {
         let load = self.load(now, candidate, survey);
         self.rule.place(load, survey.rif_limit)
     }
 
-    /// Since when reports came that are among the newest, as many as the rule compares and all that
-    /// came with the last of them. Of a larger fleet they are put into `places`, so that nobody has
-    /// to look at the others.
+    /// The time since which reports are among the newest: as many as the rule compares, and all
+    /// received together with the last of them. In a larger fleet their indexes go into `places`,
+    /// so that no others are looked at.
     fn newest_since(&self, query: Query<'_>, fleet: &Fleet, places: &mut Vec<u32>) -> Instant {
         places.clear();
         if fleet.available().len() <= R::NEWEST_MAX {
@@ -219,12 +217,13 @@ impl<R: LatestRule> LatestReports<R> {
                 }
             }
         }
-        // In the order in which a look at all would find them: of equals, chance chooses by it.
+        // This is the order in which a look at all would find them; draws choose among equals by
+        // it.
         places.sort_unstable();
         since
     }
 
-    /// What the candidates have in common; `None` if there are none.
+    /// The values that the candidates share. `None` if there are no candidates.
     fn survey(&mut self, query: Query<'_>, fleet: &Fleet) -> Option<Survey> {
         let mut places = core::mem::take(&mut self.places);
         let since = self.newest_since(query, fleet, &mut places);
@@ -240,7 +239,7 @@ impl<R: LatestRule> LatestReports<R> {
         survey
     }
 
-    /// The same of these. `known_ns` is room to find a median in, and empty.
+    /// As [`Self::survey`] for these candidates. `known_ns` is an empty buffer to find a median in.
     fn survey_of<'a>(
         &self,
         mut candidates: impl Iterator<Item = Candidate<'a>>,
@@ -252,14 +251,14 @@ impl<R: LatestRule> LatestReports<R> {
             return Some(Survey {
                 since,
                 rif_limit: None,
-                stand_in_ns: 0, // stands for nothing
+                stand_in_ns: 0, // not used
             });
         };
         let (count, lowest) = look_at(candidates, known_ns);
         let stand_in_ns = if known_ns.len() < count {
             rank::stand_in_ns(known_ns)
         } else {
-            0 // stands for nothing
+            0 // not used
         };
         Some(Survey {
             since,
@@ -299,8 +298,7 @@ impl<R: LatestRule> LatestReports<R> {
     }
 }
 
-/// How many candidates there are, and the lowest RIF among them; their latencies, as far as they
-/// are known, go into `known_ns`.
+/// The number of candidates, and their lowest RIF. Their known latencies go into `known_ns`.
 fn look_at<'a>(
     candidates: impl Iterator<Item = Candidate<'a>>,
     known_ns: &mut Vec<u64>,
@@ -314,8 +312,8 @@ fn look_at<'a>(
     (count, lowest)
 }
 
-/// Where no report helps: a replica at which this client has the fewest in flight, equals by
-/// chance; those that are silent and out of reach come last. `[A13]`
+/// The choice when no report helps: the replica where this client has the fewest queries in flight;
+/// equals are drawn. Silent replicas that are out of reach come last. `[A13]`
 fn fewest_in_flight(
     now: Instant,
     client: &Client,
@@ -341,7 +339,7 @@ fn fewest_in_flight(
     })
 }
 
-/// How they are compared then.
+/// The comparison of [`fewest_in_flight`].
 pub(in crate::policy) const FEWEST_IN_FLIGHT: Comparison = Comparison {
     name: "fewest_in_flight",
     formula: "fewest requests in flight from this worker",
@@ -351,7 +349,7 @@ pub(in crate::policy) const FEWEST_IN_FLIGHT: Comparison = Comparison {
     equals: Equals::Draw,
 };
 
-/// Where a replica stands there.
+/// The place of a replica in it.
 fn place_in_flight(now: Instant, client: &Client, replica: ReplicaId) -> Place {
     Place {
         first: client.is_out_of_reach(now, replica).into(),
@@ -416,7 +414,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             });
         };
         let Some(survey) = survey else {
-            // Without a report to go by, queries in flight decide.
+            // Without reports, queries in flight decide.
             for &replica in fleet.allowed_set(query) {
                 let place = place_in_flight(now, client, replica);
                 consider(
@@ -428,7 +426,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             }
             return;
         };
-        // Also those that the query has been at: they are told of, and not chosen.
+        // This includes replicas that the query has tried: they are recorded, and not chosen.
         for candidate in self.candidates(Query::first(), survey.since, fleet) {
             let load = self.load(now, candidate, &survey);
             let place = self.rule.place(load, survey.rif_limit);
@@ -478,7 +476,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         self.rule.forget(replica);
     }
 
-    /// Latencies are from here on as this client sees them, or as replicas do again.
+    /// From here on latencies are measured by this client, or reported by replicas again.
     fn silence_changed(&mut self, any_silent: bool) {
         self.own_only = any_silent;
         self.rule.forget_all();

@@ -1,17 +1,17 @@
-//! What a ticket carries of its query for health.
+//! The part of a ticket that health uses.
 
 use crate::policy::outcome::Outcome;
 
-/// What the health of a query's replica has to know of it, on its ticket.
+/// What the health of a query's replica needs to know about the query.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
-    /// The stay of the replica in which it was sent.
+    /// The stay of the replica in which the query was sent.
     stay: u32,
-    /// The first head, and what it took.
+    /// The latency and outcome of the first head.
     head: Option<(u64, Outcome)>,
-    /// The failures in a row before that.
+    /// The number of failures in a row before that.
     run: u32,
-    /// Which trial of its replica it is.
+    /// The number of the trial, if it is one.
     trial: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ impl Mark {
         self.stay
     }
 
-    /// A head is here; `true` if it is the first.
+    /// Notes a head. Returns `true` if it is the first.
     pub(crate) const fn head(&mut self, latency_ns: u64, outcome: Outcome) -> bool {
         let is_first = self.head.is_none();
         if is_first {
@@ -56,13 +56,13 @@ impl Mark {
         self.trial
     }
 
-    /// Its head said that it is a good one.
+    /// Whether its head was a good one.
     pub(crate) fn began_well(self) -> bool {
         matches!(self.head, Some((_, Outcome::Success)))
     }
 
-    /// How the query ended: what its head said, unless it broke off after a good one. One given up
-    /// after a good head is a success: the replica did what it was to do.
+    /// The outcome of the query: that of its head, unless it broke off after a good one. A query
+    /// given up after a good head is a success: the replica did its part.
     pub(crate) fn outcome(self, outcome: Outcome) -> Outcome {
         match self.head.map(|(_, head)| head) {
             Some(Outcome::Success) if outcome == Outcome::Dropped => Outcome::Success,

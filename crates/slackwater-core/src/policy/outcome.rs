@@ -9,17 +9,16 @@ named! {
     pub enum Outcome by as_str {
         /// The replica answered it.
         Success = "success",
-        /// The replica answered with an error: a status of 500 or more, a gRPC status that blames
-        /// the server.
+        /// The replica answered with an error: a status of 500 or more, or a gRPC status that
+        /// blames the server.
         Failed = "failed",
-        /// The replica did not answer in the time that it had.
+        /// The replica did not answer in time.
         TimedOut = "timed_out",
         /// The replica broke off: a reset, a connection closed before the response was whole.
         Broken = "broken",
-        /// The replica wants less: a response that refuses the query and says that it may be tried
-        /// again later. It tells of load, not of failure. Its latency is no sample, and to a
-        /// policy's rank it counts as a failure does: who refuses at once is not therefore fast.
-        /// `[E5]`
+        /// The replica pushed back: a response that rejects the query and allows a later retry. It
+        /// is a sign of load, not of failure. Its latency is no sample, and in a policy's rank it
+        /// counts like a failure, because a fast rejection does not mean a fast replica. `[E5]`
         PushedBack = "pushed_back",
         /// The replica could not be reached, and never saw the query.
         Unreachable = "unreachable",
@@ -29,8 +28,8 @@ named! {
 }
 
 impl Outcome {
-    /// The query failed, and its replica is to blame. A push-back is no failure, and what the
-    /// client gave up tells nothing.
+    /// Whether the query failed and its replica is to blame. A pushback is no failure, and a query
+    /// that the client gave up shows nothing.
     pub const fn is_failure(self) -> bool {
         matches!(
             self,

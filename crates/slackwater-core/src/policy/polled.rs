@@ -1,12 +1,12 @@
-//! What all policies have in common that ask every replica again and again: when whom, and what
-//! becomes of the answers.
+//! What all policies that poll every replica share: when to poll which replica, and what happens to
+//! the answers.
 //!
-//! Such a policy is an [`Unprobed`] whose rule of choice also looks at reports: a [`ChoosePolled`].
-//! Each replica is asked once in every interval, at a phase of its own that is drawn when it joins,
-//! so that neither one client's polls nor those of many go out at once; the first poll goes out
-//! when the replica joins. A poll that is not answered within the interval, or a second if that is
-//! shorter, is lost; a replica that loses three in a row is silent, what it said of itself is
-//! forgotten, and if others answer, it is not chosen.
+//! Such a policy is an [`Unprobed`] whose rule of choice also uses reports: a [`ChoosePolled`].
+//! Each replica is polled once per interval, at a phase of its own that is drawn when it joins, so
+//! that polls of one client or of many are spread out. The first poll is sent when the replica
+//! joins. A poll that is not answered within the interval, or within a second if that is shorter,
+//! is lost. A replica that loses three in a row is silent: its reports are forgotten, and if others
+//! answer, it is not chosen.
 
 use crate::draw::Draw;
 use crate::policy::Policy;
@@ -24,18 +24,18 @@ use crate::report::LoadReport;
 use crate::time::Instant;
 use core::time::Duration;
 
-/// A rule of choice that also looks at what replicas report, as they are asked periodically.
+/// A rule of choice that also uses what replicas report when polled.
 pub trait ChoosePolled: Choose {
-    /// How often each replica is asked.
+    /// Polling interval of each replica.
     fn interval(&self) -> Duration;
 
-    /// Whether a report is of use that came with a response, unasked.
+    /// Whether it also uses reports that came with a response.
     const LEARNS_UNASKED: bool = false;
 
-    /// A replica of the fleet has answered.
+    /// Takes in the answer of a replica in the fleet.
     fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport);
 
-    /// A replica answers no more; what it reported does not hold for ever.
+    /// Notes that a replica no longer answers, so that its reports do not hold forever.
     fn handle_silence(&mut self, replica: ReplicaId);
 }
 
@@ -72,7 +72,7 @@ impl<C: ChoosePolled> Polled<C> {
         }
     }
 
-    /// A poll has been answered, maybe too late.
+    /// Handles the answer to a poll, which may be late.
     fn polled(&mut self, now: Instant, probe: ProbeId, report: &LoadReport) {
         let Some(replica) = self.polling.end(probe) else {
             self.choosing.counters.reports_late += 1;
@@ -122,8 +122,8 @@ impl<C: ChoosePolled> Policy for Polled<C> {
                     self.poll_lost(now, replica);
                 }
             }
-            // The replica is asked again when its next poll is due, and not before: the sender is
-            // full.
+            // The replica is polled again when its next poll is due, and not before, because the
+            // sender is full.
             Event::ProbeUnsent(probe) => {
                 if self.polling.end(probe).is_some() {
                     self.choosing.counters.probes_unsent += 1;
@@ -199,7 +199,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Replicas that are asked every 500 ms.
+    /// Replicas that are polled every 500 ms.
     fn trial(replicas: usize) -> Trial<PolledPowerOfD> {
         Trial::new(
             PolledPowerOfD::with(PolledPowerOfDConfig::default()),
@@ -219,18 +219,21 @@ mod tests {
         policy.handle(trial.now, Event::Report(poll.id, &report), &mut trial.draw);
     }
 
-    /// Goes to the next moment at which something is to be done, and does it.
+    /// Goes to the next time at which something is due, and does it.
     fn wait(trial: &mut Trial<PolledPowerOfD>) {
         trial.now = trial.policy.poll_timeout().expect("replicas are known");
         trial.handle(Event::Timeout);
     }
 
     #[test]
-    fn every_replica_is_asked_at_once_and_then_once_an_interval_at_its_own_phase() {
+    fn every_replica_is_polled_at_once_and_then_once_an_interval_at_its_own_phase() {
         let mut trial = trial(100);
         let first = polls(&mut trial);
         let asked: Vec<_> = first.iter().map(|poll| poll.replica).collect();
-        assert_eq!(asked, trial.replicas, "whoever joins is asked at once");
+        assert_eq!(
+            asked, trial.replicas,
+            "a replica that joins is polled at once"
+        );
         assert!(
             first
                 .iter()
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_is_asked_no_more_and_its_answer_is_nobodys() {
+    fn a_replica_that_left_is_not_polled_and_its_answer_is_ignored() {
         let mut trial = trial(1);
         let poll = polls(&mut trial)[0];
         trial.replace(0);

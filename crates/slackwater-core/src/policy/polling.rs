@@ -1,4 +1,4 @@
-//! Which polls are due, and which are out: once in an interval for each replica, at a phase of its
+//! Polls that are due, and polls in flight: one per interval for each replica, at a phase of its
 //! own.
 
 use crate::draw::{Draw, below};
@@ -10,40 +10,40 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
 use core::time::Duration;
 
-/// A poll is answered by then, or lost, however long the interval.
+/// Longest deadline of a poll, at any interval.
 const DEADLINE_MAX: Duration = Duration::from_secs(1);
 
-/// A poll that is out.
+/// A poll in flight.
 #[derive(Clone, Copy, Debug)]
 struct Out {
     replica: ReplicaId,
     deadline: Instant,
 }
 
-/// What is heard of a replica.
+/// The poll state of a replica.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hearing {
     asked: bool,
     answered_at: MaybeInstant,
-    /// When the first of those was lost that are counted.
+    /// When the first of the lost polls that count was lost.
     lost_since: MaybeInstant,
     lost_in_a_row: u8,
 }
 
-/// Which polls are due, and which are out.
+/// Polls that are due, and polls in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Polling {
     interval_ns: u64,
     deadline_ns: u64,
-    /// The next poll of each replica that was asked at most once, the earliest first.
+    /// The next poll of each replica that was polled at most once, the earliest first.
     new: BinaryHeap<Reverse<(Instant, ReplicaId)>>,
-    /// And of each other one, in order too. They are an interval apart, so that whoever is asked
-    /// goes to the end: a queue, where a heap would have to find the place each time.
+    /// The next poll of each other replica, in order. They are an interval apart, so a replica that
+    /// is polled goes to the end: a queue is enough, while a heap would have to search each time.
     regular: VecDeque<(Instant, ReplicaId)>,
-    /// In the order of their numbers, which is that of their deadlines; the first is out, of the
-    /// others some have ended.
+    /// Polls in the order of their numbers, which is that of their deadlines. The first is in
+    /// flight; some of the others have ended.
     out: VecDeque<Option<Out>>,
-    /// The number of the first.
+    /// The number of the first poll in `out`.
     first: u32,
     hearings: ReplicaMap<Hearing>,
 }
@@ -65,12 +65,12 @@ impl Polling {
         self.hearings.insert(replica, Hearing::default());
         self.new.push(Reverse((now, replica)));
         self.regular.reserve(self.new.len());
-        // While the first is out, everybody else may be asked twice: a replica's first two polls
-        // are less than an interval apart, and so are one that was late and the next.
+        // While the first is in flight, every other replica may be polled twice: a replica's first
+        // two polls are less than an interval apart, and so are a late one and the next.
         self.out.reserve(2 * (self.new.len() + self.regular.len()));
     }
 
-    /// A poll of a replica that left stays out until it ends; nobody cares how.
+    /// Removes a replica. Its poll stays in flight until it ends, without effect.
     pub(super) fn remove(&mut self, replica: ReplicaId) {
         if self.hearings.remove(replica).is_some() {
             self.new.retain(|&Reverse((_, other))| other != replica);
@@ -95,7 +95,7 @@ impl Polling {
         })
     }
 
-    /// The poll that is due first; of equals, the replica with the lowest name.
+    /// The poll that is due first; of equals, that of the replica with the lowest name.
     fn earliest(&self) -> Option<(Instant, ReplicaId)> {
         let new = self.new.peek().map(|&Reverse(poll)| poll);
         match (new, self.regular.front().copied()) {
@@ -104,9 +104,9 @@ impl Polling {
         }
     }
 
-    /// The replica whose poll is the earliest is asked, and asked again an interval after this poll
-    /// was due, except that its first two are a random part of one apart, and that polls missed for
-    /// longer are not made up for.
+    /// Polls the replica with the earliest poll. Its next poll is an interval after this one was
+    /// due, with two exceptions: its first two are a random part of an interval apart, and polls
+    /// that were missed for longer are not made up for.
     fn ask(&mut self, now: Instant, due: Instant, replica: ReplicaId, draw: &mut dyn Draw) {
         if self.regular.front() == Some(&(due, replica)) {
             self.regular.pop_front();
@@ -130,14 +130,14 @@ impl Polling {
         };
         let next = (next_due, replica);
         let place = match self.regular.back() {
-            // One that was not made up for has been put off beyond others that were only late.
+            // A poll that was not made up for is now due later than others that were only late.
             Some(last) if next < *last => self.regular.partition_point(|poll| *poll < next),
             _ => self.regular.len(),
         };
         self.regular.insert(place, next);
     }
 
-    /// Ends a poll; the replica that was asked, or `None` if it has ended already.
+    /// Ends a poll. Returns its replica, or `None` if it has ended already.
     pub(super) fn end(&mut self, id: ProbeId) -> Option<ReplicaId> {
         let place = id.serial.wrapping_sub(self.first) as usize;
         let ended = self.out.get_mut(place)?.take()?;
@@ -145,7 +145,7 @@ impl Polling {
         Some(ended.replica)
     }
 
-    /// Ends the first poll, if its deadline has passed.
+    /// Ends the first poll if its deadline has passed.
     pub(super) fn expire_one(&mut self, now: Instant) -> Option<ReplicaId> {
         let first = self.out.front_mut()?;
         let expired = first.take_if(|out| out.deadline <= now)?;
@@ -167,8 +167,8 @@ impl Polling {
         }
     }
 
-    /// A poll of the replica was lost; it and those before it that were, or `None` if the replica
-    /// has left.
+    /// Notes a lost poll. Returns it with the ones lost before it, or `None` if the replica has
+    /// left.
     pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> Option<LostProbes> {
         let hearing = self.hearings.find_mut(replica)?;
         if hearing.lost_in_a_row == 0 {
@@ -204,7 +204,7 @@ mod tests {
     const MS_NS: u64 = 1_000_000;
     const INTERVAL: Duration = Duration::from_millis(500);
 
-    /// The next poll of a replica: by the words of [`Polling::ask`], with a search where that has
+    /// The next poll of a replica, by the description of [`Polling::ask`], with a search instead of
     /// queues.
     struct Slow {
         due: Instant,
@@ -212,7 +212,7 @@ mod tests {
         asked: bool,
     }
 
-    /// Who is asked at `now`, in order.
+    /// The replicas that are polled at `now`, in order.
     fn asked(slow: &mut [Slow], now: Instant, draw: &mut dyn Draw) -> Vec<ReplicaId> {
         let mut asked = Vec::new();
         while let Some(next) = slow.iter_mut().min_by_key(|it| (it.due, it.replica))
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_go_out_in_the_order_in_which_they_are_due_however_late_and_whoever_joins_and_leaves() {
+    fn polls_are_sent_in_due_order_with_any_delays_joins_and_leaves() {
         let mut ids = ReplicaIds::new();
         let mut polling = Polling::new(INTERVAL);
         let mut slow: Vec<Slow> = Vec::new();

@@ -1,4 +1,4 @@
-//! Probes: questions to a replica, off the query's path or, in synchronous mode, on it.
+//! Probes: requests for a replica's load, off the query's path or, in synchronous mode, on it.
 
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, LoadScale, Rif};
@@ -13,13 +13,13 @@ pub struct ProbeId {
 }
 
 impl ProbeId {
-    /// The name as a number, for whoever writes it down: where the policy keeps it in the lower
-    /// half, which one of those that it kept there in the upper one.
+    /// The name as a number, for storage: the policy's slot in the lower half, the slot's serial
+    /// number in the upper half.
     pub const fn to_bits(self) -> u64 {
         (self.serial as u64) << u32::BITS | self.slot as u64
     }
 
-    /// The name that was written down as this number.
+    /// The name that was stored as this number.
     pub const fn from_bits(bits: u64) -> Self {
         let [s0, s1, s2, s3, n0, n1, n2, n3] = bits.to_le_bytes();
         Self {
@@ -32,34 +32,34 @@ impl ProbeId {
 /// A probe to send. It ends as a report, or as lost at its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Goes back with the answer.
+    /// Returned with the answer.
     pub id: ProbeId,
-    /// Whom to ask.
+    /// The replica to probe.
     pub replica: ReplicaId,
-    /// When an answer is no longer of use. `[A4]`
+    /// When an answer is of no use any more. `[A4]`
     pub deadline: Instant,
 }
 
-/// What has become of one of a round's probes.
+/// The result of one probe of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RoundReply {
-    /// It has been answered: what the round keeps of the report.
+    /// It was answered: the part of the report that the round keeps.
     Answered {
-        /// The RIF that was reported.
+        /// The reported RIF.
         rif: Rif,
-        /// The latency that was reported, if any; more than 584 years count as so many.
+        /// The reported latency, if any, capped at 584 years.
         latency: Option<Duration>,
-        /// How the replica wants its load to count.
+        /// The scale that the replica requests for its load.
         load_scale: LoadScale,
-        /// The replica wants no queries.
+        /// The replica takes no new queries.
         draining: bool,
     },
     /// It will not be answered.
     Lost,
 }
 
-/// One replica that a round asks, and what it said.
+/// A replica that a round probes, and its answer.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     replica: ReplicaId,
@@ -73,7 +73,7 @@ enum TargetState {
     Answered(RoundAnswer),
 }
 
-/// What a round keeps of a report: the part that decides, so that a round is cheap to hand around.
+/// The part of a report that decides, so that a round is cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::policy) struct RoundAnswer {
     pub(in crate::policy) replica: ReplicaId,
@@ -83,13 +83,13 @@ pub(in crate::policy) struct RoundAnswer {
     pub(in crate::policy) draining: bool,
 }
 
-/// A synchronous probing round for one query: d replicas are asked at once, and the choice is made
-/// as soon as max(2, d − 1) have answered, or at the deadline. `[S1]` `[Prequal §4 "Synchronous
+/// A synchronous probing round for one query: d replicas are probed at once. The choice is made as
+/// soon as max(2, d − 1) have answered, or at the deadline. `[S1]` `[Prequal §4 "Synchronous
 /// mode"]`
 #[derive(Clone, Debug)]
 #[must_use = "the query waits for it"]
 pub struct ProbeRound {
-    /// The last place is the scout's.
+    /// The last place is for the scout.
     targets: [Option<Target>; Self::MAX_PROBES + 1],
     pub(crate) started_at: Instant,
     deadline: Instant,
@@ -99,10 +99,11 @@ pub struct ProbeRound {
 }
 
 impl ProbeRound {
-    /// The most replicas that one round asks.
+    /// Most replicas that one round probes.
     pub const MAX_PROBES: usize = 8;
 
-    /// A round that asks `replicas` and waits for most of them, and asks `scout` without waiting.
+    /// A round that probes `replicas` and waits for most of them, and probes `scout` without
+    /// waiting.
     pub(crate) fn new(
         started_at: Instant,
         deadline: Instant,
@@ -131,19 +132,18 @@ impl ProbeRound {
         }
     }
 
-    /// The replicas to ask, all distinct.
+    /// The replicas to probe, all distinct.
     pub fn targets(&self) -> impl Iterator<Item = ReplicaId> + '_ {
         self.targets.iter().flatten().map(|target| target.replica)
     }
 
-    /// When the query began to wait.
+    /// When the query started to wait.
     pub const fn started_at(&self) -> Instant {
         self.started_at
     }
 
-    /// What has become of the probes so far, but for those that are still awaited. Told again to a
-    /// round that asks the same replicas ([`Self::handle_report`], [`Self::handle_lost`]), it makes
-    /// that one equal to this one.
+    /// The results of the probes so far, without those still in flight. Applied to a round with the
+    /// same replicas ([`Self::handle_report`], [`Self::handle_lost`]), they make the two equal.
     pub fn replies(&self) -> impl Iterator<Item = (ReplicaId, RoundReply)> + '_ {
         self.targets.iter().flatten().filter_map(|target| {
             let reply = match target.state {
@@ -160,12 +160,13 @@ impl ProbeRound {
         })
     }
 
-    /// When to decide with what there is.
+    /// When to decide with the answers there are.
     pub const fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// An answer; one from a replica that was not asked, or has answered, changes nothing.
+    /// Takes in an answer. One from a replica that was not probed, or has answered, changes
+    /// nothing.
     pub fn handle_report(&mut self, replica: ReplicaId, report: &LoadReport) {
         let answer = RoundAnswer {
             replica,
@@ -180,14 +181,14 @@ impl ProbeRound {
         }
     }
 
-    /// A probe that will not be answered; the round need not wait for it.
+    /// Notes that a probe will not be answered, so that the round need not wait for it.
     pub fn handle_lost(&mut self, replica: ReplicaId) {
         if self.settle(replica, TargetState::Lost) {
             self.waiting -= 1;
         }
     }
 
-    /// Enough have answered, or nobody is left who could.
+    /// Whether enough have answered, or no replica is left that could.
     pub const fn is_ready(&self) -> bool {
         self.answered >= self.quorum || self.waiting == 0
     }
@@ -219,7 +220,7 @@ impl ProbeRound {
             .count() as u64
     }
 
-    /// Notes what became of a probe; `true` if the round waited for it.
+    /// Notes the result of a probe. Returns `true` if the round waited for it.
     fn settle(&mut self, replica: ReplicaId, state: TargetState) -> bool {
         let mut targets = self.targets.iter_mut().enumerate();
         let target = targets.find_map(|(index, target)| {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_told_what_another_was_told_is_equal_to_it() {
+    fn a_round_with_the_replies_of_another_is_equal_to_it() {
         let mut ids = ReplicaIds::new();
         let replicas: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
         let at = Instant::from_nanos(5);

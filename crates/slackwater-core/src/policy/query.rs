@@ -1,4 +1,4 @@
-//! A query on its way through a policy: what is asked, what was decided and why, and how it ended.
+//! A query on its way through a policy: its request, the decision with its reason, and its end.
 
 use crate::named;
 use crate::policy::mark::Mark;
@@ -12,48 +12,49 @@ use crate::tracker::Arrival;
 use core::fmt;
 use core::time::Duration;
 
-/// Which try of a query this is. Only first tries trigger probes and removals. `[A2]` `[A10]`
+/// The kind of an attempt of a query. Only first attempts trigger probes and removals. `[A2]`
+/// `[A10]`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attempt {
-    /// The first.
+    /// The first attempt.
     #[default]
     First,
-    /// Another one after a failure.
+    /// Another attempt after a failure.
     Retry,
-    /// Another one while the first is still out.
+    /// Another attempt while the first is in flight.
     Hedge,
-    /// A copy of a query whose answer no client waits for, to see how a replica does that is out of
-    /// the choice. It is charged as any other, and its ticket comes back. Only health sends any,
-    /// and no more than there may be trials. `[H4]`
+    /// A copy of a query whose answer no client waits for, to test a replica that is out of the
+    /// choice. It is charged like any other, and its ticket is returned. Only health sends trials,
+    /// within their limit. `[H4]`
     Trial,
 }
 
 impl Attempt {
-    /// Those that a client waits for, as recordings number them.
+    /// The attempts that a client waits for, in the order of their numbers in recordings.
     pub const ALL: [Self; 3] = [Self::First, Self::Retry, Self::Hedge];
 }
 
 /// A query that needs a replica.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Query<'a> {
-    /// Which try this is.
+    /// The kind of attempt.
     pub attempt: Attempt,
-    /// Replicas that have had the query already and are not chosen again.
+    /// Replicas that the query has tried and that are not chosen again.
     pub avoid: &'a [ReplicaId],
-    /// The replica that it goes to if that may be chosen and is none of `avoid`; otherwise the
-    /// policy chooses as ever.
+    /// The replica that it goes to if that is available and not in `avoid`. Otherwise the policy
+    /// chooses as usual.
     pub pinned: Option<ReplicaId>,
-    /// It is pinned to that one because it has waited for room, and there it is: no session and no
-    /// key belongs there.
+    /// Whether it is pinned because it has waited for a permit and this replica has one, not
+    /// because of a session or a key.
     pub has_room: bool,
-    /// The round that a [`Decision::Probe`] began for it, which ends with the answers that it has:
-    /// the choice is made now. Policies that begin no rounds choose as ever. `[S1]` `[S2]`
+    /// The round that a [`Decision::Probe`] started for it, which now ends with the answers that it
+    /// has. Policies without rounds choose as usual. `[S1]` `[S2]`
     pub round: Option<&'a ProbeRound>,
 }
 
 impl<'a> Query<'a> {
-    /// A query's first try.
+    /// A query's first attempt.
     pub const fn first() -> Self {
         Self {
             attempt: Attempt::First,
@@ -64,9 +65,9 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A query's first try, for which somebody else has chosen already: a session's cookie, a key's
-    /// hash. The policy charges it like a choice of its own, so that what it knows of the replica
-    /// stays true.
+    /// A query's first attempt, whose replica was chosen elsewhere: by a session's cookie or the
+    /// hash of a key. The policy charges it like its own choice, so that its data about the replica
+    /// stays correct.
     pub const fn pinned(replica: ReplicaId) -> Self {
         Self {
             pinned: Some(replica),
@@ -74,9 +75,9 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A query that every replica was too full for, and that has waited until this one had room. It
-    /// triggers nothing that a first try does, as that was made before it waited. The policy
-    /// charges it like a choice of its own.
+    /// A query that waited because every replica was full, until this one had a free permit. It
+    /// triggers nothing that a first attempt does, since that attempt was made before it waited.
+    /// The policy charges it like its own choice.
     pub const fn with_room(replica: ReplicaId) -> Self {
         Self {
             attempt: Attempt::Retry,
@@ -86,7 +87,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A further try on a replica that is none of `avoid`.
+    /// A further attempt on a replica that is not in `avoid`.
     pub const fn retry(avoid: &'a [ReplicaId]) -> Self {
         Self {
             attempt: Attempt::Retry,
@@ -95,7 +96,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A second copy on a replica that is none of `avoid`, and may be chosen.
+    /// A second copy on an available replica that is not in `avoid`.
     pub const fn hedge(avoid: &'a [ReplicaId]) -> Self {
         Self {
             attempt: Attempt::Hedge,
@@ -112,18 +113,18 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Whether a replica that may not be chosen is better than none. Not for a second copy: the
+    /// Whether an unavailable replica is better than none. It is not for a second copy, since the
     /// first may still be answered.
     pub(crate) fn may_leave_the_choice(&self) -> bool {
         self.attempt != Attempt::Hedge
     }
 
-    /// It leaves out replicas, though it has been nowhere yet: for their share of queries.
+    /// Whether it avoids replicas although it has tried none: because of their share of queries.
     pub(in crate::policy) fn spares_some(&self) -> bool {
         self.attempt == Attempt::First && !self.avoid.is_empty()
     }
 
-    /// The same if it spared nobody.
+    /// The query without replicas to avoid.
     pub(in crate::policy) const fn sparing_nobody(self) -> Self {
         Self { avoid: &[], ..self }
     }
@@ -132,7 +133,7 @@ impl<'a> Query<'a> {
         !self.avoid.contains(&replica)
     }
 
-    /// Why it goes where it is pinned to.
+    /// Why it goes to its pinned replica.
     pub(crate) const fn pin_reason(&self) -> PickReason {
         if self.has_room {
             PickReason::Room
@@ -142,16 +143,16 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What a policy says to a query.
+/// A policy's answer to a query.
 #[derive(Debug)]
 #[must_use]
 pub enum Decision {
-    /// Send it there.
+    /// Send the query there.
     Pick(Pick),
-    /// Ask these replicas first, then choose again with the [round](Query::round).
+    /// Probe these replicas first, then choose again with the [round](Query::round).
     Probe(ProbeRound),
-    /// No replica is known, or the query has been at all of them, or, for a second copy, at all
-    /// that may be chosen. For a trial: none is due.
+    /// No replica is known, or the query has tried all of them. For a second copy: it has tried all
+    /// available ones. For a trial: none is due.
     NoReplica,
 }
 
@@ -169,17 +170,17 @@ impl Decision {
 #[derive(Debug)]
 #[must_use]
 pub struct Pick {
-    /// To be handed back when the query ends.
+    /// Must be returned when the query ends.
     pub ticket: Ticket,
     /// The rule that decided.
     pub reason: PickReason,
-    /// Reports with this RIF or more were hot; `None` where nothing was. `[A6]`
+    /// Reports with this RIF or more were hot. `None` if nothing was. `[A6]`
     pub rif_limit: Option<Rif>,
-    /// How many reports there were to choose from.
+    /// Number of reports to choose from.
     pub candidates: u16,
     /// The report that was chosen, as it was at the choice: before this query was charged to it.
     pub chosen: Option<PooledView>,
-    /// The replica that came second.
+    /// The runner-up.
     pub runner_up: Option<ReplicaId>,
     /// Time spent probing for this query; zero unless the policy probes synchronously. `[S4]`
     pub probing: Duration,
@@ -208,43 +209,43 @@ named! {
         Cold = "cold",
         /// All were hot, and it had the lowest RIF. `[A7]`
         Hot = "hot",
-        /// Of those pooled, it had the lowest score.
+        /// It had the lowest score in the pool.
         LowestScore = "lowest_score",
         /// Fewer than two reports were usable: a random replica. `[A8]`
         Fallback = "fallback",
-        /// No replica may be chosen, so all may be: one of them by chance, or as the policy
-        /// compares them. `[A8]`
+        /// No replica is available, so all may be chosen: at random, or as the policy compares
+        /// them. `[A8]`
         Panic = "panic",
         /// It was the only one that answered a synchronous probe. `[S2]`
         SoleAnswer = "sole_answer",
-        /// Chance, which is the policy.
+        /// A random pick, as is the policy's rule.
         Random = "random",
         /// It was its turn.
         Turn = "turn",
-        /// It had the fewest queries of this client's in flight, of all or of those drawn.
+        /// It had the fewest queries of this client in flight, of all or of the drawn replicas.
         LeastLoaded = "least_loaded",
-        /// Of those drawn, its latency times the queries in flight there was the lowest.
+        /// It had the lowest latency times queries in flight of the drawn replicas.
         LowestCost = "lowest_cost",
-        /// Of those drawn, it had the lowest RIF by its last report; without one it ranks as an
-        /// estimate.
+        /// It had the lowest RIF by the last report of the drawn replicas. Without a report it
+        /// ranks with an estimate.
         LowestRif = "lowest_rif",
-        /// Chance, in proportion to weights.
+        /// A random pick, in proportion to weights.
         Weighted = "weighted",
         /// The query was pinned to it.
         Pinned = "pinned",
-        /// It is out of the choice, and the query is to show how it does.
+        /// It is out of the choice, and the query tests it.
         Trial = "trial",
-        /// It may not be chosen. But all that may be have had the query, and one that may not is
-        /// better than none.
+        /// It is not available. But the query has tried all available ones, and an unavailable one
+        /// is better than none.
         LastResort = "last_resort",
-        /// All were full, and it was the first to have room for the query.
+        /// All were full, and it was the first with a free permit.
         Room = "room",
     }
 }
 
 impl PickReason {
-    /// Whether the best of several was chosen, so that one of them came second: not by chance, in
-    /// turn or for want of others.
+    /// Whether the best of several was chosen, so that there is a runner-up: not at random, in
+    /// turn, or for lack of alternatives.
     pub(crate) const fn is_comparison(self) -> bool {
         matches!(
             self,
@@ -271,19 +272,19 @@ pub(in crate::policy) struct LocalArrival {
     pub(in crate::policy) arrival: Arrival,
 }
 
-/// A query that is out. Hand it back by
-/// [`Policy::handle_query_done`](crate::policy::Policy::handle_query_done); it can neither be
-/// copied nor made up, so each query that was handed out ends at most once.
+/// A query in flight. Return it by
+/// [`Policy::handle_query_done`](crate::policy::Policy::handle_query_done). It can neither be
+/// copied nor created outside, so each query ends at most once.
 #[derive(Debug)]
-#[must_use = "a query that never ends stays in flight for ever"]
+#[must_use = "a query that never ends stays in flight forever"]
 pub struct Ticket {
     replica: ReplicaId,
     sent_at: Instant,
     /// The query as this client's own tracker of a silent replica saw it. `[A13]`
     pub(in crate::policy) local: Option<LocalArrival>,
-    /// What the head of the response said, once it has come.
+    /// The head of the response, once it has come.
     pub(in crate::policy) head: Option<Head>,
-    /// What the health of its replica has to know of it.
+    /// Data for the health of its replica.
     pub(crate) health: Mark,
 }
 
@@ -292,12 +293,12 @@ pub struct Ticket {
 pub struct Head {
     /// From the pick to the head.
     pub(in crate::policy) latency: Duration,
-    /// What it says.
+    /// The outcome by the head.
     pub(in crate::policy) outcome: Outcome,
 }
 
 impl Head {
-    /// It was the head of no good answer: its latency is no sample.
+    /// Whether it was not the head of a good answer, so that its latency is no sample.
     pub(in crate::policy) fn failed(self) -> bool {
         self.outcome != Outcome::Success
     }
@@ -314,8 +315,8 @@ impl Ticket {
         }
     }
 
-    /// Notes that latency ends now, with the head of a response or else with the query; `None` if
-    /// it had ended before.
+    /// Notes that latency ends now, at the head of the response or else at the query's end. Returns
+    /// `None` if it had ended before.
     pub(in crate::policy) fn end_latency(
         &mut self,
         now: Instant,
@@ -331,7 +332,7 @@ impl Ticket {
         self.head
     }
 
-    /// Where the query goes.
+    /// The replica that the query goes to.
     pub const fn replica(&self) -> ReplicaId {
         self.replica
     }
@@ -347,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn to_push_back_or_to_be_given_up_is_no_failure() {
+    fn pushback_and_giving_up_are_no_failures() {
         let failures = Outcome::ALL.map(Outcome::is_failure);
         assert_eq!(failures, [false, true, true, true, false, true, false]);
     }

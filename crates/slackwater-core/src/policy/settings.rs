@@ -1,8 +1,7 @@
 //! Settings of policies that are checked once and valid from then on.
 //!
-//! A policy's settings are a plain struct that a user may fill in as they like.
-//! [`Settings::validate`] makes a [`Valid`] of it, which is what a policy takes: nothing after that
-//! has to check again.
+//! A policy's settings are a plain struct that a user may fill in freely. [`Settings::validate`]
+//! turns it into a [`Valid`], which is what a policy takes. No later code needs to check it again.
 
 use crate::fixed::{Quantile, Rate};
 use core::error::Error;
@@ -10,20 +9,20 @@ use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
 
-/// Nothing is done periodically more often than this.
+/// Shortest period of anything periodic.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_hours(1);
 
 /// Settings as a user writes them.
 pub trait Settings: Sized {
-    /// Whether they make sense.
+    /// Checks that all settings are in range.
     ///
     /// # Errors
     ///
     /// Names the first setting that is out of its range.
     fn check(&self) -> Result<(), ConfigError>;
 
-    /// The configuration that they are, or the first that makes no sense.
+    /// Turns the settings into a configuration.
     ///
     /// # Errors
     ///
@@ -34,7 +33,7 @@ pub trait Settings: Sized {
     }
 }
 
-/// Settings that have a section of their own in a configuration.
+/// Settings with their own section in a configuration.
 pub trait Section: Settings + Default + Clone + 'static {
     /// The section's name.
     const NAME: &'static str;
@@ -49,13 +48,13 @@ pub struct Field<S: 'static> {
     pub name: &'static str,
     /// What it does, in lines of Markdown.
     pub doc: &'static [&'static str],
-    /// What holds without it, where its default does not say that.
+    /// What applies without the key, if its default does not show that.
     pub unsaid: Option<&'static str>,
-    /// Of which type its value is, and where it is kept.
+    /// The type of its value, and access to it.
     pub kind: Kind<S>,
 }
 
-/// Of which type a value is, and where it is kept.
+/// The type of a value, and access to it.
 #[derive(Debug)]
 pub enum Kind<S> {
     /// True or false.
@@ -64,9 +63,9 @@ pub enum Kind<S> {
     Duration(fn(&mut S) -> &mut Duration),
     /// A factor that is kept in millionths.
     Factor(fn(&mut S) -> &mut u32),
-    /// A part of a whole.
+    /// A part of a whole, from 0 to 1.
     Quantile(fn(&mut S) -> &mut Quantile),
-    /// So many for each query.
+    /// A rate per query.
     Rate(fn(&mut S) -> &mut Rate),
     /// A whole number up to 255.
     U8(fn(&mut S) -> &mut u8),
@@ -76,8 +75,8 @@ pub enum Kind<S> {
     U32(fn(&mut S) -> &mut u32),
 }
 
-/// Declares a section's table: `key in Kind: field;`, with a text behind that where the default
-/// does not say what holds without the key. Its doc is what the key does.
+/// Declares a section's table: `key in Kind: field;`, followed by a text if the default does not
+/// show what applies without the key. The doc comment of a key is its documentation.
 macro_rules! section {
     (@unsaid) => { None };
     (@unsaid $unsaid:literal) => { Some($unsaid) };
@@ -99,13 +98,13 @@ macro_rules! section {
 
 pub(crate) use section;
 
-/// What is to be done with each section of [`PolicySettings`](crate::policy::PolicySettings).
+/// Visits each section of [`PolicySettings`](crate::policy::PolicySettings).
 pub trait SectionVisitor {
-    /// Does it.
+    /// Visits one section.
     fn visit<S: Section>(&mut self, settings: &mut Valid<S>);
 }
 
-/// Settings that make sense; defaults always do.
+/// Settings in range; defaults always are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Valid<S>(S);
 
@@ -124,12 +123,12 @@ impl<S> Deref for Valid<S> {
     }
 }
 
-/// A setting that makes no sense: which, and what it may be.
+/// A setting out of range: its name, and the allowed values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// The setting's name.
     pub field: &'static str,
-    /// What it may be.
+    /// The allowed values.
     pub expected: &'static str,
 }
 
@@ -154,12 +153,12 @@ pub(crate) const fn require(
     }
 }
 
-/// How many replicas are drawn at random for a query: 2 to 16.
+/// Checks how many replicas are drawn at random for a query: 2 to 16.
 pub(crate) fn require_choices(choices: u8) -> Result<(), ConfigError> {
     require((2..=16).contains(&choices), "choices", "from 2 to 16")
 }
 
-/// What is done again and again: 1 ms to 1 hour.
+/// Checks a period: 1 ms to 1 hour.
 pub(crate) fn require_period(period: Duration, field: &'static str) -> Result<(), ConfigError> {
     require(
         (PERIOD_MIN..=HOUR).contains(&period),
@@ -168,23 +167,23 @@ pub(crate) fn require_period(period: Duration, field: &'static str) -> Result<()
     )
 }
 
-/// A span of time that is something: above 0 to 1 hour.
+/// Checks a span of time that must not be 0: above 0 to 1 hour.
 pub(crate) fn require_span(span: Duration, field: &'static str) -> Result<(), ConfigError> {
     let valid = span > Duration::ZERO && span <= HOUR;
     require(valid, field, "above 0 and at most 1 hour")
 }
 
-/// A span of time that may be none: 0 to 1 hour.
+/// Checks a span of time that may be 0: 0 to 1 hour.
 pub(crate) fn require_span_or_none(span: Duration, field: &'static str) -> Result<(), ConfigError> {
     require(span <= HOUR, field, "at most 1 hour")
 }
 
-/// A setting's name, and a way to spoil it.
+/// A setting's name, and a function that makes it invalid.
 #[cfg(test)]
 pub(crate) type Spoil<S> = (&'static str, fn(&mut S));
 
-/// For tests: each way to spoil the defaults is answered with an error that names the field, and
-/// the defaults are valid.
+/// For tests: checks that each invalid value gives an error with the field's name, and that the
+/// defaults are valid.
 #[cfg(test)]
 pub(crate) fn check_ranges<S: Settings + Default>(spoils: &[Spoil<S>]) {
     assert_eq!(S::default().check(), Ok(()), "the defaults are valid");
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_which_and_what() {
+    fn an_error_names_the_field_and_its_range() {
         let error = require_choices(1).expect_err("too few");
         assert_eq!(error.to_string(), "choices must be from 2 to 16");
     }

@@ -1,9 +1,10 @@
 //! Turns in proportion to weights, without a queue: a static stride.
 //!
-//! As gRPC and Envoy have it for weighted round robin: in round g, replica i is passed over if (w ·
-//! g + i · 32767) mod 65535 < 65535 − w, where w is its weight. One of weight 65535 has a turn in
-//! every round, one of half of it in every second; neighbours of the same weight are half a cycle
-//! apart, so that they are not passed over together. All weights being 65535, this is round robin.
+//! The method of gRPC and Envoy for weighted round robin: in round g, replica i is skipped if (w ·
+//! g + i · 32767) mod 65535 < 65535 − w, where w is its weight. A replica of weight 65535 has a
+//! turn in every round, one of half of that in every second round. Neighbours of the same weight
+//! are half a cycle apart, so that they are not skipped together. If all weights are 65535, this is
+//! round robin.
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
@@ -12,12 +13,12 @@ use crate::replica::{ReplicaId, ReplicaMap};
 
 /// The weight with a turn in every round; the largest weight should be this.
 pub(crate) const WEIGHT_MAX: u16 = u16::MAX;
-/// How far apart in their cycles neighbours are.
+/// Distance of neighbours in their cycles.
 const OFFSET: u64 = 32_767;
-/// So many rounds are looked through for the turn of a replica that the query may go to.
+/// Rounds that are searched for the turn of a replica that the query may go to.
 const ROUNDS_MAX: usize = 8;
 
-/// How turns are compared. Turn t is that of the replica at place t mod n, in round ⌊t / n⌋, of n
+/// How turns are compared. Turn t belongs to the replica at place t mod n in round ⌊t / n⌋, with n
 /// replicas.
 pub(super) const TURNS: Comparison = Comparison {
     name: "next_turn_by_weight",
@@ -36,7 +37,7 @@ pub(super) const TURNS: Comparison = Comparison {
     equals: Equals::First,
 };
 
-/// How weights are compared where none that the query may go to has a turn soon.
+/// How weights are compared if no replica that the query may go to has a turn soon.
 pub(super) const LARGEST: Comparison = Comparison {
     name: "largest_weight",
     formula: "no turn within eight rounds; the largest weight",
@@ -49,13 +50,13 @@ pub(super) const LARGEST: Comparison = Comparison {
     equals: Equals::Draw,
 };
 
-/// Who has a turn when.
+/// Computes turns from weights.
 #[derive(Clone, Debug)]
 pub(crate) struct StaticStride {
     weights: ReplicaMap<u16>,
     other_weight: u16,
-    /// The next turn to look at; unknown before the first query, and then random, so that many
-    /// clients do not march in step.
+    /// The next turn to look at. `None` before the first query; it then starts at random, so that
+    /// many clients do not move in step.
     next: Option<u64>,
 }
 
@@ -70,7 +71,8 @@ impl Default for StaticStride {
 }
 
 impl StaticStride {
-    /// Makes room for a replica that joins: its weight is set in a pick, which must not allocate.
+    /// Reserves space for a replica that joins: its weight is set in a pick, which must not
+    /// allocate.
     pub(crate) fn reserve(&mut self, replica: ReplicaId) {
         self.weights.reserve(replica);
     }
@@ -79,7 +81,7 @@ impl StaticStride {
         self.weights.insert(replica, weight);
     }
 
-    /// The weight of whoever has none of its own.
+    /// Sets the weight of replicas without their own.
     pub(crate) const fn set_others(&mut self, weight: u16) {
         self.other_weight = weight;
     }
@@ -88,9 +90,9 @@ impl StaticStride {
         self.weights.remove(replica);
     }
 
-    /// The next replica that has its turn and that the query may go to. Looks at hardly more than
-    /// one where the largest weight is [`WEIGHT_MAX`] and the others are not far below; at all of
-    /// them eight times at the most.
+    /// The next replica with a turn that the query may go to. It looks at few replicas if the
+    /// largest weight is [`WEIGHT_MAX`] and the others are not far below, and at all of them eight
+    /// times at most.
     pub(crate) fn choose(
         &mut self,
         from: Candidates<'_>,
@@ -104,7 +106,7 @@ impl StaticStride {
             }
             return Some(chosen);
         }
-        // Those with the largest weights have had the query, and the others hardly ever have a
+        // The query has tried the replicas with the largest weights, and the others rarely have a
         // turn.
         let chosen = self.largest(from, draw)?;
         if from.is_explained() {
@@ -119,7 +121,7 @@ impl StaticStride {
         Some(chosen)
     }
 
-    /// When each has its next turn, from this one on.
+    /// Explains the next turn of each replica, starting from this one.
     fn explain_turns(&self, from: Candidates<'_>, start: u64, chosen: ReplicaId) {
         let count = from.replicas().len() as u64;
         from.compare(&TURNS, Values::of([start, count]));
@@ -139,8 +141,8 @@ impl StaticStride {
         }
     }
 
-    /// The largest weight that the query may go to; of equals one at random, as many clients may be
-    /// at this at once.
+    /// The replica with the largest weight that the query may go to. Equals are drawn, since many
+    /// clients may do this at once.
     fn largest(&self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         let largest = from.allowed().map(|replica| self.weight(replica)).max()?;
         let equals = || (from.allowed()).filter(|&replica| self.weight(replica) == largest);
@@ -185,7 +187,7 @@ mod tests {
     use crate::time::Instant;
     use alloc::vec::Vec;
 
-    /// The places of so many turns, from the first on, of replicas with these weights.
+    /// The places of the first `count` turns of replicas with these weights.
     fn turns(weights: &[Option<u16>], avoid: &[usize], count: usize) -> Vec<Option<usize>> {
         turns_drawn(weights, avoid, count, &mut || 0)
     }
@@ -222,17 +224,17 @@ mod tests {
     #[test]
     fn turns_by_hand() {
         // The first has every turn. The second: (32768 · g + 32767) mod 65535 is 32767, 0, 32768,
-        // 1, 32769, …, and is not passed over from 32767 on.
+        // 1, 32769, …, and it has a turn at 32767 or more.
         let found = turns(&[Some(65_535), Some(32_768)], &[], 9);
         assert_eq!(found, places([0, 1, 0, 0, 1, 0, 0, 1, 0]));
-        // 21845 · g mod 65535 is 0, 21845, 43690, 0, …: of the first, every third turn, from 43690
-        // on. The second is 32767 further: 32767, 54612, 10922, ….
+        // 21845 · g mod 65535 is 0, 21845, 43690, 0, …: the first has every third turn, at 43690 or
+        // more. The second is shifted by 32767: 32767, 54612, 10922, ….
         let found = turns(&[Some(21_845), Some(21_845), Some(65_535)], &[], 10);
         assert_eq!(found, places([2, 1, 2, 0, 2, 2, 1, 2, 0, 2]));
     }
 
     #[test]
-    fn without_weights_it_is_each_in_turn_and_without_replicas_nobody() {
+    fn without_weights_each_has_a_turn_and_without_replicas_none_has() {
         let found = turns(&[None, None, None], &[], 7);
         assert_eq!(found, places([0, 1, 2, 0, 1, 2, 0]));
         assert_eq!(turns(&[], &[], 1), [None]);
@@ -253,14 +255,14 @@ mod tests {
         for seed in 0..600 {
             let draw = &mut SplitMix64::new(seed);
             let found = turns_drawn(weights, avoid, 1, draw);
-            counts[found[0].expect("somebody")] += 1;
+            counts[found[0].expect("a replica")] += 1;
         }
         counts
     }
 
     #[test]
     fn clients_that_start_together_do_not_all_go_to_the_same_replica() {
-        // Binomial: mean 200, standard deviation 11.5; six of them.
+        // Binomial: mean 200, standard deviation 11.5; the limit is six of them.
         let even = |count: &i32| (count - 200).abs() < 70;
         let counts = first_turns(&[None; 3], &[]);
         assert!(counts.iter().all(even), "{counts:?}");

@@ -7,7 +7,7 @@ use crate::time::Instant;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// A policy, its fleet, and what time it is.
+/// A policy with its fleet and the time.
 #[derive(Debug)]
 pub(in crate::policy) struct Trial<P> {
     pub(in crate::policy) policy: P,
@@ -36,7 +36,7 @@ impl<P: Policy> Trial<P> {
         self.policy.handle(self.now, event, &mut self.draw);
     }
 
-    /// Another replica joins.
+    /// Adds another replica.
     pub(in crate::policy) fn join(&mut self) -> ReplicaId {
         let replica = self.ids.allocate().expect("room");
         self.handle(Event::Added(replica));
@@ -44,7 +44,7 @@ impl<P: Policy> Trial<P> {
         replica
     }
 
-    /// The replica at this place leaves, and another joins; both have that place.
+    /// Removes the replica at this place, and adds another in its place.
     pub(in crate::policy) fn replace(&mut self, place: usize) {
         let old = self.replicas[place];
         self.handle(Event::Removed(old));
@@ -71,12 +71,12 @@ impl<P: Policy> Trial<P> {
         }
     }
 
-    /// Where a query goes.
+    /// Picks a replica for a query.
     pub(in crate::policy) fn pick(&mut self) -> Ticket {
         self.try_pick(Query::first()).expect("a replica").ticket
     }
 
-    /// Where a query goes if the draws give these numbers, each below its bound.
+    /// Picks a replica for a query, with draws that give these numbers, each below its bound.
     pub(in crate::policy) fn pick_at<const N: usize>(
         &mut self,
         numbers: [u32; N],
@@ -101,8 +101,8 @@ impl<P: Policy> Trial<P> {
         self.policy.handle_query_done(self.now, ticket, outcome);
     }
 
-    /// A query that goes to the replica at this place, because it has been everywhere else; it ends
-    /// after `latency`.
+    /// Sends a query to the replica at this place, as if it had tried all others. It ends after
+    /// `latency`.
     pub(in crate::policy) fn serve(&mut self, place: usize, latency: Duration, outcome: Outcome) {
         let avoid: Vec<_> = (self.replicas.iter().copied())
             .filter(|&replica| replica != self.replicas[place])
@@ -113,7 +113,7 @@ impl<P: Policy> Trial<P> {
         self.end(ticket.ticket, outcome);
     }
 
-    /// The places of so many picks that end at once.
+    /// The places of `picks` picks that end at once.
     pub(in crate::policy) fn places(&mut self, picks: usize) -> Vec<usize> {
         (0..picks)
             .map(|_| {
@@ -125,7 +125,7 @@ impl<P: Policy> Trial<P> {
             .collect()
     }
 
-    /// How many of so many picks, each ended at once, go to each place.
+    /// How many of `picks` picks, each ended at once, go to each place.
     pub(in crate::policy) fn counts(&mut self, picks: usize) -> Vec<i32> {
         let mut counts = alloc::vec![0; self.replicas.len()];
         for place in self.places(picks) {
@@ -134,8 +134,9 @@ impl<P: Policy> Trial<P> {
         counts
     }
 
-    /// What holds for every policy: nobody is chosen who is avoided, ejected or gone, unless there
-    /// is nobody else. `reason` is why its picks are picked. Wants three replicas or more.
+    /// Checks a property of every policy: an avoided, ejected or removed replica is chosen only if
+    /// there is no other. `reason` is the expected reason of its picks. Needs three replicas or
+    /// more.
     pub(in crate::policy) fn check_standing(&mut self, reason: PickReason) {
         let avoid = [self.replicas[0]];
         let ejected = self.replicas[1];

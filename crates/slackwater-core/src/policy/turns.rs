@@ -1,61 +1,62 @@
-//! Who has had more than its turn of this client's queries lately. `[Decision 0014]`
+//! Turns: which replicas had more than their share of this client's recent queries. `[Decision
+//! 0014]`
 //!
-//! Reports tell what is in flight, not what has just been done. A replica with a quota of CPU, or
-//! with a cache or a collector that needs time after work, looks idle until it stops; and of
-//! replicas that are all idle, the one that is a little better by what was learned would get
-//! everything. So a client remembers to whom it has sent how much lately. In turn, each replica
-//! gets one of as many queries as there are replicas: whoever had more is *ahead*.
+//! Reports show what is in flight, not what was just done. A replica with a CPU quota, or with a
+//! cache or a garbage collector that needs time after work, looks idle until it stops. Of replicas
+//! that are all idle, one with slightly better data would get everything. So a client remembers how
+//! many recent queries it has sent to each replica. With n replicas, the turn of each is one query
+//! in n: a replica that had more is *ahead*.
 //!
-//! Whatever is sent there counts, also retries, second copies and pinned queries. A replica that a
-//! query avoids for its share of them, as it is new or fails, has its turn pass: else it would make
-//! up for what it is spared. One that joins, or comes back, stands as if it had just had its turn,
-//! so that not every client begins with it.
+//! Everything sent to a replica counts, including retries, second copies and pinned queries. If a
+//! query avoids a replica because of its share (it is new or fails), the replica's turn passes;
+//! otherwise it would catch up on what it is spared. A replica that joins, or comes back, starts as
+//! if it had just had its turn, so that not every client starts with it.
 
-/// Queries, and what is compared with them, are counted in so many parts.
+/// Parts of a query in which queries are counted.
 pub(in crate::policy) const FINE: u64 = 1 << FINE_BITS;
 const FINE_BITS: u32 = 10;
-/// To be ahead by so many queries counts as one more in flight.
+/// Being ahead by this many queries counts as one more in flight.
 const AHEAD_PER_QUERY: u64 = 4;
-/// And no more than this as so many: what reports say of more counts, whoever's turn it is.
+/// Largest surcharge for being ahead: larger differences in reports always count.
 const AHEAD_MAX: u64 = 2 * FINE;
 
-/// What one replica has had of a client's queries. `Default` is nothing yet.
+/// The turns of one replica with a client. `Default` is none so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::policy) struct Turns {
-    /// The number of the query that last went there, the first of all being 1; 0 before any.
+    /// The number of the last query that went there, counted from 1. 0 before any.
     last: u64,
-    /// What it had lately when that query had gone there, in 1/1024. When d more queries have been
-    /// sent, n / (n + d + 1) of that counts, of n replicas.
+    /// Its recent queries when that query was sent there, in 1/1024. After d more queries, n / (n +
+    /// d + 1) of that counts, with n replicas.
     lately: u64,
 }
 
-/// How a replica's turns stand at a pick.
+/// The turns of a replica at a pick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::policy) struct Turn {
-    /// The number of the query that last went there; the lower, the longer ago its last turn was.
+    /// The number of the last query that went there; lower means longer ago.
     pub(in crate::policy) last: u64,
-    /// For how many more queries in flight it counts, having had more than its turn lately; in
-    /// 1/1024, and 2 at the most.
+    /// Surcharge for more than its turn of recent queries, in queries in flight; in 1/1024, at most
+    /// 2.
     pub(in crate::policy) ahead: u64,
 }
 
 impl Turns {
-    /// Of a replica that joins, or comes back, when `sent` queries had been sent: as if it had just
-    /// had its turn, as it has each. Before the first query nobody has had any.
+    /// The turns of a replica that joins, or comes back, after `sent` queries: as if it had just
+    /// had its regular turn. Before the first query no replica has had any.
     pub(in crate::policy) fn since(sent: u64) -> Self {
         if sent == 0 {
             return Self::default();
         }
         Self {
             last: sent,
-            // One when it was due, and that one.
+            // One when it was due, and the last one.
             lately: 2 * FINE,
         }
     }
 
-    /// How they stand when a client has sent `sent` queries, to so many replicas.
+    /// The turns after a client has sent `sent` queries to this many replicas.
     pub(in crate::policy) fn now(self, sent: u64, replicas: usize) -> Turn {
-        // Whoever gets each of its turns, and nothing else, has had one query when the next is due.
+        // A replica with exactly its turns has had one query when the next is due.
         let ahead = self.lately(sent, replicas).saturating_sub(FINE);
         Turn {
             last: self.last,
@@ -63,7 +64,7 @@ impl Turns {
         }
     }
 
-    /// Query number `sent` goes there.
+    /// Notes that query number `sent` goes there.
     pub(in crate::policy) fn take(&mut self, sent: u64, replicas: usize) {
         *self = Self {
             last: sent,
@@ -74,7 +75,7 @@ impl Turns {
     fn lately(self, sent: u64, replicas: usize) -> u64 {
         let memory = replicas.max(1) as u64;
         let since = sent.saturating_sub(self.last).saturating_add(1);
-        // At most as many queries as there ever were replicas, and one: nothing overflows.
+        // At most as many queries as there ever were replicas, plus one: nothing overflows.
         self.lately * memory / memory.saturating_add(since)
     }
 }
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// How turns stand after `count` queries, each sent to the replica that `to` says.
+    /// The turns after `count` queries, each sent to the replica that `to` returns.
     fn after(count: usize, replicas: usize, to: impl Fn(usize) -> usize) -> impl Fn(usize) -> Turn {
         let mut turns = vec![Turns::default(); replicas];
         for sent in 1..=count {
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_each_of_its_turns_is_not_ahead_when_the_next_is_due() {
+    fn a_replica_with_exactly_its_turns_is_not_ahead_when_the_next_is_due() {
         let turn = after(99, 4, |sent| sent % 4);
         assert_eq!(turn(0), Turn { last: 96, ahead: 0 }, "the next is its own");
         let ahead = [1, 2, 3].map(|replica| turn(replica).ahead);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_every_second_query_is_ahead_and_whoever_has_few_is_not_behind() {
+    fn a_replica_with_every_second_query_is_ahead_and_one_with_few_is_not_behind() {
         let turn = after(
             1_000,
             4,
@@ -110,7 +111,7 @@ mod tests {
                 if sent % 2 == 0 { 0 } else { 1 + sent / 2 % 3 }
             },
         );
-        // Two of four queries in place of one.
+        // It had two of every four queries instead of one.
         assert!((200..=400).contains(&turn(0).ahead), "{:?}", turn(0));
         let turn = after(1_000, 4, |sent| usize::from(sent % 100 == 0));
         assert_eq!(turn(1).ahead, 0, "the last one just went there");

@@ -1,9 +1,9 @@
-//! What all policies that send no probes have in common: a fleet, counts, and the way in and out of
-//! a query.
+//! What all policies without probes share: a fleet, counts, and the handling of a query from pick
+//! to end.
 //!
-//! Such a policy is nothing but its rule of choice, a [`Choose`]; [`Unprobed`] makes a [`Policy`]
-//! of it. A rule that learns from the client's own queries is told of replicas that come and go, of
-//! latencies, and of how queries end.
+//! Such a policy only defines its rule of choice, a [`Choose`]. [`Unprobed`] turns that into a
+//! [`Policy`]. A rule that learns from the client's own queries gets joins and leaves, latencies,
+//! and ends of queries.
 
 use crate::draw::Draw;
 use crate::policy::Policy;
@@ -22,58 +22,58 @@ use core::cell::RefCell;
 use core::fmt::Debug;
 use core::time::Duration;
 
-/// A rule of choice that looks at nothing but the fleet and what the client sees itself.
+/// A rule of choice that uses only the fleet and what the client measures.
 ///
-/// What a rule is told never steps back in time. It may concern a replica that has left, or come
-/// back under another name; a rule knows only those that were added and not removed. By default a
-/// rule learns nothing.
+/// Time in its inputs never steps back. They may concern a replica that has left, or come back
+/// under another name; a rule has only replicas that were added and not removed. By default a rule
+/// learns nothing.
 pub trait Choose: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Why its picks were picked.
+    /// The reason of its picks.
     const REASON: PickReason;
 
-    /// One of the replicas that the query may go to.
+    /// Chooses one of the replicas that the query may go to.
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId>;
 
-    /// Why it was chosen that was chosen last, for rules that don't always have what they go by.
+    /// The reason of the last pick, for rules whose inputs may be missing.
     fn reason(&self) -> PickReason {
         Self::REASON
     }
 
-    /// A replica has joined, of which nothing is known.
+    /// Adds a replica about which nothing is known.
     fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
         let _ = (now, replica);
     }
 
-    /// A replica has left; what was known of it is to be forgotten.
+    /// Removes a replica, and forgets what was known about it.
     fn remove_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
 
-    /// The latency of a good answer is known: at the head of the response or, where no head was
-    /// told of, at its end.
+    /// Notes the latency of a good answer: at the head of the response or, if the driver reports no
+    /// heads, at its end.
     fn handle_latency(&mut self, now: Instant, replica: ReplicaId, latency: Duration) {
         let _ = (now, replica, latency);
     }
 
-    /// A query is over, and how it went is known. Exactly once for each.
+    /// Notes the end of a query with its outcome. Called exactly once per query.
     fn handle_end(&mut self, now: Instant, end: &QueryEnd) {
         let _ = (now, end);
     }
 }
 
-/// How a query went.
+/// The end of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryEnd {
-    /// Where it went.
+    /// The replica that it went to.
     pub replica: ReplicaId,
     /// From the pick to the head of the response, or to the end of a query without one.
     pub latency: Duration,
-    /// What the head said, unless it broke off after a good head: then it failed. A query given up
-    /// after a good head is a success: the replica did what it was to do.
+    /// The outcome by the head, unless the response broke off after a good head: then it failed. A
+    /// query given up after a good head is a success: the replica did its part.
     pub outcome: Outcome,
-    /// Queries of this client's that are still in flight there.
+    /// Queries of this client that are still in flight there.
     pub in_flight: u32,
 }
 
@@ -100,7 +100,7 @@ impl<C: Choose> Unprobed<C> {
         }
     }
 
-    /// The time it is: `now`, or the latest time seen if the driver's clock has stepped back.
+    /// The current time: `now`, or the latest time seen if the driver's clock has stepped back.
     pub(in crate::policy) fn tick(&mut self, now: Instant) -> Instant {
         self.latest = self.latest.max(now);
         self.latest
@@ -191,7 +191,7 @@ impl<C: Choose> Policy for Unprobed<C> {
             }
             Some(explanation) => self.choose_explained(now, query, draw, explanation),
         };
-        // All available replicas may have had the query; one that is not available is better than
+        // The query may have tried all available replicas. One that is not available is better than
         // none.
         let replica = match (choice, &mut explanation) {
             (Some(_), _) => choice,

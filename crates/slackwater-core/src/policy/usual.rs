@@ -1,16 +1,16 @@
-//! What reports say as a rule, and how an old one that says less returns to it. `[Decision 0012]`
+//! The usual share in use by reports, and how an old low report returns to it. `[Decision 0012]`
 //!
-//! A report is of a moment. A replica that had little to do then has been found by others since, or
-//! will be; and the older the report is, the more of them. One that had more than others is another
-//! thing: a queue stays for as long as what has made it, and to forget it early would feed it.
+//! A report is a snapshot. A replica that had little to do has been found by other clients since,
+//! or will be: by more of them the older the report is. A replica that had more than others is
+//! different: a queue stays as long as its cause, and forgetting it early would feed it.
 
 use crate::policy::probed::recent_mean::RecentMean;
 
-/// Of a report, half is believed after so many times the latency that is usual: by then those that
-/// were in flight have ended, and others have come.
+/// Age, in usual latencies, at which half of a report still counts: by then the queries that were
+/// in flight have ended, and others have come.
 const BELIEVED_LATENCIES: u64 = 2;
 
-/// The means of the newest 64 reports, of any replicas. `Default` is of none.
+/// The means of the newest 64 reports of all replicas. `Default` has none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usual {
     share: RecentMean,
@@ -18,7 +18,7 @@ pub(super) struct Usual {
 }
 
 impl Usual {
-    /// Learns from a report of such a share in use, in any unit, and such a latency.
+    /// Takes in a report with this share in use, in any unit, and this latency.
     pub(super) fn learn(&mut self, share: u64, latency_ns: Option<u64>) {
         self.share.record(share);
         if let Some(latency_ns) = latency_ns {
@@ -26,7 +26,7 @@ impl Usual {
         }
     }
 
-    /// What is usual now, for a pick that compares many reports.
+    /// The current means, for a pick that compares many reports.
     pub(super) fn now(&self) -> UsualNow {
         UsualNow {
             share: self.share.mean(),
@@ -35,23 +35,24 @@ impl Usual {
     }
 }
 
-/// What is usual at a moment.
+/// The means at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UsualNow {
     share: u64,
-    /// After so long half of a report is believed; all of it, for ever, at 0: no latency is known.
+    /// Age at which half of a report still counts. At 0 no latency is known, and all of it counts
+    /// forever.
     half_ns: u64,
 }
 
 impl UsualNow {
-    /// What a share in use that was reported so long ago is taken for.
+    /// The assumed share in use, from a share that was reported this long ago.
     pub(super) fn aged(self, share: u64, age_ns: u64) -> u64 {
         if share >= self.share || self.half_ns == 0 {
             return share;
         }
         let way = u128::from(self.share - share) * u128::from(age_ns);
         let way = way / (u128::from(self.half_ns) + u128::from(age_ns));
-        // No more than the way there is.
+        // At most the distance to the mean.
         share.saturating_add(u64::try_from(way).unwrap_or(u64::MAX))
     }
 }
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_much_is_believed_as_it_is() {
+    fn a_high_report_counts_fully_at_any_age() {
         let usual = usual(1_000, Some(50));
         assert_eq!(usual.aged(1_000, 1_000_000), 1_000);
         assert_eq!(usual.aged(7_000, 1_000_000), 7_000);

@@ -1,25 +1,25 @@
-//! For how long a replica has kept this client's queries waiting without a sign of life.
+//! How long a replica has kept this client's queries waiting without a sign of life.
 //!
-//! What a client learns from answers it cannot learn of a replica that has stopped: its last
-//! answers were good, and no others come. The same rule as for a replica's own tracker, seen from
-//! the client `[T4]` `[Decision 0003]`: while a query waits for the head of its response, the time
-//! since the last progress counts. Progress is an answer, good or bad; for a replica from which
-//! nothing was awaited it begins with the query that is sent. To give up is no progress, and a
-//! query whose head is here waits no more.
+//! A replica that has stopped teaches nothing through answers: its last ones were good, and no
+//! others come. The rule is that of a replica's own tracker, applied by the client `[T4]`
+//! `[Decision 0003]`: while a query waits for the head of its response, the time since the last
+//! progress counts. Progress is any answer, good or bad. If nothing was awaited from the replica,
+//! the time starts when the query is sent. Giving a query up is no progress, and a query whose head
+//! has arrived no longer waits.
 
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::Instant;
 
-/// What is awaited from one replica.
+/// The queries that wait for one replica.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
-    /// Queries without a head yet.
+    /// Queries without a head.
     queries: u32,
-    /// The last progress. Of no meaning while nothing waits.
+    /// The last progress. Unused while nothing waits.
     progress_at: Instant,
 }
 
-/// What is awaited from each replica.
+/// The queries that wait for each replica.
 #[derive(Clone, Debug, Default)]
 pub(in crate::policy) struct Waits {
     replicas: ReplicaMap<Wait>,
@@ -43,7 +43,7 @@ impl Waits {
         }
     }
 
-    /// A query that waited has an answer.
+    /// Notes that a waiting query has an answer.
     pub(in crate::policy) fn answered(&mut self, now: Instant, replica: ReplicaId) {
         if let Some(wait) = self.replicas.find_mut(replica) {
             wait.progress_at = now;
@@ -51,14 +51,14 @@ impl Waits {
         }
     }
 
-    /// A query that waited will have no answer.
+    /// Notes that a waiting query will have no answer.
     pub(in crate::policy) fn given_up(&mut self, replica: ReplicaId) {
         if let Some(wait) = self.replicas.find_mut(replica) {
             wait.queries = wait.queries.saturating_sub(1);
         }
     }
 
-    /// The time without progress; 0 where nothing waits.
+    /// The time without progress. 0 if nothing waits.
     pub(in crate::policy) fn without_progress_ns(&self, now: Instant, replica: ReplicaId) -> u64 {
         let wait = self.replicas.find(replica).filter(|wait| wait.queries > 0);
         wait.map_or(0, |wait| now.ns_since(wait.progress_at))
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_begins_with_the_first_query_and_anew_with_each_answer() {
+    fn the_wait_starts_with_the_first_query_and_restarts_with_each_answer() {
         let mut ids = ReplicaIds::new();
         let [replica, other] = [(); 2].map(|()| ids.allocate().expect("room"));
         let mut waits = Waits::default();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn of_who_left_nothing_is_awaited() {
+    fn nothing_is_awaited_from_a_replica_that_left() {
         let replica = ReplicaIds::new().allocate().expect("room");
         let mut waits = Waits::default();
         waits.add(replica);

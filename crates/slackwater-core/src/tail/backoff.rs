@@ -1,11 +1,11 @@
 //! How long to wait before a retry.
 //!
-//! Retries that follow at once meet the same trouble, and those that follow after the same wait
-//! meet each other. So the wait is drawn from a range that doubles with each retry, from nothing up
-//! to a ceiling ("full jitter": M. Brooker, "Exponential Backoff And Jitter", 2015; Envoy and gRPC
-//! wait alike). A replica may say how long to stay away (`Retry-After`, RFC 9110 §10.2.3;
-//! `grpc-retry-pushback-ms`, gRPC A6): the draw is then added to what it says, so that all who
-//! heard the same do not come back together. What would last too long is not waited for at all.
+//! Immediate retries meet the same problem, and retries after equal waits meet each other. So the
+//! wait is drawn from 0 to a ceiling that doubles with each retry ("full jitter": M. Brooker,
+//! "Exponential Backoff And Jitter", 2015; Envoy and gRPC do the same). A replica may name a
+//! minimum wait (`Retry-After`, RFC 9110 §10.2.3; `grpc-retry-pushback-ms`, gRPC A6). The draw is
+//! then added to it, so that clients that received the same value do not return together. If the
+//! wait would be too long, there is no retry.
 
 use crate::draw::Draw;
 use crate::policy::{ConfigError, Settings, Valid};
@@ -15,13 +15,13 @@ use core::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackoffSettings {
-    /// The longest wait before the first retry: 0 to 1 minute, default 25 ms. It doubles with each
-    /// further one. 0: no wait but what a replica asks for.
+    /// Ceiling of the wait before the first retry: 0 to 1 minute, default 25 ms. It doubles with
+    /// each further retry. At 0 there is no wait unless a replica requests one.
     pub base: Duration,
-    /// The longest wait before any retry: 0 to 1 minute, default 250 ms.
+    /// Ceiling of the wait before any retry: 0 to 1 minute, default 250 ms.
     pub max: Duration,
-    /// The longest wait that a replica may ask for: 0 to 1 hour, default 1 s. Whoever asks for more
-    /// is obeyed by not trying again.
+    /// Longest wait that a replica may request: 0 to 1 hour, default 1 s. If it requests more,
+    /// there is no retry.
     pub hint_max: Duration,
 }
 
@@ -56,15 +56,15 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// As configured.
+    /// A backoff with these settings.
     pub const fn new(config: BackoffConfig) -> Self {
         Self { config }
     }
 
-    /// The wait before retry number `retry`, counted from 0; `None` if there should be no retry. It
-    /// is drawn evenly from 0 to `base` · 2^`retry`, or to `max` if that is less, and comes on top
-    /// of the replica's `hint`. There is none if the hint is longer than `hint_max`, or if nothing
-    /// of `left`, the time that the query has, would be left.
+    /// The wait before retry number `retry`, counted from 0. It is drawn uniformly from 0 to
+    /// min(`base` · 2^`retry`, `max`) and added to the replica's `hint`. `None` means no retry: the
+    /// hint is longer than `hint_max`, or the wait would use up `left`, the remaining time of the
+    /// query.
     pub fn wait(
         &self,
         retry: u32,
@@ -87,8 +87,8 @@ impl Backoff {
     }
 }
 
-/// ⌊draw · (span + 1 ns) / 2^64⌋: any whole number of nanoseconds from 0 to `span`, which is a
-/// minute at the most.
+/// ⌊draw · (span + 1 ns) / 2^64⌋: a whole number of nanoseconds from 0 to `span`, which is at most
+/// a minute.
 fn share(span: Duration, draw: u64) -> Duration {
     let nanos = (u128::from(draw) * (span.as_nanos() + 1)) >> 64;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -135,7 +135,7 @@ mod tests {
             let quarter = wait.expect("time is left").as_nanos() * 4 / (ms(50).as_nanos() + 1);
             quarters[usize::try_from(quarter).expect("below 4")] += 1;
         }
-        // Binomial: mean 2,500, standard deviation 43; six of them.
+        // Binomial: mean 2,500, standard deviation 43; the limit is six of them.
         assert!(
             quarters.iter().all(|count| (count - 2_500).abs() < 260),
             "{quarters:?}"
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_replica_asks_for_is_the_least_and_the_draw_comes_on_top() {
+    fn the_requested_wait_is_the_minimum_and_the_draw_is_added() {
         let backoff = Backoff::default();
         let asked = Some(ms(400));
         assert_eq!(backoff.wait(0, asked, LONG, &mut || 0), Some(ms(400)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_too_long_is_not_tried_again() {
+    fn a_replica_that_requests_too_long_a_wait_is_not_retried() {
         let backoff = Backoff::default();
         let most = backoff.wait(0, Some(ms(1000)), LONG, &mut || 0);
         assert_eq!(most, Some(ms(1000)));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_of_0_leaves_only_what_is_asked_for() {
+    fn a_base_of_0_leaves_only_the_requested_wait() {
         let settings = BackoffSettings {
             base: Duration::ZERO,
             ..BackoffSettings::default()

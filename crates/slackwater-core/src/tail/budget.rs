@@ -1,18 +1,17 @@
-//! How many further tries there may be: of retries so many at once, of second copies a share of all
-//! queries.
+//! How many further attempts are allowed: retries as a share of the queries in flight, second
+//! copies as a share of all queries.
 //!
-//! A fleet that is overloaded fails queries; if each failure became another query, the load would
-//! grow by as much as the fleet falls behind, and it would not come back. So retries may be a share
-//! of the queries in flight and no more. A share of a few queries would be none at all, so a few
-//! retries are always allowed. Envoy's clusters have the same rule and the same two numbers
-//! (`retry_budget`: 20 %, at least 3); Finagle and Linkerd pay 20 % of queries into a bucket of
-//! tokens instead, which bounds the ratio exactly but needs a clock and a rate at which an idle
-//! client still may retry.
+//! An overloaded fleet fails queries. If each failure caused another query, the load would grow as
+//! the fleet falls behind, and the fleet would not recover. So retries are limited to a share of
+//! the queries in flight. A share of a few queries would allow none, so a few retries are always
+//! allowed. Envoy's clusters have the same rule and the same two numbers (`retry_budget`: 20 %, at
+//! least 3). Finagle and Linkerd instead pay 20 % of queries into a token bucket, which bounds the
+//! ratio exactly but needs a clock and a rate at which an idle client may still retry.
 //!
-//! Second copies, and trials of replicas that are out, are paid for in that other way ([`Tokens`]):
-//! they answer no failure, so that nothing is lost where there are none, and what they may cost is
-//! promised as a share of the load. Such a share in flight would not bound it: a copy that is soon
-//! over makes room for the next one.
+//! Second copies, and trials of replicas that are out, use such a bucket ([`Tokens`]). They respond
+//! to no failure, so nothing is lost without them, and their cost is promised as a share of the
+//! load. A share of the queries in flight would not bound it: each copy that ends soon would allow
+//! the next one.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::{ConfigError, Settings, Valid};
@@ -21,20 +20,20 @@ use crate::policy::{ConfigError, Settings, Valid};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryBudgetSettings {
-    /// Retries at once, as a share of the queries in flight: 0 to 1, default 0.2. At 0 only
-    /// `retries_min` counts, at 1 every query may be out for its second time.
+    /// Retries at a time, as a share of the queries in flight: 0 to 1, default 0.2. At 0 only
+    /// `retries_min` counts, at 1 every query may be a retry.
     pub share: Quantile,
-    /// Retries that there may be at once however few queries are in flight: 0 to 1,024, default 3.
-    /// 0 with a share of 0: no retries at all.
+    /// Retries allowed at a time with any number of queries in flight: 0 to 1,024, default 3. At 0
+    /// with a share of 0 there are no retries at all.
     pub retries_min: u32,
 }
 
 impl RetryBudgetSettings {
-    /// Retries that there may be at once while so many queries are in flight whose response has not
-    /// begun: ⌊`share` · `queries`⌋ or, if that is less, `retries_min`.
+    /// Retries allowed at a time while `queries` are in flight without a response head:
+    /// max(⌊`share` · `queries`⌋, `retries_min`).
     pub fn retries_max(&self, queries: u32) -> u32 {
         let share = u64::from(queries) * u64::from(self.share.millionths()) / u64::from(ONE);
-        // No more than the queries, as a share is at most 1.
+        // This is at most `queries`, as a share is at most 1.
         u32::try_from(share).map_or(queries, |share| share.max(self.retries_min))
     }
 }
@@ -57,7 +56,7 @@ impl Settings for RetryBudgetSettings {
     }
 }
 
-/// Keeps count of the retries that are out.
+/// Counts the retries in flight.
 #[derive(Clone, Debug, Default)]
 pub struct RetryBudget {
     config: RetryBudgetConfig,
@@ -70,10 +69,9 @@ impl RetryBudget {
         Self { config, retries: 0 }
     }
 
-    /// Takes a place for a retry, if there is one: fewer retries are out than
-    /// [`RetryBudgetSettings::retries_max`]. `queries` are those in flight whose response has not
-    /// begun, the one that is to be retried among them. Whoever got a place gives it back by
-    /// [`RetryBudget::end`].
+    /// Takes a permit for a retry, if fewer retries are in flight than
+    /// [`RetryBudgetSettings::retries_max`]. `queries` are those in flight without a response head,
+    /// including the one to retry. The caller returns the permit with [`RetryBudget::end`].
     #[must_use = "a place that is taken has to be given back"]
     pub fn begin(&mut self, queries: u32) -> bool {
         let has_room = self.retries < self.config.retries_max(queries);
@@ -83,69 +81,69 @@ impl RetryBudget {
         has_room
     }
 
-    /// A retry has its response, or has failed, too.
+    /// Returns the permit of a retry that has its response, or has failed too.
     pub const fn end(&mut self) {
         self.retries = self.retries.saturating_sub(1);
     }
 
-    /// Retries that are out now.
+    /// Retries in flight.
     pub const fn retries(&self) -> u32 {
         self.retries
     }
 }
 
-/// Keeps count of the second copies that no replica drops, though they are tied: they are work done
-/// twice. `[H2]`
+/// Limits the second copies that are tied but that no replica drops: they are work done twice.
+/// `[H2]`
 ///
-/// Each copy is paid for as it goes out, and what it cost comes back when either copy is dropped.
-/// So where replicas keep their side, as many queries as wait may have a second copy; where they
-/// know nothing of ties, the load hardly grows.
+/// Each copy is paid for when it is sent, and refunded when either copy is dropped. So if replicas
+/// honour ties, every waiting query may have a second copy. If they do not support ties, the load
+/// hardly grows.
 #[derive(Clone, Debug)]
 pub struct TieBudget(Tokens);
 
 impl TieBudget {
-    /// A budget of `share` of the queries, with enough for `saved_max` copies to begin with, and
-    /// never more.
+    /// A budget of `share` of the queries. It starts with enough for `saved_max` copies, and never
+    /// has more.
     pub fn new(share: Quantile, saved_max: u32) -> Self {
         let mut tokens = Tokens::new(share, saved_max);
         tokens.saved = tokens.max;
         Self(tokens)
     }
 
-    /// A query comes that may be tied.
+    /// Adds the share of a query that may be tied.
     pub fn earn(&mut self) {
         self.0.earn();
     }
 
-    /// Pays for a second copy; `false` if there is not enough.
+    /// Pays for a second copy. Returns `false` if the budget is not enough.
     #[must_use = "a copy that is not paid for must not go out"]
     pub fn pay(&mut self) -> bool {
         self.0.pay()
     }
 
-    /// A copy that was paid for was not sent, or one of the two was dropped.
+    /// Refunds a copy: it was not sent, or one of the two was dropped.
     pub fn refund(&mut self) {
         self.0.refund();
     }
 
-    /// What there is to pay with, in millionths of a copy.
+    /// The balance, in millionths of a copy.
     pub const fn saved_millionths(&self) -> u64 {
         self.0.saved_millionths()
     }
 }
 
-/// A purse that queries pay into and further ones, second copies or trials, are paid from.
+/// A token bucket that queries fill and that second copies or trials are paid from.
 #[derive(Clone, Debug)]
 pub(crate) struct Tokens {
-    /// What a query pays in, as a share of what a further one costs.
+    /// What a query pays in, as a share of the price of a copy or trial.
     share: Quantile,
     max: u64,
-    /// In millionths of a further one.
+    /// The balance, in millionths of that price.
     saved: u64,
 }
 
 impl Tokens {
-    /// Nothing is saved yet, and never more than for `saved_max` further ones.
+    /// An empty bucket, which holds the price of at most `saved_max` copies or trials.
     pub(crate) fn new(share: Quantile, saved_max: u32) -> Self {
         Self {
             share,
@@ -154,33 +152,33 @@ impl Tokens {
         }
     }
 
-    /// What there is to pay with, in millionths of a further one.
+    /// The balance, in millionths of the price of one.
     pub(crate) const fn saved_millionths(&self) -> u64 {
         self.saved
     }
 
-    /// A query pays in.
+    /// Adds the share of one query.
     pub(crate) fn earn(&mut self) {
         self.saved = (self.saved + u64::from(self.share.millionths())).min(self.max);
     }
 
-    /// Whether there is enough for one.
+    /// Whether the balance is enough for one.
     pub(crate) fn has_one(&self) -> bool {
         self.has(1)
     }
 
-    /// Whether there is enough for so many.
+    /// Whether the balance is enough for `further` of them.
     pub(crate) fn has(&self, further: u32) -> bool {
         self.saved >= u64::from(further) * u64::from(ONE)
     }
 
-    /// Pays for one that goes out in any case: with what there is, where that is not enough.
+    /// Pays for one that is sent in any case, with what there is if that is not enough.
     pub(crate) fn spend(&mut self) {
         self.saved = self.saved.saturating_sub(u64::from(ONE));
     }
 
-    /// Pays for a copy; `false` if there is not enough. So there are never more than ⌊`share` ·
-    /// queries⌋ copies.
+    /// Pays for a copy. Returns `false` if the balance is not enough. So there are never more than
+    /// ⌊`share` · queries⌋ copies.
     #[must_use]
     pub(super) fn pay(&mut self) -> bool {
         let is_enough = self.has_one();
@@ -190,7 +188,7 @@ impl Tokens {
         is_enough
     }
 
-    /// A copy that was paid for was not sent.
+    /// Refunds a copy that was not sent.
     pub(super) fn refund(&mut self) {
         self.saved = (self.saved + u64::from(ONE)).min(self.max);
     }
@@ -202,7 +200,7 @@ mod tests {
     use crate::policy::check_ranges;
 
     #[test]
-    fn ties_cost_what_nobody_drops() {
+    fn ties_cost_the_copies_that_are_not_dropped() {
         let tenth = Quantile::from_millionths(ONE / 10).expect("a share");
         let mut budget = TieBudget::new(tenth, 2);
         assert!(
@@ -217,7 +215,7 @@ mod tests {
             budget.pay()
         });
         assert_eq!(paid.count(), 100);
-        // Where one is always dropped, there is no end of them.
+        // If one copy is always dropped, any number is affordable.
         budget.refund();
         for _ in 0..1000 {
             assert!(budget.pay());
@@ -265,7 +263,7 @@ mod tests {
         RetryBudget::new(settings.validate().expect("in range"))
     }
 
-    /// How many retries there may be at once with so many queries in flight.
+    /// How many retries are allowed at a time with `queries` in flight.
     fn room(budget: &mut RetryBudget, queries: u32) -> u32 {
         while budget.begin(queries) {
             assert!(budget.retries() <= queries + 10, "no end of retries");

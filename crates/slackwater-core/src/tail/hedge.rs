@@ -1,32 +1,30 @@
-//! When further copies of a query go out while the first is still awaited.
+//! When further copies of a query (hedges) are sent while the first is still in flight.
 //!
 //! [The Tail at Scale, "Hedged requests": "defer sending a secondary request until the first
 //! request has been outstanding for more than the 95th-percentile expected latency for this class
 //! of requests"] `[H1]`
 //!
-//! The expected latency is a quantile of what first copies took lately, class by class. Each first
-//! copy counts once. One that was left for another copy's answer counts by the time that it had
-//! been out: all that is known is that it would have taken longer, and as it had been out for
-//! longer than the quantile already, that is all the quantile needs. So the same is done with one
-//! that failed or was given up, if it was out for longer than the quantile; a failure that comes
-//! fast tells nothing of the time that an answer takes. Further copies do not count: there are only
-//! those of late queries, and of these only the fast ones are seen to their end, so they would draw
-//! the quantile down.
+//! The expected latency is a quantile of recent latencies of first copies, for each class. Each
+//! first copy counts once. If another copy's answer was used, the first counts with the time that
+//! it had been in flight: it would have taken longer, and since it was already beyond the quantile,
+//! the quantile needs no more. The same holds for a copy that failed or was given up, if it had
+//! been in flight for longer than the quantile. A fast failure shows nothing about the latency of
+//! an answer. Further copies do not count: they exist only for late queries, and only the fast ones
+//! of them run to their end, so they would pull the quantile down.
 //!
-//! A budget that pays for fewer copies than there are late queries would be gone when those come
-//! that need it most: of those that the quantile finds late, most are over a little later. So where
-//! the budget is the smaller of the two, it says when a query is late: of queries with 2 % of
-//! copies, the slowest 2 %. And what had no copy, or has one that does not answer, is looked at
-//! again whenever it has been out for twice as long.
+//! If the budget paid for fewer copies than there are late queries, it would be spent before the
+//! slowest queries, which need it most: most queries that the quantile finds late end a little
+//! later. So if the budget is the smaller of the two, it defines late: with a budget of 2 %, the
+//! slowest 2 % of queries. A query that had no copy, or one that does not answer, is checked again
+//! whenever its time in flight has doubled.
 //!
-//! A second copy helps where the first met trouble that others do not meet. Where everybody is slow
-//! it is only load, and it comes when there is least room for it. Two things keep it away then:
-//! copies are paid for by queries, so that they are a small share of the load whatever happens; and
-//! when more than half of a class's last 64 queries were late, being late says nothing of the
-//! replica any more, and no copies are sent until that is over. (Should everybody stay slow, then
-//! the quantile will have followed within a window, and late is again what is late among them.)
-//! Finagle's backup requests have the quantile, the window and the budget; loki #4826 and
-//! failsafe-go #106 tell what comes of it without them.
+//! A second copy helps if the first met a problem that other replicas do not have. If all replicas
+//! are slow, it is only load, at the worst time. Two rules prevent it then. Copies are paid for by
+//! queries, so they are always a small share of the load. And when more than half of a class's last
+//! 64 queries were late, being late is no sign of a bad replica, so no copies are sent until that
+//! is over. (If all replicas stay slow, the quantile has followed within a window, and late again
+//! means late among them.) Finagle's backup requests have the quantile, the window and the budget.
+//! loki #4826 and failsafe-go #106 show what happens without them.
 
 use super::budget::Tokens;
 use super::window::Window;
@@ -36,43 +34,43 @@ use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// A class's quantile is found anew so many times in a window.
+/// A class's quantile is updated this many times per window.
 const REFRESHES: u64 = 10;
-/// How many of a class's last queries tell whether everybody is slow.
+/// How many of a class's last queries show whether all replicas are slow.
 const RECENT: u32 = u64::BITS;
 
 /// The settings of [`Hedger`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HedgeSettings {
-    /// A second copy is due when the first has been out for longer than this quantile of its
-    /// class's latencies: 0 to 1, default 0.95. The rest, to 1, is the share of queries for which
-    /// one falls due, if there is a `budget` for so many; otherwise the quantile is as much higher.
-    /// At 1 only what takes longer than all others of the window.
+    /// A second copy is due when the first has been in flight for longer than this quantile of its
+    /// class's latencies: 0 to 1, default 0.95. The remaining share of queries gets a copy if the
+    /// `budget` pays for that many; otherwise a higher quantile applies. At 1 only a query that
+    /// takes longer than all others of the window gets one.
     pub quantile: Quantile,
-    /// Further copies for each query, at most: 0 to 1, default 0.02. 0: none.
+    /// Most further copies per query: 0 to 1, default 0.02. 0: none.
     pub budget: Quantile,
-    /// How many copies a budget that is not used piles up for: 1 to 10,000, default 10.
+    /// Copies that an unused budget accumulates for: 1 to 10,000, default 10.
     pub burst: u32,
-    /// No copy is due sooner than this: 0 to 1 hour, default 1 ms.
+    /// Shortest delay of a copy: 0 to 1 hour, default 1 ms.
     pub delay_min: Duration,
-    /// What is older than this does not count: 3 ms to 1 hour, default 30 s. The quantile follows
-    /// within a tenth of it.
+    /// Older latencies do not count: 3 ms to 1 hour, default 30 s. The quantile follows within a
+    /// tenth of it.
     pub window: Duration,
-    /// A class with fewer latencies in its window has no quantile, and sends no copies: 1 to
-    /// 1,000,000, default 64.
+    /// Fewest latencies in the window for a quantile: 1 to 1,000,000, default 64. A class with
+    /// fewer sends no copies.
     pub samples_min: u32,
-    /// No copies while more than this share of a class's last 64 queries was late: 0 to 1, default
-    /// 0.5. At 0 a single late one is enough, at 1 it is never so.
+    /// No copies are sent while more than this share of a class's last 64 queries was late: 0 to 1,
+    /// default 0.5. At 0 a single late query stops them, at 1 nothing does.
     pub slow_share: Quantile,
-    /// Copies of one query, the first among them, at most: 2 to [`COPIES_MAX`], default 2. Each
-    /// further one is due when the query has been out for twice as long as when it was last looked
-    /// at, and is paid for like the second.
+    /// Most copies of one query, including the first: 2 to [`COPIES_MAX`], default 2. Each further
+    /// one is due when the query's time in flight has doubled since the last check, and is paid for
+    /// like the second.
     pub copies_max: u32,
 }
 
-/// No query has more copies than this, the first among them. Where one copy in a hundred is stuck,
-/// all four are once in a hundred million times.
+/// Largest `copies_max`, including the first copy. If one copy in a hundred is stuck, all four are
+/// stuck once in a hundred million times.
 pub const COPIES_MAX: u32 = 4;
 
 /// Settings that make sense.
@@ -95,9 +93,9 @@ impl Default for HedgeSettings {
 }
 
 impl HedgeSettings {
-    /// For the leaves of a fan-out, which waits for the slowest of them: 5 % more queries, and up
-    /// to three copies. With two, a hundred leaves of which one in a hundred is stuck have both
-    /// copies of one stuck in one request of a hundred; with three in one of ten thousand.
+    /// Settings for the leaves of a fan-out, which waits for the slowest of them: 5 % more queries,
+    /// and up to three copies. With a hundred leaves and one copy in a hundred stuck, two copies
+    /// leave one request in a hundred stuck, three leave one in ten thousand.
     pub fn for_fan_out() -> Self {
         Self {
             budget: Quantile::from_millionths(ONE / 20).unwrap_or(Quantile::ZERO),
@@ -106,7 +104,8 @@ impl HedgeSettings {
         }
     }
 
-    /// The quantile after which a query is late: no more are than copies can be paid for.
+    /// The quantile after which a query is late. At most as many queries are late as copies can be
+    /// paid for.
     fn late_after(&self) -> Quantile {
         let unpaid = Quantile::from_millionths(ONE - self.budget.millionths());
         unpaid.map_or(self.quantile, |unpaid| self.quantile.max(unpaid))
@@ -137,15 +136,15 @@ pub struct Watch {
     sent_at: Instant,
     due_at: Option<Instant>,
     is_late: bool,
-    /// Those after the first.
+    /// Copies after the first.
     copies: u32,
-    /// How many of them there may be.
+    /// Most copies after the first.
     copies_max: u32,
 }
 
 impl Watch {
-    /// When [`Hedger::handle_due`] is to be called if the query has not ended before; `None`:
-    /// never, or not any more.
+    /// When to call [`Hedger::handle_due`] if the query has not ended before. `None`: never, or not
+    /// any more.
     pub const fn due_at(&self) -> Option<Instant> {
         if self.copies < self.copies_max {
             self.due_at
@@ -160,35 +159,35 @@ impl Watch {
     }
 }
 
-/// What became of a query's first copy.
+/// What happened to a query's first copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WatchEnd {
-    /// Its answer was taken.
+    /// Its answer was used.
     Answered,
-    /// Another copy's was.
+    /// Another copy's answer was used.
     Superseded,
     /// There is no answer: it failed, timed out or was given up.
     Failed,
 }
 
-/// What has happened so far.
+/// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HedgeCounters {
-    /// Queries, that is first copies.
+    /// Queries, which are first copies.
     pub queries: u64,
     /// Further copies that were sent.
     pub issued: u64,
-    /// Further copies whose answer was taken.
+    /// Further copies whose answer was used.
     pub won: u64,
-    /// Further copies that were of no use: of queries that have ended otherwise.
+    /// Further copies whose answer was not used.
     pub wasted: u64,
-    /// Times that a late query had no further copy, as the budget was spent.
+    /// Times that a late query had no further copy because the budget was spent.
     pub withheld_budget: u64,
-    /// Times that a late query had no further copy, as everybody was slow.
+    /// Times that a late query had no further copy because all replicas were slow.
     pub withheld_slow: u64,
-    /// Queries of which nobody could say when they would be late: too few of their class had ended.
+    /// Queries without a known delay: too few of their class had ended.
     pub unknown: u64,
 }
 
@@ -202,7 +201,7 @@ pub struct Hedger {
 }
 
 impl Hedger {
-    /// A hedger of queries of so many classes, one at least. Each class takes 8.5 kB.
+    /// A hedger for this many classes of queries, at least one. Each class takes 8.5 kB.
     pub fn new(config: HedgeConfig, classes: usize) -> Self {
         let window_ns = span_ns(config.window);
         let tokens = Tokens::new(config.budget, config.burst);
@@ -214,8 +213,8 @@ impl Hedger {
         }
     }
 
-    /// A query's first copy is sent. Classes count from 0; whatever is beyond the last belongs to
-    /// that.
+    /// Notes that a query's first copy is sent. Classes count from 0; a number beyond the last
+    /// means the last.
     pub fn begin(&mut self, now: Instant, class: usize) -> Watch {
         self.counters.queries += 1;
         self.tokens.earn();
@@ -236,12 +235,11 @@ impl Hedger {
         }
     }
 
-    /// The time at which a watch is due is here, and the query has no answer: whether to send
-    /// another copy now. Whether it is or not, the query may be looked at once more at
-    /// [`Watch::due_at`], which is later then: when it has been out for twice as long. So where
-    /// there is not enough for all, those that are out for longest have it, and a third copy goes
-    /// out when the second has been awaited for as long as the first had been. Before its time, and
-    /// when there are as many copies as there may be, it is `false`.
+    /// Whether to send another copy now: a watch is due, and the query has no answer. In either
+    /// case the query may be checked again at [`Watch::due_at`], which has moved to twice the time
+    /// in flight. So if the budget is not enough for all, the queries in flight for longest have
+    /// it, and a third copy is sent when the second has been in flight for as long as the first had
+    /// been. Returns `false` before the time, and when the query has all the copies it may have.
     pub fn handle_due(&mut self, now: Instant, watch: &mut Watch) -> bool {
         let is_due = watch.due_at().is_some_and(|due_at| due_at <= now);
         if !is_due {
@@ -266,7 +264,7 @@ impl Hedger {
         is_paid
     }
 
-    /// The copy that was to be sent last was not sent after all: there was nowhere to send it to.
+    /// Takes back the last copy: it was not sent, as there was no replica to send it to.
     pub fn handle_unsent(&mut self, watch: &mut Watch) {
         if watch.copies > 0 {
             watch.copies -= 1;
@@ -275,7 +273,7 @@ impl Hedger {
         }
     }
 
-    /// A query has ended.
+    /// Ends a query.
     #[expect(clippy::needless_pass_by_value, reason = "a watch ends once")]
     pub fn end(&mut self, now: Instant, watch: Watch, end: WatchEnd) {
         let won = u64::from(end == WatchEnd::Superseded && watch.copies > 0);
@@ -287,44 +285,44 @@ impl Hedger {
         }
         class.refresh(now, &self.config);
         let out_ns = now.ns_since(watch.sent_at);
-        // Of one without an answer it is only known that it would have taken longer.
+        // Without an answer it is only known that it would have taken longer.
         let is_beyond = || class.quantile_ns.is_some_and(|quantile| out_ns >= quantile);
         if end == WatchEnd::Answered || is_beyond() {
             class.window.record(out_ns);
         }
     }
 
-    /// How long queries of a class are out before a second copy is due; `None` if that is not
-    /// known. As of the last query.
+    /// Delay before a second copy of a query of this class, as of the last query. `None` if it is
+    /// unknown.
     pub fn delay(&self, class: usize) -> Option<Duration> {
         let class = &self.classes[class.min(self.classes.len() - 1)];
         class.delay_ns(&self.config).map(Duration::from_nanos)
     }
 
-    /// Whether no copies are sent of queries of a class because too many of them are late.
+    /// Whether a class sends no copies because too many of its queries are late.
     pub fn is_slow(&self, class: usize) -> bool {
         self.classes[class.min(self.classes.len() - 1)].is_slow(&self.config)
     }
 
-    /// What there is to pay for copies with, in millionths of a copy.
+    /// The balance for copies, in millionths of a copy.
     pub const fn saved_millionths(&self) -> u64 {
         self.tokens.saved_millionths()
     }
 
-    /// What has happened so far.
+    /// Counts since the start.
     pub const fn counters(&self) -> HedgeCounters {
         self.counters
     }
 }
 
-/// What is known of a class of queries.
+/// The state of a class of queries.
 #[derive(Clone, Debug)]
 struct Class {
     window: Window,
     quantile_ns: Option<u64>,
-    /// When that was found.
+    /// When `quantile_ns` was updated.
     refreshed_at: Instant,
-    /// The last queries, a bit each: whether it was late.
+    /// The last queries, one bit each: whether it was late.
     recent: u64,
 }
 
@@ -338,7 +336,7 @@ impl Class {
         }
     }
 
-    /// Finds the quantile if it is time for that, or if it is not known and may be now.
+    /// Updates the quantile if that is due, or if it has just become known.
     fn refresh(&mut self, now: Instant, config: &HedgeConfig) {
         self.window.turn(now);
         let samples_min = u64::from(config.samples_min);
@@ -357,7 +355,7 @@ impl Class {
         Some(quantile_ns.max(span_ns(config.delay_min)))
     }
 
-    /// It has turned out whether a query was late.
+    /// Notes whether a query was late.
     fn seen(&mut self, is_late: bool) {
         self.recent = self.recent << 1 | u64::from(is_late);
     }

@@ -1,12 +1,11 @@
 //! Whether to try again, and when.
 //!
-//! Decisions about a query's further tries, as values: a budget that keeps retries from drowning a
-//! fleet that already fails ([`RetryBudget`]), the wait before each ([`Backoff`]), and when further
-//! copies of a query that is late go out while the first is still awaited ([`Hedger`]). At a
-//! replica: which of a query's two tied copies it serves ([`Ties`]). Which failures may be retried
-//! at all, and on which replica, is not decided here: the first is the protocol's business, the
-//! second the policy's ([`Query::retry`](crate::policy::Query::retry),
-//! [`Query::hedge`](crate::policy::Query::hedge)).
+//! Decisions about a query's further attempts, as values: a budget that keeps retries from
+//! overloading a fleet that already fails ([`RetryBudget`]), the wait before each retry
+//! ([`Backoff`]), and when further copies of a late query are sent while the first is in flight
+//! ([`Hedger`]). At a replica: which of a query's two tied copies it serves ([`Ties`]). Which
+//! failures may be retried is decided by the protocol, and on which replica by the policy
+//! ([`Query::retry`](crate::policy::Query::retry), [`Query::hedge`](crate::policy::Query::hedge)).
 
 mod backoff;
 mod budget;

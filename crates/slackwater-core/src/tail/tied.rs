@@ -1,20 +1,20 @@
-//! Which of two tied copies of a query a replica serves: at one replica, those that wait, and those
-//! whose twin has begun.
+//! Tied requests at one replica: which copies wait, and which must be dropped because the other
+//! copy has started elsewhere.
 //!
 //! [The Tail at Scale, "Tied requests": "When a request begins execution, it sends a cancellation
 //! message to its counterpart. The corresponding request, if still enqueued in the other server,
 //! can be aborted immediately"] `[H2]`
 //!
-//! Both copies have one name, which the client draws. Whoever keeps a replica's queue says what
-//! happens to copies here, and carries what is to be said to the twin's replica. A cancellation may
-//! overtake the copy that it is for: then it is kept for a while, and the copy dropped when it
-//! comes. If it comes too late, as both copies have begun, both are served, and that is counted: it
-//! is work done twice.
+//! Both copies have one name, which the client draws. The owner of a replica's queue reports here
+//! what happens to copies, and sends the resulting cancellations to the replica of the other copy.
+//! A cancellation may overtake its copy: it is then kept for a while, and the copy is dropped when
+//! it arrives. If it comes too late because both copies have started, both are served. That is work
+//! done twice, and is counted.
 //!
-//! The table is of fixed size, in sets of eight names. A name that comes when its set is full takes
-//! the place of a kept cancellation, the oldest first; if there is none, its copy is served without
-//! a tie. So neither many names nor ill-chosen ones cost more than a look at eight places, and the
-//! worst that they bring about is work done twice.
+//! The table has a fixed size, in sets of eight names. A name that finds its set full replaces a
+//! kept cancellation, the oldest first; without one, its copy is served untied. So neither many
+//! names nor maliciously chosen ones cost more than a look at eight places, and the worst they
+//! cause is work done twice.
 
 use crate::policy::{ConfigError, Settings, Valid, require};
 use crate::time::Instant;
@@ -25,7 +25,7 @@ use core::time::Duration;
 /// Names in a set.
 const WAYS: usize = 8;
 
-/// What both copies of a query are called: drawn at random, so that nobody guesses it.
+/// The common name of both copies of a query, drawn at random so that it cannot be guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TieName(pub u64);
 
@@ -33,11 +33,10 @@ pub struct TieName(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TiesSettings {
-    /// How many names there is room for: 8 to 1,048,576, default 4,096; rounded up to a power of
-    /// two.
+    /// Capacity of the table in names: 8 to 1,048,576, default 4,096, rounded up to a power of two.
     pub names_max: u32,
-    /// How long a cancellation waits for its copy: 1 ms to 1 hour, default 1 s. It has to be longer
-    /// than the client's delay before the second copy, and the way here.
+    /// How long a cancellation is kept for its copy: 1 ms to 1 hour, default 1 s. It must be longer
+    /// than the client's delay before the second copy plus the network latency.
     pub cancelled_max: Duration,
 }
 
@@ -64,36 +63,35 @@ impl Settings for TiesSettings {
     }
 }
 
-/// What has happened so far.
+/// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TiesCounters {
-    /// Copies that were dropped: they waited when their twin began, or came after that.
+    /// Copies that were dropped: the other copy started while they waited, or before they arrived.
     pub dropped: u64,
-    /// Copies that had begun when their twin did: work done twice.
+    /// Copies that had already started when the other one did: work done twice.
     pub doubled: u64,
-    /// Copies that were served without a tie, for want of room.
+    /// Copies that were served without a tie, because the table was full.
     pub untied: u64,
 }
 
-/// What has happened to tied copies at a replica since its start, between it and its peers, too.
+/// Counts of tied copies at a replica since its start, including the messages to its peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TieCounts {
-    /// What became of the copies. Of those that were dropped,
-    /// [`AdmissionView`](crate::overload::AdmissionView) has the same number among those that were
-    /// turned away.
+    /// What happened to the copies. The dropped ones are also among the shed queries of
+    /// [`AdmissionView`](crate::overload::AdmissionView).
     pub copies: TiesCounters,
-    /// Twins' replicas that were told that a copy has begun here.
+    /// Notifications to the other copy's replica that a copy has started here.
     pub told: u64,
-    /// Those that could not be told: the socket did not take it, or there is none for such an
-    /// address.
+    /// Notifications that could not be sent: the socket did not accept them, or there is none for
+    /// the address.
     pub untold: u64,
-    /// Copies whose twin is at no peer, which were served without a tie; and datagrams that did not
-    /// come from one.
+    /// Copies whose other copy is at no peer, which were served without a tie, and datagrams that
+    /// did not come from a peer.
     pub strange: u64,
 }
 
-/// The tied copies at one replica. `J` is what the queue calls a copy that waits.
+/// The tied copies at one replica. `J` is the queue's handle of a waiting copy.
 #[derive(Clone, Debug)]
 pub struct Ties<J> {
     config: TiesConfig,
@@ -111,7 +109,7 @@ struct Place<J> {
 enum State<J> {
     Waits(J),
     Begun,
-    /// Before it came, at this time.
+    /// It was cancelled before it arrived, at this time.
     Cancelled(Instant),
 }
 
@@ -121,14 +119,14 @@ impl<J> Place<J> {
     }
 }
 
-/// What a copy is that comes to a replica.
+/// What an arriving copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comes {
-    /// One of two, and may begin.
+    /// One of two copies. It may start.
     Tied,
-    /// Another copy of that name is here already, so that this is no tie.
+    /// A copy with that name is here already, so this is no tie.
     Untied,
-    /// Its twin has begun elsewhere: it is to be dropped.
+    /// The other copy has started elsewhere: this one must be dropped.
     Cancelled,
 }
 
@@ -143,8 +141,8 @@ impl<J: Copy> Ties<J> {
         }
     }
 
-    /// A copy comes. That it is cancelled is said once; one that is tied is nobody's until
-    /// [`Self::wait`] or [`Self::start`] says what becomes of it.
+    /// Classifies an arriving copy. A cancellation is reported once. A tied copy is not stored
+    /// until [`Self::wait`] or [`Self::start`].
     #[must_use]
     pub fn come(&mut self, now: Instant, name: TieName) -> Comes {
         match self.find(now, name) {
@@ -161,19 +159,20 @@ impl<J: Copy> Ties<J> {
         }
     }
 
-    /// A tied copy waits as `job`; without a tie, if there is no room.
+    /// Stores a tied copy that waits as `job`. If the table is full, the copy is untied.
     pub fn wait(&mut self, now: Instant, name: TieName, job: J) {
         self.enter(now, name, State::Waits(job));
     }
 
-    /// A tied copy begins as it comes; `true`: its twin's replica is to be told.
+    /// Notes that a tied copy starts at its arrival. Returns `true` if the other copy's replica
+    /// must be notified.
     #[must_use]
     pub fn start(&mut self, now: Instant, name: TieName) -> bool {
         self.enter(now, name, State::Begun)
     }
 
-    /// A copy comes, and waits as `job`; `false`: its twin has begun elsewhere, and it is to be
-    /// dropped.
+    /// Stores an arriving copy that waits as `job`. Returns `false` if the other copy has started
+    /// elsewhere, so that this one must be dropped.
     #[must_use]
     pub fn arrive(&mut self, now: Instant, name: TieName, job: J) -> bool {
         let comes = self.come(now, name);
@@ -183,8 +182,8 @@ impl<J: Copy> Ties<J> {
         comes != Comes::Cancelled
     }
 
-    /// A copy that waited begins; `true`: its twin's replica is to be told. Without a tie there is
-    /// nobody to tell.
+    /// Starts a copy that waited. Returns `true` if the other copy's replica must be notified. An
+    /// untied copy needs no notification.
     #[must_use]
     pub fn begin(&mut self, now: Instant, name: TieName) -> bool {
         let place = self.find(now, name);
@@ -197,8 +196,8 @@ impl<J: Copy> Ties<J> {
         false
     }
 
-    /// The twin of a copy has begun elsewhere: the copy that is to be taken out of the queue, if it
-    /// waits here.
+    /// Notes that the other copy has started elsewhere. Returns the copy to remove from the queue,
+    /// if it waits here.
     #[must_use]
     pub fn cancel(&mut self, now: Instant, name: TieName) -> Option<J> {
         let Some(place) = self.find(now, name) else {
@@ -219,7 +218,7 @@ impl<J: Copy> Ties<J> {
         }
     }
 
-    /// A copy is over: served, or given up by its client.
+    /// Notes that a copy is over: served, or given up by its client.
     pub fn end(&mut self, now: Instant, name: TieName) {
         if let Some(place) = self.find(now, name)
             && !place.as_ref().is_some_and(Place::is_cancelled)
@@ -228,12 +227,12 @@ impl<J: Copy> Ties<J> {
         }
     }
 
-    /// What has happened so far.
+    /// Counts since the start.
     pub const fn counters(&self) -> TiesCounters {
         self.counters
     }
 
-    /// Whether there was room.
+    /// Stores a copy and counts it if it is untied. Returns whether there was space.
     fn enter(&mut self, now: Instant, name: TieName, state: State<J>) -> bool {
         let is_tied = self.put(now, name, state);
         self.counters.untied += u64::from(!is_tied);
@@ -242,7 +241,7 @@ impl<J: Copy> Ties<J> {
 
     /// The eight places where a name may be.
     fn set(&mut self, name: TieName) -> &mut [Option<Place<J>>] {
-        // Whoever names copies one after the other fills all sets alike.
+        // Consecutive names fill all sets evenly.
         let mixed = name.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let sets = self.places.len() / WAYS;
         let set = (u128::from(mixed) * sets as u128) >> 64;
@@ -267,10 +266,9 @@ impl<J: Copy> Ties<J> {
         Some(place)
     }
 
-    /// Whether there was room.
+    /// Stores a name. Returns whether there was space.
     fn put(&mut self, now: Instant, name: TieName, state: State<J>) -> bool {
-        // Free places first, then the oldest cancellation, which may be for a copy that never
-        // comes.
+        // Free places come first, then the oldest cancellation: its copy may never arrive.
         let age = |place: &Option<Place<J>>| match place {
             None => Some(Duration::MAX),
             Some(Place {
@@ -315,7 +313,7 @@ mod tests {
     const B: TieName = TieName(8);
 
     #[test]
-    fn a_copy_that_waits_is_dropped_when_its_twin_begins() {
+    fn a_waiting_copy_is_dropped_when_the_other_one_starts() {
         let mut ties = ties();
         assert!(ties.arrive(at(0), A, 1));
         assert!(ties.arrive(at(0), B, 2));
@@ -323,7 +321,7 @@ mod tests {
         assert_eq!(ties.cancel(at(1), B), None, "once");
         assert!(
             ties.begin(at(2), A),
-            "the other one begins, and its twin is told"
+            "the other copy starts, and its replica is notified"
         );
         assert!(!ties.begin(at(2), A), "once");
         assert_eq!(ties.counters().dropped, 1);
@@ -342,11 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_as_it_comes_is_told_and_never_dropped() {
+    fn a_copy_that_starts_on_arrival_is_notified_and_never_dropped() {
         let mut ties = ties();
         assert_eq!(ties.come(at(0), A), Comes::Tied);
         assert!(ties.start(at(0), A));
-        assert!(!ties.begin(at(0), A), "it has been told");
+        assert!(!ties.begin(at(0), A), "it has been notified");
         assert_eq!(ties.cancel(at(1), A), None);
         assert_eq!(ties.counters().doubled, 1);
         assert_eq!(ties.come(at(1), A), Comes::Untied, "one is here");
@@ -358,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_begun_on_both_sides_is_done_twice() {
+    fn copies_that_started_on_both_sides_are_work_done_twice() {
         let mut ties = ties();
         assert!(ties.arrive(at(0), A, 1));
         assert!(ties.begin(at(0), A));
@@ -379,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_full_set_gives_up_its_oldest_cancellation_and_never_a_copy() {
-        // One set.
+        // There is one set.
         let mut ties = small(8);
         for name in 0..8 {
             assert_eq!(ties.cancel(at(name), TieName(name)), None);
@@ -396,7 +394,7 @@ mod tests {
         assert_eq!(ties.counters().untied, 0);
         assert!(ties.arrive(at(10), TieName(300), 300), "it is served");
         assert_eq!(ties.counters().untied, 1);
-        assert!(!ties.begin(at(10), TieName(300)), "and nobody told");
+        assert!(!ties.begin(at(10), TieName(300)), "and no notification");
         assert_eq!(
             ties.cancel(at(10), TieName(300)),
             None,

@@ -1,40 +1,39 @@
-//! Latencies of the last while, as counts in buckets, and quantiles of them.
+//! Recent latencies as counts in buckets, and their quantiles.
 //!
-//! Buckets are as wide as 1,024 ns up to 32 of them, and from there on a 32nd of the power of two
-//! below: a latency is known to 3.2 %. A window is three slices, and the oldest makes room for the
-//! next: what is asked of it is asked of the last two thirds of the window at least, and of all of
-//! it at most. Whatever is counted, the memory stays the same: 8.4 kB.
+//! Buckets are 1,024 ns wide for the first 32, and from there on a 32nd of the power of two below:
+//! a latency is known to 3.2 %. A window has three slices, and the oldest is cleared for the next,
+//! so it covers from two thirds of its span to all of it. The memory is always 8.4 kB.
 
 use crate::fixed::Quantile;
 use crate::time::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// 2^10 ns: the narrowest bucket.
+/// The narrowest bucket: 2^10 ns.
 const UNIT_BITS: u32 = 10;
-/// 2^5 buckets for each power of two.
+/// Buckets for each power of two: 2^5.
 const SHARE_BITS: u32 = 5;
-/// Latencies from 2^26 units, 68.7 s, belong to the last bucket, with those of its own two seconds.
+/// Latencies from 2^26 units, 68.7 s, go to the last bucket, which also holds its own two seconds.
 const UNITS_BITS: u32 = 26;
 const BUCKETS: usize = ((UNITS_BITS - SHARE_BITS + 1) as usize) << SHARE_BITS;
 const LAST: usize = BUCKETS - 1;
 const SLICES: usize = 3;
 
-/// Counts of latencies, for as long as they are of concern.
+/// Counts of recent latencies.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     slice_ns: u64,
-    /// Slice after slice.
+    /// The counts, slice after slice.
     counts: Vec<u32>,
     totals: [u32; SLICES],
-    /// The slice that is filled now.
+    /// The slice that is being filled.
     current: usize,
-    /// When that began.
+    /// When the current slice began.
     began_at: Instant,
 }
 
 impl Window {
-    /// An empty window of so many nanoseconds.
+    /// An empty window of this many nanoseconds.
     pub(super) fn new(window_ns: u64) -> Self {
         Self {
             slice_ns: (window_ns / SLICES as u64).max(1),
@@ -45,7 +44,7 @@ impl Window {
         }
     }
 
-    /// Forgets what has become too old.
+    /// Clears slices that are too old.
     pub(super) fn turn(&mut self, now: Instant) {
         let slices = now.ns_since(self.began_at) / self.slice_ns;
         if slices == 0 {
@@ -72,9 +71,9 @@ impl Window {
         self.totals.iter().map(|&total| u64::from(total)).sum()
     }
 
-    /// The end of the bucket in which the quantile lies, in nanoseconds: no less than the quantile,
-    /// and at most 3.2 % more (or 1,024 ns). `None` of an empty window, and where the quantile is a
-    /// minute or more.
+    /// The end of the bucket that holds the quantile, in nanoseconds: at least the quantile, and at
+    /// most 3.2 % more (or 1,024 ns). `None` if the window is empty, or the quantile is a minute or
+    /// more.
     pub(super) fn quantile_ns(&self, quantile: Quantile) -> Option<u64> {
         let len = self.len();
         let rank = quantile.nearest_rank(usize::try_from(len).unwrap_or(usize::MAX));
@@ -91,13 +90,13 @@ impl Window {
     }
 }
 
-/// Where a latency is counted.
+/// The bucket of a latency.
 const fn bucket(latency_ns: u64) -> usize {
     let units = latency_ns >> UNIT_BITS;
     if units >> UNITS_BITS > 0 {
         return LAST;
     }
-    // Powers of two beyond those whose buckets are one unit wide.
+    // Powers of two above the buckets that are one unit wide.
     let power = (u64::BITS - (units | 1).leading_zeros()).saturating_sub(SHARE_BITS + 1);
     let place = (units >> power) as usize;
     ((power as usize) << SHARE_BITS) + place
@@ -106,8 +105,8 @@ const fn bucket(latency_ns: u64) -> usize {
 /// The first nanosecond that belongs to the next bucket.
 const fn end_ns(bucket: usize) -> u64 {
     let next = bucket as u64 + 1;
-    // The inverse of the above: two groups of 32 are one unit wide, and each further one twice as
-    // wide as the last.
+    // The inverse of the above: two groups of 32 buckets are one unit wide, and each further group
+    // is twice as wide as the one before.
     let power = (next >> SHARE_BITS).saturating_sub(1);
     let place = next - (power << SHARE_BITS);
     place << power << UNIT_BITS
@@ -151,7 +150,7 @@ mod tests {
     #[test]
     fn a_quantile_is_the_end_of_its_bucket() {
         let mut window = Window::new(30 * SECOND);
-        assert_eq!(window.quantile_ns(q(950_000)), None, "nothing to tell of");
+        assert_eq!(window.quantile_ns(q(950_000)), None, "no data");
         for ms in 1..=1000 {
             window.record(ms * 1_000_000);
         }
@@ -161,7 +160,7 @@ mod tests {
             let exact = ms * 1_000_000;
             assert!(found > exact && found <= exact + exact / 31, "{found}");
         }
-        // Of latencies that are all alike, none is beyond.
+        // No latency is beyond the quantile if all are equal.
         let mut alike = Window::new(30 * SECOND);
         for _ in 0..100 {
             alike.record(10_000_000);
@@ -209,7 +208,7 @@ mod tests {
         assert_eq!(window.quantile_ns(q(500_000)), None);
         window.record(5_000);
         window.turn(at(3_609 * SECOND));
-        assert_eq!(window.len(), 1, "slices begin on the same beat as ever");
+        assert_eq!(window.len(), 1, "slices begin on the same beat as before");
         window.turn(at(3_600 * SECOND));
         assert_eq!(
             window.len(),

@@ -1,10 +1,10 @@
-//! What a replica knows of itself: its requests in flight and how long the next query would take.
-//! `[T1]`–`[T5]`
+//! What a replica knows about itself: its requests in flight, and how long the next query would
+//! take. `[T1]`–`[T5]`
 //!
-//! A [`LoadTracker`] is shared by all threads of a server and takes no lock: counts are atomic, and
-//! latencies go into a ring of slots that are each written by at most one thread at a time. It
-//! reads no clock; `now` comes with each call. Queries that this tracker counts are those that the
-//! application has; reports are for [`LoadReport`].
+//! All threads of a server share a [`LoadTracker`], which takes no lock: counts are atomic, and
+//! latencies go into a ring of slots, each written by at most one thread at a time. It reads no
+//! clock; `now` comes with each call. It counts the queries that the application has, and makes the
+//! [`LoadReport`].
 
 mod capacity;
 mod rates;
@@ -25,24 +25,23 @@ use samples::Samples;
 /// Settings of a [`LoadTracker`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackerConfig {
-    /// Completions as old as this or newer make up the estimate by themselves if there are enough
-    /// of them. Default 20 ms, the paper's "O(1–10) milliseconds" with room for slower services; 0
-    /// leaves those of this very instant. `[T3]` `[Decision 0004]`
+    /// Completions up to this age make up the estimate alone if there are enough of them. Default
+    /// 20 ms, the paper's "O(1–10) milliseconds" with a margin for slower services. At 0 only those
+    /// of this very instant count. `[T3]` `[Decision 0004]`
     pub sample_window: Duration,
-    /// So many completions within the window are enough. Default 5; at 0, as at 1, a single one is.
-    /// `[T3]` `[Decision 0004]`
+    /// Completions within the window that are enough. Default 5. At 0, as at 1, a single one is
+    /// enough. `[T3]` `[Decision 0004]`
     pub window_samples_min: usize,
-    /// Where there are fewer, so many of the newest completions are asked instead, whatever their
-    /// age up to `sample_age_max`. Default 16; 0 makes latency unknown then. `[T3]` `[Decision
-    /// 0004]`
+    /// If the window has fewer, this many of the newest completions are used, up to an age of
+    /// `sample_age_max`. Default 16. At 0 the latency is unknown then. `[T3]` `[Decision 0004]`
     pub remembered_samples_max: usize,
-    /// No sample is believed at this age or beyond: a replica that gets no queries becomes unknown,
-    /// which ranks as the median of the others, and so is tried again. Older ones only tell what
-    /// wait is longer than usual. Default 3 s; 0 makes latency always unknown. `[T3]` `[Decision
-    /// 0004]`
+    /// Age at which a sample is no longer used. A replica that gets no queries becomes unknown,
+    /// which ranks as the median of the others, so that it is tried again. Older samples only show
+    /// which wait is longer than usual. Default 3 s. At 0 the latency is always unknown. `[T3]`
+    /// `[Decision 0004]`
     pub sample_age_max: Duration,
-    /// How many latencies are kept, newest first to stay; from 2 to 4,096, default 256. A busier
-    /// replica bases its estimate on fewer milliseconds.
+    /// How many of the newest latencies are kept: 2 to 4,096, default 256. A busier replica bases
+    /// its estimate on fewer milliseconds.
     pub sample_capacity: usize,
 }
 
@@ -63,15 +62,16 @@ impl Default for TrackerConfig {
 pub enum End {
     /// It was answered. Its latency is a sample.
     Success,
-    /// It was answered with an error, or the application panicked. No sample, but a sign of life.
+    /// It was answered with an error, or the application panicked. It is no sample, but a sign of
+    /// life.
     Failed,
-    /// The client gave it up before it had an answer. Neither sample nor sign of life.
+    /// The client gave it up before it had an answer. It is neither a sample nor a sign of life.
     Cancelled,
 }
 
-/// A query that is in flight; hand it back to the same tracker by [`LoadTracker::finish`].
+/// A query in flight. [`LoadTracker::finish`] of the same tracker takes it back.
 #[derive(Debug)]
-#[must_use = "a query that never finishes stays in flight for ever"]
+#[must_use = "a query that never finishes stays in flight forever"]
 pub struct Arrival {
     at: Instant,
     /// The *other* queries in flight at arrival: the tag that predicts what the next one meets.
@@ -81,7 +81,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// When the query came.
+    /// When the query arrived.
     pub const fn at(&self) -> Instant {
         self.at
     }
@@ -91,20 +91,18 @@ impl Arrival {
 #[derive(Debug)]
 pub struct LoadTracker {
     rif: AtomicU32,
-    /// The ends of queries less their beginnings, wrapping: what [`LoadTracker::rif_time_ns`] comes
-    /// from.
+    /// Ends of queries minus their beginnings, wrapping. The source of
+    /// [`LoadTracker::rif_time_ns`].
     spent_ns: AtomicU64,
-    /// The ends of times with something in flight less their beginnings, wrapping: what
-    /// [`LoadTracker::busy_ns`] comes from.
+    /// Ends of busy times minus their beginnings, wrapping. The source of [`LoadTracker::busy_ns`].
     busy_ns: AtomicU64,
-    /// Queries whose response's head is not yet ready.
+    /// Queries whose response head is not ready yet.
     waiting: AtomicU32,
-    /// When a query was last answered, or the replica last began to wait for one: nanoseconds.
+    /// When a query was last answered, or the replica last began to wait for one, in nanoseconds.
     progress_at_ns: AtomicU64,
-    /// How long a query had seen no progress when its client gave it up; zero once a query
-    /// succeeds.
+    /// How long a query had seen no progress when its client gave it up. 0 once a query succeeds.
     stalled_ns: AtomicU64,
-    /// When that was.
+    /// When `stalled_ns` was measured.
     stalled_at_ns: AtomicU64,
     samples: Samples,
     sample_age_max_ns: u64,
@@ -117,8 +115,7 @@ impl Default for LoadTracker {
 }
 
 impl LoadTracker {
-    /// A tracker with nothing in flight and nothing known. Values out of range are brought to the
-    /// nearest in range.
+    /// A tracker with nothing in flight and nothing known. Values out of range are clamped.
     pub fn new(config: &TrackerConfig) -> Self {
         let sample_age_max_ns = span_ns(config.sample_age_max);
         Self {
@@ -134,7 +131,7 @@ impl LoadTracker {
         }
     }
 
-    /// The application receives a query. `[T1]`
+    /// Notes that the application receives a query. `[T1]`
     pub fn arrive(&self, now: Instant) -> Arrival {
         let others = self.rif.fetch_add(1, Relaxed);
         self.spent_ns.fetch_sub(now.as_nanos(), Relaxed);
@@ -142,8 +139,8 @@ impl LoadTracker {
             self.busy_ns.fetch_sub(now.as_nanos(), Relaxed);
         }
         if self.waiting.load(Relaxed) == 0 {
-            // An idle replica makes no progress and is not stalled for it. Before the query counts
-            // as waiting, or a probe that comes in between would take the pause for a stall.
+            // An idle replica makes no progress but is not stalled. This comes before the query
+            // counts as waiting: a probe in between would take the pause for a stall.
             self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
         }
         self.waiting.fetch_add(1, Release);
@@ -154,16 +151,16 @@ impl LoadTracker {
         }
     }
 
-    /// The response's head is ready: latency ends here, though the query stays in flight to the
-    /// last byte. Only the first call counts. `[T1]`
+    /// Notes that the response head is ready. Latency ends here, though the query stays in flight
+    /// to the last byte. Only the first call counts. `[T1]`
     pub fn head_ready(&self, now: Instant, arrival: &mut Arrival, end: End) {
         if !core::mem::replace(&mut arrival.head_ready, true) {
             self.answered(now, arrival, end);
         }
     }
 
-    /// The application has handed back the response, or the query is over for another reason.
-    /// `[T1]`
+    /// Notes that the application has returned the response, or that the query is over for another
+    /// reason. `[T1]`
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taking it makes a second end impossible"
@@ -175,8 +172,9 @@ impl LoadTracker {
         self.left(now);
     }
 
-    /// The query never reached the replica, as only its client can tell: neither sample nor sign of
-    /// life, nor sign of a stop. For a tracker that a client keeps of its own queries. `[A13]`
+    /// Removes a query that never reached the replica, which only its client knows. It is neither a
+    /// sample, nor a sign of life, nor a sign of a stop. For a tracker that a client keeps of its
+    /// own queries. `[A13]`
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taking it makes a second end impossible"
@@ -188,7 +186,7 @@ impl LoadTracker {
         self.left(arrival.at);
     }
 
-    /// A query is in flight no more.
+    /// Notes that a query is no longer in flight.
     fn left(&self, now: Instant) {
         self.spent_ns.fetch_add(now.as_nanos(), Relaxed);
         if self.rif.fetch_sub(1, Relaxed) == 1 {
@@ -196,19 +194,19 @@ impl LoadTracker {
         }
     }
 
-    /// Requests in flight summed over time up to now, in nanoseconds: the difference of two, over
-    /// the time between them, is the mean RIF of that time. Beside queries that come or go at this
-    /// very moment it may be off by as much as these take.
+    /// Requests in flight, integrated over time until now, in nanoseconds. The difference of two
+    /// values over the time between them is the mean RIF. If queries come or go at this very
+    /// moment, it may be off by as much as these take.
     pub fn rif_time_ns(&self, now: Instant) -> u64 {
         let in_flight = u64::from(self.rif.load(Relaxed));
         let until_now = in_flight.wrapping_mul(now.as_nanos());
         self.spent_ns.load(Relaxed).wrapping_add(until_now)
     }
 
-    /// The time with something in flight, up to now, in nanoseconds: the difference of two, over
-    /// the time between them, is the part of it in which the replica was not idle. Beside a query
-    /// that comes to an idle replica or leaves it so at this very moment it may be off by anything,
-    /// wrapping: then the difference is no part of the time.
+    /// The time with something in flight until now, in nanoseconds. The difference of two values
+    /// over the time between them is the share in which the replica was not idle. If a query makes
+    /// the replica busy or idle at this very moment, the value may be off by anything, wrapping,
+    /// and the difference is then not a share.
     pub fn busy_ns(&self, now: Instant) -> u64 {
         let until_now = match self.rif.load(Relaxed) {
             0 => 0,
@@ -232,9 +230,9 @@ impl LoadTracker {
                 self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
             }
             End::Cancelled => {
-                // A query given up is one that takes at least this long: without this, a stopped
+                // A query that was given up takes at least this long. Without this, a stopped
                 // replica would look fast again as soon as its clients' deadlines have emptied it.
-                // [T4]
+                // `[T4]`
                 let stalled_ns = self
                     .without_progress_ns(now)
                     .min(span_ns(now.saturating_since(arrival.at)));
@@ -246,7 +244,8 @@ impl LoadTracker {
                 self.stalled_at_ns.store(now.as_nanos(), Relaxed);
             }
         }
-        // Last, so that who sees the next query waiting sees this one's progress, too.
+        // This comes last, so that a reader that sees the next query waiting also sees this one's
+        // progress.
         self.waiting.fetch_sub(1, Release);
     }
 
@@ -257,7 +256,7 @@ impl LoadTracker {
     }
 
     /// The answer to a probe: RIF, and the median of recent latencies at or near it. `[T3]` A
-    /// median of zero, by a clock too coarse for the queries, is unknown.
+    /// median of zero, from a clock too coarse for the queries, counts as unknown.
     pub fn report(&self, now: Instant) -> LoadReport {
         let rif = self.rif();
         let floor_ns = self.stall_floor_ns(now);
@@ -270,24 +269,24 @@ impl LoadTracker {
         LoadReport::new(rif, latency_ns.map(Duration::from_nanos))
     }
 
-    /// Whether a lower bound, with no sample to go with it, tells more than that nothing is known.
-    /// `[T4]` `[Decision 0003]`
+    /// Whether a lower bound without any sample is more informative than an unknown latency. `[T4]`
+    /// `[Decision 0003]`
     fn outlasts_the_usual(&self, now: Instant, rif: Rif, floor_ns: u64) -> bool {
         if self.sample_age_max_ns == 0 {
             return false;
         }
         match self.samples.last_known_ns(now, rif) {
-            // Too old to be the estimate, but a wait beyond it is the replica's trouble and not the
-            // query's nature.
+            // Too old for an estimate, but a wait longer than that is a problem of the replica and
+            // not of the query.
             Some(usual_ns) => floor_ns > usual_ns,
-            // A new replica: a query that has just begun would make it look fast, and one that
-            // takes its time, slow.
+            // A new replica: a query that has just started would make it look fast, and a long one
+            // slow.
             None => floor_ns >= self.sample_age_max_ns,
         }
     }
 
-    /// What the estimate may not fall below because the replica seems to have stopped; 0 where it
-    /// does not. `[T4]`
+    /// Lower bound of the estimate while the replica seems to have stopped. 0 if it does not.
+    /// `[T4]`
     fn stall_floor_ns(&self, now: Instant) -> u64 {
         let waiting = self.waiting.load(Acquire) > 0;
         let current_ns = if waiting {
@@ -303,7 +302,7 @@ impl LoadTracker {
         current_ns.max(past_ns)
     }
 
-    /// Whether the last query that was given up still tells something.
+    /// Whether the last query that was given up still counts.
     fn recently_stalled(&self, now: Instant) -> bool {
         let stalled_at_ns = self.stalled_at_ns.load(Relaxed);
         now.as_nanos().saturating_sub(stalled_at_ns) < self.sample_age_max_ns

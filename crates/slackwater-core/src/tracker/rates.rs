@@ -1,8 +1,8 @@
-//! How busy a replica has been: queries finished each second, the share that failed, and CPU in
-//! use. `[T6]`
+//! How busy a replica has been: queries finished per second, the share that failed, and CPU in use.
+//! `[T6]`
 //!
-//! What weighted round robin weighs by. Whoever holds the replica's running totals hands them over
-//! from time to time, off the query's path; rates are differences of totals over the last
+//! Weighted round robin uses these as weights. The owner of the replica's running totals passes
+//! them in from time to time, off the query's path. Rates are differences of totals over the last
 //! [`RecentRates::WINDOW`]. This costs a query nothing.
 
 use crate::report::LoadReport;
@@ -12,11 +12,11 @@ use core::time::Duration;
 /// What a replica has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Queries that were answered, with success or an error.
+    /// Queries that were answered, with success or with an error.
     pub finished: u64,
-    /// Of these: with an error.
+    /// How many of these were answered with an error.
     pub failed: u64,
-    /// CPU time used; `None` where nobody measures it.
+    /// CPU time used. `None` if it is not measured.
     pub cpu: Option<Duration>,
 }
 
@@ -27,19 +27,19 @@ struct Reading {
     totals: Totals,
 }
 
-/// Rates over the last while, from totals read now and then.
+/// Recent rates, from totals that are read now and then.
 #[derive(Clone, Debug)]
 pub struct RecentRates {
-    /// A ring: the oldest reading is the next to be replaced.
+    /// A ring: the oldest reading is replaced next.
     readings: [Reading; Self::READINGS],
     next: usize,
     len: usize,
     allocation_millicores: u32,
-    /// By the readings so far. Reports are many times as frequent as readings.
+    /// Rates as of the last reading. Reports are many times as frequent as readings.
     rates: Rates,
 }
 
-/// What is told.
+/// The reported rates.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     query_rate_millis: Option<u32>,
@@ -56,15 +56,15 @@ impl Rates {
 }
 
 impl RecentRates {
-    /// Rates are taken over this much time, or what there is of it: long enough that chance in the
-    /// cost of queries does not show, short enough to follow a neighbour that comes to stay.
+    /// Span of the rates, or as much as there is: long enough to even out the cost of queries,
+    /// short enough to follow a neighbour that stays.
     pub const WINDOW: Duration = Duration::from_secs(10);
-    /// Totals are read this often at the most.
+    /// Shortest interval between two readings.
     pub const STEP: Duration = Duration::from_secs(1);
     const READINGS: usize = 11;
 
-    /// Rates of a replica that is allocated `millicores` / 1,000 cores, what its CPU use is a share
-    /// of; 0 counts as 1.
+    /// Rates of a replica that is allocated `millicores` / 1,000 cores, of which its CPU use is a
+    /// share. 0 counts as 1.
     pub const fn new(millicores: u32) -> Self {
         const UNREAD: Reading = Reading {
             at: Instant::EPOCH,
@@ -83,13 +83,13 @@ impl RecentRates {
         }
     }
 
-    /// Whether it is time for another reading; asked first where to read totals costs something.
+    /// Whether a reading is due; check it first where reading totals is expensive.
     pub fn is_due(&self, now: Instant) -> bool {
         self.newest()
             .is_none_or(|newest| now.saturating_since(newest.at) >= Self::STEP)
     }
 
-    /// Takes a reading; one that is not due is ignored.
+    /// Takes a reading. One that is not due is ignored.
     pub fn read(&mut self, now: Instant, totals: Totals) {
         if self.is_due(now) {
             self.readings[self.next] = Reading { at: now, totals };
@@ -99,8 +99,8 @@ impl RecentRates {
         }
     }
 
-    /// Fills in the report's query rate, error share and CPU use; what is not known is left absent,
-    /// as everything is until the second reading. Of no queries none failed.
+    /// Fills in the report's query rate, error share and CPU use. Unknown values stay absent, as
+    /// all are until the second reading. Without queries the error share is 0.
     pub fn fill(&self, report: &mut LoadReport) {
         report.query_rate_millis = self.rates.query_rate_millis;
         report.error_millionths = self.rates.error_millionths;
@@ -121,7 +121,7 @@ impl RecentRates {
         }
     }
 
-    /// CPU use up to `to`, from the first reading on that knows of it.
+    /// CPU use up to `to`, from the first reading that has it.
     fn cpu_millionths(&self, to: &Reading) -> Option<u32> {
         let used = to.totals.cpu?;
         let from = self.before(to, |reading| reading.totals.cpu.is_some())?;
@@ -136,14 +136,14 @@ impl RecentRates {
         (self.len > 0).then(|| &self.readings[newest])
     }
 
-    /// The newest reading, and the one that rates are taken from.
+    /// The newest reading, and the one that it is compared with.
     fn span(&self) -> Option<(&Reading, &Reading)> {
         let to = self.newest()?;
         Some((self.before(to, |_| true)?, to))
     }
 
-    /// Of the readings of use before the newest, the oldest one within the window: older ones are
-    /// left over from before a pause. Where there was a pause, the last of them.
+    /// The oldest usable reading before the newest and within the window: older ones are from
+    /// before a pause. After a pause, the last reading before it.
     fn before(&self, newest: &Reading, is_of_use: fn(&Reading) -> bool) -> Option<&Reading> {
         let back = |steps: usize| {
             &self.readings[(self.next + Self::READINGS - 1 - steps) % Self::READINGS]
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_counts_from_when_somebody_tells_and_not_while_nobody_does() {
+    fn cpu_counts_only_while_it_is_measured() {
         let mut recent = RecentRates::new(1_000);
         let cpu_after = |recent: &mut RecentRates, second: u64, cpu_ms: Option<u64>| {
             let totals = Totals {
@@ -261,13 +261,17 @@ mod tests {
         assert_eq!(cpu_after(&mut recent, 0, None), None);
         assert_eq!(cpu_after(&mut recent, 1, Some(700)), None, "one reading");
         assert_eq!(cpu_after(&mut recent, 2, Some(900)), Some(200_000));
-        assert_eq!(cpu_after(&mut recent, 3, None), None, "nobody tells now");
-        // 0.5 s in the 3 s since the first that was told.
+        assert_eq!(
+            cpu_after(&mut recent, 3, None),
+            None,
+            "CPU is not measured now"
+        );
+        // 0.5 s of CPU in the 3 s since the first reading with CPU.
         assert_eq!(cpu_after(&mut recent, 4, Some(1_200)), Some(166_666));
     }
 
     #[test]
-    fn what_nobody_measures_stays_absent() {
+    fn unmeasured_values_stay_absent() {
         let mut recent = RecentRates::new(0);
         for second in 0..3 {
             let totals = Totals {

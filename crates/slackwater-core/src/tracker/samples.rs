@@ -2,9 +2,9 @@
 //! `[T3]` `[T5]`
 //!
 //! A ring that any number of threads write and read without a lock. Each slot has a sequence
-//! number, odd while it is being written; a reader that sees it change ignores the slot, and a
-//! writer that finds a slot taken (it would have to be a whole ring behind) gives up its sample.
-//! Nobody ever waits.
+//! number, which is odd while the slot is written. A reader that sees it change ignores the slot. A
+//! writer that finds a slot taken (the other writer would be a whole ring behind) drops its sample.
+//! No thread ever waits.
 
 use super::TrackerConfig;
 use crate::report::Rif;
@@ -17,16 +17,15 @@ use core::sync::atomic::{
 };
 use core::time::Duration;
 
-/// Of the samples within the window, at most so many, those nearest in RIF, make up the median.
-/// `[T3]`
+/// Most samples within the window in a median: those nearest in RIF. `[T3]`
 const NEAREST_IN_WINDOW: usize = 9;
-/// And of those remembered, where the window has too few: fewer, so that one's RIF says more.
-/// `[T3]` `[Decision 0004]`
+/// Most remembered samples in a median, if the window has too few: fewer, so that the RIF counts
+/// more. `[T3]` `[Decision 0004]`
 const NEAREST_REMEMBERED: usize = 5;
 const CAPACITY_MIN: usize = 2;
 
-/// The ring is nearly in order of time, but not quite: a thread may be held up between reading the
-/// clock and recording, or between taking a place and filling it. So many old samples in all do not
+/// The ring is nearly in order of time, but not quite: a thread may be delayed between reading the
+/// clock and recording, or between taking a slot and filling it. Up to this many old samples do not
 /// hide newer ones behind them.
 const PASSED_OVER_MAX: usize = 8;
 
@@ -93,9 +92,9 @@ impl Slot {
 /// The ring.
 #[derive(Debug)]
 pub(super) struct Samples {
-    /// A power of two of them.
+    /// A power of two slots.
     slots: Box<[Slot]>,
-    /// How many samples were ever recorded, wrapping; the next one goes into this slot.
+    /// How many samples were ever recorded, wrapping. The next one goes into this slot.
     next: AtomicUsize,
     window_ns: u64,
     window_min: usize,
@@ -127,18 +126,18 @@ impl Samples {
         });
     }
 
-    /// The median of recent latencies at or near `rif`: the element ⌈k/2⌉ of the k that count;
+    /// The median of recent latencies at or near `rif`: element ⌈k/2⌉ of the k samples that count.
     /// `None` if none does.
     ///
-    /// Those within the window count if there are enough of them, for they tell of now. If not, the
-    /// newest ones do, and of a longer time it is those at this RIF that tell of the next query.
-    /// `[Decision 0004]`
+    /// Samples within the window count alone if there are enough: they show the present. Otherwise
+    /// the newest ones count, and over that longer time the samples at this RIF are the best
+    /// predictors of the next query. `[Decision 0004]`
     pub(super) fn median_near_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
         self.median_ns(now, rif, self.remembered_max, self.age_max_ns)
     }
 
-    /// The same of samples of any age, from one remembered on: what was usual when latency was last
-    /// known; `None` only if it never was.
+    /// As [`Self::median_near_ns`], over samples of any age and at least one of them: what was
+    /// usual when latency was last known. `None` only if it never was.
     pub(super) fn last_known_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
         self.median_ns(now, rif, self.remembered_max.max(1), u64::MAX)
     }
@@ -169,14 +168,13 @@ impl Samples {
         }
     }
 
-    /// How many were ever recorded, wrapping.
+    /// How many samples were ever recorded, wrapping.
     pub(super) fn recorded(&self) -> usize {
         self.next.load(Relaxed)
     }
 
-    /// Of the samples that were recorded when there were `from` and before there were `to`, shows
-    /// the RIF and the latency of each that has finished after `then`, the newest first, as far
-    /// back as the ring goes.
+    /// Passes to `show` the RIF and latency of each sample that was recorded between the counts
+    /// `from` and `to` and finished after `then`. Newest first, as far back as the ring goes.
     #[inline]
     pub(super) fn between(
         &self,
@@ -198,9 +196,9 @@ impl Samples {
         });
     }
 
-    /// Of the `newest_max` newest samples that are wanted the `N` nearest in RIF, nearest first; of
-    /// equally near ones the newer. Each as its distance in RIF, and below that how far back it is,
-    /// which no two have in common.
+    /// The `N` samples nearest in RIF among the `newest_max` newest wanted ones, nearest first, and
+    /// of equally near ones the newer first. Each is packed as its distance in RIF and, below that,
+    /// how far back it is, which is unique.
     #[inline]
     fn nearest<const N: usize>(
         &self,
@@ -221,8 +219,8 @@ impl Samples {
         nearest
     }
 
-    /// Shows the samples that are wanted, the newest first, and how far back each is, for as long
-    /// as `show` says.
+    /// Passes the wanted samples to `show`, newest first, with how far back each is, until `show`
+    /// returns `false`.
     #[inline]
     fn look_back(
         &self,
@@ -257,7 +255,7 @@ impl Samples {
         let mut by_latency = [VACANT; N];
         let mut count = 0_usize;
         for back in nearest.into_iter().filter_map(back_of) {
-            // One that has been written over since counts as what it is now, if that is not too
+            // A sample that was overwritten since counts with its new value, if that is not too
             // old.
             if let Some(sample) = self.read(next, back).filter(&young) {
                 insert(&mut by_latency, sample.latency_ns);
@@ -268,14 +266,14 @@ impl Samples {
         Some(by_latency[median])
     }
 
-    /// The sample that was recorded so many places before `next`, if there is one.
+    /// The sample that was recorded `back` places before `next`, if there is one.
     #[inline]
     fn read(&self, next: usize, back: usize) -> Option<Sample> {
         self.slots[next.wrapping_sub(back) & (self.slots.len() - 1)].read()
     }
 }
 
-/// In a place that no sample has; farther than any.
+/// Marks an empty place; farther than any sample.
 const VACANT: u64 = u64::MAX;
 
 /// How far back one of the nearest is.
@@ -288,10 +286,10 @@ fn back_of(nearest: u64) -> Option<usize> {
     (nearest != VACANT).then_some((nearest & u64::from(u32::MAX)) as usize)
 }
 
-/// Puts a number where it belongs among some in order; the greatest falls out.
+/// Inserts a number into a sorted list; the greatest falls out.
 ///
-/// There are a handful of places, and no telling who gets one: to pass all of them costs less than
-/// a branch that is guessed wrong.
+/// There are only a few places, and which one is hit is unpredictable: passing all of them is
+/// cheaper than a mispredicted branch.
 #[inline]
 fn insert<const N: usize>(sorted: &mut [u64; N], mut number: u64) {
     for held in sorted {
@@ -319,7 +317,7 @@ mod tests {
         })
     }
 
-    /// So many samples at one time and RIF, all of one latency.
+    /// Records `count` samples with the same time, RIF and latency.
     fn record_many(samples: &Samples, count: u32, at: u64, others: u32, latency_ms: u64) {
         for _ in 0..count {
             record(samples, at, others, latency_ms);
@@ -387,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_three_seconds_old_is_not_believed() {
+    fn a_sample_of_three_seconds_does_not_count() {
         let samples = samples();
         record_many(&samples, 2, 100, 0, 90);
         record(&samples, 101, 0, 70);
@@ -469,10 +467,10 @@ mod tests {
     }
 
     #[test]
-    fn a_late_sample_does_not_hide_those_behind_it() {
+    fn a_late_sample_does_not_hide_the_ones_behind_it() {
         let samples = samples();
         record_many(&samples, 50, 100, 0, 10);
-        record(&samples, 50, 0, 90); // held up before it was recorded
+        record(&samples, 50, 0, 90); // delayed before it was recorded
         record_many(&samples, 5, 100, 1, 100);
         assert_eq!(median_ms(&samples, 100, 0), Some(10));
     }

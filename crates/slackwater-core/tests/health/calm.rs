@@ -1,5 +1,5 @@
-//! Few queries, few replicas: a failure now and then is chance, and one that really fails is found
-//! all the same.
+//! Few queries, few replicas: an occasional failure is chance, and a replica that really fails is
+//! still found.
 
 use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use core::time::Duration;
@@ -20,7 +20,7 @@ fn failing(fails: u32) -> Manner {
 }
 
 #[test]
-fn a_single_failure_takes_nothing_from_anybody() {
+fn a_single_failure_lowers_no_share() {
     for kind in KINDS {
         for (replicas, gap) in [(4, 100), (4, 500), (2, 250), (8, 100)] {
             let mut client = calm(kind, replicas, gap * MS);
@@ -37,7 +37,7 @@ fn a_single_failure_takes_nothing_from_anybody() {
 }
 
 #[test]
-fn a_calm_fleet_that_fails_a_little_ejects_nobody() {
+fn a_calm_fleet_that_fails_a_little_ejects_no_replica() {
     for kind in ["random", "least_loaded"] {
         for (replicas, gap) in [(4, 500), (4, 125), (8, 50)] {
             for fails_rarely in [5, 10, 20] {
@@ -56,7 +56,7 @@ fn a_calm_fleet_that_fails_a_little_ejects_nobody() {
 }
 
 #[test]
-fn who_fails_all_is_found_with_five_queries_however_few_there_are() {
+fn a_replica_that_fails_all_is_found_with_five_queries_at_any_rate() {
     for (replicas, gap) in [(2, 500), (4, 500), (8, 100)] {
         let mut client = calm("round_robin", replicas, gap * MS);
         client.run(20 * SECOND);
@@ -68,7 +68,7 @@ fn who_fails_all_is_found_with_five_queries_however_few_there_are() {
 }
 
 #[test]
-fn who_fails_half_is_found_within_a_minute_of_ten_queries_a_second() {
+fn a_replica_that_fails_half_is_found_within_a_minute_of_ten_queries_a_second() {
     for (kind, replicas) in [("random", 4), ("least_loaded", 4), ("round_robin", 8)] {
         let mut client = calm(kind, replicas, 100 * MS);
         client.run(20 * SECOND);
@@ -83,7 +83,7 @@ fn who_fails_half_is_found_within_a_minute_of_ten_queries_a_second() {
 
 #[test]
 fn a_report_weighs_as_much_as_the_queries_that_were_sent_there() {
-    // Of ten queries in the report's window one failed.
+    // One of the ten queries in the report's window failed.
     for (share, state) in [
         (100_000, HealthState::Sound),
         (900_000, HealthState::Ejected),

@@ -1,5 +1,5 @@
-//! Whatever happens to a fleet: nobody is ever without a replica, shares are shares, and who is
-//! well again is whole again.
+//! Random events in a fleet: a replica is always left to choose, shares stay in range, and a
+//! replica that recovers gets its whole share back.
 
 use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use core::time::Duration;
@@ -21,7 +21,7 @@ fn some_manner(draw: &mut SplitMix64) -> Manner {
 }
 
 #[test]
-fn whatever_happens_somebody_is_left_and_the_well_are_whole_again() {
+fn a_replica_is_always_left_and_recovered_ones_get_their_whole_share_back() {
     for (seed, kind) in (0..).zip(KINDS.into_iter().cycle().take(2 * KINDS.len())) {
         let mut draw = SplitMix64::new(seed);
         let replicas = 1 + below(&mut draw, 7) as usize;
@@ -60,8 +60,8 @@ fn whatever_happens_somebody_is_left_and_the_well_are_whole_again() {
             client.manners[place] = Manner::default();
         }
         assert!(!client.policy.fleet().available().is_empty(), "{seed}");
-        // Policies with a memory of their own may ask those too little that they think slow: these
-        // take longer.
+        // Policies with their own memory may probe slow-looking replicas too rarely, so these take
+        // longer.
         let span = if kind == "peak_ewma" { 240 } else { 90 };
         client.run(Duration::from_secs(span));
         let states = client.states();

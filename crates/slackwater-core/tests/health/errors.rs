@@ -15,7 +15,7 @@ fn failing(fails: u32) -> Manner {
 }
 
 #[test]
-fn who_fails_half_at_once_gets_next_to_nothing_with_any_policy() {
+fn a_replica_that_fails_half_at_once_gets_almost_nothing_with_any_policy() {
     for entry in POLICIES {
         let mut client = Client::new(entry.name, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -28,7 +28,7 @@ fn who_fails_half_at_once_gets_next_to_nothing_with_any_policy() {
 }
 
 #[test]
-fn who_fails_all_gets_nothing_but_trials_and_few_of_them() {
+fn a_replica_that_fails_all_gets_only_a_few_trials() {
     for kind in KINDS {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -53,12 +53,12 @@ fn five_in_a_row_are_enough_and_four_are_not() {
         assert!(sent <= 5, "{:?}", client.view(0));
         sent += client.run(client.gap).sent[0];
     }
-    // One more has been sent when the fifth comes back.
+    // One more has been sent when the fifth returns.
     assert!((5..=6).contains(&sent), "{sent}");
 }
 
 #[test]
-fn who_heals_is_back_within_ten_seconds() {
+fn a_recovered_replica_is_back_within_ten_seconds() {
     for kind in KINDS {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -73,8 +73,8 @@ fn who_heals_is_back_within_ten_seconds() {
 }
 
 #[test]
-fn who_heals_for_probes_alone_is_not_back() {
-    // Its reports are good all the while.
+fn a_replica_that_recovers_only_for_probes_is_not_back() {
+    // Its reports are good all the time.
     let mut client = Client::new("prequal", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[3] = failing(80);
@@ -84,7 +84,7 @@ fn who_heals_for_probes_alone_is_not_back() {
 }
 
 #[test]
-fn a_fleet_that_fails_evenly_ejects_nobody() {
+fn a_fleet_that_fails_evenly_ejects_no_replica() {
     for (fails, replicas) in [(25, 20), (25, 4), (100, 4), (2, 4), (60, 8)] {
         for kind in ["random", "least_loaded", "prequal"] {
             let mut client = Client::new(kind, replicas, HealthSettings::default());
@@ -147,7 +147,7 @@ fn a_driver_that_takes_the_others_out_brings_the_ejected_back() {
 }
 
 #[test]
-fn push_back_lowers_a_share_and_ejects_nobody() {
+fn pushback_lowers_a_share_and_ejects_no_replica() {
     for kind in ["least_loaded", "random", "prequal"] {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -204,7 +204,7 @@ fn a_client_with_few_queries_tries_rarely() {
 }
 
 #[test]
-fn the_others_full_who_fails_half_has_what_they_cannot_take() {
+fn with_the_others_full_a_replica_that_fails_half_gets_what_they_cannot_take() {
     // E = 10 ms + 20 · 10 ms · (1/0.5 − 1) = 210 ms.
     for (takes, least, most) in [(150, 0, 2), (400, 8, 30)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
@@ -221,7 +221,7 @@ fn the_others_full_who_fails_half_has_what_they_cannot_take() {
 }
 
 #[test]
-fn without_error_aversion_nobody_is_ejected() {
+fn without_error_aversion_no_replica_is_ejected() {
     let mut settings = HealthSettings::default();
     settings.errors = None;
     let mut client = Client::new("random", 4, settings);
@@ -231,7 +231,7 @@ fn without_error_aversion_nobody_is_ejected() {
 }
 
 #[test]
-fn a_client_with_few_queries_has_who_heals_back_as_soon() {
+fn with_few_queries_a_recovered_replica_is_back_as_soon() {
     for kind in ["random", "least_loaded", "prequal"] {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.gap = 20 * MS;
@@ -272,7 +272,7 @@ fn timeouts_are_failures_unless_the_others_are_many_times_slower_than_at_best() 
 }
 
 #[test]
-fn who_is_withdrawn_is_not_judged_by_what_still_ends_there() {
+fn a_withdrawn_replica_is_not_judged_by_queries_that_still_end_there() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[1] = Manner {

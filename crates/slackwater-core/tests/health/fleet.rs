@@ -1,5 +1,4 @@
-//! A client with a small fleet whose replicas do as they are told: so long for an answer, so many
-//! failures.
+//! A client with a small fleet whose replicas have set latencies and failure rates.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -15,17 +14,17 @@ use std::collections::BinaryHeap;
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// How a replica does.
+/// How a replica behaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
-    /// Queries that fail, in a hundred.
+    /// Percentage of queries that fail.
     pub(crate) fails: u32,
-    /// And of the others, in a thousand.
+    /// Failures per thousand of the others.
     pub(crate) fails_rarely: u32,
     pub(crate) bad: Outcome,
     pub(crate) takes: Duration,
     pub(crate) fails_after: Duration,
-    /// Heads come before that, and are good ones.
+    /// Heads come before the failures, and are good ones.
     pub(crate) head_after: Option<Duration>,
     /// It answers nothing.
     pub(crate) is_stopped: bool,
@@ -45,7 +44,7 @@ impl Default for Manner {
     }
 }
 
-/// What came of some queries.
+/// The results of some queries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) queries: u32,
@@ -53,17 +52,17 @@ pub(crate) struct Shown {
     pub(crate) trials: u32,
     /// Copies sent as trials.
     pub(crate) shadows: u32,
-    /// At each place.
+    /// Queries per place.
     pub(crate) sent: Vec<u32>,
 }
 
 impl Shown {
-    /// In a thousand.
+    /// Failures per thousand.
     pub(crate) fn failed_per_mille(&self) -> u32 {
         self.failed * 1_000 / self.queries
     }
 
-    /// In a hundred.
+    /// Percentage of queries at this place.
     pub(crate) fn share(&self, place: usize) -> u32 {
         self.sent[place] * 100 / self.queries
     }
@@ -84,7 +83,7 @@ pub(crate) struct Client {
     /// Tickets at replicas that have stopped.
     pub(crate) stuck: Vec<Ticket>,
     pub(crate) gap: Duration,
-    /// Queries of which copies may be sent, in a hundred.
+    /// Percentage of queries that may be copied.
     pub(crate) may_be_copied: u32,
 }
 
@@ -130,7 +129,7 @@ impl Client {
         place.expect("known")
     }
 
-    /// Queries at even intervals for so long; those that end by then have ended.
+    /// Sends queries at even intervals during `span`. Those that end by then have ended.
     pub(crate) fn run(&mut self, span: Duration) -> Shown {
         let mut shown = Shown {
             sent: vec![0; self.replicas.len()],
@@ -184,14 +183,14 @@ impl Client {
                 .policy
                 .choose(self.now, Query::trial(), &mut self.draw, None)
                 .pick();
-            let pick = pick.expect("as it said");
+            let pick = pick.expect("a due trial");
             assert_eq!(pick.reason, PickReason::Trial);
             shown.shadows += 1;
             self.send(pick.ticket);
         }
     }
 
-    /// Whether it fails.
+    /// Sends a query. Returns whether it fails.
     fn send(&mut self, ticket: Ticket) -> bool {
         let manner = self.manners[self.place(ticket.replica())];
         if manner.is_stopped {
@@ -252,7 +251,7 @@ impl Client {
         LoadReport::new(Rif::new(1), Some(takes))
     }
 
-    /// What has stopped goes on: its queries end well.
+    /// Makes a stopped replica continue: its queries end well.
     pub(crate) fn resume(&mut self, place: usize) {
         self.manners[place].is_stopped = false;
         let replica = self.replicas[place];
@@ -278,7 +277,7 @@ impl Client {
             .collect()
     }
 
-    /// A response of the replica in that place carries a report.
+    /// Delivers a report with a response of the replica at that place.
     pub(crate) fn hear(&mut self, place: usize, report: &LoadReport) {
         let replica = self.replicas[place];
         self.handle(Event::CarriedReport(replica, report));
@@ -289,8 +288,8 @@ impl Client {
     }
 }
 
-/// One of each kind: by chance, in turn, by own load, by own latency, by probes, by probes for each
-/// query.
+/// One policy of each kind: random, in turn, by own load, by own latency, by probes, by probes for
+/// each query.
 pub(crate) const KINDS: [&str; 7] = [
     "random",
     "round_robin",

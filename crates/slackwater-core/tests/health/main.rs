@@ -1,4 +1,4 @@
-//! Health around policies: who is out, who has what share, and what comes of it. Time is fed by
+//! Health around policies: which replicas are out, their shares, and the effects. Time is set by
 //! hand, draws are seeded.
 
 #![expect(clippy::panic, clippy::expect_used, reason = "tests and their helpers")]

@@ -10,7 +10,7 @@ fn failing(fails: u32) -> Manner {
     }
 }
 
-/// Those in the first places have failed all for a while.
+/// A fleet in which the replicas at the first places have failed everything for a while.
 fn with_out(kind: &str, replicas: usize, out: usize) -> Client {
     let mut client = Client::new(kind, replicas, HealthSettings::default());
     client.run(5 * SECOND);
@@ -23,7 +23,7 @@ fn with_out(kind: &str, replicas: usize, out: usize) -> Client {
 }
 
 #[test]
-fn who_heals_is_back_though_half_of_the_fleet_was_out() {
+fn a_recovered_replica_is_back_though_half_of_the_fleet_was_out() {
     for kind in KINDS {
         for (replicas, out, healed) in [(2, 1, 1), (4, 2, 1), (4, 2, 2), (6, 3, 2)] {
             let mut client = with_out(kind, replicas, out);
@@ -64,7 +64,7 @@ fn one_that_fails_beside_half_of_the_fleet_has_a_sixteenth_and_the_others_stay_o
 }
 
 #[test]
-fn where_all_fail_all_are_chosen_again_and_those_that_heal_are_whole() {
+fn if_all_fail_all_are_chosen_again_and_recovered_ones_get_their_whole_share_back() {
     for kind in ["random", "round_robin", "least_loaded"] {
         let mut client = with_out(kind, 4, 2);
         client.manners[2] = failing(100);
@@ -87,7 +87,7 @@ fn where_all_fail_all_are_chosen_again_and_those_that_heal_are_whole() {
 }
 
 #[test]
-fn who_comes_back_is_not_sent_away_by_what_others_did() {
+fn a_returning_replica_is_not_ejected_for_failures_of_others() {
     let mut client = with_out("random", 2, 1);
     client.gap = 20 * MS;
     client.manners[0] = failing(0);

@@ -12,7 +12,7 @@ fn taking(ms: u32) -> Manner {
 }
 
 #[test]
-fn who_stops_is_out_before_anything_times_out() {
+fn a_stopped_replica_is_out_before_anything_times_out() {
     for entry in POLICIES {
         let mut client = Client::new(entry.name, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -26,7 +26,7 @@ fn who_stops_is_out_before_anything_times_out() {
         client.resume(2);
         client.run(4 * SECOND);
         assert_eq!(client.view(2).state, HealthState::Sound, "{}", entry.name);
-        // These remember themselves how long its answers took.
+        // These policies remember its slow answers themselves.
         let remembers = ["peak_ewma", "c3", "els"].contains(&entry.name);
         let least = if remembers { 0 } else { 15 };
         assert!(client.run(5 * SECOND).share(2) >= least, "{}", entry.name);
@@ -34,7 +34,7 @@ fn who_stops_is_out_before_anything_times_out() {
 }
 
 #[test]
-fn who_is_many_times_slower_is_out_and_twice_is_no_harm() {
+fn a_many_times_slower_replica_is_out_and_twice_is_no_harm() {
     for (ms, state) in [
         (20, HealthState::Sound),
         (90, HealthState::Sound),
@@ -46,16 +46,17 @@ fn who_is_many_times_slower_is_out_and_twice_is_no_harm() {
         client.run(6 * SECOND);
         assert_eq!(client.view(1).state, state, "{ms} ms");
     }
-    // Of 60 ms each, 200 ms are not four times as much.
+    // With 60 ms each, 200 ms is less than four times as much.
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.manners = vec![taking(60), taking(60), taking(60), taking(200)];
     client.run(20 * SECOND);
     assert_eq!(client.counters().probations, 0);
 }
 
-/// A queue makes slow, and is gone with half of the queries: who is slow for its queue is not sick.
+/// A queue makes a replica slow, and disappears with half of the queries: a replica that is slow
+/// because of its queue is healthy.
 #[test]
-fn who_is_slow_for_a_moment_loses_some_of_its_share_and_is_not_out() {
+fn a_briefly_slow_replica_loses_some_of_its_share_and_is_not_out() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[1] = taking(150);
@@ -79,7 +80,7 @@ fn who_is_slow_for_a_moment_loses_some_of_its_share_and_is_not_out() {
 }
 
 #[test]
-fn who_is_fast_again_is_back() {
+fn a_replica_that_is_fast_again_is_back() {
     for kind in KINDS {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -92,7 +93,7 @@ fn who_is_fast_again_is_back() {
 }
 
 #[test]
-fn a_fleet_that_slows_down_or_stops_as_a_whole_loses_nobody() {
+fn a_fleet_that_slows_down_or_stops_as_a_whole_loses_no_replica() {
     let mut client = Client::new("least_loaded", 6, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners = vec![taking(2_000); 6];
@@ -113,7 +114,7 @@ fn a_single_query_that_takes_long_is_no_stop() {
     while client.stuck.is_empty() {
         client.run(100 * MS);
     }
-    // The next ones go elsewhere.
+    // The next queries go elsewhere.
     let replica = client.replicas[0];
     client.handle(Event::Available(replica, false));
     client.run(SECOND);
@@ -138,7 +139,7 @@ fn no_more_than_half_are_on_probation() {
 }
 
 #[test]
-fn without_probation_nobody_is_out_for_being_slow() {
+fn without_probation_no_replica_is_out_for_being_slow() {
     let mut settings = HealthSettings::default();
     settings.probation = None;
     let mut client = Client::new("random", 4, settings);
@@ -148,7 +149,7 @@ fn without_probation_nobody_is_out_for_being_slow() {
 }
 
 #[test]
-fn who_was_silent_and_answers_is_back_at_once_with_half() {
+fn a_silent_replica_that_answers_is_back_at_once_with_half() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[1].is_stopped = true;
@@ -162,9 +163,9 @@ fn who_was_silent_and_answers_is_back_at_once_with_half() {
     assert_eq!(client.view(1).state, HealthState::Sound);
 }
 
-/// Its client had a second copy answered elsewhere.
+/// The client got its answer from a second copy elsewhere.
 #[test]
-fn a_trial_given_up_late_has_failed_and_one_given_up_soon_tells_nothing() {
+fn a_trial_given_up_late_has_failed_and_one_given_up_soon_has_no_result() {
     for (after, more) in [(100 * MS, 0), (5 * MS, 1)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -187,7 +188,7 @@ fn a_wait_is_none_that_is_not_longer_than_what_takes_long_elsewhere() {
     for (longest, state) in [(20, HealthState::OnProbation), (400, HealthState::Sound)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);
-        // A few of each replica's answers take long.
+        // A few answers of each replica take long.
         client.manners = vec![taking(longest); 4];
         client.run(20 * MS);
         client.manners = vec![taking(10); 4];
@@ -199,13 +200,13 @@ fn a_wait_is_none_that_is_not_longer_than_what_takes_long_elsewhere() {
 }
 
 #[test]
-fn where_the_others_are_busy_who_is_slow_is_needed() {
+fn if_the_others_are_busy_a_slow_replica_is_needed() {
     for (others, shares) in [(20, 0..=6), (60, 20..=30)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);
         client.manners = vec![taking(others); 4];
         client.run(3 * SECOND);
-        // Little by little: it never falls silent.
+        // It slows down step by step, and never falls silent.
         for ms in 1..10 {
             client.manners[1] = taking(100 * ms);
             client.run(300 * MS);

@@ -1,11 +1,11 @@
-//! What a report's incarnation may and may not do.
+//! The effects of a report's incarnation.
 
 use crate::fleet::{Client, MS, SECOND};
 use slackwater_core::health::{HealthSettings, HealthState};
 use slackwater_core::{LoadReport, Rif};
 
-/// The second of four fails half and says this of itself in its n-th report. How it stands after
-/// half a minute.
+/// The second of four replicas fails half of its queries and reports this incarnation in its n-th
+/// report. Returns its state after half a minute.
 fn failing_as(incarnation: impl Fn(u64) -> u64) -> (Client, u32) {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
@@ -29,7 +29,7 @@ fn two_processes_at_one_address_do_not_restart_by_turns() {
 }
 
 #[test]
-fn who_says_all_the_time_that_it_is_new_does_not_clear_itself() {
+fn repeated_new_incarnations_do_not_clear_a_replica() {
     let (client, failed) = failing_as(|report| report);
     assert!(client.counters().warm_ups <= 7);
     assert_eq!(client.view(1).state, HealthState::Ejected);

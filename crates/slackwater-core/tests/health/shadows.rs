@@ -4,8 +4,8 @@ use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use slackwater_core::Quantile;
 use slackwater_core::health::{HealthSettings, HealthState};
 
-/// Of five replicas the second is out, for failing all or for being slow; `copied` of the queries
-/// may be copied, in a hundred.
+/// The second of five replicas is out, for failing everything or for being slow. `copied` percent
+/// of the queries may be copied.
 fn with_one_out(kind: &str, manner: Manner, copied: u32) -> Client {
     let mut settings = HealthSettings::default();
     settings.shadow_trials = true;
@@ -75,7 +75,7 @@ fn where_nothing_may_be_copied_a_query_is_a_trial_after_a_while() {
     let mut client = with_one_out("random", failing(), 0);
     let shown = client.run(60 * SECOND);
     assert_eq!(shown.shadows, 0);
-    // Each back-off of 4 s, and 4 s for a copy that did not come.
+    // Each back-off of 4 s, plus 4 s for a copy that did not come.
     assert!((5..=8).contains(&shown.trials), "{shown:?}");
     client.manners[1] = Manner::default();
     client.run(16 * SECOND);
@@ -92,7 +92,7 @@ fn without_that_there_are_no_copies() {
     client.manners[1] = failing();
     client.manners[3] = failing();
     client.run(2 * SECOND);
-    // Now the trials of both are due: the query is one, and a copy of it would be the other.
+    // Now both trials are due: the query is one, and a copy of it would be the other.
     client.now += 4 * SECOND;
     let shown = client.run(client.gap);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Answers that begin well and go on for long, or break off.
+//! Answers that begin well and run for long, or break off.
 
 use crate::fleet::{Client, MS, Manner, SECOND};
 use core::time::Duration;
@@ -13,7 +13,7 @@ fn streaming() -> Manner {
     }
 }
 
-/// Of four the second has been ejected.
+/// The second of four replicas has been ejected.
 fn with_one_out() -> Client {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
@@ -24,7 +24,7 @@ fn with_one_out() -> Client {
 }
 
 #[test]
-fn who_streams_for_hours_is_back_by_good_heads() {
+fn a_replica_that_streams_for_hours_is_back_by_good_heads() {
     let mut client = with_one_out();
     client.manners[1] = streaming();
     client.run(15 * SECOND);
@@ -33,7 +33,7 @@ fn who_streams_for_hours_is_back_by_good_heads() {
 }
 
 #[test]
-fn who_streams_is_not_judged_by_its_failures_alone() {
+fn a_streaming_replica_is_not_judged_by_its_failures_alone() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     for manner in &mut client.manners {
@@ -49,7 +49,7 @@ fn who_streams_is_not_judged_by_its_failures_alone() {
 }
 
 #[test]
-fn who_begins_well_and_breaks_off_is_found_as_soon_as_who_fails_at_once() {
+fn broken_responses_are_found_as_soon_as_failed_heads() {
     for (after, most) in [(11, 12), (60, 60), (1_500, 600)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);

@@ -13,7 +13,7 @@ fn the_first_fleet_is_as_good_as_any() {
 }
 
 #[test]
-fn who_is_warm_has_its_whole_share_after_a_few_dozen_answers() {
+fn a_warm_replica_has_its_whole_share_after_a_few_dozen_answers() {
     for kind in KINDS {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -30,7 +30,7 @@ fn who_is_warm_has_its_whole_share_after_a_few_dozen_answers() {
 }
 
 #[test]
-fn who_is_cold_has_little_for_as_long_as_it_is_cold() {
+fn a_cold_replica_keeps_a_small_share_while_it_is_cold() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     let new = client.join();
@@ -58,7 +58,7 @@ fn a_warm_up_ends_with_time() {
 }
 
 #[test]
-fn who_restarts_warms_up_and_is_forgiven() {
+fn a_restarted_replica_warms_up_and_is_forgiven() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     let tell = |client: &mut Client, incarnation| {
@@ -87,7 +87,7 @@ fn who_restarts_warms_up_and_is_forgiven() {
 }
 
 #[test]
-fn with_too_many_new_ones_nobody_is_spared() {
+fn with_too_many_new_ones_no_replica_is_spared() {
     for (old, new, share) in [(4, 3, 10), (4, 5, 55)] {
         let mut client = Client::new("random", old, HealthSettings::default());
         client.run(5 * SECOND);
@@ -103,7 +103,7 @@ fn with_too_many_new_ones_nobody_is_spared() {
 }
 
 #[test]
-fn without_warm_up_who_joins_has_its_share() {
+fn without_warm_up_a_new_replica_has_its_share() {
     let mut settings = HealthSettings::default();
     settings.warm_up = None;
     let mut client = Client::new("random", 4, settings);

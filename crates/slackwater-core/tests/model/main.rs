@@ -2,8 +2,8 @@
 //! operations.
 //!
 //! Both sides get the same operations, the same times and the same draws. After each operation
-//! every pick, probe, counter, pooled report and replica has to agree, and both have to have used
-//! the same number of draws.
+//! every pick, probe, counter, pooled report and replica must agree, and both must have used the
+//! same number of draws.
 //!
 //! A run that fails prints its seed; `MODEL_SEED=<seed> cargo test -p slackwater-core --test model`
 //! replays it alone.
@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 const RUNS: u64 = 300;
 const STEPS: u32 = 600;
 
-/// How well the driver behaves.
+/// How reliable the driver is.
 struct Driver {
     polls_percent: u32,
     answers_percent: u32,
@@ -169,7 +169,7 @@ fn the_policy_does_what_the_rules_say_at_every_step() {
             *totals.entry(name).or_insert(0) += count;
         }
     }
-    // A run that never met a rule has not tested it.
+    // A run that hardly met a rule has not tested it.
     let rare: Vec<_> = totals.iter().filter(|&(_, &count)| count < 50).collect();
     assert!(
         seeds.end - seeds.start < RUNS || rare.is_empty(),

@@ -1,5 +1,5 @@
-//! The policy and the model side by side: one random operation at a time, done to both, and then
-//! all compared.
+//! The policy and the model side by side: applies one random operation at a time to both, then
+//! compares everything.
 
 use crate::slow::{SlowPrequal, SlowTicket};
 use crate::{Driver, driver, one_of, settings};
@@ -25,7 +25,7 @@ impl Draw for Counted {
     }
 }
 
-/// The policy, the model, and what the world has from them.
+/// The policy, the model, and what the driver holds of them.
 pub(crate) struct Pair {
     chance: SplitMix64,
     pub(crate) fast: Prequal,
@@ -36,10 +36,10 @@ pub(crate) struct Pair {
     fleet: Vec<ReplicaId>,
     fleet_max: u32,
     now: Instant,
-    /// The latest time that the policy was told.
+    /// The latest time that the policy has seen.
     seen: Instant,
     tickets: Vec<(Ticket, SlowTicket)>,
-    /// Every probe of this run that may still be answered, also those that are over.
+    /// Every probe of this run that may still be answered, including those that are over.
     probes: Vec<ProbeId>,
     driver: Driver,
 }
@@ -78,7 +78,7 @@ impl Pair {
         pair
     }
 
-    /// The time as the driver's clock has it: now and then it steps back, which the policy ignores.
+    /// The time of the driver's clock: now and then it steps back, which the policy ignores.
     fn clock(&mut self) -> Instant {
         let seen = core::mem::replace(&mut self.seen, self.now);
         if seen == self.now && self.percent(10) {
@@ -184,7 +184,7 @@ impl Pair {
         let (pick, slow) = match (fast, slow) {
             (Decision::NoReplica, None) => return,
             (Decision::Pick(pick), Some(slow)) => (pick, slow),
-            (fast, slow) => panic!("the policy says {fast:?}, the model {slow:?}"),
+            (fast, slow) => panic!("policy: {fast:?}, model: {slow:?}"),
         };
         assert_eq!(
             pick.ticket.replica(),
@@ -240,7 +240,7 @@ impl Pair {
         self.slow.query_done(self.now, slow, outcome);
     }
 
-    /// Mostly one of the last few; now and then any of the past, which may be over.
+    /// Mostly one of the last few probes; now and then any past one, which may be over.
     fn some_probe(&mut self) -> Option<ProbeId> {
         let recent = if self.percent(90) {
             8
@@ -260,7 +260,7 @@ impl Pair {
         let rif = below(&mut self.chance, self.driver.rif_max);
         let latency = below(&mut self.chance, self.driver.latencies + 1);
         let mut report = LoadReport::new(Rif::new(rif), None);
-        // Unknown is told in either way, and means the same.
+        // Unknown is reported in two ways, which mean the same.
         if latency > 0 || rif.is_multiple_of(2) {
             report.latency = Some(Duration::from_millis(u64::from(latency)));
         }
@@ -315,7 +315,7 @@ impl Pair {
     }
 
     fn compare(&self) {
-        // Once the policy has seen the time, what it is told of an earlier one makes no difference.
+        // Once the policy has seen the time, an earlier one makes no difference.
         let seen = self.seen == self.now;
         let snapshot = self
             .fast
@@ -333,7 +333,8 @@ impl Pair {
             let picks = self.slow.picks.get(&reason).copied().unwrap_or(0);
             assert_eq!(counters.picks.of(reason), picks, "picks because {reason}");
         }
-        // It may wake its driver too early (for a probe that has been answered), never too late.
+        // It may wake its driver too early (for a probe that has been answered), but never too
+        // late.
         match (self.fast.poll_timeout(), self.slow.next_timeout()) {
             (Some(fast), Some(slow)) => assert!(fast <= slow, "wakes at {fast}, due at {slow}"),
             (fast, slow) => assert_eq!(fast, slow, "wakes, due"),

@@ -1,4 +1,4 @@
-//! Bytes as operations on a policy, and what must hold after each of them whatever they are.
+//! Bytes as operations on a policy, with checks after each of them that hold for any input.
 //!
 //! Shared by the test beside it, which feeds seeded random bytes, and by the fuzz target
 //! `core_operations`.
@@ -18,10 +18,10 @@ use slackwater_core::{
 };
 use std::collections::BTreeSet;
 
-/// More than policies remember of who reported last.
+/// More than the number of replicas whose reports policies keep.
 const FLEET_MAX: usize = 100;
 
-/// The operands of an operation, taken from the input as long as there is some.
+/// The operands of an operation, taken from the input while there is any left.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -45,9 +45,9 @@ struct Machine {
     policy: Box<dyn Policy>,
     settings: PrequalSettings,
     synchronous: bool,
-    /// The most reports that are kept.
+    /// Most reports that are kept.
     kept_max: usize,
-    /// It asks each replica again and again; else as its queries want it to.
+    /// Whether it polls each replica at intervals; otherwise its queries trigger probes.
     polls: bool,
     joined: u64,
     ids: ReplicaIds,
@@ -59,7 +59,7 @@ struct Machine {
     probes: Vec<ProbeId>,
 }
 
-/// Plays the input; panics where something does not hold that must.
+/// Plays the input. Panics if a property does not hold.
 pub(crate) fn play(input: &[u8]) {
     let mut bytes = Bytes(input);
     let mut machine = Machine::new(&mut bytes);
@@ -99,15 +99,15 @@ fn settings(bytes: &mut Bytes<'_>) -> PrequalSettings {
             _ => bytes.word() % 10_000_001,
         },
     };
-    // A drift of zero is not valid; the defaults stand for it.
+    // A drift of zero is not valid and is replaced by the defaults.
     settings
         .clone()
         .validate()
         .map_or_else(|_| PrequalSettings::default(), |_| settings)
 }
 
-/// Settings of all policies but Prequal; times at a scale of time from far below to far above that
-/// of the operations.
+/// Settings of all policies except Prequal, with times from far below to far above those of the
+/// operations.
 fn neighbours_settings(byte: u8) -> PolicySettings {
     let span = Duration::from_millis(1) * (1 << (byte % 8 * 2));
     let choices = 2 + byte / 8 % 15;
@@ -205,7 +205,7 @@ impl Machine {
                     self.fleet.retain(|&other| other != replica);
                     self.handle(Event::Removed(replica));
                     self.ids.release(replica);
-                    // Everything about it from now on is late.
+                    // Every later event about it is late.
                     self.handle(Event::Removed(replica));
                     self.handle(Event::Available(replica, true));
                 }
@@ -242,7 +242,7 @@ impl Machine {
                 }
             }
             17 => {
-                // Seldom a large fleet: each step looks at all of it.
+                // A large fleet is rare, because each step looks at all of it.
                 let size = FLEET_MAX.saturating_sub(bytes.byte().into());
                 while self.fleet.len() < size {
                     self.join();
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// No policy draws for anything but reports and timeouts.
+    /// Policies draw only for reports and timeouts.
     fn handle(&mut self, event: Event<'_>) {
         let draw: &mut dyn Draw = match event {
             Event::Report(..) | Event::SiblingReport(..) | Event::Timeout => &mut self.draw,
@@ -270,7 +270,7 @@ impl Machine {
         }
     }
 
-    /// What siblings have heard of some replicas, or sent to one.
+    /// Adds reports that siblings received from some replicas, or queries that they sent to one.
     fn sibling(&mut self, bytes: &mut Bytes<'_>) {
         let report = Self::some_report(bytes);
         for _ in 0..bytes.byte() % 32 {
@@ -314,7 +314,7 @@ impl Machine {
                     self.fleet
                         .iter()
                         .all(|replica| query.avoid.contains(replica))
-                        // It goes to nobody who may not be chosen.
+                        // A hedge goes to no unavailable replica.
                         || query.attempt == Attempt::Hedge && !query.avoid.is_empty()
                 );
             }
@@ -409,7 +409,7 @@ impl Machine {
             .pick()
         {
             Some(pick) => self.picked(pick),
-            None => assert_eq!(self.fleet, [], "somebody could have been chosen"),
+            None => assert_eq!(self.fleet, [], "a replica could have been chosen"),
         }
     }
 
@@ -473,7 +473,7 @@ impl Machine {
         assert!(self.synchronous || out <= most);
     }
 
-    /// No more probes than a second may have, and a burst.
+    /// Checks that there are no more probes than the limit per second, plus a burst.
     fn check_rate(&self, counters: &Counters) {
         let per_second = u128::from(self.settings.probes_per_second_max);
         if per_second == 0 || self.synchronous || self.polls {
@@ -485,7 +485,7 @@ impl Machine {
         assert!(u128::from(sent) <= burst + flown, "{sent} probes");
     }
 
-    /// Every query ends, every deadline passes: then nothing is out.
+    /// Ends every query and passes every deadline: then nothing is in flight.
     fn end(mut self) {
         for ticket in core::mem::take(&mut self.tickets) {
             self.policy

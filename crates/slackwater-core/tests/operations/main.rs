@@ -1,7 +1,8 @@
-//! Random operations, also nonsensical ones, on every policy: no panic, and what must hold holds.
+//! Random operations, including invalid ones, on every policy: no panic, and all properties hold.
 //!
-//! The fuzz target `core_operations` plays the same machine with inputs that it searches for; this
-//! plays seeded random ones, so that each change meets some. A failure names its seed.
+//! The fuzz target `core_operations` plays the same machine with inputs that it searches for. This
+//! test plays seeded random ones, so that each change is tested with some. A failure prints its
+//! seed.
 
 #![expect(clippy::print_stderr, reason = "tests and their helpers")]
 
@@ -26,7 +27,7 @@ fn whatever_comes_the_policies_stay_in_bounds() {
         let mut draw = SplitMix64::new(seed);
         let words = 16 + draw.draw() % 128;
         let mut input: Vec<u8> = (0..words).flat_map(|_| draw.draw().to_le_bytes()).collect();
-        // A fleet to begin with: zeroes where the operations start are replicas that join.
+        // An initial fleet: zeroes at the start of the operations are replicas that join.
         input[52..64].fill(0);
         machine::play(&input);
         drop(named);

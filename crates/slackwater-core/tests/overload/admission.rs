@@ -32,7 +32,7 @@ fn waits(admission: &mut Admission<u32>, now: Instant, asks: Asks, value: u32) -
     }
 }
 
-/// Who is started next; nobody may be turned away.
+/// The next query to start. Fails if one is shed.
 fn next(admission: &mut Admission<u32>, now: Instant) -> Option<(Started, u32)> {
     match admission.poll(now)? {
         Left::Start(started, value) => Some((started, value)),
@@ -41,7 +41,7 @@ fn next(admission: &mut Admission<u32>, now: Instant) -> Option<(Started, u32)> 
 }
 
 #[test]
-fn so_many_are_in_flight_and_who_ends_lets_the_next_one_in() {
+fn the_limit_holds_and_each_end_admits_the_next_query() {
     let mut admission = admission(2, 9);
     let first = starts(&mut admission, at(0), 1);
     let second = starts(&mut admission, at(0), 2);
@@ -49,7 +49,7 @@ fn so_many_are_in_flight_and_who_ends_lets_the_next_one_in() {
     waits(&mut admission, at(1), INTERACTIVE, 4);
     assert!(admission.poll(at(1)).is_none());
     admission.finish(at(2), first, End::Success);
-    // Whoever comes now stands behind those that wait, though there is room.
+    // A query that comes now queues behind those that wait, though a permit is free.
     waits(&mut admission, at(2), INTERACTIVE, 5);
     let (third, value) = next(&mut admission, at(2)).expect("room");
     assert_eq!(value, 4);
@@ -64,7 +64,7 @@ fn so_many_are_in_flight_and_who_ends_lets_the_next_one_in() {
 }
 
 #[test]
-fn whose_deadline_has_passed_does_not_start_even_where_there_is_room() {
+fn a_query_past_its_deadline_does_not_start_even_with_a_free_permit() {
     let mut admission = admission(1, 9);
     let deadline = Some(at(5));
     let late = Asks { deadline, ..BATCH };
@@ -76,7 +76,7 @@ fn whose_deadline_has_passed_does_not_start_even_where_there_is_room() {
     waits(&mut admission, at(4), late, 3);
     assert_eq!(admission.poll_timeout(), Some(at(5)));
     assert!(admission.poll(at(4)).is_none());
-    // At once, though nobody has ended.
+    // It is shed at once, though no query has ended.
     assert!(matches!(
         admission.poll(at(5)),
         Some(Left::Shed(refused)) if refused.value == 3 && refused.shed == Shed::Deadline
@@ -87,7 +87,7 @@ fn whose_deadline_has_passed_does_not_start_even_where_there_is_room() {
 }
 
 #[test]
-fn who_gives_up_is_never_started() {
+fn a_query_given_up_is_never_started() {
     let mut admission = admission(1, 9);
     let first = starts(&mut admission, at(0), 1);
     let second = waits(&mut admission, at(0), BATCH, 2);
@@ -105,7 +105,7 @@ fn who_gives_up_is_never_started() {
 }
 
 #[test]
-fn what_is_turned_away_is_counted_whichever_way_it_goes() {
+fn shed_queries_are_counted_for_every_reason() {
     let mut admission = admission(1, 1);
     let _first = starts(&mut admission, at(0), 1);
     waits(&mut admission, at(0), BATCH, 2);

@@ -1,4 +1,4 @@
-//! The limit that is learned, before applications whose capacity is known.
+//! The learned limit, with applications of known capacity.
 
 use super::ms;
 use core::time::Duration;
@@ -8,18 +8,18 @@ use slackwater_core::policy::Settings;
 use slackwater_core::tracker::End;
 use std::collections::BTreeSet;
 
-/// An application that works on `capacity` queries at a time, first come, first served, for `work`
-/// each, under as many clients as it lets in.
+/// An application that processes `capacity` queries at a time, first come, first served, for `work`
+/// each, with as many clients as the limit admits.
 struct Application {
     limit: ConcurrencyLimit,
     capacity: usize,
     work: Duration,
-    /// Clients: so many queries come at a time, at most.
+    /// Number of clients: most queries that come at a time.
     clients: usize,
     now: Instant,
-    /// When each of its places is free again.
+    /// When each of its workers is free again.
     places: Vec<Instant>,
-    /// When each query ends, a number to tell them apart, and when it was started.
+    /// When each query ends, a unique number, and when it was started.
     in_flight: BTreeSet<(Instant, u64, Instant)>,
     started: u64,
     finished: u64,
@@ -82,8 +82,8 @@ fn it_finds_the_capacity_from_below_and_keeps_the_wait_small() {
     for (capacity, work) in [(16, 10), (64, 10), (200, 40), (16, 3_000)] {
         let mut application = Application::new(settings(|_| ()), capacity, ms(work));
         application.run(ms(work * 500 + 2_000));
-        // All of it is in use. The tolerance is half as much again; the rest is the root, and what
-        // a window sees late.
+        // The whole capacity is in use. The tolerance is half as much again. The rest is the root,
+        // and the delay of a window.
         let (least, most) = application.range(ms(work * 100));
         let capacity = u32::try_from(capacity).expect("few");
         assert!(least >= capacity * 3 / 4, "{capacity}: {least}");
@@ -121,13 +121,13 @@ fn the_first_window_is_played_at_the_least_limit() {
 }
 
 #[test]
-fn the_least_latency_is_measured_anew_at_half_the_limit_without_a_stop() {
+fn the_least_latency_is_measured_again_at_half_the_limit_without_a_stop() {
     let mut application = Application::new(settings(|s| s.least_age_max = ms(5_000)), 32, ms(10));
     application.run(ms(4_000));
     let least = application.limit.least_latency().expect("measured");
     assert_eq!(least, ms(10));
     let full = application.limit.limit();
-    // Everything takes twice as long from now on, for good.
+    // Everything takes twice as long permanently from now on.
     application.work = ms(20);
     let mut lowest = full;
     let before = application.finished;
@@ -136,7 +136,7 @@ fn the_least_latency_is_measured_anew_at_half_the_limit_without_a_stop() {
         assert!(lowest >= 4, "{lowest}");
     }
     assert_eq!(application.limit.least_latency(), Some(ms(20)));
-    // Ten seconds of work for 32 places at 20 ms are 16,000 queries.
+    // Ten seconds of work on 32 places at 20 ms are 16,000 queries.
     assert!(application.finished - before > 14_000);
     assert!(application.limit.limit() >= 32);
 }
@@ -154,7 +154,7 @@ fn what_is_not_used_is_not_raised() {
     application.clients = 10;
     application.run(ms(200));
     assert!(application.limit.limit() > 20);
-    // Nor once it is no longer used.
+    // This also holds once it is no longer used.
     application.clients = 100;
     application.run(ms(1_200));
     application.clients = 9;
@@ -172,7 +172,7 @@ fn a_window_halves_it_at_most() {
     let mut now = Instant::EPOCH;
     windows(&mut limit, &mut now, 1, ms(10), End::Success);
     assert_eq!(limit.limit(), 400);
-    // Forty times as long; and the root of 400 is 20.
+    // The latency is forty times as long; the root of 400 is 20.
     windows(&mut limit, &mut now, 1, ms(400), End::Success);
     assert_eq!(limit.limit(), 220);
 }
@@ -190,7 +190,8 @@ fn the_bounds_hold() {
     assert!(application.limit.limit() >= 2);
 }
 
-/// Lets in as many as there may be, which all end after `took` in that way, for so many windows.
+/// Admits as many queries as the limit allows, which all end after `took` with `end`, for `count`
+/// windows.
 fn windows(limit: &mut ConcurrencyLimit, now: &mut Instant, count: u32, took: Duration, end: End) {
     let window = ms(100).as_nanos().div_ceil(took.as_nanos()).max(4);
     let rounds = if took >= ms(100) { 1 } else { window };
@@ -216,7 +217,7 @@ fn a_failure_brings_the_limit_down_if_it_was_slow_and_never_up() {
         let before = limit.limit();
         assert!(before > 20);
         windows(&mut limit, &mut now, 5, ms(1), end);
-        assert_eq!(limit.limit(), before, "fast: it says nothing");
+        assert_eq!(limit.limit(), before, "fast: it shows nothing");
         assert_eq!(limit.least_latency(), Some(ms(10)));
         windows(&mut limit, &mut now, 1, ms(100), end);
         assert!(limit.limit() < before, "slow: it would have taken as long");
@@ -230,7 +231,7 @@ fn a_window_counts_only_what_was_started_in_it() {
     windows(&mut limit, &mut now, 1, ms(10), End::Success);
     let before = limit.limit();
     limit.start(now, before);
-    // A hundred that were started long before are slow; they met another limit.
+    // A hundred that were started long before are slow; they started under another limit.
     let old = Instant::EPOCH;
     for _ in 0..100 {
         limit.finish(now + ms(500), old, End::Success);

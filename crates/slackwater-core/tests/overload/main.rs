@@ -1,4 +1,4 @@
-//! Overload at a replica: who starts, who waits, and who goes; by time that is fed by hand.
+//! Overload at a replica: which queries start, wait, or are dropped, with time set by hand.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "tests and their helpers")]
 

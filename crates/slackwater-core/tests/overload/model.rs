@@ -1,5 +1,4 @@
-//! The queue beside a slow one that is plain to read, over random operations: what they say is the
-//! same.
+//! Compares the queue with a slow, simple one over random operations.
 
 use super::{at, config};
 use core::time::Duration;
@@ -20,7 +19,7 @@ struct Waiting {
 
 struct Slow {
     config: QueueConfig,
-    /// In the order in which they came.
+    /// In order of arrival.
     waiting: Vec<Waiting>,
     above_since: [Option<Instant>; 3],
 }
@@ -31,7 +30,7 @@ impl Slow {
         all.filter(|it| it.priority == priority).collect()
     }
 
-    /// Whether the line is standing, after a look at its oldest.
+    /// Updates the line by its oldest query. Returns whether it is standing.
     fn look(&mut self, now: Instant, priority: Priority) -> bool {
         let age = self
             .line(priority)
@@ -55,7 +54,7 @@ impl Slow {
         Some(left)
     }
 
-    /// Who has waited to the end; where several end at once, `told` if it is one of them.
+    /// The query whose wait has ended; if several end at once, `told` if it is one of them.
     fn ended(&self, now: Instant, told: Option<u32>) -> Option<Waiting> {
         let ends_at = self.waiting.iter().map(|it| it.ends_at).min()?;
         let mut ended = self.waiting.iter().filter(|it| it.ends_at == ends_at);
@@ -67,7 +66,8 @@ impl Slow {
         self.waiting.iter().map(|it| it.priority).max()
     }
 
-    /// Whether it is let in, and who goes: of several whose wait ends at once, `told`.
+    /// Whether the query is admitted, and which one is dropped: `told`, if several waits end at
+    /// once.
     fn push(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Order, room, ends and disciplines of the queue.
+//! Order, capacity, deadlines and disciplines of the queue.
 
 use super::{BATCH, INTERACTIVE, SHADOW, at, config, ms, of};
 use core::time::Duration;
@@ -6,7 +6,7 @@ use slackwater_core::Instant;
 use slackwater_core::overload::{Asks, Discipline, Queue, QueueSettings, Refused, Shed, Taken};
 use slackwater_core::policy::Settings;
 
-/// All that leave at `now`: who is next as it is, who is turned away with the reason.
+/// All queries that leave at `now`: the next ones as they are, shed ones with the reason.
 fn drain(queue: &mut Queue<u32>, now: Instant) -> Vec<(u32, Option<Shed>)> {
     let taken = core::iter::from_fn(|| queue.take(now));
     taken
@@ -44,7 +44,7 @@ fn the_highest_priority_is_served_first_and_in_it_the_oldest() {
 }
 
 #[test]
-fn where_it_is_full_whoever_would_be_served_last_goes() {
+fn a_full_queue_drops_the_query_that_would_be_served_last() {
     let mut queue = Queue::new(config(|s| s.waiting_max = 3));
     for (value, asks) in [(1, SHADOW), (2, BATCH), (3, SHADOW)] {
         push(&mut queue, at(0), asks, value);
@@ -70,7 +70,7 @@ fn where_it_is_full_whoever_would_be_served_last_goes() {
 }
 
 #[test]
-fn nobody_waits_where_there_is_no_room_at_all() {
+fn no_query_waits_in_a_queue_of_size_0() {
     let mut queue = Queue::new(config(|s| s.waiting_max = 0));
     let refused = queue.push(at(0), INTERACTIVE, 1).expect_err("no room");
     assert_eq!(refused.shed, Shed::Full);
@@ -78,7 +78,7 @@ fn nobody_waits_where_there_is_no_room_at_all() {
 }
 
 #[test]
-fn whose_deadline_passes_is_never_next() {
+fn a_query_past_its_deadline_is_never_next() {
     let mut queue = Queue::new(config(|s| s.wait_max = ms(100)));
     let until = |ms| Asks {
         deadline: Some(at(ms)),
@@ -108,7 +108,7 @@ fn whose_deadline_passes_is_never_next() {
 }
 
 #[test]
-fn an_ended_wait_makes_room_before_anybody_is_displaced() {
+fn an_ended_wait_frees_a_slot_before_a_query_is_displaced() {
     let mut queue = Queue::new(config(|s| {
         s.waiting_max = 2;
         s.wait_max = ms(100);
@@ -122,7 +122,7 @@ fn an_ended_wait_makes_room_before_anybody_is_displaced() {
 }
 
 #[test]
-fn who_leaves_is_gone_and_its_place_is_nobody_elses() {
+fn a_removed_query_is_gone_and_its_handle_finds_no_other() {
     let mut queue = Queue::new(config(|s| s.waiting_max = 3));
     let place = |waits: slackwater_core::overload::Waits<u32>| waits.place;
     let first = place(queue.push(at(0), BATCH, 1).expect("room"));
@@ -140,7 +140,8 @@ fn who_leaves_is_gone_and_its_place_is_nobody_elses() {
     assert_eq!((queue.len(), queue.poll_timeout()), (0, None));
 }
 
-/// A queue whose oldest has been above the target from 10 ms to 110 ms: at 115 ms it is standing.
+/// A queue whose oldest query has been above the target from 10 ms to 110 ms: at 115 ms it is
+/// standing.
 fn standing(discipline: Discipline) -> Queue<u32> {
     let mut queue = Queue::new(of(discipline));
     for value in 1..=4 {
@@ -153,7 +154,7 @@ fn standing(discipline: Discipline) -> Queue<u32> {
 }
 
 #[test]
-fn a_line_that_stands_is_served_from_its_end() {
+fn a_standing_line_is_served_from_its_end() {
     let mut queue = standing(Discipline::NewestFirst);
     assert_eq!(
         queue.take(at(109)),
@@ -165,7 +166,7 @@ fn a_line_that_stands_is_served_from_its_end() {
     assert_eq!(queue.take(at(111)), Some(Taken::Next(4)));
     assert_eq!(queue.take(at(112)), Some(Taken::Next(3)));
     assert!(!queue.is_standing());
-    // It was empty, so it begins anew.
+    // The line was empty, so its state is reset.
     push(&mut queue, at(112), INTERACTIVE, 6);
     push(&mut queue, at(112), INTERACTIVE, 7);
     assert_eq!(drain(&mut queue, at(200)), next(&[6, 7]));
@@ -183,18 +184,18 @@ fn newest_first_displaces_the_oldest_of_its_line() {
     assert_eq!(queue.push(at(10), BATCH, 3).expect_err("full").value, 3);
     let waits = queue.push(at(110), BATCH, 4).expect("it is first now");
     assert_eq!(waits.displaced.map(|it| it.value), Some(1));
-    // Another line's standing is its own: the batch goes as a whole before this one does.
+    // Another line's state does not matter: the whole batch is dropped before this one.
     let waits = queue.push(at(110), INTERACTIVE, 5).expect("higher");
     assert_eq!(waits.displaced.map(|it| it.value), Some(2));
     assert_eq!(drain(&mut queue, at(111)), next(&[5, 4]));
 }
 
 #[test]
-fn a_line_that_stands_lets_go_of_whom_has_waited_for_twice_the_target() {
+fn a_standing_line_sheds_queries_that_have_waited_for_twice_the_target() {
     let mut queue = standing(Discipline::ControlledDelay);
     push(&mut queue, at(115), INTERACTIVE, 6);
     let overloaded = Some(Shed::Overloaded);
-    // The fifth has waited for 10 ms, which is twice the target and not more.
+    // The fifth has waited for 10 ms, which is exactly twice the target.
     let left = drain(&mut queue, at(118));
     assert_eq!(
         left,

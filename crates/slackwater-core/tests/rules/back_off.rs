@@ -1,5 +1,5 @@
-//! A2, A4 and Decision 0011: fewer probes while probing shows an overload, and never more than a
-//! second may have.
+//! A2, A4 and Decision 0011: fewer probes while probes show an overload, and never more than the
+//! limit per second.
 
 use crate::world::{MS, World, load, rate};
 use core::time::Duration;
@@ -8,10 +8,10 @@ use slackwater_core::policy::{Event, Policy};
 use slackwater_core::{Draw, Instant, ReplicaId};
 use std::collections::VecDeque;
 
-/// What becomes of a probe.
+/// What happens to a probe.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
-    /// Answered so many milliseconds later.
+    /// Answered this many milliseconds later.
     After(u32),
     Lost,
     Unsent,
@@ -19,12 +19,12 @@ enum Fate {
 
 const SOON: Fate = Fate::After(1);
 
-/// A fleet under steady load, and a driver that does to each probe what it is told.
+/// A fleet under steady load, and a driver that treats each probe as given.
 struct Drive {
     world: World,
     queries_per_ms: u32,
     due: VecDeque<(Instant, slackwater_core::policy::Probe)>,
-    /// Everybody who was probed, in order.
+    /// All probed replicas, in order.
     probed: Vec<ReplicaId>,
     queries: u64,
 }
@@ -40,8 +40,8 @@ impl Drive {
         }
     }
 
-    /// Plays so many milliseconds; `fate` is told the place of the replica in the fleet, and how
-    /// many probes there were.
+    /// Plays `ms` milliseconds. `fate` gets the place of the replica in the fleet, and the number
+    /// of probes so far.
     fn play(&mut self, ms: u32, mut fate: impl FnMut(usize, usize) -> Fate) {
         for _ in 0..ms {
             self.world.now += MS;
@@ -76,14 +76,14 @@ impl Drive {
         }
     }
 
-    /// Probes for each query that were asked for in the next so many milliseconds, in thousandths.
+    /// Probes per query that were triggered in the next `ms` milliseconds, in thousandths.
     fn asked(&mut self, ms: u32, fate: impl FnMut(usize, usize) -> Fate) -> u64 {
         let (queries, left_out) = (self.queries, self.left_out());
         self.play(ms, fate);
         3_000 - (self.left_out() - left_out) * 1_000 / (self.queries - queries)
     }
 
-    /// Probes that the next query asks for, in thousandths.
+    /// Probes that the next query triggers, in thousandths.
     fn wanted(&self) -> Option<u32> {
         let rate = self.world.policy.snapshot(self.world.now).probe_rate;
         rate.map(|rate| rate.millionths() / 1_000)
@@ -94,7 +94,7 @@ impl Drive {
     }
 }
 
-/// The shipped settings, but for the interval at which a replica is probed.
+/// The shipped settings, except for the interval of probes to one replica.
 fn shipped() -> PrequalSettings {
     PrequalSettings {
         probe_interval_min: Duration::ZERO,
@@ -111,8 +111,8 @@ fn never_lowered() -> PrequalSettings {
 
 #[test]
 fn a2_without_a_sign_of_overload_nothing_is_another_than_with_a_rate_that_is_never_lowered() {
-    // Round trips that differ, a probe in a hundred lost, one replica that stops to answer, another
-    // that comes back.
+    // Round trips differ, one probe in a hundred is lost, one replica stops answering, and another
+    // comes back.
     let fate = |place: usize, probes: usize| match (place, probes) {
         (7, 2_000..) | (3, 1_000..1_500) => Fate::Lost,
         (_, probes) if probes.is_multiple_of(100) => Fate::Lost,
@@ -141,20 +141,20 @@ fn a2_the_rate_falls_to_its_minimum_while_most_replicas_answer_too_late() {
     drive.play(2_000, |_, _| Fate::Lost);
     let probed = drive.probed.len();
     assert_eq!(drive.asked(3_000, |_, _| Fate::Lost), 1_000, "to the probe");
-    assert_eq!(drive.wanted(), Some(1_000), "whoever looks sees it");
+    assert_eq!(drive.wanted(), Some(1_000), "it is visible in a snapshot");
     assert!(drive.probed.len() > probed, "it goes on asking");
     let counters = drive.world.policy.counters();
     let wanted = counters.probes_sent
         + counters.probes_skipped_cap
         + counters.probes_skipped_outstanding
         + counters.probes_skipped_interval;
-    // Silent ones among them are answered for.
+    // Probes of silent replicas are answered for.
     assert!(wanted <= 3 * drive.queries - drive.left_out() + counters.probes_idle);
 }
 
 #[test]
 fn a2_half_of_the_replicas_have_to_be_in_trouble_and_more_than_one() {
-    // Each of these answers every other probe in time, so that none counts as gone.
+    // Each of these answers every other probe in time, so that none counts as lost.
     let in_trouble = |troubled: usize| {
         move |place: usize, probes: usize| {
             if place < troubled && probes.is_multiple_of(2) {
@@ -188,7 +188,7 @@ fn a2_half_of_the_replicas_have_to_be_in_trouble_and_more_than_one() {
 fn a2_replicas_that_answer_nothing_where_others_do_are_trouble_of_their_own() {
     let mut drive = Drive::new(20, shipped());
     drive.play(1_000, |_, _| SOON);
-    // Of every five one goes, a second after the other: 12 of 20 are gone in the end.
+    // One in five stops, then another one each second: 12 of 20 are gone in the end.
     for gone in 1..=3 {
         let fate = move |place: usize, _: usize| if place % 5 < gone { Fate::Lost } else { SOON };
         drive.play(1_000, fate);
@@ -286,7 +286,7 @@ fn a2_the_rate_comes_back_within_half_a_minute_of_answers_and_not_without() {
     drive.play(1_000, |_, _| SOON);
     drive.play(3_000, |_, _| Fate::Lost);
     assert_eq!(drive.asked(1_000, |_, _| Fate::Lost), 1_000);
-    // After ten seconds all are silent, and what is lost of theirs says nothing any more.
+    // After ten seconds all are silent, and their lost probes no longer count.
     drive.play(10_000, |_, _| Fate::Lost);
     assert_eq!(drive.asked(5_000, |_, _| Fate::Lost), 1_000);
     let halfway = drive.asked(10_000, |_, _| SOON);
@@ -355,7 +355,7 @@ fn a4_no_second_has_more_probes_than_it_may() {
     let mut drive = Drive::new(20, capped(500));
     drive.play(10_000, |_, _| SOON);
     let counters = drive.world.policy.counters();
-    // The bucket has 50 to begin with.
+    // The bucket starts with 50.
     let sent = counters.probes_sent;
     assert!((5_040..=5_051).contains(&sent), "{sent}");
     assert!(counters.probes_skipped_rate > 20_000);
@@ -382,7 +382,7 @@ fn a3_idle_clients_probe_within_the_cap() {
     drive.queries_per_ms = 0;
     drive.play(10_000, |_, _| SOON);
     let counters = drive.world.policy.counters();
-    assert!(counters.probes_idle >= 200, "they are asked for");
+    assert!(counters.probes_idle >= 200, "they are triggered");
     let sent = counters.probes_sent;
     assert!((110..=116).contains(&sent), "{sent}");
 }

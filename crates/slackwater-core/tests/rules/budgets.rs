@@ -4,7 +4,7 @@ use crate::world::{World, load, quantile, quiet, quiet_default, rate};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Event, Policy};
 
-/// The uses that each of 100 replicas' reports gets, over `rounds` of them.
+/// The uses that the reports of each of 100 replicas get, over `rounds` of them.
 fn drawn(probe_rate: u32, remove_rate: u32, rounds: usize) -> Vec<u32> {
     drawn_at(quiet(), probe_rate, remove_rate, rounds)
 }
@@ -31,7 +31,7 @@ fn drawn_at(
 #[test]
 fn a9_at_the_shipped_settings_a_report_is_used_once_and_gone() {
     for (probe_rate, remove_rate, least, most) in [
-        // Equation (1) says 1.32, 3.39 and 11.76.
+        // Equation (1) gives 1.32, 3.39 and 11.76.
         (3_000_000, 1_000_000, 1, 1),
         (1_000_000, 250_000, 2, 3),
         (500_000, 250_000, 4, 5),
@@ -65,7 +65,8 @@ fn a9_the_worked_numbers_hold_on_average_and_only_by_floor_and_ceiling() {
         let uses = drawn(probe_rate, remove_rate, 40);
         assert!(uses.iter().all(|&uses| uses == least || uses == least + 1));
         let mean = f64::from(uses.iter().sum::<u32>()) / f64::from(4_000);
-        // A share of at most one half among 4,000 draws: standard deviation 0.008; five of them.
+        // A share of at most one half among 4,000 draws: standard deviation 0.008; the limit is
+        // five of them.
         assert!(
             (mean - f64::from(thousandths) / 1_000.0).abs() < 0.04,
             "{mean}, not {thousandths}"
@@ -123,7 +124,7 @@ fn a9_the_limit_follows_the_fleet_that_may_be_chosen() {
         world.report(world.replicas[0], &load(1, 1));
         world.pool().last().expect("just put in").uses_left
     };
-    // n = 26: 2 / (10/26 · 3 − 1) = 13. n = 25: 25. n = 24: no answer; two entries say 1.
+    // n = 26: 2 / (10/26 · 3 − 1) = 13. n = 25: 25. n = 24: no solution; two entries give 1.
     assert_eq!(uses(&mut world), 13);
     world.handle(Event::Available(world.replicas[25], false));
     assert_eq!(uses(&mut world), 25);
@@ -158,7 +159,7 @@ fn a9_by_default_a_report_is_used_once_unless_the_pool_would_run_dry() {
     assert_eq!(uses_of_a_report(26, capped(4, 3_000_000)), 4);
     assert_eq!(uses_of_a_report(26, capped(13, 3_000_000)), 13);
     assert_eq!(uses_of_a_report(26, capped(14, 3_000_000)), 13);
-    // At half a probe a query two entries need 2 / (24/26 · 0.5) = 4.33 uses, and no cap takes
+    // At half a probe per query, two entries need 2 / (24/26 · 0.5) = 4.33 uses, and no cap takes
     // them.
     assert!((4..=5).contains(&uses_of_a_report(26, capped(1, 500_000))));
 }
@@ -178,7 +179,7 @@ fn a9_reports_that_do_not_come_in_are_not_counted_on() {
         let probe = world.probes()[0];
         world.answer(probe, &load(1, 1));
     }
-    // One report a query: (1 − 16/100) · 1 − 1 < 0, so two entries: 2 / 0.98 = 2.04.
+    // One report per query: (1 − 16/100) · 1 − 1 < 0, so two entries: 2 / 0.98 = 2.04.
     let _ = world.pick();
     let probe = world.probes()[0];
     world.answer(probe, &load(1, 1));

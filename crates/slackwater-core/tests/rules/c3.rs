@@ -9,7 +9,7 @@ fn world(replicas: usize) -> World<C3> {
     World::of(replicas, C3::new(config, &C3Config::default()))
 }
 
-/// The next query's ticket; it has to go to the replica at `place`.
+/// The next query's ticket. Fails unless it goes to the replica at `place`.
 #[track_caller]
 fn pick(world: &mut World<C3>, place: usize) -> Ticket {
     let pick = world.pick();
@@ -41,7 +41,7 @@ fn a_trace_worked_by_hand() {
     // 270, 27 · 11, 160
     let fifth = pick(&mut world, 2);
 
-    // 270, 297, 27 · 20. An answer after 30 ms adds 30 − 10 to what is left, 8 · 10.
+    // 270, 297, 27 · 20. An answer after 30 ms adds 30 − 10 to the rest, 8 · 10.
     world.now += 30 * MS;
     world
         .policy
@@ -103,7 +103,7 @@ fn failing_fast_is_no_advantage() {
     world
         .policy
         .handle_query_done(world.now, other, Outcome::Success);
-    // Still 15, and now 13 − 12 + 12. Failures of no time at all would have brought the former to
+    // Still 15, and now 13 − 12 + 12. Failures of no time at all would have lowered the former to
     // 7.
     let _ = pick(&mut world, 1);
 }
@@ -131,8 +131,8 @@ fn a_replica_that_was_once_slow_is_tried_again_and_not_before_ten_seconds_have_p
             .policy
             .handle_query_done(world.now, ticket, Outcome::Success);
     }
-    // It says that it is as fast as the other, all the while; its response time, which nothing
-    // moves, says 900 ms.
+    // It always reports the same latency as the other. Its response time of 900 ms stays, since
+    // nothing moves it.
     let mut at_slow = Vec::new();
     let begin = world.now;
     while world.now < begin + 20_000 * MS {
@@ -152,7 +152,7 @@ fn a_replica_that_was_once_slow_is_tried_again_and_not_before_ten_seconds_have_p
             .first()
             .is_some_and(|second| (9..=10).contains(second))
     );
-    // From then on both are alike.
+    // From then on both are equal.
     let queries = at_slow.iter().filter(|&&second| second >= 11).count();
     assert!(queries > 100, "{queries}");
 }

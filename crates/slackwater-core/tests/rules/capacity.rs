@@ -1,5 +1,5 @@
-//! Capacity: the share of it that is in use decides, times what a query costs; and Prequal does,
-//! while anybody reports none. `[Decision 0009]`
+//! Capacity: the share in use × the cost of a query decides, and the rule of Prequal while any
+//! replica reports no capacity. `[Decision 0009]`
 
 use crate::world::{MS, World, load, quiet, quiet_default};
 use core::time::Duration;
@@ -16,7 +16,7 @@ fn policy(settings: PrequalSettings, capacity: CapacitySettings) -> Capacity {
     Capacity::new(config, &capacity.validate().expect("in range"))
 }
 
-/// Replicas of whom nothing is probed unasked.
+/// Replicas that are probed only when a test asks for it.
 fn world(replicas: usize) -> World<Capacity> {
     let quiet_capacity = CapacitySettings {
         probe_rate: Rate::ZERO,
@@ -25,7 +25,7 @@ fn world(replicas: usize) -> World<Capacity> {
     World::of(replicas, policy(quiet(), quiet_capacity))
 }
 
-/// So many in flight, of so many that it can carry, each for so long.
+/// A report of `rif` in flight with this capacity and cost.
 fn room(rif: u32, capacity: u32, cost_ms: u64) -> LoadReport {
     let mut report = load(rif, 0);
     report.capacity_millirif = Some(capacity * 1_000);
@@ -39,7 +39,7 @@ fn reports(world: &mut World<Capacity>, reports: &[LoadReport]) {
     }
 }
 
-/// Where the next query goes.
+/// The place of the replica that gets the next query.
 fn next(world: &mut World<Capacity>) -> usize {
     let pick = world.pick();
     let place = (world.replicas.iter()).position(|&replica| replica == pick.ticket.replica());
@@ -71,8 +71,8 @@ fn a_query_that_costs_half_as_much_is_worth_some_waiting_and_no_more() {
     reports(&mut world, &[room(0, 10, 100), room(0, 10, 200)]);
     let chosen: Vec<_> = (0..10).map(|_| next(&mut world)).collect();
     assert_eq!(chosen[..9], [0; 9], "up to its capacity");
-    // Of 9 that count of 10, the tenth and eleventh make it take longer than the other replica
-    // does.
+    // With 9 in flight at a capacity of 10, the tenth and eleventh would take longer than at the
+    // other replica.
     assert!(chosen[9] == 1 || next(&mut world) == 1);
 }
 
@@ -94,20 +94,19 @@ fn costs_that_differ_by_less_than_the_band_are_equal() {
 
 #[test]
 fn beyond_capacity_a_query_costs_others_too_but_not_where_there_are_none() {
-    // Ten at a time: the cheaper one at one and a half times its capacity counts as three times as
-    // slow.
+    // Ten at a time: the cheaper one at 1.5 times its capacity counts as three times as slow.
     let mut many = world(2);
     reports(&mut many, &[room(13, 10, 100), room(3, 10, 199)]);
     assert_eq!(next(&mut many), 1);
-    // One at a time: with one before it, it takes twice as long, and the other is four times as
-    // slow.
+    // One at a time: behind another query it takes twice as long, and the other replica is four
+    // times as slow.
     let mut one = world(2);
     reports(&mut one, &[room(1, 1, 100), room(0, 1, 400)]);
     assert_eq!(next(&mut one), 0);
 }
 
 #[test]
-fn of_less_than_one_query_those_before_it_take_longer_and_the_first_does_not() {
+fn below_one_query_earlier_ones_take_longer_and_the_first_does_not() {
     let part = |rif, thousandths| {
         let mut report = room(rif, 1, 10);
         report.capacity_millirif = Some(thousandths);
@@ -118,7 +117,7 @@ fn of_less_than_one_query_those_before_it_take_longer_and_the_first_does_not() {
         reports(&mut world, &reported);
         next(&mut world)
     };
-    // With nobody there, half of a query at a time is as good as ten.
+    // On an idle replica, a capacity of half a query is as good as ten.
     let mut idle = [part(0, 500), room(0, 1, 10)];
     idle[0].latency = Some(Duration::from_nanos(1));
     assert_eq!(chosen(idle), 0, "equal, but for the latency");
@@ -128,8 +127,8 @@ fn of_less_than_one_query_those_before_it_take_longer_and_the_first_does_not() {
 }
 
 #[test]
-fn an_old_report_of_little_is_believed_less_and_one_of_much_as_before() {
-    // A capacity of ten, and 50 ms each. The mean of all reports is usual.
+fn an_old_low_report_counts_less_and_an_old_high_one_fully() {
+    // A capacity of ten, and 50 ms each. The mean of all reports is the usual value.
     let told = |rif| {
         let mut report = room(rif, 10, 0);
         report.latency = Some(Duration::from_millis(50));
@@ -147,12 +146,12 @@ fn an_old_report_of_little_is_believed_less_and_one_of_much_as_before() {
         next(&mut world)
     };
     let [once, twice, nine] = [50, 100, 450].map(Duration::from_millis);
-    // Of 2, 4 and 16, 7.3 are usual: after one latency 2 are 3.8, after two 4.7.
+    // With 2, 4 and 16 the usual value is 7.3: after one latency 2 counts as 3.8, after two as 4.7.
     assert_eq!(chosen(&[16], 2, 4, once), 0);
     assert_eq!(chosen(&[16], 2, 4, twice), 1);
-    // Of 5, 6 and 7, 6 are usual, and no more than that is made of 5.
+    // With 5, 6 and 7 the usual value is 6, and 5 never counts as more than that.
     assert_eq!(chosen(&[7], 5, 6, nine), 0);
-    // Of 12, none is taken to have ended, though 7.4 are usual.
+    // 12 counts fully, though the usual value is 7.4.
     assert_eq!(chosen(&[0, 0, 0, 0, 30], 12, 10, nine), 1);
 }
 
@@ -182,7 +181,7 @@ fn reports_of_responses_count_and_stay_until_they_are_replaced() {
     assert_eq!(
         world.rif_of(third).map(|rif| rif > 0),
         Some(true),
-        "one that tells no capacity is none"
+        "a response report without a capacity is ignored"
     );
     world.now += Duration::from_secs(1);
     let _ = world.pick();
@@ -197,8 +196,8 @@ fn probes_are_few_while_capacities_are_known() {
     };
     let mut world = World::of(20, policy(settings, CapacitySettings::default()));
     let quiet_one = world.replicas[0];
-    // Of 128 queries' probes, all answered, as many responses with reports; who is asked by chance
-    // has told by then.
+    // 128 queries with all their probes answered, and as many responses with reports. By then every
+    // replica has been probed.
     let probes =
         |world: &mut World<Capacity>, carries: u32, others: &LoadReport, one: &LoadReport| {
             let mut sent = 0;
@@ -226,17 +225,17 @@ fn probes_are_few_while_capacities_are_known() {
     assert_eq!(world.policy.snapshot(world.now).probe_rate, half);
     assert_eq!(probes(&mut world, 63, &told, &told), 64);
     let many = probes(&mut world, 128, &told, &told);
-    assert_eq!(many, 384, "too few responses told anything");
+    assert_eq!(many, 384, "too few responses had reports");
     assert_eq!(probes(&mut world, 128, &told, &told), 64);
     probes(&mut world, 128, &told, &untold);
     let many = probes(&mut world, 128, &told, &untold);
-    assert_eq!(many, 384, "one does not tell");
+    assert_eq!(many, 384, "one reports no capacity");
     world.handle(Event::Available(quiet_one, false));
     let few = probes(&mut world, 128, &told, &untold);
     assert_eq!(few, 64, "and may not be chosen, so that it does not count");
 }
 
-/// Two policies that are told the same.
+/// Two policies with the same inputs.
 struct Twins {
     capacity: World<Capacity>,
     prequal: World<Prequal>,
@@ -264,7 +263,7 @@ impl Twins {
         );
         let replica = mine.ticket.replica();
         let now = self.capacity.now;
-        // What comes with responses is nothing to either of them.
+        // Both ignore reports with responses.
         let carried = room(0, 1_000, 1);
         (self.capacity.policy).handle(now, Event::CarriedReport(replica, &carried), &mut NoDraw);
         (self.prequal.policy).handle(now, Event::CarriedReport(replica, &carried), &mut NoDraw);
@@ -275,7 +274,7 @@ impl Twins {
         for (mine, theirs) in mine.into_iter().zip(theirs) {
             assert_eq!(mine.replica, theirs.replica);
             let mut report = load(self.below(12), u64::from(1 + self.below(50)));
-            // All but one tell what they can carry.
+            // All but one report their capacity.
             if mine.replica != self.capacity.replicas[0] {
                 report.capacity_millirif = Some(1_000 * (1 + self.below(20)));
                 report.cost = Some(MS);
@@ -287,7 +286,7 @@ impl Twins {
 }
 
 #[test]
-fn while_anybody_reports_no_capacity_it_is_prequal_to_the_last_draw() {
+fn while_any_replica_reports_no_capacity_it_is_prequal_to_the_last_draw() {
     let config = quiet_default().validate().expect("in range");
     let rates = PrequalSettings::default();
     let settings = PrequalSettings {
@@ -301,7 +300,7 @@ fn while_anybody_reports_no_capacity_it_is_prequal_to_the_last_draw() {
         prequal: World::of(30, prequal),
         draw: SplitMix64::new(7),
     };
-    // The one that tells nothing is heard first.
+    // The one without a capacity reports first.
     let silent = twins.capacity.replicas[0];
     twins.capacity.report(silent, &load(1, 9));
     twins.prequal.report(silent, &load(1, 9));
@@ -333,7 +332,7 @@ fn a_choice_is_explained_by_how_long_a_query_is_taken_to_take() {
     let score = score.zip(0..).find(|(factor, _)| factor.key == "score_us");
     let (factor, place) = score.expect("there is a score");
     let best = best.and_then(|candidate| candidate.values.at(place));
-    // 5 of 8.5 that count: 100 ms, and 0.3 times so much more.
+    // 5 of 8.5 usable are in use: 100 ms × (1 + 0.3 × 5 / 8.5).
     let best_ns = best.expect("it is known") * 1_000 / factor.parts;
     assert!(best_ns.abs_diff(117_647_058) < 100, "{best_ns}");
 }

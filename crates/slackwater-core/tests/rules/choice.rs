@@ -1,4 +1,4 @@
-//! A7, A8, A11: who is chosen, what chance decides, and how a choice is charged.
+//! A7, A8, A11: which replica is chosen, what is drawn, and how a choice is charged.
 
 use crate::world::{World, load, quantile, quiet, quiet_default, rate};
 use slackwater_core::Rif;
@@ -32,7 +32,7 @@ fn a7_at_quantile_zero_rif_alone_decides_and_at_one_latency_alone() {
 
 #[test]
 fn a7_tied_with_the_limit_is_hot() {
-    // Of 1, 4, 4, 4 the 0.84 quantile is the fourth: the maximum, which three are tied for.
+    // The 0.84 quantile of 1, 4, 4, 4 is the fourth value: the maximum, for which three are tied.
     let mut world = World::new(4, quiet());
     world.reports(&[(4, 1), (4, 2), (4, 3), (1, 90)]);
     let pick = world.pick();
@@ -52,7 +52,7 @@ fn a7_tied_with_the_limit_is_hot() {
 
 #[test]
 fn a7_at_the_shipped_quantile_seven_of_ten_decide() {
-    // Of 1 to 10 the 0.7 quantile is the seventh; the paper's would be the ninth.
+    // The 0.7 quantile of 1 to 10 is the seventh value; the paper's would be the ninth.
     let mut world = World::new(10, quiet_default());
     let latencies = [90, 80, 70, 60, 50, 40, 3, 2, 1, 1];
     let loads: Vec<_> = (1..).zip(latencies).collect();
@@ -88,7 +88,7 @@ fn a7_an_unknown_latency_is_neither_zero_nor_endless_but_the_median() {
         "20 ms beats unknown"
     );
     world.handle(Event::Removed(world.replicas[3]));
-    // Known: 30, 40; the median is 30. A tie in latency, which RIF decides.
+    // Known: 30, 40; the median is 30. Latencies tie, and RIF decides.
     world.report(world.replicas[1], &load(4, 0));
     let pick = world.pick();
     assert_eq!(
@@ -104,14 +104,14 @@ fn a7_an_unknown_latency_is_neither_zero_nor_endless_but_the_median() {
 }
 
 #[test]
-fn a7_where_all_is_equal_everyone_is_as_likely() {
+fn a7_equal_replicas_are_equally_likely() {
     let mut world = World::new(4, quiet());
     let mut counts = BTreeMap::new();
     for _ in 0..2_000 {
         world.reports(&[(1, 3); 4]);
         *counts.entry(world.pick().ticket.replica()).or_insert(0_i32) += 1;
     }
-    // Binomial: mean 500, standard deviation 19; six of them.
+    // Binomial: mean 500, standard deviation 19; the limit is six of them.
     assert!(
         counts.values().all(|count| (count - 500).abs() < 117),
         "{counts:?}"
@@ -168,7 +168,7 @@ fn a8_chance_is_uniform_over_the_available() {
         *counts.entry(world.pick().ticket.replica()).or_insert(0_i32) += 1;
     }
     assert!(!counts.contains_key(&world.replicas[1]));
-    // Binomial: mean 10,000, standard deviation 89; six of them.
+    // Binomial: mean 10,000, standard deviation 89; the limit is six of them.
     assert!(
         counts.values().all(|count| (count - 10_000).abs() < 540),
         "{counts:?}"
@@ -176,7 +176,7 @@ fn a8_chance_is_uniform_over_the_available() {
 }
 
 #[test]
-fn a8_when_nobody_may_be_chosen_everybody_may() {
+fn a8_when_no_replica_is_available_all_are() {
     let mut world = World::new(3, quiet());
     for index in 0..2 {
         world.handle(Event::Available(world.replicas[index], false));
@@ -214,8 +214,7 @@ fn a8_a_fallback_pick_probes_like_any_other() {
 
 #[test]
 fn a8_a_fallback_pick_removes_like_any_other() {
-    // Five reports, all but one of which this query cannot use: chance decides, and removal takes
-    // the oldest.
+    // This query can use one of five reports, so the pick is random. Removal takes the oldest.
     let settings = PrequalSettings {
         remove_rate: rate(1_000_000),
         ..quiet()
@@ -259,5 +258,5 @@ fn a11_every_way_to_be_chosen_adds_one_to_the_pooled_rif() {
     assert_eq!(world.rif_of(second), Some(10), "by chance, too");
     let uses: Vec<_> = world.pool().iter().map(|view| view.uses_left).collect();
     assert_eq!(uses, [13, 16], "what chance decided spends no use");
-    assert_eq!(world.rif_of(first), Some(6), "and nobody else is charged");
+    assert_eq!(world.rif_of(first), Some(6), "and no other is charged");
 }

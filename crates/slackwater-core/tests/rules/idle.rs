@@ -1,4 +1,4 @@
-//! A3: probes that no query asked for.
+//! A3: probes that no query triggered.
 
 use crate::world::{MS, World, load};
 use core::time::Duration;
@@ -6,8 +6,8 @@ use slackwater_core::Instant;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Event, PickReason, Policy};
 
-/// Lets the driver do what it is there for until `until`: wake up, probe, bring answers back at
-/// once. When it probed.
+/// Runs the driver until `until`: it wakes up, probes, and returns answers at once. Returns when it
+/// probed.
 fn drive(world: &mut World, until: Instant) -> Vec<Instant> {
     let mut probed_at = Vec::new();
     while let Some(at) = world.policy.poll_timeout().filter(|&at| at <= until) {
@@ -61,7 +61,7 @@ fn a3_the_pool_is_fresh_when_traffic_returns() {
 }
 
 #[test]
-fn a3_probes_of_queries_put_the_idle_ones_off() {
+fn a3_probes_of_queries_delay_the_idle_ones() {
     let mut world = World::new(10, PrequalSettings::default());
     let start = world.now;
     drive(&mut world, start);

@@ -1,5 +1,5 @@
-//! A replica that says that it has nothing to do and answers at once, and answers no query.
-//! `[Decision 0015]`
+//! A replica that reports no load and answers probes at once, but answers no query. `[Decision
+//! 0015]`
 
 use crate::world::{MS, World, load, quiet_default};
 use core::time::Duration;
@@ -12,23 +12,23 @@ use slackwater_core::{Instant, LoadReport, Rate, Rif};
 
 const REPLICAS: usize = 5;
 const LIAR: usize = 2;
-/// Each of the others takes so long, and has this many of other clients' queries.
+/// Service time of the other replicas, and queries that other clients have at each.
 const SERVICE: Duration = Duration::from_millis(20);
 const OTHERS: u32 = 3;
-/// With those, others have no more than so many in flight.
+/// Including those, each other replica has at most this many in flight.
 const AS_OTHERS: u32 = OTHERS + 5;
-/// After so long a client gives up.
+/// Time after which a client gives up.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A query that is out: when it ends, where it is, and how it ends there.
+/// A query in flight: when it ends, where it is, and how it ends there.
 struct Out {
     ends_at: Instant,
     place: usize,
     ticket: Ticket,
 }
 
-/// Plays 300 queries a second for 9 s. How many queries go to each replica, and the most that the
-/// liar had at a time.
+/// Plays 300 queries a second for 9 s. Returns how many queries each replica gets, and the most
+/// that the liar had at a time.
 fn played<P: Policy>(policy: P) -> (Vec<u32>, usize) {
     let mut world = World::of(REPLICAS, policy);
     let mut out: Vec<Out> = Vec::new();
@@ -84,8 +84,8 @@ fn shipped() -> PrequalSettings {
     }
 }
 
-/// 2,700 queries are 540 for each. The liar gets what it can hold while its clients are patient,
-/// and that again each time that they give up: within 9 s, three times more.
+/// 2,700 queries are 540 for each. The liar gets as many as it can hold while its clients wait, and
+/// again each time they give up: three more times within 9 s.
 #[track_caller]
 fn check((sent, held_max): (Vec<u32>, usize), hold: u32) {
     assert!(held_max <= hold as usize, "{held_max} at a time: {sent:?}");
@@ -115,13 +115,13 @@ fn by_other_rules_of_the_pool_it_is_bounded_likewise() {
 fn under_the_default_policy_it_is_bounded_likewise() {
     let config = shipped().validate().expect("in range");
     let settings = ShortestExpectedDelayConfig::default();
-    // It counts as four times as fast as the mean at most, and so gets four times as many.
+    // It counts as at most four times as fast as the mean, and so gets four times as many.
     let policy = ShortestExpectedDelay::new(config, &settings);
     check(played(policy), 4 * AS_OTHERS);
 }
 
 #[test]
-fn what_was_sent_before_a_probe_and_has_not_ended_is_in_flight_whatever_the_report_says() {
+fn queries_sent_before_a_probe_are_in_flight_whatever_the_report_contains() {
     let mut world = World::new(2, quiet_default());
     let replica = world.replicas[0];
     let avoid = [world.replicas[1]];
@@ -138,14 +138,14 @@ fn what_was_sent_before_a_probe_and_has_not_ended_is_in_flight_whatever_the_repo
     world.report(replica, &load(7, 5));
     assert_eq!(world.rif_of(replica), Some(7), "and four of others'");
 
-    // What is sent after the probe may be on its way, and counts as any query does: until the
-    // report comes.
+    // A query sent after the probe may be on its way. It counts like any query until the report
+    // comes.
     let probe = world.probe(replica);
     tickets.push(world.pick_for(Query::retry(&avoid)).ticket);
     world.answer(probe, &load(0, 5));
     assert_eq!(world.rif_of(replica), Some(3));
 
-    // One that has ended may have done so before the probe got there.
+    // A query that has ended may have done so before the probe arrived.
     let probe = world.probe(replica);
     for ticket in tickets.drain(..2) {
         (world.policy).handle_query_done(world.now, ticket, Outcome::Success);
@@ -162,7 +162,7 @@ fn what_was_sent_before_a_probe_and_has_not_ended_is_in_flight_whatever_the_repo
 }
 
 #[test]
-fn what_a_sibling_was_told_is_no_better_than_what_one_is_told_oneself() {
+fn a_report_to_a_sibling_is_raised_like_an_own_one() {
     let mut world = World::new(2, quiet_default());
     let replica = world.replicas[0];
     let avoid = [world.replicas[1]];

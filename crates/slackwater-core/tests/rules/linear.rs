@@ -80,7 +80,7 @@ fn the_highest_score_is_the_worst_and_is_removed() {
     assert_eq!(world.pooled(), [1, 2, 3, 4, 6], "the worst, 5, has gone");
 }
 
-/// Both policies with the same events and the same draws: the replicas that they choose.
+/// The replicas that both policies choose, with the same events and the same draws.
 fn in_step(ours: &mut dyn Policy, theirs: &mut dyn Policy, seed: u64) {
     let mut ids = ReplicaIds::new();
     let mut now = Instant::EPOCH;

@@ -1,4 +1,4 @@
-//! Decision 0007: replicas that have answered probes and stop to, while others go on.
+//! Decision 0007: replicas that answered probes and stop while others go on.
 
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
@@ -10,13 +10,12 @@ use slackwater_core::policy::{
 };
 use slackwater_core::{Instant, ReplicaId};
 
-/// As a driver sees it.
+/// The replica, as a driver sees it.
 fn view<P: Policy>(world: &World<P>, index: usize) -> ReplicaView {
     world.policy.snapshot(world.now).replicas[index]
 }
 
-/// Another probe of the replica is lost, at this moment or, if it takes time to have one, a little
-/// later.
+/// Loses another probe of the replica, now or, if no probe is due, a little later.
 fn lose<P: Policy>(world: &mut World<P>, index: usize, at: Instant) {
     let probe = world.probe(world.replicas[index]);
     world.now = world.now.max(at);
@@ -27,7 +26,7 @@ fn hear<P: Policy>(world: &mut World<P>, index: usize) {
     world.report(world.replicas[index], &load(1, 10));
 }
 
-/// So many probes in a row are lost over this time, from the last answer of the replica; `witness`
+/// Loses three probes in a row over this time after the last answer of the replica. `witness`
 /// answers at the end.
 fn fall_out<P: Policy>(world: &mut World<P>, index: usize, witness: usize) {
     hear(world, index);
@@ -39,7 +38,7 @@ fn fall_out<P: Policy>(world: &mut World<P>, index: usize, witness: usize) {
     assert!(view(world, index).lost);
 }
 
-/// Whom so many picks go to, each ended at once.
+/// The replicas of `picks` picks, each ended at once.
 fn picked<P: Policy>(world: &mut World<P>, picks: usize) -> Vec<ReplicaId> {
     let pick = |_| {
         let ticket = world.pick().ticket;
@@ -65,10 +64,10 @@ fn d7_a_replica_is_lost_after_three_probes_and_half_a_second() {
     assert_eq!(world.pooled(), [0, 1]);
     lose(&mut world, 0, heard_at + 500 * MS);
     assert!(view(&world, 0).lost && !view(&world, 0).available && !view(&world, 0).silent);
-    assert_eq!(world.pooled(), [1], "what it said does not count");
+    assert_eq!(world.pooled(), [1], "its report does not count");
     let other = world.replicas[1];
     assert!(picked(&mut world, 200).iter().all(|&it| it == other));
-    // Better than nobody.
+    // It is better than no replica.
     let pick = world.pick_for(Query::retry(&[other]));
     assert_eq!(pick.ticket.replica(), world.replicas[0]);
 }
@@ -83,7 +82,10 @@ fn d7_two_probes_are_too_few_however_long_it_takes() {
     }
     assert!(!view(&world, 0).lost);
     lose(&mut world, 0, Instant::EPOCH);
-    assert!(view(&world, 0).lost, "whoever was heard in between");
+    assert!(
+        view(&world, 0).lost,
+        "it was lost although others answered in between"
+    );
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn d7_the_first_answer_brings_it_back() {
     hear(&mut world, 0);
     assert!(!view(&world, 0).lost && view(&world, 0).available);
     assert_eq!(world.pooled(), [1, 0]);
-    // And it has its time again.
+    // Its time starts again.
     let heard_at = world.now;
     hear(&mut world, 1);
     for ms in [100, 200, 300, 400] {
@@ -134,7 +136,7 @@ fn d7_one_that_never_answered_has_no_agent() {
 }
 
 #[test]
-fn d7_where_nobody_answers_it_is_the_probes_that_are_broken() {
+fn d7_if_no_replica_answers_the_probes_are_broken() {
     let mut world = World::new(2, quiet());
     world.reports(&[(1, 10), (1, 10)]);
     let heard_at = world.now;
@@ -146,7 +148,7 @@ fn d7_where_nobody_answers_it_is_the_probes_that_are_broken() {
 }
 
 #[test]
-fn d7_when_the_last_falls_silent_as_well_nobody_is_lost() {
+fn d7_when_the_last_one_falls_silent_no_replica_is_lost() {
     let mut world = World::new(3, quiet());
     world.reports(&[(1, 10), (1, 10), (1, 10)]);
     fall_out(&mut world, 0, 2);
@@ -159,7 +161,7 @@ fn d7_when_the_last_falls_silent_as_well_nobody_is_lost() {
     assert!((0..3).all(|index| view(&world, index).available && !view(&world, index).lost));
     let all = picked(&mut world, 200);
     assert!((0..3).all(|index| all.contains(&world.replicas[index])));
-    // It was only its own trouble.
+    // The problem was only its own.
     hear(&mut world, 2);
     let now = world.now;
     lose(&mut world, 0, now);
@@ -167,7 +169,7 @@ fn d7_when_the_last_falls_silent_as_well_nobody_is_lost() {
 }
 
 #[test]
-fn d7_it_never_leaves_nobody_to_choose() {
+fn d7_a_replica_is_always_left_to_choose() {
     let mut world = World::new(3, quiet());
     fall_out(&mut world, 0, 2);
     fall_out(&mut world, 1, 2);
@@ -198,7 +200,7 @@ fn d7_it_never_leaves_nobody_to_choose() {
 }
 
 #[test]
-fn d7_whoever_may_not_be_chosen_shows_that_probes_arrive() {
+fn d7_an_unavailable_replica_shows_that_probes_arrive() {
     let mut world = World::new(3, quiet());
     let witness = world.replicas[1];
     world.handle(Event::Available(witness, false));
@@ -208,7 +210,7 @@ fn d7_whoever_may_not_be_chosen_shows_that_probes_arrive() {
     assert!(picked(&mut world, 200).iter().all(|&it| it == only));
 }
 
-/// Everybody answers at once for so long, but for `gone`.
+/// All replicas except `gone` answer at once during this time.
 fn answer_all<P: Policy>(world: &mut World<P>, span: Duration, gone: Option<ReplicaId>) {
     let end = world.now + span;
     while world.now < end {
@@ -237,7 +239,7 @@ fn loses<P: Policy>(policy: P, within: Duration) {
 }
 
 #[test]
-fn d7_it_holds_for_every_policy_that_probes_by_itself() {
+fn d7_it_holds_for_every_policy_that_probes() {
     let prequal = PrequalConfig::default;
     let second = Duration::from_secs(1);
     loses(Prequal::new(prequal()), second);
@@ -247,7 +249,7 @@ fn d7_it_holds_for_every_policy_that_probes_by_itself() {
     loses(RifThenLatency::new(prequal(), &config), second);
     let config = ShortestExpectedDelayConfig::default();
     loses(ShortestExpectedDelay::new(prequal(), &config), second);
-    // Three of its polls: each half a second.
+    // Three of its polls are lost, half a second each.
     loses(
         PolledPowerOfD::with(PolledPowerOfDConfig::default()),
         2 * second,

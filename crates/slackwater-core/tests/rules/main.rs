@@ -1,9 +1,8 @@
-//! Each rule at its edges, through the public interface alone. A test's name begins with the rule
-//! that it holds.
+//! Each rule at its edges, through the public interface alone. A test's name begins with its rule.
 //!
-//! What a rule says inside one file of the source is tested there; here is what takes the whole
-//! policy to see. The model test (`tests/model`) compares all rules at once but cannot say which of
-//! them broke; these can.
+//! A rule that one source file shows is tested there; here are the rules that need the whole
+//! policy. The model test (`tests/model`) compares all rules at once but cannot show which of them
+//! broke; these tests can.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "tests and their helpers")]
 

@@ -1,4 +1,4 @@
-//! A5, A6, A12: what is in the pool, what the limit comes from, and who leaves.
+//! A5, A6, A12: what is in the pool, the source of the limit, and what leaves.
 
 use crate::world::{MS, World, load, quantile, quiet};
 use core::time::Duration;
@@ -75,7 +75,7 @@ fn a5_a_report_is_gone_when_it_reaches_the_age_limit() {
     assert_eq!(world.pick().reason, PickReason::Hot, "a nanosecond left");
     assert_eq!(world.pool().len(), 2);
     world.now = received + 100 * MS;
-    assert_eq!(world.pool(), [], "nobody sees it any more");
+    assert_eq!(world.pool(), [], "it is no longer visible");
     assert_eq!(world.policy.counters().removed_expired, 0);
     assert_eq!(world.pick().reason, PickReason::Fallback);
     assert_eq!(
@@ -121,7 +121,7 @@ fn a6_the_limit_comes_from_responses_and_not_from_what_is_left_in_the_pool() {
     assert_eq!(
         pick.rif_limit,
         Some(Rif::new(1)),
-        "98 of 100 responses said 1"
+        "98 of 100 responses had RIF 1"
     );
     assert_eq!(
         pick.reason,
@@ -184,7 +184,7 @@ fn a12_a_replica_that_leaves_or_is_ejected_leaves_the_pool_at_once() {
     assert_eq!(
         world.pooled(),
         [2, 3],
-        "readmitted: not by what it said before"
+        "readmitted: its earlier report does not count"
     );
     world.report(world.replicas[0], &load(0, 1));
     assert_eq!(world.pooled(), [2, 3, 0]);

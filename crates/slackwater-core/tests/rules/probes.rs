@@ -1,4 +1,4 @@
-//! A1, A2, A4: probes that queries ask for, whom they go to, and how they end.
+//! A1, A2, A4: probes that queries trigger, their targets, and how they end.
 
 use crate::world::{MS, World, load, quantile, quiet, rate};
 use core::time::Duration;
@@ -23,7 +23,7 @@ fn a1_a_pick_sends_nothing_itself_and_needs_no_report() {
     assert_eq!(
         world.policy.counters().probes_sent,
         0,
-        "they wait to be asked for"
+        "they wait to be polled"
     );
     assert_eq!(world.probes().len(), 3);
     assert_eq!(world.policy.counters().probes_sent, 3);
@@ -70,7 +70,7 @@ fn a2_targets_are_distinct_and_every_pair_is_as_likely() {
         }
     }
     assert_eq!(pairs.len(), 15);
-    // Binomial: mean 2,000, standard deviation 43; six of them.
+    // Binomial: mean 2,000, standard deviation 43; the limit is six of them.
     assert!(
         pairs.values().all(|count| (count - 2_000).abs() < 260),
         "{pairs:?}"
@@ -271,7 +271,7 @@ fn a4_outstanding_probes_are_capped_and_deadlines_make_room() {
 }
 
 #[test]
-fn a4_batches_that_nobody_polls_are_bounded() {
+fn a4_batches_that_are_not_polled_are_bounded() {
     let mut world = World::new(10, probing(3_000_000));
     for _ in 0..1_000 {
         let _ = world.pick();
@@ -283,14 +283,13 @@ fn a4_batches_that_nobody_polls_are_bounded() {
     assert_eq!(
         sent + skipped,
         3_000,
-        "every probe asked for was sent or counted"
+        "every triggered probe was sent or counted"
     );
     assert!(counters.probes_skipped_cap > 2_500);
 }
 
-/// How many of so many queries' probes go to each of twelve replicas, three being asked for with
-/// each query, and one query in every tenth of a second. All that are sent are answered before the
-/// next query.
+/// How many probes each of twelve replicas gets from `queries` queries, at three per query and ten
+/// queries a second. All probes are answered before the next query.
 fn probes_of(settings: PrequalSettings, queries: u32) -> Vec<i64> {
     let mut world = World::new(12, settings);
     let mut counts = vec![0; 12];
@@ -306,8 +305,8 @@ fn probes_of(settings: PrequalSettings, queries: u32) -> Vec<i64> {
     counts
 }
 
-/// Every replica has its share of the probes but for chance: six standard deviations, for each a
-/// bound that one in 500 million misses.
+/// Every replica has its share of the probes, up to chance: within six standard deviations, a bound
+/// that one in 500 million misses.
 #[track_caller]
 fn check_shares(counts: &[i64], probes: i64) {
     assert_eq!(counts.iter().sum::<i64>(), probes);
@@ -318,7 +317,7 @@ fn check_shares(counts: &[i64], probes: i64) {
 }
 
 #[test]
-fn a4_where_too_many_probes_are_out_who_is_asked_is_chance() {
+fn a4_at_the_cap_of_outstanding_probes_targets_are_random() {
     for (outstanding_max, probes) in [(1, 12_000), (2, 24_000), (3, 36_000)] {
         let settings = PrequalSettings {
             probes_outstanding_max: outstanding_max,
@@ -329,7 +328,7 @@ fn a4_where_too_many_probes_are_out_who_is_asked_is_chance() {
 }
 
 #[test]
-fn a4_where_too_many_probes_were_sent_who_is_asked_is_chance() {
+fn a4_at_the_rate_cap_targets_are_random() {
     // One or two are paid for by the time of the next query, and 16 at the start.
     for (per_second, probes) in [(10, 12_016), (20, 24_016)] {
         let settings = PrequalSettings {
@@ -357,7 +356,7 @@ fn a2_every_order_of_targets_is_as_likely() {
         }
     }
     assert_eq!(orders.len(), 24);
-    // Binomial: mean 1,000, standard deviation 31; six of them.
+    // Binomial: mean 1,000, standard deviation 31; the limit is six of them.
     let is_fair = |count: &i32| (count - 1_000).abs() < 190;
     assert!(orders.values().all(is_fair), "{orders:?}");
 }

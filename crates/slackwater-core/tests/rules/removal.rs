@@ -130,7 +130,7 @@ fn a10_retries_and_hedges_remove_nothing() {
 #[test]
 fn a10_spent_uses_may_take_the_pool_below_the_floor_and_below_two() {
     let mut settings = removing(1_000_000);
-    settings.probe_rate = rate(4_000_000); // so many that nothing keeps reports for a second use
+    settings.probe_rate = rate(4_000_000); // a rate at which no report is kept for a second use
     settings.reuse_max = 1;
     let mut world = World::new(4, settings);
     world.reports(&[(1, 1), (2, 2), (3, 3), (4, 4)]);

@@ -1,5 +1,5 @@
-//! RIF, then latency: the latest report of every replica, others' load and one's own, near-ties,
-//! and what stands in for reports.
+//! RIF, then latency: the latest report of every replica, the load of others and the client's own,
+//! near-ties, and stand-ins for reports.
 
 use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet};
@@ -28,7 +28,7 @@ fn place(world: &World<RifThenLatency>, pick: &Pick) -> usize {
     place.expect("one of the fleet")
 }
 
-/// The next query's ticket; it has to go to the replica at `expected`, by its report.
+/// The next query's ticket. Fails unless it goes to the replica at `expected`, by its report.
 #[track_caller]
 fn pick(world: &mut World<RifThenLatency>, expected: usize) -> Ticket {
     let pick = world.pick();
@@ -60,18 +60,18 @@ fn a_trace_worked_by_hand() {
     let report = first.chosen.expect("a report decided");
     assert_eq!((report.rif, report.hot), (Rif::new(5), false));
 
-    // 4 (30 ms), 6, 6: alone.
+    // 4 (30 ms), 6, 6: only the first is near.
     let second = pick(&mut world, 0);
-    // 5, 6 (10 ms), 6 (1 ms): all are near 5, the limit being 7.
+    // 5, 6 (10 ms), 6 (1 ms): all are near 5; the limit is 7.
     let third = pick(&mut world, 2);
     assert_eq!(rifs(&world), [Some(5), Some(6), Some(7)]);
 
-    // What ends counts no more: 5 and 5, 10 ms against 30.
+    // A query that has ended no longer counts: 5 and 5, 10 ms against 30.
     done(&mut world, first.ticket, Outcome::Success);
     assert_eq!(rifs(&world), [Some(5), Some(5), Some(7)]);
     let fourth = pick(&mut world, 1);
 
-    // Of 3 reported, two are one's own: one of the others', and two of one's own.
+    // Two of the 3 reported are the client's own: one of others, and two own.
     let fifth = pick(&mut world, 1);
     world.report(world.replicas[1], &load(3, 50));
     assert_eq!(rifs(&world), [Some(5), Some(3), Some(7)]);
@@ -79,8 +79,8 @@ fn a_trace_worked_by_hand() {
     done(&mut world, fifth, Outcome::Failed);
     assert_eq!(rifs(&world), [Some(5), Some(1), Some(7)]);
 
-    // A report that lags behind one's own queries says that the others have none there, not fewer
-    // than none.
+    // A report that is older than the client's own queries means that others have none there, not
+    // fewer than none.
     world.now += MS;
     world.report(world.replicas[0], &load(0, 30));
     assert_eq!(rifs(&world), [Some(1), Some(1), Some(7)]);
@@ -124,7 +124,7 @@ fn an_unknown_latency_is_the_median_of_the_known() {
     for (others, expected) in [([(8, 20), (9, 10)], 0), ([(8, 40), (9, 50)], 1)] {
         let mut world = world(4);
         let [third, fourth] = others;
-        // 20 or 40 against the 30 of the other that is near the lowest RIF.
+        // 20 or 40 against the 30 of the other replica near the lowest RIF.
         world.reports(&[(4, 0), (4, 30), third, fourth]);
         let _ = pick(&mut world, expected);
     }
@@ -149,12 +149,12 @@ fn equals_are_drawn() {
         counts[place(&world, &pick)] += 1;
         done(&mut world, pick.ticket, Outcome::Success);
     }
-    // Binomial: mean 150, standard deviation 8.7; six of them.
+    // Binomial: mean 150, standard deviation 8.7; the limit is six of them.
     assert!(counts[2] == 0 && (counts[0] - 150).abs() < 53, "{counts:?}");
 }
 
 #[test]
-fn without_a_report_the_fewest_of_ones_own_in_flight_decide() {
+fn without_a_report_the_fewest_own_queries_in_flight_decide() {
     let mut world = world(3);
     let picks: Vec<_> = (0..7).map(|_| world.pick()).collect();
     assert!(
@@ -182,7 +182,7 @@ fn one_fresh_report_is_enough_and_its_replica_the_only_candidate() {
     assert_eq!(
         retry.reason,
         PickReason::LeastLoaded,
-        "it knows of no other"
+        "it has no other report"
     );
     assert_ne!(retry.ticket.replica(), world.replicas[1]);
 }
@@ -216,7 +216,7 @@ fn reports_grow_old_one_by_one() {
         world.report(replica, &load(1, 1));
         world.now += 400 * MS;
     }
-    // The first is 1.2 s old, the others 0.8 s and 0.4 s, but for the milliseconds that their
+    // The first is 1.2 s old, the others 0.8 s and 0.4 s, apart from the milliseconds that their
     // probes took.
     for (left, expired) in [(2, 1), (1, 2), (0, 3)] {
         assert_eq!(world.pick().candidates, left);
@@ -226,7 +226,7 @@ fn reports_grow_old_one_by_one() {
 }
 
 #[test]
-fn whoever_may_not_be_chosen_or_was_not_reached_is_forgotten() {
+fn an_unavailable_or_unreachable_replica_is_forgotten() {
     let mut world = world(4);
     let [first, second, third, _] = world.replicas[..] else {
         panic!("four replicas")
@@ -243,11 +243,7 @@ fn whoever_may_not_be_chosen_or_was_not_reached_is_forgotten() {
 
     world.handle(Event::Available(first, true));
     world.handle(Event::Removed(second));
-    assert_eq!(
-        world.pooled(),
-        [3],
-        "what it said before does not come back"
-    );
+    assert_eq!(world.pooled(), [3], "its earlier report does not come back");
     world.report(first, &load(3, 1));
     let _ = pick(&mut world, 0);
 }
@@ -265,13 +261,13 @@ fn in_panic_the_fewest_of_all_are_chosen() {
 }
 
 #[test]
-fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
+fn with_local_only_own_counts_and_round_trips_decide() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
     };
     let mut world = world_of(2, settings);
-    // One answer of each is known: 40 ms of one, 5 ms of the other.
+    // One answer of each is known: 40 ms from one, 5 ms from the other.
     let (first, second) = (world.pick(), world.pick());
     let (slow, fast) = (place(&world, &first), place(&world, &second));
     assert_ne!(slow, fast);
@@ -315,12 +311,12 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
     world.refresh();
     assert_eq!(rifs(&world), [Some(0); 3]);
     assert!(world.pool().iter().all(|view| view.local));
-    // By its own round trips of 1, 20 and 50 ms, whatever two of them report.
+    // It uses its round trips of 1, 20 and 50 ms, and ignores the reports of two replicas.
     let out = [0, 2, 1].map(|expected| pick(&mut world, expected));
     assert_eq!(rifs(&world), [Some(1); 3]);
     drop(out);
 
-    // One who joins is one of them; when all answer, reports count again.
+    // A replica that joins is one of them. When all answer, reports count again.
     let fourth = world.join();
     world.report(fourth, &load(8, 7));
     assert_eq!(world.rif_of(fourth), Some(0));
@@ -336,7 +332,7 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
 }
 
 #[test]
-fn a13_who_is_silent_and_may_not_be_chosen_makes_nobody_count_with_ones_own() {
+fn a13_an_unavailable_silent_replica_does_not_make_own_queries_count_alone() {
     for falls_silent_first in [false, true] {
         let mut world = world(3);
         let third = world.replicas[2];
@@ -359,7 +355,7 @@ fn a13_who_is_silent_and_may_not_be_chosen_makes_nobody_count_with_ones_own() {
         let ticket = pick(&mut world, 1);
         done(&mut world, ticket, Outcome::Success);
 
-        // Back again, it is one of them; gone, all is as before.
+        // When it is back, it is one of them. When it has left, all is as before.
         world.handle(Event::Available(third, true));
         world.reports(&[(9, 10), (3, 5)]);
         world.now += 1_000 * MS;

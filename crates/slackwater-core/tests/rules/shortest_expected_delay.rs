@@ -1,5 +1,5 @@
-//! Shortest expected delay: RIF times mean latency, how the mean is learned and when it counts, how
-//! reports fade, and what stands in for them.
+//! Shortest expected delay: RIF × mean latency, how the mean is learned and when it counts, how
+//! reports fade, and their stand-ins.
 
 use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet};
@@ -27,7 +27,7 @@ fn world(replicas: usize) -> Fleet {
     world_of(replicas, quiet(), &ShortestExpectedDelayConfig::default())
 }
 
-/// Each replica reports `reports` times, its RIF and latency in milliseconds; the last time all at
+/// Each replica reports its RIF and latency in milliseconds, `reports` times; the last time all at
 /// once.
 fn learned(mut world: Fleet, reports: usize, loads: &[(u32, u64)]) -> Fleet {
     for _ in 0..reports {
@@ -36,7 +36,7 @@ fn learned(mut world: Fleet, reports: usize, loads: &[(u32, u64)]) -> Fleet {
     world
 }
 
-/// The same, and so long ago that the memory of a mean is full.
+/// As [`learned`], long enough ago that the memory of a mean is full.
 fn settled(world: Fleet, reports: usize, loads: &[(u32, u64)]) -> Fleet {
     let mut world = learned(world, reports, loads);
     world.now += Duration::from_secs(10);
@@ -50,7 +50,7 @@ fn place(world: &Fleet, pick: &Pick) -> usize {
     place.expect("one of the fleet")
 }
 
-/// Where the next query goes; it is over at once.
+/// The place of the replica that gets the next query, which ends at once.
 #[track_caller]
 fn chosen(world: &mut Fleet) -> usize {
     let pick = world.pick();
@@ -69,7 +69,8 @@ fn done(world: &mut Fleet, pick: Pick, outcome: Outcome) {
 #[test]
 fn a_trace_worked_by_hand() {
     let mut world = learned(world(2), 8, &[(2, 10), (1, 20)]);
-    // 10 ms of 15 and 20 of 15 are beyond the band: (2 + 1) · 10 ms against (1 + 1) · 20 ms.
+    // 10 ms and 20 ms differ from their mean, 15 ms, by more than the band: (2 + 1) · 10 ms against
+    // (1 + 1) · 20 ms.
     let first = world.pick();
     assert_eq!((place(&world, &first), first.rif_limit), (0, None));
     assert_eq!(first.candidates, 2);
@@ -81,10 +82,10 @@ fn a_trace_worked_by_hand() {
     // 4 · 10 ms against 3 · 20 ms.
     let third = world.pick();
     assert_eq!(place(&world, &third), 0);
-    // 5 · 10 ms against 3 · 20 ms; and what ends counts no more.
+    // 5 · 10 ms against 3 · 20 ms. A query that has ended no longer counts.
     assert_eq!(chosen(&mut world), 0);
     done(&mut world, second, Outcome::Success);
-    // 5 · 10 ms, and a little for being ahead, against 2 · 20 ms.
+    // 5 · 10 ms, plus a little for being ahead, against 2 · 20 ms.
     assert_eq!(chosen(&mut world), 1);
     done(&mut world, first, Outcome::Failed);
     done(&mut world, third, Outcome::Success);
@@ -93,7 +94,7 @@ fn a_trace_worked_by_hand() {
 
 #[test]
 fn replicas_that_take_about_the_same_go_by_rif_alone() {
-    // Of 10 and 13 ms the mean is 11.5, 13 % away; of 10 and 14 it is 12, 17 % away.
+    // The mean of 10 and 13 ms is 11.5, 13 % away. That of 10 and 14 is 12, 17 % away.
     for (slower_ms, band, expected) in [
         (13, 150_000, 1),
         (14, 150_000, 0),
@@ -118,7 +119,7 @@ fn of_equal_delays_the_one_is_chosen_whose_last_turn_is_longest_ago() {
         let avoid = [world.replicas[1 - first]];
         let pick = world.pick_for(Query::retry(&avoid));
         done(&mut world, pick, Outcome::Success);
-        // Whatever the latency of the moment is; and it can be told before.
+        // The current latency does not matter, and the choice is known in advance.
         for expected in [1 - first, first, 1 - first] {
             let next = world.policy.snapshot(world.now).next;
             assert_eq!(next, Some(world.replicas[expected]));
@@ -128,12 +129,12 @@ fn of_equal_delays_the_one_is_chosen_whose_last_turn_is_longest_ago() {
 }
 
 #[test]
-fn where_chance_decides_nobody_is_told_to_be_next() {
+fn if_a_draw_decides_no_replica_is_shown_as_next() {
     let mut world = world(2);
     let next = |world: &Fleet| world.policy.snapshot(world.now).next;
-    assert_eq!(next(&world), None, "nobody has reported");
+    assert_eq!(next(&world), None, "no replica has reported");
     world.reports(&[(3, 9), (3, 9)]);
-    assert_eq!(next(&world), None, "nobody has had a turn");
+    assert_eq!(next(&world), None, "no replica has had a turn");
     world.reports(&[(3, 9), (2, 9)]);
     assert_eq!(next(&world), Some(world.replicas[1]));
 }
@@ -148,7 +149,7 @@ fn a_mean_counts_from_the_eighth_report_on() {
 }
 
 #[test]
-fn the_first_eight_reports_weigh_alike() {
+fn the_first_eight_reports_weigh_the_same() {
     // Four times 5 ms and four times 15 ms, in either order: 10 ms against 10.
     for (first_ms, last_ms) in [(5, 15), (15, 5)] {
         let world = learned(world(2), 4, &[(1, first_ms), (2, 10)]);
@@ -160,7 +161,8 @@ fn the_first_eight_reports_weigh_alike() {
 #[test]
 fn a_replica_counts_as_four_times_slower_or_faster_at_most() {
     let fleet = |rif| {
-        // Of seven times 10 ms and 1 s the mean is 133 ms: they count as 33 ms and 534 ms, 1 to 16.
+        // The mean of seven times 10 ms and once 1 s is 133 ms: they count as 33 ms and 534 ms, 1
+        // to 16.
         let mut loads = vec![(rif, 10); 7];
         loads.push((0, 1_000));
         learned(world(8), 8, &loads)
@@ -172,18 +174,18 @@ fn a_replica_counts_as_four_times_slower_or_faster_at_most() {
 #[test]
 fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
     let before = || settled(world(2), 8, &[(9, 10), (8, 10)]);
-    // 50 ms, once: of the 32 queries' time of the memory hardly any has passed.
+    // 50 ms, once: hardly any of the memory of 32 queries' time has passed.
     let mut soon = before();
     soon.report(soon.replicas[1], &load(8, 50));
     soon.report(soon.replicas[0], &load(9, 10));
     assert_eq!(chosen(&mut soon), 1);
-    // The same after ten seconds: 15 ms against 10.
+    // After ten seconds: 15 ms against 10.
     let mut late = before();
     late.now += Duration::from_secs(10);
     late.report(late.replicas[1], &load(8, 50));
     late.report(late.replicas[0], &load(9, 10));
     assert_eq!(chosen(&mut late), 0);
-    // Of 22 ms it would be 11.5 ms against 10, which is within the band; all of it would not.
+    // With 22 ms it is 11.5 ms against 10, which is within the band; 22 ms itself would not be.
     let mut little = before();
     little.now += Duration::from_secs(10);
     little.report(little.replicas[1], &load(8, 22));
@@ -192,16 +194,16 @@ fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
 }
 
 #[test]
-fn until_the_memory_is_full_all_the_time_that_a_replica_was_heard_counts_alike() {
-    // 42 ms in the first eight reports, which come at once, 10 ms in the next, over half of the
-    // time that the memory has.
+fn until_the_memory_is_full_the_whole_time_since_the_first_report_counts_equally() {
+    // The first eight reports, which come at once, have 42 ms. The later ones have 10 ms, over half
+    // of the memory's time.
     for (later, expected) in [(40, 0), (5, 1)] {
         let mut world = learned(world(2), 8, &[(0, 42), (1, 10)]);
         for _ in 0..later {
             world.now += 40 * MS;
             world.reports(&[(0, 10), (1, 10)]);
         }
-        // 12 ms and 10, which is within the band; or 26 ms, against twice 10.
+        // 12 ms against 10 is within the band. The other case is 26 ms, against twice 10.
         assert_eq!(chosen(&mut world), expected, "{later} reports");
     }
 }
@@ -211,16 +213,16 @@ fn where_little_is_in_flight_the_memory_is_longer() {
     for (usual, expected) in [(0, 1), (8, 0)] {
         let mut world = settled(world(2), 100, &[(usual, 10), (usual, 10)]);
         world.now += 400 * MS;
-        // Of the 40 ms more that one report says an eighth counts, or 1/14: 15 ms against 10 is
-        // beyond the band, 13 is not.
+        // One report has 40 ms more, of which 1/8 or 1/14 counts: 15 ms against 10 is beyond the
+        // band, 13 is not.
         world.report(world.replicas[1], &load(8, 50));
         world.report(world.replicas[0], &load(9, 10));
         assert_eq!(chosen(&mut world), expected, "usually {usual}");
     }
 }
 
-/// After `gap`, the second of two replicas reports 50 ms, having had 10 in the mean: whether that
-/// mean is beyond the band then.
+/// After `gap`, the second of two replicas reports 50 ms, with a mean of 10 before. Returns whether
+/// its mean is beyond the band then.
 fn is_moved_beyond_the_band(mut world: Fleet, gap: Duration) -> bool {
     world.now += gap;
     world.report(world.replicas[1], &load(8, 50));
@@ -231,7 +233,7 @@ fn is_moved_beyond_the_band(mut world: Fleet, gap: Duration) -> bool {
 #[test]
 fn where_one_latency_is_unlike_the_next_the_memory_is_longer() {
     let even = [[10; 5]; 2];
-    // 10 ms in the mean, too: differences of four means, two times of five.
+    // The mean is 10 ms here, too: differences of four means, two times in five.
     let uneven = [[2, 2, 42, 2, 2], [42, 2, 2, 2, 2]];
     let fleet = |turns: [[u64; 5]; 2]| {
         let mut world = world(2);
@@ -242,10 +244,12 @@ fn where_one_latency_is_unlike_the_next_the_memory_is_longer() {
         }
         world
     };
-    // Of 128 queries, 0.3 s, an eighth counts of 40 ms more; of 2,048, 5 s, much less.
+    // With a memory of 128 queries, 0.3 s, an eighth of 40 ms more counts; with 2,048, 5 s, much
+    // less.
     assert!(is_moved_beyond_the_band(fleet(even), 200 * MS));
     assert!(!is_moved_beyond_the_band(fleet(uneven), 200 * MS));
-    // A ninth: of the 3,300 queries that such differences are worth it would be a fourteenth.
+    // A ninth counts. With the 3,300 queries that such differences would need it would be a
+    // fourteenth.
     assert!(is_moved_beyond_the_band(fleet(uneven), 600 * MS));
 }
 
@@ -255,14 +259,14 @@ fn one_latency_that_is_far_from_all_others_counts_as_sixteen_means() {
     let third = world.replicas[2];
     world.report(third, &load(8, 10_000));
     world.handle(Event::Available(third, false));
-    // 440 queries, of 43 ms by then: an eighth still counts. However far it counted, it would be
-    // 2,048, and a 37th.
+    // The memory is 440 queries, of 43 ms by then: an eighth still counts. Without the cap it would
+    // be 2,048 queries, and a 37th.
     assert!(is_moved_beyond_the_band(world, 600 * MS));
 }
 
 #[test]
 fn no_memory_is_longer_than_a_minute_for_being_of_unlike_latencies() {
-    // Half a second in the mean, from one to the next 1.6 means: 1,310 queries, four at a time,
+    // The mean is half a second, and latencies differ by 1.6 means: 1,310 queries, four at a time,
     // would be 160 s.
     let turns = [[100, 900], [900, 100]];
     let mut world = world(2);
@@ -271,7 +275,7 @@ fn no_memory_is_longer_than_a_minute_for_being_of_unlike_latencies() {
         world.reports(&[(8, turns[0][turn]), (8, turns[1][turn])]);
     }
     world.now += Duration::from_secs(8);
-    // Of two seconds more an eighth counts, and not a 21st.
+    // An eighth of two seconds more counts, not a 21st.
     world.report(world.replicas[1], &load(8, 2_500));
     world.report(world.replicas[0], &load(9, 500));
     assert_eq!(chosen(&mut world), 0);
@@ -284,13 +288,13 @@ fn a_report_fades_to_what_replicas_have_as_a_rule() {
         world.report(world.replicas[0], &load(2, 10));
         world.now += age_ms * MS;
         world.report(world.replicas[1], &load(8, 10));
-        // 2, or about half of the way to the 10 that are usual, or nine tenths; against 8.
+        // 2, or about half of the way to the usual 10, or nine tenths; against 8.
         assert_eq!(chosen(&mut world), expected, "{age_ms} ms");
     }
 }
 
 #[test]
-fn ones_own_queries_do_not_fade() {
+fn own_queries_do_not_fade() {
     let mut world = world(2);
     let out: Vec<_> = (0..8).map(|_| world.pick()).collect();
     let is_first = |pick: &Pick| place(&world, pick) == 0;
@@ -299,7 +303,7 @@ fn ones_own_queries_do_not_fade() {
     for pick in on_second {
         done(&mut world, pick, Outcome::Success);
     }
-    // All of the first one's are one's own; the other's two are not.
+    // All at the first are the client's own; the two at the other are not.
     let mut world = learned(world, 20, &[(4, 1), (3, 1)]);
     world.now += 500 * MS;
     assert_eq!(chosen(&mut world), 1);
@@ -347,7 +351,7 @@ fn of_a_large_fleet_the_sixteen_newest_reports_are_compared() {
         let pick = world.pick();
         assert_eq!((pick.candidates, place(&world, &pick)), (16, expected));
         done(&mut world, pick, Outcome::Success);
-        // Of those that the query has not been at.
+        // Among replicas that the query has not tried.
         let avoid = [world.replicas[expected]];
         let retry = world.pick_for(Query::retry(&avoid));
         assert_eq!(
@@ -359,7 +363,7 @@ fn of_a_large_fleet_the_sixteen_newest_reports_are_compared() {
 }
 
 #[test]
-fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() {
+fn a_replica_that_reports_again_or_with_others_is_compared_once_and_with_all_of_them() {
     let mut world = world(100);
     let report = |world: &mut World<ShortestExpectedDelay>, place: usize| {
         let (replica, report) = (
@@ -386,7 +390,7 @@ fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() 
     let out = world.replicas[90];
     world.handle(Event::Available(out, false));
     assert_eq!(chosen(&mut world), (83, 16), "90 has none");
-    // Five more come at once with the last of sixteen.
+    // Five more arrive together with the last of sixteen.
     world.now += MS;
     for place in 10..15 {
         report(&mut world, place);
@@ -404,9 +408,9 @@ fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() 
     assert_eq!(chosen(&mut world), (0, 99), "all came at once");
 }
 
-/// Whoever is avoided, out or back, and whatever came at one time.
+/// This holds with avoided, ejected and readmitted replicas, and with reports that arrive together.
 #[test]
-fn the_sixteen_newest_are_those_that_a_look_at_all_finds() {
+fn the_sixteen_newest_match_a_full_search() {
     let mut world = world(40);
     let mut draw = SplitMix64::new(5);
     let mut at_once = 0;
@@ -441,19 +445,19 @@ fn the_sixteen_newest_are_those_that_a_look_at_all_finds() {
 }
 
 #[test]
-fn who_is_forgotten_does_not_count_in_the_mean_of_all() {
+fn a_forgotten_replica_does_not_count_in_the_mean_of_all() {
     let mut world = learned(world(3), 8, &[(0, 10); 3]);
     let third = world.replicas[2];
     world.handle(Event::Available(third, false));
     world.handle(Event::Available(third, true));
-    // It counts as that mean, which is what the others have, and the first one's report has faded a
+    // It counts with the mean, which is that of the others, and the first one's report has faded a
     // little.
     world.reports(&[(4, 10), (9, 10), (4, 10)]);
     assert_eq!(chosen(&mut world), 0);
 }
 
 #[test]
-fn whoever_may_not_be_chosen_or_was_not_reached_is_learned_anew() {
+fn an_unavailable_or_unreachable_replica_is_learned_again() {
     let loads = [(3, 10), (1, 25), (9, 10)];
     for unreachable in [false, true] {
         let mut world = learned(world(3), 8, &loads);
@@ -477,13 +481,13 @@ fn whoever_may_not_be_chosen_or_was_not_reached_is_learned_anew() {
 }
 
 #[test]
-fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
+fn with_local_only_own_counts_and_round_trips_decide() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
     };
     let mut world = world_of(2, settings, &ShortestExpectedDelayConfig::default());
-    // 10 ms of one, 30 ms of the other, again and again.
+    // 10 ms at one, 30 ms at the other, again and again.
     for _ in 0..10 {
         for (avoid, ms) in [(1, 10), (0, 30)] {
             let avoid = [world.replicas[avoid]];
@@ -496,8 +500,8 @@ fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
     assert!(world.pool().iter().all(|view| view.local));
     let out: Vec<_> = (0..4).map(|_| world.pick()).collect();
     let places: Vec<_> = out.iter().map(|pick| place(&world, pick)).collect();
-    // One and two times 10 ms come before 30 ms; of three times 10 ms and that, the other's last
-    // turn is longer ago.
+    // One and two times 10 ms come before 30 ms. At three times 10 ms they are equal, and the
+    // other's last turn is longer ago.
     assert_eq!(places, [0, 0, 1, 0]);
     assert_eq!(world.policy.counters().probes_sent, 0);
 }
@@ -507,7 +511,7 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
     let mut world = learned(world(3), 8, &[(2, 10), (1, 20)]);
     assert_eq!(chosen(&mut world), 0);
     fall_silent(&mut world, 2);
-    // What they report of others does not count, nor what was learned of latencies by their word.
+    // Their reports about others do not count, nor the latencies learned from reports.
     world.reports(&[(90, 10), (0, 20)]);
     world.refresh();
     let out: Vec<_> = (0..3).map(|_| world.pick()).collect();
@@ -517,7 +521,7 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
     for pick in out {
         done(&mut world, pick, Outcome::Dropped);
     }
-    // When all answer, reports count again, and latencies are learned anew.
+    // When all answer, reports count again, and latencies are learned again.
     world.report(world.replicas[2], &load(9, 10));
     let loads = [(2, 10), (1, 20), (9, 10)];
     let mut world = learned(world, 7, &loads);
@@ -526,8 +530,8 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
     assert_eq!(chosen(&mut world), 0);
 }
 
-/// Whether a third replica, which has reported `learned_ms` and then, idle, reports `newest_ms`, is
-/// chosen before two others that have reported 10 ms and have two each.
+/// Whether a third replica is chosen before two others that have reported 10 ms and have two
+/// queries each. It has reported `learned_ms` and then, idle, `newest_ms`.
 fn is_believed(learned_ms: u64, newest_ms: u64) -> bool {
     let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, learned_ms)]);
     world.reports(&[(2, 10), (2, 10), (0, newest_ms)]);
@@ -535,7 +539,7 @@ fn is_believed(learned_ms: u64, newest_ms: u64) -> bool {
 }
 
 #[test]
-fn who_stood_still_counts_as_the_others_as_soon_as_it_reports_that_it_does_no_more() {
+fn a_replica_that_stood_still_counts_like_the_others_once_its_report_is_normal() {
     assert!(is_believed(1_000, 10), "it goes on");
     assert!(is_believed(1_000, 30), "and is a little slow yet");
     assert!(
@@ -547,7 +551,7 @@ fn who_stood_still_counts_as_the_others_as_soon_as_it_reports_that_it_does_no_mo
     assert!(is_believed(170, 10));
     assert!(
         !is_believed(120, 10),
-        "twelve times slower, it is learned anew as ever"
+        "twelve times slower: it is learned as usual"
     );
     assert!(!is_believed(120, 0));
 }
@@ -563,7 +567,7 @@ fn of_four_two_that_stand_still_together_do_not_hide_each_other() {
 }
 
 #[test]
-fn who_stands_still_again_and_again_is_tried_each_time() {
+fn a_replica_that_stands_still_repeatedly_is_tried_each_time() {
     let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, 10)]);
     for time in 0..5 {
         world = settled(world, 30, &[(2, 10), (2, 10), (0, 1_000)]);

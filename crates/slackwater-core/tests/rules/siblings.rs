@@ -1,4 +1,4 @@
-//! Siblings: what other clients on the same machine tell. `[A11]` `[Decision 0006]`
+//! Siblings: data from other clients on the same machine. `[A11]` `[Decision 0006]`
 
 use crate::world::{World, load, quiet};
 use slackwater_core::policy::{
@@ -79,14 +79,14 @@ fn siblings_answers_are_kept<P: Policy>(mut world: World<P>) {
 }
 
 #[test]
-fn answers_to_siblings_are_kept_like_answers_to_ones_own_probes() {
+fn answers_to_siblings_are_kept_like_answers_to_own_probes() {
     siblings_answers_are_kept(World::new(3, quiet()));
     siblings_answers_are_kept(rif_then_latency(3));
 }
 
-/// Hot by its reports is what is high among all that are known, siblings' among them.
+/// Hot is relative to all known reports, including those to siblings.
 #[test]
-fn answers_to_siblings_tell_what_is_high() {
+fn answers_to_siblings_count_for_the_limit() {
     let mut world = World::new(3, quiet());
     for (index, rif) in [(0, 3), (1, 8), (2, 20)] {
         let replica = world.replicas[index];

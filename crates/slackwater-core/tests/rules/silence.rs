@@ -1,4 +1,4 @@
-//! A13: replicas that answer no probes, where one thing follows on another.
+//! A13: replicas that answer no probes, over several steps.
 
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
@@ -6,7 +6,7 @@ use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Event, Outcome, Policy, Query};
 use slackwater_core::{Quantile, Rif};
 
-/// Every probe is lost until the replica is silent.
+/// Loses every probe until the replica is silent.
 pub(crate) fn fall_silent<P: Policy>(world: &mut World<P>, index: usize) {
     let replica = world.replicas[index];
     for _ in 0..100_000 {
@@ -39,7 +39,7 @@ fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() 
             assert_eq!(world.pool()[0].latency, Some(5 * MS));
             assert_eq!(world.pool()[0].rif.count(), 1, "it still counts");
         }
-        // Its reader leaves: no sign of a stop either.
+        // Its reader leaves, which is no sign of a stop either.
         world
             .policy
             .handle_query_done(world.now, pick.ticket, Outcome::Dropped);
@@ -50,7 +50,7 @@ fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() 
 }
 
 #[test]
-fn a13_a_query_that_did_not_reach_a_silent_replica_tells_nothing_of_how_fast_it_is() {
+fn a13_a_query_that_did_not_reach_a_silent_replica_is_no_sign_of_its_speed() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -61,7 +61,7 @@ fn a13_a_query_that_did_not_reach_a_silent_replica_tells_nothing_of_how_fast_it_
     world
         .policy
         .handle_query_done(world.now, served, Outcome::Success);
-    // One waits for 1.2 s, and meanwhile another does not get there.
+    // One waits for 1.2 s, and meanwhile another does not reach the replica.
     let waits = world.pick().ticket;
     let start = world.now;
     let lost = world.pick().ticket;
@@ -80,7 +80,7 @@ fn a13_a_query_that_did_not_reach_a_silent_replica_tells_nothing_of_how_fast_it_
     world
         .policy
         .handle_query_done(world.now, waits, Outcome::Failed);
-    // One that takes 100 ms to fail on the way is no sign of a stop, either.
+    // A query that fails after 100 ms on its way is no sign of a stop, either.
     let lost = world.pick().ticket;
     world.now += 100 * MS;
     world
@@ -112,7 +112,7 @@ fn a13_queries_sent_before_the_silence_count() {
 }
 
 #[test]
-fn a13_a_replica_that_said_it_drains_and_fell_silent_is_chosen_again() {
+fn a13_a_draining_replica_that_falls_silent_is_chosen_again() {
     let mut world = World::new(1, quiet());
     let mut draining = load(0, 1);
     draining.draining = true;
@@ -124,7 +124,7 @@ fn a13_a_replica_that_said_it_drains_and_fell_silent_is_chosen_again() {
 }
 
 #[test]
-fn a13_when_nobody_answers_any_more_the_old_limit_is_forgotten() {
+fn a13_when_no_replica_answers_any_more_the_old_limit_is_forgotten() {
     let mut world = World::new(2, quiet());
     world.reports(&[(500, 10), (500, 10)]);
     assert_eq!(
@@ -145,7 +145,7 @@ fn a13_when_nobody_answers_any_more_the_old_limit_is_forgotten() {
 
 #[test]
 fn a13_one_report_out_of_all_bounds_does_not_stand_for_what_others_have_in_flight() {
-    // Whatever is hot: at 0 everything, at 1 nothing.
+    // For any limit: at 0 everything is hot, at 1 nothing.
     for rif_limit_quantile in [Quantile::ZERO, quiet().rif_limit_quantile, Quantile::ONE] {
         let mut world = World::new(
             8,
@@ -176,8 +176,8 @@ fn a13_of_five_that_answer_a_single_one_does_not_say_what_is_ordinary() {
     }
 }
 
-/// The RIF that a silent replica counts with, once it is answered for again: however long probes
-/// have been out.
+/// The RIF that a silent replica counts with, once it is answered for again, for any age of its
+/// probes.
 fn rif_of_silent(world: &mut World, index: usize) -> Option<u32> {
     world.now += Duration::from_secs(2);
     world.refresh();
@@ -185,7 +185,7 @@ fn rif_of_silent(world: &mut World, index: usize) -> Option<u32> {
 }
 
 #[test]
-fn a13_others_is_the_mean_over_the_last_64_reports_beyond_ones_own() {
+fn a13_the_load_of_others_is_the_mean_of_the_last_64_reports_minus_own_queries() {
     let mut world = World::new(3, quiet());
     let [first, second, _] = world.replicas[..] else {
         panic!("three replicas")
@@ -200,7 +200,7 @@ fn a13_others_is_the_mean_over_the_last_64_reports_beyond_ones_own() {
         world.report(second, &load(2, 10));
     }
     assert_eq!(rif_of_silent(&mut world, 2), Some(6), "383 / 64");
-    // What this client has there itself is not others'.
+    // This client's own queries do not count as those of others.
     let avoid = [first, world.replicas[2]];
     let own: Vec<_> = (0..9)
         .map(|_| world.pick_for(Query::retry(&avoid)))
@@ -213,7 +213,7 @@ fn a13_others_is_the_mean_over_the_last_64_reports_beyond_ones_own() {
 }
 
 #[test]
-fn a13_who_may_not_be_chosen_tells_nothing_of_others() {
+fn a13_an_unavailable_replica_shows_nothing_about_others() {
     let mut world = World::new(4, quiet());
     let [first, second, ..] = world.replicas[..] else {
         panic!("four replicas")
@@ -239,7 +239,7 @@ fn a13_who_may_not_be_chosen_tells_nothing_of_others() {
 }
 
 #[test]
-fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
+fn a6_an_unavailable_replica_does_not_move_the_limit() {
     let mut world = World::new(3, quiet());
     let [first, second, third] = world.replicas[..] else {
         panic!("three replicas")
@@ -259,7 +259,7 @@ fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
         "neither by an empty one nor by a full one"
     );
 
-    // Where nobody may be chosen, what is known stays as it was.
+    // If no replica is available, everything known stays.
     world.handle(Event::Available(third, false));
     assert_eq!(world.policy.snapshot(world.now).pool.len(), 0);
     world.report(third, &load(100, 10));
@@ -270,7 +270,7 @@ fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
 }
 
 #[test]
-fn a13_when_nobody_answers_that_may_be_chosen_the_old_limit_is_forgotten() {
+fn a13_when_no_available_replica_answers_the_old_limit_is_forgotten() {
     let mut world = World::new(3, quiet());
     let limit = |world: &World| world.policy.snapshot(world.now).rif_limit.map(Rif::count);
     let first = world.replicas[0];
@@ -367,13 +367,13 @@ fn a13_chance_takes_the_silent_that_were_not_reached_last() {
     world.now += 999 * MS;
     assert_eq!(to_second(&mut world, &[first]), 0);
     world.now += MS;
-    // Binomial: mean 100, standard deviation 7; six of them.
+    // Binomial: mean 100, standard deviation 7; the limit is six of them.
     let count = to_second(&mut world, &[first]);
     assert!((58..142).contains(&count), "{count}");
 }
 
 #[test]
-fn a4_a_probe_that_was_not_sent_tells_nothing_of_its_replica() {
+fn a4_an_unsent_probe_shows_nothing_about_its_replica() {
     let mut world = World::new(1, quiet());
     for _ in 0..10 {
         let probe = world.probe(world.replicas[0]);

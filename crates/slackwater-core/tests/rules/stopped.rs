@@ -1,5 +1,5 @@
-//! A replica that is stopped for a while, and goes on: how soon it has its share again. `[Decision
-//! 0016]`
+//! A replica that is stopped for a while, and continues: how soon it has its share again.
+//! `[Decision 0016]`
 
 use crate::world::MS;
 use core::time::Duration;
@@ -18,14 +18,14 @@ const SECONDS: u64 = 24;
 const STOPS: u64 = 6;
 const GOES_ON: u64 = 12;
 
-/// Who answers the probes of the replica that is stopped.
+/// What answers the probes of the stopped replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answers {
-    /// An agent beside it, which is not.
+    /// An agent beside it, which is not stopped.
     Agent,
-    /// It does.
+    /// The replica itself.
     Itself,
-    /// None does, of any replica.
+    /// Nothing, for any replica.
     None,
 }
 
@@ -103,7 +103,7 @@ impl Fleet {
         place
     }
 
-    /// What is in service when its replica stops ends when it goes on.
+    /// Queries in service when their replica stops end when it continues.
     fn stop(&mut self) {
         let goes_on = Instant::from_nanos(GOES_ON * SECOND_NS);
         for it in self.out.iter_mut().filter(|it| it.place == STOPPED) {
@@ -142,7 +142,7 @@ impl Fleet {
         }
     }
 
-    /// How many of the queries of each second go to the replica that is stopped, of 300.
+    /// How many of the 300 queries of each second go to the stopped replica.
     fn played(mut self) -> Vec<u32> {
         let mut counts = vec![0; usize::try_from(SECONDS).expect("few")];
         for tick in 0..SECONDS * 1_000 {
@@ -171,7 +171,7 @@ impl Fleet {
 }
 
 #[test]
-fn who_was_stopped_has_its_share_again_within_five_seconds() {
+fn a_stopped_replica_has_its_share_again_within_five_seconds() {
     for answers in [Answers::Agent, Answers::Itself, Answers::None] {
         for patience in [Duration::from_secs(3), Duration::from_mins(1)] {
             let counts = Fleet::new(answers, patience).played();

@@ -61,7 +61,7 @@ impl Round {
         decision.pick().expect("replicas are known")
     }
 
-    /// A round of which every replica of the fleet is a target, answered by the given ones.
+    /// Plays a round that probes every replica, answered by the given ones.
     fn play(&mut self, answers: &[(usize, LoadReport)]) -> Pick {
         let mut round = self.begin(Query::first());
         for (index, report) in answers {
@@ -72,7 +72,7 @@ impl Round {
 }
 
 #[test]
-fn s1_d_distinct_replicas_are_asked_each_as_likely_as_any_other() {
+fn s1_d_distinct_replicas_are_probed_each_equally_likely() {
     let mut rounds = Round::new(10, 3);
     let mut counts = BTreeMap::new();
     for _ in 0..20_000 {
@@ -83,7 +83,7 @@ fn s1_d_distinct_replicas_are_asked_each_as_likely_as_any_other() {
             *counts.entry(target).or_insert(0_i32) += 1;
         }
     }
-    // Binomial: mean 6,000, standard deviation 65; six of them.
+    // Binomial: mean 6,000, standard deviation 65; the limit is six of them.
     assert!(
         counts.values().all(|count| (count - 6_000).abs() < 390),
         "{counts:?}"
@@ -92,7 +92,7 @@ fn s1_d_distinct_replicas_are_asked_each_as_likely_as_any_other() {
 }
 
 #[test]
-fn s1_a_retry_asks_d_others_each_as_likely_as_any_other() {
+fn s1_a_retry_probes_d_others_each_equally_likely() {
     let mut rounds = Round::new(10, 3);
     let avoid = [rounds.replicas[4]];
     let mut counts = BTreeMap::new();
@@ -105,7 +105,7 @@ fn s1_a_retry_asks_d_others_each_as_likely_as_any_other() {
             *counts.entry(target).or_insert(0_i32) += 1;
         }
     }
-    // Binomial: mean 6,667, standard deviation 67; six of them.
+    // Binomial: mean 6,667, standard deviation 67; the limit is six of them.
     assert!(
         counts.values().all(|count| (count - 6_667).abs() < 400),
         "{counts:?}"
@@ -147,7 +147,7 @@ fn s1_a_lost_probe_is_not_waited_for() {
     round.handle_report(targets[1], &load(5, 5));
     assert!(!round.is_ready());
     round.handle_lost(targets[2]);
-    assert!(round.is_ready(), "nobody is left who could answer");
+    assert!(round.is_ready(), "no replica is left that could answer");
     let pick = rounds.finish(&round);
     assert_eq!(pick.ticket.replica(), targets[1]);
     let counters = rounds.policy.counters();
@@ -185,7 +185,7 @@ fn s1_the_hot_cold_rule_decides_with_a_limit_from_responses() {
 }
 
 #[test]
-fn a6_in_a_round_who_may_not_be_chosen_does_not_move_the_limit() {
+fn a6_in_a_round_an_unavailable_replica_does_not_move_the_limit() {
     let settings = PrequalSettings {
         rif_limit_quantile: quantile(999_999),
         probe_rate: rate(0),
@@ -254,7 +254,7 @@ fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
         (pick.reason, pick.ticket.replica()),
         (PickReason::SoleAnswer, rounds.replicas[1])
     );
-    // It is asked beside the others now and then, and comes back by what it says.
+    // It is probed beside the others now and then, and comes back by its report.
     let was_asked = (0..100).any(|_| {
         let mut round = rounds.begin(Query::first());
         let asked = round.targets().any(|target| target == rounds.replicas[0]);
@@ -287,7 +287,7 @@ fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
 }
 
 #[test]
-fn s2_with_fewer_than_two_to_ask_nobody_is_asked() {
+fn s2_with_fewer_than_two_targets_no_replica_is_probed() {
     let mut rounds = Round::new(2, 3);
     let avoid = [rounds.replicas[0]];
     let decision = rounds
@@ -317,7 +317,7 @@ fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_tru
     let mut rounds = Round::with(2, settings);
     let mut cached = load(20, 100);
     cached.load_scale = LoadScale::from_1024ths(102);
-    // Looks like RIF 1.99 and 9.96 ms; the limit is the lower of 20 and 2.
+    // It looks like RIF 1.99 and 9.96 ms. The limit is the lower of 20 and 2.
     let pick = rounds.play(&[(0, cached.clone()), (1, load(2, 10))]);
     assert_eq!(pick.ticket.replica(), rounds.replicas[0]);
     assert_eq!(
@@ -330,7 +330,7 @@ fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_tru
         (Rif::new(20), Some(100 * MS)),
         "shown as it is"
     );
-    // 2, 2, 20, 20: had the ring taken scaled values, the limit would be lower.
+    // 2, 2, 20, 20: if the ring had scaled values, the limit would be lower.
     let _ = rounds.play(&[(0, cached.clone()), (1, load(20, 10))]);
     assert_eq!(
         rounds.policy.snapshot(rounds.now).rif_limit,
@@ -353,7 +353,7 @@ fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_tru
     assert_eq!(
         LoadScale::from_1024ths(0).in_1024ths(),
         1,
-        "nobody is never busy"
+        "no replica is never busy"
     );
 }
 
@@ -439,7 +439,7 @@ fn s1_replicas_that_may_not_be_chosen_do_not_fill_the_quorum() {
             (3, ejected),
             "three, and at most a scout"
         );
-        // The scout answers first; it takes two of the others to decide.
+        // The scout answers first; two of the others are needed to decide.
         for target in targets.iter().rev() {
             assert!(!round.is_ready());
             round.handle_report(*target, &load(1, 1));

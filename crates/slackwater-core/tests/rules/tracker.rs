@@ -35,15 +35,15 @@ fn t1_every_end_takes_one_from_rif_and_only_the_first_head_counts() {
         tracker.finish(at_ms(6), arrival, end);
         assert_eq!(tracker.rif(), Rif::new(left));
     }
-    // Samples: 5 ms (a head), 6 ms (finished without one). The failed head and the second one are
-    // none.
+    // Samples: 5 ms (a head), 6 ms (finished without one). The failed head and the second head are
+    // no samples.
     assert_eq!(latency_ms(&tracker, 6), Some(5));
 }
 
 #[test]
 fn t2_the_tag_is_what_a_query_met_and_not_what_it_left() {
     let tracker = LoadTracker::default();
-    // Nine that met one other take 30 ms, nine that were alone take 10 ms.
+    // Nine that met one other take 30 ms; nine that were alone take 10 ms.
     for _ in 0..9 {
         let first = tracker.arrive(at_ms(0));
         let second = tracker.arrive(at_ms(0));
@@ -65,7 +65,7 @@ fn t2_the_tag_is_what_a_query_met_and_not_what_it_left() {
 }
 
 #[test]
-fn t3_no_sample_is_believed_at_its_age_limit_even_within_the_window() {
+fn t3_no_sample_counts_at_its_age_limit_even_within_the_window() {
     let config = TrackerConfig {
         sample_age_max: 15 * MS,
         ..TrackerConfig::default()
@@ -128,7 +128,7 @@ fn t3_how_many_within_the_window_are_enough_is_a_setting() {
     };
     for (window_samples_min, latency) in [(0, Some(12)), (1, Some(12)), (2, None)] {
         let tracker = three_samples(&of(window_samples_min));
-        // The last one alone is 20 ms old or newer.
+        // Only the last one is at most 20 ms old.
         assert_eq!(latency_ms(&tracker, 40), latency, "{window_samples_min}");
     }
     let none = three_samples(&TrackerConfig {
@@ -196,7 +196,7 @@ fn t4_a_stall_that_emptied_the_replica_is_forgotten_with_the_samples() {
     assert_eq!(
         latency_ms(&tracker, 20_005),
         Some(2),
-        "who leaves after 2 ms tells of 2 ms"
+        "a client that leaves after 2 ms shows 2 ms"
     );
 }
 
@@ -261,8 +261,7 @@ fn t4_a_wait_longer_than_what_was_usual_counts_however_long_ago_that_was() {
     tracker.finish(at_ms(61_000), stuck, End::Success);
     assert_eq!(latency_ms(&tracker, 61_000), Some(1_000), "a sample");
 
-    // Four seconds are no stall where ten are usual, though they are longer than samples are
-    // believed.
+    // Four seconds are no stall where ten are usual, though they exceed the age limit of samples.
     let tracker = LoadTracker::default();
     serve(&tracker, 0, 10_000);
     let slow = tracker.arrive(at_ms(20_000));
@@ -272,7 +271,7 @@ fn t4_a_wait_longer_than_what_was_usual_counts_however_long_ago_that_was() {
 }
 
 #[test]
-fn t4_who_gives_up_sooner_than_usual_tells_nothing() {
+fn t4_a_query_given_up_sooner_than_usual_shows_nothing() {
     let tracker = LoadTracker::default();
     serve(&tracker, 0, 50);
     let impatient = tracker.arrive(at_ms(60_000));

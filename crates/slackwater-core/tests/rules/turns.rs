@@ -1,5 +1,5 @@
-//! Turns: of replicas that look alike each gets its turn, and one that looks a little better does
-//! not get everything. `[Decision 0014]`
+//! Turns: replicas that look equal each get their turn, and one that looks a little better does not
+//! get everything. `[Decision 0014]`
 
 use crate::world::{World, load, quiet};
 use core::time::Duration;
@@ -16,14 +16,14 @@ fn world(latencies_ms: &[u64]) -> World<ShortestExpectedDelay> {
     let policy = ShortestExpectedDelay::new(prequal, &ShortestExpectedDelayConfig::default());
     let mut world = World::of(latencies_ms.len(), policy);
     let idle: Vec<_> = latencies_ms.iter().map(|&ms| (0, ms)).collect();
-    // As often as it takes for latencies to count.
+    // This many reports are needed for latencies to count.
     for _ in 0..8 {
         world.reports(&idle);
     }
     world
 }
 
-/// Where the next query goes; it is over at once.
+/// The place of the replica that gets the next query, which ends at once.
 fn next<P: Policy>(world: &mut World<P>) -> usize {
     let pick = world.pick();
     let replica = pick.ticket.replica();
@@ -34,7 +34,7 @@ fn next<P: Policy>(world: &mut World<P>) -> usize {
     place.expect("one of the fleet")
 }
 
-/// How many of 100 queries each gets.
+/// How many of 100 queries each replica gets.
 fn shares<P: Policy>(world: &mut World<P>, mut before_each: impl FnMut(&mut World<P>)) -> Vec<u32> {
     let mut shares = vec![0; world.replicas.len()];
     for _ in 0..100 {
@@ -72,7 +72,7 @@ fn one_that_is_far_slower_has_no_turn_while_others_are_idle() {
     assert_eq!(shares[3], 0, "{shares:?}");
 }
 
-/// What reports say counts for more than whose turn it is.
+/// Reports count for more than turns.
 #[test]
 fn three_queries_in_flight_outweigh_any_turn() {
     let mut world = world(&[10; 20]);
@@ -93,7 +93,7 @@ fn three_queries_in_flight_outweigh_any_turn() {
     assert_ne!(next(&mut world), 0);
 }
 
-/// How many of 2,000 queries the first replica gets, that nine of ten leave out: as one that warms
+/// How many of 2,000 queries the first replica gets if nine in ten avoid it, as for one that warms
 /// up, or fails now and then.
 fn had_by_one_that_is_spared<P: Policy>(
     world: &mut World<P>,
@@ -122,8 +122,8 @@ fn had_by_one_that_is_spared<P: Policy>(
 }
 
 #[test]
-fn who_is_spared_does_not_make_up_for_it() {
-    // A tenth of a turn is 20, a whole one 200.
+fn a_spared_replica_does_not_catch_up() {
+    // A tenth of a turn is 20 queries, a whole one is 200.
     let had = had_by_one_that_is_spared(&mut world(&[10; 10]), |_| {});
     assert!((5..=40).contains(&had), "{had}");
     let had = had_by_one_that_is_spared(&mut world_with_room(10), |world| {
@@ -135,7 +135,7 @@ fn who_is_spared_does_not_make_up_for_it() {
 }
 
 #[test]
-fn who_joins_or_comes_back_waits_for_its_turn() {
+fn a_replica_that_joins_or_comes_back_waits_for_its_turn() {
     let mut world = world(&[10; 5]);
     let comes_last = |world: &mut World<_>, newcomer: usize| {
         for _ in 0..8 {
@@ -144,7 +144,7 @@ fn who_joins_or_comes_back_waits_for_its_turn() {
         }
         let turns: Vec<_> = (0..world.replicas.len()).map(|_| next(world)).collect();
         let when = turns.iter().position(|&turn| turn == newcomer);
-        // Last, or before the one that had the query before it came.
+        // It comes last, or before the replica that had the query before it joined.
         assert!(
             when.is_some_and(|when| when + 2 >= turns.len()),
             "{turns:?}"

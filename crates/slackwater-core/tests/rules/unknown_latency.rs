@@ -1,4 +1,4 @@
-//! A latency of zero is an unknown one, wherever a report comes in and whatever the policy.
+//! A latency of zero is unknown, in any report and for any policy.
 
 use crate::world::{MS, World, quiet_default};
 use core::time::Duration;
@@ -10,14 +10,14 @@ use slackwater_core::policy::{
 };
 use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
-/// How unknown latencies are told.
+/// How unknown latencies are reported.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     Zero,
     Absent,
 }
 
-/// A policy that is driven by chance, always by the same.
+/// A policy that is driven at random, always in the same way.
 struct Driven {
     policy: Box<dyn Policy>,
     told: Told,
@@ -26,7 +26,7 @@ struct Driven {
     chance: SplitMix64,
     draw: SplitMix64,
     tickets: Vec<Ticket>,
-    /// What it has chosen, and why.
+    /// Its choices, with reasons.
     log: Vec<String>,
 }
 
@@ -63,13 +63,13 @@ impl Driven {
         below(&mut self.chance, bound)
     }
 
-    /// Half of the replicas know their latency now and then, the others never do.
+    /// Half of the replicas report their latency now and then, the others never.
     fn report(&mut self, replica: ReplicaId) -> LoadReport {
         let rif = Rif::new(self.below(9));
         let has_latency = self.replicas.iter().position(|&other| other == replica) >= Some(2);
         let latency_ms = u64::from(self.below(30)) * u64::from(has_latency);
         let mut report = LoadReport::new(rif, None);
-        // The field itself: an adapter may set it to anything.
+        // Sets the field itself: an adapter may set it to anything.
         report.latency = match (latency_ms, self.told) {
             (0, Told::Zero) => Some(Duration::ZERO),
             (0, Told::Absent) => None,
@@ -145,7 +145,7 @@ impl Driven {
         }
     }
 
-    /// All that it has chosen in so many steps, and all that can be seen of it then.
+    /// All choices in `steps` steps, and everything that can be seen of the policy then.
     fn played(mut self, steps: u32) -> Vec<String> {
         for _ in 0..steps {
             self.step();
@@ -175,8 +175,8 @@ fn every_policy_decides_by_a_latency_of_zero_as_by_one_that_is_unknown() {
     }
 }
 
-/// How many of 150 queries, each of them over at once, go to each replica, which report so many in
-/// flight and no latency.
+/// How many of 150 queries, each ended at once, each replica gets. They report this RIF and no
+/// latency.
 fn shares(rifs: &[u32], latency: impl Fn(usize) -> Duration) -> Vec<usize> {
     let config = quiet_default().validate().expect("in range");
     let policy = ShortestExpectedDelay::new(config, &ShortestExpectedDelayConfig::default());

@@ -1,5 +1,5 @@
-//! A small world around the policy: a fleet of named replicas, a clock, and a driver that probes
-//! when told to.
+//! A small world around the policy: a fleet of named replicas, a clock, and a driver that probes on
+//! request.
 
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
@@ -25,12 +25,12 @@ pub(crate) fn load(rif: u32, latency_ms: u64) -> LoadReport {
     LoadReport::new(Rif::new(rif), latency)
 }
 
-/// The paper's settings (Q = 2^−0.25, reports are used as often as equation (1) says), but nothing
-/// happens by itself: no probe and no removal by rate, so that a report serves 16 queries. Idle
+/// The paper's settings (Q = 2^−0.25, reports are used as often as equation (1) allows), without
+/// background events: no probe and no removal by rate, so that a report serves 16 queries. Idle
 /// probes, which the tests use to bring reports in, reach 16 replicas at once.
 ///
-/// The paper's and not the shipped ones, because the rules' edges are easier to show where a report
-/// lasts; what the rules do at the shipped ones is shown with [`quiet_default`].
+/// They are the paper's and not the shipped ones, because the rules' edges are easier to show if a
+/// report lasts. Tests of the shipped settings use [`quiet_default`].
 pub(crate) fn quiet() -> PrequalSettings {
     quietened(PrequalSettings::paper())
 }
@@ -93,7 +93,7 @@ impl<P: Policy> World<P> {
         replica
     }
 
-    /// The probe that is out to `replica`; idle probes are asked for until there is one.
+    /// The probe in flight to `replica`. Triggers idle probes until there is one.
     pub(crate) fn probe(&mut self, replica: ReplicaId) -> Probe {
         for _ in 0..10_000 {
             if let Some(&probe) = self.out.get(&replica) {
@@ -128,7 +128,7 @@ impl<P: Policy> World<P> {
         self.handle(Event::ProbeUnsent(probe.id));
     }
 
-    /// Idle probes are asked for, and those of silent replicas answered.
+    /// Triggers idle probes, and answers those of silent replicas.
     pub(crate) fn refresh(&mut self) {
         self.now += MS;
         self.handle(Event::Timeout);
@@ -137,13 +137,13 @@ impl<P: Policy> World<P> {
         }
     }
 
-    /// A report of the replica comes in.
+    /// Delivers a report of the replica.
     pub(crate) fn report(&mut self, replica: ReplicaId, report: &LoadReport) {
         let probe = self.probe(replica);
         self.answer(probe, report);
     }
 
-    /// A report of each replica comes in: its RIF and, unless 0, latency in milliseconds.
+    /// Delivers a report of each replica: its RIF and, unless 0, its latency in milliseconds.
     pub(crate) fn reports(&mut self, loads: &[(u32, u64)]) {
         for (index, &(rif, latency_ms)) in loads.iter().enumerate() {
             self.report(self.replicas[index], &load(rif, latency_ms));

@@ -1,4 +1,4 @@
-//! For tests, of other crates too: how often a thread has asked the allocator for something.
+//! For tests, also in other crates: counts how often a thread calls the allocator.
 
 #![expect(
     unsafe_code,
@@ -19,7 +19,7 @@ fn count() {
     CALLS.with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often this thread allocates, frees or resizes something during `work`, and what that gives.
+/// How often this thread allocates, frees or resizes during `work`, and the result of `work`.
 pub(crate) fn calls_of<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = CALLS.with(Cell::get);
     let given = work();

@@ -1,16 +1,16 @@
-//! What the others are compared with of a replica.
+//! What one replica contributes to the comparison of the others.
 
 use super::super::WHOLE;
 use super::super::evidence::Sample;
 use super::{Record, success};
 use crate::time::Instant;
 
-/// A replica's failures count in what all show together as those of the middle one and so many more
-/// at most: one that fails all is no measure for the others.
+/// A replica adds at most the usual failures and this many more to the common sample: a replica
+/// that fails every query is no measure for the others.
 const FAILURES_BESIDES: u64 = 2;
 
-/// What the others are compared with of one replica, as it was at the last tick: nothing, if it is
-/// none of those in the choice, or should not be.
+/// What the others are compared with, of one replica, as of the last tick. Empty if the replica is
+/// not in the choice, or should not be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::health) struct Compared {
     pub(in crate::health) success: Option<u32>,
@@ -19,7 +19,7 @@ pub(in crate::health) struct Compared {
 }
 
 impl Record {
-    /// Notes what the others are compared with. `fleet` is what counts before there was anything.
+    /// Notes what the others are compared with. `fleet` is the success rate before there is data.
     pub(in crate::health) fn compare(&mut self, bucket: u64, fleet: u32) {
         self.compared = Compared::default();
         if !self.is_compared() {
@@ -37,13 +37,13 @@ impl Record {
         };
     }
 
-    /// What its good answers take, if it is one that others are compared with.
+    /// Latency of its good answers, if others are compared with it.
     pub(in crate::health) fn compared_latency_ns(&self) -> Option<u64> {
         self.latency_ns.filter(|_| self.is_in_choice())
     }
 
-    /// Its latency, or how long it has kept queries waiting if that is longer, if it is one that
-    /// others are compared with.
+    /// The larger of its latency and how long it has kept queries waiting, if others are compared
+    /// with it.
     pub(in crate::health) fn compared_pace_ns(&self, now: Instant) -> Option<u64> {
         let without_progress_ns = self.without_progress_ns(now);
         let shown = self.latency_ns.or((without_progress_ns > 0).then_some(0));
@@ -51,13 +51,13 @@ impl Record {
         pace_ns.filter(|_| self.is_in_choice())
     }
 
-    /// The longest that a good answer took of late, if it is one that others are compared with.
+    /// Its longest recent good answer, if others are compared with it.
     pub(in crate::health) fn compared_peak_ns(&self) -> Option<u64> {
         let peak_ns = self.peaks.longest_ns();
         (peak_ns > 0 && self.is_in_choice()).then_some(peak_ns)
     }
 
-    /// It is in the choice, and rightly so.
+    /// Whether it is in the choice, and should be.
     pub(in crate::health) fn is_compared(&self) -> bool {
         self.is_in_choice() && !self.course.is_spared()
     }

@@ -1,4 +1,4 @@
-//! What each policy tells of its choices, and that to tell changes nothing.
+//! Explanations of every policy's choices, and that explaining has no effect.
 
 mod compared;
 mod kept;
@@ -27,11 +27,11 @@ struct Rig {
     replicas: Vec<ReplicaId>,
     now: Instant,
     draw: SplitMix64,
-    /// Says so in its reports.
+    /// The replica whose reports have the draining flag.
     draining: Option<ReplicaId>,
-    /// Know no latency of their own.
+    /// Replicas that report no latency.
     without_latency: Vec<ReplicaId>,
-    /// Say what they can carry: that at place i can carry i + 1, and a query costs i + 1 ms there.
+    /// Whether reports contain capacity and cost: at place i they are i + 1 and i + 1 ms.
     with_capacity: bool,
 }
 
@@ -60,7 +60,7 @@ impl Rig {
         }
     }
 
-    /// With health around it.
+    /// A policy with health around it.
     fn guarded(policy: &str, replicas: usize) -> Self {
         let config: HealthConfig = HealthSettings::default().validate().expect("valid");
         let entry = POLICIES.iter().find(|entry| entry.name == policy);
@@ -79,7 +79,7 @@ impl Rig {
         replica
     }
 
-    /// So many of the first may not be chosen any more.
+    /// Makes the first `count` replicas unavailable.
     fn take_out(&mut self, count: usize) {
         for place in 0..count {
             let replica = self.replicas[place];
@@ -92,7 +92,8 @@ impl Rig {
             .handle_query_done(self.now, pick.ticket, outcome);
     }
 
-    /// So many queries that end so at the replica at this place, as they have been everywhere else.
+    /// Runs queries that end this way at the replica at this place, as if they had tried all
+    /// others.
     fn serve(&mut self, place: usize, outcome: Outcome, queries: usize) {
         let mut others = self.replicas.clone();
         others.remove(place);
@@ -150,7 +151,7 @@ impl Rig {
         }
     }
 
-    /// The replica at place i has i in flight and a latency of 10 + i ms.
+    /// The report of the replica at place i: i in flight and a latency of 10 + i ms.
     fn report(&self, replica: ReplicaId) -> LoadReport {
         let place = u32::try_from(self.place(replica)).expect("few");
         let latency = Some(10 * MS + MS * place);
@@ -183,7 +184,7 @@ impl Rig {
         (pick, explanation)
     }
 
-    /// Some traffic, after which there are reports, latencies and weights.
+    /// Plays some traffic, after which there are reports, latencies and weights.
     fn warm(&mut self) {
         for _ in 0..60 {
             self.now += 250 * MS;
@@ -194,7 +195,7 @@ impl Rig {
                 .handle_query_done(self.now, pick.ticket, Outcome::Success);
             self.answer_probes();
         }
-        // Probes that the last query asked for.
+        // Probes that the last query triggered.
         self.now += 20 * MS;
         self.answer_probes();
         self.now += 120 * MS;
@@ -208,7 +209,7 @@ fn candidate(explanation: &Explanation, replica: ReplicaId) -> &Candidate {
     found.expect("one of the candidates")
 }
 
-/// The value of a candidate's factor, as it is counted.
+/// The raw value of a candidate's factor.
 fn value(explanation: &Explanation, candidate: &Candidate, key: &str) -> Option<u64> {
     let comparison = explanation.comparison().expect("candidates were compared");
     let place = comparison
@@ -219,7 +220,7 @@ fn value(explanation: &Explanation, candidate: &Candidate, key: &str) -> Option<
 }
 
 #[test]
-fn to_explain_changes_nothing_of_what_any_policy_does() {
+fn explaining_changes_nothing_of_what_any_policy_does() {
     for entry in POLICIES {
         let (mut plain, mut told) = (Rig::new(entry.name, 6), Rig::new(entry.name, 6));
         plain.warm();
@@ -252,7 +253,7 @@ fn to_explain_changes_nothing_of_what_any_policy_does() {
 }
 
 #[test]
-fn every_policy_tells_of_the_one_that_it_chose_as_it_was_before_the_choice() {
+fn every_policy_explains_its_choice_as_it_was_before_the_choice() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 6);
         rig.warm();

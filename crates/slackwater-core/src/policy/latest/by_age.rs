@@ -1,10 +1,10 @@
-//! A table keyed by replica that also knows in what order its values came: the oldest, and the
-//! newest first, each found without a look at the others.
+//! A table keyed by replica that also keeps the order of insertion: the oldest value, and the
+//! newest ones first, are found without looking at the others.
 
 use crate::replica::ReplicaId;
 use alloc::vec::Vec;
 
-/// The values, linked in the order in which they came.
+/// The values, linked in order of insertion.
 #[derive(Clone, Debug)]
 pub(super) struct ByAge<T> {
     /// By the replica's index.
@@ -16,7 +16,7 @@ pub(super) struct ByAge<T> {
 #[derive(Clone, Debug)]
 struct Slot<T> {
     value: Option<(ReplicaId, T)>,
-    /// Whose values are next to it; of no meaning without one.
+    /// The neighbours in that order; unused without a value.
     older: Option<ReplicaId>,
     newer: Option<ReplicaId>,
 }
@@ -32,7 +32,7 @@ impl<T> Default for ByAge<T> {
 }
 
 impl<T> ByAge<T> {
-    /// Makes room for a value of `replica`, so that setting it later does not allocate.
+    /// Reserves space for a value of `replica`, so that setting it later does not allocate.
     pub(super) fn reserve(&mut self, replica: ReplicaId) {
         let empty = || Slot {
             value: None,
@@ -44,7 +44,7 @@ impl<T> ByAge<T> {
         }
     }
 
-    /// Sets the value of `replica`, as the newest of all, in place of the one that it, or an
+    /// Sets the value of `replica` as the newest. It replaces the value that the replica, or an
     /// earlier owner of its slot, had.
     pub(super) fn insert(&mut self, replica: ReplicaId, value: T) {
         self.reserve(replica);
@@ -67,7 +67,7 @@ impl<T> ByAge<T> {
         }
     }
 
-    /// Takes out whatever is in the slot.
+    /// Removes the value in the slot.
     fn unlink(&mut self, slot: usize) {
         let slot = &mut self.slots[slot];
         if slot.value.take().is_none() {
@@ -94,12 +94,12 @@ impl<T> ByAge<T> {
         (*owner == replica).then_some(value)
     }
 
-    /// The one that came first.
+    /// The value that was inserted first.
     pub(super) fn oldest(&self) -> Option<&(ReplicaId, T)> {
         self.slots[self.oldest?.index()].value.as_ref()
     }
 
-    /// All of them, the newest first.
+    /// All values, newest first.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = &(ReplicaId, T)> {
         let slot = |of: ReplicaId| &self.slots[of.index()];
         let slots = core::iter::successors(self.newest.map(slot), move |of| of.older.map(slot));
@@ -114,7 +114,7 @@ mod tests {
     use crate::draw::below;
     use crate::replica::ReplicaIds;
 
-    /// Beside a list that is searched from end to end.
+    /// Compared with a list that is searched from end to end.
     #[test]
     fn it_is_a_list_in_the_order_of_arrival_with_each_replica_in_it_once() {
         let mut ids = ReplicaIds::new();
@@ -129,7 +129,7 @@ mod tests {
                     table.remove(replica);
                     list.retain(|&(other, _)| other != replica);
                 }
-                // It leaves without a word, and another one has its slot.
+                // It leaves without an event, and another replica gets its slot.
                 1 => {
                     assert!(ids.release(replica));
                     let next = ids.allocate().expect("room");
@@ -139,7 +139,7 @@ mod tests {
                     list.retain(|&(other, _)| other != replica);
                     list.push((next, value));
                     table.remove(replica);
-                    assert_eq!(table.find(replica), None, "the old name is nobody's");
+                    assert_eq!(table.find(replica), None, "the old name finds nothing");
                 }
                 2 => {
                     if let Some(found) = table.find_mut(replica) {

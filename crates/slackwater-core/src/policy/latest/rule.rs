@@ -1,4 +1,4 @@
-//! What a rule of choice among the latest reports says, and what it is told.
+//! A rule of choice among the latest reports, and its inputs.
 
 use crate::policy::comparison::{Comparison, Values};
 use crate::policy::probed::rank::Place;
@@ -15,47 +15,46 @@ pub trait LatestRule: Debug + Send {
     const NAME: &'static str;
     /// How it compares replicas. Its shared factor, if it has one, is the RIF limit.
     const COMPARISON: &'static Comparison;
-    /// So many reports are compared, the newest; by default all of them.
+    /// Number of newest reports that are compared; by default all.
     const NEWEST_MAX: usize = usize::MAX;
 
-    /// Whether it goes by whose turn it is.
+    /// Whether it uses turns.
     const TAKES_TURNS: bool = false;
 
-    /// For rules that tell hot from cold: from which RIF on a report is hot, given the lowest RIF
-    /// in sight `[A6]`. Without it nothing is hot, and nobody looks for the lowest RIF, or for the
-    /// median latency that stands for those that are unknown `[A7]`.
+    /// For rules with hot and cold: the RIF from which a report is hot, given the lowest RIF of the
+    /// candidates `[A6]`. Without it nothing is hot, and neither the lowest RIF nor the stand-in
+    /// for unknown latencies is computed `[A7]`.
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = None;
 
-    /// Where a replica of such a load stands.
+    /// The place of a replica with this load.
     fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place;
 
     /// Why a replica is chosen whose place begins with `first`.
     fn reason(first: u64) -> PickReason;
 
-    /// What is compared of a replica of such a load.
+    /// The compared values of a replica with this load.
     fn values(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Values;
 
-    /// A replica has reported this load. By default a rule learns nothing.
+    /// Takes in a replica's report. By default a rule learns nothing.
     fn handle_report(&mut self, now: Instant, reported: Reported) {
         let _ = (now, reported);
     }
 
-    /// A replica has joined, of which nothing is known.
+    /// Adds a replica about which nothing is known.
     fn add_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
 
-    /// What the replica has reported no longer tells what a query meets there.
+    /// Drops what the replica has reported: it no longer predicts what a query meets there.
     fn forget(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
 
-    /// From now on reports are of another kind, and what was learned of all replicas tells nothing.
-    /// `[A13]`
+    /// Drops what was learned about all replicas: from now on reports are of another kind. `[A13]`
     fn forget_all(&mut self) {}
 }
 
-/// What a report says, and what is known beside it.
+/// A report, with derived values.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported {
     pub(in crate::policy) replica: ReplicaId,
@@ -65,20 +64,20 @@ pub struct Reported {
     pub(in crate::policy) latency_ns: Option<u64>,
 }
 
-/// What is known of a replica at a pick.
+/// The load of a replica at a pick.
 #[derive(Clone, Copy, Debug)]
 pub struct LatestLoad {
     pub(in crate::policy) replica: ReplicaId,
-    /// What other clients had in flight there when it reported; `None` while this client's own
-    /// alone counts.
+    /// What other clients had in flight there when it reported. `None` while only this client's own
+    /// queries count.
     pub(in crate::policy) others: Option<u32>,
-    /// That, and what this client has there now.
+    /// `others` plus what this client has there now.
     pub(in crate::policy) rif: Rif,
-    /// An unknown one has its stand-in here, for rules that tell hot from cold `[A7]`; for others
-    /// 0.
+    /// The latency. For rules with hot and cold, an unknown one has its stand-in `[A7]`; for other
+    /// rules it is 0.
     pub(in crate::policy) latency_ns: u64,
     /// How old the report is.
     pub(in crate::policy) age_ns: u64,
-    /// What it has had of this client's queries lately.
+    /// Its share of this client's recent queries.
     pub(in crate::policy) turn: Turn,
 }

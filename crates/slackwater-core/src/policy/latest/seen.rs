@@ -1,4 +1,4 @@
-//! What people may see of the latest reports, and of the choice that comes next.
+//! The latest reports, and the order of the next choice, as seen from outside.
 
 use super::{Candidate, LatestReports, LatestRule};
 use crate::policy::fleet::Fleet;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 impl<R: LatestRule> LatestReports<R> {
-    /// One replica's report.
+    /// The report of one replica.
     pub(super) fn view(
         &self,
         now: Instant,
@@ -33,7 +33,7 @@ impl<R: LatestRule> LatestReports<R> {
         })
     }
 
-    /// All of them, oldest first.
+    /// All reports, oldest first.
     pub(super) fn seen(&self, now: Instant, client: &Client) -> Vec<PooledView> {
         let rif_limit = self.rif_limit(client);
         let fleet = &client.fleet;
@@ -43,7 +43,7 @@ impl<R: LatestRule> LatestReports<R> {
         views
     }
 
-    /// Those that are compared for the next query, oldest first.
+    /// The reports that are compared for the next query, oldest first.
     pub(super) fn looked_at(&self, now: Instant, client: &Client) -> Vec<Compared> {
         let received_at = |candidate: &Candidate<'_>| candidate.latest.received_at;
         let since = self.newest_since(Query::first(), &client.fleet, &mut Vec::new());

@@ -1,21 +1,20 @@
-//! C3: replicas scored by their response time and the cube of their queue, by the probes and the
+//! C3: replicas scored by their response time and the cube of their queue, with the probes and the
 //! pool of Prequal.
 //!
 //! `[Prequal §5.2 "C3"]`, after Suresh, Canini, Schmid, Feldmann: "C3: Cutting Tail Latency in
-//! Cloud Data Stores via Adaptive Replica Selection", NSDI 2015. With os the client's own queries
-//! in flight at a replica, n the number of clients, and exponentially weighted moving averages q̄
-//! of the RIF that it reports, 1/μ̄ of the latency that it reports and R̄ of the response times
-//! that the client measures,
+//! Cloud Data Stores via Adaptive Replica Selection", NSDI 2015. Let os be the client's own queries
+//! in flight at a replica, n the number of clients, and let these be exponentially weighted moving
+//! averages: q̄ of the RIF that it reports, 1/μ̄ of the latency that it reports, and R̄ of the
+//! response times that the client measures. Then
 //!
 //! > q̂ = 1 + os · n + q̄, and the lowest Ψ = R̄ − 1/μ̄ + q̂³ · 1/μ̄ wins.
 //!
-//! C3's rate control has no part in it, as in the paper. R̄ moves with the client's own queries
-//! alone, and so keeps a replica that has once answered slowly from the very queries that could
-//! tell otherwise. Ours, where C3 is silent: an R̄ that no response has moved for ten seconds is
-//! forgotten, and 1/μ̄ stands for it as where there never was one. Reports go on to tell of the
-//! replica; only the client's own grudge ends. By time and not by report, of which a client has
-//! several between two of its own queries to the same replica, so that in steady traffic R̄ is what
-//! C3 has it to be.
+//! C3's rate control is left out, as in the paper. R̄ moves only with the client's own queries, so
+//! it keeps a replica that once answered slowly from the queries that could correct it. This is an
+//! addition to C3: an R̄ that no response has moved for ten seconds is forgotten, and 1/μ̄ stands
+//! for it as if it had never existed. Reports still count; only the client's own memory ends. It
+//! ends by time and not by report, because a client has several reports between two of its queries
+//! to the same replica. In steady traffic R̄ is therefore that of C3.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Values};
@@ -32,7 +31,7 @@ use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "c3"],
     reports: Reports::Pool,
@@ -45,12 +44,11 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// R̄ is forgotten if no response has come for so long. Long against the second or so between two
-/// queries that a client of the paper's testbed sends to the same replica; a client that sends much
-/// less goes by reports alone.
+/// R̄ is forgotten if no response has come for this long. A client of the paper's testbed sends a
+/// query to the same replica about every second. A client that sends much less uses reports alone.
 const RESPONSE_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// How reports are compared. Times are told in microseconds, and computed in nanoseconds.
+/// How reports are compared. Times are shown in microseconds and computed in nanoseconds.
 const COMPARISON: Comparison = Comparison {
     name: "cubic_score",
     formula: "score = response time − service time + (1 + own in flight × clients + mean reported \
@@ -73,12 +71,12 @@ pub type C3 = Probed<Pooled<CubicScore>>;
 /// Settings of [`C3`] besides those of its probes and pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct C3Settings {
-    /// How many clients the fleet has (n): 1 to 1,000,000, default 1. Each of them is taken to send
-    /// as much as this one, so that a query of one's own counts for n; too high a number keeps a
-    /// client from sending two to the same replica.
+    /// Number of clients of the fleet (n): 1 to 1,000,000, default 1. Each is assumed to send as
+    /// much as this one, so one own query counts as n. If the number is too high, a client never
+    /// sends two queries to the same replica.
     pub clients: u32,
-    /// What the newest value weighs in each average: above 0 to 1, default 0.3. At 1 nothing is
-    /// remembered.
+    /// Weight of the newest value in each average: above 0 to 1, default 0.3. At 1 there is no
+    /// memory.
     pub newest_weight: Quantile,
 }
 
@@ -118,7 +116,7 @@ impl C3 {
     }
 }
 
-/// What is remembered of a replica; times in nanoseconds.
+/// Averages of a replica; times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Averages {
     /// q̄
@@ -139,7 +137,7 @@ impl Averages {
     }
 }
 
-/// What makes a score, and the score.
+/// The terms of a score, and the score.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     rif: f64,
@@ -167,9 +165,9 @@ impl CubicScore {
 
     /// Ψ, in nanoseconds.
     ///
-    /// Where a replica has never told a latency, `stand_in_ns` stands for 1/μ̄: the median that the
-    /// pool knows `[A7]`, and at least one nanosecond, so that the queue still counts. Where it has
-    /// never answered this client, 1/μ̄ stands for R̄: nothing is known of the way there, and the
+    /// If a replica has never reported a latency, `stand_in_ns` stands for 1/μ̄: the median of the
+    /// pool `[A7]`, and at least one nanosecond, so that the queue still counts. If it has never
+    /// answered this client, 1/μ̄ stands for R̄: nothing is known about the network there, and the
     /// first two terms cancel out.
     fn score(&self, replica: ReplicaId, own_in_flight: u32, stand_in_ns: f64) -> f64 {
         self.terms(replica, own_in_flight, stand_in_ns).score_ns
@@ -252,8 +250,8 @@ impl PoolRule for CubicScore {
         }
     }
 
-    /// A query that failed, or was given up, would have taken as long at least: it counts where
-    /// that is above the average, or what stands for it, and never makes its replica look better.
+    /// A query that failed, or was given up, would have taken at least this long. It counts if that
+    /// is above the average or its stand-in, and never makes its replica look better.
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
         let Some(averages) = self.averages.find_mut(replica) else {
             return;
@@ -272,7 +270,7 @@ fn nanoseconds(span: Duration) -> f64 {
     span.as_secs_f64() * 1e9
 }
 
-/// Whole numbers in the order of the floating-point numbers that they stand for.
+/// Maps floating-point numbers to whole numbers in the same order.
 fn ascending(value: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = value.to_bits();
@@ -335,14 +333,14 @@ mod tests {
         head(&mut rule, replica, 25, false);
         same(score(&rule, replica, 0), 25.0 - 10.0 + 27.0 * 10.0);
         same(score(&rule, replica, 1), 25.0 - 10.0 + 64.0 * 10.0);
-        // Averages at a weight of one half: q̄ = 1, 1/μ̄ = 15, R̄ = 30.
+        // Averages with a weight of one half: q̄ = 1, 1/μ̄ = 15, R̄ = 30.
         report(&mut rule, replica, 0, 20);
         head(&mut rule, replica, 35, false);
         same(score(&rule, replica, 0), 30.0 - 15.0 + 8.0 * 15.0);
     }
 
     #[test]
-    fn ones_own_queries_count_for_every_client() {
+    fn own_queries_count_for_every_client() {
         let (mut rule, replica) = rule(10);
         report(&mut rule, replica, 2, 1);
         same(score(&rule, replica, 0), 27.0);
@@ -380,7 +378,7 @@ mod tests {
     fn a_failure_that_took_long_counts_also_where_there_was_no_response_before() {
         let (mut rule, replica) = rule(1);
         head(&mut rule, replica, 5_000, true);
-        same(score(&rule, replica, 0), 7.0); // of nothing known it is no news
+        same(score(&rule, replica, 0), 7.0); // ignored: there is no average to compare with
         report(&mut rule, replica, 0, 10);
         head(&mut rule, replica, 5_000, true);
         same(score(&rule, replica, 0), 5_000.0);
@@ -402,7 +400,7 @@ mod tests {
             rule.handle_report(at(ns), replica, &same_report);
             same(score(&rule, replica, 0), 40.0);
         }
-        // A failure that tells nothing does not keep it, either.
+        // A failure that does not count does not keep it, either.
         let failure = Head {
             latency: Duration::from_millis(1),
             outcome: Outcome::Failed,
@@ -428,7 +426,7 @@ mod tests {
         };
         same(late(false, 20), 20.0);
         same(late(true, 20), 20.0); // above the 10 ms that stand for it
-        same(late(true, 5), 10.0); // below: no news, and the old one is gone all the same
+        same(late(true, 5), 10.0); // below the stand-in: ignored
     }
 
     #[test]

@@ -1,21 +1,20 @@
-//! Capacity: replicas by how much of what each can carry is in use, and by what a query costs
-//! there. `[Decision 0009]`
+//! Capacity: picks by how much of a replica's capacity is in use, and by the cost of a query there.
+//! `[Decision 0009]`
 //!
-//! RIF says how much a replica has, not how much it can take. Where replicas report their capacity,
-//! what counts is RIF / K, the share of it that is in use, and where they report what a query costs
-//! them, how long one takes that nobody keeps waiting. The replica with the lowest product of the
-//! two is chosen, by the probes and the pool of Prequal.
+//! RIF shows how much load a replica has, not how much it can take. If replicas report their
+//! capacity K, the share in use, RIF / K, decides. If they report the cost of a query, so does the
+//! time that a query takes without waiting. The replica with the lowest product of the two is
+//! picked, with the probes and the pool of Prequal.
 //!
-//! Reports come with responses, too, where replicas send them so. They are of those that were
-//! chosen, which is no fair sample of a fleet to tell hot from cold by, but says what each of them
-//! has left as well as an answer to a probe does: so few probes are sent, and no report is removed
-//! before its time.
+//! Reports also come with responses, if replicas send them. They are from replicas that were
+//! picked, which is a biased sample for hot and cold. But each shows what its replica has left as
+//! well as a probe does. So few probes are sent, and no report is removed before it expires.
 //!
-//! Who has had more than its turn of this client's queries lately counts as having a part of a
-//! query more. `[Decision 0014]`
+//! A replica that had more than its share of this client's recent queries counts as having a part
+//! of a query more. `[Decision 0014]`
 //!
-//! While any replica that may be chosen reports no capacity, this is exactly Prequal: with its
-//! rule, its probes, and without the reports of responses.
+//! While any available replica reports no capacity, this is exactly Prequal: its rule and its
+//! probes, without the reports of responses.
 
 use crate::fixed::{ONE, Rate, banded, mul_div};
 use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Unit, Values};
@@ -34,7 +33,7 @@ use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "capacity"],
     reports: Reports::Pool,
@@ -51,8 +50,8 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
 };
 
 /// How reports are compared while all replicas report their capacity. The share in use is that of
-/// 85 % of the capacity, with this request, the turn surcharge, and reports that fade to what is
-/// usual as they age. How many times longer it takes follows from the share and the capacity.
+/// 85 % of the capacity. It includes this request and the turn surcharge, and reports fade to the
+/// usual value with age. "Times longer" follows from the share and the capacity.
 const COMPARISON: Comparison = Comparison {
     name: "capacity_in_use",
     formula: "score = cost of a request × times longer(in use, capacity)",
@@ -71,19 +70,19 @@ const COMPARISON: Comparison = Comparison {
     equals: Equals::Draw,
 };
 
-/// Chooses by the share of capacity in use, and by cost.
+/// Picks by the share of capacity in use, and by cost.
 pub type Capacity = Probed<Pooled<LeastInUse>>;
 
 /// Settings of [`Capacity`] besides those of its probes and pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacitySettings {
-    /// Probes that each query triggers while all replicas report their capacity, and reports come
-    /// with at least half of the responses: 0 to 16, default 0.5, fractions allowed. 0 leaves idle
-    /// probes and the reports of responses. Else it is that of [`PrequalConfig`].
+    /// Probes per query while all replicas report their capacity and at least half of the responses
+    /// carry reports: 0 to 16, default 0.5, fractions allowed. 0 leaves idle probes and the reports
+    /// of responses. Otherwise the rate of [`PrequalConfig`] applies.
     pub probe_rate: Rate,
-    /// By how much a replica's cost may differ from the mean of all and still count as the mean, in
-    /// millionths of it: 0 to 10,000,000, default 250,000. At 0 every difference counts, chance and
-    /// all; where costs differ by less, the share of capacity in use decides alone.
+    /// How far a replica's cost may differ from the mean of all and still count as the mean, in
+    /// millionths of it: 0 to 10,000,000, default 250,000. At 0 every difference counts, even
+    /// chance. If costs differ by less, the share of capacity in use decides alone.
     pub cost_band_millionths: u32,
 }
 
@@ -118,39 +117,39 @@ section! { CapacitySettings in "capacity" {
 } }
 
 impl Capacity {
-    /// The policy with an empty fleet; probes and pool are as `config` says.
+    /// The policy with an empty fleet, and the probes and pool of `config`.
     pub fn new(config: PrequalConfig, capacity: &CapacityConfig) -> Self {
         Self::with(Pooled::new(LeastInUse::new(capacity), &config), config)
     }
 }
 
-/// Of its capacity, a replica is taken to have so much: a seventh is kept for what chance brings.
-/// In millionths, as all below.
+/// Usable part of a capacity: a seventh is kept in reserve for chance. In millionths, as all
+/// constants below.
 const USABLE: u64 = 850_000;
-/// With all of it in use, a query is taken for so much longer than with none, beside its cost: of
-/// two replicas that keep nobody waiting, the emptier one is better.
+/// With all of the capacity in use, a query is assumed to take this much longer than on an idle
+/// replica: of two replicas without queues, the emptier one is better.
 const CROWDING: u64 = 300_000;
-/// Beyond capacity, a query is taken for so much longer with each capacity's worth of others. It
-/// waits for them, and all of them for it: to have it there costs more than it would take itself,
-/// and the more the more share the replica.
+/// Beyond capacity, a query is assumed to take this much longer for each capacity's worth of
+/// others. It waits for them, and they wait for it, so it costs more than its own time, and the
+/// more the more queries share the replica.
 const OVERLOAD: u64 = 2_500_000;
-/// A share of capacity in use from here on is as good as any higher one; below it nothing
-/// overflows.
+/// Largest share of capacity in use; higher ones count as this. Below it nothing overflows.
 const IN_USE_MAX: u64 = 1 << 50;
-/// Fewer reports than this come with the responses for each query: then probes have to tell.
-/// Without any, half a probe a query leaves small fleets, and unequal ones, far behind.
+/// Reports with responses, per query, below which probes are needed. Without any such reports, half
+/// a probe per query makes small or unequal fleets perform much worse.
 const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
     Some(rate) => rate,
     None => Rate::MAX,
 };
 const MILLION: u64 = ONE as u64;
-/// What a query costs where nobody says so: then all cost the same, and it does not matter what.
+/// The cost of a query if no replica reports one: all are then equal, and the value does not
+/// matter.
 const COST_UNKNOWN_NS: u64 = 1_000_000;
 
-/// What a replica has last reported.
+/// The last report of a replica.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reported {
-    /// 0 where it reports none.
+    /// 0 if it reports none.
     capacity_millirif: u32,
     cost_ns: Option<u64>,
     received_at: Instant,
@@ -164,13 +163,13 @@ const ONE_RIF: u64 = 1_000;
 pub struct LeastInUse {
     probe_rate: Rate,
     cost_band: u64,
-    /// Of those that have reported since they may be chosen.
+    /// Replicas that have reported since they became available.
     reported: ReplicaMap<Reported>,
     with_capacity: usize,
     without_capacity: usize,
     costs: usize,
     cost_sum_ns: u128,
-    /// Of capacities in use, in millionths.
+    /// Usual share of capacity in use, in millionths.
     usual: Usual,
 }
 
@@ -188,7 +187,7 @@ impl LeastInUse {
         }
     }
 
-    /// Whether all that have reported have said what they can carry.
+    /// Whether all replicas that have reported also reported their capacity.
     fn is_known(&self) -> bool {
         self.with_capacity > 0 && self.without_capacity == 0
     }
@@ -228,8 +227,8 @@ impl LeastInUse {
         })
     }
 
-    /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the
-    /// reported latency.
+    /// First the expected time of a query, in 1/1024 of a nanosecond; between equals, the reported
+    /// latency.
     fn place(&self, moment: Moment, replica: ReplicaId, load: Load, ahead: u64) -> Place {
         Place {
             first: self.terms(moment, replica, load, ahead).taken,
@@ -248,7 +247,7 @@ impl LeastInUse {
         let told = in_use(load.rif, capacity);
         let in_use = usual.aged(told, now.ns_since(reported.received_at));
         let in_use = (in_use + share(ahead, turns::FINE, capacity)).min(IN_USE_MAX);
-        // Of one query at a time nobody else's is made longer.
+        // A replica that runs one query at a time delays no other query.
         let shares = capacity.max(ONE_RIF);
         let overload = MILLION + mul_div(OVERLOAD - MILLION, shares - ONE_RIF, shares);
         let waiting = MILLION + mul_div(in_use.saturating_sub(MILLION), overload, MILLION);
@@ -267,7 +266,7 @@ impl LeastInUse {
         }
     }
 
-    /// What all reports are compared by now; `None` while not all replicas report their capacity.
+    /// What all reports are compared by now. `None` while not all replicas report their capacity.
     fn moment(&self, now: Instant) -> Option<Moment> {
         self.is_known().then(|| Moment {
             now,
@@ -277,7 +276,7 @@ impl LeastInUse {
     }
 }
 
-/// What a replica's place is made of.
+/// The terms of a replica's place.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     capacity: u64,
@@ -287,7 +286,7 @@ struct Terms {
     taken: u64,
 }
 
-/// What all reports are compared by at a moment.
+/// What all reports are compared by.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     now: Instant,
@@ -295,22 +294,22 @@ struct Moment {
     mean_cost_ns: u64,
 }
 
-/// The share of what is usable of a capacity that a query and so many others use, in millionths.
+/// Share of the usable capacity that one query and `others` use, in millionths.
 fn in_use(others: u64, capacity_millirif: u64) -> u64 {
     share(others.saturating_add(1), 1, capacity_millirif).min(IN_USE_MAX)
 }
 
-/// What share of what is usable of a capacity so many queries use, counted in such parts of one; in
-/// millionths.
+/// Share of the usable capacity that `queries` use, in millionths. `queries` counts in fractions of
+/// a query, `parts` to one.
 fn share(queries: u64, parts: u64, capacity_millirif: u64) -> u64 {
     let queries = queries.saturating_mul(ONE_RIF * MILLION);
     let usable = capacity_millirif.max(ONE_RIF) * USABLE;
     mul_div(queries / parts, MILLION, usable)
 }
 
-/// By how much longer a query takes behind those that make up this share than if it and they took
-/// their cost, in millionths. Of a capacity of less than one, those before it take longer than
-/// that, and it does not: with nobody before it there is time saved up.
+/// Factor by which a query takes longer than its cost behind the others that make up this share, in
+/// millionths. With a capacity below one, the earlier queries take longer than their cost, and this
+/// one does not: with none before it, quota has accumulated.
 fn behind(in_use: u64, capacity_millirif: u64) -> u64 {
     if capacity_millirif >= ONE_RIF {
         return MILLION;
@@ -320,7 +319,7 @@ fn behind(in_use: u64, capacity_millirif: u64) -> u64 {
     mul_div(before.saturating_add(MILLION), MILLION, with_this)
 }
 
-/// Places are in so many parts of a nanosecond.
+/// Fractions of a nanosecond in places.
 const FRACTION: u64 = 1 << 10;
 
 impl PoolRule for LeastInUse {

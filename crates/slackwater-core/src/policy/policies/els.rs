@@ -1,22 +1,22 @@
-//! The expected latency selector: chance in proportion to weights, which fall with the latency that
-//! a query may expect.
+//! The expected latency selector: random picks in proportion to weights, which fall with the
+//! expected latency of a query.
 //!
-//! After Spotify's "ELS: latency based load balancer, part 1" (2015), which says what is measured
-//! and what should come of it, and keeps the formula for a second part. Ours, therefore, for a
-//! replica with success latency ℓ, success rate s, failure latency f, q queries of this client's in
-//! flight, and p of them as it usually is:
+//! After Spotify's "ELS: latency based load balancer, part 1" (2015), which describes what is
+//! measured and what should follow, and leaves the formula to a second part. So this formula is
+//! ours. For a replica with success latency ℓ, success rate s, failure latency f, q queries of this
+//! client in flight, and p of them usually:
 //!
-//! - a query that fails is tried again until it succeeds, which takes E = ℓ + f · (1/s − 1) on
-//!   average. f counts as no less than ℓ of the fleet: who fails at once is not therefore fast, as
-//!   whoever tries again waits elsewhere;
-//! - weight = 1/E · min(1, (p + 1) / (q + 1)): more in flight than usual is trouble that ℓ does not
-//!   show yet;
-//! - the relative circuit breaker: weight 0 where s is far below that of the fleet, unless that
-//!   leaves nobody.
+//! - A query that fails is retried until it succeeds, which takes E = ℓ + f · (1/s − 1) on average.
+//!   f counts as at least the fleet's ℓ: failing at once is not fast, because the retry waits
+//!   elsewhere.
+//! - weight = 1/E · min(1, (p + 1) / (q + 1)): more in flight than usual is a problem that ℓ does
+//!   not show yet.
+//! - The relative circuit breaker: weight 0 if s is far below that of the fleet, unless that leaves
+//!   no replica.
 //!
-//! Averages forget exponentially, and each begins as if one sample had been seen that is the
-//! fleet's mean: a new replica is an average one, and so is, in time, one of which nothing is
-//! heard. A pick takes time in proportion to the fleet.
+//! Averages forget exponentially. Each starts as if it had one sample equal to the fleet's mean: a
+//! new replica is average, and so, in time, is one without new samples. A pick takes time in
+//! proportion to the fleet.
 
 use crate::draw::Draw;
 use crate::fixed::Quantile;
@@ -33,7 +33,7 @@ use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["els"],
     comparisons: &[&COMPARISON],
@@ -45,7 +45,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// How replicas are weighed. The chance of each is its weight over the sum of all weights.
+/// How replicas are weighted. The chance of each is its weight over the sum of all weights.
 const COMPARISON: Comparison = Comparison {
     name: "expected_latency",
     formula: "weight = 1 / expected latency × min(1, (usual in flight + 1) / (requests in flight + \
@@ -62,16 +62,14 @@ const COMPARISON: Comparison = Comparison {
     equals: Equals::Chances("chance"),
 };
 
-/// A success rate below this counts as this: nobody's expected latency is beyond all bounds.
+/// Lower bound of a success rate, so that an expected latency stays finite.
 const SUCCESS_MIN: f64 = 0.01;
-/// An expected latency below this, in nanoseconds, counts as this: nobody's weight is beyond all
-/// bounds.
+/// Lower bound of an expected latency in nanoseconds, so that a weight stays finite.
 const EXPECTED_MIN_NS: f64 = 1_000.0;
-/// What was seen is scaled down when samples have come to weigh e to this power as much as the
-/// first ones.
+/// All sums are scaled down when new samples weigh e to this power as much as the first ones.
 const GROWTH_MAX: u32 = 64;
 
-/// Chooses by chance, in proportion to the inverse of the expected latency.
+/// Picks at random, in proportion to the inverse of the expected latency.
 pub type Els = Unprobed<ExpectedLatency>;
 
 /// Valid settings of [`Els`].
@@ -80,17 +78,17 @@ pub type ElsConfig = Valid<ElsSettings>;
 /// Settings of [`Els`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElsSettings {
-    /// How fast averages forget: above 0 to 1 hour, default 1 minute, with which 63 % of an average
+    /// Time constant of the averages: above 0 to 1 hour, default 1 minute. Then 63 % of an average
     /// come from the last minute and 23 % from the one before.
     pub time_bias: Duration,
     /// A replica whose success rate is below this share of the fleet's gets no queries: 0 to 1,
-    /// default 0.4. At 0 nobody is excluded, at 1 whoever is below the mean. Weights alone keep
-    /// most queries away from whoever fails half of them, and send it more as the others become
-    /// busy; to exclude it would cost its good half when it is needed most.
+    /// default 0.4. At 0 none is excluded, at 1 every replica below the mean is. Weights alone keep
+    /// most queries away from a replica that fails half of them, and send it more as the others
+    /// become busy. Excluding it would cost its good half when it is needed most.
     pub exclude_below: Quantile,
-    /// A replica of which fewer samples are remembered than this is not excluded: 1 to 10,000,
-    /// default 100. Whoever is excluded gets no new samples and is back in the choice when the old
-    /// ones have faded to so many.
+    /// A replica with fewer remembered samples than this is not excluded: 1 to 10,000, default 100.
+    /// An excluded replica gets no new samples, and is back in the choice when the old ones have
+    /// faded to this number.
     pub exclude_samples_min: u32,
 }
 
@@ -164,7 +162,7 @@ impl Choose for ExpectedLatency {
         };
         let spared = draw_weighted(from, draw, unless_excluded);
         let any_excluded = spared.is_some();
-        // To exclude all would leave nobody.
+        // Excluding all would leave no replica.
         let (drawn, total) = spared.or_else(|| draw_weighted(from, draw, weight))?;
         let is_excluded = |replica| any_excluded && self.is_excluded(&fleet, replica);
         if from.is_explained() {
@@ -201,7 +199,7 @@ impl Choose for ExpectedLatency {
         };
         match end.outcome {
             Outcome::Dropped => {
-                // How many are in flight when queries are given up is not how many usually are.
+                // The number in flight when queries are given up is not the usual one.
                 seen.latency_ns.record(weight, latency_ns);
                 return;
             }
@@ -216,7 +214,7 @@ impl Choose for ExpectedLatency {
 }
 
 impl ExpectedLatency {
-    /// What a sample of now weighs.
+    /// Weight of a sample taken now.
     fn sample_weight(&mut self, now: Instant) -> f64 {
         let age_ns = now.ns_since(self.landmark);
         let left = left_after(age_ns, self.time_bias_ns);
@@ -252,7 +250,7 @@ impl ExpectedLatency {
         seen.is_some_and(|seen| latency_ns > fleet.estimate(&seen.latency_ns, fleet.latency_ns))
     }
 
-    /// Where a replica stands, and what its chance is made of.
+    /// A replica's place, and the terms of its chance.
     fn terms(
         &self,
         fleet: &FleetSeen,
@@ -279,7 +277,7 @@ impl ExpectedLatency {
             excluded.into(),
             chance.to_bits(),
         ]);
-        // The larger the chance, the better.
+        // A larger chance is better.
         let place = u64::MAX - whole(chance * 1e18).unsigned_abs();
         (place, values)
     }
@@ -301,8 +299,8 @@ impl ExpectedLatency {
     }
 }
 
-/// Draws a replica that the query may go to, each with a chance in proportion to its weight, and
-/// the sum of the weights; `None` if all weigh nothing.
+/// Draws a replica that the query may go to, with a chance in proportion to its weight. Also
+/// returns the sum of the weights. `None` if all weights are 0.
 fn draw_weighted(
     from: Candidates<'_>,
     draw: &mut dyn Draw,
@@ -322,16 +320,16 @@ fn draw_weighted(
         }
         rest -= weight;
     }
-    // Rounding may leave a crumb beyond the last.
+    // Rounding may leave a small rest after the last.
     Some((last?, total))
 }
 
-/// A number from 0 to 1, 1 excluded.
+/// A number from 0 to 1, excluding 1.
 fn unit(draw: &mut dyn Draw) -> f64 {
     (draw.draw() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// What was seen of one replica.
+/// The averages of one replica.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// Latency of good answers (ℓ), in nanoseconds.
@@ -369,10 +367,10 @@ impl Seen {
     }
 }
 
-/// The means of the fleet, over all that was seen of anybody.
+/// The means over all replicas' samples.
 #[derive(Clone, Copy, Debug)]
 struct FleetSeen {
-    /// What a sample of now weighs.
+    /// Weight of a sample taken now.
     sample_weight: f64,
     latency_ns: f64,
     success: f64,
@@ -381,7 +379,7 @@ struct FleetSeen {
 }
 
 impl FleetSeen {
-    /// The mean of a replica's samples and one more of now, which is the fleet's mean.
+    /// The mean of a replica's samples and one more, which is the fleet's mean.
     fn estimate(&self, own: &ForwardMean, fleet: f64) -> f64 {
         (own.sum + self.sample_weight * fleet) / (own.weight + self.sample_weight)
     }

@@ -1,7 +1,7 @@
 //! Least loaded: each query to the replica where this client has the fewest in flight.
 //!
-//! Looks at every available replica, so a pick takes time in proportion to the fleet; ties rotate,
-//! so that an idle client does not always start at the same replica.
+//! A pick looks at every available replica, so it takes time in proportion to the fleet. Ties
+//! rotate, so that an idle client does not always start at the same replica.
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
@@ -12,7 +12,7 @@ use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
 use alloc::boxed::Box;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     comparisons: &[&COMPARISON],
     ..PolicyEntry::new(
@@ -23,7 +23,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// How replicas are compared; they are numbered from the one after the last choice on.
+/// How replicas are compared. They are numbered starting after the last pick.
 const COMPARISON: Comparison = Comparison {
     name: "fewest_in_flight_in_turn",
     formula: "fewest requests in flight from this worker; of equals the next in turn",
@@ -33,13 +33,13 @@ const COMPARISON: Comparison = Comparison {
     equals: Equals::First,
 };
 
-/// Chooses by the client's own queries in flight.
+/// Picks by the client's own queries in flight.
 pub type LeastLoaded = Unprobed<FewestInFlight>;
 
 /// The rule of [`LeastLoaded`].
 #[derive(Clone, Debug, Default)]
 pub struct FewestInFlight {
-    /// Where the next search starts; unknown before the first query.
+    /// Where the next search starts. `None` before the first query.
     next: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Choose for FewestInFlight {
         let start = self.next.unwrap_or_else(|| below(draw, count) as usize) % replicas.len();
         let (before, after) = replicas.split_at(start);
         from.compare(&COMPARISON, Values::NONE);
-        // `min_by_key` keeps the first of equals: the one nearest after the last choice.
+        // `min_by_key` keeps the first of equals, which is the nearest after the last pick.
         let chosen = (after.iter().chain(before).enumerate())
             .filter(|&(_, &replica)| from.allows(replica))
             .inspect(|&(_, &replica)| {

@@ -1,10 +1,10 @@
-//! Linear: a weighted average of RIF and latency, by the probes and the pool of Prequal.
+//! Linear: a weighted average of RIF and latency, with the probes and the pool of Prequal.
 //!
 //! `[Prequal §5.2 "Linear"]` `[Prequal Appendix A]` A replica's score is λ · (α · RIF) + (1 − λ) ·
-//! latency, and the lowest wins. The paper has it to be beaten: at a weight of one half it does
-//! much worse than Prequal and C3, because it does not penalize high RIF severely enough, and the
-//! nearer the weight is to 1, the better. At 1 it is Prequal with a RIF limit quantile of 0, RIF
-//! alone; at 0 it is Prequal with one of 1, latency alone.
+//! latency, and the lowest wins. The paper includes it as a baseline. At a weight of one half it
+//! does much worse than Prequal and C3, because it does not penalize high RIF severely enough, and
+//! it improves as the weight approaches 1. At 1 it is Prequal with a RIF limit quantile of 0, RIF
+//! alone; at 0 it is Prequal with a quantile of 1, latency alone.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Values};
@@ -21,7 +21,7 @@ use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "linear"],
     reports: Reports::Pool,
@@ -56,18 +56,18 @@ const COMPARISON: Comparison = Comparison {
     equals: Equals::Draw,
 };
 
-/// Chooses by a weighted average of RIF and latency.
+/// Picks by a weighted average of RIF and latency.
 pub type Linear = Probed<Pooled<WeightedSum>>;
 
 /// Settings of [`Linear`] besides those of its probes and pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinearSettings {
-    /// How much RIF weighs against latency (λ): 0 to 1, default 0.5. At 0 latency alone decides, at
-    /// 1 RIF alone; each still decides between equals in the other.
+    /// Weight of RIF against latency (λ): 0 to 1, default 0.5. At 0 latency alone decides, at 1 RIF
+    /// alone. Each still breaks ties of the other.
     pub rif_weight: Quantile,
-    /// The latency that one request in flight is taken for (α): above 0 to 1 hour, default 75 ms,
-    /// the median with one in flight in the paper's testbed. Another value is another way to say
-    /// another weight.
+    /// Latency that counts as much as one request in flight (α): above 0 to 1 hour, default 75 ms,
+    /// the median with one in flight in the paper's testbed. Changing it has the same effect as
+    /// changing the weight.
     pub rif_scale: Duration,
 }
 
@@ -98,7 +98,7 @@ section! { LinearSettings in "linear" {
 } }
 
 impl Linear {
-    /// Linear with an empty fleet; probes and pool are as `config` says.
+    /// Linear with an empty fleet, and the probes and pool of `config`.
     pub fn new(config: PrequalConfig, linear: &LinearConfig) -> Self {
         Self::with(Pooled::new(WeightedSum::new(linear), &config), config)
     }
@@ -126,7 +126,7 @@ impl WeightedSum {
         }
     }
 
-    /// First the score in millionths of a nanosecond; scores of five hours or more count as equal.
+    /// First the score in millionths of a nanosecond; scores of five hours or more are equal.
     /// Between equals, the unweighted sum.
     fn place(self, load: Load) -> Place {
         let sum = |rif_factor: u64, latency_factor: u64| {

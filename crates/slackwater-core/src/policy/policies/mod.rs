@@ -1,4 +1,4 @@
-//! The list of all policies, by name. A new policy is one file and one line here.
+//! The list of all policies, by name. A new policy needs one file, and one line here.
 
 mod c3;
 mod capacity;
@@ -37,12 +37,12 @@ pub use weighted_round_robin::{
 use crate::policy::entry::PolicyEntry;
 use crate::policy::settings::SectionVisitor;
 
-/// The settings that policies read; each takes what concerns it.
+/// The settings of all policies. Each policy reads its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicySettings {
-    /// For `prequal` and `prequal_sync`; what concerns probes also for all others that keep
-    /// reports.
+    /// For `prequal` and `prequal_sync`. All other policies that keep reports use its probe
+    /// settings.
     pub prequal: PrequalConfig,
     /// For `linear`.
     pub linear: LinearConfig,
@@ -83,9 +83,8 @@ impl PolicySettings {
     }
 }
 
-/// Who chooses where nobody names a policy: `shortest_expected_delay`. It asks for no knowledge of
-/// the fleet: near the best of the others in small and large, equal and unequal ones. `[Decision
-/// 0013]`
+/// The default policy: `shortest_expected_delay`. It needs no knowledge of the fleet, and is near
+/// the best in small and large, equal and unequal fleets. `[Decision 0013]`
 ///
 /// ```
 /// use slackwater_core::policy::{DEFAULT_POLICY, PolicySettings};
@@ -114,7 +113,7 @@ pub const POLICIES: &[PolicyEntry] = &[
     random::ENTRY,
 ];
 
-/// The policy of that name, if there is one.
+/// The policy with this name, if there is one.
 pub fn policy_named(name: &str) -> Option<&'static PolicyEntry> {
     POLICIES.iter().find(|entry| entry.name == name)
 }

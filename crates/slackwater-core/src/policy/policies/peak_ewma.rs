@@ -1,24 +1,25 @@
-//! Peak EWMA: a few replicas drawn at random, of these the one with the lowest latency times
-//! queries in flight.
+//! Peak EWMA: draws a few replicas at random and picks the one with the lowest latency × queries in
+//! flight.
 //!
-//! Twitter's Finagle had it first, tower and Linkerd have it as well (Linkerd, "Beyond Round Robin:
-//! Load Balancing for Latency", 2016); what an error costs is after Linkerd's `PenaltyPeakEwma`.
-//! The average of a replica's latencies rises to a peak at once and comes down slowly:
+//! Twitter's Finagle introduced it; tower and Linkerd have it as well (Linkerd, "Beyond Round
+//! Robin: Load Balancing for Latency", 2016). The cost of an error is that of Linkerd's
+//! `PenaltyPeakEwma`. The average of a replica's latencies rises to a peak at once and falls
+//! slowly:
 //!
-//! - a latency x above the average replaces it; another gives average · w + x · (1 − w), w =
-//!   e^(−Δ/τ), Δ the time since the average was last touched;
-//! - looking at it is a latency of 0: a replica that gets nothing is forgiven in time;
-//! - cost = latency · (this client's queries in flight there + 1); of d drawn the lowest wins, of
-//!   equals the first. The latency is the average or, if that is longer, the time for which queries
-//!   have waited there and none was answered.
+//! - A latency x above the average replaces it. Any other gives average · w + x · (1 − w), with w =
+//!   e^(−Δ/τ) and Δ the time since the last update.
+//! - Reading the average counts as a latency of 0, so a replica without queries is forgiven in
+//!   time.
+//! - cost = latency · (this client's queries in flight there + 1). The lowest of d drawn wins, and
+//!   the first of equals. The latency is the average or, if longer, the time for which queries have
+//!   waited there without any answer.
 //!
-//! The last is ours. Finagle, tower and Linkerd learn from answers alone: a replica that has
-//! stopped keeps the average of its good days, which even decays, and takes queries as a good one
-//! would until the first of them ends. `ServiceTalk` and nginx's `least_time` can look at the age
-//! of queries that are out, too; here it is the time since the last progress, so that a replica
-//! that answers steadily is not held to be slow because it has many to answer. One that has nothing
-//! but a query that is meant to wait (a long poll) looks slow until its head is here, and by the
-//! average then.
+//! The last point is an addition. Finagle, tower and Linkerd learn from answers alone: a replica
+//! that has stopped keeps the average of its good days, which even decays, and gets queries like a
+//! good one until the first of them ends. `ServiceTalk` and nginx's `least_time` can also use the
+//! age of queries in flight. Here it is the time since the last progress, so that a replica that
+//! answers steadily does not look slow because it has many queries. A replica whose only query is
+//! meant to wait (a long poll) looks slow until its head arrives, and then by the average.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -36,7 +37,7 @@ use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["peak_ewma"],
     comparisons: &[&COMPARISON],
@@ -49,7 +50,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// How the replicas that were drawn are compared; they are numbered in the order of the draws.
+/// How the drawn replicas are compared. They are numbered in the order of the draws.
 const COMPARISON: Comparison = Comparison {
     name: "lowest_cost_of_drawn",
     formula: "cost = latency × (requests in flight + 1); of those drawn the lowest, of equals the \
@@ -64,11 +65,11 @@ const COMPARISON: Comparison = Comparison {
     equals: Equals::First,
 };
 
-/// An average below this counts as this in a cost: queries in flight still count at a replica that
-/// was long forgiven.
+/// Lower bound of an average in a cost, so that queries in flight still count at a replica whose
+/// average has decayed to 0.
 const AVERAGE_MIN_NS: f64 = 1.0;
 
-/// Chooses by the client's own latencies, peaks first, and its queries in flight.
+/// Picks by the client's own latencies, peaks first, and its queries in flight.
 pub type PeakEwma = Unprobed<LowestCostOfDrawn>;
 
 /// Valid settings of [`PeakEwma`].
@@ -77,14 +78,14 @@ pub type PeakEwmaConfig = Valid<PeakEwmaSettings>;
 /// Settings of [`PeakEwma`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeakEwmaSettings {
-    /// The time in which an average comes down to 37 % of a peak (τ): above 0 to 1 hour, default 10
-    /// s, as Finagle and Linkerd have it. A very short one sees the last latency only.
+    /// Time in which an average falls to 37 % of a peak (τ): above 0 to 1 hour, default 10 s, as in
+    /// Finagle and Linkerd. With a very short one only the last latency counts.
     pub decay: Duration,
-    /// The average that a replica begins with: above 0 to 1 hour, default 30 ms, Linkerd's. Below
-    /// what queries take, a new replica is tried eagerly; above, with care.
+    /// Initial average of a replica: above 0 to 1 hour, default 30 ms, Linkerd's. Below real
+    /// latencies, a new replica is tried eagerly; above, cautiously.
     pub initial_latency: Duration,
-    /// What an error counts as, at the least: 0 to 1 hour, default 5 s, Linkerd's. At 0 an error
-    /// counts as what it took, and still does not lower an average.
+    /// Least latency that an error counts as: 0 to 1 hour, default 5 s, Linkerd's. At 0 an error
+    /// counts as the time it took, and still does not lower an average.
     pub failure_penalty: Duration,
     /// Distinct replicas drawn for each query: 2 to 16, default 2.
     pub choices: u8,
@@ -181,8 +182,8 @@ impl Choose for LowestCostOfDrawn {
         }
     }
 
-    /// What went wrong may raise an average and never lowers it: failing fast is no merit, and a
-    /// query that was given up would have taken longer than it did.
+    /// A failure may raise an average and never lowers it: failing fast is no merit, and a query
+    /// that was given up would have taken longer than it did.
     fn handle_end(&mut self, now: Instant, end: &QueryEnd) {
         let at_least = match end.outcome {
             Outcome::Success => return,
@@ -196,7 +197,7 @@ impl Choose for LowestCostOfDrawn {
 }
 
 impl LowestCostOfDrawn {
-    /// The average or, if that is longer, the time for which queries have waited without an answer.
+    /// The average or, if longer, the time for which queries have waited without an answer.
     fn latency(&mut self, from: Candidates<'_>, replica: ReplicaId) -> f64 {
         let average = self.latencies.find_mut(replica);
         let average_ns = average.map_or(0.0, |average| average.decay(from.now(), self.decay_ns));
@@ -209,7 +210,7 @@ impl LowestCostOfDrawn {
 #[derive(Clone, Copy, Debug)]
 struct PeakAverage {
     ns: f64,
-    /// When it was last touched.
+    /// When it was last updated.
     at: Instant,
 }
 
@@ -248,12 +249,12 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Replicas that begin at 30 ms, with τ = 10 s and a penalty of 5 s.
+    /// Replicas that start at 30 ms, with τ = 10 s and a penalty of 5 s.
     fn trial(replicas: usize) -> Trial<PeakEwma> {
         Trial::new(PeakEwma::with(PeakEwmaConfig::default()), replicas)
     }
 
-    /// The average of the replica at this place, as it is stored, in milliseconds.
+    /// The stored average of the replica at this place, in milliseconds.
     fn average_ms(trial: &Trial<PeakEwma>, place: usize) -> f64 {
         let averages = &trial.policy.rule.latencies;
         averages.find(trial.replicas[place]).expect("known").ns / 1e6
@@ -286,9 +287,9 @@ mod tests {
         trial.serve(0, SECOND, Outcome::Unreachable);
         assert_average(&trial, 0, 5_000.0); // decayed for a second, and raised again
         trial.serve(0, 6 * SECOND, Outcome::Failed);
-        assert_average(&trial, 0, 6_000.0); // what it took is more than the penalty
+        assert_average(&trial, 0, 6_000.0); // the time it took is more than the penalty
         trial.serve(0, SECOND, Outcome::Dropped);
-        assert_average(&trial, 0, 6_000.0 * second); // it would have taken longer, but not known how much
+        assert_average(&trial, 0, 6_000.0 * second); // by how much longer is unknown
         trial.serve(0, 8 * SECOND, Outcome::Dropped);
         assert_average(&trial, 0, 8_000.0);
     }
@@ -308,8 +309,8 @@ mod tests {
         trial.end(first, Outcome::Success);
         trial.after(90 * MS);
         trial.end(second, Outcome::Success);
-        // Replica 0 now has 100 ms, replica 1 a little below 30 ms: up to three in flight there
-        // cost less than one here.
+        // Replica 0 now has 100 ms, replica 1 a little below 30 ms: up to three in flight at
+        // replica 1 cost less than one at replica 0.
         let mut out = Vec::new();
         for in_flight in 0..3 {
             let ticket = trial.pick_at([0, 0], [2, 1]);
@@ -349,7 +350,7 @@ mod tests {
             .policy
             .handle_head(trial.now, &mut ticket, Outcome::PushedBack);
         trial.end(ticket, Outcome::Success);
-        assert_average(&trial, 0, 5_000.0); // the head of no good answer
+        assert_average(&trial, 0, 5_000.0); // this was not the head of a good answer
     }
 
     #[test]
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_comes_back_begins_anew_and_late_ends_of_the_old_one_change_nothing() {
+    fn a_replica_that_comes_back_starts_again_and_late_ends_of_the_old_one_change_nothing() {
         let mut trial = trial(1);
         trial.serve(0, SECOND, Outcome::Failed);
         let late = trial.pick();
@@ -398,8 +399,8 @@ mod tests {
         trial.after(MS);
         trial.end(later, Outcome::Success);
         trial.after(99 * MS);
-        // 100 · 2 against nearly 30 · 1 to 30 · 6; by its average, also nearly 30, the first would
-        // be even at one in flight.
+        // 100 · 2 against nearly 30 · 1 to 30 · 6. By its average, which is also nearly 30, the
+        // first would be equal at one in flight.
         let mut out = Vec::new();
         for in_flight in 0..6 {
             let ticket = trial.pick_at([0, 0], [2, 1]);
@@ -414,7 +415,7 @@ mod tests {
         // 120 · 2 against 30 · 7 and, one more in flight, nearly 30 · 8.
         let ticket = trial.pick_at([0, 0], [2, 1]);
         assert_eq!(trial.place(ticket.replica()), 1);
-        // An answer, though a bad one: the wait is over, and what remains is the average.
+        // A bad answer is an answer: the wait is over, and the average remains.
         out.push(ticket);
         let mut stopped = stopped;
         let policy = &mut trial.policy;
@@ -430,8 +431,8 @@ mod tests {
             let ticket = trial.pick();
             trial.end(ticket, Outcome::Success);
         }
-        // e^(−Δ/τ) is 0 after two hours: an average of nothing, and so would be its product with
-        // any number.
+        // e^(−Δ/τ) is 0 after two hours. The average is 0, and so would be its product with any
+        // number.
         trial.after(Duration::from_hours(2));
         let first = trial.pick_at([0, 0], [2, 1]);
         assert_eq!(average_ms(&trial, 0).to_bits(), 0.0_f64.to_bits());
@@ -456,8 +457,8 @@ mod tests {
             trial.after(if is_slow { 2 * SECOND } else { 10 * MS });
             trial.end(ticket, Outcome::Success);
         }
-        // 12 s of traffic: after the first, τ · ln(2000 / 30) = 42 s pass before it is as cheap as
-        // a new one.
+        // This is 12 s of traffic. After the first, τ · ln(2000 / 30) = 42 s pass before it is as
+        // cheap as a new one.
         assert_eq!(slow, 1);
     }
 

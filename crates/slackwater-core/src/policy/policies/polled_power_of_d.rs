@@ -1,12 +1,12 @@
-//! Power of d choices on polled RIF: a few replicas drawn at random, the one that last reported the
-//! lowest RIF.
+//! Power of d choices on polled RIF: draws a few replicas at random and picks the one that last
+//! reported the lowest RIF.
 //!
-//! YARP-Po2C of the Prequal paper, which polls every 500 ms `[Prequal §5.2]`; a poll of the true
-//! load, where [`PowerOfD`](crate::policy::PowerOfD) counts its own, but an old one. A report
-//! counts as it came: this client's queries since then are not added. Where the paper is silent: a
-//! replica without a report (new, silent, unreachable or draining) ranks as the mean of those that
-//! have one, so that it is neither flooded nor starved; while nobody has one, this client's own
-//! queries in flight decide.
+//! This is YARP-Po2C of the Prequal paper, which polls every 500 ms `[Prequal §5.2]`. It uses the
+//! true load, but an old one, where [`PowerOfD`](crate::policy::PowerOfD) counts its own queries. A
+//! report counts as received: this client's queries since then are not added. The paper leaves one
+//! point open: a replica without a report (new, silent, unreachable or draining) ranks as the mean
+//! of those with one, so that it is neither flooded nor starved. While no replica has one, this
+//! client's own queries in flight decide.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -26,7 +26,7 @@ use crate::time::Instant;
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["polled_power_of_d"],
     reports: Reports::Polled,
@@ -39,8 +39,8 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// How the replicas that were drawn are compared; they are numbered in the order of the draws. The
-/// mean is the sum of all reports over their number, and stands for a report that is not there.
+/// How the drawn replicas are compared. They are numbered in the order of the draws. The mean is
+/// the sum of all reports over their number, and stands for a missing report.
 const COMPARISON: Comparison = Comparison {
     name: "lowest_reported_of_drawn",
     formula: "of those drawn, the fewest requests in flight by the last report (without one: the \
@@ -57,7 +57,7 @@ const COMPARISON: Comparison = Comparison {
     equals: Equals::First,
 };
 
-/// Chooses by RIF as replicas last reported it, among a few drawn at random.
+/// Picks by the last reported RIF, among a few replicas drawn at random.
 pub type PolledPowerOfD = Polled<LowestReportedOfDrawn>;
 
 /// Valid settings of [`PolledPowerOfD`].
@@ -66,8 +66,8 @@ pub type PolledPowerOfDConfig = Valid<PolledPowerOfDSettings>;
 /// Settings of [`PolledPowerOfD`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolledPowerOfDSettings {
-    /// How often each replica is asked for its RIF: 1 ms to 1 hour, default 500 ms, the paper's.
-    /// Between two answers the same replicas look empty to every client.
+    /// Polling interval of each replica: 1 ms to 1 hour, default 500 ms, the paper's. Between two
+    /// answers the same replicas look empty to every client.
     pub interval: Duration,
     /// Distinct replicas drawn for each query: 2 to 16, default 2.
     pub choices: u8,
@@ -102,7 +102,7 @@ pub struct LowestReportedOfDrawn {
     interval: Duration,
     choices: u8,
     reported: ReplicaMap<u32>,
-    /// How many replicas have a report, and the sum of these.
+    /// Number of replicas with a report, and the sum of their RIFs.
     reports: u64,
     sum: u64,
 }
@@ -132,8 +132,8 @@ impl Choose for LowestReportedOfDrawn {
             let reported = self.reported.find(replica).copied();
             let load = match self.reports {
                 0 => u64::from(from.in_flight(replica)),
-                // All as multiples of 1 / reports: the mean needs no rounding then. Below 2^32 ·
-                // 2^20.
+                // All values are multiples of 1 / reports, so that the mean needs no rounding. They
+                // stay below 2^32 · 2^20.
                 reports => reported.map_or(self.sum, |rif| u64::from(rif) * reports),
             };
             from.consider(replica, || {
@@ -164,7 +164,7 @@ impl Choose for LowestReportedOfDrawn {
 
     fn handle_end(&mut self, _now: Instant, end: &QueryEnd) {
         if end.outcome == Outcome::Unreachable {
-            // What it reported before no longer tells what a query meets there.
+            // Its earlier report no longer predicts what a query meets there.
             self.forget(end.replica);
         }
     }
@@ -178,7 +178,7 @@ impl ChoosePolled for LowestReportedOfDrawn {
     fn handle_report(&mut self, _now: Instant, replica: ReplicaId, report: &LoadReport) {
         self.forget(replica);
         if report.draining {
-            // Whoever runs empty tells nothing of how busy the others are.
+            // A replica that runs empty does not show the load of the others.
             return;
         }
         let rif = report.rif.count();
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Which of two replicas a query goes to that draws them in this order.
+    /// The replica that a query picks from two drawn in this order.
     fn of_two(trial: &mut Trial<PolledPowerOfD>, first: usize, second: usize) -> usize {
         let choice = trial.policy.choosing.fleet.choice();
         let index = |place: usize| {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_has_reported_its_own_queries_decide() {
+    fn without_any_report_own_queries_decide() {
         let mut trial = trial(&[None, None]);
         assert_eq!(of_two(&mut trial, 1, 0), 1);
         assert_eq!(of_two(&mut trial, 1, 0), 0);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unreachable_the_silent_and_those_that_come_back_have_no_report() {
+    fn unreachable_silent_and_returning_replicas_have_no_report() {
         let mut trial = trial(&[Some(0), Some(4), Some(8)]);
         assert_eq!(of_two(&mut trial, 1, 0), 0);
         trial.serve(0, Duration::ZERO, Outcome::Unreachable);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn of_whoever_leaves_nothing_is_left_in_the_mean() {
+    fn a_replica_that_leaves_is_removed_from_the_mean() {
         let mut trial = trial(&[Some(90), Some(5), Some(3), None]);
         let gone = trial.replicas[0];
         trial.handle(Event::Removed(gone));
@@ -313,7 +313,7 @@ mod tests {
             trial.handle(Event::Removed(gone));
         }
         trial.join();
-        // Nobody has reported: its own queries decide, of which there is one at the former.
+        // No replica has reported: the client's own queries decide, and one is at the former.
         assert_eq!(of_two(&mut trial, 3, 4), 4);
         assert_eq!(of_two(&mut trial, 3, 4), 3);
     }

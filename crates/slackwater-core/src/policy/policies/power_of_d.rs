@@ -1,11 +1,11 @@
-//! Power of d choices on the client's own queries in flight: a few replicas drawn at random, the
-//! least loaded of them.
+//! Power of d choices on the client's own queries in flight: draws a few replicas at random and
+//! picks the least loaded of them.
 //!
-//! LL-Po2C of the Prequal paper `[Prequal §5.2]`; what nginx does as `random two least_conn`, Envoy
-//! and gRPC as `LEAST_REQUEST` with a choice count of 2 (those two may draw the same replica
-//! twice). Two choices rather than one take the tail from random; unlike
-//! [`LeastLoaded`](crate::policy::LeastLoaded) a pick takes the same time in any fleet, and many
-//! clients that all see the same empty replica do not all go there.
+//! This is LL-Po2C of the Prequal paper `[Prequal §5.2]`. nginx has it as `random two least_conn`,
+//! Envoy and gRPC as `LEAST_REQUEST` with a choice count of 2 (those two may draw the same replica
+//! twice). Two choices instead of one remove the long tail of random picks. Unlike
+//! [`LeastLoaded`](crate::policy::LeastLoaded), a pick takes the same time in any fleet, and many
+//! clients that all see the same empty replica do not all pick it.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -17,7 +17,7 @@ use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
 use alloc::boxed::Box;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["power_of_d"],
     comparisons: &[&COMPARISON],
@@ -29,7 +29,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// How the replicas that were drawn are compared; they are numbered in the order of the draws.
+/// How the drawn replicas are compared. They are numbered in the order of the draws.
 pub(super) const COMPARISON: Comparison = Comparison {
     name: "fewest_in_flight_of_drawn",
     formula: "of those drawn, the fewest requests in flight from this worker; of equals the first \
@@ -40,7 +40,7 @@ pub(super) const COMPARISON: Comparison = Comparison {
     equals: Equals::First,
 };
 
-/// Chooses by the client's own queries in flight, among a few replicas drawn at random.
+/// Picks by the client's own queries in flight, among a few replicas drawn at random.
 pub type PowerOfD = Unprobed<FewestOfDrawn>;
 
 /// Valid settings of [`PowerOfD`].
@@ -49,8 +49,8 @@ pub type PowerOfDConfig = Valid<PowerOfDSettings>;
 /// Settings of [`PowerOfD`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PowerOfDSettings {
-    /// Distinct replicas drawn for each query (d): 2 to 16, default 2. A fleet of fewer is looked
-    /// at as a whole, in random order.
+    /// Distinct replicas drawn for each query (d): 2 to 16, default 2. A smaller fleet is compared
+    /// as a whole, in random order.
     pub choices: u8,
 }
 
@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn takes_the_less_loaded_of_two_and_of_equals_the_first_drawn() {
         let mut trial = trial(2, 3);
-        // Each pair of numbers is the place of the first drawn of 3, and that of the second of the
-        // 2 left.
+        // Each pair of numbers is the place of the first drawn out of 3, and of the second out of
+        // the 2 left.
         let places = [
             ([0, 0], 0),
             ([0, 0], 1),
@@ -132,7 +132,7 @@ mod tests {
             assert_eq!(trial.place(ticket.replica()), expected, "step {step}");
             out.push(ticket);
         }
-        // A query that failed is over as well: replica 2 is empty again, and beats 1.
+        // A query that failed is over, too: replica 2 is empty again, and beats 1.
         for ticket in out {
             if trial.place(ticket.replica()) == 2 {
                 trial.end(ticket, Outcome::Failed);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn more_choices_see_more_and_all_choices_see_everyone() {
+    fn more_choices_see_more_and_all_choices_see_all() {
         let mut trial = trial(16, 5);
         for round in 0..4 {
             let mut chosen: Vec<_> = (0..5).map(|_| trial.pick().replica()).collect();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_the_avoided_nor_the_ejected_are_drawn_unless_nobody_else_is_left() {
+    fn neither_the_avoided_nor_the_ejected_are_drawn_unless_no_other_is_left() {
         let mut trial = trial(2, 4);
         trial.check_standing(PickReason::LeastLoaded);
         let avoid = trial.replicas.clone();

@@ -1,5 +1,5 @@
-//! Random: each query to a uniformly random available replica. The yardstick below which no policy
-//! may fall.
+//! Random: sends each query to a uniformly random available replica. It is the baseline that no
+//! policy may fall below.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -9,7 +9,7 @@ use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
 use alloc::boxed::Box;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry::new(
     "random",
     "uniformly at random",
@@ -17,7 +17,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry::new(
     |_| Box::new(Random::new()),
 );
 
-/// Chooses uniformly at random.
+/// Picks uniformly at random.
 pub type Random = Unprobed<RandomChoice>;
 
 /// The rule of [`Random`].

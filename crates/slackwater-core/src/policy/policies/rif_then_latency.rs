@@ -1,8 +1,8 @@
-//! RIF, then latency: of the latest reports of all replicas, near-ties in RIF are broken by
+//! RIF, then latency: compares the latest reports of all replicas, and breaks near-ties in RIF by
 //! latency. For small fleets.
 //!
-//! The hot-cold rule decides `[A7]`, with a limit that follows the lowest RIF in sight and not a
-//! quantile: cold is whatever comes near the lowest.
+//! It uses the hot–cold rule `[A7]`. The limit follows the lowest reported RIF instead of a
+//! quantile: a replica is cold if it is close to the lowest.
 
 use crate::fixed::ONE;
 use crate::policy::comparison::{Comparison, Values};
@@ -16,7 +16,7 @@ use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
 use crate::report::Rif;
 use alloc::boxed::Box;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "rif_then_latency"],
     reports: Reports::Latest,
@@ -29,15 +29,15 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// Chooses by RIF, and by latency between replicas whose RIF is nearly the same.
+/// Picks by RIF, and by latency between replicas whose RIF is nearly equal.
 pub type RifThenLatency = Probed<LatestReports<NearTies>>;
 
 /// Settings of [`RifThenLatency`] besides those of its probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RifThenLatencySettings {
-    /// How much RIF may exceed the lowest in sight for latency to decide, as a factor in
-    /// millionths: 1,000,000 to 1,000,000,000, default 1,250,000. At 1,000,000 latency decides
-    /// between equals only. Where the lowest is 0, it does so at any value.
+    /// How far RIF may exceed the lowest one for latency to decide, as a factor in millionths:
+    /// 1,000,000 to 1,000,000,000, default 1,250,000. At 1,000,000 latency only decides between
+    /// equals. If the lowest is 0, it does so at any value.
     pub rif_slack_millionths: u32,
 }
 
@@ -70,7 +70,7 @@ section! { RifThenLatencySettings in "rif_then_latency" {
 } }
 
 impl RifThenLatency {
-    /// The policy with an empty fleet; of `config`, what concerns the pool has no meaning here.
+    /// The policy with an empty fleet. The pool settings of `config` have no effect here.
     pub fn new(config: PrequalConfig, settings: &RifThenLatencyConfig) -> Self {
         let rule = NearTies {
             rif_slack_millionths: settings.rif_slack_millionths.into(),
@@ -86,7 +86,7 @@ pub struct NearTies {
 }
 
 impl NearTies {
-    /// The first RIF that is not near the lowest.
+    /// The lowest RIF that is not near the lowest.
     fn first_not_near(&self, lowest: Rif) -> Rif {
         let near = u64::from(lowest.count()) * self.rif_slack_millionths / u64::from(ONE);
         u32::try_from(near).map_or(Rif::new(u32::MAX), |near| Rif::new(near).plus_one())

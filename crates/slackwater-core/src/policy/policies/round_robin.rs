@@ -1,5 +1,5 @@
-//! Round robin: each query to the next available replica in turn. What most proxies do unless told
-//! otherwise.
+//! Round robin: sends each query to the next available replica in turn. It is the default of most
+//! proxies.
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
@@ -10,7 +10,7 @@ use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
 use alloc::boxed::Box;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     comparisons: &[&NEXT_IN_TURN],
     ..PolicyEntry::new(
@@ -21,13 +21,13 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// Chooses in turn, starting at a random replica so that many clients do not march in step.
+/// Picks in turn, starting at a random replica so that many clients do not move in step.
 pub type RoundRobin = Unprobed<Turn>;
 
 /// The rule of [`RoundRobin`].
 #[derive(Clone, Debug, Default)]
 pub struct Turn {
-    /// Where the next search starts; unknown before the first query.
+    /// Where the next search starts. `None` before the first query.
     next: Option<usize>,
 }
 
@@ -76,7 +76,11 @@ mod tests {
     fn takes_turns_skips_the_avoided_and_survives_removals() {
         let mut ids = ReplicaIds::new();
         let mut policy = RoundRobin::new();
-        assert_eq!(pick(&mut policy, Query::first()), None, "nobody is known");
+        assert_eq!(
+            pick(&mut policy, Query::first()),
+            None,
+            "no replica is known"
+        );
         let replicas: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
             policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);

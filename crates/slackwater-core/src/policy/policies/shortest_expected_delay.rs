@@ -1,28 +1,26 @@
-//! Shortest expected delay: RIF times how slow a replica is, as its own reports tell over time.
-//! `[Decision 0010]`
+//! Shortest expected delay: RIF × mean latency, which is learned from each replica's reports over
+//! time. `[Decision 0010]`
 //!
-//! A query that goes to a replica waits for those that are there, and each of them takes as long as
-//! the replica makes it take. So the replica with the lowest product of the two is chosen, RIF plus
-//! this query times its mean latency: the rule that IPVS calls *shortest expected delay*, with
-//! weights that are learned instead of configured.
+//! A query at a replica waits for those already there, and each of them takes as long as the
+//! replica needs. So the replica with the lowest (RIF + 1) × mean latency is picked. IPVS calls
+//! this rule *shortest expected delay*; here the weights are learned instead of configured.
 //!
-//! Latency of the moment would run away: it is noise as much as news, and what looks fast is sent
-//! more by every client at once. So it is a mean over a time in which a replica serves many
-//! queries, the more of them the less one report is like the next, and over several reports at the
-//! least; and a replica that differs from the mean of all by little counts as the mean: equal
-//! replicas go by RIF alone.
+//! The current latency would be unstable: much of it is noise, and a replica that looks fast gets
+//! more queries from every client at once. So the mean is taken over a time in which a replica
+//! serves many queries, and over several reports at least. The more one report differs from the
+//! next, the more queries are needed. A replica that differs little from the mean of all counts as
+//! the mean, so equal replicas are compared by RIF alone.
 //!
-//! Who has had more than its turn of this client's queries lately counts as having a part of a
-//! query more, and of equals the one is chosen whose last turn is longest ago `[Decision 0014]`:
-//! what a replica has just done no report tells of.
+//! A replica that had more than its share of this client's recent queries counts as having a part
+//! of a query more. Of equals, the one whose last turn is longest ago is picked `[Decision 0014]`.
+//! This covers recent picks that no report shows yet.
 //!
-//! A replica that stood still is another matter: what it reported then tells nothing of how fast it
-//! is when it is back, and would keep it out for as long as the memory is. Its first report that is
-//! no longer many times the others' ends that. `[Decision 0016]`
+//! A replica that stood still is a special case: its reports from then do not show how fast it is
+//! when it is back, and would keep it out for as long as the memory is. Its first report that is no
+//! longer many times the others' clears them. `[Decision 0016]`
 //!
-//! A RIF that was reported is soon another. Over the time that a query takes it fades to what
-//! replicas have as a rule, so that an old low report draws no crowd; and of a large fleet only the
-//! newest reports are compared.
+//! A reported RIF is soon outdated. Over the time that a query takes, it fades to the usual RIF, so
+//! that an old low report attracts no crowd. In a large fleet only the newest reports are compared.
 
 use crate::fixed::{ONE, banded, follow, mul_div};
 use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
@@ -39,7 +37,7 @@ use crate::report::Rif;
 use crate::time::Instant;
 use alloc::boxed::Box;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "shortest_expected_delay"],
     reports: Reports::Latest,
@@ -57,8 +55,8 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// How replicas are compared. Requests in flight are those of this client now and those of others
-/// as far as their report still counts.
+/// How replicas are compared. Requests in flight are this client's own now, and those of others to
+/// the degree that their report still counts.
 const COMPARISON: Comparison = Comparison {
     name: "expected_delay",
     formula: "expected delay = (requests in flight + 1 + turn surcharge) × mean latency",
@@ -74,15 +72,15 @@ const COMPARISON: Comparison = Comparison {
     equals: Equals::Draw,
 };
 
-/// Chooses by RIF times mean latency.
+/// Picks by RIF × mean latency.
 pub type ShortestExpectedDelay = Probed<LatestReports<ExpectedDelay>>;
 
 /// Settings of [`ShortestExpectedDelay`] besides those of its probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortestExpectedDelaySettings {
-    /// By how much a replica's mean latency may differ from the mean of all and still count as
-    /// that, in millionths of it: 0 to 10,000,000, default 150,000. At 0 every difference counts,
-    /// chance and all; at 10,000,000 none does, and RIF decides alone.
+    /// How far a replica's mean latency may differ from the mean of all and still count as that, in
+    /// millionths of it: 0 to 10,000,000, default 150,000. At 0 every difference counts, even
+    /// chance. At 10,000,000 none does, and RIF decides alone.
     pub latency_band_millionths: u32,
 }
 
@@ -111,7 +109,7 @@ section! { ShortestExpectedDelaySettings in "shortest_expected_delay" {
 } }
 
 impl ShortestExpectedDelay {
-    /// The policy with an empty fleet; of `config`, what concerns the pool has no meaning here.
+    /// The policy with an empty fleet. The pool settings of `config` have no effect here.
     pub fn new(config: PrequalConfig, settings: &ShortestExpectedDelayConfig) -> Self {
         let rule = ExpectedDelay {
             band_millionths: settings.latency_band_millionths.into(),
@@ -128,36 +126,34 @@ impl ShortestExpectedDelay {
     }
 }
 
-/// A mean latency is over so many reports at the least, and counts from then on.
+/// Fewest reports of a mean latency. It counts from then on.
 const REPORTS_MIN: u64 = 8;
-/// And over the time in which a replica serves some queries: so many for each unit of
-/// [`ExpectedDelay::unlike`], as chance needs to cancel out.
+/// The memory also covers a time in which a replica serves some queries: this many for each unit of
+/// [`ExpectedDelay::unlike`], so that chance cancels out,
 const MEMORY_QUERIES_PER_UNLIKE: u64 = 512;
-/// But 128 at the least, and no more than 2,048, so that it is seen that a replica has changed.
+/// but from 128 to 2,048, so that a change of the replica is noticed,
 const MEMORY_QUERIES_MIN: u64 = 128;
 const MEMORY_QUERIES_MAX: u64 = 2_048;
-/// Nor is it longer than a minute for that.
+/// and at most a minute for that.
 const MEMORY_NS_MAX: u64 = 60_000_000_000;
-/// One latency differs from the next by so many means at the most.
+/// Largest difference between one latency and the next, in means.
 const UNLIKE_MEANS_MAX: u64 = 16;
-/// In that time it is taken to have this RIF at the least and at the most, whatever replicas have
-/// as a rule. In 1/1024.
+/// Smallest and largest RIF that is assumed for that time, whatever is usual. In 1/1024.
 const MEMORY_RIF_MIN: u64 = FINE / 16;
 const MEMORY_RIF_MAX: u64 = 4 * FINE;
-/// A replica counts as so many times slower, or faster, than the mean at most.
+/// Largest factor by which a replica counts as slower, or faster, than the mean.
 const DIFFERENCE_MAX: u64 = 4;
-/// One whose mean latency is so many times the others', as a power of two, has stood still: 16
-/// times.
+/// A replica has stood still if its mean latency is this many times the others', as a power of two:
+/// 16 times.
 const STILL_BITS: u64 = 4;
-/// And it goes on when it reports no more than so many times the others': four times.
+/// It has recovered when it reports at most this many times the others' latency: four times.
 const GOES_ON_BITS: u64 = 2;
-/// What is usual is a mean over so many reports of all.
+/// Reports of all replicas in the mean that is usual.
 const USUAL_REPORTS: u64 = 300;
-/// Latencies of an hour and more count as this, so that no sum overflows.
+/// Latencies of an hour or more count as this, so that no sum overflows.
 const LATENCY_MAX_NS: u64 = 1 << 42;
 const MILLION: u64 = ONE as u64;
-/// The mean latency where nobody has told any: then RIF decides alone, and it does not matter what
-/// it is.
+/// The mean latency while none is reported. RIF then decides alone, and the value does not matter.
 const LATENCY_UNKNOWN: u64 = 1_000_000 * FINE;
 
 /// A mean over about [`USUAL_REPORTS`] values.
@@ -174,18 +170,18 @@ impl RunningMean {
     }
 }
 
-/// What was learned of a replica.
+/// What was learned about a replica.
 #[derive(Clone, Copy, Debug, Default)]
 struct Learned {
     /// In 1/1024 ns.
     latency: u64,
-    /// What was reported last, in nanoseconds.
+    /// The last reported latency, in nanoseconds.
     newest_ns: u64,
-    /// At most [`REPORTS_MIN`]; 0 where nothing is known.
+    /// At most [`REPORTS_MIN`]. 0 if nothing is known.
     reports: u64,
-    /// When the first of these came.
+    /// When the first of these reports came.
     since: Instant,
-    /// When the last one did.
+    /// When the last of these reports came.
     at: Instant,
 }
 
@@ -194,26 +190,26 @@ struct Learned {
 pub struct ExpectedDelay {
     band_millionths: u64,
     learned: ReplicaMap<Learned>,
-    /// Of how many replicas something was learned, and the sum of their latencies, in 1/1024 ns.
+    /// Number of replicas with a learned latency, and the sum of their latencies, in 1/1024 ns.
     reporting: u64,
     sum: u128,
-    /// The sum of these latencies' logarithms to the base of two, rounded down.
+    /// Sum of the base-two logarithms of these latencies, rounded down.
     bits: u64,
-    /// What queries take, in nanoseconds, by recent reports.
+    /// Latency of queries in nanoseconds, by recent reports.
     typical_ns: RunningMean,
-    /// How unlike one latency and the next of a replica are, by recent reports: the square of by
-    /// how much they differ, as a part of its mean latency, in millionths. 200,000 to 700,000 where
-    /// replicas share CPU; some millions where quotas hold them now and then.
+    /// How much one latency of a replica differs from the next, by recent reports: the squared
+    /// difference, relative to its mean latency, in millionths. 200,000 to 700,000 if replicas
+    /// share CPU; some millions if quotas stop them now and then.
     unlike: RunningMean,
     /// What other clients have in flight at a replica, in 1/1024, by recent reports.
     usual_others: RunningMean,
-    /// What replicas have in flight, in 1/1024, by recent reports; of this client's own while that
-    /// alone counts.
+    /// What replicas have in flight, in 1/1024, by recent reports. Only this client's own while
+    /// that alone counts.
     usual_rif: RunningMean,
 }
 
 impl ExpectedDelay {
-    /// How long the memory of a mean latency is.
+    /// Length of the memory of a mean latency.
     fn memory_ns(&self) -> u64 {
         let rif = self.usual_rif.value;
         let rif = rif.clamp(MEMORY_RIF_MIN, MEMORY_RIF_MAX);
@@ -223,9 +219,9 @@ impl ExpectedDelay {
         time_of(MEMORY_QUERIES_MIN).max(longer_ns)
     }
 
-    /// Whether the replica has stood still, and does no more by what it has reported: as many times
-    /// slower than the others, by their geometric mean, as no replica is that serves queries. Of
-    /// that mean no few that stand still make much.
+    /// Whether the replica has stood still and its report shows that it no longer does. It has
+    /// stood still if it is slower than the others by a factor that no working replica reaches. The
+    /// others count by their geometric mean, since a few of them that stand still move it little.
     fn goes_on(&self, replica: ReplicaId, latency_ns: Option<u64>) -> bool {
         let Some(learned) = self.learned.find(replica) else {
             return false;
@@ -243,8 +239,8 @@ impl ExpectedDelay {
         is_beyond(learned.latency, STILL_BITS) && !latency_ns.is_some_and(is_slow)
     }
 
-    /// The mean latency of a replica moves to what it has reported. One that is not known, where no
-    /// query has ended for long, moves it to the mean of all: so a replica that was slow once is
+    /// Moves the mean latency of a replica towards its report. An unknown one, when no query has
+    /// ended for long, moves it towards the mean of all, so that a replica that was slow once is
     /// tried again.
     fn learn(&mut self, now: Instant, replica: ReplicaId, latency_ns: Option<u64>) {
         if self.goes_on(replica, latency_ns) {
@@ -281,9 +277,9 @@ impl ExpectedDelay {
             learned.reports += 1;
             learned.latency = follow(learned.latency, newest, learned.reports);
         } else {
-            // All the time for which it has been heard counts alike until the memory is full, or
-            // what the first few reports said would be half of it for long. And of one that comes
-            // right after another, next to nothing is new: no time has passed.
+            // The whole time since its first report counts equally until the memory is full.
+            // Otherwise the first few reports would be half of it for long. A report right after
+            // another adds almost nothing, since no time has passed.
             let remembered_ns = memory_ns.min(learned.at.ns_since(learned.since));
             if let Some(spans) = remembered_ns.checked_div(now.ns_since(learned.at)) {
                 let parts = REPORTS_MIN.max(spans.saturating_add(1));
@@ -303,7 +299,7 @@ impl ExpectedDelay {
         })
     }
 
-    /// What a query is taken to take at a replica where no other is, in 1/1024 ns.
+    /// Expected latency of a query that is alone at a replica, in 1/1024 ns.
     fn latency(&self, replica: ReplicaId) -> u64 {
         let mean = self.mean();
         let learned = self.learned.find(replica);
@@ -314,13 +310,13 @@ impl ExpectedDelay {
             .clamp(mean / DIFFERENCE_MAX, mean * DIFFERENCE_MAX)
     }
 
-    /// What is taken to be in flight there now, in 1/1024.
+    /// Estimated requests in flight there now, in 1/1024.
     fn in_flight(&self, load: LatestLoad) -> u64 {
         let own = u64::from(load.rif.count().saturating_sub(load.others.unwrap_or(0)));
         self.others(load).saturating_add(own * FINE)
     }
 
-    /// What other clients are taken to have there now, in 1/1024.
+    /// Estimated requests of other clients there now, in 1/1024.
     fn others(&self, load: LatestLoad) -> u64 {
         let Some(others) = load.others else {
             return 0;
@@ -343,7 +339,8 @@ impl LatestRule for ExpectedDelay {
     const NEWEST_MAX: usize = 16;
     const TAKES_TURNS: bool = true;
 
-    /// First the expected delay, in 1/1024 ns; between equals, whose last turn is longest ago.
+    /// First the expected delay, in 1/1024 ns; between equals, the one whose last turn is longest
+    /// ago.
     fn place(&self, load: LatestLoad, _rif_limit: Option<Rif>) -> Place {
         Place {
             first: delay(self.in_flight(load), self.latency(load.replica), load.turn),
@@ -401,15 +398,15 @@ impl LatestRule for ExpectedDelay {
     }
 }
 
-/// The expected delay behind so many queries, in 1/1024 of them, where one takes so long, in 1/1024
-/// ns.
+/// Expected delay behind `in_flight` queries, in 1/1024 of a query, at this latency per query, in
+/// 1/1024 ns.
 fn delay(in_flight: u64, latency: u64, turn: Turn) -> u64 {
     let queue = u128::from(in_flight) + u128::from(FINE) + u128::from(turn.ahead);
     let delay = u128::from(latency) * queue / u128::from(FINE);
     u64::try_from(delay).unwrap_or(u64::MAX)
 }
 
-/// The logarithm to the base of two, rounded down; 0 of 0.
+/// The base-two logarithm, rounded down. 0 for 0.
 fn bits(latency: u64) -> u64 {
     u64::from(latency.max(1).ilog2())
 }

@@ -1,4 +1,4 @@
-//! Tests of what the list says of each policy, held against what the policy does.
+//! Compares the facts about each policy with what the policy does.
 
 use super::*;
 use crate::draw::{NoDraw, SplitMix64};
@@ -93,7 +93,7 @@ fn each_policy_reads_the_keys_of_probes_that_concern_it() {
     assert!(read("random").is_empty());
 }
 
-/// Whether it wants a probe within its first query or two seconds after.
+/// Whether it sends a probe within its first query or two seconds after.
 fn wants_probes(entry: &PolicyEntry) -> bool {
     let mut policy = (entry.build)(&PolicySettings::default());
     let draw = &mut || 0_u64;
@@ -113,7 +113,7 @@ fn wants_probes(entry: &PolicyEntry) -> bool {
 }
 
 #[test]
-fn those_that_probe_are_said_to() {
+fn policies_that_probe_are_listed_so() {
     for entry in POLICIES {
         let name = entry.name;
         assert_eq!(entry.has_probes(), wants_probes(entry), "{name}");
@@ -124,8 +124,8 @@ fn those_that_probe_are_said_to() {
     }
 }
 
-/// How many reports left the pool by rate, or should have, in forty queries to twenty replicas that
-/// all report their capacity.
+/// Number of reports that left the pool by rate, or should have, in forty queries to twenty
+/// replicas that all report their capacity.
 fn removals(entry: &PolicyEntry) -> u64 {
     let mut policy = (entry.build)(&PolicySettings::default());
     let draw = &mut SplitMix64::new(5);
@@ -153,7 +153,7 @@ fn removals(entry: &PolicyEntry) -> u64 {
 }
 
 #[test]
-fn those_that_remove_by_rate_are_said_to() {
+fn policies_that_remove_by_rate_are_listed_so() {
     for entry in POLICIES {
         assert_eq!(
             entry.removes_by_rate(),

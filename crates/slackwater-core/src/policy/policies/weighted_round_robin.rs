@@ -1,15 +1,15 @@
-//! Weighted round robin: each replica in turn, as often as its CPU allows by its own report.
+//! Weighted round robin: picks each replica in turn, as often as its reported CPU use allows.
 //!
-//! The policy that Prequal was to replace `[Prequal §2]`, `[Prequal §5.2]`, in the form that gRPC
-//! (proposal A58) and Envoy (client-side weighted round robin) give it: a replica that finishes q
-//! queries a second, fails e of them, and uses the share u of its CPU has the weight q / (u +
-//! penalty · e / q). Where q and u move together, that is the inverse of what a query costs there,
-//! and the same CPU is used everywhere. Reports are polled, and smoothed before they are divided.
+//! The policy that Prequal replaced `[Prequal §2]`, `[Prequal §5.2]`, in the form of gRPC (proposal
+//! A58) and Envoy (client-side weighted round robin). A replica that finishes q queries a second,
+//! fails e of them, and uses the share u of its CPU has the weight q / (u + penalty · e / q). If q
+//! and u are proportional, that is the inverse of the cost of a query there, and all replicas use
+//! the same CPU. Reports are polled, and smoothed before they are divided.
 //!
 //! A replica without a weight (never reported, in its blackout, report expired) has the mean of the
-//! others. The report of an idle one, which finished or used nothing, tells of no cost and is
-//! ignored: it keeps its weight until its last useful report expires. With fewer than two weights
-//! this is plain round robin. Turns come from a static stride.
+//! others. A report of an idle replica, which finished or used nothing, shows no cost and is
+//! ignored: the replica keeps its weight until its last useful report expires. With fewer than two
+//! weights this is plain round robin. Turns come from a static stride.
 
 use crate::draw::Draw;
 use crate::fixed::{ONE, Rate};
@@ -30,7 +30,7 @@ use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// What is known of the policy.
+/// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["weighted_round_robin"],
     reports: Reports::Polled,
@@ -44,7 +44,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// Chooses in turn, by weights from reported query rate, CPU and errors.
+/// Picks in turn, by weights from reported query rate, CPU and errors.
 pub type WeightedRoundRobin = Polled<WeightedTurn>;
 
 /// Valid settings of [`WeightedRoundRobin`].
@@ -53,26 +53,26 @@ pub type WeightedRoundRobinConfig = Valid<WeightedRoundRobinSettings>;
 /// Settings of [`WeightedRoundRobin`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedRoundRobinSettings {
-    /// How often each replica is asked for its report: 1 ms to 1 hour, default 1 s. (gRPC has
-    /// reports pushed, every 10 s by default.)
+    /// Polling interval of each replica: 1 ms to 1 hour, default 1 s. (gRPC has reports pushed,
+    /// every 10 s by default.)
     pub interval: Duration,
-    /// The time constant over which query rate, CPU and errors are averaged, each by itself: 0 to 1
-    /// hour, default 10 s. At 0 each report counts as it came, as in gRPC. One report of a second
-    /// knows the cost of a query only as well as the mean of the queries in it: 10 % off where
-    /// there are 100 whose costs vary as exponential ones do. Of polls a second apart, 10 s count
-    /// about 20, which makes that 2 %; and the blackout lets one time constant go by first.
+    /// Time constant of the averages of query rate, CPU and errors: 0 to 1 hour, default 10 s. At 0
+    /// each report counts unsmoothed, as in gRPC. A report of one second knows the cost of a query
+    /// only as well as the mean of its queries: 10 % off with 100 queries whose costs are
+    /// exponentially distributed. With polls a second apart, 10 s cover about 20 of them, which
+    /// makes that 2 %. The blackout waits for one time constant first.
     pub smoothing: Duration,
-    /// How often weights are taken over into the turns: 100 ms to 1 hour, default 1 s.
+    /// Interval at which the turns take over new weights: 100 ms to 1 hour, default 1 s.
     pub update_period: Duration,
-    /// For so long after the first useful report a replica keeps the mean of the others: 0 to 1
+    /// Time after the first useful report for which a replica keeps the mean of the others: 0 to 1
     /// hour, default 10 s.
     pub blackout: Duration,
-    /// A report this old has expired, and the next one begins a new blackout: above 0 to 1 hour,
+    /// Age at which a report expires. The next one starts a new blackout. Above 0 to 1 hour,
     /// default 3 minutes.
     pub expiration: Duration,
-    /// What a share of failed queries adds to the CPU in use: 0 to 64, default 1, with which a
-    /// replica that fails half of its queries counts as using half of its CPU on top. At 0 errors
-    /// do not count.
+    /// CPU in use that the share of failed queries adds: 0 to 64, default 1, with which a replica
+    /// that fails half of its queries counts as using half of its CPU more. At 0 errors do not
+    /// count.
     pub error_penalty: Rate,
 }
 
@@ -178,7 +178,7 @@ impl Choose for WeightedTurn {
 }
 
 impl ChoosePolled for WeightedTurn {
-    const LEARNS_UNASKED: bool = true; // as in gRPC: what a query costs does not depend on who asks
+    const LEARNS_UNASKED: bool = true; // as in gRPC: cost does not depend on the client
     fn interval(&self) -> Duration {
         self.config.interval
     }
@@ -206,12 +206,12 @@ impl ChoosePolled for WeightedTurn {
         }
     }
 
-    /// What it reported expires by itself.
+    /// Does nothing: its report expires on its own.
     fn handle_silence(&mut self, _replica: ReplicaId) {}
 }
 
 impl WeightedTurn {
-    /// Takes the weights of now over into the turns of these replicas.
+    /// Takes the current weights over into the turns of these replicas.
     fn update(&mut self, now: Instant, replicas: &[ReplicaId]) {
         self.update_at = now + self.config.update_period;
         let (mut count, mut sum, mut largest) = (0_u32, 0.0, 0.0_f64);
@@ -229,7 +229,7 @@ impl WeightedTurn {
                 None => self.stride.forget(replica),
             }
         }
-        // One weight alone is its own mean, and all are equal: round robin.
+        // A single weight is its own mean, and all are equal: round robin.
         self.stride.set_others(if count > 0 {
             scaled(sum / f64::from(count), largest)
         } else {
@@ -249,7 +249,8 @@ impl WeightedTurn {
     }
 }
 
-/// A weight where the largest is [`WEIGHT_MAX`], and at least 1: everybody has a turn now and then.
+/// Scales a weight so that the largest is [`WEIGHT_MAX`]. It is at least 1: every replica gets a
+/// turn now and then.
 fn scaled(weight: f64, largest: f64) -> u16 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -260,7 +261,7 @@ fn scaled(weight: f64, largest: f64) -> u16 {
     scaled.max(1)
 }
 
-/// What a replica reports, as an average.
+/// The averages of a replica's reports.
 #[derive(Clone, Copy, Debug)]
 struct ReportedLoad {
     load: Load,
@@ -270,7 +271,7 @@ struct ReportedLoad {
     reported_at: Instant,
 }
 
-/// What makes a weight.
+/// The terms of a weight.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     /// Queries finished each second (q).
@@ -282,7 +283,7 @@ struct Load {
 }
 
 impl Load {
-    /// What a report says; `None` if it lacks, or has as zero, what a weight is made of.
+    /// The terms of a report. `None` if a term of the weight is missing or 0.
     fn of(report: &LoadReport) -> Option<Self> {
         let query_rate_millis = report.query_rate_millis.filter(|&rate| rate > 0)?;
         let cpu_millionths = report.cpu_millionths.filter(|&cpu| cpu > 0)?;
@@ -293,7 +294,7 @@ impl Load {
         })
     }
 
-    /// Goes on to `next`, of which `left` is kept back.
+    /// Moves the average to `next`, keeping the part `left` of the old value.
     fn blend(&mut self, next: Self, left: f64) {
         let blend = |average: f64, next: f64| average * left + next * (1.0 - left);
         *self = Self {

@@ -1,15 +1,15 @@
-//! The probe pool as a policy, whatever its rule of choice: reports bounded in number, age and use.
+//! The probe pool as a policy, with any rule of choice: reports bounded in number, age and use.
 //!
 //! "Linear, C3, and Prequal all use the asynchronous probing method described in §4, but they
-//! differ in the scoring rule" `[Prequal §5.2]`: a [`PoolRule`] is that rule, and [`Pooled`] all
-//! the rest of section 4. What the paper leaves open is decided in `docs/decisions/`. This file is
-//! the order of work in a query; each step has a file of its own:
+//! differ in the scoring rule" `[Prequal §5.2]`: a [`PoolRule`] is that rule, and [`Pooled`] is the
+//! rest of section 4. Points that the paper leaves open are decided in `docs/decisions/`. This file
+//! has the order of steps in a query; each step has its own file:
 //!
 //! | step | file |
 //! |---|---|
 //! | keep reports, the best to choose, the worst to remove | `pool` |
-//! | how often a report may be used | `reuse` |
-//! | what goes after each query | `removal` |
+//! | how many uses a report has | `reuse` |
+//! | what is removed after each query | `removal` |
 
 mod pool;
 mod removal;
@@ -34,10 +34,10 @@ use pool::{Inserted, Pool, PooledReport};
 use removal::{Removal, Removed};
 use reuse::{Balance, ReportYield, draw_uses};
 
-/// A pool smaller than this decides nothing. `[A8]`
+/// A smaller pool decides nothing. `[A8]`
 const POOL_MIN: usize = 2;
 
-/// What a rule compares reports by at a moment.
+/// The state by which a rule compares reports.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolMoment<'a> {
     pub(in crate::policy) now: Instant,
@@ -45,80 +45,79 @@ pub struct PoolMoment<'a> {
     pub(in crate::policy) client: &'a Client,
 }
 
-/// A rule of choice: one order over the reports of a pool, its least to choose, its greatest to
-/// remove.
+/// A rule of choice: an order over the reports of a pool. The least is chosen, the greatest
+/// removed.
 pub trait PoolRule: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
 
-    /// From which RIF on a report is hot, for rules that tell hot from cold. `[A6]`
+    /// The RIF from which a report is hot, for rules with hot and cold. `[A6]`
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
         let _ = client;
         None
     }
 
-    /// The order of this moment: where a report of a replica's load stands.
+    /// The current order: the place of a replica with this load.
     fn order(&self, now: Instant, rif_limit: Option<Rif>, client: &Client) -> impl Order;
 
     /// Why a report is chosen whose place begins with `first`.
     fn reason(&self, first: u64) -> PickReason;
 
-    /// How reports are compared at this moment, and what all have in common.
+    /// How reports are compared now, and the values that all have in common.
     fn comparison(&self, rif_limit: Option<Rif>) -> (&'static Comparison, Values);
 
-    /// What is compared of a report of a replica's load.
+    /// The compared values of a replica's report with this load.
     fn values(&self, moment: PoolMoment<'_>, replica: ReplicaId, load: Load) -> Values;
 
-    /// What the replica can carry by its last report, in thousandths of a request in flight, and
-    /// what a query costs there; `None` where it reports none. Told with a choice. By default a
-    /// rule does not go by that.
+    /// The replica's capacity by its last report, in thousandths of a request in flight, and the
+    /// cost of a query there. `None` if it reports none. It is shown with a choice. By default a
+    /// rule does not use it.
     fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
         let _ = replica;
         (None, None)
     }
 
-    /// A replica has joined, of which nothing is known. By default a rule learns of nothing but
-    /// what is pooled.
+    /// Adds a replica about which nothing is known. By default a rule keeps nothing outside the
+    /// pool.
     fn add_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
 
-    /// A replica has left; what was known of it is to be forgotten.
+    /// Removes a replica, and forgets what was known about it.
     fn remove_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
 
-    /// A report goes into the pool.
+    /// Takes in a report that enters the pool.
     fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         let _ = (now, replica, report);
     }
 
-    /// Whether reports that come with responses are as good as answers to probes at this moment.
-    /// Then there are so many that none is removed before a newer one takes its place: uses and
-    /// removal by rate are for reports that are few and herd.
+    /// Whether reports with responses are now as good as answers to probes. They are frequent
+    /// enough that each is replaced before it would be removed: uses and removal by rate are for
+    /// reports that are few and cause herding.
     fn takes_carried(&self) -> bool {
         false
     }
 
-    /// Whether it goes by whose turn it is at this moment.
+    /// Whether the rule uses turns at the moment.
     fn takes_turns(&self) -> bool {
         false
     }
 
-    /// Probes that each query triggers, where so many reports come with responses for each query.
+    /// Probes per query, given that `carried_rate` reports come with the responses of each query.
     /// `[A2]`
     fn probe_rate(&self, carried_rate: Rate, client: &Client) -> Rate {
         let _ = carried_rate;
         client.config.probe_rate
     }
 
-    /// The replica's report is not to count any more: it may not be chosen, or could not be
-    /// reached.
+    /// Drops the replica's report: it is unavailable, or could not be reached.
     fn forget(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
 
-    /// The latency of a query that went to the replica has ended. Once for each.
+    /// Notes the latency of a query to the replica. Called once per query.
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
         let _ = (now, replica, head);
     }
@@ -130,11 +129,11 @@ pub struct Pooled<R> {
     rule: R,
     pool: Pool,
     report_yield: ReportYield,
-    /// Of those that come with responses; none before a window of queries has shown that they do.
+    /// The yield of reports with responses. It is 0 until a window of queries has shown them.
     carried_yield: ReportYield,
-    /// Equation (1) for the fleet and yield of now, in millionths.
+    /// Equation (1) for the current fleet and yield, in millionths.
     reuse_limit: u32,
-    /// The share of the probe rate for which that is.
+    /// The share of the probe rate that `reuse_limit` was computed for.
     probe_share: u32,
     removal: Removal,
     report_age_max_ns: u64,
@@ -173,8 +172,8 @@ impl<R: PoolRule> Pooled<R> {
         client.counters.removed_expired += expired as u64;
     }
 
-    /// The best report if at least two are usable `[A7]`, else chance `[A8]`; and the report's
-    /// place in the pool.
+    /// The best report if at least two are usable `[A7]`, else a random replica `[A8]`; and the
+    /// report's place in the pool.
     fn find(
         &mut self,
         now: Instant,
@@ -201,6 +200,7 @@ impl<R: PoolRule> Pooled<R> {
             };
             return Some((choice, Some(best.index)));
         }
+        // Too few reports are usable.
         let replica = client.random(now, query, draw)?;
         let choice = Choice {
             replica,
@@ -369,8 +369,8 @@ impl<R: PoolRule> Keep for Pooled<R> {
         }
     }
 
-    /// Removes by rate, which is last: a rule that looks at queries in flight has to see this one
-    /// when it says which report is the worst. `[A10]`
+    /// Removes by rate. This comes last, because a rule that counts queries in flight must see this
+    /// one to find the worst report. `[A10]`
     fn handle_sent(
         &mut self,
         now: Instant,
@@ -405,7 +405,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
         self.pool_report(now, replica, report, local, uses_left, client);
     }
 
-    /// One without a capacity is not what a rule by capacity could go by.
+    /// A report without a capacity is of no use to a rule by capacity.
     fn handle_carried_report(
         &mut self,
         now: Instant,

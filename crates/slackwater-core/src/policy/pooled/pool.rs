@@ -1,7 +1,7 @@
 //! The probe pool: at most m reports, one for each replica, oldest first.
 //!
-//! `[A5]` `[Prequal §4 "The probe pool"]` The pool keeps order and bounds; which report is chosen,
-//! charged or removed is decided by the rule of choice and the policy around it.
+//! `[A5]` `[Prequal §4 "The probe pool"]` The pool keeps order and bounds. The rule of choice and
+//! the policy around it decide which report is chosen, charged or removed.
 
 use crate::draw::Draw;
 use crate::policy::pooled_view::PooledView;
@@ -20,14 +20,14 @@ pub(super) struct PooledReport {
     /// As reported, plus one for each query sent there since. `[A11]`
     pub(super) rif: Rif,
     pub(super) latency_ns: Option<u64>,
-    /// By the client's own clock: a replica's clock may be anywhere. `[A5]`
+    /// By the client's own clock, since a replica's clock may be wrong. `[A5]`
     pub(super) received_at: Instant,
     /// At least 1; a report whose uses are spent is gone.
     pub(super) uses_left: u32,
     pub(super) local: bool,
 }
 
-/// What became of a report that was put in.
+/// What happened to a report that was inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
     /// It took a free place.
@@ -44,7 +44,7 @@ pub(super) struct Pool {
     /// Oldest first.
     reports: Vec<PooledReport>,
     capacity: usize,
-    /// Room to find a median in.
+    /// Buffer to find a median in.
     scratch_ns: Vec<u64>,
 }
 
@@ -84,7 +84,7 @@ impl Pool {
         inserted
     }
 
-    /// `true` if the replica had a report.
+    /// Removes a replica's report. Returns `true` if there was one.
     pub(super) fn remove_replica(&mut self, replica: ReplicaId) -> bool {
         match self.position(replica) {
             Some(index) => {
@@ -105,7 +105,7 @@ impl Pool {
         self.reports.remove(index);
     }
 
-    /// Removes the reports that have reached `age_max_ns`; how many they were.
+    /// Removes the reports that have reached `age_max_ns`. Returns their number.
     pub(super) fn expire(&mut self, now: Instant, age_max_ns: u64) -> usize {
         let expired = self
             .reports
@@ -118,13 +118,13 @@ impl Pool {
         expired
     }
 
-    /// Counts so many queries that go to the report's replica. `[A11]`
+    /// Charges `queries` to the report's replica. `[A11]`
     pub(super) fn compensate(&mut self, index: usize, queries: u32) {
         let report = &mut self.reports[index];
         report.rif = Rif::new(report.rif.count().saturating_add(queries));
     }
 
-    /// Spends one use; `true` if it was the last one, and the report is gone.
+    /// Spends one use. Returns `true` if it was the last one, so that the report is gone.
     pub(super) fn spend(&mut self, index: usize) -> bool {
         let report = &mut self.reports[index];
         report.uses_left -= 1;
@@ -135,7 +135,7 @@ impl Pool {
         spent
     }
 
-    /// How many reports the query can use: those of replicas that it has not been at.
+    /// How many reports the query can use: those of replicas that it has not tried.
     pub(super) fn usable(&self, query: Query<'_>) -> usize {
         if query.avoid.is_empty() {
             return self.reports.len();
@@ -167,15 +167,14 @@ impl Pool {
         rank::worst(self.ranks(order, stand_in_ns, |_| true), draw)
     }
 
-    /// What stands for a latency that is not known: the median of those in the pool that are.
-    /// `[A7]`
+    /// The stand-in for an unknown latency: the median of the known ones in the pool. `[A7]`
     fn stand_in_ns(&mut self) -> u64 {
         if self
             .reports
             .iter()
             .all(|report| report.latency_ns.is_some())
         {
-            return 0; // stands for nothing
+            return 0; // not used
         }
         self.scratch_ns.clear();
         self.scratch_ns
@@ -189,7 +188,7 @@ impl Pool {
         (self.reports.iter()).map(move |report| (report, report.load(stand_in_ns)))
     }
 
-    /// The same as they will be when the old ones are gone, oldest first.
+    /// As [`Self::loads`] after expiry, oldest first.
     pub(super) fn fresh_loads(&self, now: Instant, age_max_ns: u64) -> Vec<(ReplicaId, Load)> {
         let fresh =
             (self.reports.iter()).filter(|report| now.ns_since(report.received_at) < age_max_ns);

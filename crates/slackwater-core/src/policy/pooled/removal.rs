@@ -1,22 +1,22 @@
-//! Removal by rate: after each query some reports go, the oldest and the worst in turn.
+//! Removal by rate: after each query some reports are removed, the oldest and the worst in turn.
 //!
-//! `[A10]` `[Prequal §4 "Probe reuse and removal"]` The oldest, because load changes; the worst,
-//! because whatever is not chosen stays, and the pool would come to hold nothing but loaded
-//! replicas. Not so many that chance has to choose.
+//! `[A10]` `[Prequal §4 "Probe reuse and removal"]` The oldest, because load changes. The worst,
+//! because a report that is not chosen stays, so that the pool would end up with only loaded
+//! replicas. Enough stay that picks do not become random.
 
 use crate::draw::Draw;
 use crate::fixed::{Accumulator, Rate};
 use crate::policy::pooled::pool::Pool;
 use crate::policy::probed::rank::Order;
 
-/// Removal by rate leaves a pool of this size alone: two to decide, and two for when reports come
-/// late or in bursts. Where the pool is hardly larger than that, one place less than it has, but
-/// the two to decide in any case. `[Decision 0001]`
+/// The size below which removal by rate stops: two reports to decide, and two for when reports come
+/// late or in bursts. For a pool hardly larger than that, one less than its capacity, but at least
+/// the two to decide. `[Decision 0001]`
 fn floor(capacity: usize) -> usize {
     4.min(capacity - 1).max(2)
 }
 
-/// As what a report was removed.
+/// Why a report was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Removed {
     #[default]
@@ -24,7 +24,7 @@ pub(super) enum Removed {
     Worst,
 }
 
-/// What is owed, and whose turn it is.
+/// The removals that are owed, and which kind is next.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Removal {
     owed: Accumulator,
@@ -32,13 +32,13 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// How many removals fall to this query.
+    /// How many removals are due with this query.
     pub(super) fn due(&mut self, rate: Rate) -> u32 {
         self.owed.step(rate)
     }
 
-    /// Removes one report and passes the turn on; `None`, and the turn stays, if the pool has none
-    /// to spare.
+    /// Removes one report and passes the turn on. Returns `None`, and keeps the turn, if the pool
+    /// is too small.
     pub(super) fn remove(
         &mut self,
         pool: &mut Pool,

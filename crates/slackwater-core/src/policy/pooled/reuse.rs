@@ -1,12 +1,12 @@
-//! How many queries one report may decide: equation (1), and what to do where it has no answer.
+//! How many queries one report may decide: equation (1), and the solution where it has none.
 //!
 //! `[A9]` `[Prequal §4 "Probe reuse and removal", eq. 1]` `[Decision 0001]`
 
 use crate::draw::{Draw, below};
 use crate::fixed::{ONE, Rate};
 
-/// The floor under the reuse limit ends here, in millionths of a use: with one or two replicas, or
-/// next to no reports, the balance at two entries knows no end. `[Decision 0001]`
+/// Largest floor under the reuse limit, in millionths of a use: with one or two replicas, or almost
+/// no reports, the balance at two entries is unbounded. `[Decision 0001]`
 const FLOOR_MAX: i128 = 16 * ONE as i128;
 
 /// What the reuse limit depends on.
@@ -16,7 +16,7 @@ pub(super) struct Balance {
     pub(super) pool_capacity: u16,
     /// n
     pub(super) replicas: u32,
-    /// `r_probe`: reports that come in for each query.
+    /// `r_probe`: reports that arrive per query.
     pub(super) probe_rate: Rate,
     /// `r_remove`
     pub(super) remove_rate: Rate,
@@ -28,21 +28,21 @@ pub(super) struct Balance {
 impl Balance {
     /// The reuse limit in millionths of a use.
     ///
-    /// A pool of m entries in a fleet of n gains (1 − m/n) · `r_probe` reports a query (the others
-    /// replace an entry of their replica) and loses `r_remove` and one for each report that is used
-    /// up, so
+    /// A pool of m entries in a fleet of n gains (1 − m/n) · `r_probe` reports per query (the
+    /// others replace an entry of their replica). It loses `r_remove`, and one for each report that
+    /// is used up. So
     ///
     /// > b = max{1, (1 + δ) / ((1 − m/n) · `r_probe` − `r_remove`)}
     ///
-    /// lets it grow by a margin of δ: equation (1). Clients that go by the same full pool, used
-    /// again and again, herd, so this is capped by `reuse_max`. What no cap may take is the use
-    /// without which the pool runs dry: it must not fall below the two entries that a choice needs
-    /// `[A8]`. The same balance at two entries, with nothing removed `[A10]`, is
+    /// lets it grow by a margin of δ: equation (1). Clients that use the same full pool again and
+    /// again herd, so `reuse_max` caps this. The cap must not take the uses without which the pool
+    /// runs dry: the pool must not fall below the two entries that a choice needs `[A8]`. The same
+    /// balance at two entries, with nothing removed `[A10]`, is
     ///
     /// > floor = max{1, (1 + δ) / ((1 − 2/n) · `r_probe`)}
     ///
-    /// which is never above equation (1), and at three probes a query is its literal 1. It stands
-    /// alone where equation (1) has no answer: where its denominator is not positive the pool
+    /// which is never above equation (1), and is its literal 1 at three probes per query. It is
+    /// used alone where equation (1) has no solution: if its denominator is not positive, the pool
     /// cannot grow to m, however often its reports are used. `[Decision 0001]` `[Decision 0005]`
     pub(super) fn reuse_limit(&self) -> u32 {
         let n = i128::from(self.replicas);
@@ -64,7 +64,7 @@ impl Balance {
     }
 }
 
-/// A reuse limit in millionths as a whole number of uses, rounded up or down at random so that the
+/// Rounds a reuse limit in millionths up or down at random to a whole number of uses, so that the
 /// mean holds. Drawn once, when the report enters the pool. `[A9]`
 pub(super) fn draw_uses(reuse_limit: u32, draw: &mut dyn Draw) -> u32 {
     let (whole, fraction) = (reuse_limit / ONE, reuse_limit % ONE);
@@ -75,12 +75,12 @@ pub(super) fn draw_uses(reuse_limit: u32, draw: &mut dyn Draw) -> u32 {
     }
 }
 
-/// The rate at which reports really come in, which is below the configured one when probes are lost
-/// or skipped.
+/// The rate at which reports actually arrive, which is below the configured one when probes are
+/// lost or skipped.
 ///
-/// At 10,000 queries a second over four replicas, `probe_interval_min` leaves 0.4 reports a query
-/// where 3 were asked for; a reuse limit that did not know would let the pool run dry. `[Decision
-/// 0001]`
+/// At 10,000 queries a second over four replicas, `probe_interval_min` leaves 0.4 reports per query
+/// where 3 were configured. A reuse limit without this correction would let the pool run dry.
+/// `[Decision 0001]`
 #[derive(Clone, Debug)]
 pub(super) struct ReportYield {
     queries: u32,
@@ -102,7 +102,7 @@ impl ReportYield {
         }
     }
 
-    /// The same, and none have come in so far.
+    /// As [`Self::new`], but no reports have arrived so far.
     pub(super) const fn unheard(configured: Rate) -> Self {
         Self {
             rate: Rate::ZERO,
@@ -114,14 +114,14 @@ impl ReportYield {
         self.reports = self.reports.saturating_add(1);
     }
 
-    /// `true` if the rate has changed.
+    /// Counts a query. Returns `true` if the rate has changed.
     pub(super) fn query(&mut self) -> bool {
         self.queries += 1;
         if self.queries < Self::WINDOW {
             return false;
         }
-        // Idle probes may bring more than was asked for by queries; a tenth too few is the chance
-        // of one window.
+        // Idle probes may bring more reports than queries trigger. A tenth too few is chance in one
+        // window.
         let measured = u64::from(self.reports) * u64::from(ONE) / u64::from(Self::WINDOW);
         let enough = u64::from(self.configured.millionths()) * 9 / 10;
         let rate = if measured >= enough {
@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn where_equation_1_has_no_answer_the_pool_is_balanced_at_two_entries() {
-        // n <= 24 at the defaults: the literal reading's 1, but for the very smallest fleets.
+        // n ≤ 24 at the defaults: 1, as equation (1) reads literally, except for the smallest
+        // fleets.
         for replicas in 6..=24 {
             assert_eq!(
                 balance(replicas, 3_000_000, 1_000_000).reuse_limit(),
@@ -215,11 +216,11 @@ mod tests {
 
     #[test]
     fn no_cap_takes_the_uses_that_keep_the_pool_from_running_dry() {
-        // Half a probe a query: equation (1) says 11.76, two entries need 2 / (0.98 · 0.5).
+        // Half a probe per query: equation (1) gives 11.76, two entries need 2 / (0.98 · 0.5).
         let sparse = balance(100, 500_000, 250_000);
         assert_eq!(capped(1, sparse), 4_081_632);
         assert_eq!(capped(5, sparse), 5 * ONE);
-        // And where equation (1) has no answer.
+        // This floor also applies where equation (1) has no solution.
         assert_eq!(capped(1, balance(5, 500_000, 1_000_000)), 6_666_666);
     }
 
@@ -235,7 +236,7 @@ mod tests {
         let nothing_ever_comes_in = balance(100, 0, 0);
         assert_eq!(nothing_ever_comes_in.reuse_limit(), 16 * ONE);
         assert_eq!(capped(1, nothing_ever_comes_in), 16 * ONE);
-        // 2 / (0.98 · 0.128) = 15.94; a little less comes in, and it would be more than sixteen.
+        // 2 / (0.98 · 0.128) = 15.94. With a little less it would be more than sixteen.
         assert_eq!(balance(100, 128_000, 1_000_000).reuse_limit(), 15_943_877);
         assert_eq!(balance(100, 127_000, 1_000_000).reuse_limit(), 16 * ONE);
         assert_eq!(balance(1 << 20, 16_000_000, 0).reuse_limit(), ONE);
@@ -245,7 +246,7 @@ mod tests {
     fn rounding_keeps_the_mean() {
         let mut draw = SplitMix64::new(5);
         let drawn: u32 = (0..100_000).map(|_| draw_uses(1_315_789, &mut draw)).sum();
-        // Binomial: mean 131,579, standard deviation 147; five of them.
+        // Binomial: mean 131,579, standard deviation 147; the limit is five of them.
         assert!((130_844..132_314).contains(&drawn), "{drawn}");
         let mut no_draw = || -> u64 { panic!("a whole number needs no draw") };
         assert_eq!(draw_uses(3 * ONE, &mut no_draw), 3);
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(
             window(9 * 128),
             (1, 3_000_000),
-            "never above what was asked for"
+            "never above the configured rate"
         );
         assert_eq!(
             window(346),

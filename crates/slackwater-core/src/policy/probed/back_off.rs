@@ -1,57 +1,56 @@
-//! How far the probe rate is lowered while probing itself shows an overload. `[A2]` `[Decision
-//! 0011]`
+//! How far the probe rate is lowered while the probes themselves show an overload. `[A2]`
+//! `[Decision 0011]`
 //!
-//! A probe costs its replica and its client something, and the same for each query however much
-//! there is to do: where either runs out, probes are what can be spared. What shows it is how
-//! probes fare, in windows of a tenth of a second: answers that do not come in time, or take far
-//! longer than usual, probes that the driver could not send, or that had no place among those
-//! outstanding. The client's own delay is in all of it: a probe waits for its turn to be sent, and
-//! its answer to be taken in.
+//! A probe costs its replica and its client the same for each query, at any load. When either is
+//! overloaded, probes are the first thing to save. The sign is how probes end, in windows of a
+//! tenth of a second: answers that are late or take far longer than usual, probes that the driver
+//! could not send, or that found no free slot. The client's own delay is part of all this: a probe
+//! waits to be sent, and its answer waits to be read.
 //!
-//! Replicas count, and not probes: one that answers nothing, and is probed often, is in trouble of
-//! its own. After two such windows in a row the rate is lowered by a quarter, and again after each
-//! further one; it comes back over half a minute, as long as round trips are far from slow.
+//! Replicas are counted, not probes: a single replica that answers nothing but is probed often has
+//! a problem of its own. After two such windows in a row the rate is lowered by a quarter, and
+//! again after each further one. It recovers over half a minute, while round trips are far from
+//! slow.
 
 use crate::fixed::{ONE, Rate};
 use crate::policy::prequal::PrequalConfig;
 use crate::time::{Instant, span_ns};
 
 const MS: u64 = 1_000_000;
-/// A window lasts so long,
+/// Length of a window,
 const WINDOW_NS: u64 = 100 * MS;
-/// or up to so long where fewer probes than [`ENDED_MIN`] end in it.
+/// and its longest length if fewer than [`ENDED_MIN`] probes end in it.
 const WINDOW_MAX_NS: u64 = 1_000 * MS;
 const ENDED_MIN: u32 = 8;
-/// Fewer replicas in trouble say nothing of the others.
+/// Fewer replicas in trouble show nothing about the others.
 const TROUBLED_MIN: u32 = 2;
-/// Round trips that are longer than so many times what is usual are slow, if they are no shorter
-/// than [`SLOW_MIN_NS`] or half the deadline: what waits for the next pick in an idle client is
-/// not.
+/// A round trip is slow if it is longer than this many times the usual one, and at least
+/// [`SLOW_MIN_NS`] or half the deadline. In an idle client an answer may wait for the next pick,
+/// which is not slow.
 const SLOW_TIMES: u64 = 8;
 const SLOW_MIN_NS: u64 = 25 * MS;
-/// Fewer probes that found no place are chance.
+/// Fewer probes without a free slot are chance.
 const STARVED_MIN: u32 = 8;
-/// What is left of the rate after a window of overload, in millionths.
+/// What remains of the rate after a window of overload, in millionths.
 const KEPT: u64 = 750_000;
-/// How long it takes from nothing to all.
+/// Time in which the rate recovers from 0 to all.
 const RECOVERY_NS: u64 = 30_000 * MS;
 
-/// What a window has seen.
+/// Counts of one window.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     began_at: Instant,
-    /// Told from others by this; 0 is none.
+    /// Identifies the window; 0 is none.
     number: u32,
     sent: u32,
-    /// Given back by the driver.
+    /// Returned by the driver.
     unsent: u32,
-    /// Left out for want of a place.
+    /// Not sent because no slot was free.
     starved: u32,
     ended: u32,
     answers: u64,
     round_trips_ns: u64,
-    /// Replicas of which a probe ended, and those of them of which at least as many ended badly as
-    /// well.
+    /// Replicas of which a probe ended, and those with at least as many bad ends as good ones.
     replicas: u32,
     troubled: u32,
 }
@@ -78,32 +77,32 @@ impl Window {
         troubled || starved || self.unsent > 0
     }
 
-    /// Somebody answers as he should.
+    /// Whether a replica answers normally.
     const fn shows_health(&self) -> bool {
         self.replicas > self.troubled
     }
 }
 
-/// How one replica's probes ended in the window in which one last did.
+/// How a replica's probes ended, in the window in which one last did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fared {
     window: u32,
-    /// Those that ended badly less those that ended well.
+    /// Bad ends minus good ends.
     balance: i16,
 }
 
-/// The share of the configured rate that is used.
+/// Controls the share of the configured rate that is used.
 #[derive(Clone, Debug)]
 pub(super) struct BackOff {
     window: Window,
-    /// The one before showed an overload.
+    /// The window before showed an overload.
     again: bool,
-    /// Round trips as they are where nothing is crowded; 0 before the first window with an answer.
+    /// Round-trip time without congestion. 0 before the first window with an answer.
     usual_ns: u64,
     slow_min_ns: u64,
     /// In millionths.
     share: u32,
-    /// The share never falls below; all of it where the rate is never lowered.
+    /// Smallest share. It is all of the rate if the rate is never lowered.
     share_min: u32,
     rate_min: Rate,
 }
@@ -127,7 +126,7 @@ impl BackOff {
         }
     }
 
-    /// The rate is never lowered.
+    /// Whether the rate is never lowered.
     const fn is_off(&self) -> bool {
         self.share_min == ONE
     }
@@ -137,8 +136,8 @@ impl BackOff {
         self.share
     }
 
-    /// What is used of the rate that is wanted: no less than the configured minimum, if that much
-    /// is wanted.
+    /// The rate that is used of a `wanted` one: at least the configured minimum, unless less is
+    /// wanted.
     pub(super) fn lowered(&self, wanted: Rate) -> Rate {
         if self.share == ONE {
             return wanted;
@@ -146,7 +145,7 @@ impl BackOff {
         wanted.share(self.share).max(self.rate_min.min(wanted))
     }
 
-    /// Looks at the window if it is over. Called with each query.
+    /// Evaluates the window if it is over. Called with each query.
     pub(super) fn tick(&mut self, now: Instant) {
         let lasted_ns = now.ns_since(self.window.began_at);
         if lasted_ns < WINDOW_NS || self.is_off() {
@@ -173,8 +172,8 @@ impl BackOff {
         self.learn();
     }
 
-    /// Falls to what is shorter within seconds; doubles in a bit more than a minute, in which an
-    /// overload is over or has become usual.
+    /// Updates the usual round trip. It falls to a shorter one within seconds, and doubles in a
+    /// little more than a minute, after which an overload is over or has become usual.
     fn learn(&mut self) {
         let Some(mean) = self.window.round_trips_ns.checked_div(self.window.answers) else {
             return;
@@ -196,13 +195,13 @@ impl BackOff {
         self.window.unsent = self.window.unsent.saturating_add(1);
     }
 
-    /// So many probes found no place among those that are out or wait.
+    /// Notes that this many probes found no free slot or waiting place.
     pub(super) fn starved(&mut self, probes: u32) {
         self.window.starved = self.window.starved.saturating_add(probes);
     }
 
-    /// A probe ended of a replica that answers as a rule: so long after it was sent, or unanswered.
-    /// `fared` is the replica's.
+    /// Notes that a probe of a replica that normally answers has ended: after this round trip, or
+    /// unanswered. `fared` belongs to the replica.
     pub(super) fn ended(&mut self, fared: &mut Fared, round_trip_ns: Option<u64>) {
         if self.is_off() {
             return;
@@ -230,8 +229,8 @@ impl BackOff {
         self.usual_ns > 0 && round_trip_ns >= self.slow_ns()
     }
 
-    /// Half way to being slow, in the mean: the rate stays where it is, or each rise would lead
-    /// into the next overload.
+    /// Whether round trips are half way to slow in the mean. The rate then stays where it is, or
+    /// each rise would lead to the next overload.
     fn is_crowded(&self) -> bool {
         let mean = self.window.round_trips_ns.checked_div(self.window.answers);
         self.usual_ns > 0 && mean.is_some_and(|mean| mean >= self.slow_ns() / 2)

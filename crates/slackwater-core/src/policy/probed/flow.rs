@@ -1,5 +1,5 @@
-//! The way of a query, a probe and a timeout through a policy that probes asynchronously. `[A1]`
-//! `[A2]` `[A3]`
+//! How queries, probes and timeouts pass through a policy that probes asynchronously. `[A1]` `[A2]`
+//! `[A3]`
 
 use super::{Choice, Compared, Keep, Probed};
 use crate::draw::Draw;
@@ -50,7 +50,7 @@ impl<K: Keep> Probed<K> {
         }
     }
 
-    /// What was chosen, before the query is charged to it.
+    /// Explains the choice, before the query is charged to it.
     fn explain_choice(&self, choice: &Choice, explanation: &mut Explanation) {
         let rule = match choice.chosen {
             Some(_) => choice.reason,
@@ -109,6 +109,7 @@ impl<K: Keep> Policy for Probed<K> {
                 return self.fleet_changed(replica, changed);
             }
         };
+        // Answers to own probes and to those of siblings are equally good samples.
         self.take_report(now, replica, sent_at, report, draw);
     }
 
@@ -149,6 +150,7 @@ impl<K: Keep> Policy for Probed<K> {
             self.client.counters.no_replica += 1;
             return Decision::NoReplica;
         };
+        // A query triggers its probes once, at its first attempt. `[A2]`
         if query.attempt == Attempt::First {
             self.want_query_probes(now);
         }
@@ -157,6 +159,7 @@ impl<K: Keep> Policy for Probed<K> {
             Some(explanation) => self.explain_choice(&choice, explanation),
             None => {}
         }
+        // The query must be in flight before removal by rate, which `handle_sent` does. `[A10]`
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);
         self.kept
@@ -260,7 +263,7 @@ fn place(compared: &Compared) -> (u64, u64) {
     (compared.place.first, compared.place.second)
 }
 
-/// Whose place is the lowest, if it is nobody else's; they are in order.
+/// The replica with the lowest place, if no other shares it. `compared` is sorted.
 fn first(compared: &[Compared]) -> Option<ReplicaId> {
     match compared {
         [] => None,

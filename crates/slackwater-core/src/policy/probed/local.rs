@@ -1,17 +1,17 @@
-//! Replicas that answer no probes: balanced by what this client sees itself. `[A13]` `[Decision
-//! 0002]`
+//! Replicas that answer no probes are balanced by what this client measures itself. `[A13]`
+//! `[Decision 0002]`
 //!
-//! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *silent*. Its probes
-//! are answered here, from a tracker of the client's own queries to it. The client's own RIF is
-//! lower than the replica's true one by what other clients have in flight there; that part is
-//! estimated from the replicas that do answer, as the mean of what they report beyond the client's
-//! own. If other clients spread their load evenly, the sum is the mean of the true RIF given one's
-//! own: silent replicas are then neither starved nor flooded.
+//! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *silent* (operators
+//! see it as unprobed). Its probes are answered here, from a tracker of the client's own queries to
+//! it. The client's own RIF is lower than the replica's true one by what other clients have in
+//! flight there. That part is estimated from the replicas that do answer, as the mean of what they
+//! report beyond the client's own. If other clients spread their load evenly, the sum is the mean
+//! of the true RIF given the client's own, so silent replicas are neither starved nor flooded.
 //!
 //! A policy that compares all replicas with each other
-//! ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) has the client watch its queries to all of
-//! them while any is silent that may be chosen. The first such silence allocates a tracker of about
-//! half a kilobyte for each replica at once; later would be in a pick.
+//! ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) makes the client track its queries to all of
+//! them while any available one is silent. The first such silence allocates a tracker of about half
+//! a kilobyte for each replica at once, because later it would happen during a pick.
 
 use super::recent_mean::RecentMean;
 use crate::policy::fleet::{Fleet, LOST_IN_A_ROW, LostProbes};
@@ -25,57 +25,57 @@ use crate::tracker::{End, LoadTracker, TrackerConfig};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// A replica that has answered before is silent only after so long without an answer: probes may be
-/// lost, and one whose machine is gone should be found out by that rather than be balanced by its
-/// emptiness.
+/// A replica that has answered before becomes silent only after this long without an answer. Probes
+/// may be lost, and a replica whose machine is gone must be detected by that, not preferred because
+/// it looks empty.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// A silent replica that could not be reached is not offered again for so long.
+/// How long a silent replica that could not be reached is not offered.
 const UNREACHABLE_PAUSE: Duration = Duration::from_secs(1);
-/// How often a silent replica is really probed, to notice that it answers.
+/// Interval of real probes to a silent replica, to notice that it answers.
 pub(super) const SILENT_PROBE_INTERVAL_NS: u64 = 1_000_000_000;
 /// Latencies that a client remembers for each silent replica.
 const SAMPLE_CAPACITY: usize = 16;
 
-/// Whether a replica is silent, and what holds for one that is. Nobody looks at it for every query
-/// or probe while all replicas answer and can be reached: with many of them that would be a miss of
-/// the cache each time.
+/// Whether a replica is silent, and the state of a silent one. It is not read for each query or
+/// probe while all replicas answer and can be reached: with many replicas that would be a cache
+/// miss each time.
 #[derive(Debug, Default)]
 struct Hearing {
     silent: bool,
-    /// It is silent and may be chosen.
+    /// The replica is silent and available.
     silent_available: bool,
-    /// A silent replica is not offered before this.
+    /// The replica is not offered before this time.
     unreachable_until: Instant,
-    /// When a probe of it was last answered here.
+    /// When a probe to it was last answered here.
     answered_here_at: Option<Instant>,
 }
 
-/// What this client knows itself of a replica's latency.
+/// What this client measured itself of a replica's latency.
 #[derive(Debug)]
 struct Own {
-    /// Which watch this is: queries sent during an earlier one do not belong to its tracker.
+    /// Number of this watch. Queries sent during an earlier one do not belong to its tracker.
     watch: u32,
     tracker: LoadTracker,
 }
 
-/// What this client hears, or does not hear, from each replica, and what it sees itself.
+/// The replicas that answer no probes, and what this client measures itself.
 #[derive(Debug)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
-    /// Of each silent replica; if `watches_all`, of all of them while any is silent that may be
-    /// chosen.
+    /// For each silent replica; if `watches_all`, for all replicas while any available one is
+    /// silent.
     own: ReplicaMap<Box<Own>>,
     watches_all: bool,
-    /// How many replicas are silent; while none is, queries are none of this module's business.
+    /// Number of silent replicas. At 0, queries do not use this module.
     silent_now: usize,
-    /// How many of them may be chosen.
+    /// How many of them are available.
     silent_available: usize,
     watches: u32,
     /// What other clients have in flight at a replica, by recent reports.
     others: RecentMean,
-    /// How long recent probes were out that were answered, in nanoseconds.
+    /// Round trips of recent probes that were answered, in nanoseconds.
     round_trips: RecentMean,
-    /// No silent replica is out of reach from then on; looked at before searching.
+    /// From this time on no silent replica is out of reach. It is checked before a search.
     out_of_reach_until: Instant,
 }
 
@@ -107,12 +107,12 @@ impl LocalLoads {
         self.hearings.remove(replica);
     }
 
-    /// Of so many replicas that may be chosen, none is heard.
+    /// Whether all `available` replicas are silent.
     pub(super) fn all_silent(&self, available: usize) -> bool {
         self.silent_available == available
     }
 
-    /// Whether any replica is silent that may be chosen. What becomes of others is not asked.
+    /// Whether any available replica is silent. Other replicas do not matter.
     pub(super) fn any_silent_available(&self) -> bool {
         self.silent_available > 0
     }
@@ -126,13 +126,13 @@ impl LocalLoads {
         self.silent_now > 0 && now < self.out_of_reach_until
     }
 
-    /// The replica is silent, and could not be reached just now.
+    /// Whether the replica is silent and could recently not be reached.
     pub(super) fn is_out_of_reach(&self, now: Instant, replica: ReplicaId) -> bool {
         let hearing = self.hearings.find(replica);
         hearing.is_some_and(|it| it.silent && now < it.unreachable_until)
     }
 
-    /// The replica, one of `fleet`, counts as silent from now on; `false` if it did before.
+    /// Makes the replica, one of `fleet`, count as silent. Returns `false` if it already did.
     pub(super) fn begin_silence(&mut self, replica: ReplicaId, fleet: &Fleet) -> bool {
         match self.hearings.find_mut(replica) {
             Some(hearing) if !hearing.silent => hearing.silent = true,
@@ -146,7 +146,7 @@ impl LocalLoads {
         true
     }
 
-    /// The replica answers, or is gone.
+    /// Ends a silence: the replica answers, or has left.
     fn end_silence(&mut self, replica: ReplicaId) {
         match self.hearings.find_mut(replica) {
             Some(hearing) if hearing.silent => hearing.silent = false,
@@ -159,7 +159,7 @@ impl LocalLoads {
         self.not_silent_available(replica);
     }
 
-    /// Whether the replica may be chosen, or is silent, may have changed.
+    /// Updates the counts after the replica's availability or silence may have changed.
     pub(super) fn settle(&mut self, replica: ReplicaId, fleet: &Fleet) {
         if !self.is_silent(replica) || !fleet.is_available(replica) {
             self.not_silent_available(replica);
@@ -177,7 +177,7 @@ impl LocalLoads {
         }
     }
 
-    /// The replica is not silent, or may not be chosen.
+    /// Notes that the replica is not silent or not available.
     fn not_silent_available(&mut self, replica: ReplicaId) {
         match self.hearings.find_mut(replica) {
             Some(hearing) if hearing.silent_available => hearing.silent_available = false,
@@ -189,7 +189,7 @@ impl LocalLoads {
         }
     }
 
-    /// From now on the client keeps track of its queries to the replica.
+    /// Starts to track the client's queries to the replica.
     fn watch(&mut self, replica: ReplicaId) {
         self.watches = self.watches.wrapping_add(1);
         let config = TrackerConfig {
@@ -203,31 +203,31 @@ impl LocalLoads {
         self.own.insert(replica, Box::new(own));
     }
 
-    /// The replica has answered a probe sent at `sent_at`.
+    /// Notes that the replica has answered a probe sent at `sent_at`.
     pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
         self.round_trips.record(now.ns_since(sent_at));
         if self.silent_now > 0 {
             self.end_silence(replica);
         }
-        // That it could not be reached is forgotten by the time that it can be silent again.
+        // `unreachable_until` need not be reset: it is over before the replica can be silent again.
     }
 
-    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is no more
-    /// than is ordinary: one replica that is overloaded, or lies, shall not stand for all.
+    /// Takes in a reported `rif`, of which `own_in_flight` is this client's. `rif` is capped at an
+    /// ordinary value, so that one overloaded or lying replica does not stand for all.
     pub(super) fn heard_of_others(&mut self, rif: Rif, own_in_flight: u32) {
         self.others
             .record(rif.count().saturating_sub(own_in_flight).into());
     }
 
-    /// Nobody answers any more: what was heard of other clients tells nothing, and there is no pace
-    /// to keep with.
+    /// Forgets what reports showed, since no replica answers any more: the load of other clients,
+    /// and the round trip that sets the pace.
     pub(super) fn forget_answers(&mut self) {
         self.others = RecentMean::default();
         self.round_trips = RecentMean::default();
     }
 
-    /// A probe was lost, the last of `probes`; `true` if that makes the replica, one of `fleet`,
-    /// silent.
+    /// Notes that a probe was lost, the last of `probes`. Returns `true` if that makes the replica,
+    /// one of `fleet`, silent.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -241,7 +241,7 @@ impl LocalLoads {
         probes.in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
     }
 
-    /// A query goes to the replica.
+    /// Notes that a query goes to the replica.
     pub(super) fn query_sent(&mut self, now: Instant, ticket: &mut Ticket) {
         if self.silent_now > 0
             && let Some(own) = self.own.find(ticket.replica())
@@ -254,7 +254,7 @@ impl LocalLoads {
         }
     }
 
-    /// A query that went there is over.
+    /// Notes that a query to the replica is over.
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if outcome == Outcome::Unreachable
@@ -274,8 +274,7 @@ impl LocalLoads {
         }
     }
 
-    /// The head of a response from there is here. A stream whose head is out is no sign of a stop.
-    /// `[T4]`
+    /// Notes the head of a response. A stream after its head is no sign of a stop. `[T4]`
     pub(super) fn head_ready(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if let Some(local) = &mut ticket.local
@@ -286,23 +285,23 @@ impl LocalLoads {
         }
     }
 
-    /// The watch that a query was sent in, if it still lasts.
+    /// The watch in which a query was sent, if it still lasts.
     fn current(&self, replica: ReplicaId, local: &LocalArrival) -> Option<&Own> {
         let own = self.own.find(replica)?;
         (own.watch == local.watch).then_some(own)
     }
 
-    /// What this client knows itself of a replica that it watches. Its RIF is only of queries sent
+    /// What this client measured of a replica that it watches. Its RIF counts only queries sent
     /// since the watch began.
     pub(super) fn own_load(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
         Some(self.own.find(replica)?.tracker.report(now))
     }
 
-    /// A silent replica's probe, answered from the client's own knowledge, or why it is not.
+    /// A silent replica's probe, answered from the client's own measurements, or why it is not.
     ///
-    /// Not more often than a replica that answers can be asked: local reports cost nothing, and
-    /// would otherwise crowd the others out of a pool. One that answers is asked again after
-    /// `interval_ns` at the earliest, and not while a probe to it is out.
+    /// The pace is that of a replica that answers: not before `interval_ns`, and not while a probe
+    /// would still be in flight. Local reports cost nothing, and would otherwise displace the
+    /// others from a pool.
     pub(super) fn answer(
         &mut self,
         now: Instant,
@@ -333,13 +332,13 @@ impl LocalLoads {
 /// Why a silent replica's probe is not answered here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unanswered {
-    /// It could not be reached just now.
+    /// It could recently not be reached.
     OutOfReach,
-    /// It has been answered for a moment ago.
+    /// It was answered for a moment ago.
     Interval,
 }
 
-/// How a query ended for its replica; `None` if that never saw it.
+/// How a query ended for its replica. `None` if the replica never saw it.
 fn end_of(outcome: Outcome) -> Option<End> {
     match outcome {
         Outcome::Success => Some(End::Success),

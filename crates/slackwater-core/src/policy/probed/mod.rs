@@ -1,17 +1,17 @@
-//! What all policies that probe asynchronously have in common: a fleet, probes on their way,
-//! replicas that answer none, and the way in and out of a query.
+//! What all policies with asynchronous probes share: a fleet, probes in flight, replicas that
+//! answer none, and the handling of a query from pick to end.
 //!
-//! Such a policy is nothing but what it keeps of reports and how it chooses among them, a [`Keep`];
-//! [`Probed`] makes a [`Policy`](crate::policy::Policy) of it.
+//! Such a policy only defines which reports it keeps and how it chooses among them, as a [`Keep`].
+//! [`Probed`] turns that into a [`Policy`](crate::policy::Policy).
 //!
 //! | subject | file |
 //! |---|---|
-//! | the way of a query, a report, a timeout | `flow` |
-//! | whom to probe, and when | `probing`, `sounding` |
-//! | how often at most, and how much less in an overload | `rate_cap`, `back_off` |
+//! | handling of queries, reports, timeouts | `flow` |
+//! | which replica to probe, and when | `probing`, `sounding` |
+//! | largest probe rate, and a lower one in an overload | `rate_cap`, `back_off` |
 //! | replicas that answer no probes | `local`, `recent_mean` |
-//! | which RIF is high, as replicas go | `rif_limit` |
-//! | the best and the worst of what is kept | `rank` |
+//! | which RIF is high in this fleet | `rif_limit` |
+//! | the best and the worst of the kept reports | `rank` |
 
 mod back_off;
 mod flow;
@@ -44,9 +44,9 @@ use probing::Probing;
 use rank::Place;
 use rif_limit::RifDistribution;
 
-/// Up to this quantile of recent reports, RIF is ordinary: among five replicas that answer, or
-/// more, a single one cannot say what is. Not the user's quantile of the RIF limit, by which
-/// anything or nothing may be hot. `[A13]` `[Decision 0002]`
+/// Up to this quantile of recent reports, RIF is ordinary: among five or more replicas that answer,
+/// a single one cannot define it. It is not the configured quantile of the RIF limit, which may
+/// make all replicas hot or none. `[A13]` `[Decision 0002]`
 const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
     Some(quantile) => quantile,
     None => Quantile::ONE,
@@ -56,15 +56,15 @@ const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
 pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Each choice compares all replicas with each other, so that what it knows of them has to be
-    /// of one kind: while any is silent that may be chosen, all reports come with the client's own
-    /// latencies, and are marked local. `[A13]`
+    /// Each choice compares all replicas, so their data must be of one kind: while any available
+    /// replica is silent, all reports carry the client's own latencies and are marked local.
+    /// `[A13]`
     const COMPARES_ALL: bool = false;
-    /// The rule where no report helps.
+    /// The reason of a pick when no report helps.
     const WITHOUT_REPORTS: PickReason = PickReason::Random;
 
-    /// The turn of a replica passes that the query is to spare, where the policy goes by turns. It
-    /// comes before the choice. `[Decision 0014]`
+    /// Passes the turn of the replica that the query must spare, for policies with turns. Called
+    /// before the choice. `[Decision 0014]`
     fn pass_turn(
         &mut self,
         now: Instant,
@@ -75,8 +75,8 @@ pub trait Keep: Debug + Send {
         let _ = (now, query, client, draw);
     }
 
-    /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the
-    /// query may go to.
+    /// Chooses a replica, and charges the query to what is kept. `None` if the query may go to no
+    /// replica.
     fn choose(
         &mut self,
         now: Instant,
@@ -85,7 +85,7 @@ pub trait Keep: Debug + Send {
         draw: &mut dyn Draw,
     ) -> Option<Choice>;
 
-    /// What the choice is made from that comes next, for whoever wants to know.
+    /// Explains what the next choice is made from.
     fn explain(
         &mut self,
         now: Instant,
@@ -94,7 +94,7 @@ pub trait Keep: Debug + Send {
         explanation: &mut Explanation,
     );
 
-    /// Charges a choice that was made elsewhere to what is kept.
+    /// Charges a choice that was made elsewhere.
     fn charge_pinned(&mut self, now: Instant, replica: ReplicaId, client: &mut Client) -> Choice {
         let _ = now;
         Choice {
@@ -107,10 +107,10 @@ pub trait Keep: Debug + Send {
         }
     }
 
-    /// Siblings have sent so many queries to a replica: what is kept of it counts them. `[A11]`
+    /// Charges `queries` that siblings have sent to a replica. `[A11]`
     fn charge_siblings(&mut self, replica: ReplicaId, queries: u32);
 
-    /// What follows a choice: by now its query is in flight.
+    /// Does what follows a choice. Its query is in flight by now.
     fn handle_sent(
         &mut self,
         now: Instant,
@@ -122,8 +122,8 @@ pub trait Keep: Debug + Send {
         let _ = (now, query, choice, client, draw);
     }
 
-    /// A report of an available replica's; `local` if it is the client's own, in place of a silent
-    /// one's. `[A13]`
+    /// Takes in a report of an available replica. `local`: it is the client's own, in place of a
+    /// silent replica's. `[A13]`
     fn handle_report(
         &mut self,
         now: Instant,
@@ -134,8 +134,8 @@ pub trait Keep: Debug + Send {
         draw: &mut dyn Draw,
     );
 
-    /// What a replica that may be chosen has said of its load with a response. By default it is
-    /// nothing.
+    /// Takes in the load that an available replica reported with a response. By default it is
+    /// ignored.
     fn handle_carried_report(
         &mut self,
         now: Instant,
@@ -146,51 +146,52 @@ pub trait Keep: Debug + Send {
         let _ = (now, replica, report, client);
     }
 
-    /// Probes that each query triggers. `[A2]`
+    /// Probes per query. `[A2]`
     fn probe_rate(&self, client: &Client) -> Rate {
         client.config.probe_rate
     }
 
-    /// What the replica has reported no longer tells what a query meets there.
+    /// Drops what the replica has reported: it no longer predicts what a query meets there.
     fn forget(&mut self, replica: ReplicaId);
 
-    /// The latency of a query that went to the replica has ended: once for each, with the head of
-    /// the response or, where no head was told of, with the query.
+    /// Notes the latency of a query to the replica. Called once per query: at the head of the
+    /// response or, if the driver reports no heads, at the end.
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
         let _ = (now, replica, head);
     }
 
-    /// From now on some replica is silent that may be chosen, or none is any more. `[A13]`
+    /// Notes whether any available replica is silent now. `[A13]`
     fn silence_changed(&mut self, any_silent: bool) {
         let _ = any_silent;
     }
 
-    /// A replica has joined, of which nothing is known.
+    /// Adds a replica about which nothing is known.
     fn add_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
 
-    /// A replica has left.
+    /// Removes a replica.
     fn remove_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
 
-    /// Who may be chosen has changed; whoever may not any more has been forgotten.
+    /// Notes that availability has changed. Replicas that are no longer available have been
+    /// forgotten.
     fn fleet_changed(&mut self, client: &Client);
 
-    /// From which RIF on a report is hot, for policies that tell hot from cold. `[A6]`
+    /// The RIF from which a report is hot, for policies with hot and cold. `[A6]`
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
         let _ = client;
         None
     }
 
-    /// The reports that are kept, oldest first.
+    /// The kept reports, oldest first.
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView>;
 
-    /// How reports are compared at this moment, and what all have in common.
+    /// How reports are compared now, and the values that all have in common.
     fn comparison(&self, client: &Client) -> (&'static Comparison, Values);
 
-    /// Whose reports are compared for the next query, oldest first.
+    /// The reports that are compared for the next query, oldest first.
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared>;
 }
 
@@ -199,11 +200,11 @@ pub trait Keep: Debug + Send {
 pub struct Compared {
     pub(in crate::policy) replica: ReplicaId,
     pub(in crate::policy) place: Place,
-    /// What is compared.
+    /// The compared values.
     pub(in crate::policy) values: Values,
 }
 
-/// What was found for a query.
+/// The result of a choice.
 #[derive(Debug)]
 pub struct Choice {
     pub(in crate::policy) replica: ReplicaId,
@@ -221,10 +222,9 @@ pub struct Client {
     pub(in crate::policy) config: PrequalConfig,
     pub(in crate::policy) fleet: Fleet,
     pub(in crate::policy) counters: Counters,
-    /// RIF as replicas report it that may be chosen.
+    /// RIF that available replicas report.
     reported: RifDistribution,
-    /// RIF of silent replicas that may be chosen, as estimated; the limit comes from it only while
-    /// no replica reports.
+    /// Estimated RIF of available silent replicas. The limit uses it only while no replica reports.
     estimated: RifDistribution,
     locals: LocalLoads,
     /// The share of the configured probe rate that is used, in millionths: less than one in an
@@ -245,13 +245,13 @@ impl Client {
         }
     }
 
-    /// Reports removed after each query: as many fewer as there are fewer probes. `[A10]`
+    /// Reports removed after each query, lowered in proportion to the probe rate. `[A10]`
     /// `[Decision 0011]`
     pub(in crate::policy) fn remove_rate(&self) -> Rate {
         self.config.remove_rate.share(self.probe_share)
     }
 
-    /// The RIF limit of now. `[A6]`
+    /// The current RIF limit. `[A6]`
     pub(in crate::policy) fn rif_limit(&self) -> Option<Rif> {
         let distribution = if self.reported.is_empty() {
             &self.estimated
@@ -261,14 +261,14 @@ impl Client {
         distribution.limit(self.config.rif_limit_quantile)
     }
 
-    /// A reported RIF as far as it is within what replicas report as a rule. `[A13]`
+    /// A reported RIF, capped at what replicas ordinarily report. `[A13]`
     fn ordinary(&self, rif: Rif) -> Rif {
         let most = self.reported.limit(ORDINARY_QUANTILE);
         most.map_or(rif, |most| rif.min(most))
     }
 
-    /// A uniformly random replica that the query may go to: those that are silent and out of reach
-    /// only if there is no other. `[A8]` `[A13]`
+    /// A uniformly random replica that the query may go to. Replicas that are silent and out of
+    /// reach are used only if there is no other. `[A8]` `[A13]`
     pub(in crate::policy) fn random(
         &self,
         now: Instant,
@@ -288,7 +288,8 @@ impl Client {
         }
     }
 
-    /// The replicas that [`random`](Self::random) draws from, each with its report if it has one.
+    /// Explains a random pick: the replicas that [`random`](Self::random) draws from, each with its
+    /// report if it has one.
     pub(in crate::policy) fn explain_chance(
         &self,
         now: Instant,
@@ -311,7 +312,8 @@ impl Client {
         }
     }
 
-    /// The replica is silent, and could not be reached just now: the last to try. `[A13]`
+    /// Whether the replica is silent and could recently not be reached, so that it is the last to
+    /// try. `[A13]`
     pub(in crate::policy) fn is_out_of_reach(&self, now: Instant, replica: ReplicaId) -> bool {
         self.locals.any_out_of_reach(now) && self.locals.is_out_of_reach(now, replica)
     }
@@ -325,16 +327,16 @@ pub struct Probed<K> {
     kept: K,
     probing: Probing,
     probes_owed: Accumulator,
-    /// Of those that were not asked for in an overload.
+    /// The part of `probes_owed` that an overload suppressed.
     probes_left_out: Accumulator,
     /// The latest time seen. The order of reports, and every age, rely on time that does not step
     /// back.
     latest: Instant,
-    /// Room for the replicas whose probes expire together.
+    /// Buffer for replicas whose probes expire together.
     lost: Vec<ReplicaId>,
 }
 
-/// The configured spans that are looked at for each probe, in nanoseconds.
+/// Configured spans that each probe needs, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct SpansNs {
     probe_interval_min: u64,
@@ -342,7 +344,7 @@ struct SpansNs {
 }
 
 impl<K: Keep> Probed<K> {
-    /// The policy that keeps `kept`, with an empty fleet.
+    /// A policy that keeps `kept`, with an empty fleet.
     pub(in crate::policy) fn with(kept: K, config: PrequalConfig) -> Self {
         Self {
             spans: SpansNs {
@@ -364,13 +366,13 @@ impl<K: Keep> Probed<K> {
         &self.client.config
     }
 
-    /// The time it is: `now`, or the latest time seen if the driver's clock has stepped back.
+    /// The current time: `now`, or the latest time seen if the driver's clock has stepped back.
     fn tick(&mut self, now: Instant) -> Instant {
         self.latest = self.latest.max(now);
         self.latest
     }
 
-    /// A replica has answered a probe that was sent to it at that time.
+    /// Takes in the answer to a probe that was sent at `sent_at`.
     fn take_report(
         &mut self,
         now: Instant,
@@ -383,7 +385,7 @@ impl<K: Keep> Probed<K> {
             self.client.counters.reports_unknown += 1;
             return;
         }
-        // It cannot have fewer than this client alone has had there all the time. [Decision 0015]
+        // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
         let rif_min = self.client.fleet.rif_min(replica);
         let raised = (report.rif < rif_min).then(|| LoadReport {
             rif: rif_min,
@@ -400,7 +402,7 @@ impl<K: Keep> Probed<K> {
         }
     }
 
-    /// Hands a report to what is kept, if its replica may be chosen.
+    /// Passes a report to what is kept, if its replica is available.
     fn keep_report(
         &mut self,
         now: Instant,
@@ -415,7 +417,7 @@ impl<K: Keep> Probed<K> {
         }
     }
 
-    /// The replica has joined or left.
+    /// Handles a replica that has joined or left.
     fn membership_changed(&mut self, replica: ReplicaId) {
         let changed = if self.client.fleet.any_lost() {
             Changed::Others
@@ -425,7 +427,7 @@ impl<K: Keep> Probed<K> {
         self.fleet_changed(replica, changed);
     }
 
-    /// Who may be chosen may have changed: of whoever may not, nothing is kept. `[A12]`
+    /// Handles a possible change of availability: nothing is kept of unavailable replicas. `[A12]`
     fn fleet_changed(&mut self, replica: ReplicaId, changed: Changed) {
         if changed == Changed::No {
             return;

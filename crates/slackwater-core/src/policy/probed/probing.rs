@@ -1,7 +1,7 @@
-//! Which probes are due, whom they go to, and which are still out. `[A2]` `[A3]` `[A4]`
+//! Probes that are due, their targets, and probes in flight. `[A2]` `[A3]` `[A4]`
 //!
-//! A pick only says how many probes it wants; targets are drawn when the driver asks for probes to
-//! send, off the query's path. Each probe sent ends once: answered, or lost.
+//! A pick only counts how many probes it triggers. Targets are drawn when the driver polls for
+//! probes, off the query's path. Each probe sent ends once: answered, or lost.
 
 use super::back_off::{BackOff, Fared};
 use super::rate_cap::RateCap;
@@ -15,10 +15,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// So many batches of probes may wait to be sent; a driver that polls after each pick has one.
+/// Most batches of probes that wait to be sent. A driver that polls after each pick has one.
 const BATCHES_MAX: usize = 64;
 
-/// A probe that is out.
+/// A probe in flight.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     replica: ReplicaId,
@@ -26,23 +26,23 @@ struct Outstanding {
     deadline: Instant,
 }
 
-/// A place for an outstanding probe; the serial tells a late answer to its former probe from one to
-/// the present.
+/// A slot for a probe in flight. The serial distinguishes a late answer to its former probe from
+/// one to the current probe.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     serial: u32,
     outstanding: Option<Outstanding>,
 }
 
-/// The last probe of a replica, and what those before came to: in one place, which the probe that
-/// goes out has brought into the cache by the time that its answer comes.
+/// The last probe of a replica, and the results of earlier ones. They share one struct: sending the
+/// probe has brought it into the cache by the time the answer comes.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastProbe {
     sent_at: MaybeInstant,
     answered_at: MaybeInstant,
-    /// When the first of those was lost that are counted.
+    /// When the first of the lost probes that count was lost.
     lost_since: MaybeInstant,
-    /// Since the last answer.
+    /// Lost probes since the last answer.
     lost_in_a_row: u8,
     outstanding: bool,
     fared: Fared,
@@ -53,31 +53,31 @@ struct LastProbe {
 pub(super) enum Skipped {
     /// The replica has left.
     Unknown,
-    /// One to the same replica is out.
+    /// A probe to the same replica is in flight.
     Outstanding,
     /// The replica was probed a moment ago.
     Interval,
-    /// Too many probes are out.
+    /// Too many probes are in flight.
     Cap,
-    /// Too many were sent just now.
+    /// Too many probes were sent recently.
     Rate,
 }
 
-/// Probes due and probes out.
+/// Probes that are due, and probes in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
-    /// How many probes each waiting batch wants; the targets of one batch are distinct.
+    /// How many probes each waiting batch has. The targets of one batch are distinct.
     batches: VecDeque<u32>,
-    /// Targets drawn for the batch in hand.
+    /// Targets drawn for the current batch.
     targets: Vec<ReplicaId>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     last: ReplicaMap<LastProbe>,
-    /// When idle probes fall due.
+    /// When idle probes are due.
     idle_at: Option<Instant>,
-    /// How long without a probe makes idle, this time.
+    /// How long without a probe counts as idle, this time.
     idle_span_ns: u64,
-    /// No outstanding probe has an earlier deadline; looked at before searching.
+    /// No probe in flight has an earlier deadline. It is checked before a search.
     next_deadline: Option<Instant>,
     rate_cap: RateCap,
     pub(super) back_off: BackOff,
@@ -104,13 +104,13 @@ impl Probing {
         self.last.insert(replica, LastProbe::default());
     }
 
-    /// Probes of a replica that left stay out until they end; nobody cares how.
+    /// Removes a replica. Its probes stay in flight until they end, without effect.
     pub(super) fn remove(&mut self, replica: ReplicaId) {
         self.last.remove(replica);
         self.targets.retain(|&target| target != replica);
     }
 
-    /// A query, or idleness, wants `count` probes; `false` if too many wait to be sent already.
+    /// Adds a batch of `count` probes. Returns `false` if too many batches wait already.
     pub(super) fn want(&mut self, count: u32) -> bool {
         if count > 0 && self.batches.len() == BATCHES_MAX {
             self.back_off.starved(count);
@@ -122,8 +122,7 @@ impl Probing {
         true
     }
 
-    /// The next replica whose probe is due, drawn uniformly without replacement within its batch.
-    /// `[A2]`
+    /// The next replica to probe, drawn uniformly without replacement within its batch. `[A2]`
     pub(super) fn next_target(
         &mut self,
         probe_set: &[ReplicaId],
@@ -159,6 +158,8 @@ impl Probing {
             self.back_off.starved(1);
             return Err(Skipped::Cap);
         }
+        // The rate cap comes last, so that a probe that is skipped for another reason costs no
+        // token.
         if !self.rate_cap.take(now) {
             return Err(Skipped::Rate);
         }
@@ -167,6 +168,7 @@ impl Probing {
         last.sent_at = now.into();
         last.outstanding = true;
         let deadline = now.plus_ns(deadline_ns);
+        // Expiry only searches the slots when the earliest deadline has passed.
         self.next_deadline = Some(
             self.next_deadline
                 .map_or(deadline, |next| next.min(deadline)),
@@ -187,8 +189,8 @@ impl Probing {
         })
     }
 
-    /// Ends an outstanding probe; the replica that it went to and when, or `None` if it has ended
-    /// already.
+    /// Ends a probe. Returns the replica that it went to and when it was sent, or `None` if it has
+    /// ended already.
     pub(super) fn end(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         if slot.serial != id.serial {
@@ -205,7 +207,7 @@ impl Probing {
         Some((replica, sent_at))
     }
 
-    /// The replica has answered a probe.
+    /// Notes that the replica has answered a probe.
     pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
         if let Some(last) = self.last.find_mut(replica) {
             last.answered_at = now.into();
@@ -213,7 +215,7 @@ impl Probing {
         }
     }
 
-    /// What an answer to a probe of this client's says of how crowded the way is.
+    /// Updates the back-off with an answered probe of this client.
     pub(super) fn took(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
         if let Some(last) = self.last.find_mut(replica) {
             let round_trip_ns = now.ns_since(sent_at);
@@ -221,15 +223,15 @@ impl Probing {
         }
     }
 
-    /// What it says of that, that a probe was lost of a replica that answers as a rule.
+    /// Updates the back-off with a lost probe of a replica that normally answers.
     pub(super) fn missed(&mut self, replica: ReplicaId) {
         if let Some(last) = self.last.find_mut(replica) {
             self.back_off.ended(&mut last.fared, None);
         }
     }
 
-    /// A probe of the replica was lost; it and those before it that were, or `None` if the replica
-    /// has left.
+    /// Notes a lost probe. Returns it with the ones lost before it, or `None` if the replica has
+    /// left.
     pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> Option<LostProbes> {
         let last = self.last.find_mut(replica)?;
         if last.lost_in_a_row == 0 {
@@ -243,12 +245,12 @@ impl Probing {
         })
     }
 
-    /// Whether the deadline of an outstanding probe may have passed.
+    /// Whether the deadline of a probe in flight may have passed.
     pub(super) fn may_expire(&self, now: Instant) -> bool {
         self.next_deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Ends each probe whose deadline has passed, and hands its replica to `lost`. `[A4]`
+    /// Ends each probe whose deadline has passed, and passes its replica to `lost`. `[A4]`
     pub(super) fn expire(&mut self, now: Instant, mut lost: impl FnMut(ReplicaId)) {
         self.next_deadline = None;
         for slot in 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX) {
@@ -270,7 +272,7 @@ impl Probing {
         }
     }
 
-    /// A probe that was not sent after all: as if it had never been. `true` if it was outstanding.
+    /// Undoes a probe that was not sent. Returns `true` if it was in flight.
     pub(super) fn unsend(&mut self, id: ProbeId) -> bool {
         let Some((replica, _)) = self.end(id) else {
             return false;
@@ -283,18 +285,18 @@ impl Probing {
         true
     }
 
-    /// Starts the idle span anew.
+    /// Restarts the idle span.
     pub(super) fn rest(&mut self, now: Instant) {
         self.idle_at = Some(now.plus_ns(self.idle_span_ns));
     }
 
-    /// Starts the idle span if none has begun.
+    /// Makes idle probes due at once if no idle span has started.
     pub(super) fn begin_rest(&mut self, now: Instant) {
         self.idle_at.get_or_insert(now);
     }
 
-    /// Draws another length for the idle span, between three quarters of `idle_max` and all of it,
-    /// so that idle clients do not probe in step. `[A3]`
+    /// Draws a new length for the idle span, between three quarters of `idle_max` and all of it, so
+    /// that idle clients do not probe in step. `[A3]`
     pub(super) fn jitter(&mut self, idle_max: Duration, draw: &mut dyn Draw) {
         let max_us = u32::try_from(idle_max.as_micros()).unwrap_or(u32::MAX);
         let early_us = below(draw, max_us / 4 + 1);
@@ -305,7 +307,7 @@ impl Probing {
         self.idle_at.is_some_and(|idle_at| idle_at <= now)
     }
 
-    /// The next moment at which something is due.
+    /// When something is due next.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         match (self.next_deadline, self.idle_at) {
             (Some(deadline), Some(idle_at)) => Some(deadline.min(idle_at)),
@@ -314,13 +316,13 @@ impl Probing {
     }
 }
 
-/// Draws `count` distinct members (all of them, if there are not more), every order of every set
-/// equally likely, by Robert Floyd's algorithm for sequences: as many draws as members, and no
-/// table of the set's size.
+/// Draws `count` distinct members, or all if there are no more. Every order of every set is equally
+/// likely, by Robert Floyd's algorithm for sequences: as many draws as members, and no table of the
+/// set's size.
 ///
-/// The order counts where not all of them are asked, because a cap on probes binds. If the newest
-/// always came last, the last member of the table would be asked three times as often as the
-/// others.
+/// The order matters when a cap on probes binds, so that not all of them are sent. If the newest
+/// member always came last, the last replica of the table would be probed three times as often as
+/// the others.
 pub(in crate::policy) fn draw_distinct(
     count: u32,
     from: &[ReplicaId],

@@ -1,50 +1,49 @@
-//! One order over what there is to choose from: its least element to choose, its greatest to
-//! remove.
+//! One order over all candidates: its least element is chosen, its greatest is removed.
 //!
-//! Every policy that compares reports gives each its [`Place`]; the best, the worst and what comes
-//! second are found here, and so are ties drawn. "Worst" is the reverse of the very order of
-//! "best", so that choice and removal cannot disagree.
+//! Every policy that compares reports gives each its [`Place`]. The best, the worst and the
+//! runner-up are found here, and ties are drawn. "Worst" is the reverse of the same order as
+//! "best", so choice and removal cannot disagree.
 //!
-//! A place and an index are one number, so that the best is found without a branch that depends on
-//! the load.
+//! A place and an index are packed into one number, so that the search has no branch that depends
+//! on the load.
 
 use crate::draw::{Draw, below};
 use crate::replica::ReplicaId;
 
-/// What rules compare: load in units that are the same for all candidates compared with each other.
+/// What rules compare: load in units that are the same for all candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// RIF, or scaled RIF.
     pub(in crate::policy) rif: u64,
-    /// An unknown one has its stand-in here. `[A7]`
+    /// The latency, or the stand-in for an unknown one. `[A7]`
     pub(in crate::policy) latency_ns: u64,
 }
 
-/// Where a candidate stands, the lower the better.
+/// The sort key of a candidate; lower is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// What decides.
     pub(in crate::policy) first: u64,
-    /// What decides between equals in `first`. Values from 2^(64 − index bits) on count as equal;
-    /// in a pool, from 2^56.
+    /// Decides between equals in `first`. Values of at least 2^(64 − index bits) count as equal; in
+    /// a pool, of at least 2^56.
     pub(in crate::policy) second: u64,
 }
 
-/// The order of one moment: where a replica of some load stands.
+/// The current order: the place of a replica with this load.
 pub trait Order: Fn(ReplicaId, Load) -> Place + Copy {}
 
 impl<F: Fn(ReplicaId, Load) -> Place + Copy> Order for F {}
 
-/// A place and, in the lowest `INDEX_BITS`, the index of whose it is. From the top: `first` (64
-/// bits), `second`, index.
+/// A place and, in the lowest `INDEX_BITS`, the candidate's index. From the top: `first` (64 bits),
+/// `second`, index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::policy) struct Rank<const INDEX_BITS: u32>(u128);
 
-/// Ranks among at most 256: a pool, or the answers to a round.
+/// Ranks among at most 256 candidates: a pool, or the answers to a round.
 pub(in crate::policy) type PoolRank = Rank<8>;
 
 impl<const INDEX_BITS: u32> Rank<INDEX_BITS> {
-    /// The rank of the candidate at `index`, which has to be below 2^`INDEX_BITS`.
+    /// The rank of the candidate at `index`, which must be below 2^`INDEX_BITS`.
     pub(in crate::policy) fn new(index: u32, place: Place) -> Self {
         let second = place.second.min(u64::MAX >> INDEX_BITS);
         let low = (second << INDEX_BITS) | u64::from(index);
@@ -76,13 +75,14 @@ pub(in crate::policy) struct Best {
     pub(in crate::policy) runner_up: Option<usize>,
 }
 
-/// The candidate of the lowest rank; of `k` equals the one that a single draw below `k` says, in
-/// order of index, and without a draw if there is but one. The runner-up is the lowest of the rest,
-/// by rank and then index.
+/// The candidate of the lowest rank. Among `k` equals, a single draw below `k` decides, in order of
+/// index; a single candidate needs no draw. The runner-up is the lowest of the rest, by rank and
+/// then index.
 pub(in crate::policy) fn best<const INDEX_BITS: u32>(
     candidates: impl Iterator<Item = Rank<INDEX_BITS>> + Clone,
     draw: &mut dyn Draw,
 ) -> Option<Best> {
+    // One pass for the two lowest ranks, without a branch that depends on the load.
     let (mut first, mut second) = (Rank(u128::MAX), Rank::<INDEX_BITS>(u128::MAX));
     let mut count = 0_usize;
     for rank in candidates.clone() {
@@ -112,6 +112,7 @@ pub(in crate::policy) fn best<const INDEX_BITS: u32>(
     } else {
         first
     };
+    // If another of the equals was drawn, the lowest one is the runner-up.
     let runner_up = if chosen == first { second } else { first };
     Some(Best {
         index: chosen.index(),
@@ -121,7 +122,7 @@ pub(in crate::policy) fn best<const INDEX_BITS: u32>(
     })
 }
 
-/// The candidate of the highest rank; of equals one at random, as in [`best`].
+/// The candidate of the highest rank. Equals are drawn, as in [`best`].
 pub(in crate::policy) fn worst<const INDEX_BITS: u32>(
     candidates: impl Iterator<Item = Rank<INDEX_BITS>> + Clone,
     draw: &mut dyn Draw,
@@ -150,8 +151,8 @@ fn one_of<const INDEX_BITS: u32>(
     equals.nth(below(draw, count) as usize).unwrap_or(tied)
 }
 
-/// The latency that stands for an unknown one: the median of those known, element ⌈k/2⌉; 0 if none
-/// is known, when all are equal in this respect anyway. Changes the order of `known_ns`.
+/// The latency that stands for an unknown one: the median of the known ones, element ⌈k/2⌉. 0 if
+/// none is known, since all are then equal anyway. Changes the order of `known_ns`.
 pub(in crate::policy) fn stand_in_ns(known_ns: &mut [u64]) -> u64 {
     match known_ns.len().div_ceil(2).checked_sub(1) {
         Some(median) => *known_ns.select_nth_unstable(median).1,
@@ -196,7 +197,7 @@ mod tests {
             counts[0][best(tied.iter().copied(), &mut draw).expect("four").index] += 1;
             counts[1][worst(tied.iter().copied(), &mut draw).expect("four")] += 1;
         }
-        // Mean 10,000, standard deviation 87; six of them.
+        // Mean 10,000, standard deviation 87; the limit is six of them.
         assert!(
             counts
                 .iter()

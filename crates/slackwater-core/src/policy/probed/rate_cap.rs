@@ -1,21 +1,20 @@
-//! The most probes a second: a bucket of tokens, one for each probe. `[A4]` `[Decision 0011]`
+//! The largest probe rate: a bucket of tokens, one for each probe. `[A4]` `[Decision 0011]`
 //!
-//! Every probe that goes out takes one, whatever it was asked for. Which one is left out when the
-//! bucket is empty is chance, as targets are: no replica, silent or not, and no idle span is passed
-//! over for good.
+//! Every probe takes one, whatever its cause. Which probe is dropped when the bucket is empty is as
+//! random as the targets, so no replica and no idle span is skipped permanently.
 
 use crate::time::Instant;
 
-/// What the bucket holds at the most where that is more than a tenth of a second's worth: no query,
-/// and no idle span, asks for more probes at once.
+/// Capacity of the bucket if that is more than a tenth of a second's worth: no query, and no idle
+/// span, needs more probes at once.
 const BURST_MIN: u64 = 16;
-/// One probe, in what flows into the bucket within a nanosecond at one probe a second.
+/// The price of a probe, in units that flow in per nanosecond at one probe a second.
 const PROBE: u64 = 1_000_000_000;
 
-/// So many probes a second.
+/// A limit in probes per second.
 #[derive(Clone, Debug)]
 pub(super) struct RateCap {
-    /// 0: as many as are wanted.
+    /// 0: unlimited.
     per_second: u64,
     level: u64,
     filled_at: Instant,
@@ -36,7 +35,7 @@ impl RateCap {
         (per_second / 10).max(BURST_MIN) * PROBE
     }
 
-    /// Pays for a probe; `false` if it has to stay.
+    /// Pays for a probe. Returns `false` if it must not be sent.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         if self.per_second == 0 {
             return true;
@@ -51,7 +50,7 @@ impl RateCap {
         enough
     }
 
-    /// A probe that was paid for was not sent after all.
+    /// Refunds a probe that was not sent.
     pub(super) fn give_back(&mut self) {
         self.level = (self.level + PROBE).min(Self::most(self.per_second));
     }

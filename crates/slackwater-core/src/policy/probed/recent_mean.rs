@@ -1,4 +1,4 @@
-//! The mean over the last so many of something.
+//! The mean over recent values.
 
 /// The mean of the last 64 values. `[A13]`
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Default for RecentMean {
 
 impl RecentMean {
     const REMEMBERED: usize = 64;
-    /// What is larger counts as this, so that no sum overflows.
+    /// Larger values count as this, so that the sum cannot overflow.
     const VALUE_MAX: u64 = u64::MAX >> 7;
 
     pub(in crate::policy) fn record(&mut self, value: u64) {
@@ -33,7 +33,7 @@ impl RecentMean {
         self.len = (self.len + 1).min(Self::REMEMBERED);
     }
 
-    /// Rounded to the nearest; 0 as long as there is nothing to take it of.
+    /// The mean, rounded to the nearest. 0 if there are no values.
     pub(in crate::policy) fn mean(&self) -> u64 {
         let len = self.len.max(1) as u64;
         (self.sum + len / 2) / len

@@ -1,10 +1,10 @@
-//! The RIF limit: from which RIF on a report counts as hot.
+//! The RIF limit: the RIF from which a report counts as hot.
 //!
 //! `[A6]` `[Prequal §4 "Replica selection"]` The limit is a quantile of the RIF distribution across
-//! replicas, estimated from recent probe responses. Not from the pool: what is left there has been
-//! picked over, and with one of its own elements as the limit not everything in it could ever be
-//! hot. Only responses of replicas that may be chosen: one that drains or is ejected runs empty,
-//! and queries are not to be told hot from cold by where they do not go. `[Decision 0002]`
+//! replicas, estimated from recent probe responses. It does not use the pool: the reports left
+//! there are a biased sample, and with one of its own elements as the limit, the pool could never
+//! be all hot. It uses only responses of available replicas: one that drains or is ejected runs
+//! empty, and must not define hot and cold where queries do go. `[Decision 0002]`
 
 use crate::fixed::Quantile;
 use crate::report::Rif;
@@ -19,7 +19,7 @@ const REMEMBERED: usize = 128;
 pub(in crate::policy) struct RifDistribution {
     /// In order of arrival, wrapping at `next`.
     ring: Box<[Rif]>,
-    /// The same values in ascending order; only the first `len` count.
+    /// The values of `ring` in ascending order; only the first `len` count.
     sorted: Box<[Rif]>,
     next: usize,
     len: usize,
@@ -45,8 +45,8 @@ impl RifDistribution {
         (self.next, self.len) = (0, 0);
     }
 
-    /// Remembers a response, and forgets the oldest if there are too many. In order, only what lies
-    /// between the two moves.
+    /// Records a response, and forgets the oldest if there are too many. In `sorted`, only the
+    /// values between the two move.
     pub(in crate::policy) fn record(&mut self, rif: Rif) {
         let oldest = core::mem::replace(&mut self.ring[self.next], rif);
         self.next = (self.next + 1) % REMEMBERED;
@@ -68,7 +68,7 @@ impl RifDistribution {
         }
     }
 
-    /// The RIF from which on a report is hot: the nearest-rank quantile. At 0 the limit is 0
+    /// The RIF from which a report is hot: the nearest-rank quantile. At 0 the limit is 0
     /// (everything is hot), at 1 there is none (everything is cold). `[A7]`
     pub(in crate::policy) fn limit(&self, quantile: Quantile) -> Option<Rif> {
         if quantile == Quantile::ZERO {

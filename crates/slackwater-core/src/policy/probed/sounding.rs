@@ -1,5 +1,5 @@
-//! A policy and its probes: which go out, which are answered here, and what it means when one is
-//! answered or lost. `[A2]` `[A4]` `[A13]`
+//! A policy's probes: which are sent, which are answered here, and the effect of an answer or a
+//! loss. `[A2]` `[A4]` `[A13]`
 
 use super::local::{SILENT_PROBE_INTERVAL_NS, Unanswered};
 use super::probing::Skipped;
@@ -13,7 +13,7 @@ use crate::report::LoadReport;
 use crate::time::Instant;
 
 impl<K: Keep> Probed<K> {
-    /// The next probe to send; silent replicas on the way to it are answered for. `[A2]`
+    /// The next probe to send. Silent replicas that come before it are answered for. `[A2]`
     pub(super) fn next_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
         while let Some(replica) = self.probing.next_target(self.client.fleet.known(), draw) {
             let probe = if self.client.locals.is_silent(replica) {
@@ -31,7 +31,7 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// A replica has answered a probe sent at `sent_at`.
+    /// Handles the answer to a probe that was sent at `sent_at`.
     pub(super) fn heard(
         &mut self,
         now: Instant,
@@ -50,8 +50,8 @@ impl<K: Keep> Probed<K> {
         }
         let client = &mut self.client;
         if client.fleet.is_available(replica) {
-            // Whoever runs empty tells nothing of how busy the others are, nor of which RIF is high
-            // among them.
+            // An unavailable replica runs empty, which shows neither the load of the others nor
+            // which RIF is high among them.
             let own_in_flight = client.fleet.in_flight(replica);
             client.locals.heard_of_others(ordinary, own_in_flight);
             client.reported.record(report.rif);
@@ -71,29 +71,28 @@ impl<K: Keep> Probed<K> {
         let falls_silent =
             self.watch_silences(|client| client.locals.lost(now, replica, probes, &client.fleet));
         if falls_silent {
-            // What it said of itself before it fell silent does not hold for ever.
+            // Its last report from before the silence must not hold forever.
             let changed = self.client.fleet.set_draining(replica, false);
             self.fleet_changed(replica, changed);
             self.forget_if_deaf();
         }
     }
 
-    /// Whether a probe that was lost, the last of these, may be the fault of others than the
-    /// replica: it has answered before, and has not gone on to answer nothing where others
-    /// answered.
+    /// Whether a lost probe, the last of these, may be the fault of something other than the
+    /// replica: it has answered before, and has not stayed silent while others answered.
     fn answers_as_a_rule(&self, replica: ReplicaId, probes: LostProbes) -> bool {
         let is_alone =
             probes.in_a_row > LOST_IN_A_ROW && self.client.fleet.was_heard_since(probes.since);
         probes.answered_at.is_some() && !is_alone && !self.client.locals.is_silent(replica)
     }
 
-    /// The replica is silent from the beginning.
+    /// Makes the replica silent from the start.
     pub(super) fn begin_silence(&mut self, replica: ReplicaId) {
         self.watch_silences(|client| client.locals.begin_silence(replica, &client.fleet));
     }
 
-    /// Does what may begin or end a silence, or change who may be chosen, and tells if it was the
-    /// first or the last silence among those that may be.
+    /// Runs a change that may begin or end a silence or change availability. Notifies what is kept
+    /// if the first silence among available replicas began or the last one ended.
     pub(super) fn watch_silences<T>(&mut self, change: impl FnOnce(&mut Client) -> T) -> T {
         let before = self.client.locals.any_silent_available();
         let changed = change(&mut self.client);
@@ -104,8 +103,8 @@ impl<K: Keep> Probed<K> {
         changed
     }
 
-    /// When no replica answers any more that may be chosen, what they last said, and what was
-    /// estimated from it, is not what silent ones are to be compared with. `[A13]`
+    /// Forgets reports, and estimates from them, when no available replica answers any more: silent
+    /// replicas must not be compared with them. `[A13]`
     pub(super) fn forget_if_deaf(&mut self) {
         let client = &mut self.client;
         let deaf =
@@ -123,7 +122,7 @@ impl<K: Keep> Probed<K> {
         }
         let mut lost = core::mem::take(&mut self.lost);
         self.probing.expire(now, |replica| lost.push(replica));
-        // Not by the places that the probes happened to have.
+        // By name, not by the slots that the probes happened to have.
         lost.sort_unstable();
         for replica in lost.drain(..) {
             self.probe_lost(now, replica);
@@ -131,7 +130,7 @@ impl<K: Keep> Probed<K> {
         self.lost = lost;
     }
 
-    /// A probe of a silent replica is answered here; a real one goes out only now and then. `[A13]`
+    /// Answers a silent replica's probe here. A real probe is sent only now and then. `[A13]`
     fn probe_silent(
         &mut self,
         now: Instant,
@@ -158,8 +157,7 @@ impl<K: Keep> Probed<K> {
         if self.client.config.local_only {
             return None;
         }
-        // What does not go to a silent replica was not skipped: it has been answered here, or that
-        // was.
+        // A real probe that is not sent does not count as skipped: this one was answered here.
         let interval_ns = interval_ns.max(SILENT_PROBE_INTERVAL_NS);
         self.probing
             .send(now, replica, interval_ns, self.spans.probe_deadline)
@@ -182,15 +180,15 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// What [`Self::want_query_probes`] would ask for now, for whoever looks; `None` where queries
-    /// ask for none.
+    /// The rate that [`Self::want_query_probes`] uses now, for inspection. `None` if queries
+    /// trigger no probes.
     pub(super) fn probe_rate(&self) -> Option<Rate> {
         let wanted = self.kept.probe_rate(&self.client);
         let asks = wanted > Rate::ZERO && !self.client.config.local_only;
         asks.then(|| self.probing.back_off.lowered(wanted))
     }
 
-    /// A query asks for its probes: fewer than it might, while probing shows an overload. `[A2]`
+    /// Adds a query's probes: fewer than configured while probing shows an overload. `[A2]`
     /// `[Decision 0011]`
     pub(super) fn want_query_probes(&mut self, now: Instant) {
         let wanted = self.kept.probe_rate(&self.client);

@@ -1,4 +1,4 @@
-//! When copies are due, who pays for them, and what counts.
+//! When copies are due, what pays for them, and what counts.
 
 use super::*;
 use crate::policy::check_ranges;
@@ -20,7 +20,7 @@ fn hedger(set: impl FnOnce(&mut HedgeSettings)) -> Hedger {
     Hedger::new(settings.validate().expect("in range"), 2)
 }
 
-/// A hedger that pays for everything.
+/// A hedger that can pay for everything.
 fn rich(set: impl FnOnce(&mut HedgeSettings)) -> Hedger {
     hedger(|settings| {
         settings.budget = Quantile::ONE;
@@ -28,7 +28,7 @@ fn rich(set: impl FnOnce(&mut HedgeSettings)) -> Hedger {
     })
 }
 
-/// A query of class 0 that ends after so long. Gives back whether a copy was sent.
+/// Runs a query of class 0 that ends after `out_ns`. Returns whether a copy was sent.
 fn play(hedger: &mut Hedger, sent_at: u64, out_ns: u64, end: WatchEnd) -> bool {
     let mut watch = hedger.begin(at(sent_at), 0);
     let ends_at = at(sent_at + out_ns);
@@ -38,7 +38,7 @@ fn play(hedger: &mut Hedger, sent_at: u64, out_ns: u64, end: WatchEnd) -> bool {
     copy
 }
 
-/// Queries of 1 ms, 2 ms … that all begin at that time.
+/// Queries of 1 ms, 2 ms … that all start at `sent_at`.
 fn teach(hedger: &mut Hedger, sent_at: u64, queries: u64) {
     for ms in 1..=queries {
         play(hedger, sent_at, ms * MS, WatchEnd::Answered);
@@ -95,7 +95,7 @@ fn no_more_are_late_than_can_be_paid_for() {
 fn too_few_latencies_are_no_quantile_and_the_first_comes_at_once() {
     let mut hedger = hedger(|_| ());
     teach(&mut hedger, 0, 63);
-    // Also when it is time to look again.
+    // This holds even when it is time to look again.
     assert_eq!(hedger.begin(at(4 * SECOND), 0).due_at(), None);
     assert_eq!(hedger.counters().unknown, 64);
     play(&mut hedger, 4 * SECOND, 64 * MS, WatchEnd::Answered);
@@ -137,7 +137,7 @@ fn no_copy_is_due_sooner_than_the_least_delay() {
 }
 
 #[test]
-fn copies_are_at_most_the_budget_s_share_of_the_queries() {
+fn copies_are_at_most_the_budgeted_share_of_the_queries() {
     let mut hedger = hedger(|settings| settings.slow_share = Quantile::ONE);
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -165,12 +165,12 @@ fn a_budget_that_is_not_used_piles_up_to_the_burst() {
 }
 
 #[test]
-fn who_had_no_copy_is_asked_for_again_when_it_has_been_out_for_twice_as_long() {
+fn a_query_without_a_copy_is_checked_again_at_twice_the_time() {
     let mut hedger = hedger(|settings| settings.delay_min = Duration::from_millis(20));
     for _ in 0..99 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
     }
-    // With this there are two tokens.
+    // With this query there are two tokens.
     let mut watch = hedger.begin(at(SECOND), 0);
     for _ in 0..2 {
         let mut other = hedger.begin(at(SECOND), 0);
@@ -187,7 +187,7 @@ fn who_had_no_copy_is_asked_for_again_when_it_has_been_out_for_twice_as_long() {
     assert!(hedger.handle_due(at(SECOND + 40 * MS), &mut watch));
     let counters = hedger.counters();
     assert_eq!((counters.issued, counters.withheld_budget), (3, 1));
-    // It is one late query, and not two.
+    // It counts as one late query, not two.
     assert_eq!(hedger.classes[0].recent.count_ones(), 3);
 }
 
@@ -217,7 +217,7 @@ fn a_third_copy_follows_when_the_second_has_been_awaited_for_as_long_as_the_firs
     copied(&mut hedger, WatchEnd::Failed);
     let counters = hedger.counters();
     assert_eq!((counters.issued, counters.won, counters.wasted), (4, 1, 3));
-    // Each is one late query, and not two.
+    // Each counts as one late query, not two.
     assert_eq!(hedger.classes[0].recent.count_ones(), 2);
 }
 
@@ -230,7 +230,7 @@ fn each_copy_is_paid_for() {
     for _ in 0..74 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
     }
-    // One token and a half.
+    // There are one and a half tokens.
     let mut watch = hedger.begin(at(SECOND), 0);
     assert!(hedger.handle_due(at(SECOND + 20 * MS), &mut watch));
     assert!(!hedger.handle_due(at(SECOND + 40 * MS), &mut watch));
@@ -261,7 +261,7 @@ fn what_is_not_sent_is_not_paid_for() {
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
     }
-    // Two tokens: spent three times over.
+    // There are two tokens, and they are spent three times over.
     for _ in 0..3 {
         let mut watch = hedger.begin(at(SECOND), 0);
         assert!(hedger.handle_due(at(2 * SECOND), &mut watch));
@@ -275,7 +275,7 @@ fn what_is_not_sent_is_not_paid_for() {
 }
 
 #[test]
-fn when_more_than_half_are_late_everybody_is_slow() {
+fn when_more_than_half_are_late_the_class_is_slow() {
     let mut hedger = rich(|_| ());
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -289,7 +289,7 @@ fn when_more_than_half_are_late_everybody_is_slow() {
     assert!(hedger.is_slow(0));
     assert!(!hedger.is_slow(1), "the other class is not");
     assert_eq!(hedger.counters().withheld_slow, 1);
-    // The late ones are followed by others that are not. 31 of those leave 33 late ones.
+    // The late ones are followed by others that are not. 31 of them leave 33 late ones.
     for _ in 0..31 {
         play(&mut hedger, SECOND, 5 * MS, WatchEnd::Answered);
     }
@@ -355,7 +355,7 @@ fn copies_are_counted_by_what_became_of_them() {
             assert!(play(&mut hedger, SECOND, 20 * MS, end));
         }
     }
-    // Without a copy an end is none of these.
+    // Without a copy, an end counts as none of these.
     play(&mut hedger, SECOND, MS, WatchEnd::Failed);
     let counters = hedger.counters();
     assert_eq!((counters.issued, counters.won, counters.wasted), (6, 3, 3));

@@ -1,38 +1,38 @@
-//! Capacity by the CPU time that a replica gets, of what it wants.
+//! Capacity from the CPU time that a replica gets, as a share of what it wants.
 //!
-//! Its threads are ready to run for as long as they run or wait for a CPU: neighbours, a quota and
-//! its own load all show in the wait, and waiting for anything else does not.
+//! Its threads are ready to run while they run or wait for a CPU. Neighbours, a quota and its own
+//! load all show in that wait; waiting for anything else does not.
 
 use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 use core::ops::AddAssign;
 
-/// A replica that gets less than this share of the CPU time that it wants, in 1/1024, is short of
-/// it. Some wait always: threads are woken on busy cores.
+/// A replica that gets less than this share of the CPU time it wants, in 1/1024, is short of CPU.
+/// Some wait is always there: threads are woken on busy cores.
 const SHORT_BELOW: u64 = FINE * 93 / 100;
-/// A capacity that is too high comes down to what is carried with this time constant: a few queries
-/// of the paper's, and short beside the seconds for which neighbours come.
+/// Time constant with which a capacity that is too high falls to what is carried: a few of the
+/// paper's queries, and short beside the seconds for which neighbours are active.
 const MEMORY_NS: u64 = 95_000_000;
-/// How much of the way one reading may go at most, in 1/1024, however long it was.
+/// Largest step of one reading, in 1/1024 of the distance, however long the reading was.
 const STEP_MAX: u64 = FINE * 9 / 10;
-/// What was seen within some time.
+/// What was measured over a span of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub(super) ns: u64,
-    /// Since the reading before, idle time included that the span leaves out.
+    /// Time since the last reading, including idle time that the span leaves out.
     pub(super) passed_ns: u64,
-    /// Of it, with something in flight.
+    /// The part of the span with something in flight.
     pub(super) busy_ns: u64,
-    /// Requests in flight summed over it.
+    /// Requests in flight, integrated over the span.
     pub(super) rif_time_ns: u64,
-    /// CPU time that threads have used and waited for.
+    /// CPU time that threads used (`used_ns`) and waited for (`waited_ns`).
     pub(super) used_ns: u64,
     pub(super) waited_ns: u64,
 }
 
 impl Span {
-    /// Whether half at the least of the CPU time that was wanted can be the queries', if each
-    /// wanted a core while it was there.
+    /// Whether at least half of the CPU time that was wanted can belong to queries, if each wanted
+    /// one core while it was in flight.
     pub(super) fn is_of_queries(&self) -> bool {
         let wanted_ns = self.used_ns.saturating_add(self.waited_ns);
         wanted_ns <= self.rif_time_ns.saturating_mul(2)
@@ -50,18 +50,18 @@ impl AddAssign for Span {
     }
 }
 
-/// What is known of it.
+/// The estimate from CPU contention.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contention {
     capacity: Option<Fine>,
-    /// What was seen and nothing yet learned from.
+    /// What was measured and not yet used.
     seen: Span,
     shortage: Shortage,
 }
 
 impl Contention {
-    /// Learns from another span, together with those before that were not yet `least_ns` long.
-    /// While no CPU time is wanted, or nothing is in flight, nothing is learned.
+    /// Learns from a span, together with earlier ones that were shorter than `least_ns`. It learns
+    /// nothing while no CPU time is wanted, or nothing is in flight.
     pub(super) fn read(&mut self, span: Span, least_ns: u64) {
         self.seen += span;
         if self.seen.ns < least_ns {
@@ -69,13 +69,13 @@ impl Contention {
         }
         let seen = core::mem::take(&mut self.seen);
         let wanted_ns = seen.used_ns.saturating_add(seen.waited_ns);
-        // What a server does of itself while nothing is in flight says nothing of what it can
-        // carry: it would be taken for none.
+        // What a server does on its own while nothing is in flight shows nothing about its
+        // capacity, and would make it look like none.
         if wanted_ns == 0 || seen.busy_ns == 0 {
             return;
         }
         let got = mul_div(seen.used_ns, FINE, wanted_ns);
-        // The rest of the time nobody shared anything.
+        // Queries were in flight only in the busy part of the span.
         let mean_rif = mul_div(seen.rif_time_ns, ONE_RIF, seen.busy_ns);
         let carried = mul_div(mean_rif, got, FINE);
         let capacity = self.capacity.unwrap_or(carried);
@@ -93,8 +93,7 @@ impl Contention {
         self.capacity
     }
 
-    /// Whether a shortage has said not long ago what the capacity is; without one it is but a guess
-    /// from below.
+    /// Whether a recent shortage has shown the capacity. Without one it is only a guess from below.
     pub(super) fn is_recent(&self) -> bool {
         self.shortage.is_recent()
     }
@@ -105,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_does_of_itself_says_nothing_of_what_it_can_carry() {
+    fn work_without_queries_shows_nothing_about_capacity() {
         const MS: u64 = 1_000_000;
         let own = Span {
             ns: 50 * MS,

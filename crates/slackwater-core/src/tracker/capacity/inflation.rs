@@ -1,40 +1,39 @@
-//! Capacity by how latency grows with RIF: it takes nothing but what the tracker sees, and tells of
-//! every bottleneck.
+//! Capacity from how latency grows with RIF. It needs only what the tracker sees, and detects every
+//! bottleneck.
 //!
-//! Queries that meet few others take what a query takes; if the newest take twice as long, the
-//! replica could have carried half of them. The mean of a few latencies is a poor thing where they
-//! are very different, so means are of square roots, which a few long queries move less, and over
-//! as many as it takes to know them.
+//! Queries that meet few others show the latency without load. If the newest take twice as long,
+//! the replica could have carried half of them. The mean of a few latencies is unreliable where
+//! they vary widely. So means are of square roots, which a few long queries move less, and over as
+//! many queries as they need to be accurate.
 //!
-//! For each query there are but sums; means follow them once in a reading, for each of those
-//! divides.
+//! Each query only adds to sums. The means follow once per reading, because each of them needs a
+//! division.
 
 use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 
-/// Where queries that meet few others take less than this share of what the newest take, in 1/1024,
-/// the replica is beyond its capacity. Lower than it would be without noise.
+/// The replica is over its capacity when queries that meet few others take less than this share of
+/// what the newest take, in 1/1024. It would be higher without noise.
 const INFLATED_BELOW: u64 = FINE * 6 / 10;
-/// So many queries the unloaded latency is a mean of.
+/// Queries in the mean of the unloaded latency.
 const UNLOADED_MEMORY: u64 = 300;
-/// And the mean RIF, of which half or less is few others.
+/// Queries in the mean RIF. Half of that mean or less is "few others".
 const RIF_MEMORY: u64 = 1_000;
-/// So many, at least and at most, the latency of now is a mean of.
+/// Fewest (`NEWEST_MIN`) and most (`NEWEST_MAX`) queries in the mean of the current latency.
 const NEWEST_MIN: u64 = 24;
 const NEWEST_MAX: u64 = 1_024;
-/// Between these, as many as it takes for a standard error of 8 %: so many times their squared
+/// Between the two, as many queries as a standard error of 8 % needs: this many times their squared
 /// coefficient of variation.
 const NEWEST_BY_VARIATION: u64 = 156;
-/// The first queries to end are the shortest of those that came first. Nothing is learned before so
-/// many times as many have ended as were ever in flight: of queries that take longer than that few
-/// are missed.
+/// The first queries to end are the shortest of those that came first. Nothing is learned before
+/// this many times the highest RIF have ended: then few of the longer queries are missing.
 const SETTLED: u64 = 3;
-/// Before so many queries nothing is known.
+/// Queries before which nothing is known.
 const QUERIES_MIN: u64 = 32;
-/// Queries that met up to so many others and themselves, in the mean, are as good as alone.
+/// Queries that met up to this RIF in the mean, themselves included, count as alone.
 const ALONE: Fine = ONE_RIF * 3 / 2;
-/// What the newest queries met has to be so many times what those met that are taken for unloaded,
-/// in 1/1024, to tell whether these were slowed down themselves.
+/// How many times higher the RIF of the newest queries must be than that of the unloaded ones, in
+/// 1/1024, to show whether the unloaded ones were slowed down themselves.
 const CONTRAST: u64 = FINE * 3 / 2;
 
 /// The square root of nanoseconds, in 1/16.
@@ -42,7 +41,7 @@ fn root(latency_ns: u64) -> u64 {
     latency_ns.saturating_mul(256).isqrt()
 }
 
-/// The nanoseconds of which [`root`] makes this.
+/// The inverse of [`root`]: nanoseconds.
 fn square(root: u64) -> u64 {
     mul_div(root, root, 256)
 }
@@ -52,58 +51,58 @@ fn square(root: u64) -> u64 {
 struct Sums {
     queries: u64,
     roots: u64,
-    /// What they met, themselves included.
+    /// Sum of the RIF that they met, themselves included.
     rif: u64,
-    /// Those of them that met few others.
+    /// The queries among them that met few others.
     few: u64,
     few_roots: u64,
     few_rif: u64,
-    /// How far their roots are from the mean as it was before: squares of it, and as they were in
-    /// the mean.
+    /// Squared distances of their roots from the former mean, summed.
     few_squares: u64,
 }
 
 impl Sums {
-    /// The RIF that so many queries met in the mean, of the sum.
+    /// The mean RIF, from a sum over `queries`.
     fn mean_rif(sum: u64, queries: u64) -> Fine {
         mul_div(sum, ONE_RIF, queries)
     }
 }
 
-/// What is known of it. Latencies are kept as roots.
+/// The estimate from latency. Latencies are kept as roots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inflation {
-    /// What this reading has learned so far.
+    /// Sums of the current reading.
     sums: Sums,
-    /// Up to so many others, and themselves, are few; those that were alone always are.
+    /// Queries that met up to this RIF met few others. Queries that were alone always did.
     few: Fine,
-    /// Queries that ended before those that are learned from, and the most RIF among them.
+    /// Queries that ended before learning starts, and the highest RIF among them.
     early: u64,
     early_rif_most: Fine,
     is_settled: bool,
     queries: u64,
-    /// Those that met few others, and their mean and variance.
+    /// The queries that met few others, with their mean and variance.
     unloaded_queries: u64,
     unloaded: u64,
-    /// What they met; nobody asks once it is sure.
+    /// The RIF that they met; unused once `is_sure`.
     unloaded_rif: Fine,
     variance: u64,
-    /// Means over the newest.
+    /// Means over the newest queries.
     newest: u64,
     newest_rif: Fine,
-    /// The mean over many.
+    /// The mean RIF over many queries.
     usual_rif: Fine,
     capacity: Option<Fine>,
-    /// Those that met few others were not slowed down by them. Where all have met as many, as those
-    /// of clients do that always have so many under way, nobody can say what it would be without.
+    /// The queries that met few others were not slowed down by them. If all queries met as many
+    /// others, as with clients that keep a fixed number in flight, the latency without others
+    /// cannot be known.
     is_sure: bool,
     shortage: Shortage,
 }
 
 impl Inflation {
-    /// Learns from the queries that have ended within the last `span_ns`, which with idle time
-    /// before it are all that has passed since the last reading; `learn_all` calls [`Self::learn`]
-    /// for every one of them.
+    /// Learns from the queries that have ended within the last `span_ns`. With the idle time before
+    /// it, that is all the time since the last reading. `learn_all` calls [`Self::learn`] for each
+    /// of them.
     pub(super) fn read(&mut self, span_ns: u64, passed_ns: u64, learn_all: impl FnOnce(&mut Self)) {
         learn_all(self);
         let sums = core::mem::take(&mut self.sums);
@@ -117,7 +116,7 @@ impl Inflation {
         self.few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
     }
 
-    /// A query has met so many others, and taken so long.
+    /// Adds a query with this latency that met this many others.
     #[inline]
     pub(super) fn learn(&mut self, others: u32, latency_ns: u64) {
         let rif = u64::from(others) + 1;
@@ -143,7 +142,7 @@ impl Inflation {
         }
     }
 
-    /// Moves the means towards those of the newest queries.
+    /// Moves the means towards the newest queries.
     fn follow(&mut self, sums: &Sums) {
         let count = sums.queries;
         self.queries += count;
@@ -173,14 +172,14 @@ impl Inflation {
         let mean = sums.few_roots / count;
         let before = self.unloaded;
         self.unloaded = towards(before, mean, count, memory);
-        // Of the mean as it is now: those of the mean before are off by how far it was from these,
-        // and these are from it.
+        // The variance around the new mean: remove the distance of the old mean from these queries,
+        // and add that of the new one.
         let variance = (sums.few_squares / count).saturating_sub(squared(mean.abs_diff(before)));
         let variance = variance.saturating_add(squared(mean.abs_diff(self.unloaded)));
         self.variance = towards(self.variance, variance, count, memory);
     }
 
-    /// What can be carried, after so many more queries and so much time.
+    /// Updates the capacity after `count` more queries and this much time.
     fn find(&mut self, count: u64, span_ns: u64, passed_ns: u64) {
         self.is_sure = self.is_sure || self.was_not_slowed_down();
         if !self.is_sure {
@@ -198,9 +197,9 @@ impl Inflation {
         });
     }
 
-    /// Whether those that met few others were alone, or took hardly less than others that met many
-    /// more: where they had to wait, latency would have grown as much as RIF. By less than the root
-    /// of that is less than halfway.
+    /// Whether the queries that met few others were alone, or took hardly less than others that met
+    /// many more. If they had had to wait, latency would have grown as much as RIF. Growth below
+    /// the square root of that is less than halfway.
     fn was_not_slowed_down(&self) -> bool {
         let more_rif = mul_div(self.newest_rif, FINE, self.unloaded_rif);
         let longer = mul_div(square(self.newest), FINE, square(self.unloaded));
@@ -213,8 +212,8 @@ impl Inflation {
         mul_div(NEWEST_BY_VARIATION, self.variance, squared).clamp(NEWEST_MIN, NEWEST_MAX)
     }
 
-    /// What a query takes that meets few others, in nanoseconds; more than that while it is not
-    /// sure that they were few.
+    /// Latency of a query that meets few others, in nanoseconds. It is too high while it is not
+    /// certain that they were few.
     pub(super) fn unloaded_ns(&self) -> Option<u64> {
         (self.queries >= QUERIES_MIN).then(|| square(self.unloaded))
     }
@@ -223,8 +222,8 @@ impl Inflation {
         self.capacity
     }
 
-    /// Whether that is more than a guess from below: more were in flight not long ago than could be
-    /// carried.
+    /// Whether the capacity is more than a guess from below: recently more queries were in flight
+    /// than could be carried.
     pub(super) fn is_recent(&self) -> bool {
         self.shortage.is_recent()
     }
@@ -244,8 +243,7 @@ mod tests {
                 (0..count).for_each(|_| inflation.learn(others, latency_ns));
             });
         };
-        // Of twenty that came first and together the short ones end first, and others of their kind
-        // after them.
+        // Twenty come first, together. The short ones end first, followed by others of their kind.
         end(40, 19, 50 * MS);
         end(1_000, 99, 100 * MS);
         let unloaded = inflation.unloaded_ns().unwrap_or_default();
@@ -253,8 +251,8 @@ mod tests {
         assert!(!inflation.is_recent(), "none was slowed down");
     }
 
-    /// After so many readings of so many queries, every other of which takes nine times as long:
-    /// its root is three times.
+    /// The state after `readings` readings of `queries` queries. Every other query takes nine times
+    /// as long, so its root is three times as large.
     fn of_two_kinds(readings: u32, queries: u64, longer: u64) -> Inflation {
         let mut inflation = Inflation {
             is_settled: true,
@@ -277,7 +275,7 @@ mod tests {
             let inflation = of_two_kinds(readings, queries, 9);
             let unloaded = inflation.unloaded_ns().unwrap_or_default();
             assert!(unloaded.abs_diff(4 * MS) < MS / 20, "{inflation:?}");
-            // A squared coefficient of variation of a quarter.
+            // The squared coefficient of variation is a quarter.
             let memory = inflation.newest_memory();
             assert!(memory.abs_diff(NEWEST_BY_VARIATION / 4) <= 2, "{memory}");
             assert_eq!(inflation.queries, 1_000);

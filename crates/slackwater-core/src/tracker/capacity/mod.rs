@@ -1,21 +1,21 @@
-//! How much a replica can carry, and what a query costs it. `[Decision 0009]`
+//! How much load a replica can carry, and the cost of a query. `[Decision 0009]`
 //!
-//! Capacity is in units of RIF: with so many queries in flight a replica is busy, and one more
-//! makes all of them slower. It is learned from what can be seen anyway, at readings some ten
-//! milliseconds apart and off the query's path:
+//! Capacity is in units of RIF: with this many queries in flight a replica is busy, and one more
+//! slows all of them. It is learned from what is measured anyway, in readings some ten milliseconds
+//! apart and off the query's path:
 //!
 //! | from | file |
 //! |---|---|
-//! | the CPU time that the replica got, of what it wanted | `contention` |
+//! | CPU time that the replica got, as a share of what it wanted | `contention` |
 //! | how latency grows with RIF | `inflation` |
-//! | the most cores that it may use, and the CPU time that a query takes | `cost` |
+//! | the most cores that it may use, and the CPU time of a query | `cost` |
 //!
-//! When it is worth a reading is in `pace`.
+//! `pace` decides when a reading is worth its cost.
 //!
-//! All go by the same thought. Where a replica gets only a share of what its queries could use,
-//! that share times the RIF is what it could have carried without making anyone wait. Where it gets
-//! all, its capacity is no less than the RIF that it just carried, and is taken to be a little
-//! higher each second: that there is more room is only found by trying.
+//! All follow the same idea. If a replica gets only a share of what its queries could use, that
+//! share times the RIF is what it could have carried without any wait. If it gets all, its capacity
+//! is at least the RIF that it just carried, and is raised a little each second: only a higher load
+//! shows whether there is more room.
 
 mod contention;
 mod cost;
@@ -37,29 +37,27 @@ use inflation::Inflation;
 pub use pace::Look;
 pub use source::CapacitySource;
 
-/// What the operating system tells of a replica's CPU since its start.
+/// CPU time of a replica since its start, as the operating system reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTotals {
     /// CPU time used.
     pub used: Duration,
-    /// What single threads tell. `None` where nobody does; latency alone tells of capacity then.
+    /// Sums over single threads. `None` if unknown; then only latency shows the capacity.
     pub threads: Option<ThreadTotals>,
-    /// The most cores that it may use at once, in thousandths: a quota, or the machine. `None`
-    /// where that is not known.
+    /// The most cores that it may use at once, in thousandths: a quota, or the machine. `None` if
+    /// unknown.
     pub limit_millicores: Option<u32>,
-    /// How long the period is of which a quota lets it run a part, where there is one: threads that
-    /// have to wait for the next one are told of when they run again, so that only times of some
-    /// periods tell how much is waited.
+    /// Period of the CPU quota, if there is one. Threads that wait for the next period are counted
+    /// only when they run again, so only spans of several periods show the wait.
     pub quota_period: Option<Duration>,
 }
 
-/// What is told of threads of which it is known how long they wait: all, or as many as somebody
-/// looks at. Summed over them.
+/// Sums over the threads whose waits are known: all, or as many as are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTotals {
-    /// CPU time that these have used.
+    /// CPU time that these threads have used.
     pub used: Duration,
-    /// The time for which they were ready to run and did not: on Linux the run-queue delay of
+    /// Time for which they were ready to run and did not run: on Linux the run-queue delay of
     /// `schedstat`.
     pub waited: Duration,
 }
@@ -71,57 +69,56 @@ const FINE: u64 = 1 << 10;
 
 /// One request in flight.
 const ONE_RIF: Fine = 1_000 * FINE;
-/// The least that a replica is taken to carry: a hundredth of a query, which takes a hundred times
-/// as long as on a core of its own.
+/// Least capacity: a hundredth of a query, which then takes a hundred times as long as on a core of
+/// its own.
 const CAPACITY_MIN: Fine = ONE_RIF / 100;
-/// The most: a million. With that much, no replica is the one with the least room.
+/// Largest capacity: a million. At that value, no replica is the tightest one.
 const CAPACITY_MAX: Fine = 1_000_000 * ONE_RIF;
-/// By how much capacity rises each second while nothing says that it is reached, in percent: slow
-/// enough that the queries sent to find out are few.
+/// Growth of capacity per second, in percent, while nothing shows that it is reached: slow enough
+/// that few queries test it.
 const GROWTH_PERCENT: u64 = 3;
-/// It rises only while so much of it is in use, in percent: what is not in use tells nothing.
+/// Capacity grows only while this part of it is in use, in percent: unused capacity proves nothing.
 const IN_USE_PERCENT: u64 = 70;
-/// Waits for a quota's next period are told up to a period late: over so many of them little is
-/// missed.
+/// Waits for a quota's next period are reported up to a period late. Over this many periods little
+/// is missed.
 const QUOTA_PERIODS: u32 = 2;
-/// Towards a RIF that was carried without trouble capacity rises faster, and doubles within this
-/// time at the most: a burst that a bucket of saved-up time has paid for is not what the replica
-/// can carry.
+/// Capacity rises faster towards a RIF that was carried without trouble, but takes at least this
+/// long to double: a burst that was paid for by saved-up quota is not what the replica can carry.
 const DOUBLING_NS: u64 = 1_000_000_000;
 
-/// Learns a replica's capacity and cost from readings of its tracker and of what the system tells.
+/// Learns a replica's capacity and cost from readings of its tracker and of its CPU time.
 #[derive(Clone, Debug, Default)]
 pub struct CapacityEstimator {
     last: Option<Reading>,
-    /// How many queries have ended since the first reading.
+    /// Queries that have ended since the first reading.
     ended: u64,
     contention: Contention,
     inflation: Inflation,
     cost: MeanCost,
     limit_millicores: Option<u32>,
-    /// It is told how long threads wait.
+    /// The readings include how long threads wait.
     tells_waits: bool,
 }
 
-/// What was read.
+/// One reading.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    /// From then on the next one tells: when it was taken, or later, for as long as nothing
-    /// happened after it.
+    /// Where the next span begins: when the reading was taken, or the end of the idle time after
+    /// it.
     at: Instant,
     taken_at: Instant,
     rif_time_ns: u64,
     busy_ns: u64,
     finished: u64,
-    /// Of the tracker's samples.
+    /// Number of samples that the tracker had recorded.
     recorded: usize,
     cpu: Option<CpuTotals>,
 }
 
 impl CapacityEstimator {
-    /// Takes a reading: of the tracker, of how many queries have `finished` since the start, and of
-    /// the CPU where somebody tells. One that is not due is ignored; [`Self::look`] says whether it
-    /// is worth its cost.
+    /// Takes a reading: of the tracker, of the queries `finished` since the start, and of the CPU
+    /// if known. One that is not due is ignored. [`Self::look`] tells whether a reading is worth
+    /// its cost.
     pub fn read(
         &mut self,
         now: Instant,
@@ -184,21 +181,21 @@ impl CapacityEstimator {
         });
         let used_ns = since(earlier.used, cpu.used);
         let finished = reading.finished.saturating_sub(before.finished);
-        // What a server uses of itself before anybody asks it for anything is no query's.
+        // CPU time that a server uses on its own before its first query belongs to no query.
         if finished > 0 || reading.busy_ns != before.busy_ns {
             self.cost.read(used_ns, elsewhere_ns, finished);
         }
         self.tells_waits = threads.is_some();
     }
 
-    /// Fills in the report's capacity and cost; what is not known is left absent. Where nobody
-    /// tells the CPU time of queries, the latency of those that met few others stands for it.
+    /// Fills in the report's capacity and cost. Unknown values stay absent. If the CPU time of
+    /// queries is unknown, the latency of those that met few others stands for it.
     pub fn fill(&self, report: &mut LoadReport) {
         self.fill_from(self.capacity().map(|(capacity, _)| capacity), report);
     }
 
-    /// As [`Self::fill`], and what has told the capacity, as [`Self::source`] has it, for half of
-    /// what the two cost.
+    /// As [`Self::fill`], and returns the [`Self::source`] of the capacity, for half of the cost of
+    /// both calls.
     pub fn fill_and_source(&self, report: &mut LoadReport) -> Option<CapacitySource> {
         let (capacity, source) = self.capacity().unzip();
         self.fill_from(capacity, report);
@@ -212,9 +209,9 @@ impl CapacityEstimator {
         report.cost = cost_ns.map(Duration::from_nanos);
     }
 
-    /// Of a replica that carries less than one query: its capacity and cost with those that took
-    /// longer than their cost alone. Cores that are slow for everybody are a higher cost; a quota
-    /// that lets each run at full speed until it is used up is less than one query at a time.
+    /// Corrects capacity and cost for a replica that carries less than one query and whose queries
+    /// take longer alone than their cost. Slow cores mean a higher cost. A quota that lets each
+    /// query run at full speed until it is used up means less than one query at a time.
     fn alone(&self, capacity: Option<Fine>, cost_ns: Option<u64>) -> (Option<Fine>, Option<u64>) {
         match (capacity, cost_ns, self.inflation.unloaded_ns()) {
             (Some(capacity), Some(cost_ns), Some(unloaded_ns)) if capacity < ONE_RIF => {
@@ -231,13 +228,13 @@ impl CapacityEstimator {
         (self.cost.mean_ns()).or_else(|| self.inflation.unloaded_ns())
     }
 
-    /// What is known of the capacity by now, and what has told it.
+    /// The capacity that is known so far, and its source.
     fn capacity(&self) -> Option<(Fine, CapacitySource)> {
         let by_latency = (self.inflation.capacity()).map(|it| (it, CapacitySource::Latency));
         let by_waits = (self.contention.capacity()).map(|it| (it, CapacitySource::Waits));
         let (capacity, source) = match (by_waits, by_latency) {
-            // Latency is the noisier of the two. It counts where it tells of something that nobody
-            // waits for a CPU for: a lock, a queue of the application's, a disk.
+            // Latency is the noisier of the two. It counts if it shows a bottleneck other than the
+            // CPU: a lock, a queue in the application, a disk.
             (Some(by_waits), Some(by_latency)) => {
                 let is_less = by_latency.0 < by_waits.0
                     && (by_latency.0 < by_waits.0 / 2 || !self.contention.is_recent());
@@ -253,13 +250,13 @@ impl CapacityEstimator {
         Some((capacity.clamp(CAPACITY_MIN, CAPACITY_MAX), source))
     }
 
-    /// What has told the capacity that [`Self::fill`] reports now; `None` while that is not known.
+    /// The source of the capacity that [`Self::fill`] reports now. `None` while that is unknown.
     pub fn source(&self) -> Option<CapacitySource> {
         self.capacity().map(|(_, source)| source)
     }
 
-    /// What all cores together could carry: the queries that they finish in a second, times the
-    /// seconds that one takes that meets no others and never waits for a CPU (Little's law).
+    /// What all cores together could carry: queries finished per second × seconds that one takes
+    /// without others and without waiting for a CPU (Little's law).
     fn most(&self) -> Option<Fine> {
         let limit = u64::from(self.limit_millicores?) * FINE;
         let cost_ns = self.cost.mean_ns()?.max(1);
@@ -274,7 +271,7 @@ impl CapacityEstimator {
     }
 }
 
-/// What becomes of a capacity that nothing says is reached, after so much time in which so much was
+/// Raises a capacity that nothing shows to be reached, after `span_ns` in which `carried` was
 /// carried.
 fn grow(capacity: Fine, carried: Fine, span_ns: u64) -> Fine {
     if carried < mul_div(capacity, IN_USE_PERCENT, 100) {

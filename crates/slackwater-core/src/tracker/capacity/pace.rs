@@ -1,32 +1,32 @@
-//! When a reading is worth what it costs.
+//! When a reading is worth its cost.
 //!
-//! One is due every 50 ms, and that is how often it takes place until enough is known. From then on
-//! a replica that has hardly anything to do is read less often: what little there is to learn is in
-//! the next reading as well. While nothing happens at all there is nothing to learn, known or not.
+//! One is due every 50 ms, and is taken that often until enough is known. After that, a replica
+//! with hardly any load is read less often: the next reading contains what little there is to
+//! learn. While nothing happens there is nothing to learn at all.
 
 use super::{CapacityEstimator, Reading};
 use crate::time::Instant;
 use crate::tracker::LoadTracker;
 use core::time::Duration;
 
-/// A replica that had something in flight for less than one part in so many of some time was quiet.
+/// A replica was quiet if it had something in flight for less than 1 part in this many.
 const BUSY_PARTS: u64 = 10;
-/// But not if so many queries ended: half of the samples that a tracker keeps by default, so that
-/// as a rule none is written over before it is learned from.
+/// It was not quiet if this many queries ended: half of the samples that a tracker keeps by
+/// default, so that samples are normally used before they are overwritten.
 const QUIET_ENDS: usize = 128;
-/// When so many queries have ended since the first reading, what is known has settled: cost, and
-/// latency without others, are means of as many where queries are much alike. Before that each one
-/// tells a good part of all that is known.
+/// After this many queries since the first reading the estimates have settled: cost and unloaded
+/// latency are means over as many if queries are similar. Before that, each query adds much of what
+/// is known.
 const SETTLED_QUERIES: u64 = 300;
 
-/// What is to be done now.
+/// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Look {
-    /// A reading is to be taken.
+    /// A reading must be taken.
     pub reads: bool,
     /// Hardly anything has happened since the last reading: something was in flight for less than a
-    /// tenth of the time, and fewer than 128 queries ended. There is no hurry to look again. False
+    /// tenth of the time, and fewer than 128 queries ended. The next look is not urgent. False
     /// before the first reading.
     pub is_quiet: bool,
 }
@@ -41,24 +41,24 @@ enum Pace {
 }
 
 impl CapacityEstimator {
-    /// How often it is to be read: every 50 ms. Between two readings neighbours hardly change, and
-    /// a few queries end.
+    /// Interval of readings: 50 ms. Between two readings neighbours hardly change, and a few
+    /// queries end.
     pub const STEP: Duration = Duration::from_millis(50);
 
-    /// For how long a reading is put off at the most: 1 s after the last, if somebody looks then.
+    /// Longest delay of a reading: 1 s after the last one, if [`Self::look`] is called then.
     pub const QUIET_STEP: Duration = Duration::from_secs(1);
 
-    /// Whether it is time for another look, and for a reading if that is not put off.
+    /// Whether another look is due, and a reading unless it is delayed.
     pub fn is_due(&self, now: Instant) -> bool {
         self.last
             .is_none_or(|last| now.saturating_since(last.at) >= Self::STEP)
     }
 
-    /// Whether to take a reading now, asked before one where to read costs something. One that is
-    /// due is put off, until [`Self::QUIET_STEP`] after the last at the most, while nothing is in
-    /// flight; and while the replica is quiet, once 300 queries have ended. That nothing was in
-    /// flight is noted here, without a reading: the span of the next begins after that time, but
-    /// for the CPU that the server used of itself meanwhile.
+    /// Whether to take a reading now; call it first where reading is expensive. A due reading is
+    /// delayed, until at most [`Self::QUIET_STEP`] after the last, while nothing is in flight, and,
+    /// once 300 queries have ended, while the replica is quiet. Idle time is noted here without a
+    /// reading: the next span begins after it, except for the CPU time that the server used on its
+    /// own meanwhile.
     pub fn look(&mut self, now: Instant, tracker: &LoadTracker) -> Look {
         let is_due = self.is_due(now);
         let has_settled = self.ended >= SETTLED_QUERIES;
@@ -113,7 +113,7 @@ mod tests {
     const STEP: Duration = CapacityEstimator::STEP;
     const MS: Duration = Duration::from_millis(1);
 
-    /// A replica that is asked every step.
+    /// A replica that is looked at every step.
     struct Replica {
         tracker: LoadTracker,
         estimator: CapacityEstimator,
@@ -133,7 +133,7 @@ mod tests {
             }
         }
 
-        /// That has learned from so many queries, the newest just now.
+        /// One that has learned from `queries` queries, the newest just now.
         fn after(queries: u64) -> Self {
             let mut replica = Self::new();
             replica.ask();
@@ -160,7 +160,7 @@ mod tests {
             look
         }
 
-        /// How many readings were taken in so many steps with a query each.
+        /// Readings taken in `steps` steps with one query each.
         fn readings_in(&mut self, steps: u32, busy: Duration) -> u32 {
             let before = self.readings;
             for _ in 0..steps {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn while_nothing_happens_nothing_is_read_for_a_second() {
-        // Whether much is known or not.
+        // It makes no difference how much is known.
         for queries in [1, 300] {
             let mut replica = Replica::after(queries);
             for _ in 0..19 {
@@ -227,7 +227,7 @@ mod tests {
             assert!(!replica.ask().reads);
         }
         assert_eq!(replica.readings_in(1, MS * 5), 1, "a tenth of this step");
-        // One that has begun is no idleness, though it has not ended.
+        // A query that has started is not idleness, though it has not ended.
         let _still = replica.tracker.arrive(replica.now);
         replica.now += STEP.saturating_sub(MS);
         let look = replica.ask();

@@ -1,10 +1,10 @@
-//! How long ago a replica had too little.
+//! How long ago a replica was short of something.
 
-/// For so long after it what it said of the capacity is believed. Longer than neighbours stay away,
-/// and short enough that what was said by chance is forgotten.
+/// How long a shortage vouches for the capacity: longer than neighbours stay away, and short enough
+/// to forget a value due to chance.
 const RECENT_NS: u64 = 30_000_000_000;
 
-/// The last time at which a replica was short of something; none yet, by default.
+/// The last time that a replica was short of something. By default there was none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shortage {
     was: bool,
@@ -17,12 +17,12 @@ impl Shortage {
         self.ample_ns = 0;
     }
 
-    /// For so long, and something was seen that would have told.
+    /// Notes a span without a shortage in which one would have shown.
     pub(super) fn was_not_for(&mut self, span_ns: u64) {
         self.ample_ns = self.ample_ns.saturating_add(span_ns);
     }
 
-    /// Whether it was not long ago; without any, a capacity is but a guess from below.
+    /// Whether a shortage was recent. Without one, a capacity is only a guess from below.
     pub(super) fn is_recent(&self) -> bool {
         self.was && self.ample_ns < RECENT_NS
     }

@@ -1,17 +1,17 @@
-//! What a capacity is known by, for people who wonder about one.
+//! Where a capacity comes from, for operators who wonder about its value.
 
 use crate::named;
 
 named! {
-    /// What told the capacity that is reported now. `[Decision 0009]`
+    /// Source of the capacity that is reported now. `[Decision 0009]`
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum CapacitySource by as_str {
-        /// The system: how long the replica's threads waited for a CPU.
+        /// CPU contention: how long the replica's threads waited for a CPU.
         Waits = "waits",
         /// How latency grows with RIF.
         Latency = "latency",
-        /// The cores that it may use at most: what else is known would be more than they can carry.
+        /// The cores that it may use: the other estimates are more than these can carry.
         Cores = "cores",
     }
 }

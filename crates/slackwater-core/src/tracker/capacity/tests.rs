@@ -1,4 +1,4 @@
-//! Replicas of known capacity, and what is learned of them.
+//! Replicas of known capacity, and what the estimator learns about them.
 
 mod idle;
 use super::*;
@@ -11,13 +11,13 @@ const SECOND: u64 = 1_000 * MS;
 /// How a replica serves queries.
 #[derive(Clone, Copy)]
 enum Service {
-    /// They share so many cores, each using one at the most.
+    /// They share this many cores, each using one at most.
     Shared { cores: u64 },
-    /// They wait for a single thread in a queue of the application's.
+    /// They wait for a single thread in a queue of the application.
     OneThread,
 }
 
-/// A replica that always has so many queries in flight.
+/// A replica that always has a fixed number of queries in flight.
 struct Replica {
     service: Service,
     /// CPU time of each query, in turn.
@@ -25,7 +25,7 @@ struct Replica {
     /// Time that each waits without a CPU.
     idle_ns: u64,
     tells_waits: bool,
-    /// CPU time used, in percent of a core, by threads that nobody looks at.
+    /// CPU time used, in percent of a core, by threads that are not observed.
     unwatched_percent: u64,
     limit_millicores: Option<u32>,
     tracker: LoadTracker,
@@ -42,7 +42,7 @@ impl Replica {
     fn new(service: Service, cost_ns: u64) -> Self {
         Self {
             service,
-            // Not all alike, or queries that begin together would always end together.
+            // Costs differ, or queries that start together would always end together.
             costs_ns: [7, 11, 8, 13, 10, 9, 12]
                 .map(|tenths| cost_ns * tenths / 10)
                 .to_vec(),
@@ -61,7 +61,7 @@ impl Replica {
         }
     }
 
-    /// So many in flight for so long, read as often as is due.
+    /// Keeps `rif` queries in flight for `span_ns`, and reads as often as is due.
     fn carry(&mut self, rif: usize, span_ns: u64) {
         let until = self.now_ns + span_ns;
         while self.now_ns < until {
@@ -98,8 +98,7 @@ impl Replica {
         }
     }
 
-    /// Of the queries in flight, those that do not wait for something else use the CPU, or wait for
-    /// it.
+    /// Queries in flight use the CPU or wait for it, except those that wait for something else.
     fn elapse(&mut self, span_ns: u64) {
         let cost_ns: u64 = self.costs_ns.iter().sum::<u64>() / self.costs_ns.len() as u64;
         let rif = self.in_flight.len() as u64;
@@ -169,7 +168,7 @@ fn nothing_is_known_before_anything_was_seen() {
 }
 
 #[test]
-fn a_share_of_the_cpu_says_what_could_be_carried() {
+fn the_share_of_the_cpu_shows_the_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.carry(12, SECOND);
     replica.capacity_is(4_000);
@@ -224,9 +223,9 @@ fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
     replica.capacity_is(40_000);
 }
 
-/// A fifth of a core, as the kernel gives it: 20 ms in each period of 100 ms, and threads that wait
-/// for the next period are told of when it begins. So many are in flight for the first 80 ms of
-/// every other period.
+/// A fifth of a core, as the kernel gives it: 20 ms in each period of 100 ms. Waits for the next
+/// period are reported when it begins. `rif` queries are in flight for the first 80 ms of every
+/// other period.
 fn with_a_quota(
     rif: usize,
     quota_period: Option<Duration>,
@@ -284,8 +283,8 @@ fn with_a_quota(
 fn a_quota_below_one_core_is_a_capacity_below_one_query() {
     let period = Some(Duration::from_millis(100));
     let is_about = |found: u32, about: u32| found.abs_diff(about) <= about / 10;
-    // 20 ms of the 80 for which it is busy, for one query or for four; which is what they take, so
-    // that is their cost.
+    // 20 ms of the 80 ms for which it is busy, for one query or for four. That is how long they
+    // take, so it is their cost.
     let (capacity, cost_ms) = with_a_quota(1, period, None);
     assert!(
         is_about(capacity, 1_000) && (78..=82).contains(&cost_ms),
@@ -296,7 +295,7 @@ fn a_quota_below_one_core_is_a_capacity_below_one_query() {
         is_about(capacity, 1_000) && (18..=22).contains(&cost_ms),
         "{capacity} {cost_ms}"
     );
-    // And a fifth of a core, so that those that it may use are less.
+    // With a fifth of a core, the cores that it may use are less.
     let (capacity, cost_ms) = with_a_quota(4, period, Some(200));
     assert!(
         is_about(capacity, 1_000) && (24..=26).contains(&cost_ms),
@@ -305,7 +304,7 @@ fn a_quota_below_one_core_is_a_capacity_below_one_query() {
     let (capacity, cost_ms) = with_a_quota(4, None, None);
     assert!(
         !(40..=60).contains(&(u64::from(capacity) / cost_ms)),
-        "readings of half a period tell nothing: {capacity} {cost_ms}"
+        "readings of half a period show nothing: {capacity} {cost_ms}"
     );
 }
 
@@ -319,7 +318,7 @@ fn a_quota_that_leaves_queries_at_full_speed_is_less_than_one_at_a_time() {
 }
 
 #[test]
-fn without_the_system_latency_tells() {
+fn without_cpu_data_latency_shows_the_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.tells_waits = false;
     replica.carry(1, 2 * SECOND);
@@ -332,7 +331,7 @@ fn without_the_system_latency_tells() {
 }
 
 #[test]
-fn a_queue_of_the_applications_shows_in_latency_alone() {
+fn an_application_queue_shows_in_latency_alone() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, SECOND);
     replica.carry(6, 3 * SECOND);
@@ -353,12 +352,12 @@ fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
     };
     let found = known_after(&[3, 6, 24]).expect("known");
     assert!((6_400..=9_600).contains(&found), "{found}");
-    // Never fewer than it can carry: all wait for others.
+    // There are never fewer than it can carry: all wait for others.
     assert_eq!(known_after(&[16, 32, 48]), None);
 }
 
 #[test]
-fn what_latency_said_once_is_not_believed_for_ever() {
+fn an_old_capacity_from_latency_expires() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, 2 * SECOND);
     replica.carry(8, 10 * SECOND);
@@ -383,9 +382,9 @@ fn what_was_beyond_its_capacity_is_not_few_because_more_were_usual() {
     replica.capacity_is(4_000);
 }
 
-/// Queries that all meet as many others may all take longer for it, or none.
+/// Queries that all meet as many others may all be slowed by that, or none.
 #[test]
-fn latency_alone_tells_nothing_where_all_meet_as_many_others() {
+fn latency_alone_shows_nothing_if_all_meet_as_many_others() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.tells_waits = false;
     replica.carry(12, 60 * SECOND);
@@ -405,7 +404,7 @@ fn no_more_than_its_cores_could_finish() {
 
 #[test]
 fn queries_that_wait_for_something_else_fill_its_cores_with_more_of_them() {
-    // All meet as many others, so that latency tells nothing.
+    // All meet as many others, so latency shows nothing.
     let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
     replica.idle_ns = 30 * MS;
     replica.limit_millicores = Some(1_000);
@@ -415,7 +414,7 @@ fn queries_that_wait_for_something_else_fill_its_cores_with_more_of_them() {
 }
 
 #[test]
-fn costs_that_are_alike_are_soon_forgotten_and_others_are_not() {
+fn equal_costs_are_soon_forgotten_and_different_ones_are_not() {
     let costs_after = |costs_ns: &[u64], later_ns: u64| {
         let mut replica = Replica::new(Service::Shared { cores: 64 }, 0);
         replica.costs_ns = costs_ns.to_vec();
@@ -482,7 +481,7 @@ fn clocks_and_totals_that_step_back_do_no_harm() {
 }
 
 #[test]
-fn what_told_the_capacity_is_told() {
+fn the_source_of_the_capacity_is_reported() {
     assert_eq!(CapacityEstimator::default().source(), None);
     let source = |replica: &Replica| replica.estimator.source().map(CapacitySource::as_str);
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
@@ -499,5 +498,9 @@ fn what_told_the_capacity_is_told() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, SECOND);
     replica.carry(6, 3 * SECOND);
-    assert_eq!(source(&replica), Some("latency"), "nobody waits for a CPU");
+    assert_eq!(
+        source(&replica),
+        Some("latency"),
+        "no thread waits for a CPU"
+    );
 }

@@ -1,5 +1,5 @@
-//! The model's back-off: everything that happened in the window is kept, and looked at when it is
-//! over. `[Decision 0011]`
+//! The model's back-off: keeps everything that happened in the window, and evaluates it when the
+//! window is over. `[Decision 0011]`
 
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
@@ -15,11 +15,11 @@ pub(super) struct SlowBackOff {
     pub(super) sent: u64,
     pub(super) unsent: u64,
     pub(super) starved: u64,
-    /// Each probe that ended: whose, and how long it took, if it was answered.
+    /// Each probe that ended: its replica, and its round trip if it was answered.
     pub(super) ended: Vec<(ReplicaId, Option<Duration>)>,
     again: bool,
     usual_ns: u64,
-    /// Of the configured rate, in millionths.
+    /// Share of the configured rate, in millionths.
     pub(super) share: u64,
 }
 
@@ -38,7 +38,7 @@ impl SlowBackOff {
         }
     }
 
-    /// Probes for each query, in millionths.
+    /// Probes per query, in millionths.
     pub(super) fn rate(&self) -> u64 {
         let all = u64::from(self.settings.probe_rate.millionths());
         let least = u64::from(self.settings.probe_rate_min.millionths()).min(all);
@@ -73,7 +73,7 @@ impl SlowBackOff {
         self.began_at = now;
     }
 
-    /// Whether the window shows an overload, and whether somebody in it was well.
+    /// Whether the window shows an overload, and whether any replica in it was well.
     fn judge(&self) -> (bool, bool) {
         let mut balances: BTreeMap<ReplicaId, i64> = BTreeMap::new();
         for &(replica, took) in &self.ended {

@@ -1,17 +1,16 @@
 //! Prequal, slow and obvious: written from the rules, not from the policy.
 //!
-//! Everything is a plain list that is searched from end to end, and whatever can be computed anew
-//! is: the RIF limit from the whole history of responses, the probes owed from the number of
-//! queries, the reuse limit as a fraction at each report. Nothing here is shared with the policy
-//! under test but its nouns and the [`LoadTracker`] of silent replicas.
+//! Everything is a plain list that is searched from end to end, and everything that can be
+//! recomputed is: the RIF limit from the whole history of responses, the probes owed from the
+//! number of queries, the reuse limit as a fraction at each report. It shares only its nouns and
+//! the [`LoadTracker`] of silent replicas with the policy under test.
 //!
-//! # Which draw decides what
+//! # The order of draws
 //!
-//! Both sides are fed the same draws, so the order of draws is part of the contract. A pick draws
-//! once if several reports tie for the best, or once for a random replica; then once if several tie
-//! for the worst that is removed. A target batch draws once a target (Floyd), and is sent last
-//! drawn first. An idle timeout draws the next idle span. A report draws if its uses are
-//! fractional.
+//! Both sides get the same draws, so the order of draws is part of the contract. A pick draws once
+//! if several reports tie for the best, or once for a random replica; then once if several tie for
+//! the worst that is removed. A target batch draws once per target (Floyd), and the last drawn is
+//! sent first. An idle timeout draws the next idle span. A report draws if its uses are fractional.
 
 mod back_off;
 mod picking;
@@ -38,7 +37,7 @@ struct Entry {
     local: bool,
 }
 
-/// What is known of one replica.
+/// The model's state of one replica.
 #[derive(Debug, Default)]
 struct Replica {
     ejected: bool,
@@ -46,18 +45,18 @@ struct Replica {
     /// It stopped answering while others did not. `[Decision 0007]`
     lost: bool,
     in_flight: u32,
-    /// How many were out when it was last probed, and how many have ended since. `[Decision 0015]`
+    /// Queries in flight when it was last probed, and how many have ended since. `[Decision 0015]`
     out_at_probe: u32,
     ended_since_probe: u32,
     probed_at: Option<Instant>,
     answered_at: Option<Instant>,
     lost_in_a_row: u32,
-    /// When the first of those was lost.
+    /// When the first of the lost probes in a row was lost.
     lost_since: Instant,
     unreachable_until: Instant,
-    /// When a probe of it was last answered locally.
+    /// When a probe to it was last answered locally.
     answered_here_at: Option<Instant>,
-    /// There while it is silent.
+    /// Present while it is silent.
     tracker: Option<LoadTracker>,
     silences: u32,
 }
@@ -70,14 +69,14 @@ struct Outstanding {
     deadline: Instant,
 }
 
-/// A query that is out, as the model sees it.
+/// A query in flight, in the model.
 #[derive(Debug)]
 pub(crate) struct SlowTicket {
     replica: ReplicaId,
     local: Option<(u32, Arrival)>,
 }
 
-/// What the model answers to a query.
+/// The model's pick.
 #[derive(Debug)]
 pub(crate) struct SlowPick {
     pub(crate) ticket: SlowTicket,
@@ -86,7 +85,7 @@ pub(crate) struct SlowPick {
     pub(crate) limit: Option<Rif>,
     pub(crate) candidates: u16,
     pub(crate) chosen: Option<PooledView>,
-    /// Any of these; empty where there was nothing to compare.
+    /// Any of these may be the runner-up; empty if there was nothing to compare.
     pub(crate) runners_up: Vec<ReplicaId>,
 }
 
@@ -95,30 +94,29 @@ pub(crate) struct SlowPick {
 pub(crate) struct SlowPrequal {
     settings: PrequalSettings,
     replicas: BTreeMap<ReplicaId, Replica>,
-    /// In order of arrival; one that leaves hands its place to the last.
+    /// In order of arrival; when one leaves, the last takes its place.
     known: Vec<ReplicaId>,
     available: Vec<ReplicaId>,
     /// Oldest first.
     pool: Vec<Entry>,
-    /// Every response's RIF, ever.
+    /// RIF of every response so far.
     responses: Vec<u32>,
-    /// Every local estimate's RIF, ever.
+    /// RIF of every local estimate so far.
     estimates: Vec<u32>,
-    /// RIF beyond the client's own in every response of an available replica, ever.
+    /// RIF beyond the client's own in every response of an available replica so far.
     others: Vec<u64>,
-    /// Round trips of every probe that was answered, ever, in nanoseconds.
+    /// Round trips of all answered probes so far, in nanoseconds.
     round_trips: Vec<u64>,
-    /// First tries so far, and removals by rate so far.
+    /// First attempts so far, and removals by rate so far.
     to_remove: u64,
     removals: u64,
-    /// Probes that all queries so far asked for, and those that they left out, in millionths.
+    /// Probes that all queries so far triggered, and those that were left out, in millionths.
     asked: u64,
     left_out: u64,
     back_off: SlowBackOff,
-    /// What is missing in the bucket that probes are paid from, in billionths of a probe, and when
-    /// that was so.
+    /// What is missing in the token bucket of probes, in billionths of a probe, and as of when.
     paid: (u128, Instant),
-    /// First tries and pooled reports since the yield was last measured, and what it was then.
+    /// First attempts and pooled reports since the yield was last measured, and that yield.
     window: (u64, u64),
     measured: i128,
     batches: Vec<u32>,
@@ -126,7 +124,7 @@ pub(crate) struct SlowPrequal {
     outstanding: Vec<Outstanding>,
     idle_at: Option<Instant>,
     idle_span: Duration,
-    /// When anybody last answered a probe.
+    /// When any replica last answered a probe.
     heard_at: Option<Instant>,
     pub(crate) counters: Counters,
     pub(crate) picks: BTreeMap<PickReason, u64>,
@@ -213,7 +211,7 @@ impl SlowPrequal {
         self.settle_availability(replica);
     }
 
-    /// Who may be chosen has changed, beginning with this one.
+    /// Updates availability after a change, starting with this replica.
     fn settle_availability(&mut self, replica: ReplicaId) {
         self.settle_everybody(replica);
         self.forget_if_deaf();
@@ -226,8 +224,8 @@ impl SlowPrequal {
         }
     }
 
-    /// Who may be chosen: not ejected, not draining, and not lost unless all others are. Whoever
-    /// may not has no pooled report. `[A12]` `[Decision 0007]`
+    /// Availability: not ejected, not draining, and not lost unless all others are. An unavailable
+    /// replica has no pooled report. `[A12]` `[Decision 0007]`
     fn settle(&mut self, replica: ReplicaId) {
         let is_fit = |it: &Replica| !it.ejected && !it.draining;
         let anybody = self.replicas.values().any(|it| is_fit(it) && !it.lost);
@@ -242,7 +240,7 @@ impl SlowPrequal {
         }
     }
 
-    /// The quantile of the last 128 responses, nearest rank; of local estimates while nobody
+    /// The quantile of the last 128 responses, nearest rank; of local estimates while no replica
     /// responds. `[A6]` `[A13]`
     pub(crate) fn limit(&self) -> Option<Rif> {
         let q = u64::from(self.settings.rif_limit_quantile.millionths());
@@ -260,7 +258,7 @@ impl SlowPrequal {
         quantile(all, q)
     }
 
-    /// What replicas that answer report as a rule: up to the 0.8 quantile. `[A13]`
+    /// Caps a RIF at the ordinary one: the 0.8 quantile of responses. `[A13]`
     fn ordinary(&self, rif: Rif) -> Rif {
         quantile(&self.responses, 800_000).map_or(rif, |most| rif.min(most))
     }
@@ -303,7 +301,7 @@ impl SlowPrequal {
         }
     }
 
-    /// A stream whose head is out is no sign of a stop. `[T4]`
+    /// A stream after its head is no sign of a stop. `[T4]`
     pub(crate) fn head(&mut self, now: Instant, ticket: &mut SlowTicket, outcome: Outcome) {
         let it = self.replicas.get(&ticket.replica);
         if let Some(it) = it
@@ -315,8 +313,8 @@ impl SlowPrequal {
         }
     }
 
-    /// When nobody is heard that may be chosen, what was heard before counts no more; where nobody
-    /// may be chosen, it stays. `[A13]`
+    /// Forgets earlier answers when no available replica answers probes. If no replica is
+    /// available, they stay. `[A13]`
     fn forget_if_deaf(&mut self) {
         let is_silent = |replica| self.replicas[replica].tracker.is_some();
         let panic = self.available.is_empty() && !self.known.is_empty();
@@ -360,8 +358,8 @@ impl SlowPrequal {
     }
 }
 
-/// Of the last 128 the smallest value that at least a share q of them does not exceed; `None` of
-/// none.
+/// The smallest of the last 128 values that at least a share q of them does not exceed. `None` if
+/// there are no values.
 fn quantile(all: &[u32], q: u64) -> Option<Rif> {
     let mut recent: Vec<u32> = all.iter().rev().take(128).copied().collect();
     recent.sort_unstable();
@@ -372,7 +370,7 @@ fn quantile(all: &[u32], q: u64) -> Option<Rif> {
     recent.iter().find(enough).map(|&rif| Rif::new(rif))
 }
 
-/// The mean of the last 64, rounded to the nearest; 0 of none. `[A13]`
+/// The mean of the last 64, rounded to the nearest; 0 if there are none. `[A13]`
 fn recent_mean(all: &[u64]) -> u64 {
     let recent = &all[all.len().saturating_sub(64)..];
     let k = recent.len().max(1) as u64;

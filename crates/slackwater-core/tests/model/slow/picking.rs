@@ -1,4 +1,4 @@
-//! The model's pick: expire, choose, charge, remove by rate, ask for probes. `[A7]`–`[A11]`
+//! The model's pick: expire, choose, charge, remove by rate, trigger probes. `[A7]`–`[A11]`
 
 use super::{MILLION, SlowPick, SlowPrequal, SlowTicket};
 use core::time::Duration;
@@ -16,8 +16,8 @@ fn rank(rif: u32, latency: Duration, limit: Option<Rif>) -> (bool, u128, u128) {
 }
 
 impl SlowPrequal {
-    /// Each pooled report's rank, in pool order; an unknown latency ranks as the median of the
-    /// known. `[A7]`
+    /// Each pooled report's rank, in pool order. An unknown latency ranks as the median of the
+    /// known ones. `[A7]`
     fn ranks(&self) -> Vec<(bool, u128, u128)> {
         let mut known: Vec<Duration> = self.pool.iter().filter_map(|entry| entry.latency).collect();
         known.sort_unstable();
@@ -32,7 +32,7 @@ impl SlowPrequal {
             .collect()
     }
 
-    /// The silent that were not reached just now come last. `[A13]`
+    /// Silent replicas that could recently not be reached come last. `[A13]`
     fn random(
         &self,
         now: Instant,
@@ -150,7 +150,7 @@ impl SlowPrequal {
         })
     }
 
-    /// The best of at least two, and whoever may call itself second: the best of the others. `[A7]`
+    /// The best of at least two, and the possible runners-up: the best of the others. `[A7]`
     fn best(&self, usable: &[usize], draw: &mut dyn Draw) -> (usize, Vec<ReplicaId>) {
         let ranks = self.ranks();
         let lowest = usable
@@ -170,7 +170,7 @@ impl SlowPrequal {
         (best, seconds.map(|&i| self.pool[i].replica).collect())
     }
 
-    /// `[A11]` for whoever was chosen, `[A9]` for the report that decided.
+    /// Applies `[A11]` to the chosen replica, and `[A9]` to the report that decided.
     fn charge(&mut self, replica: ReplicaId, by_report: bool) {
         for entry in self
             .pool
@@ -185,7 +185,7 @@ impl SlowPrequal {
         self.counters.removed_spent += (before - self.pool.len()) as u64;
     }
 
-    /// `[A10]`, `[A2]`, and the yield of Decision 0001.
+    /// Applies `[A10]`, `[A2]`, and the yield of Decision 0001.
     fn after_first_try(&mut self, now: Instant, limit: Option<Rif>, draw: &mut dyn Draw) {
         assert_eq!(limit, self.limit(), "a pick changes no limit");
         self.back_off.tick(now);
@@ -229,7 +229,7 @@ impl SlowPrequal {
         }
     }
 
-    /// Reports removed after each query, in millionths: fewer where fewer are asked for.
+    /// Reports removed after each query, in millionths: fewer if fewer probes are sent.
     pub(super) fn remove_rate(&self) -> u64 {
         u64::from(self.settings.remove_rate.millionths()) * self.back_off.share / 1_000_000
     }
@@ -242,7 +242,7 @@ impl SlowPrequal {
     }
 }
 
-/// One of some equals; a draw only where there is a choice.
+/// One of some equals. It draws only if there is a choice.
 fn one_of(equals: &[usize], draw: &mut dyn Draw) -> usize {
     match *equals {
         [only] => only,

@@ -1,4 +1,4 @@
-//! The model's probes: which are due, whom they go to, which are out, and what becomes of their
+//! The model's probes: which are due, their targets, which are in flight, and what happens to their
 //! answers. `[A2]` `[A3]` `[A4]` `[A13]`
 
 use super::{Entry, MILLION, Outstanding, SlowPrequal, local_tracker, recent_mean};
@@ -45,7 +45,7 @@ impl SlowPrequal {
         }
     }
 
-    /// What the policy named the probe that `poll_probe` just gave.
+    /// Notes the policy's name of the probe that `poll_probe` just returned.
     pub(crate) fn sent(
         &mut self,
         sent_at: Instant,
@@ -60,13 +60,13 @@ impl SlowPrequal {
         });
     }
 
-    /// Floyd: the j-th draw is among the first n − count + j; one that is taken stands for the
-    /// newest, which is asked right after it.
+    /// Floyd: the j-th draw is among the first n − count + j. If it is taken, the newest is used
+    /// instead, and is probed right after it.
     fn draw_targets(&mut self, count: usize, draw: &mut dyn Draw) {
         let n = self.known.len();
         for newest in n.saturating_sub(count)..n {
             let drawn = self.known[below(draw, u32::try_from(newest + 1).expect("few")) as usize];
-            // The last is asked first.
+            // The last is probed first.
             let taken = self.targets.iter().position(|&target| target == drawn);
             let place = taken.unwrap_or(self.targets.len());
             let target = if taken.is_some() {
@@ -112,8 +112,8 @@ impl SlowPrequal {
         paid
     }
 
-    /// A bucket of tokens: one flows in each part of a second, and a tenth of a second's worth, or
-    /// 16, is all that it holds.
+    /// A token bucket: one token flows in per 1/`per_second` of a second, and it holds a tenth of a
+    /// second's worth, or 16.
     fn pay(&mut self, now: Instant) -> bool {
         let per_second = u128::from(self.settings.probes_per_second_max);
         if per_second == 0 {
@@ -129,7 +129,7 @@ impl SlowPrequal {
         enough
     }
 
-    /// A probe that is out is given back.
+    /// Takes back a probe that could not be sent.
     pub(crate) fn unsent(&mut self, id: ProbeId) {
         if let Some(place) = self.outstanding.iter().position(|probe| probe.id == id) {
             let probe = self.outstanding.remove(place);
@@ -142,8 +142,8 @@ impl SlowPrequal {
         }
     }
 
-    /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there; as often
-    /// as it might be probed, with one probe out at a time.
+    /// `[A13]`: own RIF and latency, with RIF raised by the estimate of others there. The pace is
+    /// that of real probes, with one in flight at a time.
     fn answer_locally(&mut self, now: Instant, target: ReplicaId, draw: &mut dyn Draw) {
         let it = self.replicas.get_mut(&target).expect("known");
         if now < it.unreachable_until {
@@ -167,7 +167,7 @@ impl SlowPrequal {
         self.pool_report(now, target, &report, true, draw);
     }
 
-    /// The idle span begins anew. `[A3]`
+    /// The idle span restarts. `[A3]`
     fn rest(&mut self, now: Instant) {
         self.idle_at = Some(now + self.idle_span);
     }
@@ -180,7 +180,7 @@ impl SlowPrequal {
         self.idle_span = longest.saturating_sub(Duration::from_micros(u64::from(early_us)));
     }
 
-    /// Those that expire together do so in the order of their replicas' names.
+    /// Probes that expire together do so in the order of their replicas' names.
     fn expire_probes(&mut self, now: Instant) {
         let expired = |probe: &Outstanding| probe.deadline <= now;
         let mut lost: Vec<_> = (self.outstanding.iter())
@@ -220,9 +220,9 @@ impl SlowPrequal {
         }
     }
 
-    /// `[Decision 0007]`: three probes in a row, and half a second, without an answer. Where
-    /// somebody else was heard since the first of the three was lost, the replica is lost; where
-    /// nobody was, nobody is.
+    /// `[Decision 0007]`: three probes in a row, and half a second, without an answer. If another
+    /// replica has answered since the first of the three was lost, the replica is lost. If none
+    /// has, no replica is.
     fn look_for_lost(&mut self, now: Instant, replica: ReplicaId) {
         let it = &self.replicas[&replica];
         let half_a_second = Duration::from_millis(500);
@@ -347,7 +347,7 @@ impl SlowPrequal {
         });
     }
 
-    /// Equation (1) `[A9]`, capped `[Decision 0005]`, but never so few that the pool runs dry
+    /// Equation (1) `[A9]`, capped `[Decision 0005]`, but never so low that the pool runs dry
     /// `[Decision 0001]`: as a fraction, in millionths.
     fn draw_uses(&self, draw: &mut dyn Draw) -> u32 {
         let (n, m) = (
@@ -355,7 +355,7 @@ impl SlowPrequal {
             i128::from(self.settings.pool_capacity),
         );
         let remove = i128::from(self.remove_rate());
-        // n times the gain of reports a query, with the pool at so many entries.
+        // n times the gain of reports per query, with this many entries in the pool.
         let gain = |entries: i128| (n - entries) * self.measured;
         let drift = i128::from(self.settings.pool_drift.millionths());
         let uses = |gain: i128| (MILLION + drift) * n * MILLION / gain;

@@ -1,4 +1,4 @@
-//! Who was compared, in which order, and who came second.
+//! The replicas that are compared, in which order, and the runner-up.
 
 use super::*;
 use crate::policy::Ranked;
@@ -38,7 +38,7 @@ fn what_is_compared_is_what_decided() {
 }
 
 #[test]
-fn the_pool_is_told_with_its_limit_uses_and_scores() {
+fn the_pool_is_shown_with_its_limit_uses_and_scores() {
     for (policy, is_scored) in [("prequal", false), ("linear", true), ("c3", true)] {
         let mut rig = Rig::new(policy, 6);
         rig.warm();
@@ -66,7 +66,7 @@ fn the_pool_is_told_with_its_limit_uses_and_scores() {
 fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
     for (policy, replicas) in [
         ("shortest_expected_delay", 6),
-        // Of so many the newest reports alone are compared.
+        // In a fleet of this size only the newest reports are compared.
         ("shortest_expected_delay", 40),
         ("linear", 6),
         ("c3", 6),
@@ -79,7 +79,7 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
         rig.without_latency = alloc::vec![rig.replicas[1], rig.replicas[4]];
         rig.warm();
         let mut foreseen = 0;
-        // More and more have some of this client's queries, and their reports are of another age
+        // More and more replicas have some of this client's queries, and the reports differ in age
         // each time.
         for round in 0..60 {
             rig.now += 7 * MS;
@@ -110,8 +110,8 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
                 foreseen += 1;
             }
         }
-        // Chance decides in some rounds: where two have equally many of the queries here, of which
-        // none ends, and no latency.
+        // Some rounds are decided at random: two replicas have equally many of the queries here,
+        // none of which ends, and no latency.
         assert!((40..=60).contains(&foreseen), "{policy}: {foreseen}");
     }
 }
@@ -121,7 +121,7 @@ fn no_scores_are_seen_where_too_few_reports_are_fresh_to_choose_by_them() {
     for (policy, enough) in [("shortest_expected_delay", 1), ("linear", 2)] {
         let mut rig = Rig::new(policy, 4);
         let seen = |rig: &Rig| rig.policy.snapshot(rig.now).order.len();
-        assert_eq!(seen(&rig), 0, "{policy}: nobody has reported");
+        assert_eq!(seen(&rig), 0, "{policy}: no replica has reported");
         rig.warm();
         assert!(seen(&rig) > 1, "{policy}");
         let others = rig.replicas.clone();
@@ -140,7 +140,7 @@ fn no_scores_are_seen_where_too_few_reports_are_fresh_to_choose_by_them() {
 }
 
 #[test]
-fn what_a_candidate_can_carry_is_told_where_the_policy_goes_by_it() {
+fn the_capacity_of_a_candidate_is_shown_if_the_policy_uses_it() {
     for (policy, with_capacity) in [("capacity", true), ("capacity", false), ("prequal", true)] {
         let mut rig = Rig::new(policy, 6);
         rig.with_capacity = with_capacity;
@@ -161,7 +161,7 @@ fn what_a_candidate_can_carry_is_told_where_the_policy_goes_by_it() {
 }
 
 #[test]
-fn who_has_had_the_query_is_told_as_avoided_and_a_pinned_one_compares_nobody() {
+fn tried_replicas_are_shown_as_avoided_and_a_pinned_query_compares_none() {
     for policy in ["prequal", "rif_then_latency", "linear"] {
         let mut rig = Rig::new(policy, 4);
         rig.warm();
@@ -184,7 +184,7 @@ fn who_has_had_the_query_is_told_as_avoided_and_a_pinned_one_compares_nobody() {
 }
 
 #[test]
-fn of_many_candidates_the_best_are_told_and_the_chosen_one() {
+fn of_many_candidates_the_best_and_the_chosen_one_are_shown() {
     let mut rig = Rig::new("least_loaded", 100);
     for _ in 0..90 {
         let _ = rig.pick(Query::first());
@@ -211,10 +211,10 @@ fn of_many_candidates_the_best_are_told_and_the_chosen_one() {
 }
 
 #[test]
-fn the_best_is_first_the_chosen_one_is_marked_and_whoever_compares_has_a_runner_up() {
+fn the_best_is_first_the_chosen_one_is_marked_and_comparisons_have_a_runner_up() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 6);
-        // A latency that is not known has a stand-in, which has its place among the others.
+        // An unknown latency has a stand-in, which is ranked among the others.
         rig.without_latency = alloc::vec![rig.replicas[1], rig.replicas[4]];
         rig.warm();
         for _ in 0..40 {
@@ -245,7 +245,7 @@ fn the_best_is_first_the_chosen_one_is_marked_and_whoever_compares_has_a_runner_
 }
 
 #[test]
-fn the_cold_and_the_hot_are_counted_also_where_not_all_are_told() {
+fn the_cold_and_the_hot_are_counted_even_if_not_all_are_shown() {
     let mut rig = Rig::new("rif_then_latency", 100);
     for _ in 0..200 {
         rig.now += 2 * MS;
@@ -269,7 +269,7 @@ fn the_cold_and_the_hot_are_counted_also_where_not_all_are_told() {
 }
 
 #[test]
-fn the_weights_are_those_by_which_one_was_drawn() {
+fn the_weights_shown_are_the_ones_of_the_draw() {
     let mut rig = Rig::new("els", 3);
     rig.serve(0, Outcome::Success, 150);
     rig.serve(1, Outcome::Success, 150);

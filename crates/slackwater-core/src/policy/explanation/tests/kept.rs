@@ -1,4 +1,4 @@
-//! Which candidates are noted where there are more than there is room for.
+//! The candidates that are kept when there are more than fit.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn of_many_candidates_the_best_are_kept_in_whatever_order_they_come() {
     let most = Explanation::CANDIDATES_MAX as u64;
     let mut explanation = Explanation::new();
     let replica = Rig::new("random", 1).replicas[0];
-    // Bad ones fill the room, better ones take their places, and as bad ones come again.
+    // Bad ones fill the space, better ones replace them, and equally bad ones come again.
     let bad = most..2 * most;
     for place in bad.clone().chain(0..most).chain(bad) {
         explanation.consider(Candidate {

@@ -1,9 +1,9 @@
-//! Who could not be chosen, and why.
+//! Replicas that could not be chosen, and why.
 
 use super::*;
 
 #[test]
-fn who_is_out_is_told_with_the_reason() {
+fn replicas_that_are_out_are_shown_with_the_reason() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         let out = rig.replicas[2];
@@ -21,7 +21,7 @@ fn who_is_out_is_told_with_the_reason() {
 }
 
 #[test]
-fn a_replica_that_health_has_ejected_is_told_so() {
+fn a_replica_that_health_has_ejected_is_explained_as_ejected() {
     let mut rig = Rig::guarded("round_robin", 5);
     let bad = rig.replicas[1];
     let mut told = None;
@@ -40,14 +40,14 @@ fn a_replica_that_health_has_ejected_is_told_so() {
             break;
         }
     }
-    let told = told.expect("it is told of");
+    let told = told.expect("it is shown");
     assert_eq!(told.replica, bad);
     assert_eq!(told.why.as_str(), "ejected");
     assert_eq!(told.share_millionths, 0);
 }
 
 #[test]
-fn of_many_that_are_out_the_first_are_told_and_all_are_counted() {
+fn of_many_that_are_out_the_first_are_shown_and_all_are_counted() {
     let mut rig = Rig::new("random", 50);
     rig.take_out(40);
     let (_, explanation) = rig.explained(Query::first());
@@ -55,8 +55,8 @@ fn of_many_that_are_out_the_first_are_told_and_all_are_counted() {
     assert_eq!((explanation.out(), explanation.available()), (40, 10));
 }
 
-/// A round robin of which those at `bad` fail always, until so many are ejected. What is told holds
-/// with each pick.
+/// Runs a round robin in which the replicas at `bad` always fail, until `count` are ejected. The
+/// explanation is valid at each pick.
 fn ejected(rig: &mut Rig, bad: &[usize], count: usize) -> Explanation {
     for _ in 0..40_000 {
         rig.now += MS;
@@ -89,7 +89,7 @@ fn ejected(rig: &mut Rig, bad: &[usize], count: usize) -> Explanation {
 }
 
 #[test]
-fn whoever_is_out_is_counted_once_and_told_before_those_that_were_taken_out() {
+fn each_replica_that_is_out_is_counted_once_and_known_reasons_come_first() {
     let mut rig = Rig::guarded("round_robin", 30);
     rig.take_out(20);
     let told = ejected(&mut rig, &[29], 1);
@@ -107,7 +107,7 @@ fn whoever_is_out_is_counted_once_and_told_before_those_that_were_taken_out() {
 }
 
 #[test]
-fn to_a_trial_too_its_replica_is_one_of_those_that_are_out() {
+fn a_trial_counts_its_own_replica_as_out() {
     let mut rig = Rig::guarded("round_robin", 5);
     ejected(&mut rig, &[1], 1);
     let mut trials = 0;
@@ -127,7 +127,7 @@ fn to_a_trial_too_its_replica_is_one_of_those_that_are_out() {
 }
 
 #[test]
-fn a_new_replica_that_drains_is_told_to_drain() {
+fn a_new_replica_that_drains_is_explained_as_draining() {
     let mut rig = Rig::guarded("prequal", 5);
     rig.warm();
     let new = rig.join();
@@ -153,7 +153,7 @@ fn a_new_replica_that_drains_is_told_to_drain() {
 }
 
 #[test]
-fn a_driver_says_why_it_took_one_out_and_whom_it_passed_over() {
+fn a_driver_gives_the_reasons_of_replicas_it_took_out_or_skipped() {
     let mut rig = Rig::new("random", 50);
     rig.take_out(40);
     let (_, mut told) = rig.explained(Query::first());
@@ -178,7 +178,7 @@ fn a_driver_says_why_it_took_one_out_and_whom_it_passed_over() {
         (said(&told, full), told.out()),
         (Some(OutReason::Driver("full")), 41)
     );
-    // Of those of whom nothing but that is known, as many are left as there is room.
+    // The rest of the space holds replicas without any other reason.
     let taken_out = told
         .outs()
         .iter()

@@ -1,9 +1,9 @@
-//! Why one was chosen, where it was for want of others.
+//! Reasons of picks for lack of alternatives.
 
 use super::*;
 
 #[test]
-fn in_a_panic_the_rule_is_told_that_decided_among_all() {
+fn in_a_panic_the_rule_that_decided_among_all_is_explained() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         rig.warm();
@@ -14,7 +14,7 @@ fn in_a_panic_the_rule_is_told_that_decided_among_all() {
         let (pick, told) = rig.explained(Query::first());
         assert_eq!((pick.reason, told.available()), (PickReason::Panic, 0));
         let expected = match entry.name {
-            // Nothing is kept of reports of those that may not be chosen.
+            // Reports of unavailable replicas are not kept.
             "prequal" | "prequal_sync" | "linear" | "c3" | "capacity" => PickReason::Random,
             "rif_then_latency" | "shortest_expected_delay" => PickReason::LeastLoaded,
             _ => usual_reason,
@@ -28,7 +28,7 @@ fn in_a_panic_the_rule_is_told_that_decided_among_all() {
 }
 
 #[test]
-fn one_that_may_not_be_chosen_is_told_to_be_the_last_resort() {
+fn an_unavailable_replica_is_explained_as_the_last_resort() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         rig.warm();
@@ -44,7 +44,7 @@ fn one_that_may_not_be_chosen_is_told_to_be_the_last_resort() {
         let after = rig.policy.counters().picks;
         let counts = [before, after].map(|picks| picks.of(PickReason::LastResort));
         assert_eq!(counts, [0, 1], "{name}");
-        // Where one is left that may be chosen, it is no last resort.
+        // If an available replica is left, the pick is no last resort.
         rig.end(pick, Outcome::Success);
         let (pick, _) = rig.explained(Query::retry(&tried[1..]));
         assert_eq!(pick.ticket.replica(), rig.replicas[0], "{name}");
@@ -53,7 +53,7 @@ fn one_that_may_not_be_chosen_is_told_to_be_the_last_resort() {
 }
 
 #[test]
-fn a_query_that_has_waited_for_room_is_not_told_to_belong_there() {
+fn a_query_that_has_waited_for_a_permit_is_not_explained_as_pinned() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         rig.warm();
@@ -72,7 +72,7 @@ fn a_query_that_has_waited_for_room_is_not_told_to_belong_there() {
 }
 
 #[test]
-fn while_nobody_has_reported_ones_own_queries_decide_and_are_told_to() {
+fn without_any_report_own_queries_decide_and_are_the_reason() {
     let mut rig = Rig::new("polled_power_of_d", 4);
     let (pick, told) = rig.explained(Query::first());
     assert_eq!(pick.reason, PickReason::LeastLoaded);

@@ -12,7 +12,7 @@ fn trial(replicas: usize) -> Trial<Els> {
     Trial::new(Els::with(ElsConfig::default()), replicas)
 }
 
-/// What was told of queries, at one moment.
+/// Reports `times` queries at one moment.
 fn tell(trial: &mut Trial<Els>, place: usize, latency: Duration, outcome: Outcome, times: u32) {
     let (now, replica) = (trial.now, trial.replicas[place]);
     for _ in 0..times {
@@ -75,7 +75,7 @@ fn failing_at_once_counts_as_failing_after_the_fleets_latency() {
     tell(&mut trial, 0, 20 * MS, Outcome::Success, 10);
     tell(&mut trial, 1, 20 * MS, Outcome::Success, 5);
     tell(&mut trial, 1, Duration::ZERO, Outcome::Failed, 5);
-    // s of replica 1 is (5 + 15/20) / 11; its f, 20/6 ms with the fleet's mean, counts as 20 ms.
+    // s of replica 1 is (5 + 15/20) / 11. Its f, 20/6 ms with the fleet's mean, counts as 20 ms.
     let expected = 20.0 + 20.0 * (11.0 / 5.75 - 1.0);
     assert_near(expected_ms(&mut trial, 1), expected);
 }
@@ -104,7 +104,7 @@ fn a_draw_is_a_point_on_the_line_of_weights() {
     let mut trial = trial(2);
     tell(&mut trial, 0, 10 * MS, Outcome::Success, 1_000);
     tell(&mut trial, 1, 30 * MS, Outcome::Success, 1_000);
-    // With (30 · 1000 + 20) / 1001 to (10 · 1000 + 20) / 1001, the first has 30020 parts of 40040.
+    // From (30 · 1000 + 20) / 1001 and (10 · 1000 + 20) / 1001, the first has 30020 parts of 40040.
     for (part, place) in [(0, 0), (30_019, 0), (30_020, 1), (40_039, 1)] {
         let ticket = trial.pick_at([part], [40_040]);
         assert_eq!(trial.place(ticket.replica()), place, "{part}");
@@ -113,7 +113,7 @@ fn a_draw_is_a_point_on_the_line_of_weights() {
 }
 
 #[test]
-fn whoever_fails_always_is_expected_to_succeed_once_in_a_hundred() {
+fn a_replica_that_always_fails_is_expected_to_succeed_once_in_a_hundred() {
     let mut trial = trial(2);
     tell(&mut trial, 0, 10 * MS, Outcome::Success, 1_000);
     tell(&mut trial, 1, 10 * MS, Outcome::Failed, 1_000);
@@ -142,7 +142,7 @@ fn a_query_given_up_counts_if_it_was_long() {
     tell(&mut trial, 1, 9 * MS, Outcome::Dropped, 1);
     assert_near(expected_ms(&mut trial, 1), before);
     tell(&mut trial, 1, 40 * MS, Outcome::Dropped, 1);
-    // The fleet's ℓ is now 25 ms: half of 40 and that.
+    // The fleet's ℓ is now 25 ms, and this is the mean of 40 ms and 25 ms.
     assert_near(expected_ms(&mut trial, 1), 32.5);
     assert_near(trial.policy.rule.fleet(trial.now).in_flight, 1.0);
 }
@@ -167,7 +167,7 @@ fn a_clock_that_steps_back_stands_still() {
     trial.now = Instant::EPOCH;
     trial.serve(0, 10 * MS, Outcome::Success);
     trial.now += Duration::from_hours(2) + 10 * MS;
-    // 10 ms, and one of no time at all.
+    // The mean of 10 ms and no time at all.
     assert_near(expected_ms(&mut trial, 0), 5.0);
 }
 

@@ -1,71 +1,72 @@
-//! Prequal's settings: what the paper names, what it leaves open, and which values make sense.
+//! Prequal's settings, with their ranges: those that the paper names, and those that it leaves
+//! open.
 //!
-//! A [`PrequalConfig`] is always valid: it is made by [`PrequalSettings::validate`], once, and
-//! nothing after that has to check again.
+//! A [`PrequalConfig`] is always valid: [`PrequalSettings::validate`] makes it, and no later code
+//! checks it again.
 
 use crate::fixed::{Quantile, Rate};
 use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
 use core::time::Duration;
 
-/// The highest `reuse_max`.
+/// Largest `reuse_max`.
 const REUSE_MAX: u16 = 1024;
-/// The highest rates.
+/// Largest rates.
 const RATE_MAX: u32 = 16;
 
-/// Settings of Prequal as a user writes them; [`PrequalSettings::validate`] makes a
-/// [`PrequalConfig`] of them.
+/// Settings of Prequal as a user writes them. [`PrequalSettings::validate`] turns them into a
+/// [`PrequalConfig`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrequalSettings {
-    /// Probes that each query triggers (`r_probe`): 0 to 16, default 3, fractions allowed. 0 leaves
-    /// only idle probes. `[A2]`
+    /// Probes per query (`r_probe`): 0 to 16, default 3, fractions allowed. 0 leaves only idle
+    /// probes. `[A2]`
     pub probe_rate: Rate,
-    /// Probes that each query triggers at least while probing shows an overload, replicas' or the
-    /// client's own: 0 to 16, default 1, fractions allowed. The rate is lowered towards it step by
-    /// step, and comes back when probes are answered in time again. From `probe_rate` on, it is
-    /// never lowered; at 0 idle probes may be all that is left. `[A2]` `[Decision 0011]`
+    /// Smallest number of probes per query while probes show an overload, of the replicas or of the
+    /// client: 0 to 16, default 1, fractions allowed. The rate falls towards it step by step, and
+    /// recovers when probes are answered in time again. At `probe_rate` or more, the rate is never
+    /// lowered; at 0 only idle probes may be left. `[A2]` `[Decision 0011]`
     pub probe_rate_min: Rate,
     /// Reports removed from the pool after each query (`r_remove`): 0 to 16, default 1, fractions
     /// allowed. `[A10]`
     pub remove_rate: Rate,
-    /// The most reports in the pool (m): 2 to 256, default 16. `[A5]`
+    /// Most reports in the pool (m): 2 to 256, default 16. `[A5]`
     pub pool_capacity: u16,
-    /// A report this old is removed: above 0 to 1 hour, default 1 s. `[A5]`
+    /// Age at which a report is removed: above 0 to 1 hour, default 1 s. `[A5]`
     pub report_age_max: Duration,
-    /// The quantile of the RIF distribution from which a report counts as hot (`Q_RIF`): 0 to 1,
-    /// default 0.7; the paper's is 2^−0.25 ≈ 0.840896. At 0 everything is hot (RIF alone decides),
-    /// at 1 nothing is (latency alone does). `[A6]` `[A7]` `[Decision 0005]`
+    /// The quantile of the RIF distribution from which a report is hot (`Q_RIF`): 0 to 1, default
+    /// 0.7; the paper's is 2^−0.25 ≈ 0.840896. At 0 everything is hot (RIF alone decides), at 1
+    /// nothing is (latency alone decides). `[A6]` `[A7]` `[Decision 0005]`
     pub rif_limit_quantile: Quantile,
-    /// The net rate at which reports would pile up in the pool (δ of equation 1): above 0 to 16,
+    /// The net rate at which reports would accumulate in the pool (δ of equation 1): above 0 to 16,
     /// default 1. `[A9]`
     pub pool_drift: Rate,
-    /// The most queries that one report may decide by equation (1): 1 to 1,024, default 1; the
-    /// paper has no such limit. Whatever it is, a report may decide as many as it takes for the
-    /// pool not to run dry. `[A9]` `[Decision 0005]`
+    /// Most queries that one report may decide by equation (1): 1 to 1,024, default 1; the paper
+    /// has no such limit. At any value, a report may decide as many as the pool needs to not run
+    /// dry. `[A9]` `[Decision 0005]`
     pub reuse_max: u16,
-    /// When no probe has been sent for so long, some are: 1 ms to 1 hour, default 100 ms. `[A3]`
+    /// Time without a probe after which idle probes are sent: 1 ms to 1 hour, default 100 ms.
+    /// `[A3]`
     pub probe_idle_max: Duration,
-    /// How many are then sent: 0 to 16, default 2; 0 turns idle probes off. `[A3]`
+    /// Number of idle probes: 0 to 16, default 2. 0 turns them off. `[A3]`
     pub idle_probes: u16,
-    /// No replica is probed again sooner than this: 0 to 1 hour, default 1 ms; 0 is the paper.
+    /// Shortest time between two probes of one replica: 0 to 1 hour, default 1 ms. The paper has 0.
     /// `[A2]`
     pub probe_interval_min: Duration,
-    /// An asynchronous probe not answered by then is lost: above 0 to 1 minute, default 50 ms.
-    /// `[A4]`
+    /// Deadline of an asynchronous probe, after which it is lost: above 0 to 1 minute, default 50
+    /// ms. `[A4]`
     pub probe_deadline: Duration,
-    /// The most probes outstanding at once: 1 to 4,096, default 64 (four times the default pool).
-    /// `[A4]`
+    /// Most probes in flight: 1 to 4,096, default 64 (four times the default pool). `[A4]`
     pub probes_outstanding_max: u16,
-    /// The most probes a second of this client, idle ones and those of silent replicas among them;
-    /// in a burst a tenth of that at once, or 16: 0 to 10,000,000, default 0, which is no limit.
-    /// `[A4]` `[Decision 0011]`
+    /// Most probes per second of this client, including idle ones and those of silent replicas: 0
+    /// to 10,000,000, default 0, which is no limit. A burst may have a tenth of that, or 16. `[A4]`
+    /// `[Decision 0011]`
     pub probes_per_second_max: u32,
-    /// Probes for each query in synchronous mode (d): 2 to 8, default 3. `[S1]`
+    /// Probes per query in synchronous mode (d): 2 to 8, default 3. `[S1]`
     pub sync_probes: u8,
-    /// A synchronous choice is made by then with what there is: above 0 to 1 minute, default 3 ms.
-    /// `[S1]`
+    /// Deadline of a synchronous choice, which then uses the answers it has: above 0 to 1 minute,
+    /// default 3 ms. `[S1]`
     pub sync_deadline: Duration,
-    /// Send no probes at all: every replica is balanced by this client's own counts. Default
-    /// `false`. `[A13]`
+    /// Sends no probes: every replica is balanced by this client's own counts. Default `false`.
+    /// `[A13]`
     pub local_only: bool,
 }
 
@@ -99,9 +100,9 @@ impl Default for PrequalSettings {
 pub type PrequalConfig = Valid<PrequalSettings>;
 
 impl PrequalSettings {
-    /// The paper's own settings, where the defaults depart from them: reports are used as often as
-    /// equation (1) says, the RIF limit is at the 2^−0.25 quantile, a replica may be probed again
-    /// at once, and the probe rate is the same whatever happens. `[Prequal §4, §5 "Baseline"]`
+    /// The paper's own settings where the defaults differ: reports are used as often as equation
+    /// (1) allows, the RIF limit is the 2^−0.25 quantile, a replica may be probed again at once,
+    /// and the probe rate is constant. `[Prequal §4, §5 "Baseline"]`
     #[must_use]
     pub fn paper() -> Self {
         Self {
@@ -113,7 +114,7 @@ impl PrequalSettings {
         }
     }
 
-    /// As [`Settings::validate`], for those who have no other policy's settings to do with.
+    /// As [`Settings::validate`], for callers that use no other policy's settings.
     ///
     /// # Errors
     ///
@@ -254,8 +255,8 @@ section! { PrequalSettings in "prequal" {
 
 impl PrequalConfig {
     /// Whether probing refills the pool faster than removal by rate drains it, in a fleet of
-    /// `replicas`: (1 − m/n) · `r_probe` > `r_remove`. Where it does not, removal often finds
-    /// nothing to spare, and users should be told. `[A10]`
+    /// `replicas`: (1 − m/n) · `r_probe` > `r_remove`. If not, removal often finds too few reports,
+    /// and users should get a warning. `[A10]`
     pub fn refills(&self, replicas: u32) -> bool {
         let capacity = u64::from(self.pool_capacity);
         let replicas = u64::from(replicas);
@@ -302,7 +303,7 @@ mod tests {
         let q = u128::from(config.rif_limit_quantile.millionths());
         assert!(q.pow(4) < 10_u128.pow(24) / 2 + 10_u128.pow(18) * 3);
         assert!(q.pow(4) > 10_u128.pow(24) / 2 - 10_u128.pow(18) * 3);
-        // Of its own worked values the highest, half a probe a query at 100 replicas.
+        // The paper's largest worked value is for half a probe per query at 100 replicas.
         assert!(config.reuse_max >= 12, "equation (1) is not capped");
     }
 

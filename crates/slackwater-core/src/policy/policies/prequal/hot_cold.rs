@@ -1,8 +1,8 @@
-//! The hot-cold lexicographic rule: cold before hot, the cold by latency, the hot by RIF.
+//! The hot–cold lexicographic rule: cold before hot, the cold by latency, the hot by RIF.
 //!
 //! `[A7]` `[Prequal §4 "Replica selection"]` A report is hot when its RIF has reached the limit.
-//! Cold ones come before hot ones; cold ones are ordered by latency and then RIF, hot ones by RIF
-//! and then latency. "Worst" is the reverse of this very order, so that choice and removal cannot
+//! Cold ones come before hot ones. Cold ones are ordered by latency and then RIF, hot ones by RIF
+//! and then latency. "Worst" is the reverse of the same order, so choice and removal cannot
 //! disagree.
 
 use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
@@ -66,7 +66,7 @@ pub(in crate::policy) const COMPARISON: Comparison = Comparison {
     equals: Equals::Draw,
 };
 
-/// The same where replicas scale what they report.
+/// The comparison when replicas scale what they report.
 pub(super) const SCALED: Comparison = Comparison {
     name: "hot_cold_scaled",
     factors: &[
@@ -80,12 +80,12 @@ pub(super) const SCALED: Comparison = Comparison {
 const LATENCY: Factor = Factor::time("latency_us", "latency", 1_000);
 const IS_HOT: Factor = Factor::flag("hot", "hot");
 
-/// What all have in common.
+/// The values that all candidates have in common.
 pub(in crate::policy) fn shared(rif_limit: Option<Rif>) -> Values {
     rif_limit.map_or(Values::NONE, |limit| Values::of([limit.count().into()]))
 }
 
-/// What is compared of a report.
+/// The compared values of a report.
 pub(in crate::policy) fn values(load: Load, limit: Option<u64>) -> Values {
     let hot = is_hot(place(load, limit).first);
     Values::of([load.rif, load.latency_ns, hot.into()])
@@ -94,12 +94,12 @@ pub(in crate::policy) fn values(load: Load, limit: Option<u64>) -> Values {
 const SIGNAL_MAX: u64 = (1 << 56) - 1;
 const HOT: u64 = 1 << 63;
 
-/// Where a report of `load` stands, if a RIF of `limit` or more is hot; `None` makes nothing hot.
-/// From the top: hot (1 bit); latency (63) and RIF (56) of a cold report, RIF and latency of a hot
-/// one. Values from 2^56 on count as equal.
+/// The place of a report of `load`, if a RIF of `limit` or more is hot; with `None` nothing is hot.
+/// From the top: hot (1 bit), then latency (63) and RIF (56) of a cold report, RIF and latency of a
+/// hot one. Values of 2^56 or more count as equal.
 ///
-/// Section 4 says that hot RIF "exceeds" the limit, but with the limit at the maximum (§5.3, Q =
-/// 0.999) "a replica tied for the maximum" is hot, and at Q = 0 all are: so hot is `≥`.
+/// Section 4 says that hot RIF "exceeds" the limit. But with the limit at the maximum (§5.3, Q =
+/// 0.999) "a replica tied for the maximum" is hot, and at Q = 0 all are. So hot is `≥`.
 pub(in crate::policy) fn place(load: Load, limit: Option<u64>) -> Place {
     let hot = limit.is_some_and(|limit| load.rif >= limit);
     let (first, second) = if hot {
@@ -110,12 +110,12 @@ pub(in crate::policy) fn place(load: Load, limit: Option<u64>) -> Place {
     Place { first, second }
 }
 
-/// Whether the report whose place begins so is hot.
+/// Whether a report is hot whose place begins with `first`.
 pub(in crate::policy) const fn is_hot(first: u64) -> bool {
     first & HOT != 0
 }
 
-/// Why a report whose place begins so was chosen.
+/// Why a report was chosen whose place begins with `first`.
 pub(in crate::policy) const fn reason(first: u64) -> PickReason {
     if is_hot(first) {
         PickReason::Hot
@@ -142,7 +142,7 @@ mod tests {
         is_hot(rank(rif, 0, limit).first())
     }
 
-    /// The best and the worst, where there are no ties.
+    /// The best and the worst, when there are no ties.
     fn choose(loads: &[(u64, u64)], limit: Option<u64>) -> (usize, usize) {
         let loads = loads
             .iter()

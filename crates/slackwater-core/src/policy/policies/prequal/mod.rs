@@ -1,19 +1,19 @@
-//! Prequal: probe replicas for requests in flight and latency, keep a small pool of answers, choose
-//! by the hot-cold rule.
+//! Prequal: probes replicas for requests in flight and latency, keeps a small pool of answers, and
+//! picks by the hot–cold rule.
 //!
 //! Wydrowski, Kleinberg, Rumble, Archer: "Load is not what you should balance: Introducing
-//! Prequal", NSDI 2024, section 4. What the paper leaves open is decided in `docs/decisions/`. Each
-//! step has a file of its own:
+//! Prequal", NSDI 2024, section 4. Points that the paper leaves open are decided in
+//! `docs/decisions/`. Each step has its own file:
 //!
 //! | step | file |
 //! |---|---|
-//! | tell hot from cold, and choose | `hot_cold` |
+//! | separate hot from cold, and pick | `hot_cold` |
 //! | keep reports, reuse them, remove some after each query | `policy/pooled/` |
-//! | ask replicas, off the query's path, or do without | `policy/probed/` |
-//! | asking at each query instead | `sync` |
+//! | probe replicas off the query's path, or work without probes | `policy/probed/` |
+//! | probe at each query instead | `sync` |
 //!
-//! The pool and the probes are shared with the other policies that have them, and so are their
-//! settings, [`PrequalConfig`].
+//! The pool, the probes and their settings, [`PrequalConfig`], are shared with the other policies
+//! that use them.
 
 mod config;
 pub(in crate::policy) mod hot_cold;
@@ -29,7 +29,7 @@ use crate::policy::pooled::Pooled;
 use crate::policy::probed::Probed;
 use alloc::boxed::Box;
 
-/// What is known of Prequal.
+/// Facts about Prequal.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal"],
     reports: Reports::Pool,
@@ -43,7 +43,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// What is known of Prequal with synchronous probes.
+/// Facts about Prequal with synchronous probes.
 pub(super) const SYNC_ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal"],
     reports: Reports::Round,
@@ -51,7 +51,7 @@ pub(super) const SYNC_ENTRY: PolicyEntry = PolicyEntry {
     has_rif_quantile: true,
     ..PolicyEntry::new(
         "prequal_sync",
-        "asks a few replicas for each query",
+        "probes a few replicas for each query",
         "Probes a few replicas for each request and picks among the answers by the hot-cold rule.",
         |s| Box::new(PrequalSync::new(s.prequal.clone())),
     )

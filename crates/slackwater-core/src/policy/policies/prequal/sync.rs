@@ -1,13 +1,13 @@
-//! Synchronous mode: no pool; each query asks a few random replicas and goes to the best that
-//! answers.
+//! Synchronous mode: there is no pool. Each query probes a few random replicas and goes to the best
+//! that answers.
 //!
-//! `[S1]`–`[S4]` `[Prequal §4 "Synchronous mode"]` It costs each query a round trip, and pays where
-//! a probe can carry what the query is about: a replica that has the data at hand scales its
-//! reported load down and attracts it.
+//! `[S1]`–`[S4]` `[Prequal §4 "Synchronous mode"]` It costs each query a round trip. That is worth
+//! it if a probe can carry what the query is about: a replica that has the data at hand scales its
+//! reported load down and attracts the query.
 //!
-//! Replicas that answer no probes `[A13]` are not balanced here by the client's own counts: each
-//! round that asks one waits for its deadline, and such a replica is chosen by chance alone. Where
-//! some do not answer, use the asynchronous mode.
+//! This mode does not balance replicas without probes `[A13]` by the client's own counts: each
+//! round that includes one waits for its deadline, and such a replica is picked only at random. If
+//! some replicas do not answer, use the asynchronous mode.
 
 use crate::draw::{Draw, below};
 use crate::policy::Policy;
@@ -37,7 +37,7 @@ pub struct PrequalSync {
     fleet: Fleet,
     reported: RifDistribution,
     counters: Counters,
-    /// Room to draw a round's targets in.
+    /// Buffer for a round's targets.
     targets: Vec<ReplicaId>,
 }
 
@@ -59,7 +59,7 @@ impl PrequalSync {
         Pick::without_reports(Ticket::new(replica, now), reason)
     }
 
-    /// Chance, where probing has nothing to say. `[S2]`
+    /// A random pick, for when probes show nothing. `[S2]`
     fn fall_back(
         &mut self,
         now: Instant,
@@ -83,8 +83,8 @@ impl PrequalSync {
         Some(self.picked(now, replica, reason))
     }
 
-    /// A random replica to ask besides, if it is one of those that may not be chosen: it is how a
-    /// replica tells that it drains no more. The query does not wait for it.
+    /// A random replica to probe as well, if it is not available: its answer can show that it no
+    /// longer drains. The query does not wait for it.
     fn scout(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         let known = self.fleet.known();
         if known.len() == self.fleet.available().len() {
@@ -94,7 +94,7 @@ impl PrequalSync {
         (!self.fleet.is_available(replica) && query.allows(replica)).then_some(replica)
     }
 
-    /// Takes note of everything that a round's answers say, whoever is chosen.
+    /// Records everything that a round's answers contain, for any pick.
     fn learn(&mut self, now: Instant, round: &ProbeRound) {
         self.counters.rounds += 1;
         self.counters.probing_ns += span_ns(now.saturating_since(round.started_at));
@@ -113,7 +113,7 @@ impl PrequalSync {
         }
     }
 
-    /// The answers to a round, as they are reported. What is compared of them is scaled.
+    /// Explains the answers to a round, as reported. Their compared values are scaled.
     fn explain(&self, round: &ProbeRound, explanation: &mut Explanation) {
         self.fleet.explain(explanation);
         let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
@@ -170,7 +170,7 @@ impl PrequalSync {
         })
     }
 
-    /// Chooses by the answers to a round, or by chance if it has none that is of use. `[S1]` `[S2]`
+    /// Picks by the answers to a round, or at random if none is usable. `[S1]` `[S2]`
     fn finish_round(
         &mut self,
         now: Instant,
@@ -222,7 +222,7 @@ impl RoundAnswer {
     }
 }
 
-/// What the answers to a round led to.
+/// The result of a round.
 struct Chosen {
     reason: PickReason,
     rif_limit: Option<Rif>,
@@ -231,7 +231,7 @@ struct Chosen {
     runner_up: Option<ReplicaId>,
 }
 
-/// What stands for a latency that is not known: the median of those that are. `[A7]`
+/// The stand-in for an unknown latency: the median of the known ones. `[A7]`
 fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
     let mut known_ns = [0; ProbeRound::MAX_PROBES];
     let mut known = 0;
@@ -242,8 +242,8 @@ fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
     rank::stand_in_ns(&mut known_ns[..known])
 }
 
-/// Draws at most `count` distinct members of `from` that the query may go to, every set of them as
-/// likely as any other.
+/// Draws at most `count` distinct members of `from` that the query may go to. Every set of them is
+/// equally likely.
 fn draw_targets(
     from: &[ReplicaId],
     query: Query<'_>,
@@ -256,11 +256,11 @@ fn draw_targets(
     let enough = u32::try_from(count + query.avoid.len()).unwrap_or(u32::MAX);
     draw_distinct(enough, from, draw, into);
     into.retain(|&replica| query.allows(replica));
-    // Any of those left over may go: their order is random.
+    // The rest are in random order, so any of them may be cut.
     into.truncate(count);
 }
 
-/// What is compared of an answer.
+/// The load of an answer that is compared.
 fn scaled_load(answer: &RoundAnswer, stand_in_ns: u64) -> Load {
     Load {
         rif: scaled_rif(answer.rif, answer.load_scale),
@@ -268,7 +268,7 @@ fn scaled_load(answer: &RoundAnswer, stand_in_ns: u64) -> Load {
     }
 }
 
-/// RIF in 1/1024, so that scaling loses nothing.
+/// RIF in 1/1024, so that scaling loses no precision.
 const fn scaled_rif(rif: Rif, scale: LoadScale) -> u64 {
     rif.count() as u64 * scale.in_1024ths() as u64
 }
@@ -294,7 +294,7 @@ impl Policy for PrequalSync {
             Event::Available(replica, available) => {
                 self.fleet.set_ejected(replica, !available);
             }
-            // It learns from its rounds alone, and the driver keeps their deadlines.
+            // It learns only from its rounds, and the driver keeps their deadlines.
             Event::Report(..)
             | Event::SiblingReport(..)
             | Event::SiblingQueries(..)
@@ -341,6 +341,7 @@ impl Policy for PrequalSync {
             draw,
             &mut self.targets,
         );
+        // One answer would not be a choice, so it is not worth a round trip.
         if self.targets.len() < 2 {
             let pick = self.fall_back(now, query, draw, explanation);
             return pick.map_or(Decision::NoReplica, Decision::Pick);

@@ -49,7 +49,7 @@ fn at_once(settings: &mut WeightedRoundRobinSettings) {
 }
 
 #[test]
-fn a_report_that_came_with_a_response_counts_like_one_that_was_asked_for() {
+fn a_report_with_a_response_counts_like_a_polled_one() {
     let mut trial = trial(1, at_once);
     let (replica, carried) = (trial.replicas[0], load(100, 50, 0));
     trial.handle(Event::CarriedReport(replica, &carried));
@@ -69,7 +69,7 @@ fn a_weight_is_queries_by_cpu_and_errors_cost_cpu() {
     report(&mut trial, 0, &load(100, 150, 100));
     assert_weight(&trial, 0, 40.0);
     report(&mut trial, 0, &load(100, 150, 250));
-    assert_weight(&trial, 0, 40.0); // more than all cannot have failed
+    assert_weight(&trial, 0, 40.0); // ignored: more than all cannot have failed
     let mut without_errors = load(100, 25, 0);
     without_errors.error_millionths = None;
     report(&mut trial, 0, &without_errors);
@@ -90,7 +90,7 @@ fn reports_are_averaged_before_they_are_divided() {
     report(&mut trial, 0, &load(100, 50, 0));
     trial.after(10 * SECOND);
     report(&mut trial, 0, &load(200, 80, 20));
-    // e^−1 = 0.3679 is left of the first.
+    // e^−1 = 0.3679 of the first is left.
     let left = 0.367_879_441_171_442_33;
     let (rate, cpu) = (200.0 - 100.0 * left, 0.8 - 0.3 * left);
     assert_weight(&trial, 0, rate / (cpu + 0.2 * (1.0 - left)));
@@ -112,7 +112,7 @@ fn a_weight_holds_from_the_end_of_the_blackout_until_it_expires() {
     assert_weight(&trial, 0, 200.0);
     trial.after(Duration::from_nanos(169_999_999_999));
     report(&mut trial, 0, &load(0, 0, 0));
-    assert_weight(&trial, 0, 200.0); // that it is idle neither ends nor prolongs it
+    assert_weight(&trial, 0, 200.0); // being idle neither ends nor prolongs it
     trial.after(NS);
     assert_eq!(weight(&trial, 0), None, "three minutes old");
     report(&mut trial, 0, &load(100, 100, 0));
@@ -127,7 +127,7 @@ fn turns_come_in_proportion_to_weights() {
     for (place, rate) in [(0, 400), (1, 300), (2, 200), (3, 100)] {
         report(&mut trial, place, &load(rate, 100, 0));
     }
-    // A weight is rounded by half of 1/65535, and a turn may be just due: exact to one turn or two.
+    // A weight is rounded to 1/65535, and a turn may be just due: exact to one or two turns.
     let counts = trial.counts(1_000);
     for (count, expected) in counts.iter().zip([400, 300, 200, 100]) {
         assert!((count - expected).abs() <= 2, "{counts:?}");
@@ -156,7 +156,7 @@ fn without_a_weight_a_replica_has_the_mean_and_with_one_weight_all_have_turns() 
     for (count, expected) in counts.iter().zip([300, 100, 200]) {
         assert!((count - expected).abs() <= 2, "{counts:?}");
     }
-    // Whoever joins has the mean at once.
+    // A replica that joins has the mean at once.
     trial.join();
     let counts = trial.counts(800);
     for (count, expected) in counts.iter().zip([300, 100, 200, 200]) {

@@ -1,4 +1,4 @@
-//! What is learned where nothing was in flight for some time.
+//! What is learned when nothing was in flight for some time.
 
 use super::*;
 
@@ -12,8 +12,8 @@ impl Replica {
         }
     }
 
-    /// So many steps without a query, in each of which its threads use and wait for so much CPU of
-    /// themselves.
+    /// Steps without a query, in each of which its threads use and wait for this much CPU time on
+    /// their own.
     fn idle(&mut self, steps: u32, used_ns: u64, waited_ns: u64) {
         for _ in 0..steps {
             self.used_ns += used_ns;
@@ -23,7 +23,7 @@ impl Replica {
         }
     }
 
-    /// A step with one query, that nothing delays.
+    /// A step with one query that is not delayed.
     fn one_query(&mut self) {
         self.begin(1);
         for _ in 0..STEP_NS / MS {
@@ -33,7 +33,7 @@ impl Replica {
         self.look();
     }
 
-    /// After queries that shared its cores, with nothing in flight.
+    /// A replica with nothing in flight, after queries that shared its cores.
     fn after(rif: usize) -> Self {
         let mut replica = Self::new(Service::Shared { cores: 4 }, 10 * MS);
         replica.carry(rif, 5 * SECOND);
@@ -45,7 +45,7 @@ impl Replica {
 }
 
 #[test]
-fn what_a_server_uses_before_it_is_asked_for_anything_is_no_querys_cost() {
+fn cpu_before_the_first_query_is_no_cost_of_a_query() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.read();
     replica.idle(40, 500 * MS, 0);
@@ -54,13 +54,13 @@ fn what_a_server_uses_before_it_is_asked_for_anything_is_no_querys_cost() {
 }
 
 #[test]
-fn what_it_uses_of_itself_while_idle_says_nothing_of_its_capacity() {
+fn cpu_use_while_idle_shows_nothing_about_capacity() {
     let mut replica = Replica::after(4);
     let known = replica.report().capacity_millirif;
     replica.idle(4, 75 * MS, 225 * MS);
     replica.one_query();
     assert_eq!(replica.report().capacity_millirif, known);
-    // What it uses beside a query, or little of itself before, does no harm and tells.
+    // CPU time that it uses beside a query, or a little before it, does no harm and counts.
     replica.idle(4, MS, 0);
     let read_before = replica.estimator.last.map(|last| last.taken_at);
     replica.one_query();
