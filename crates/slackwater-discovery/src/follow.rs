@@ -1,8 +1,9 @@
-//! Follows a source, and passes each fleet on to its readers.
+//! Follows a source, and publishes each fleet to its readers.
 //!
-//! One task for each service of the process follows its source, whatever the number of workers.
-//! What it believes goes out as a whole new value by a watch channel; what became of the last list
-//! is there for the status. The log says each thing once, however often a source repeats itself.
+//! One task for each service of the process follows its source, regardless of the number of
+//! workers. Each fleet that the guard accepts is published as a whole new value through a watch
+//! channel; the outcome of the last list is available for the status. The log has each message
+//! once, even if a source repeats itself.
 
 use super::guard::{Guard, Verdict, replicas};
 use super::{Fleet, Source};
@@ -15,10 +16,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// So many replicas that come or go are named in the log; the others are counted.
+/// At most this many replicas that join or leave are named in the log; the rest are counted.
 const NAMED_MAX: usize = 8;
 
-/// A fleet that is followed. The source is asked no more when this is dropped.
+/// A fleet that is followed. Dropping it stops the source.
 #[derive(Debug)]
 pub struct Discovery {
     fleets: watch::Sender<Arc<Fleet>>,
@@ -27,7 +28,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// A fleet that does not change by itself: the one that is in `fleets`.
+    /// A fleet that does not change by itself: the current value of `fleets`.
     pub fn list(fleets: watch::Sender<Arc<Fleet>>) -> Self {
         let state = SourceState {
             source: "list".to_owned(),
@@ -40,8 +41,8 @@ impl Discovery {
         }
     }
 
-    /// Follows a source from now on; until it says something that is believed, the fleet is the one
-    /// that is in `fleets`. Needs a tokio runtime. `service` is for the log.
+    /// Follows a source from now on. Until the first list is accepted, the fleet is the current
+    /// value of `fleets`. Needs a tokio runtime. `service` is for the log.
     pub fn follow(
         service: &str,
         source: impl Source,
@@ -67,23 +68,23 @@ impl Discovery {
         }
     }
 
-    /// Where the fleet of now is, and every one to come.
+    /// Channel with the current fleet and all later ones.
     pub const fn fleets(&self) -> &watch::Sender<Arc<Fleet>> {
         &self.fleets
     }
 
-    /// The fleet of now.
+    /// The current fleet.
     pub fn fleet(&self) -> Arc<Fleet> {
         Arc::clone(&self.fleets.borrow())
     }
 
-    /// What became of the last list.
+    /// The outcome of the last list.
     pub fn state(&self) -> SourceState {
         self.states.borrow().clone()
     }
 
-    /// Waits until the source has spoken for the first time, be it to say that it does not know; a
-    /// list has, and a file that could be opened.
+    /// Waits until the source has returned for the first time, with a fleet or with a failure. A
+    /// static list, and a file that could be opened, count as having returned.
     pub async fn spoken(&self) {
         if self.task.is_some() {
             let mut states = self.states.clone();

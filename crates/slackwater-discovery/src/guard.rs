@@ -1,27 +1,27 @@
-//! Which lists are believed.
+//! Decides which lists are accepted.
 //!
-//! A list of nothing is never taken while there is a better one: sources forget everything when
-//! they are restarted, cut off or mistaken far more often than all replicas of a service are meant
-//! to go at once. A list that has lost more than a share of the replicas waits until the source has
-//! stood by it for a while.
+//! An empty list never replaces one with replicas: sources lose their data (by a restart, a lost
+//! connection or a mistake) far more often than all replicas of a service are removed at once. A
+//! list that has lost more than a share of the replicas is accepted only after the source has
+//! reported it for a while.
 
 use super::fleet::Fleet;
 use slackwater_config::GuardSettings;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What became of a list.
+/// Outcome of a list.
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
-    /// It is the fleet from now on.
+    /// The list is the fleet from now on.
     Taken(Arc<Fleet>),
-    /// It says what is known.
+    /// The list equals the current fleet.
     Same,
-    /// The fleet stays what it was; why.
+    /// The fleet stays as it was, for this reason.
     Kept(String),
 }
 
-/// The fleet in force, and the list that waits to be.
+/// The current fleet, and the list that waits to be accepted.
 #[derive(Debug)]
 pub(super) struct Guard {
     settings: GuardSettings,
@@ -38,7 +38,7 @@ impl Guard {
         }
     }
 
-    /// The source says so now.
+    /// Handles a list that the source reports now.
     pub(super) fn offer(&mut self, now: Instant, next: Fleet) -> Verdict {
         if next.is_empty() && !self.fleet.is_empty() {
             self.waiting = None;
@@ -54,8 +54,8 @@ impl Guard {
         if !self.loses_too_many(&next) {
             return self.take(next);
         }
-        // Whoever goes on losing replicas does not begin to wait anew; whoever says something else
-        // does.
+        // A list that only loses more replicas keeps its waiting time. A list with any other
+        // replica starts the wait again.
         let since = match self.waiting.take() {
             Some((since, before)) if before.shared(&next) == next.len() => since,
             _ => now,
@@ -70,18 +70,18 @@ impl Guard {
         self.poll(now).unwrap_or(Verdict::Kept(why))
     }
 
-    /// The source does not know any more, so it does not stand by the list that waits.
+    /// Discards the list that waits: the source has failed, so it no longer confirms that list.
     pub(super) fn forget_waiting(&mut self) {
         self.waiting = None;
     }
 
-    /// When a list that waits is to be taken.
+    /// When the list that waits will be accepted.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let (since, _) = self.waiting.as_ref()?;
         Some(*since + self.settings.keep_time)
     }
 
-    /// Takes the list that waits, once its time has come.
+    /// Accepts the list that waits once its time has come.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Verdict> {
         if self.deadline()? > now {
             return None;
@@ -165,7 +165,7 @@ mod tests {
         assert!(is_taken(&guard.offer(now, fleet(&[1, 2])), 2), "just half");
 
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
-        // New ones do not make up for those that are lost.
+        // New replicas do not make up for the lost ones.
         assert!(is_kept(&guard.offer(now, fleet(&[1, 7, 8, 9]))));
         assert_eq!(guard.deadline(), Some(now + MINUTE));
         assert!(is_kept(&guard.offer(now + MINUTE / 2, fleet(&[1]))));

@@ -21,7 +21,7 @@ async fn main() -> Result<(), Fault> {
     proxy.ended().await
 }
 
-/// A server that says its name to whoever asks; where it listens.
+/// Starts a server that answers every request with its name, and returns its address.
 fn server(name: &'static str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

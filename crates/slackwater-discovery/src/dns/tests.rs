@@ -1,4 +1,4 @@
-//! Against a name server of the test's own.
+//! Tests of the DNS source against a name server of their own.
 
 use super::*;
 use crate::Discovery;
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// For what must come; far beyond what it takes on a busy machine.
+/// Deadline for events that must happen; far longer than they take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Zone = Vec<(&'static str, u32, RData)>;
 
-/// A name server of the test's own, on loopback.
+/// A name server on loopback.
 struct Server {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -25,7 +25,7 @@ struct Server {
 #[derive(Default)]
 struct State {
     zone: Zone,
-    /// Names that it fails for.
+    /// Names whose lookup fails.
     broken: Vec<&'static str>,
     asked: Vec<String>,
 }
@@ -119,7 +119,7 @@ fn weighted(priority: u16, weight: u16, port: u16, target: &str) -> RData {
     RData::SRV(SRV::new(priority, weight, port, target))
 }
 
-/// Asks as soon as it may.
+/// Looks up again as soon as possible.
 const AT_ONCE: TtlBounds = TtlBounds {
     min: Duration::from_millis(2),
     max: Duration::from_millis(4),
@@ -136,7 +136,7 @@ async fn names(discovery: &Discovery) -> Vec<String> {
     replicas.map(|replica| replica.name.clone()).collect()
 }
 
-/// Waits until the source has asked and been answered twice more.
+/// Waits until the source has sent two more queries and has received their answers.
 async fn asked_again(server: &Server) {
     let before = server.state().asked.len();
     let again = async {
@@ -246,7 +246,7 @@ async fn this_process_is_no_replica_of_itself() {
     let server = Server::start(vec![("web.test", 0, four(99)), ("web.test", 0, four(1))]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
     assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
-    // At another port it is somebody else.
+    // At another port it is a different server.
     let other = server.discovery(DnsName::Host("web.test.".to_owned(), 81), AT_ONCE);
     assert_eq!(names(&other).await, ["10.0.0.1:81", "10.0.0.99:81"]);
 
@@ -301,7 +301,7 @@ async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
         "a target without addresses is no tier"
     );
 
-    // Half an answer is none.
+    // An incomplete answer counts as none.
     server.state().broken.push("b.test");
     server.state().zone.retain(|(owner, ..)| *owner != "a.test");
     let failed = async {
@@ -312,7 +312,7 @@ async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
     timeout(PATIENCE, failed).await.expect("told");
     assert_eq!(names(&discovery).await, expected);
 
-    // The next priority is the first, once that has no address any more.
+    // The next priority becomes tier 0 once the first has no addresses left.
     server.state().broken.clear();
     server.state().zone.retain(|(owner, ..)| *owner != "b.test");
     let mut fleets = discovery.fleets().subscribe();
@@ -344,7 +344,7 @@ async fn targets_bring_their_weights() {
         .map(|replica| (replica.address.to_string(), replica.weight))
         .collect();
     let weight = |address: &str, weight| (address.to_owned(), weight);
-    // 0 beside others is hardly ever chosen, and 0 alone is as good as 1.
+    // Beside other weights, 0 is very rarely chosen; alone, 0 is as good as 1.
     let expected = [
         weight("10.0.0.1:80", 160),
         weight("10.0.0.2:80", 1),

@@ -1,11 +1,11 @@
-//! Which lines are written: all, or a share of them, drawn at random. Failed and slow requests
-//! always are.
+//! Decides which lines are written: all, or a random share of them. Failed and slow requests are
+//! always logged.
 
 use crate::sampling::Sampling;
 use core::time::Duration;
 use slackwater_core::Quantile;
 
-/// One worker's choice.
+/// One worker's sampling state.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     sampling: Sampling,

@@ -1,4 +1,4 @@
-//! Which requests are kept, how many, and which of them are told to whom.
+//! Which requests are kept, how many, and which of them a query returns.
 
 mod allocations;
 
@@ -48,7 +48,7 @@ pub(super) fn settings(change: impl FnOnce(&mut DecisionSettings)) -> DecisionSe
     settings
 }
 
-/// A recorder whose decisions go to that ring.
+/// Makes a recorder whose decisions go to that ring.
 pub(super) fn recorder(settings: &DecisionSettings, ring: &Arc<Ring>) -> Rc<RequestRecorder> {
     let sampling = Sampling::seeded(settings.sample, 11);
     let keeper = Keeper::with(sampling, settings, Arc::clone(ring));
@@ -88,7 +88,7 @@ fn replica(place: usize) -> ReplicaId {
         .expect("room")
 }
 
-/// A request with these attempts: kind, replica's place, reason, status.
+/// Plays a request with these attempts: kind, index of the replica, reason, status.
 fn play(
     recorder: &Rc<RequestRecorder>,
     id: &str,
@@ -134,7 +134,7 @@ fn play(
     record.end(Ended::Complete);
 }
 
-/// What the client gets is the response of that attempt.
+/// Passes the response of that attempt to the client.
 fn pass_on(record: &RecordHandle, kind: AttemptKind, status: StatusCode) {
     record.pass_on(kind, None);
     let mut response = Response::new(String::new());
@@ -175,7 +175,7 @@ fn a_share_is_drawn() {
         for _ in 0..20_000 {
             begin(&recorder, Request::get("/")).end(Ended::Complete);
         }
-        // Of one in a hundred the standard deviation is 14.
+        // For one in a hundred, the standard deviation is 14.
         let kept = ring.decisions().len();
         assert!((least..=most).contains(&kept), "{millionths}: {kept}");
     }
@@ -281,7 +281,7 @@ fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_l
         if is_answered {
             pass_on(&record, FIRST, StatusCode::OK);
         }
-        // The answer is a stream, or there is none.
+        // The response is a stream, or there is none.
         record.goes_on_for(Duration::from_hours(1));
         drop(record);
         let kept = ring.decisions();
@@ -349,7 +349,7 @@ fn bytes_are_shared_like_places() {
     assert_eq!(ids(&ring), ["c", "d", "3", "4"]);
 }
 
-/// An archive of two workers with some decisions.
+/// Makes an archive of two workers with some decisions.
 fn archive() -> Arc<Archive> {
     let all = settings(|it| it.sample = Quantile::ONE);
     let archive = Archive::new(&all, 2).expect("on");
@@ -376,7 +376,7 @@ fn archive() -> Arc<Archive> {
     archive
 }
 
-/// Parameters that need no decoding.
+/// Splits parameters that need no decoding.
 fn parsed(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let pair = |pair: &str| {
@@ -386,7 +386,7 @@ fn parsed(query: &str) -> Vec<(String, String)> {
     pairs.map(pair).collect()
 }
 
-/// The answer's type and its body.
+/// Returns the content type and the body of the response.
 fn told(archives: &[Arc<Archive>], query: &str) -> (&'static str, String) {
     let told = answer(archives, &parsed(query)).unwrap_or_else(|why| panic!("{why}"));
     let body: Vec<u8> = told.pieces.flatten().collect();

@@ -1,4 +1,4 @@
-//! What is logged of a request, and what is not.
+//! What is logged about a request, and what is not.
 
 use super::*;
 use crate::forward::X_SLACKWATER_ERROR;
@@ -27,7 +27,7 @@ fn recorder(settings: &AccessLogSettings) -> (Rc<RequestRecorder>, Arc<Queue>) {
     )
 }
 
-/// Knows no replica.
+/// A directory without replicas.
 #[derive(Debug)]
 struct Nobody;
 
@@ -225,8 +225,8 @@ fn an_answer_of_our_own_is_told_as_its_client_gets_it() {
         always_slower_than: Duration::from_hours(1),
         ..json()
     });
-    // To a gRPC call it is status 200, and counts as what it stands for: what it is in gRPC may
-    // blame the server all the same.
+    // A gRPC client gets status 200, and that is what is logged. The HTTP status that it stands for
+    // decides whether the request failed, because the gRPC status may blame the server either way.
     for (stands_for, written) in [(503, true), (404, false)] {
         let mut answer = Response::new(String::new());
         *answer.headers_mut() = grpc_status("12");

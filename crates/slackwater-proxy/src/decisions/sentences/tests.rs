@@ -1,4 +1,4 @@
-//! What is said of choices that real policies made.
+//! Descriptions of picks that real policies made.
 
 use super::super::tests::{begin, recorder, roomy, settings};
 use super::*;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Replicas A, B and so on, which are of so many parts each.
+/// Replicas A, B and so on, each with this many parts.
 #[derive(Debug)]
 struct Fleet {
     policy: &'static str,
@@ -25,7 +25,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Whose part that is, and which.
+    /// Returns the replica of a part, and the part's index in it.
     fn find(&self, part: ReplicaId) -> (usize, usize) {
         let (mut owner, mut place) = (0, part.index());
         while place >= self.parts[owner] {
@@ -60,7 +60,7 @@ struct Rig {
     parts: Vec<ReplicaId>,
     now: Instant,
     draw: SplitMix64,
-    /// So many replicas say what they can carry: that at place i 4 (i + 2), at a cost of 2 ms.
+    /// This many replicas report a capacity: the one at index i 4 (i + 2), with a cost of 2 ms.
     with_capacity: usize,
 }
 
@@ -84,8 +84,8 @@ impl Rig {
         }
     }
 
-    /// Answers all probes that queries ask for: the part at place i has i in flight or, if all are
-    /// `alike`, none, and takes 10 + i ms.
+    /// Answers all probes that queries trigger. The part at index i has i requests in flight (none
+    /// if all are `alike`), and a latency of 10 + i ms.
     fn learn(&mut self, alike: bool) {
         for _ in 0..100 {
             self.now += MS;
@@ -107,7 +107,7 @@ impl Rig {
         }
     }
 
-    /// A query that takes so long there.
+    /// Runs a query that takes this long at that replica.
     fn serve(&mut self, place: usize, latency: Duration) {
         let query = Query::pinned(self.parts[place]);
         let Said::Pick(pick) = self.policy.choose(self.now, query, &mut self.draw, None) else {
@@ -140,7 +140,7 @@ impl Rig {
         (view, told)
     }
 
-    /// What is kept of a request with that choice.
+    /// Returns the decision that is kept for a request with that pick.
     fn kept(&self, (pick, told): (PickView, Box<Explanation>)) -> Arc<Decision> {
         let ring = roomy();
         let all = settings(|it| it.sample = Quantile::ONE);
@@ -155,14 +155,14 @@ impl Rig {
         Arc::clone(&ring.decisions()[0])
     }
 
-    /// What is kept of a request after all have been heard of.
+    /// Returns the decision of a request after reports of all replicas have arrived.
     fn learned(&mut self) -> Arc<Decision> {
         self.learn(false);
         let choice = self.choose(Query::first());
         self.kept(choice)
     }
 
-    /// The lines on the choice alone.
+    /// Returns only the lines about the pick.
     fn said(&mut self, query: Query<'_>) -> String {
         let choice = self.choose(query);
         said(&self.kept(choice))
@@ -177,7 +177,7 @@ fn said(decision: &Decision) -> String {
     let text = describe(decision);
     let begin = text.find("     replica ").expect("a choice") + "     replica ".len();
     let end = text.rfind("\n     200 ").expect("its end");
-    // Between these two lines are the columns, which have tests of their own.
+    // The columns between these two lines have tests of their own.
     let is_sentence = |&(place, line): &(usize, &str)| place == 0 || line.contains("out or held");
     let lines = text[begin..end].lines().enumerate().filter(is_sentence);
     let lines: Vec<_> = lines.map(|(_, line)| line).collect();
@@ -332,7 +332,7 @@ fn scores_and_weights_are_those_of_the_chosen_one() {
 fn what_can_be_carried_is_told_with_how_much_of_it_is_in_use() {
     let mut rig = Rig::new("capacity", THREE);
     rig.with_capacity = 3;
-    // By then each has had some turns, and their scores have a part of them.
+    // By then each replica has been picked a few times, and the scores include that.
     let decision = rig.learned();
     let text = said(&decision);
     let (carries, costs) = ("that it can carry", "a request costs 2.0 ms");

@@ -1,8 +1,8 @@
-//! Our own answers to clients, where there is no response to pass on.
+//! The proxy's own answers to clients, sent when there is no response to forward.
 //!
-//! A line of text, and its kind in one word in `x-slackwater-error`, for programs. Addresses of
-//! replicas are not told to clients; they are in the log. `grpc` turns such an answer into a gRPC
-//! status.
+//! An answer is a line of text. Its kind is one word in `x-slackwater-error`, for programs.
+//! Addresses of replicas are not sent to clients; they are in the log. `grpc` turns such an answer
+//! into a gRPC status.
 
 mod grpc;
 
@@ -22,7 +22,7 @@ use slackwater_tower::wire::shed::mark;
 
 const HEAD_TOO_LARGE: &str = "response_head_too_large";
 
-/// The answer to a request that no replica answered; without a cause, because there is no replica.
+/// Makes the answer to a request that no replica answered. Without a cause, there is no replica.
 pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
     let Some(cause) = cause else {
         return shed("no_replica", "there is no replica to send this to");
@@ -75,8 +75,8 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
     }
 }
 
-/// The answer to a request for which there is no room; `kind` says why in one word. Whoever hears
-/// it may come back in a second.
+/// Makes the answer to a request that is shed; `kind` is the reason in one word. The client may
+/// retry after a second.
 pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
     answer
@@ -85,7 +85,7 @@ pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<Respons
     answer
 }
 
-/// The answer to a request for which no replica had room.
+/// Makes the answer to a request for which every replica was full.
 pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
     shed(
         "replicas_full",
@@ -93,7 +93,7 @@ pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
     )
 }
 
-/// The answer to a request whose time was over before its turn came.
+/// Makes the answer to a request whose deadline passed before it was started.
 pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
     text(
         StatusCode::GATEWAY_TIMEOUT,
@@ -102,18 +102,19 @@ pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
     )
 }
 
-/// What an agent answers in place of a server that cannot be connected to: the request may go
-/// elsewhere, or come back.
+/// Makes an agent's answer when its server cannot be connected to: the request may go to another
+/// replica, or be retried later.
 fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
     shed(WITHDRAWN, WITHDRAWN_LINE)
 }
 
-/// What an agent answers to a request that it has turned away unstarted: it may go elsewhere.
+/// Makes an agent's answer to a request that it rejected before it started: the request may go to
+/// another replica.
 pub fn turned_away<W: Watch>(why: Shed) -> Response<ResponseBody<W>> {
     shed(mark(why), &why.to_string())
 }
 
-/// The answer to a request that is not forwarded at all.
+/// Makes the answer to a request that is not forwarded at all.
 pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     let kind = if refusal.status.is_success() {
         "max_forwards"
@@ -123,7 +124,7 @@ pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     text(refusal.status, kind, refusal.reason)
 }
 
-/// The answer to a request whose body is larger than its route allows.
+/// Makes the answer to a request whose body is larger than its route allows.
 pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
     text(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -132,7 +133,7 @@ pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
     )
 }
 
-/// The answer to a request that no route takes.
+/// Makes the answer to a request that matches no route.
 pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
     text(
         StatusCode::NOT_FOUND,
@@ -141,14 +142,14 @@ pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
     )
 }
 
-/// A response that no replica made and that is no failure.
+/// Makes a response of the proxy itself that is not a failure.
 pub(crate) fn own_response<W: Watch>(status: StatusCode, body: Bytes) -> Response<ResponseBody<W>> {
     let mut response = Response::new(ResponseBody::own(body));
     *response.status_mut() = status;
     response
 }
 
-/// An answer of our own: a line of text, and its kind in one word.
+/// Makes an answer of the proxy itself: a line of text, and its kind in one word.
 pub(crate) fn text<W: Watch>(
     status: StatusCode,
     kind: &'static str,
@@ -178,7 +179,7 @@ mod tests {
         fn finish(self, _: End) {}
     }
 
-    /// An agent's answer with a field more, or another one.
+    /// An agent's answer with one field added or changed.
     fn changed(
         mut answer: Response<ResponseBody<Nobody>>,
         name: HeaderName,
@@ -193,7 +194,7 @@ mod tests {
         changed(withdrawn(), name, value)
     }
 
-    /// The same to a gRPC call.
+    /// Like [`with`], as the answer to a gRPC call.
     fn with_in_grpc(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
         let mut answer = withdrawn();
         convert_to_grpc(&mut answer);
