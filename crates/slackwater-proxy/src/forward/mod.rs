@@ -1,9 +1,9 @@
-//! HTTP forwarding: a request's way from a client's connection to a replica's and back, for `serve`
-//! and `agent`.
+//! HTTP forwarding: the path of a request from a client's connection to a replica's and back, for
+//! `serve` and `agent`.
 //!
-//! Everything here belongs to one worker thread and is shared within it by `Rc`: no lock and no
-//! atomic on a request's path. Which replica gets the request is not decided here; the
-//! sub-command's [`Handler`] does that.
+//! All of this belongs to one worker thread and is shared within it by `Rc`: no lock and no atomic
+//! is on a request's path. The replica for a request is picked elsewhere, by the [`Handler`] of the
+//! sub-command.
 //!
 //! Each folder uses those above it in this table and none below it:
 //!

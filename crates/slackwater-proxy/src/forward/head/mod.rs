@@ -1,7 +1,7 @@
-//! Heads of messages: which fields may pass from the client to the replica and back, and what they
-//! say of a request's origin.
+//! Heads of messages: which fields may pass between client and replica, and what they say about a
+//! request's origin.
 //!
-//! No socket and no body is seen here.
+//! This module sees no sockets and no bodies.
 //!
 //! | | file |
 //! |---|---|

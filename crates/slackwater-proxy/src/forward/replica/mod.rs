@@ -1,4 +1,4 @@
-//! Connections to a replica: made, kept, shared, and what one exchange on one of them looks like in
+//! Connections to a replica: opened, kept and shared, and one exchange on such a connection in
 //! either protocol.
 //!
 //! | | file |

@@ -1,5 +1,4 @@
-//! A request's body on its way to a replica, and what is kept so that the request can be sent
-//! again.
+//! A request body on its way to a replica, and what is kept so that the request can be sent again.
 //!
 //! | | file |
 //! |---|---|

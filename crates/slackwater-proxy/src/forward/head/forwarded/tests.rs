@@ -1,11 +1,11 @@
-//! Who is believed, and what is said.
+//! Which proxies are trusted, and which fields are sent.
 
 use super::*;
 use crate::forward::head::Rules;
 use http::uri::Authority;
 use slackwater_config::{ForwardedSettings, Limits};
 
-/// A connection from an address, with these settings in TOML.
+/// Makes a connection from an address, with these settings in TOML.
 fn origin(peer: &str, settings: &str) -> Origin {
     let settings = ForwardedSettings::of_toml(settings);
     let rules = Rules::new(&settings, &Limits::default());
@@ -28,7 +28,7 @@ fn request(fields: &[(&'static str, &'static str)]) -> Request<()> {
     builder.body(()).expect("a request")
 }
 
-/// The fields on the origin of a request that has been rewritten, by name.
+/// Returns the origin fields of a request after it was rewritten, by name.
 fn told(origin: &Origin, fields: &[(&'static str, &'static str)]) -> Vec<String> {
     let mut request = request(fields);
     let has_any = request.headers().keys().any(is_origin_field);
@@ -51,7 +51,7 @@ const SPOOFED: [(&str, &str); 9] = [
     ("x-forwarded-anything", "1"),
     ("x-real-ip", "203.0.113.1"),
     ("forwarded", "for=203.0.113.1"),
-    // What reads `_` as `-` takes them for the same ones.
+    // CGI and others read `_` as `-`.
     ("x_forwarded_for", "203.0.113.9"),
     ("x-forwarded_proto", "https"),
     ("x_real_ip", "203.0.113.9"),

@@ -1,4 +1,4 @@
-//! Heads as they come in and as they go out.
+//! Heads before and after they are prepared.
 
 use super::*;
 use crate::forward::head::Rules;
