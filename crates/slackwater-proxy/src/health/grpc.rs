@@ -1,16 +1,15 @@
 //! The gRPC health checking protocol, version 1 (`grpc.health.v1.Health/Check`), as far as a client
 //! needs it.
 //!
-//! A message on the wire is a byte that says whether it is compressed, its length in four, and the
-//! message.
+//! A message on the wire is a byte for compression, the length in four bytes, and the message.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// What is called.
+/// Path of the method.
 pub(super) const PATH: &str = "/grpc.health.v1.Health/Check";
 
-/// An answer is a few bytes; whoever sends more is not answering this.
+/// Maximum size of an answer, which has only a few bytes.
 pub(super) const ANSWER_BYTES_MAX: usize = 1024;
 
 const PREFIX_BYTES: usize = 5;
@@ -23,14 +22,14 @@ struct HealthCheckRequest {
     service: String,
 }
 
-/// `grpc.health.v1.HealthCheckResponse`; its enum as a number.
+/// `grpc.health.v1.HealthCheckResponse`, with its enum as a number.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct HealthCheckResponse {
     #[prost(int32, tag = "1")]
     status: i32,
 }
 
-/// The question after `service`; an empty name asks for the server as a whole.
+/// Encodes the request for `service`; an empty name stands for the whole server.
 pub(super) fn question(service: &str) -> Bytes {
     let message = HealthCheckRequest {
         service: service.to_owned(),
@@ -46,7 +45,7 @@ fn framed(message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// Whether an answer says that the service serves; otherwise what it says instead.
+/// Checks that an answer says SERVING. The error states the other status.
 pub(super) fn read_answer(answer: &[u8]) -> Result<(), String> {
     let message = match answer.split_at_checked(PREFIX_BYTES) {
         Some(([0, length @ ..], message)) if is_length(length, message.len()) => message,
@@ -70,7 +69,7 @@ fn is_length(length: &[u8], bytes: usize) -> bool {
     u32::try_from(bytes).is_ok_and(|bytes| bytes.to_be_bytes() == length)
 }
 
-/// What a `grpc-status` says other than that all is well.
+/// Describes a `grpc-status` other than OK.
 pub(super) fn status_name(status: &str) -> Option<String> {
     match status {
         "0" => None,

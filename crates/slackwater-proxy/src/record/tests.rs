@@ -1,4 +1,4 @@
-//! Recordings of the tests' own: whole, full, torn and spoiled.
+//! Tests of recordings: complete, full, torn and corrupted.
 
 use super::Writing;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A file of the test's own, gone at its end.
+/// A temporary file, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -54,7 +54,7 @@ fn stream_head(number: u32) -> StreamHead {
     }
 }
 
-/// Records so many queries of one policy.
+/// Records this many queries of one policy.
 fn record(writing: &Writing, label: &str, queries: u64) {
     let config = config();
     let mut service = config.services.first().expect("one").clone();
@@ -167,7 +167,7 @@ fn a_torn_file_is_read_to_its_last_whole_block() {
     assert_eq!(lengths.last(), Some(&events.len()));
 }
 
-/// A file of two streams and some blocks of theirs, and where each block ends.
+/// Makes a file with two streams and some of their blocks, and returns where each block ends.
 fn small_file() -> (Vec<u8>, Vec<usize>) {
     let head = Head {
         started_ms: 1_790_000_000_000,
@@ -191,7 +191,7 @@ fn small_file() -> (Vec<u8>, Vec<usize>) {
     (bytes, ends)
 }
 
-/// The events of each stream.
+/// Returns the events of each stream.
 fn events_of(recording: &Recording) -> Vec<&[u8]> {
     let streams = recording.streams.iter();
     streams.map(|stream| &*stream.events).collect()
@@ -255,7 +255,7 @@ fn a_file_of_the_first_version_is_read_and_has_no_fields() {
         fields: Vec::new(),
         ..stream_head(0)
     };
-    // The count of fields is the last byte, which there was not.
+    // The count of fields is the last byte, which the first version did not have.
     let framed = Block::Stream(fieldless).framed();
     let (content, _) = first_block(&framed).expect("it is whole");
     let content = &content[..content.len() - 1];
@@ -276,7 +276,7 @@ fn a_file_of_the_first_version_is_read_and_has_no_fields() {
     assert_eq!(recording.end, Ending::Said(End::Complete));
     assert_eq!(events_of(&recording), [&events[..]]);
     assert!(recording.streams[0].head.fields.is_empty());
-    // As one of the second version the same stream is not whole.
+    // Read as the second version, the same stream is incomplete.
     bytes[MAGIC.len() - 1] = 2;
     let recording = read(&bytes).expect("its head is whole");
     assert!(matches!(recording.end, Ending::Torn { .. }));

@@ -258,7 +258,7 @@ impl<W: Watch> ResponseBody<W> {
         if let ResponseSource::Http1(download, _) = &mut self.source {
             download.connection.end = match end {
                 End::Complete | End::TunnelIdle if is_tunnel => ReplicaEnd::Tunnel,
-                // `into_reusable`, below, changes this if the connection can be used again.
+                // If the connection is reusable, its pool replaces this reason.
                 End::Complete => ReplicaEnd::Answered,
                 End::Broken => ReplicaEnd::Failed,
                 End::Stalled | End::TunnelIdle => ReplicaEnd::Late,

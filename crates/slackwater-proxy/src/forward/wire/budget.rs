@@ -135,8 +135,7 @@ pub(crate) fn beyond_first(taken: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Makes loans for responses of a client until one no longer gets a usual window, at most
-    /// `count`.
+    /// Tries `count` loans for responses of a client, and keeps those that get a usual window.
     fn usual(client: &Rc<Budget>, count: usize) -> Vec<Loan> {
         let loans = core::iter::repeat_with(|| Loan::of(Some(Rc::clone(client))));
         let lent = (loans.take(count)).map(|mut loan| (loan.raise(beyond_first(0)), loan));

@@ -1,5 +1,5 @@
-//! The bytes of a connection, to a client or to a replica: what is read, what is written, and how
-//! much of either may wait in memory.
+//! The bytes of a connection to a client or to a replica: input, output, and limits on how much of
+//! either may wait in memory.
 //!
 //! | | file |
 //! |---|---|
