@@ -133,7 +133,7 @@ impl RecordHandle {
         });
     }
 
-    /// Records that a copy is sent to that ejected replica, as a trial.
+    /// Records that a copy is sent to that replica, which is taken out, as a trial.
     pub(crate) fn tried_out(&self, replica: &str) {
         self.note(|record| {
             record.attempts += 1;

@@ -1,4 +1,4 @@
-//! When there is a record, what it holds, and when its consumers hear of it.
+//! When there is a record, what it contains, and when its consumers get it.
 
 use super::ids::Ids;
 use super::*;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 type Heard = Rc<RefCell<Vec<String>>>;
 
-/// Somebody who wants so much, and remembers what it hears.
+/// A consumer that wants this much detail, and remembers its calls.
 #[derive(Debug)]
 struct Listener {
     interest: Option<Interest>,

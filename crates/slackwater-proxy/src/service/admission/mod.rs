@@ -1,5 +1,5 @@
-//! Which requests run and which wait: limits of requests at once, of a service and of each of its
-//! replicas, with queues before them; and what was counted of requests before any replica had them.
+//! Admission: which requests run and which wait. Limits of requests in flight for a service and for
+//! each of its replicas, with queues, and counts of requests before they reach a replica.
 //!
 //! | | file |
 //! |---|---|
@@ -19,7 +19,7 @@ pub(crate) use counts::ServiceCounts;
 pub(crate) use limiter::{Limiter, Permit, share};
 pub(crate) use replica_limiter::{ReplicaLimiter, ReplicaLimiters, ReplicaPermit};
 
-/// Which of how many workers this is, counted from 0.
+/// Index of this worker, counted from 0, and the number of workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkerIndex {
     pub(crate) index: u16,
