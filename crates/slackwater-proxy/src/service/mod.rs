@@ -1,8 +1,7 @@
-//! A service as one worker has it: its replicas, the balancer that chooses from them, and its
-//! requests.
+//! A service in one worker: its replicas, the balancer that picks from them, and its requests.
 //!
-//! A service is made from its configuration alone and shares nothing with others, so that one can
-//! be put in another's place between requests; those that run keep the one that they began with.
+//! A service is made from its configuration alone and shares nothing with others. It can therefore
+//! be replaced between requests; requests in flight keep the one that they started with.
 //!
 //! Each folder uses those above it in this table and none below it:
 //!

@@ -5,7 +5,7 @@ use slackwater_config::routes::{Action, HostRule, Route};
 use slackwater_telemetry::facts::{ListenerFacts, RouteFacts, RouteService};
 use std::sync::Arc;
 
-/// Where requests come in, and which way each takes: made once for each configuration.
+/// Listeners and routes, made once for each configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
     pub(super) listeners: Arc<[ListenerFacts]>,
@@ -45,7 +45,7 @@ fn route(config: &Config, route: &Route) -> RouteFacts {
     let when = &route.when;
     let listeners = when.listeners.iter();
     let methods = when.methods.iter().map(ToString::to_string);
-    // A value may be a secret, so the name has to do.
+    // The value may be a secret, so only the name is shown.
     let headers = when.headers.iter();
     let headers = headers.map(|rule| format!("header {}", rule.name));
     let service = |place: usize| config.services.get(place).map(|it| it.name.clone());

@@ -1,18 +1,18 @@
-//! Whom this worker has taken out of its policy's choice, and why: to the policy they are all
-//! alike.
+//! The replicas that this worker has excluded from its policy's picks, and why. The policy does not
+//! know the reasons.
 
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Explanation;
 
-/// Of a replica that is neither down nor drained and still is out: its tier is not in use.
+/// Reason of an excluded replica that is neither down nor drained: its tier is not in use.
 const NOT_IN_USE: &str = "not_in_use";
 
-/// Parts of replicas that are out, with the reason in a word.
+/// Parts of excluded replicas, with the reason in one word.
 #[derive(Debug, Default)]
 pub(crate) struct AbsentReplicas {
-    /// As many as an explanation has room for.
+    /// At most as many as an explanation can hold.
     reasons: Vec<(ReplicaId, &'static str)>,
-    /// There are more.
+    /// Whether there are more.
     is_cut: bool,
 }
 
@@ -22,7 +22,7 @@ impl AbsentReplicas {
         self.is_cut = false;
     }
 
-    /// A replica with these parts is out for that reason, or is not.
+    /// Adds a replica with these parts if it is excluded, with the reason.
     pub(crate) fn add(&mut self, parts: &[ReplicaId], why: Option<&'static str>) {
         let Some(why) = why else {
             return;
@@ -33,7 +33,8 @@ impl AbsentReplicas {
         self.reasons.extend(parts.map(|&part| (part, why)));
     }
 
-    /// Says so of each that could not be chosen. While nobody is out it says nothing.
+    /// Adds the reasons to the excluded replicas in an explanation. Adds nothing while no replica
+    /// is excluded.
     pub(crate) fn explain(&self, explanation: &mut Explanation) {
         for &(part, why) in &self.reasons {
             explanation.say_why(part, why);
@@ -51,8 +52,8 @@ mod tests {
     use slackwater_core::policy::{Decision, Event, Policy, Query, RoundRobin};
     use slackwater_core::{Instant, NoDraw, SplitMix64};
 
-    /// What is told of those at these places, of so many replicas of which the first `out` are
-    /// taken out.
+    /// Returns the explained reasons of the `absent` replicas, given by index, in a fleet of which
+    /// the first `out` are taken out.
     fn explained(
         replicas: usize,
         out: usize,

@@ -1,11 +1,11 @@
-//! What an operator wants of single replicas: no new requests, or another weight than their fleet
-//! says.
+//! The operator's orders for single replicas: no new requests, or another weight than their fleet
+//! sets.
 //!
-//! A service's orders are one value, which all of its workers take at once and which outlives its
-//! fleets: they say who is there, and orders what is wanted of whom. An order is for a replica of
-//! this name at this address. One that leaves the fleet and is back within `AWAY_MAX` finds its
-//! orders; whoever comes later is taken for somebody else, so that an address that is given away
-//! again does not begin its life without requests.
+//! A service's orders are one value. All of its workers apply it at once, and it outlives its
+//! fleets: a fleet lists the replicas, and orders change how they are used. An order is for a
+//! replica of this name at this address. A replica that leaves the fleet and returns within
+//! `AWAY_MAX` keeps its orders. A later one counts as a different replica, so that a reused address
+//! does not start without requests.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,30 +15,31 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tokio::time::Instant;
 
-/// Orders for a replica that has been away from its fleet for longer are forgotten.
+/// Orders for a replica that has been away from its fleet for longer are removed.
 pub(super) const AWAY_MAX: Duration = Duration::from_mins(10);
 
-/// What is wanted of one replica.
+/// The order for one replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// What the fleet calls it.
+    /// The replica's name in the fleet.
     pub name: String,
-    /// It gets no new requests, those that it has end, and it is probed on.
+    /// Drains the replica: it gets no new requests, its current ones run to their end, and it is
+    /// still probed.
     pub is_drained: bool,
-    /// In place of the fleet's: from 0 to 65,535; `None`: as the fleet says.
+    /// Weight in place of the fleet's, from 0 to 65,535; `None` for the fleet's.
     pub weight: Option<u16>,
-    /// When it was last changed.
+    /// When the order was last changed.
     pub since: SystemTime,
 }
 
 impl Order {
-    /// Nothing is wanted.
+    /// Whether the order changes nothing.
     fn is_empty(&self) -> bool {
         !self.is_drained && self.weight.is_none()
     }
 }
 
-/// What is wanted of a service's replicas, by their addresses.
+/// The orders for a service's replicas, by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders(BTreeMap<SocketAddr, Order>);
 
@@ -49,18 +50,18 @@ impl Orders {
         order.filter(|order| order.name == replica.name)
     }
 
-    /// Whether a replica is to get no new requests.
+    /// Whether a replica is drained.
     pub fn is_drained(&self, replica: &ReplicaConfig) -> bool {
         self.of(replica).is_some_and(|order| order.is_drained)
     }
 
-    /// The weight that counts.
+    /// The effective weight of a replica.
     pub fn weight(&self, replica: &ReplicaConfig) -> u32 {
         let ordered = self.of(replica).and_then(|order| order.weight);
         ordered.map_or(replica.weight, u32::from)
     }
 
-    /// The fleet's replicas with the weights that count.
+    /// The fleet's replicas with their effective weights.
     pub(crate) fn weighted(&self, fleet: &Fleet) -> Vec<ReplicaConfig> {
         let replicas = fleet.replicas().iter();
         let weighted = replicas.map(|replica| ReplicaConfig {
@@ -70,7 +71,7 @@ impl Orders {
         weighted.collect()
     }
 
-    /// These, but for what is wanted of `replica`. What stays `None` is as it was.
+    /// Returns the orders with a change for `replica`. `None` leaves a setting as it was.
     #[must_use]
     pub fn with(
         &self,
@@ -97,7 +98,7 @@ impl Orders {
         orders
     }
 
-    /// These, as somebody has them who took them over.
+    /// Restores an order that was taken over from another process.
     pub fn restore(&mut self, address: SocketAddr, order: Order) {
         self.0.insert(address, order);
     }
@@ -123,7 +124,8 @@ impl Orders {
 pub struct Absences(BTreeMap<SocketAddr, Instant>);
 
 impl Absences {
-    /// The orders that stay, and the names of those whose orders are forgotten; `None` if all stay.
+    /// Returns the remaining orders, and the names of the replicas whose orders are removed; `None`
+    /// if all remain.
     pub fn look(
         &mut self,
         orders: &Orders,
