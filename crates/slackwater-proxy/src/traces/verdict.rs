@@ -1,4 +1,4 @@
-//! What a collector's answer means: taken, not taken, or to be tried again (OTLP 1.x, "Failures").
+//! Interprets a collector's response: accepted, rejected, or to be retried (OTLP 1.x, "Failures").
 
 use super::messages::{ExportResponse, RpcStatus};
 use core::time::Duration;
@@ -9,33 +9,33 @@ use slackwater_http::GRPC_STATUS;
 
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// The longest reason that is shown.
+/// Maximum length of a reason in the log.
 const REASON_MAX: usize = 200;
 
-/// The longest wait that a collector may ask for.
+/// Longest wait that a collector may request.
 const AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// An export that was taken.
+/// An export that was accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Spans that were not.
+    /// Number of spans that were rejected.
     pub(super) rejected: u64,
-    /// Why, or what else there is to say.
+    /// Why spans were rejected, or a warning.
     pub(super) message: String,
 }
 
-/// An export that was not taken.
+/// An export that was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
-    /// It may be taken another time.
+    /// Whether it may be retried.
     pub(super) may_retry: bool,
-    /// Not before that.
+    /// Earliest time of a retry.
     pub(super) after: Option<Duration>,
     pub(super) why: String,
 }
 
 impl Refused {
-    /// Nobody was there, or said nothing.
+    /// The collector could not be reached, or did not answer.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "errors are handed over as they come"
@@ -49,7 +49,7 @@ impl Refused {
     }
 }
 
-/// What an answer over HTTP means.
+/// Interprets an HTTP response.
 pub(super) fn of_http(
     status: StatusCode,
     headers: &HeaderMap,
@@ -77,14 +77,14 @@ pub(super) fn of_http(
     })
 }
 
-/// What an answer over gRPC means; `status` is that of HTTP, `end` the fields that end the call.
+/// Interprets a gRPC response; `status` is its HTTP status, and `end` the fields that end the call.
 pub(super) fn of_grpc(status: StatusCode, end: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> {
     if status != StatusCode::OK {
         return of_http(status, end, &[]);
     }
     let code = end.get(GRPC_STATUS).and_then(|code| code.to_str().ok());
     match code.and_then(|code| code.parse::<u8>().ok()) {
-        // One message, after whether it is compressed and its length.
+        // One message, after its prefix of compression flag and length.
         Some(0) => Ok(taken(body.get(5..).unwrap_or_default())),
         Some(code) => {
             let told = end.get(GRPC_MESSAGE).map(HeaderValue::as_bytes);
@@ -104,7 +104,8 @@ pub(super) fn of_grpc(status: StatusCode, end: &HeaderMap, body: &[u8]) -> Resul
     }
 }
 
-/// An answer that says nothing more, or nothing that can be read, has taken all.
+/// Reads the body of an accepted export. An empty or unreadable body means that all spans were
+/// accepted.
 fn taken(body: &[u8]) -> Taken {
     let response = ExportResponse::decode(body).unwrap_or_default();
     let partial = response.partial_success.unwrap_or_default();
@@ -114,7 +115,7 @@ fn taken(body: &[u8]) -> Taken {
     }
 }
 
-/// What others say, fit for a line of the log.
+/// Makes foreign text safe for a log line.
 fn shown(text: &str) -> String {
     let kept = text.chars().take(REASON_MAX);
     kept.map(|letter| if letter.is_control() { ' ' } else { letter })

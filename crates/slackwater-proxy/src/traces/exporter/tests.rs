@@ -1,4 +1,4 @@
-//! The exporter before collectors that take what they get, and before those that do not.
+//! The exporter with collectors that accept spans, and with collectors that do not.
 
 use super::*;
 use crate::traces::messages::Span;
@@ -13,12 +13,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// For what must come; far beyond what it takes on a busy machine.
+/// Deadline for events that must happen; far longer than they take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const PROTOCOLS: [CollectorProtocol; 2] = [CollectorProtocol::Grpc, CollectorProtocol::Http];
 
-/// A collector, and settings by which it is found.
+/// Starts a collector, and makes the settings for it.
 async fn collector(protocol: CollectorProtocol) -> (Collector, TracingSettings) {
     let collector = Collector::default();
     let any = "127.0.0.1:0".parse().expect("an address");
@@ -40,7 +40,7 @@ fn start(settings: &TracingSettings) -> Exporter {
     Exporter::start(settings).expect("a thread").expect("on")
 }
 
-/// A span of a trace of its own.
+/// Sends a span of its own trace.
 fn send(tracer: &Rc<Tracer>, name: &str) {
     let begun = tracer.begin(&mut HeaderMap::new(), |_| "http");
     let span = Span {
@@ -60,7 +60,7 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     in_time.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
-/// Without the test's runtime, which the collector may be on.
+/// Dropped outside of the test's runtime, which may run the collector.
 async fn end(exporter: Exporter) {
     let ended = tokio::task::spawn_blocking(move || drop(exporter));
     ended.await.expect("no panic");
@@ -162,7 +162,7 @@ async fn a_collector_that_hangs_holds_up_neither_workers_nor_the_end() {
         let tracer = switch.tracer();
         send(&tracer, "hangs");
         until("it hangs", || collector.exports() == 1).await;
-        // Far more than there is room for.
+        // Far more than fits.
         let name = "n".repeat(100_000);
         (0..30).for_each(|_| send(&tracer, &name));
         let without_room = switch.counts().dropped;
@@ -212,7 +212,7 @@ async fn where_nobody_is_there_spans_are_given_up_after_some_tries() {
     assert_eq!((batch.bytes.len(), batch.spans), (0, 0));
 }
 
-/// Speaks TLS before a collector, and gives what it shows of itself as PEM.
+/// Runs TLS in front of a collector, and returns its certificate as PEM.
 async fn behind_tls(collector: SocketAddr, protocol: CollectorProtocol) -> (SocketAddr, String) {
     let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]);
     let issued = issued.expect("a certificate");
