@@ -7,9 +7,9 @@
 //!
 //! | | file |
 //! |---|---|
-//! | a fleet as a value, and what changes from one to the next | `fleet` |
-//! | which lists are believed | `guard` |
-//! | from a source to those that follow it | `follow` |
+//! | a fleet as a value, and the changes from one to the next | `fleet` |
+//! | which lists are accepted | `guard` |
+//! | from a source to its followers | `follow` |
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
 //! | a file that another program keeps up to date | `file`, `file_watch` |
 //!

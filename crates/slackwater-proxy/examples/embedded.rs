@@ -1,5 +1,6 @@
-//! A proxy inside a program: two servers, and Slackwater before them. `cargo run -p
-//! slackwater-proxy --example embedded`
+//! A proxy inside a program: two servers, and Slackwater in front of them.
+//!
+//! `cargo run -p slackwater-proxy --example embedded`
 #![expect(clippy::print_stdout, reason = "it shows what it does")]
 
 use core::net::SocketAddr;

@@ -112,7 +112,7 @@ pub(super) struct Tried {
     #[serde(serialize_with = "reason")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = PickReason::ALL.map(PickReason::as_str))))]
     pub(super) reason: PickReason,
-    /// The rule that compared the replicas, if `reason` says that no regular choice was left.
+    /// The rule that compared the replicas, if `reason` is that no regular choice was left.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rule")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = PickReason::ALL.map(PickReason::as_str))))]
     pub(super) rule: Option<PickReason>,
@@ -219,7 +219,7 @@ pub(super) struct Tried {
 pub(super) struct Known {
     /// Name of the replica; if it has left since, the policy's own id for it.
     pub(super) replica: String,
-    /// Which part of its replica this is, if the policy treats the replica as several.
+    /// The part of its replica, if the policy treats the replica as several.
     #[serde(flatten)]
     pub(super) part: Option<Part>,
     /// Whether this replica was chosen; absent if not.

@@ -1,4 +1,4 @@
-//! Which requests are kept, how many, and which of them a query returns.
+//! Tests of which requests are kept, how many, and which of them a query returns.
 
 mod allocations;
 

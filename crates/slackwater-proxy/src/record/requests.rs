@@ -12,7 +12,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Also records the values of these fields.
+    /// Makes a consumer that also records the values of these fields.
     pub(super) const fn new(fields: Arc<[HeaderName]>) -> Self {
         Self { fields }
     }

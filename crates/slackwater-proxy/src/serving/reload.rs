@@ -395,7 +395,7 @@ fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
         token: next.admin.token.clone(),
         ..now.admin.clone()
     };
-    // Which requests are traced may change; the collector may not.
+    // The choice of traced requests may change; the collector may not.
     let tracing = TracingSettings {
         sample: next.tracing.sample,
         parent: next.tracing.parent,

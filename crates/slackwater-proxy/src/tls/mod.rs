@@ -8,7 +8,7 @@
 //! |---|---|
 //! | handshakes with replicas | `connector`, `spoken` |
 //! | HTTP probes | `probes` |
-//! | one listener's handshakes: deadline, bound, counts | `handshake` |
+//! | one listener's handshakes: limit, counts | `handshake` |
 //! | values that follow their files | `live`, `watch` |
 
 mod connector;

@@ -11,9 +11,9 @@
 //! |---|---|
 //! | W3C Trace Context: `traceparent`, `tracestate` | `context`, `state` |
 //! | which requests are sampled, and ids | `tracer` |
-//! | spans as OTLP has them on the wire | `messages` |
-//! | from a worker to the thread | `queue` |
-//! | the thread: batches, tries again, ends | `exporter` |
+//! | OTLP messages | `messages` |
+//! | spans from a worker to the export thread | `queue` |
+//! | the export thread: batches, retries, shutdown | `exporter` |
 //! | one export: HTTP or gRPC, TLS | `transport`, `verdict` |
 
 mod context;

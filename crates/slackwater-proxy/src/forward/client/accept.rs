@@ -161,7 +161,7 @@ impl<H: Handler> AcceptLoop<H> {
         });
     }
 
-    /// Also returns if the sender of phases is gone.
+    /// Waits for a phase. Returns also if the sender of phases is gone.
     async fn reached(&self, phase: Phase) {
         let mut phases = self.phase.clone();
         let _ = phases.wait_for(|now| *now >= phase).await;

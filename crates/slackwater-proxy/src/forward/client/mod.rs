@@ -9,7 +9,7 @@
 //! | listeners, and the connections that they accept | `listen`, `accept` |
 //! | HTTP/1.1, and the date in its heads | `http1`, `date` |
 //! | HTTP/2 | `http2` |
-//! | a connection that has changed to another protocol | `tunnel` |
+//! | a connection that has switched to another protocol | `tunnel` |
 
 mod accept;
 mod date;

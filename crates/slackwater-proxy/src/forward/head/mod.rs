@@ -5,10 +5,10 @@
 //!
 //! | | file |
 //! |---|---|
-//! | a head as a whole: what is removed, refused, added | `hygiene`; `fields`, `refusal` |
+//! | a head as a whole: what is removed, rejected, added | `hygiene`; `fields`, `refusal` |
 //! | the target of a request; `Max-Forwards`, `Via` | `target`; `max_forwards`, `via` |
-//! | where a connection comes from, and how replicas learn it | `origin`, `forwarded`, `client_cert` |
-//! | the field that marks an answer of our own | `error_field` |
+//! | origin of a connection, as replicas see it | `origin`, `forwarded`, `client_cert` |
+//! | the field that marks the proxy's own answers | `error_field` |
 
 pub(crate) mod client_cert;
 pub(crate) mod error_field;

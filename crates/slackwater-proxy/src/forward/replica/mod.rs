@@ -3,8 +3,8 @@
 //!
 //! | | file |
 //! |---|---|
-//! | where a replica is, and a new connection to it | `connect` |
-//! | how to speak to one | `options` |
+//! | address of a replica, and a new connection to it | `connect` |
+//! | options of its connections | `options` |
 //! | HTTP/1.1: idle connections, one exchange | `pool`, `http1` |
 //! | HTTP/2: shared connections, one exchange, liveness | `multiplex`, `http2`, `liveness` |
 

@@ -10,9 +10,9 @@
 //! | | file |
 //! |---|---|
 //! | all clients of a worker, and the worker's phase | `clients` |
-//! | an HTTP/1.1 connection as its task and its request's body share it | `inbound` |
+//! | an HTTP/1.1 connection, shared by its task and its request's body | `inbound` |
 //! | the PROXY header that a connection may begin with | `proxy_header` |
-//! | clients that reset their requests again and again | `resets` |
+//! | clients that reset too many requests | `resets` |
 
 mod clients;
 mod inbound;

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | the limit of a service | `limiter` |
 //! | the limit of each replica | `replica_limiter` |
-//! | requests that wait for either, first come, first served | `wait_queue` |
+//! | requests that wait for either, first in, first out | `wait_queue` |
 //! | budgets for further copies, and all counts | `budgets`, `counts` |
 
 mod budgets;

@@ -1,4 +1,4 @@
-//! Which policies learn from load reports in responses, and from which form of report.
+//! Reads load reports in responses, in the form that the policy learns from.
 //!
 //! The report is removed from the response, because clients do not receive a replica's load. An
 //! unreadable report is removed, too, and ignored. For other policies, reports are not even

@@ -3,7 +3,7 @@
 //!
 //! | | file |
 //! |---|---|
-//! | how long requests take, as their clients see it | `latency` |
+//! | latency of requests as clients see it | `latency` |
 //! | what policies learn from load reports in responses | `learning` |
 //! | whether and when there may be another attempt | `retries` |
 

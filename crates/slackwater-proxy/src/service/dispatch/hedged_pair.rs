@@ -23,7 +23,7 @@ use slackwater_tower::response::{GrpcStatus, head_outcome};
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
 
-/// Which copy of a duplicated request the response belongs to: `1` or `2`.
+/// Names the copy of a duplicated request that the response belongs to: `1` or `2`.
 const X_SLACKWATER_ATTEMPT: HeaderName = HeaderName::from_static("x-slackwater-attempt");
 
 /// A request whose copies all failed.

@@ -7,7 +7,7 @@
 //! | a replica with a free permit, in place of one that is full | `free_replica` |
 //! | two copies of a request at once: when, and which wins | `second_copy`, `hedged_pair` |
 //! | late requests; tied requests | `hedging`; `tying` |
-//! | copies for replicas that are ejected | `shadow_trials` |
+//! | copies for replicas that are taken out | `shadow_trials` |
 
 mod attempts;
 mod free_replica;

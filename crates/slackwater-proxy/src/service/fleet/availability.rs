@@ -1,5 +1,5 @@
-//! Which replicas may be picked: passes the verdicts of health checks and the tier in use to the
-//! policy.
+//! Passes the verdicts of health checks and the tier in use to the policy, so that it picks only
+//! replicas that may be picked.
 
 use super::WorkerFleet;
 use super::tiers;

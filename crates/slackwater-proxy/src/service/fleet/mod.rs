@@ -8,18 +8,18 @@
 //! is new to the policy. If the name in its certificate changes, it keeps everything except its
 //! connections.
 //!
-//! The policy sees a replica as as many parts as its weight says (`weights`), and none with a
-//! weight of 0. A change of the weight adds or removes some parts, and the others keep their state.
-//! Of several tiers, one is in use (`tiers`).
+//! The policy sees a replica as a number of parts, given by its weight (`weights`); with a weight
+//! of 0 there is none. A change of the weight adds or removes some parts, and the other parts keep
+//! their state. Of several tiers, one is in use (`tiers`).
 //!
 //! | | file |
 //! |---|---|
 //! | one replica | `replica` |
 //! | weights, tiers | `weights`, `tiers` |
 //! | orders of the operator: drained, another weight | `orders` |
-//! | which replicas may be chosen, and why others may not | `availability`, `absent` |
-//! | requests that belong to one replica | `sticky` |
-//! | what carries probes | `prober` |
+//! | which replicas may be picked, and why others may not | `availability`, `absent` |
+//! | sticky requests | `sticky` |
+//! | transport of probes | `prober` |
 
 mod absent;
 mod availability;

@@ -1,4 +1,4 @@
-//! Which proxies are trusted, and which fields are sent.
+//! Tests of which proxies are trusted, and which fields are sent.
 
 use super::*;
 use crate::forward::head::Rules;

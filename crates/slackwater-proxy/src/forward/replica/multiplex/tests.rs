@@ -1,4 +1,4 @@
-//! Which requests open connections, and which share the result.
+//! Tests of which requests open connections, and which share the result.
 
 use super::*;
 use core::net::SocketAddr;
