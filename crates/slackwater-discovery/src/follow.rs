@@ -205,7 +205,7 @@ impl Follower {
     }
 }
 
-/// "a, b and 3 more".
+/// Joins names, and counts the rest: "a, b and 3 more".
 fn names(mut all: impl Iterator<Item = String>) -> String {
     let text = all.by_ref().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
     let more = all.count();

@@ -102,7 +102,7 @@ impl Guard {
     }
 }
 
-/// "1 replica", "2 replicas".
+/// Formats a number of replicas: "1 replica", "2 replicas".
 pub(super) fn replicas(count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} replica{plural}")

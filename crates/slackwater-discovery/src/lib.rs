@@ -1,4 +1,4 @@
-//! Where fleets come from: lists that change while requests run.
+//! Sources of fleets: lists of replicas that change while requests run.
 //!
 //! A `Source` repeatedly reports the whole fleet, or why it cannot. [`Discovery`] follows one
 //! source for the whole process, accepts the lists that a `guard` accepts, and publishes fleets as
@@ -13,7 +13,7 @@
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
 //! | a file that another program keeps up to date | `file`, `file_watch` |
 //!
-//! Another kind of source (an orchestrator, a registry) is one file here, and one key in
+//! Another kind of source (an orchestrator, a registry) needs one file here, and one key in
 //! `slackwater-config`.
 
 mod dns;

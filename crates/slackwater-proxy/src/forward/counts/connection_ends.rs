@@ -16,7 +16,7 @@ named! {
         /// It ended after an answer, because the client asked for that, or because the rest of its
         /// request was not read.
         Answered = "answered",
-        /// It carried nothing for too long.
+        /// It was idle for too long.
         Idle = "idle",
         /// A request head did not arrive in time.
         HeadLate = "head_late",
@@ -56,7 +56,7 @@ named! {
     /// Why a connection to a replica ended.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) enum ReplicaEnd by as_str {
-        /// It carried nothing for too long.
+        /// It was idle for too long.
         Idle = "idle",
         /// Enough idle connections were kept already.
         Surplus = "surplus",

@@ -37,7 +37,7 @@ use tokio::time::Instant;
 /// Cause that is recorded for a response that was given up in favor of another.
 const NOT_PASSED_ON: &str = "not passed on";
 
-/// One attempt at a request.
+/// One attempt of a request.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     /// Present until the attempt ends.

@@ -103,7 +103,7 @@ impl Orders {
         self.0.insert(address, order);
     }
 
-    /// All of them, by address.
+    /// All orders, by address.
     pub fn iter(&self) -> impl Iterator<Item = (&SocketAddr, &Order)> {
         self.0.iter()
     }
