@@ -166,6 +166,7 @@ impl Proxy {
         let config = Arc::new(config.clone());
         let workers = config.workers.get();
         let mut listeners = Listeners::new(usize::from(workers));
+        // Sockets are opened first, so that a port in use fails before any thread is started.
         for listener in &config.listeners {
             let opened = listeners.open(listener, sockets)?;
             listeners.open.push(opened);

@@ -203,6 +203,8 @@ impl Proxy {
             let Some((place, old)) = old.and_then(|place| Some((place, before.get(place)?))) else {
                 let opened = sources.open(service)?;
                 let discovery = Arc::new(opened.follow(service, watch::Sender::default()));
+                // A new service waits for its first fleet, so that its first requests find
+                // replicas.
                 to_hear.push(Arc::clone(&discovery));
                 services.push(NewService {
                     health: self.check(service, &discovery, tls.client(at))?,
@@ -289,6 +291,7 @@ impl Proxy {
         let in_order = in_order.ok_or_else(|| Fault::runtime("a listener is lost"))?;
         let routes = numbered(&next.routes, in_order.iter().copied());
         let mut answers = Vec::with_capacity(self.commands.len());
+        // If a later worker fails, dropping this makes all of them discard what they have prepared.
         let abandon = Abandon(self);
         for (worker, commands) in self.commands.iter().enumerate() {
             let worker_listener =
@@ -323,6 +326,7 @@ impl Proxy {
             let _ = commands.send(Command::Prepare(Box::new(plan), told));
             answers.push(answer);
         }
+        // All workers prepare concurrently; the results are awaited afterwards.
         let mut views = Vec::with_capacity(answers.len());
         for answer in answers {
             views.push(

@@ -85,6 +85,8 @@ impl Tls {
             if let Some((old, Some(mine))) = old
                 && old.tls.as_ref().is_some_and(|old| old.server == tls.server)
             {
+                // Unchanged settings keep their state, including session keys, so that clients can
+                // resume their sessions.
                 kept.push((of_listener(old), of_listener(listener)));
                 listeners.push(Some(mine.clone()));
                 continue;

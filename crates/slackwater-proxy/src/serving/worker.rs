@@ -322,9 +322,11 @@ impl Worker {
             tracer.set_rules(&config.tracing);
         }
         let before = self.table.replace(Rc::clone(&table));
+        // Hedging classes are numbered by route, so learned latencies would belong to other routes.
         if !table.matches_like(&before) {
             table.services().iter().for_each(|it| it.routes_changed());
         }
+        // Requests in flight keep a replaced service alive until they end.
         let is_gone = |service: &&Rc<Service>| {
             let mut staying = table.services().iter();
             !staying.any(|other| Rc::ptr_eq(service, other))

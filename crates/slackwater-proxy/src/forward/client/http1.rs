@@ -245,6 +245,8 @@ async fn respond<W: Watch>(
     asked: Asked,
     in_flight: &RequestInFlight,
 ) -> After {
+    // A body that the replica did not need is discarded, as far as it has arrived: the connection
+    // can only be kept if nothing of it is left.
     if inbound.is_body_left() {
         inbound.skip_body();
     }
@@ -276,6 +278,8 @@ async fn respond<W: Watch>(
     );
     let headers = core::mem::take(response.headers_mut());
     let mut body = response.into_body();
+    // From here on the connection carries another protocol, so it cannot be used for further
+    // requests.
     if is_tunnel {
         let (end, is_relayed) = relay(inbound, out, &mut body).await;
         body.end_tunnel(end);

@@ -91,9 +91,11 @@ pub(crate) async fn serve<H: Handler>(
             connection.leave_now();
             session.leave();
         }
+        // Octets of messages, in either direction, are progress for the stall timeout.
         if core::mem::replace(&mut carried, connection.carried()) < connection.carried() {
             session.moved();
         }
+        // Replicas have taken a whole window of uploads, so a larger one does not just fill memory.
         if connection.taken() >= u64::from(CONNECTION_WINDOW_BYTES)
             && let Some(more) = loan.raise(CONNECTION_LOAN_BYTES)
         {

@@ -244,6 +244,7 @@ impl Replica {
                 Unstarted::Withdrawn => Cause::Withdrawn,
                 Unstarted::Shed(shed) => Cause::Shed(shed),
             };
+            // A client without time left does not need another attempt.
             let is_wanted = unstarted != Unstarted::Shed(Shed::Deadline);
             let request = replayable
                 .filter(|_| is_wanted)
@@ -400,6 +401,7 @@ impl Replica {
         deadline: &Deadline,
         ticks: Ticks,
     ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
+        // HTTP/2 consumes the request, so the copy is made before it is sent.
         let replayable = ReplayableRequest::copy(&request);
         let progress = request.body().progress();
         let sent_at = self.deadlines.now();

@@ -314,6 +314,8 @@ impl Sending {
             if unread.len() > self.limits.bytes_max {
                 return Poll::Ready(Err(NoResponse::HeadTooLarge));
             }
+            // Data that cannot be a head is rejected immediately, not only when the limit is
+            // reached.
             if !is_head_so_far(new_part(unread, self.searched)) {
                 return Poll::Ready(Err(NoResponse::Bad("not a head")));
             }

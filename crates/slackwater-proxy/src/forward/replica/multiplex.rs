@@ -434,6 +434,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
     poll_fn(|cx| {
         let polled = wire.poll(cx, |_| ());
         let streams_max = connection.borrow().streams_max();
+        // The replica allows more streams than before, so waiting requests may get one.
         if load.streams_max.replace(streams_max) < streams_max {
             load.freed.call_all();
         }
@@ -460,6 +461,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
         Poll::Pending
     })
     .await;
+    // Another connection may be opened in place of this one, for a request that waits.
     load.is_given_up.set(true);
     load.freed.call_one();
     let is_busy = load.streams.get() > 0;

@@ -320,6 +320,7 @@ impl<W: Watch> Body for ResponseBody<W> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
+        // The limit holds even if the replica keeps sending.
         let is_over = this.open.as_ref().and_then(Open::left) == Some(0);
         if is_over {
             this.settle(End::Stalled);

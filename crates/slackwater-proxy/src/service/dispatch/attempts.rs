@@ -272,6 +272,7 @@ impl<'s> Attempts<'s> {
         let mut waits = 0;
         let mut sent_at = self.began;
         loop {
+            // Time that was spent without reaching a replica does not count against the timeout.
             if error.is_unreached() {
                 self.began += self.now().saturating_since(sent_at);
             }
@@ -302,6 +303,8 @@ impl<'s> Attempts<'s> {
             };
             // Retries are not tied.
             request.headers_mut().remove(TIE);
+            // A rejected response is only discarded now that another attempt is certain: until then
+            // it may be the best one.
             if let AttemptError::Rejected(rejected) = error {
                 rejected.discard();
             }

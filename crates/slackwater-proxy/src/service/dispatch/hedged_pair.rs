@@ -102,6 +102,7 @@ impl Attempts<'_> {
                         pair.first_failed(error, &mut copy_plan);
                     }
                     pair.first = Some(sent);
+                    // The first copy failed or gave no good answer: wait for the second.
                     if !is_answer && is_second_out {
                         continue;
                     }
@@ -140,6 +141,7 @@ impl Attempts<'_> {
                     }
                 }
             }
+            // A response of the first copy wins now: it is a good answer, or the second gave none.
             match pair.first.take() {
                 None => (),
                 Some(Ok(reply)) => {
