@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_has_spoken_when_it_is_open() {
+    async fn an_open_file_counts_as_reported() {
         let rig = rig("fleet.yaml", "- 10.0.0.1:80\n");
         let soon = core::time::Duration::from_millis(1);
         let spoken = tokio::time::timeout(soon, rig.discovery.spoken()).await;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bad_file_keeps_the_old_fleet_and_says_where_it_is_bad() {
+    async fn an_invalid_file_keeps_the_old_fleet_and_reports_the_mistake() {
         let mut rig = rig("fleet.yaml", "- 10.0.0.1:80\n- 10.0.0.2:80\n");
         for (count, (text, expected)) in [
             (
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_must_be_right_to_begin_with() {
+    fn an_invalid_file_fails_the_start() {
         let folder = Folder::new("begin");
         for (name, text, expected) in [
             (

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_way_to_change_a_file_is_noticed_once() {
+    async fn every_kind_of_change_is_detected_once() {
         let folder = Folder::new("watch");
         let file = folder.write("a", "1");
         let mut watch = FileWatch::new(vec![file.clone()]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_still_written_is_waited_for() {
+    async fn a_file_that_is_being_written_is_not_reported_yet() {
         let folder = Folder::new("slow");
         let file = folder.write("a", "1");
         let mut watch = FileWatch::new(vec![file.clone()]);

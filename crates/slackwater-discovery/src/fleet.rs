@@ -91,7 +91,7 @@ mod tests {
     use crate::testing::{fleet, replica};
 
     #[test]
-    fn the_order_of_a_list_means_nothing_and_an_address_counts_once() {
+    fn order_is_ignored_and_an_address_counts_once() {
         let one = fleet(&[1, 2, 3]);
         assert!(one.change_to(&fleet(&[3, 1, 2])).is_empty());
         assert_eq!(fleet(&[2, 1, 2, 1]).len(), 2);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_who_joined_left_and_is_altered() {
+    fn a_change_lists_replicas_that_joined_left_or_were_altered() {
         let mut moved = replica(2);
         moved.probe_address.set_port(9);
         let next = Fleet::new([replica(4), moved, replica(1)]);

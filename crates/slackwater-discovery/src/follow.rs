@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn fleets_go_out_as_values_and_only_when_they_change() {
+    async fn fleets_are_published_only_when_they_change() {
         let (say, discovery) = followed(GuardSettings::default());
         let mut fleets = discovery.fleets().subscribe();
         assert_eq!(fleets.borrow().len(), 1);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_wrong_is_known_until_it_is_right_again() {
+    async fn a_failure_is_in_the_state_until_the_source_recovers() {
         let (say, discovery) = followed(GuardSettings::default());
         say.send(Err("no answer".to_owned())).expect("heard");
         discovery.spoken().await;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shorter_list_is_taken_in_time_though_the_source_says_no_more() {
+    async fn a_shorter_list_is_accepted_after_the_keep_time() {
         let settings = GuardSettings {
             keep_share: Quantile::ONE,
             keep_time: Duration::from_secs(30),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shorter_list_is_not_taken_from_a_source_that_has_lost_its_way() {
+    async fn a_shorter_list_is_not_accepted_after_the_source_fails() {
         let settings = GuardSettings {
             keep_share: Quantile::ONE,
             keep_time: Duration::from_secs(30),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_has_always_spoken() {
+    async fn a_static_list_counts_as_reported() {
         let discovery = Discovery::list(holding(&[1, 2]));
         discovery.spoken().await;
         assert_eq!(discovery.fleet().len(), 2);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn many_names_are_counted() {
+    fn names_beyond_the_limit_are_counted() {
         let all = (0..10).map(|n| n.to_string());
         assert_eq!(names(all), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
         assert_eq!(names((0..2).map(|n| n.to_string())), "0, 1");

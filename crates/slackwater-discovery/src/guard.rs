@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_share_any_other_list_is_taken_at_once() {
+    fn without_a_share_any_other_list_is_accepted_immediately() {
         let mut guard = guarding(0, &[1, 2, 3, 4]);
         assert!(is_taken(&guard.offer(Instant::now(), fleet(&[9])), 1));
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_the_source_does_not_stand_by_is_not_taken() {
+    fn a_waiting_list_is_discarded_when_the_source_fails() {
         let now = Instant::now();
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
         assert!(is_kept(&guard.offer(now, fleet(&[1]))));

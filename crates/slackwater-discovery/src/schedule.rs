@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_live_is_honoured_within_its_bounds_a_little_early() {
+    fn ttl_is_bounded_and_shortened_a_little() {
         let mut schedule = Schedule::new(bounds(5, 60), 1);
         let waits: Vec<_> = (0..1000)
             .map(|_| schedule.after_answer(SECOND * 30))

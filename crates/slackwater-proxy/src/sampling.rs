@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_are_taken_as_the_share_says() {
+    fn the_share_of_requests_is_sampled() {
         for (millionths, least, most) in [
             (0, 0, 0),
             // The standard deviation of the count is 31.

@@ -322,7 +322,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_page_names_what_spans_say_and_nothing_else() {
+    fn the_page_lists_exactly_the_attributes_of_spans() {
         const OWN: &str = include_str!("spans.rs");
         let (code, _) = OWN.split_once("#[cfg(test)]").expect("tests are last");
         let is_attribute = |word: &&str| {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_told_without_its_port_and_an_address_without_brackets() {
+    fn a_host_has_no_port_and_an_address_no_brackets() {
         for (written, address, port) in [
             ("shop.example", "shop.example", None),
             ("shop.example:81", "shop.example", Some(81)),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_nobody_knows_are_one() {
+    fn unknown_methods_share_one_name() {
         let mut said = Attributes::default();
         let strange = Method::from_bytes(b"BREW").expect("a method");
         method(&mut said, &strange);

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_stood_still_is_noticed() {
+    fn a_stalled_worker_is_detected() {
         let watchdog = Watchdog::default();
         let (one, other) = (watchdog.begin(), watchdog.begin());
         let beat = |heart: &AtomicU64| heart.fetch_add(1, Relaxed);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_has_ended_is_not_missed() {
+    fn a_worker_that_has_ended_is_ignored() {
         let watchdog = Watchdog::default();
         let (one, other) = (watchdog.begin(), watchdog.begin());
         assert_eq!(watchdog.stopped(), 0);

@@ -83,7 +83,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[tokio::test]
-    async fn one_lost_worker_is_noticed_while_the_others_go_on() {
+    async fn one_lost_worker_is_detected_while_the_others_continue() {
         let mut workers = WorkerThreads::default();
         let (stop, stopped) = mpsc::channel::<()>();
         workers
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_in_order_is_a_fault_only_where_nobody_asked() {
+    async fn an_orderly_end_is_a_fault_only_if_unrequested() {
         let mut workers = WorkerThreads::default();
         for _ in 0..2 {
             workers.spawn(|| Ok(())).expect("a thread");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_workers_own_fault_is_told() {
+    async fn the_fault_of_a_worker_is_returned() {
         let mut workers = WorkerThreads::default();
         workers
             .spawn(|| Err(Fault::runtime("no runtime")))

@@ -148,7 +148,7 @@ async fn asked_again(server: &Server) {
 }
 
 #[tokio::test]
-async fn every_address_is_a_replica_and_a_shuffle_is_no_change() {
+async fn every_address_is_a_replica_and_a_shuffle_changes_nothing() {
     let server = Server::start(vec![
         ("web.test", 0, four(2)),
         ("web.test", 0, four(1)),
@@ -176,14 +176,14 @@ async fn every_address_is_a_replica_and_a_shuffle_is_no_change() {
 }
 
 #[tokio::test]
-async fn without_an_ipv4_address_the_ipv6_ones_are_taken() {
+async fn without_ipv4_addresses_ipv6_addresses_are_used() {
     let server = Server::start(vec![("web.test", 0, six(2)), ("web.test", 0, six(1))]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
     assert_eq!(names(&discovery).await, ["[fd00::1]:80", "[fd00::2]:80"]);
 }
 
 #[tokio::test]
-async fn no_answer_and_no_addresses_keep_the_last_fleet() {
+async fn failures_and_empty_answers_keep_the_last_fleet() {
     let server = Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, six(1))]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
     assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
@@ -217,7 +217,7 @@ async fn no_answer_and_no_addresses_keep_the_last_fleet() {
 }
 
 #[tokio::test]
-async fn addresses_that_nobody_can_be_reached_at_are_none() {
+async fn unusable_addresses_are_left_out() {
     let nowhere = || RData::A(A::new(0, 0, 0, 0));
     let server = Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, nowhere())]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
@@ -242,7 +242,7 @@ async fn addresses_that_nobody_can_be_reached_at_are_none() {
 }
 
 #[tokio::test]
-async fn this_process_is_no_replica_of_itself() {
+async fn own_addresses_are_left_out() {
     let server = Server::start(vec![("web.test", 0, four(99)), ("web.test", 0, four(1))]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
     assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
@@ -268,7 +268,7 @@ async fn this_process_is_no_replica_of_itself() {
 }
 
 #[tokio::test]
-async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
+async fn srv_targets_are_replicas_and_priorities_are_tiers() {
     let server = Server::start(vec![
         ("_http._tcp.web.test", 0, srv(20, 8003, "c.test.")),
         ("_http._tcp.web.test", 0, srv(10, 8002, "b.test.")),
@@ -325,7 +325,7 @@ async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
 }
 
 #[tokio::test]
-async fn targets_bring_their_weights() {
+async fn srv_targets_have_weights() {
     let server = Server::start(vec![
         ("_http._tcp.web.test", 0, weighted(1, 10, 80, "a.test.")),
         ("_http._tcp.web.test", 0, weighted(1, 0, 80, "b.test.")),
@@ -355,7 +355,7 @@ async fn targets_bring_their_weights() {
 }
 
 #[tokio::test]
-async fn a_name_is_asked_for_again_when_its_answer_is_too_old_and_not_before() {
+async fn a_name_is_looked_up_again_when_its_ttl_is_over_and_not_before() {
     let server = Server::start(vec![("web.test", 3600, four(1)), ("now.test", 0, four(1))]).await;
     let bounds = TtlBounds {
         min: AT_ONCE.min,

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_write_a_line_of_his_own() {
+    fn clients_cannot_forge_lines() {
         let evil = "\r\n\"\\\t\x1b[2J\u{7f}\u{9b}é\u{2028}\u{202E}\u{2066}\u{200B}".as_bytes();
         let broken = [evil, b"\xff\n"].concat();
         let hostile = RequestFacts {

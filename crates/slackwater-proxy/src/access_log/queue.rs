@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_counted_and_the_rest_keeps_its_order() {
+    fn lines_that_do_not_fit_are_counted_and_the_rest_keeps_its_order() {
         let queue = Queue::new(std::thread::current());
         let line = [b'x'; 1023];
         for _ in 0..1024 {

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_ordinary_requests_is_taken_and_all_that_failed_or_were_slow() {
+    fn ordinary_requests_are_sampled_and_failed_or_slow_ones_always_logged() {
         let quick = Duration::from_millis(1);
         assert_eq!(taken(1_000_000, false, quick), 100_000);
         assert_eq!(taken(0, false, quick), 0);

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_moved_is_opened_anew_by_itself_and_on_demand() {
+    fn a_moved_file_is_reopened_automatically_and_on_demand() {
         let folder = folder("moved");
         let (path, moved) = (folder.join("log"), folder.join("log.1"));
         let log = AccessLog::start(&to(&path)).expect("opened").expect("on");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_to_be_no_log_there_is_none_and_a_bad_path_is_told() {
+    fn without_a_target_there_is_no_log_and_a_bad_path_is_an_error() {
         assert!(
             AccessLog::start(&AccessLogSettings::default())
                 .expect("valid")

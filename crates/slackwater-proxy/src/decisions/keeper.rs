@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_requests_are_all_noted_and_of_many_a_hundred_a_second() {
+    fn at_most_a_hundred_requests_a_second_are_recorded() {
         let mut noting = Noting::new();
         let began = noting.since;
         let ms = |ms: u32| began + Duration::from_millis(ms.into());

@@ -182,7 +182,7 @@ fn a_share_is_drawn() {
 }
 
 #[test]
-fn the_failed_the_slow_and_those_that_ask_are_kept_where_they_are_to_be() {
+fn failed_slow_and_requested_decisions_are_kept_if_configured() {
     let get = || Request::get("/");
     let failed = settings(|it| it.failed = Some(true));
     assert!(is_kept(&failed, get(), 500));
@@ -202,7 +202,7 @@ fn the_failed_the_slow_and_those_that_ask_are_kept_where_they_are_to_be() {
 }
 
 #[test]
-fn why_a_request_is_kept_is_told() {
+fn a_decision_contains_why_it_is_kept() {
     let all = settings(|it| {
         (it.sample, it.failed, it.header) = (Quantile::ONE, Some(true), Some(ASKS));
         it.slower_than = Some(Duration::from_hours(1));
@@ -273,7 +273,7 @@ fn a_ring_keeps_the_newest_within_its_number_and_its_bytes() {
 }
 
 #[test]
-fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_long() {
+fn a_request_is_slow_by_the_time_to_its_response_head() {
     let slow = settings(|it| it.slower_than = Some(Duration::from_mins(30)));
     for (is_answered, is_kept) in [(true, false), (false, true)] {
         let ring = roomy();
@@ -303,7 +303,7 @@ fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_l
 }
 
 #[test]
-fn a_burst_of_failures_leaves_room_for_what_is_kept_for_another_reason() {
+fn a_burst_of_failures_leaves_room_for_other_reasons() {
     let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, Some(true)));
     let by_number = Arc::new(Ring::new(4, 1 << 20));
     let recorder_of = recorder(&all, &by_number);
@@ -326,7 +326,7 @@ fn a_burst_of_failures_leaves_room_for_what_is_kept_for_another_reason() {
 }
 
 #[test]
-fn bytes_are_shared_like_places() {
+fn bytes_are_shared_like_the_number_of_records() {
     let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, Some(true)));
     let size = {
         let ring = roomy();
@@ -409,7 +409,7 @@ fn found_of(archive: &Arc<Archive>, query: &str) -> Vec<Value> {
 }
 
 #[test]
-fn each_filter_takes_those_it_names_newest_first() {
+fn each_filter_returns_matches_newest_first() {
     let archive = archive();
     for (query, ids) in [
         ("", &["3", "2", "1"][..]),
@@ -437,7 +437,7 @@ fn each_filter_takes_those_it_names_newest_first() {
 }
 
 #[test]
-fn what_is_told_is_what_is_described() {
+fn responses_match_the_schema() {
     let archive = archive();
     let (_, body) = told(core::slice::from_ref(&archive), "limit=2");
     let body: Value = serde_json::from_str(&body).expect("JSON");
@@ -453,7 +453,7 @@ fn what_is_told_is_what_is_described() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_told_with_the_parameter() {
+fn an_invalid_query_names_the_parameter() {
     for (query, told) in [
         (
             "colour=red",
@@ -520,7 +520,7 @@ fn a_decision_in_words() {
 }
 
 #[test]
-fn a_large_answer_comes_in_pieces_that_are_whole_together() {
+fn a_large_response_is_split_into_pieces() {
     let all = settings(|it| {
         (it.sample, it.capacity) = (Quantile::ONE, 1_000);
     });

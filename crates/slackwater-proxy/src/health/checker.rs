@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_a_tenth_shorter_or_longer_at_most() {
+    fn intervals_vary_by_at_most_a_tenth() {
         let mut draw = SplitMix64::new(5);
         let waits: Vec<_> = (0..2000)
             .map(|_| jittered(Duration::from_secs(10), &mut draw))

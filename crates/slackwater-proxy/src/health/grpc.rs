@@ -84,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_as_the_protocol_has_it() {
+    fn the_request_is_encoded_as_the_protocol_requires() {
         assert_eq!(&question("")[..], [0, 0, 0, 0, 0]);
         assert_eq!(&question("ab")[..], b"\0\0\0\0\x04\x0a\x02ab");
     }
 
     #[test]
-    fn only_serving_is_well() {
+    fn only_serving_passes() {
         assert_eq!(read_answer(b"\0\0\0\0\x02\x08\x01"), Ok(()));
         for (answer, says) in [
             (&b"\0\0\0\0\x00"[..], "UNKNOWN"),

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_so_many_in_a_row_to_fall_and_to_rise() {
+    fn verdicts_change_after_consecutive_checks() {
         assert_eq!(verdicts("+--"), "uuu");
         assert_eq!(verdicts("+---"), "uuud");
         assert_eq!(verdicts("+--+--"), "uuuuuu", "not in a row");

@@ -223,7 +223,7 @@ mod tests {
     const EXPECTED: Option<(u32, u32, Option<u32>)> = Some((300_000, 10_500, Some(200_000)));
 
     #[test]
-    fn each_form_says_the_same() {
+    fn all_forms_are_read_to_the_same_report() {
         let any = "endpoint-load-metrics";
         let text = "cpu_utilization:0.3,mem_utilization:0.8,rps_fractional:10.5,eps:2.1";
         assert_eq!(read(any, text), EXPECTED);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_comes_by_names_of_our_own() {
+    fn capacity_is_read_from_slackwater_metrics() {
         let capacity = |text: &str| {
             let report = read_any(text)?.of_capacity()?;
             Some((report.rif.count(), report.capacity_millirif, report.cost))
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_application_s_own_utilization_wins() {
+    fn application_utilization_takes_precedence() {
         let text = "cpu_utilization=0.3,application_utilization=1.5,rps_fractional=2";
         assert_eq!(
             read("endpoint-load-metrics", text),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_as_if_it_were_not_there() {
+    fn invalid_values_count_as_absent() {
         for text in [
             "",
             "cpu_utilization=0.3",

@@ -16,8 +16,8 @@ const FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted(OrcaForm);
 
-/// Returns the report that a request asks for. Removes the field that asks, which is for this hop
-/// only.
+/// Returns the form of the report that a request gets: the one that it asks for, or the default.
+/// Unless reports are off, removes the field that asks, which is for this hop only.
 pub fn wanted(reports: OrcaReports, request: &mut HeaderMap) -> Option<Wanted> {
     if reports == OrcaReports::Never {
         return None;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_alike_in_each_form() {
+    fn written_reports_are_read_back_in_each_form() {
         let written = OrcaLoadReport::of(&report());
         let text = write(OrcaForm::Text, &written);
         let expected = "TEXT cpu_utilization=0.3, rps_fractional=10.5, eps=2.1, \
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_without_rates_still_says_what_it_knows() {
+    fn a_replica_without_rates_reports_the_rest() {
         let idle = OrcaLoadReport::of(&LoadReport::new(Rif::ZERO, None));
         let text = "TEXT named_metrics.rif=0, named_metrics.slackwater.rif=0";
         assert_eq!(write(OrcaForm::Text, &idle), text);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_answered_in_the_form_that_is_asked_for() {
+    fn the_report_has_the_requested_form() {
         let wanted = |written: OrcaReports, form: &'static str| {
             let mut request = fields(&[("endpoint-load-metrics-format", form)]);
             let wanted = wanted(written, &mut request);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_has_it_last_and_the_server_s_own_report_stands() {
+    fn grpc_reports_are_in_trailers_and_a_report_of_the_server_is_kept() {
         let wanted = Wanted(OrcaForm::Text);
         let head = |pairs: &[(&'static str, &'static str)]| {
             let mut head = fields(pairs);

@@ -80,7 +80,7 @@ fn ask(policy: &mut dyn Policy, queries: u64) {
 }
 
 #[test]
-fn what_was_recorded_is_read_stream_by_stream() {
+fn recordings_are_read_stream_by_stream() {
     let scratch = Scratch::new("whole");
     let writing = scratch.start(u32::MAX);
     record(&writing, "one", 3);
@@ -103,7 +103,7 @@ fn what_was_recorded_is_read_stream_by_stream() {
 }
 
 #[test]
-fn the_file_is_its_owners_and_is_not_written_over() {
+fn the_file_is_private_and_is_not_overwritten() {
     let scratch = Scratch::new("mode");
     drop(scratch.start(u32::MAX));
     let mode = fs::metadata(&scratch.0)
@@ -122,7 +122,7 @@ fn the_file_is_its_owners_and_is_not_written_over() {
 }
 
 #[test]
-fn a_file_that_is_full_ends_with_a_word_and_keeps_to_its_size() {
+fn a_full_file_ends_with_its_reason_and_within_its_size() {
     let scratch = Scratch::new("full");
     let writing = scratch.start(100_000);
     record(&writing, "one", 60_000);
@@ -198,7 +198,7 @@ fn events_of(recording: &Recording) -> Vec<&[u8]> {
 }
 
 #[test]
-fn a_file_that_is_cut_anywhere_is_read_as_far_as_it_is_whole() {
+fn a_truncated_file_is_read_up_to_its_last_whole_block() {
     let (bytes, ends) = small_file();
     let whole = read(&bytes).expect("a recording");
     assert_eq!(events_of(&whole), [&[1, 2, 3, 6][..], &[4, 5]]);
@@ -283,7 +283,7 @@ fn a_file_of_the_first_version_is_read_and_has_no_fields() {
 }
 
 #[test]
-fn what_is_no_recording_is_told() {
+fn a_file_that_is_not_a_recording_is_rejected() {
     let told = |bytes: &[u8]| read(bytes).expect_err("it is none");
     assert_eq!(told(b""), "is no recording of slackwater's");
     assert_eq!(told(b"#!/bin/sh\nexit"), "is no recording of slackwater's");
@@ -299,7 +299,7 @@ fn what_is_no_recording_is_told() {
 }
 
 #[test]
-fn blocks_that_do_not_belong_are_not_taken() {
+fn invalid_blocks_are_rejected() {
     let scratch = Scratch::new("order");
     drop(scratch.start(u32::MAX));
     let bytes = scratch.bytes();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_s_own_id_is_taken_where_it_is_fit_and_else_one_is_drawn() {
+    fn a_valid_request_id_is_kept_and_otherwise_one_is_drawn() {
         let taken = ids(|_| {});
         assert_eq!(taken.of(&headers("a-1")).expect("an id"), "a-1");
         let longest = "x".repeat(BYTES_MAX);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_are_told_and_clients_only_if_they_are_to_be() {
+    fn ids_are_sent_to_replicas_and_only_if_configured_to_clients() {
         let id = HeaderValue::from_static("a-1");
         let (quiet, open) = (ids(|_| {}), ids(|settings| settings.to_client = true));
         for (ids, is_told) in [(&quiet, false), (&open, true)] {

@@ -136,7 +136,7 @@ mirror = { service = "canary" }
     }
 
     #[test]
-    fn a_listener_says_where_it_accepts_and_what_it_speaks() {
+    fn a_listener_shows_its_address_and_protocols() {
         let listeners = entry().listeners;
         let names: Vec<_> = listeners
             .iter()
@@ -157,7 +157,7 @@ mirror = { service = "canary" }
     }
 
     #[test]
-    fn a_route_says_which_requests_it_takes_and_where_they_go_without_values_of_headers() {
+    fn a_route_shows_its_conditions_and_services_without_header_values() {
         let routes = entry().routes;
         let weights = |route: &RouteFacts| -> Vec<_> {
             let services = route.services.iter();

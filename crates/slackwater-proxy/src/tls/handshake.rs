@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_answer_is_as_long_as_it_says() {
+    fn the_plain_answer_has_its_declared_length() {
         let text = core::str::from_utf8(PLAIN_ANSWER).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         assert!(
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_passed_on_as_structured_bytes() {
+    fn certificates_are_forwarded_as_structured_bytes() {
         let value = client_cert(&CertificateDer::from(vec![0xff, 0xee, 0x00]));
         assert_eq!(value, Some(HeaderValue::from_static(":/+4A:")));
     }

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_new_file_is_taken_and_a_bad_one_leaves_the_old_in_force() {
+    fn a_valid_new_file_is_used_and_an_invalid_one_keeps_the_old() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let (server, mut followed) =
             follow_server(settings(&folder, &authority), "here".to_owned()).expect("well-formed");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_used_is_tried_again_though_the_files_are_the_same() {
+    fn unusable_files_are_read_again_even_if_unchanged() {
         let folder = Folder::new();
         let files = vec![folder.write("a", "one")];
         let is_bad = Arc::new(AtomicBool::new(false));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_show_certificates_have_no_sessions() {
+    fn clients_with_certificates_have_no_sessions() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let (server, _) =
             follow_server(settings(&folder, &authority), "here".to_owned()).expect("well-formed");

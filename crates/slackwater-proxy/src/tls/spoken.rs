@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_end_with_the_certificate_that_they_began_with() {
+    fn sessions_end_when_their_certificate_expires() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let identity = authority.identity(&["a.test"]);
         let until = Validity::of(&identity.certified.cert[0]).expect("dates");

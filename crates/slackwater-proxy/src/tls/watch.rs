@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn files_written_anew_are_noticed() {
+    fn rewritten_files_are_detected() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let files = authority.files(&folder, "a", &["a.test"]);
         let (mut server, followed) =
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_come_to_point_elsewhere_are_noticed() {
+    fn changed_links_are_detected() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let (old, new) = (Folder::new(), Folder::new());
         authority.files(&old, "tls", &["a.test"]);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_a_link_may_come_to_point_elsewhere() {
+    fn a_changed_link_to_a_directory_is_detected() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let (old, new) = (Folder::new(), Folder::new());
         authority.files(&old, "tls", &["a.test"]);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_on_demand_tells_what_is_wrong_and_knows_what_is_in_force() {
+    fn a_look_on_demand_returns_errors_and_keeps_the_facts() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let files = authority.files(&folder, "a", &["a.test"]);
         let certificate = files.certificate.clone();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_followed_without_a_break_for_those_that_stay() {
+    fn kept_values_are_followed_without_a_break() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let follow = |name: &str, purpose: &str| {
             let files = authority.files(&folder, name, &["old.test"]);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recommendation_s_example_is_read_and_written() {
+    fn example_from_the_recommendation() {
         let context = parsed(VALID).expect("valid");
         assert_eq!(
             context.trace.to_string(),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flaw_makes_it_nothing() {
+    fn invalid_fields_are_ignored() {
         for (wrong, why) in [
             ("", "nothing"),
             (
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn of_later_versions_what_is_known_is_taken_and_written_as_the_known_one() {
+    fn later_versions_are_read_as_the_known_one() {
         let known = parsed(VALID);
         assert!(known.is_some());
         for later in [
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_nobody_knows_are_not_passed_on() {
+    fn unknown_flags_are_not_forwarded() {
         for (written, sampled, passed) in [
             ("00", false, "00"),
             ("01", true, "01"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn one_field_is_a_parent_and_two_are_none() {
+    fn two_fields_are_no_parent() {
         let mut headers = HeaderMap::new();
         assert_eq!(SpanContext::of(&headers), None);
         headers.append(TRACEPARENT, HeaderValue::from_static(VALID));
@@ -247,14 +247,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_read_is_written_as_it_came(trace in 1_u128.., span in 1_u64.., flags in 0_u8..4) {
+        fn valid_fields_round_trip(trace in 1_u128.., span in 1_u64.., flags in 0_u8..4) {
             let field = format!("00-{trace:032x}-{span:016x}-{flags:02x}");
             let context = parsed(&field).expect("valid");
             prop_assert_eq!(context.to_value().expect("a value"), field);
         }
 
         #[test]
-        fn nothing_but_the_grammar_is_read(field in "[0-9a-fA-Fg-]{0,3}-?[0-9a-f]{31,33}-[0-9a-f]{15,17}-[0-9a-fF]{1,3}(-x?)?") {
+        fn only_the_grammar_is_accepted(field in "[0-9a-fA-Fg-]{0,3}-?[0-9a-f]{31,33}-[0-9a-f]{15,17}-[0-9a-fF]{1,3}(-x?)?") {
             let parts: Vec<_> = field.split('-').collect();
             let lower = |part: &str, length| part.len() == length && part.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
             let is_something = |part: &str| part.bytes().any(|byte| byte != b'0');

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_off_between_letters_and_always_are_texts() {
+    fn texts_are_cut_between_characters() {
         let text = |bytes: &[u8]| {
             let mut attributes = Attributes::default();
             attributes.text("k", bytes);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn before_1970_is_its_beginning() {
+    fn times_before_1970_are_0() {
         assert_eq!(unix_nanos(UNIX_EPOCH - Duration::from_secs(1)), 0);
         assert_eq!(unix_nanos(UNIX_EPOCH + Duration::new(1, 7)), 1_000_000_007);
     }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_whole_and_the_rest_is_as_it_will_be_sent() {
+    fn requests_that_do_not_fit_are_counted_and_the_rest_is_encoded() {
         let queue = Queue::new(Arc::default());
         // 1,018 bytes, their tag and length 3, the tag and length of the span 3.
         let kib = span(1018);

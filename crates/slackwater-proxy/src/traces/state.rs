@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flaw_makes_the_whole_list_nothing() {
+    fn one_invalid_member_invalidates_the_list() {
         let long = |length| "a".repeat(length);
         for wrong in [
             "a".to_owned(),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_loses_long_members_first_and_then_the_last() {
+    fn a_long_list_loses_long_members_first_and_then_the_last() {
         let of_length =
             |key: &str, length: usize| format!("{key}={}", "v".repeat(length - key.len() - 1));
         let (short, long) = (of_length("s", 128), of_length("l", 129));

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sampled_goes_on_as_it_came() {
+    fn unsampled_requests_are_forwarded_unchanged() {
         for parent in [Some(UNSAMPLED), Some("00-bad"), None] {
             // A share of 1 does not override a parent that is not sampled.
             let share = if parent == Some(UNSAMPLED) {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_valid_parent_a_trace_begins_and_nobody_s_state_is_passed_on() {
+    fn without_a_valid_parent_a_trace_starts_without_state() {
         let tracer = tracer(ParentRule::Follow, 1_000_000);
         for parent in ["00-bad", PARENT] {
             let mut fields = headers(&[("traceparent", parent), ("tracestate", "a=1")]);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_are_not_believed_decide_nothing_and_replicas_hear_nothing_of_theirs() {
+    fn ignored_parents_decide_nothing_and_are_not_forwarded() {
         let none = tracer(ParentRule::Ignore, 0);
         let mut fields = headers(&[("traceparent", PARENT), ("tracestate", "a=1")]);
         assert!(none.begin(&mut fields, |_| "http").is_none());

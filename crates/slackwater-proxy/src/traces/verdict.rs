@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_tried_again_is_what_the_protocol_says() {
+    fn retryable_statuses_are_those_of_the_protocol() {
         for code in 1..17_u8 {
             let refused = of_grpc(StatusCode::OK, &grpc(&code.to_string()), &[]);
             let refused = refused.expect_err("refused");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_asks_for_time_has_it_within_reason() {
+    fn a_requested_wait_is_respected_up_to_a_limit() {
         for (said, after) in [
             ("7", Some(7)),
             ("3000", Some(30)),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_in_part_says_how_much_is_not() {
+    fn a_partial_success_counts_rejected_spans() {
         let response = ExportResponse {
             partial_success: Some(PartialSuccess {
                 rejected_spans: 3,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_in_the_body_is_told_in_one_line_that_is_not_long() {
+    fn a_status_in_the_body_is_one_short_line() {
         let mut headers = HeaderMap::new();
         headers.insert(
             CONTENT_TYPE,

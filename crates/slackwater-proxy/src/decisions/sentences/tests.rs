@@ -213,7 +213,7 @@ fn the_factors_of_a_choice_are_columns_beside_their_formula() {
 const THREE: &[usize] = &[1, 1, 1];
 
 #[test]
-fn what_nobody_is_compared_for() {
+fn picks_without_a_comparison() {
     for (policy, rule) in [
         ("round_robin", "its turn among 3"),
         ("random", "drawn at random among 3"),
@@ -237,7 +237,7 @@ fn what_nobody_is_compared_for() {
 }
 
 #[test]
-fn in_a_panic_the_policys_own_rule_is_told() {
+fn in_a_panic_the_comparison_rule_is_described() {
     let fewest = "fewest requests in flight (0 of ours) of 3; runner-up";
     for (policy, rule) in [
         ("round_robin", "its turn among all"),
@@ -260,7 +260,7 @@ fn in_a_panic_the_policys_own_rule_is_told() {
 }
 
 #[test]
-fn the_last_resort_is_told_to_be_one() {
+fn a_last_resort_is_described_as_one() {
     let least = "fewest requests in flight (0 of ours) of 3";
     for (policy, rule) in [
         ("round_robin", "drawn at random"),
@@ -279,7 +279,7 @@ fn the_last_resort_is_told_to_be_one() {
 }
 
 #[test]
-fn the_cold_are_counted_though_not_all_are_told() {
+fn all_cold_replicas_are_counted_even_if_not_all_are_listed() {
     let mut rig = Rig::new("rif_then_latency", &[40]);
     rig.learn(true);
     let text = rig.said(Query::first());
@@ -329,7 +329,7 @@ fn scores_and_weights_are_those_of_the_chosen_one() {
 }
 
 #[test]
-fn what_can_be_carried_is_told_with_how_much_of_it_is_in_use() {
+fn capacity_is_described_with_the_share_in_use() {
     let mut rig = Rig::new("capacity", THREE);
     rig.with_capacity = 3;
     // By then each replica has been picked a few times, and the scores include that.
@@ -363,7 +363,7 @@ fn what_can_be_carried_is_told_with_how_much_of_it_is_in_use() {
 }
 
 #[test]
-fn where_one_does_not_say_what_it_can_carry_that_is_told_and_nothing_is_made_up() {
+fn without_all_capacities_the_hot_cold_rule_is_described() {
     let mut rig = Rig::new("capacity", THREE);
     rig.with_capacity = 2;
     let decision = rig.learned();
@@ -383,7 +383,7 @@ fn where_one_does_not_say_what_it_can_carry_that_is_told_and_nothing_is_made_up(
 }
 
 #[test]
-fn parts_of_one_replica_are_told_apart() {
+fn parts_of_one_replica_are_distinguished() {
     let mut rig = Rig::new("peak_ewma", &[1, 2]);
     rig.serve(1, 80 * MS);
     let tried = rig.avoiding(0..1);
@@ -407,7 +407,7 @@ fn parts_of_one_replica_are_told_apart() {
 }
 
 #[test]
-fn who_is_out_is_told_once_with_all_its_parts_and_the_gravest_first() {
+fn excluded_replicas_are_listed_once_with_all_their_parts_and_the_gravest_first() {
     let mut rig = Rig::new("random", &[3, 1, 1, 2, 1]);
     rig.take_out(0..7);
     let (pick, mut told) = rig.choose(Query::first());

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_known_by_its_content_type() {
+    fn a_grpc_call_is_recognized_by_its_content_type() {
         for (said, is_one) in [
             ("application/grpc", true),
             ("Application/gRPC", true),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_say_whether_it_may_come_again() {
+    fn statuses_state_whether_a_retry_is_possible() {
         for (status, grpc) in [
             (400, "13"),
             (401, "16"),

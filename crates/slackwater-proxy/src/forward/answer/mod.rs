@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_turned_away_is_known_with_its_reason() {
+    fn a_rejected_request_is_recognized_with_its_reason() {
         for why in Shed::ALL {
             let (head, _) = turned_away::<Nobody>(why).into_parts();
             let mut agents = Response::from_parts(head, ());
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_known_by_its_whole_answer_to_a_grpc_call() {
+    fn an_agent_is_recognized_by_its_whole_answer_to_a_grpc_call() {
         for (name, value, is_agents) in [
             (header::CONTENT_LENGTH, "0", true),
             (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),

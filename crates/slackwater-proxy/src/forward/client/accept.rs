@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_who_wait_are_taken_however_many() {
+    async fn all_waiting_connections_are_accepted() {
         let address = "127.0.0.1:0".parse().expect("an address");
         let listener = crate::forward::client::listen(address, 1)
             .expect("a port")

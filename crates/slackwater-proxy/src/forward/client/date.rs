@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_written_as_they_must_be() {
+    fn dates_have_the_required_format() {
         for (seconds, text) in [
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),

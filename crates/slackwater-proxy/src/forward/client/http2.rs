@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_polls_so_many_streams_and_the_next_turns_the_others() {
+    async fn a_turn_polls_a_limited_number_of_streams() {
         let polls_left = Rc::default();
         let mut streams = streams(2 * STREAMS_A_TURN + 1, &polls_left);
         let mut done_by_turn = Vec::new();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn streams_that_are_put_off_wait_until_the_runtime_has_looked_at_the_sockets() {
+    async fn deferred_streams_wait_until_the_runtime_has_polled_the_sockets() {
         let polls_left = Rc::new(Cell::new(0));
         let mut streams = streams(2, &polls_left);
         let waker = std::sync::Arc::new(Woken::default());

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_share_a_port_that_nobody_else_can_take() {
+    fn workers_share_a_port_that_no_other_process_can_bind() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let address: SocketAddr = host.parse().expect("an address");
             let listeners = listen(address, 3).expect("a free port");

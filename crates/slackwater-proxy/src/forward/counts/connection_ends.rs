@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_has_a_place_and_a_name_of_its_own() {
+    fn each_reason_has_its_own_index_and_name() {
         let (clients, replicas) = (ClientEnds::default(), ReplicaEnds::default());
         for (place, end) in ClientEnd::ALL.into_iter().enumerate() {
             clients.add_one(end);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_end_with_a_response_and_the_last_one_stays_known() {
+    fn a_response_ends_consecutive_failures_and_the_last_failure_is_kept() {
         let evidence = Evidence::default();
         assert_eq!(evidence.read(at(0)), AttemptEvidence::default());
         evidence.note_failure(FailureKind::Refused, "refused".to_owned());

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_status_has_a_count_and_the_first_has_those_that_are_not_expected() {
+    fn each_status_has_a_count_and_others_count_as_400() {
         let workers = [UnreadableCounts::default(), UnreadableCounts::default()];
         for status in STATUSES {
             workers[0].add_one(status);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_did_and_what_a_replica_said_is_no_evidence_against_it() {
+    fn client_errors_and_responses_are_no_evidence_against_a_replica() {
         for cause in [Cause::ClientBroken, Cause::Full, Cause::HeadTooLarge] {
             assert_eq!(Failure::new(cause).evidence(), None);
         }

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_but_what_was_verified() {
+    fn only_the_verified_certificate_is_left() {
         let verified = HeaderValue::from_static(":AAAA:");
         for expected in [None, Some(&verified)] {
             let mut headers = HeaderMap::new();

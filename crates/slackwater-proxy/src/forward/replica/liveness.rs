@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silent_connection_is_asked_once_and_then_given_up() {
+    fn a_silent_connection_gets_one_ping_and_is_then_given_up() {
         let mut liveness = Liveness::new(10, 5);
         assert_eq!(liveness.look(10, 3, true), LivenessAction::Wait(3));
         assert_eq!(liveness.look(13, 3, true), LivenessAction::Ask(5));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_it_says_it_is_alive() {
+    fn any_received_data_is_a_sign_of_life() {
         let mut liveness = Liveness::new(10, 5);
         assert_eq!(liveness.look(10, 0, true), LivenessAction::Ask(5));
         assert_eq!(liveness.look(15, 10, true), LivenessAction::Wait(5));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_while_nobody_waits() {
+    fn no_ping_is_sent_while_no_request_waits() {
         let mut liveness = Liveness::new(10, 5);
         assert_eq!(liveness.look(100, 0, false), LivenessAction::Wait(10));
         assert_eq!(liveness.look(110, 0, true), LivenessAction::Ask(5));

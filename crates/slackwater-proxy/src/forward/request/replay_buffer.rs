@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_read_before_gets_no_more() {
+    fn earlier_readers_get_no_more_data() {
         let mut first = ReplayReader::new(Script::new(&["ab", "", "cd"]), 9);
         let handle = first.handle();
         assert_eq!(read(&mut first), "ab");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_outgrows_the_bound_goes_on_but_not_again() {
+    fn a_body_beyond_the_limit_is_forwarded_but_not_replayable() {
         let mut first = ReplayReader::new(Script::new(&["ab", "cd", "ef"]), 5);
         let handle = first.handle();
         assert_eq!(read(&mut first), "abcdef.");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_once_nobody_can_ask_for_it() {
+    fn nothing_is_kept_without_a_replay_handle() {
         let mut first = ReplayReader::new(Script::new(&["ab", "", "cd", "", "ef"]), 9);
         let handle = first.handle();
         assert_eq!(read(&mut first), "ab");

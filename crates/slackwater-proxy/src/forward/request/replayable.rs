@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spare_is_the_same_request() {
+    fn a_replayed_request_is_the_same() {
         let original = request(Method::OPTIONS);
         let copy = ReplayableRequest::copy(&original).expect("it has no body");
         let itself = ReplayableRequest::itself(Box::new(request(Method::OPTIONS)), false, None);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_had_an_effect_is_not_repeated() {
+    fn only_safe_methods_are_repeated() {
         for method in [Method::POST, Method::PATCH, Method::DELETE, Method::PUT] {
             let copy = ReplayableRequest::copy(&request(method.clone())).expect("it has no body");
             assert!(!copy.is_safe());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_not_kept_cannot_be_had_twice() {
+    fn a_body_that_is_not_kept_cannot_be_replayed() {
         assert!(ReplayableRequest::itself(Box::new(request(Method::PUT)), true, None).is_none());
     }
 }

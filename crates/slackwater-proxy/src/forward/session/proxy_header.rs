@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_follows_stays_in_the_socket() {
+    async fn data_after_the_header_stays_in_the_socket() {
         for header in [
             "PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n".to_owned(),
             "PROXY UNKNOWN\r\n".to_owned(),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_header_is_told_from_what_ends() {
+    async fn an_invalid_header_and_an_early_end_are_distinguished() {
         for (sent, kind) in [
             (&b"GET / HTTP/1.1\r\n"[..], io::ErrorKind::InvalidData),
             (b"PROXY TCP4 192.0.2.7", io::ErrorKind::UnexpectedEof),

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_waits_for_as_many_may_go_on() {
+    fn answered_requests_balance_reset_ones() {
         let resets = Rc::new(Resets::default());
         for _ in 0..10 * TAKEN_BACK_MAX {
             drop(resets.begin());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_answers_pay_for_nothing() {
+    fn answers_of_the_proxy_do_not_balance_resets() {
         let resets = Rc::new(Resets::default());
         for _ in 0..TAKEN_BACK_MAX {
             drop(resets.begin());

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_was_sent_short_or_long() {
+    fn short_and_long_reads_return_what_was_sent() {
         for length in [0, 1, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 1, READ_BYTES] {
             let wire: Vec<u8> = (0_u8..=255).cycle().take(length).collect();
             assert_eq!(read(&wire), wire, "{length}");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_than_is_wanted() {
+    fn reads_respect_the_limit() {
         let mut wire: &[u8] = &[1; 100];
         let mut cx = Context::from_waker(Waker::noop());
         for expected in [60, 40, 0] {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_empty_and_is_lent_again() {
+    fn returned_buffers_are_empty_and_reused() {
         let mut text = lend_text();
         text.extend_from_slice(b"a secret");
         let at = text.as_ptr();

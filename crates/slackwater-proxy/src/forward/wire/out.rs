@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_of_it_arrives_in_its_order() {
+    async fn output_arrives_in_order() {
         let (ours, mut theirs) = UnixStream::pair().expect("a pair");
         let mut stream = Stream::Unix(ours);
         let data = vec![b'd'; 1 << 20];

@@ -56,7 +56,7 @@ mod tests {
     use slackwater_core::tail::RetryBudgetSettings;
 
     #[test]
-    fn what_is_left_is_told_of_those_that_there_are() {
+    fn the_balance_of_each_budget_is_reported() {
         let counts = ServiceCounts::default();
         let retry = RetryBudgetSettings::default();
         let budgets = Budgets {

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up_and_nobody_has_none() {
+    fn shares_add_up_and_are_at_least_1() {
         for (total, workers, shares) in [
             (10, 4, vec![3, 3, 2, 2]),
             (8, 4, vec![2; 4]),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_beyond_the_end_of_the_request() {
+    fn no_request_waits_beyond_its_deadline() {
         in_paused_time(async {
             let limiter = limiter(1, 9);
             let in_flight = limiter.acquire(None).await.expect("a permit");

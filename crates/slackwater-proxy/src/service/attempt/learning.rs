@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_takes_what_it_learns_from() {
+    fn each_policy_takes_its_form_of_report() {
         let nothing = Carried::Nothing;
         assert_eq!(taken(nothing, &[ORCA, LOAD]), (None, 2));
         let rates = Carried::Rates;
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_taken_out_and_not_believed() {
+    fn unreadable_reports_are_removed_and_ignored() {
         let capacity = Carried::Capacity;
         let bad = [("x-slackwater-load", "many")];
         assert_eq!(taken(capacity, &bad), (None, 0));

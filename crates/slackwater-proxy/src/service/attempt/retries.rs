@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_done_twice_is() {
+    fn only_idempotent_methods_are_repeated() {
         let idempotent = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
         assert_eq!(repeated(&rules(|_| ())), idempotent);
         let none: [Method; 0] = [];
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_refused_by_status_or_by_grpc_status() {
+    fn responses_are_rejected_by_status_or_grpc_status() {
         let response = |status: u16, grpc: Option<&'static str>| {
             let mut response = Response::new(());
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_read_and_what_cannot_be_read_means_never() {
+    fn hints_are_read_and_invalid_ones_mean_never() {
         let hint = |fields: &[(&'static str, &'static str)]| {
             let field = |&(name, value): &(&'static str, &'static str)| {
                 (
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_a_share_of_what_has_no_response_yet() {
+    fn the_budget_is_a_share_of_requests_without_a_response() {
         let retries = retries();
         let awaited: Vec<_> = (0..25).map(|_| retries.await_response()).collect();
         let mut permits: Vec<_> = (0..5).filter_map(|_| retries.acquire_permit()).collect();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn never_is_no_wait() {
+    fn a_hint_of_never_returns_no_wait() {
         let hour = Duration::from_hours(1);
         let retries = retries();
         assert!(retries.wait(0, Hint::None, hour).is_some());

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_a_class_whatever_the_path_and_a_grpc_method_is_one_wherever_it_goes() {
+    fn routes_and_grpc_methods_are_classes() {
         let mut classes = Classes::new(10);
         assert_eq!(class(&mut classes, 3, "/a", false), Class::Number(0));
         assert_eq!(class(&mut classes, 3, "/b", false), Class::Number(0));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_answers_is_no_class() {
+    fn a_method_without_an_answer_is_not_a_class() {
         let mut classes = Classes::new(10);
         for number in 0..1000 {
             let path = format!("/made.Up/Method{number}");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_key_there_are_no_second_copies() {
+    fn hedging_is_off_by_default() {
         let off = HedgingSettings::default();
         assert!(Hedging::new(&off, &Arc::default()).is_none());
         let on = HedgingSettings {

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_neither_down_nor_drained_is_not_in_use() {
+    fn an_excluded_replica_that_is_neither_down_nor_drained_is_not_in_use() {
         let found = explained(5, 3, &[(0, "down"), (2, "drained")]);
         assert_eq!(found, [(0, "down"), (1, NOT_IN_USE), (2, "drained")]);
         assert_eq!(explained(3, 0, &[]), []);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_nothing_is_said_that_may_be_wrong() {
+    fn with_too_many_replicas_unknown_reasons_are_left_out() {
         let down: Vec<_> = (0..20).map(|place| (place, "down")).collect();
         let found = explained(40, 30, &down);
         assert!(found.iter().all(|(_, why)| *why == "down"), "{found:?}");

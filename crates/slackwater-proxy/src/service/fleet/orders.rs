@@ -170,7 +170,7 @@ mod tests {
     const AT: SystemTime = SystemTime::UNIX_EPOCH;
 
     #[test]
-    fn an_order_says_what_it_says_and_no_more() {
+    fn an_order_changes_only_its_own_settings() {
         let none = Orders::default();
         let drained = none.with(&replica(1), Some(true), None, AT);
         assert!(drained.is_drained(&replica(1)) && !drained.is_drained(&replica(2)));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_as_old_as_it_was() {
+    fn an_unchanged_order_keeps_its_time() {
         let later = AT + Duration::from_secs(1);
         let drained = Orders::default().with(&replica(1), Some(true), None, AT);
         let again = drained.with(&replica(1), Some(true), None, later);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_wait_for_who_is_away_for_a_while() {
+    fn orders_are_kept_while_a_replica_is_away_for_a_while() {
         let orders = Orders::default()
             .with(&replica(1), Some(true), None, AT)
             .with(&replica(2), Some(true), None, AT);

@@ -249,13 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn by_default_each_request_stands_for_itself() {
+    fn requests_are_not_sticky_by_default() {
         let settings = StickySettings::default();
         assert!(Sticky::new(&settings, fleet(2).into_iter()).is_none());
     }
 
     #[test]
-    fn the_cookie_leads_back_to_who_set_it_also_through_another_proxy() {
+    fn a_cookie_leads_to_its_replica_also_through_another_proxy() {
         let fleet = fleet(4);
         let [one, other] = [(); 2].map(|()| sticky(StickyBy::Cookie, &fleet));
         for home in &fleet {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_of_nobody_is_none() {
+    fn an_unknown_cookie_is_ignored() {
         let sticky = sticky(StickyBy::Cookie, &fleet(2));
         for cookie in [
             "slackwater=",
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_spread_evenly_and_only_those_of_who_leaves_move() {
+    fn keys_are_spread_evenly_and_only_keys_of_a_leaving_replica_move() {
         let fleet = fleet(5);
         let all = sticky(StickyBy::Header, &fleet);
         let fewer = sticky(StickyBy::Header, &fleet[..4]);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_belong_to_the_tier_in_use_and_cookies_to_whoever_set_them() {
+    fn keys_stick_to_the_tier_in_use_and_cookies_to_their_replica() {
         let mut fleet = fleet(3);
         fleet[1].is_in_use = false;
         let by_key = sticky(StickyBy::Header, &fleet);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_tier_with_anybody_in_it_is_in_use() {
+    fn the_lowest_tier_with_a_usable_replica_is_in_use() {
         for (fleet, tier) in [
             (&[standing(1), standing(0)][..], Some(0)),
             (&[standing(1), down(0), standing(0)], Some(0)),
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_lost_nobody_is() {
+    fn if_all_are_unreachable_all_count_as_reachable() {
         assert_eq!(active(&[lost(0), lost(1)]), Some(0));
         assert_eq!(active(&[down(0), lost(1), lost(2)]), Some(1));
     }
 
     #[test]
-    fn where_nobody_is_there_tiers_mean_nothing() {
+    fn without_a_usable_replica_tiers_are_ignored() {
         assert_eq!(active(&[down(0), draining(1), down(1)]), None);
     }
 }

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_too_many_parts_is_rounded_and_nobody_is_lost() {
+    fn too_many_parts_are_rounded_to_at_least_1() {
         assert_eq!(parts(&[65_535, 1]), [128, 1]);
         assert_eq!(parts(&[1000, 500, 3]), [128, 64, 1]);
         let mut many = vec![65_535; 65_536];

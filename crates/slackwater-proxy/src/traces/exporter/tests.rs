@@ -67,7 +67,7 @@ async fn end(exporter: Exporter) {
 }
 
 #[tokio::test]
-async fn what_all_workers_send_arrives_with_who_sent_it() {
+async fn spans_of_all_workers_arrive_with_their_resource() {
     for protocol in PROTOCOLS {
         let (collector, mut settings) = collector(protocol).await;
         settings.service_name = "edge".to_owned();
@@ -110,7 +110,7 @@ async fn what_all_workers_send_arrives_with_who_sent_it() {
 }
 
 #[tokio::test]
-async fn what_a_busy_collector_does_not_take_it_gets_again() {
+async fn a_busy_collector_gets_the_export_again() {
     for protocol in PROTOCOLS {
         let (collector, settings) = collector(protocol).await;
         collector.set_manner(Manner::Busy);
@@ -129,7 +129,7 @@ async fn what_a_busy_collector_does_not_take_it_gets_again() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_good_is_dropped_and_counted_and_the_next_goes_on() {
+async fn a_permanently_rejected_export_is_dropped_and_counted() {
     for protocol in PROTOCOLS {
         let (collector, settings) = collector(protocol).await;
         collector.set_manner(Manner::Refuses);
@@ -152,7 +152,7 @@ async fn what_is_refused_for_good_is_dropped_and_counted_and_the_next_goes_on() 
 }
 
 #[tokio::test]
-async fn a_collector_that_hangs_holds_up_neither_workers_nor_the_end() {
+async fn a_hanging_collector_delays_neither_workers_nor_the_shutdown() {
     for protocol in PROTOCOLS {
         let (collector, mut settings) = collector(protocol).await;
         settings.timeout = Duration::from_mins(1);
@@ -176,7 +176,7 @@ async fn a_collector_that_hangs_holds_up_neither_workers_nor_the_end() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_is_given_up_in_time() {
+async fn a_missing_answer_times_out() {
     let (collector, mut settings) = collector(CollectorProtocol::Grpc).await;
     settings.timeout = Duration::from_millis(10);
     collector.set_manner(Manner::Hangs);
@@ -192,7 +192,7 @@ async fn an_answer_that_does_not_come_is_given_up_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_is_there_spans_are_given_up_after_some_tries() {
+async fn without_a_collector_spans_are_dropped_after_some_attempts() {
     let endpoint = Endpoint::parse("http://127.0.0.1:1").expect("an endpoint");
     let shared = Arc::<Shared>::default();
     let (_end, ending) = watch::channel(None);
@@ -246,7 +246,7 @@ async fn behind_tls(collector: SocketAddr, protocol: CollectorProtocol) -> (Sock
 }
 
 #[tokio::test]
-async fn over_tls_spans_go_to_whom_the_authority_vouches_for_and_to_nobody_else() {
+async fn over_tls_spans_go_only_to_a_verified_collector() {
     for protocol in PROTOCOLS {
         let (collector, mut settings) = collector(protocol).await;
         let plain = settings.endpoint.take().expect("an endpoint");

@@ -58,7 +58,7 @@ const SPOOFED: [(&str, &str); 9] = [
 ];
 
 #[test]
-fn strangers_are_not_believed_in_anything() {
+fn fields_of_untrusted_peers_are_ignored() {
     let stranger = origin("192.0.2.7", "trust = [\"10.0.0.0/8\"]");
     assert_eq!(
         told(&stranger, &SPOOFED),
@@ -96,7 +96,7 @@ fn trusted_proxies_are_believed_in_what_they_write() {
 }
 
 #[test]
-fn what_is_sent_is_chosen() {
+fn sent_fields_are_configurable() {
     for (send, expected) in [
         ("none", &[][..]),
         (
@@ -154,7 +154,7 @@ fn an_encrypted_connection_is_https() {
 }
 
 #[test]
-fn the_client_is_the_last_one_that_is_no_proxy_of_ours() {
+fn the_client_is_the_last_address_that_is_not_a_trusted_proxy() {
     let proxy = origin("10.0.0.1", "trust = [\"10.0.0.0/8\"]");
     let client_of = |value| {
         let request = request(&[("x-forwarded-for", value)]);
@@ -204,7 +204,7 @@ fn the_client_in_forwarded_is_found_between_quotes_and_other_pairs() {
 }
 
 #[test]
-fn a_host_that_is_replaced_is_told_once() {
+fn a_replaced_host_is_forwarded_once() {
     let stranger = origin("192.0.2.7", "");
     let mut changed = request(&[]);
     stranger.keep_host(&mut changed);
