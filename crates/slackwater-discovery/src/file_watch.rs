@@ -143,7 +143,7 @@ mod tests {
         assert!(noticed(&mut watch).await, "gone");
         folder.write("a", "33");
         assert!(noticed(&mut watch).await, "back");
-        assert!(!noticed(&mut watch).await, "each change is told once");
+        assert!(!noticed(&mut watch).await, "each change is reported once");
     }
 
     #[tokio::test(start_paused = true)]
@@ -178,7 +178,7 @@ mod tests {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep(period.min(settled / 2)) => (),
-                () = &mut changed => panic!("told while it was written: {text}"),
+                () = &mut changed => panic!("reported while it was written: {text}"),
             }
         }
         changed.await;

@@ -158,7 +158,7 @@ impl Follower {
             tracing::info!(
                 service = self.service,
                 source = self.source(),
-                "knows the fleet again"
+                "fleet known again: the source has recovered"
             );
         }
     }
@@ -289,7 +289,10 @@ mod tests {
         assert_eq!(discovery.fleet().replicas(), fleet(&[2]).replicas());
         drop(discovery);
         say.closed().await;
-        assert!(fleets.changed().await.is_err(), "nobody follows any more");
+        assert!(
+            fleets.changed().await.is_err(),
+            "the source is not followed any more"
+        );
     }
 
     #[tokio::test(start_paused = true)]

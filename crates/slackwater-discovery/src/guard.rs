@@ -169,7 +169,7 @@ mod tests {
         assert!(is_kept(&guard.offer(now, fleet(&[1, 7, 8, 9]))));
         assert_eq!(guard.deadline(), Some(now + MINUTE));
         assert!(is_kept(&guard.offer(now + MINUTE / 2, fleet(&[1]))));
-        assert_eq!(guard.deadline(), Some(now + MINUTE), "not anew");
+        assert_eq!(guard.deadline(), Some(now + MINUTE), "the wait goes on");
         assert!(guard.poll(now + MINUTE - Duration::from_nanos(1)).is_none());
         let taken = guard.poll(now + MINUTE).expect("its time has come");
         assert!(is_taken(&taken, 1), "the newest list");
@@ -182,7 +182,11 @@ mod tests {
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
         assert!(is_kept(&guard.offer(now, fleet(&[1]))));
         assert!(is_kept(&guard.offer(now + MINUTE / 2, fleet(&[2]))));
-        assert_eq!(guard.deadline(), Some(now + MINUTE / 2 + MINUTE), "anew");
+        assert_eq!(
+            guard.deadline(),
+            Some(now + MINUTE / 2 + MINUTE),
+            "the wait starts again"
+        );
         guard.forget_waiting();
         assert_eq!(guard.deadline(), None);
         assert!(guard.poll(now + MINUTE * 9).is_none());

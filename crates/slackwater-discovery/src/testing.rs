@@ -3,7 +3,7 @@
 #![expect(
     clippy::expect_used,
     clippy::missing_panics_doc,
-    reason = "a test may end so"
+    reason = "a test may panic"
 )]
 
 use super::{Fleet, Source};

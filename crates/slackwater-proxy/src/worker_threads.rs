@@ -43,7 +43,7 @@ impl WorkerThreads {
     pub async fn unasked_end(&mut self) -> Fault {
         match self.next_end().await {
             Some(Err(fault)) => fault,
-            Some(Ok(())) | None => Fault::runtime("a worker ended unasked"),
+            Some(Ok(())) | None => Fault::runtime("a worker ended unexpectedly"),
         }
     }
 
@@ -68,7 +68,7 @@ impl WorkerThreads {
         }
         let (end, index, _) = select_all(&mut self.ends).await;
         self.ends.remove(index);
-        let panicked = || Fault::runtime("a worker panicked; what it said stands above");
+        let panicked = || Fault::runtime("a worker panicked; its message is above");
         Some(end.unwrap_or_else(|_| Err(panicked())))
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         }
         assert_eq!(
             workers.unasked_end().await.to_string(),
-            "a worker ended unasked"
+            "a worker ended unexpectedly"
         );
         workers.ended().await.expect("in order");
         workers.ended().await.expect("still so");

@@ -144,7 +144,7 @@ async fn asked_again(server: &Server) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(PATIENCE, again).await.expect("asked again");
+    timeout(PATIENCE, again).await.expect("looked up again");
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn own_addresses_are_left_out() {
     source.next().await.expect("usable");
     assert_eq!(source.left_out, "");
     server.state().zone = vec![("web.test", 0, four(99))];
-    let failure = source.next().await.expect_err("nobody is left");
+    let failure = source.next().await.expect_err("no address is left");
     assert!(
         failure.contains("no usable address: 10.0.0.99:80 is this process"),
         "{failure}"

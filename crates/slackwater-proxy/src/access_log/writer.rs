@@ -195,7 +195,7 @@ impl Writer {
         if (is_asked || (is_due && self.sink.has_moved()))
             && let Err(error) = self.sink.reopen()
         {
-            self.complain("cannot be opened anew, so the old file is kept", &error);
+            self.complain("cannot be reopened, so the old file is kept", &error);
         }
     }
 

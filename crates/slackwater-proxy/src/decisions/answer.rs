@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// The response text, in pieces.
 #[expect(
     missing_debug_implementations,
-    reason = "an iterator says nothing of itself"
+    reason = "an iterator has no useful debug output"
 )]
 pub struct DecisionText {
     /// The content type.
@@ -111,7 +111,7 @@ fn sentences(is_off: bool, found: Vec<Arc<Decision>>) -> impl Iterator<Item = St
     let instead = if is_off {
         Some("no decisions are kept: see [decisions] in the configuration\n")
     } else if found.is_empty() {
-        Some("none of the decisions in memory is like that\n")
+        Some("no recorded decision matches\n")
     } else {
         None
     };

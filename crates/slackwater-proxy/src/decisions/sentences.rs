@@ -55,7 +55,7 @@ fn write_decision(to: &mut String, decision: &Decision) -> fmt::Result {
     };
     writeln!(to, "; kept as {kept}; id {}", decision.id.escape_debug())?;
     if decision.attempts.is_empty() {
-        writeln!(to, "  no replica has had it")?;
+        writeln!(to, "  no replica received it")?;
     }
     for (place, attempt) in decision.attempts.iter().enumerate() {
         write_attempt(to, place + 1, attempt, decision.policy)?;
@@ -100,7 +100,7 @@ fn write_attempt(
         write!(to, "; runner-up {runner_up}")?;
     }
     if !attempt.probing.is_zero() {
-        write!(to, "; asked replicas for {}", span(attempt.probing))?;
+        write!(to, "; probed replicas for {}", span(attempt.probing))?;
     }
     writeln!(to)?;
     write_columns(to, attempt)?;
@@ -190,7 +190,7 @@ fn by_rule(attempt: &Tried, rule: PickReason) -> String {
         PickReason::SoleAnswer => format!("the only one that answered{figures}"),
         PickReason::Pinned => "the request belongs there".to_owned(),
         PickReason::Room => "all were full, and it was the first to have room".to_owned(),
-        PickReason::Trial => "it is out, and this shows how it does".to_owned(),
+        PickReason::Trial => "it is taken out, and this is a trial".to_owned(),
         other => other.as_str().to_owned(),
     }
 }

@@ -511,7 +511,7 @@ fn a_decision_in_words() {
     }
     assert!(!text.contains("secret"), "{text}");
     let (_, none) = told(core::slice::from_ref(&archive), "id=x&format=text");
-    assert_eq!(none, "none of the decisions in memory is like that\n");
+    assert_eq!(none, "no recorded decision matches\n");
     let (_, off) = told(&[], "format=text");
     assert_eq!(
         off,

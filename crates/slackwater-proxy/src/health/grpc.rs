@@ -50,18 +50,18 @@ pub(super) fn read_answer(answer: &[u8]) -> Result<(), String> {
     let message = match answer.split_at_checked(PREFIX_BYTES) {
         Some(([0, length @ ..], message)) if is_length(length, message.len()) => message,
         Some(([1, ..], _)) => return Err("the answer is compressed".to_owned()),
-        _ => return Err("the answer is no message of gRPC".to_owned()),
+        _ => return Err("the answer is not a gRPC message".to_owned()),
     };
     let status = match HealthCheckResponse::decode(message) {
         Ok(response) => response.status,
-        Err(error) => return Err(format!("the answer is no health status: {error}")),
+        Err(error) => return Err(format!("the answer is not a health status: {error}")),
     };
     match status {
         SERVING => Ok(()),
-        0 => Err("it says UNKNOWN".to_owned()),
-        2 => Err("it says NOT_SERVING".to_owned()),
-        3 => Err("it says SERVICE_UNKNOWN".to_owned()),
-        other => Err(format!("it says {other}, which is no health status")),
+        0 => Err("its health status is UNKNOWN".to_owned()),
+        2 => Err("its health status is NOT_SERVING".to_owned()),
+        3 => Err("its health status is SERVICE_UNKNOWN".to_owned()),
+        other => Err(format!("{other} is not a health status")),
     }
 }
 
@@ -73,8 +73,8 @@ fn is_length(length: &[u8], bytes: usize) -> bool {
 pub(super) fn status_name(status: &str) -> Option<String> {
     match status {
         "0" => None,
-        "5" => Some("it knows no such service (NOT_FOUND)".to_owned()),
-        "12" => Some("it does not know the health protocol (UNIMPLEMENTED)".to_owned()),
+        "5" => Some("the service is unknown (NOT_FOUND)".to_owned()),
+        "12" => Some("the health protocol is not supported (UNIMPLEMENTED)".to_owned()),
         other => Some(format!("grpc-status {other}")),
     }
 }
@@ -98,10 +98,10 @@ mod tests {
             (b"\0\0\0\0\x02\x08\x03", "SERVICE_UNKNOWN"),
             (b"\0\0\0\0\x02\x08\x09", "9"),
             (b"\x01\0\0\0\x02\x08\x01", "compressed"),
-            (b"\0\0\0\0\x03\x08\x01", "no message"),
-            (b"\0\0\0\0\x02\x08\x01\x00", "no message"),
-            (b"", "no message"),
-            (b"\0\0\0\0\x02\xff\xff", "no health status"),
+            (b"\0\0\0\0\x03\x08\x01", "not a gRPC message"),
+            (b"\0\0\0\0\x02\x08\x01\x00", "not a gRPC message"),
+            (b"", "not a gRPC message"),
+            (b"\0\0\0\0\x02\xff\xff", "not a health status"),
         ] {
             let why = read_answer(answer).expect_err("not serving");
             assert!(why.contains(says), "{why}");

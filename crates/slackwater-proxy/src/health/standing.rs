@@ -103,6 +103,6 @@ mod tests {
         assert_eq!(verdicts("-+"), "dd");
         assert_eq!(verdicts("-++"), "ddu");
         assert_eq!(verdicts("-+-+"), "dddd", "not in a row");
-        assert_eq!(verdicts("-++---"), "dduuud", "and anew after each change");
+        assert_eq!(verdicts("-++---"), "dduuud", "and again after each change");
     }
 }

@@ -211,7 +211,7 @@ mod tests {
         headers.insert(name, HeaderValue::from_str(value).expect("a value"));
         headers.insert("other", HeaderValue::from_static("stays"));
         let report = take(&mut headers);
-        assert_eq!(headers.len(), 1, "clients are not told");
+        assert_eq!(headers.len(), 1, "clients do not receive it");
         let report = report?.of_rates()?;
         Some((
             report.cpu_millionths?,

@@ -197,7 +197,7 @@ impl Shared {
     fn end_with(&self, end: End) {
         let ended = (self.end).compare_exchange(RUNNING, end as u8, Relaxed, Relaxed);
         if ended.is_ok() && end != End::Complete {
-            tracing::warn!(why = end.as_str(), "the recording has ended");
+            tracing::warn!(why = end.as_str(), "recording ended");
         }
     }
 }

@@ -69,7 +69,10 @@ fn begin(interests: [Option<Interest>; 3]) -> (RecordHandle, Heard) {
     (handle, heard)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "what a consumer says is optional")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the interest of a consumer is optional"
+)]
 fn interest(detail: Detail, mark: u8) -> Option<Interest> {
     Some(Interest { detail, mark })
 }

@@ -256,7 +256,7 @@ impl Proxy {
         })?;
         began
             .recv()
-            .map_err(|_| Fault::runtime("a worker ended before it began"))?
+            .map_err(|_| Fault::runtime("a worker ended before it started"))?
     }
 
     /// Starts the health checks of a service, if configured. They run while the receiver exists.

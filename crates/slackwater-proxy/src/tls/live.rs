@@ -275,7 +275,7 @@ mod tests {
         );
         assert!(flaw.to_string().contains("a.key"), "{flaw}");
         assert_eq!(names(&server), ["a.test"]);
-        assert_eq!(followed.look(), Look::Same, "told once");
+        assert_eq!(followed.look(), Look::Same, "returned once");
 
         folder.write("a.key", &new_key);
         assert_eq!(followed.look(), Look::Renewed);
@@ -307,7 +307,7 @@ mod tests {
         folder.write("a", "two");
         is_bad.store(true, Relaxed);
         assert!(matches!(followed.look(), Look::Kept(_)));
-        assert_eq!(followed.look(), Look::Same, "told once");
+        assert_eq!(followed.look(), Look::Same, "returned once");
         is_bad.store(false, Relaxed);
         assert_eq!(followed.look(), Look::Renewed);
         assert_eq!(followed.look(), Look::Same);

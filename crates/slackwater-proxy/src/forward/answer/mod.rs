@@ -40,7 +40,7 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
         ),
         Cause::Withdrawn => withdrawn(),
         Cause::Shed(Shed::Deadline) => too_late(),
-        Cause::Shed(_) => shed("overloaded", "the replica has as much as it can do"),
+        Cause::Shed(_) => shed("overloaded", "the replica is overloaded"),
         Cause::Coding => text(
             StatusCode::BAD_GATEWAY,
             "coding",
@@ -54,7 +54,7 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
         Cause::Switched => text(
             StatusCode::BAD_GATEWAY,
             "switched",
-            "the replica changed the protocol although nobody had asked it to",
+            "the replica switched the protocol although the client had not asked for that",
         ),
         Cause::FirstByte => text(
             StatusCode::GATEWAY_TIMEOUT,
@@ -98,7 +98,7 @@ pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
     text(
         StatusCode::GATEWAY_TIMEOUT,
         "deadline",
-        "the time that the request had was over before its turn came",
+        "the deadline of the request passed before it was started",
     )
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
     text(
         StatusCode::NOT_FOUND,
         "no_route",
-        "no route leads from here to a service",
+        "no route matches the request",
     )
 }
 
@@ -258,14 +258,14 @@ mod tests {
                 assert_eq!(read_unstarted(&layers), unstarted);
                 let headers = layers.headers_mut();
                 headers.insert(header::VIA, HeaderValue::from_static("1.1 other"));
-                assert_eq!(read_unstarted(&layers), None, "somebody passed it on");
+                assert_eq!(read_unstarted(&layers), None, "a proxy forwarded it");
             }
         }
         let withdrawn = with(header::CONTENT_LENGTH, "0");
         assert_eq!(
             read_unstarted(&withdrawn),
             None,
-            "an agent always says a line"
+            "an agent always sends a line"
         );
     }
 

@@ -76,7 +76,7 @@ impl<H: Handler> AcceptLoop<H> {
         if left > 0 {
             tracing::warn!(
                 connections = left,
-                "the drain is over; what still runs is cut off"
+                "drain timed out, the rest is cut off; raise timeouts.drain to wait longer"
             );
         }
         self.clients.enter(Phase::Stopped);

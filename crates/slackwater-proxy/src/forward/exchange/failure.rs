@@ -41,17 +41,17 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) => write!(f, "no connection: {error}"),
-            Self::Full => f.write_str("no room on a connection in time"),
+            Self::Full => f.write_str("no free connection or stream in time"),
             Self::Broken(error) => match error.source() {
                 Some(source) => write!(f, "broke off: {error}: {source}"),
                 None => write!(f, "broke off: {error}"),
             },
-            Self::FirstByte => f.write_str("no head of a response in time"),
+            Self::FirstByte => f.write_str("no response head in time"),
             Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
             Self::HeadTooLarge => f.write_str("the response's head is too large"),
-            Self::Switched => f.write_str("a change of protocol that nobody asked for"),
+            Self::Switched => f.write_str("a protocol switch that the client had not asked for"),
             Self::Withdrawn => f.write_str("the agent's server is gone"),
-            Self::Shed(shed) => write!(f, "turned away unstarted: {shed}"),
+            Self::Shed(shed) => write!(f, "rejected before it started: {shed}"),
             Self::ClientStalled => f.write_str("the client stopped sending"),
             Self::ClientBroken => f.write_str("the client broke off"),
             Self::TooLarge => f.write_str("the body is too large"),

@@ -44,13 +44,13 @@ pub(crate) fn prepare_request<B>(
     if seen.via && via::has_passed(request.headers()) {
         return Err(Refusal {
             status: StatusCode::LOOP_DETECTED,
-            reason: "this request has passed here before",
+            reason: "the request is in a loop: it has passed this proxy before",
         });
     }
     if seen.expect && !is_only_continue(request.headers()) {
         return Err(Refusal {
             status: StatusCode::EXPECTATION_FAILED,
-            reason: "no expectation but 100-continue is met here",
+            reason: "only the expectation 100-continue is supported",
         });
     }
     let version = request.version();

@@ -13,7 +13,7 @@ pub(super) fn check_http2(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal>
     match (uri.authority(), headers.get(header::HOST)) {
         (None, None) => Err(bad_request("neither :authority nor host names a host")),
         (Some(authority), _) if authority.as_str().contains('@') => {
-            Err(bad_request("a user stands in :authority"))
+            Err(bad_request(":authority contains a user"))
         }
         (Some(authority), Some(host))
             if !host
@@ -33,16 +33,16 @@ pub(super) fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Resu
         check_overridden(request.headers().get(header::HOST))?;
         let host = without_user_info(authority);
         if !is_host(host.as_bytes()) {
-            return Err(bad_request("the target's host is not one"));
+            return Err(bad_request("the target's host is not valid"));
         }
-        let host =
-            HeaderValue::from_str(host).map_err(|_| bad_request("the target's host is not one"))?;
+        let host = HeaderValue::from_str(host)
+            .map_err(|_| bad_request("the target's host is not valid"))?;
         let path = with_path(request.uri().path_and_query().cloned())?;
         request.headers_mut().insert(header::HOST, host);
         *request.uri_mut() = Uri::from(path);
     } else if let Some(host) = request.headers().get(header::HOST) {
         if !is_host(host.as_bytes()) {
-            return Err(bad_request("the host field is not a host"));
+            return Err(bad_request("the host field is not valid"));
         }
     } else {
         let host = HeaderValue::from_str(origin.local.as_str())
@@ -58,7 +58,7 @@ pub(super) fn target_connect<B>(request: &mut Request<B>) -> Result<(), Refusal>
     let authority = request.uri().authority().map(Authority::as_str);
     let host = authority.filter(|host| is_host(host.as_bytes()));
     let host = host.and_then(|host| HeaderValue::from_str(host).ok());
-    let host = host.ok_or_else(|| bad_request("the target's host is not one"))?;
+    let host = host.ok_or_else(|| bad_request("the target's host is not valid"))?;
     request.headers_mut().insert(header::HOST, host);
     Ok(())
 }
@@ -71,7 +71,7 @@ pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Resu
             check_overridden(field.as_ref())?;
             let host = without_user_info(authority);
             if !is_host(host.as_bytes()) {
-                return Err(bad_request("the target's host is not one"));
+                return Err(bad_request("the target's host is not valid"));
             }
             if host.len() == authority.as_str().len()
                 && request.uri().scheme() == Some(&Scheme::HTTP)
@@ -79,14 +79,14 @@ pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Resu
             {
                 return Ok(());
             }
-            Authority::try_from(host).map_err(|_| bad_request("the target's host is not one"))?
+            Authority::try_from(host).map_err(|_| bad_request("the target's host is not valid"))?
         }
         (None, Some(host)) if !host.is_empty() => {
             if !is_host(host.as_bytes()) {
-                return Err(bad_request("the host field is not a host"));
+                return Err(bad_request("the host field is not valid"));
             }
             Authority::try_from(host.as_bytes())
-                .map_err(|_| bad_request("the host field is not a host"))?
+                .map_err(|_| bad_request("the host field is not valid"))?
         }
         (None, _) => origin.local.clone(),
     };
@@ -128,7 +128,7 @@ fn check_overridden(host: Option<&HeaderValue>) -> Result<(), Refusal> {
     if host.is_none_or(|host| is_host(host.as_bytes())) {
         return Ok(());
     }
-    Err(bad_request("the host field is not a host"))
+    Err(bad_request("the host field is not valid"))
 }
 
 /// Whether every recipient reads a host field as a host and a port. It may be empty. RFC 9110 §7.2,

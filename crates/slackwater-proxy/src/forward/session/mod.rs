@@ -144,10 +144,10 @@ impl Session {
                     return true;
                 }
                 Some(Err(error)) => error.to_string(),
-                None => "it did not come in time".to_owned(),
+                None => "timed out".to_owned(),
             }
         } else {
-            "it may not come from there".to_owned()
+            "not allowed from that address".to_owned()
         };
         origin.rules.proxy_headers_refused.add_one();
         self.refused_by(ClientEnd::ProxyHeader);
@@ -202,7 +202,7 @@ impl Session {
                     return Poll::Ready(Some(ended));
                 }
                 if self.resets.is_flood() {
-                    tracing::debug!("a client takes its requests back, again and again");
+                    tracing::debug!("client connection closed: too many reset requests");
                     self.cut.set(Cut::Off);
                     self.ended_by(ClientEnd::Resets);
                     return Poll::Ready(None);

@@ -34,7 +34,7 @@ impl Shed {
     pub(crate) fn answer<W: Watch>(self) -> Response<ResponseBody<W>> {
         match self {
             Self::QueueFull => shed("queue_full", "too many requests wait already"),
-            Self::WaitOver => shed("queue_wait_over", "there was no room in time"),
+            Self::WaitOver => shed("queue_wait_over", "no permit became free in time"),
             Self::Deadline => too_late(),
         }
     }

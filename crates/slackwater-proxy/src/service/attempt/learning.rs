@@ -57,7 +57,7 @@ mod tests {
         let rates = Carried::Rates;
         let (report, left) = taken(rates, &[ORCA, LOAD]);
         assert_eq!(report.unwrap().cpu_millionths, Some(500_000));
-        assert_eq!(left, 1, "a field that nobody looks for");
+        assert_eq!(left, 1, "a field that no policy reads");
         let capacity = Carried::Capacity;
         let (report, left) = taken(capacity, &[ORCA]);
         let report = report.unwrap();

@@ -112,7 +112,7 @@ mod tests {
             .filter_map(|_| ids.allocate())
             .collect();
         absent.add(&parts, Some("down"));
-        assert!(absent.is_cut, "of the last it is not known");
+        assert!(absent.is_cut, "the last reason is unknown");
         absent.clear();
         assert!(!absent.is_cut && absent.reasons.is_empty());
     }

@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(look(&[2], Duration::ZERO), None);
         assert_eq!(look(&[2], AWAY_MAX), None, "not for longer yet");
         assert_eq!(look(&[1, 2], AWAY_MAX), None, "it is back");
-        assert_eq!(look(&[2], AWAY_MAX), None, "and away anew");
+        assert_eq!(look(&[2], AWAY_MAX), None, "and away again");
         let (name, too_long) = (replica(1).name, AWAY_MAX * 2 + Duration::from_millis(1));
         assert_eq!(look(&[2], too_long), Some((1, vec![name])));
     }
