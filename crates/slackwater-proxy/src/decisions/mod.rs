@@ -5,7 +5,7 @@
 //! for the records: bounded in number and in bytes, the oldest are dropped. Only the worker and the
 //! readers share a ring's lock, and a reader holds it only while it copies references. A request
 //! that may not be kept costs a draw. One that is kept, or that may be kept if it turns out to be
-//! slow or to fail, costs a note of what the policy knew at each of its picks.
+//! slow or to fail, costs a copy of the policy's data at each of its picks.
 //! `docs/reference/decisions.md` describes the output.
 
 mod absent;

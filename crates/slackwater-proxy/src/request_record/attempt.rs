@@ -1,5 +1,5 @@
-//! One attempt of a request at one replica: why it was sent there, what the policy knew, and how it
-//! ended.
+//! One attempt of a request at one replica: why it was sent there, the policy's data for the pick,
+//! and how it ended.
 
 use super::record::CopyKind;
 use core::time::Duration;

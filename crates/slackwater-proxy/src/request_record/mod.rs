@@ -1,11 +1,11 @@
 //! The record of a request, from which access log, trace, decision and recording are made.
 //!
-//! For each request, a worker's `RequestRecorder` asks its `Consumer`s how much detail they may
-//! want. If none wants any, there is no record, and the request costs a check of an empty option.
-//! Otherwise the code that runs the request holds a `RecordHandle` and records events. Each attempt
-//! is an [`AttemptRecord`], recorded in full only if a consumer may want that. Consumers get the
-//! record twice: when the request is over, and when the last of its attempts is over, which may
-//! outlive the request (a copy for a replica on trial).
+//! For each request, the `Consumer`s of a worker's `RequestRecorder` return how much detail they
+//! may want. If none wants any, there is no record, and the request costs a check of an empty
+//! option. Otherwise the code that runs the request holds a `RecordHandle` and records events. Each
+//! attempt is an [`AttemptRecord`], recorded in full only if a consumer may want that. Consumers
+//! get the record twice: when the request is over, and when the last of its attempts is over, which
+//! may outlive the request (a copy for a replica on trial).
 //!
 //! A request has the same id everywhere: see `ids`.
 

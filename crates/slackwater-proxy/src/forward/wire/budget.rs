@@ -5,7 +5,7 @@
 //! over HTTP/1.1 a single read of a response. More is lent from budgets that all connections of a
 //! worker share; each client connection also has its own budget for responses. Unread data
 //! therefore uses little memory, and little of what others could use. A body without a loan still
-//! arrives, in smaller portions, and asks for a loan again with each portion that is read.
+//! arrives, in smaller portions, and requests a loan again with each portion that is read.
 
 use core::cell::Cell;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Picks a replica with a free permit in place of one that is full.
 //!
-//! A policy knows how busy replicas are, but not how many connections may be opened to them. It is
-//! therefore asked again, a few times, for another replica. A replica that cannot be picked does
+//! A policy sees how busy replicas are, but not how many connections may be opened to them. It
+//! therefore picks again, a few times, for another replica. A replica that cannot be picked does
 //! not replace a full one.
 
 use super::Service;
