@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 const NEVER: u64 = u64::MAX;
 
-/// A tick may be late by this fraction of a tick (1/4) without delaying the next one. That is the
-/// resolution of the runtime's timers.
+/// A tick may be late by this fraction of a tick (1/4) without delaying the next one. This covers
+/// timers with the runtime's resolution.
 const LATE_PART: u32 = 4;
 
 /// The deadlines of one worker, and its coarse clock.

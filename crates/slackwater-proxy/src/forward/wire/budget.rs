@@ -3,9 +3,10 @@
 //!
 //! A small part of each body may arrive before any of it is read: over HTTP/2 the first window,
 //! over HTTP/1.1 a single read of a response. More is lent from budgets that all connections of a
-//! worker share; each client connection also has its own budget for responses. Unread data
-//! therefore uses little memory, and little of what others could use. A body without a loan still
-//! arrives, in smaller portions, and requests a loan again with each portion that is read.
+//! worker share; each client connection has its own budget for responses, as a part of the shared
+//! one. Unread data therefore uses little memory, and little of what others could use. A body
+//! without a loan still arrives, in smaller portions, and requests a loan again with each portion
+//! that is read.
 
 use core::cell::Cell;
 use std::rc::Rc;
