@@ -1,11 +1,11 @@
 //! Fleets in the DNS: every address of a host name, or every target of a service name (SRV).
 //!
-//! As everywhere here, of a host with IPv4 and IPv6 addresses the IPv4 ones are taken. IPv6 is
-//! asked for only once the server has said that there is no IPv4 address: an answer that is late or
-//! lost must not turn the whole fleet over. Likewise one target of a service that cannot be looked
-//! up spoils the whole answer, while one that is said to have no address is merely left out. A
-//! service's targets bring their weights, and their priorities are tiers (RFC 2782: the lowest
-//! number is the most urgent). Nothing is cached here but the last fleet.
+//! If a host has both IPv4 and IPv6 addresses, only the IPv4 addresses are used, as everywhere in
+//! Slackwater. IPv6 is queried only after the server has answered that there is no IPv4 address: a
+//! late or lost answer must not replace the whole fleet. Likewise, if the lookup of one target of a
+//! service fails, the whole answer is discarded; a target without addresses is only left out.
+//! Weights and priorities come from the SRV records; priorities become tiers (RFC 2782: the lowest
+//! number is the most urgent). Only the last fleet is cached.
 
 use super::schedule::Schedule;
 use super::{Fleet, Source};
@@ -27,16 +27,16 @@ use slackwater_config::{DnsName, DnsServers};
 use slackwater_config::{OwnAddresses, ReplicaConfig, unreachable};
 use std::collections::BTreeMap;
 
-/// Targets of one service that are looked up at once.
+/// Concurrent lookups of targets of one service.
 const LOOKUPS_AT_ONCE: usize = 8;
 
-/// The most targets of one service.
+/// Maximum number of targets of one service.
 const TARGETS_MAX: usize = 4096;
 
-/// A negative answer without a time to live of its own is good for so long.
+/// Time to live of a negative answer that carries none.
 const NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
-/// Asks the DNS; one for the whole process, cheap to clone.
+/// DNS client; one for the whole process, cheap to clone.
 #[derive(Clone)]
 pub struct Resolver(TokioResolver);
 
@@ -45,7 +45,7 @@ impl Resolver {
     ///
     /// # Errors
     ///
-    /// The system's settings cannot be read.
+    /// Fails if the system's settings cannot be read.
     pub fn new(dns: &DnsServers) -> Result<Self, String> {
         let told = |error: NetError| {
             format!(
@@ -61,22 +61,23 @@ impl Resolver {
         };
         let options = builder.options_mut();
         options.timeout = dns.timeout;
-        // How long an answer is good for is the schedule's business.
+        // No cache: [`Schedule`] decides how long an answer is valid.
         options.cache_size = 0;
-        // An answer that does not fit a datagram is asked for again by TCP anyway; this is for what
-        // loses datagrams.
+        // An answer that does not fit into a datagram is repeated over TCP anyway. This option is
+        // for networks that lose datagrams.
         options.try_tcp_on_error = true;
         builder.build().map(Self).map_err(told)
     }
 
-    /// The addresses of a host, and how long they are good for; none if there are none.
+    /// Returns the addresses of a host and their time to live. The list is empty if the host has no
+    /// addresses.
     async fn addresses(&self, host: &str) -> Result<(Vec<IpAddr>, Duration), Unknown> {
         let (four, ttl) = self.ask(host, RecordType::A).await?;
         if !four.is_empty() {
             return Ok((four, ttl));
         }
         let (six, six_ttl) = self.ask(host, RecordType::AAAA).await?;
-        // Should IPv4 addresses appear, they are wanted.
+        // The shorter time to live counts, so that new IPv4 addresses are noticed.
         Ok((six, ttl.min(six_ttl)))
     }
 
@@ -90,7 +91,7 @@ impl Resolver {
         Ok((addresses.take(REPLICAS_MAX).collect(), ttl))
     }
 
-    /// The records of one kind, which may come with others that lead to them.
+    /// Returns the records of one kind; an answer may also contain records that lead to them.
     async fn records(
         &self,
         name: &str,
@@ -128,30 +129,30 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
     server
 }
 
-/// Nobody could say; why.
+/// Why a lookup failed.
 #[derive(Debug)]
 struct Unknown(String);
 
-/// Looks a name up, again and again.
+/// Looks up a name repeatedly.
 #[derive(Debug)]
 pub struct DnsSource {
     resolver: Resolver,
     name: DnsName,
     probe_port: Option<NonZeroU16>,
-    /// In place of the host's own.
+    /// Overrides the host's own name.
     server_name: Option<ServerName<'static>>,
     own: OwnAddresses,
-    /// What was found and is no place for a replica, as the log has it.
+    /// The addresses that were found and cannot be replicas, as last logged.
     left_out: String,
     schedule: Schedule,
-    /// Before the next question.
+    /// Wait before the next lookup.
     wait: Duration,
 }
 
 impl DnsSource {
-    /// `probe_port` is where probes go; otherwise they go to the replica's own port. `server_name`
-    /// is what certificates must be for, where it is not the host that the address was found for.
-    /// What is found at `own` is left out. `seed` is for when to ask.
+    /// `probe_port` is the port for probes; without it, probes go to the replica's own port.
+    /// `server_name` is the name that certificates must be valid for; by default it is the host
+    /// that was looked up. Addresses in `own` are left out. `seed` is for the times of the lookups.
     pub fn new(
         resolver: Resolver,
         name: DnsName,
@@ -188,8 +189,8 @@ impl DnsSource {
                 if addresses.is_empty() {
                     return Err(format!("{} has no addresses", self.name));
                 }
-                // Blocked names are answered so, and who takes it for an address sends requests to
-                // itself.
+                // Blocked names are answered with such addresses; used as replicas, they would make
+                // the proxy send requests to itself.
                 let (usable, left_out) = self.sift(addresses);
                 if usable.is_empty() {
                     return Err(format!("{} has no usable address: {left_out}", self.name));
@@ -205,7 +206,7 @@ impl DnsSource {
         }
     }
 
-    /// Addresses that may be replicas, and what there is to say of the others.
+    /// Returns the addresses that may be replicas, and a text about those that are left out.
     fn sift(&self, addresses: Vec<Found>) -> (Vec<Found>, String) {
         let mut usable = Vec::with_capacity(addresses.len());
         let mut left_out = Vec::new();
@@ -223,7 +224,7 @@ impl DnsSource {
         (usable, told.unwrap_or_default())
     }
 
-    /// Says so in the log, once for as long as it stays the same.
+    /// Logs the addresses that are left out, once for as long as they stay the same.
     fn log_left_out(&mut self, left_out: String) {
         if !left_out.is_empty() && left_out != self.left_out {
             tracing::warn!(source = self.name(), "an address is left out: {left_out}");
@@ -275,7 +276,7 @@ struct Found {
 
 fn found_at(host: &str, addresses: &[IpAddr], port: u16) -> Vec<Found> {
     let mut addresses = addresses.to_vec();
-    // Servers shuffle their answers.
+    // DNS servers shuffle their answers.
     addresses.sort_unstable();
     addresses.dedup();
     let addresses = addresses.into_iter();
@@ -288,7 +289,7 @@ fn found_at(host: &str, addresses: &[IpAddr], port: u16) -> Vec<Found> {
     addresses.map(found).collect()
 }
 
-/// Where a service says that it is.
+/// One target of a service (an SRV record).
 struct Target {
     priority: u16,
     weight: u16,
@@ -299,7 +300,7 @@ struct Target {
 impl Target {
     fn of(record: &Record) -> Option<Self> {
         match &record.data {
-            // The root stands for "decidedly not here".
+            // RFC 2782: a target of "." means that the service is decidedly not available here.
             RData::SRV(target) if !target.target.is_root() => Some(Self {
                 priority: target.priority,
                 weight: target.weight,
@@ -310,7 +311,7 @@ impl Target {
         }
     }
 
-    /// Its addresses, each with all of its weight.
+    /// Looks up the target's addresses; each gets the target's whole weight.
     async fn look_up(self, resolver: Resolver) -> Result<(u16, Vec<Found>, Duration), Unknown> {
         let (addresses, ttl) = resolver.addresses(&self.host).await?;
         let mut found = found_at(&self.host, &addresses, self.port);
@@ -321,11 +322,11 @@ impl Target {
     }
 }
 
-/// A weight of 0 beside others is a sixteenth of 1.
+/// A weight of 0 beside other weights counts as 1/16.
 const SHARES_OF_ONE: u32 = 16;
 
-/// Targets with a weight of 0 beside others are to be chosen hardly ever, and where all have 0 all
-/// are alike (RFC 2782).
+/// Replaces weights of 0. RFC 2782: beside other weights, 0 is chosen very rarely; if all weights
+/// are 0, all are equal.
 fn settle_weights(of_one_priority: &mut [Found]) {
     let none = of_one_priority.iter().filter(|found| found.weight == 0);
     let all = of_one_priority.len();
@@ -339,8 +340,8 @@ fn settle_weights(of_one_priority: &mut [Found]) {
     }
 }
 
-/// Every address of all targets. The most urgent priority that has any address is tier 0, the next
-/// one tier 1.
+/// Looks up the addresses of all targets. The most urgent priority that has any address is tier 0,
+/// the next one tier 1.
 async fn service_addresses(
     resolver: &Resolver,
     service: &str,

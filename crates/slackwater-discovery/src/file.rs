@@ -1,7 +1,7 @@
-//! A fleet in a file, kept up to date by another program: a script, a template, a mounted map.
+//! A fleet in a file that another program keeps up to date: a script, a template, a mounted map.
 //!
-//! The file is judged as a whole. One that is missing, empty or mistaken changes nothing, and is
-//! said to be so once.
+//! The file is accepted or rejected as a whole. A file that is missing, empty or invalid changes
+//! nothing, and is reported once.
 
 use super::{Fleet, Source};
 use crate::file_watch::FileWatch;
@@ -14,7 +14,7 @@ use slackwater_config::{OwnAddresses, read_fleet_file};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// Reads a file whenever it changes.
+/// Reads a file each time it changes.
 #[derive(Debug)]
 pub struct FileSource {
     file: PathBuf,
@@ -26,20 +26,21 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Reads the file for the first time; `probe_port` is for replicas that name no place for
-    /// probes, `tls` what is spoken to them, and `own` are no replicas. May block.
+    /// Reads the file for the first time. `probe_port` is for replicas without a probe address of
+    /// their own, `tls` is how they are connected to, and addresses in `own` are left out. May
+    /// block.
     ///
     /// # Errors
     ///
-    /// Every mistake in the file: whoever starts hears of it, and not of requests without a
-    /// replica.
+    /// Returns every mistake in the file, so that a start fails with the reason and not later with
+    /// requests that have no replica.
     pub fn open(
         file: PathBuf,
         probe_port: Option<NonZeroU16>,
         tls: Option<ClientTls>,
         own: OwnAddresses,
     ) -> Result<(Self, Fleet), Mistakes> {
-        // First, so that nothing that happens while it is read is missed.
+        // The watch starts first, so that no change during the first read is missed.
         let watch = FileWatch::new(vec![file.clone()]);
         let fleet = Fleet::new(read_fleet_file(&file, probe_port, tls.as_ref(), &own)?);
         let source = Self {
@@ -125,7 +126,7 @@ mod tests {
             replicas.map(|replica| replica.name.clone()).collect()
         }
 
-        /// As careful programs do it: written beside, then renamed.
+        /// As careful programs do it: write a new file, then rename it.
         fn replace(&self, name: &str, text: &str) {
             let new = self.folder.write("new", text);
             fs::rename(new, self.folder.path(name)).expect("renamed");
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_has_spoken_when_it_is_open() {
+    async fn an_open_file_counts_as_reported() {
         let rig = rig("fleet.yaml", "- 10.0.0.1:80\n");
         let soon = core::time::Duration::from_millis(1);
         let spoken = tokio::time::timeout(soon, rig.discovery.spoken()).await;
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bad_file_keeps_the_old_fleet_and_says_where_it_is_bad() {
+    async fn an_invalid_file_keeps_the_old_fleet_and_reports_the_mistake() {
         let mut rig = rig("fleet.yaml", "- 10.0.0.1:80\n- 10.0.0.2:80\n");
         for (count, (text, expected)) in [
             (
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_must_be_right_to_begin_with() {
+    fn an_invalid_file_fails_the_start() {
         let folder = Folder::new("begin");
         for (name, text, expected) in [
             (

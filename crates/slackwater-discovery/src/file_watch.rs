@@ -1,21 +1,21 @@
-//! Notices that files have changed: written anew, replaced by a rename, or reached by a symlink
-//! that was swapped.
+//! Detects changed files: rewritten, replaced by a rename, or reached by a symlink that was
+//! swapped.
 //!
-//! Each file is looked at once a second (its identity, size and times; links are followed), which
-//! works on every file system, network ones included, where notifications of the kernel do not, and
-//! costs one system call for each file. A change counts only once the file has stood still for a
-//! moment, so that a file that is being written in place is not read half.
+//! Each file is checked once a second (its identity, size and times; links are followed). This
+//! works on every file system, including network file systems, where kernel notifications do not
+//! work, and costs one system call for each file. A change counts only once the file has been
+//! stable for a moment, so that a file that is being written in place is not read half written.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
-/// How closely files are looked at.
+/// How often files are checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How often is looked.
+    /// Polling interval.
     pub period: Duration,
-    /// How long all files must have stood still: pairs that belong together are seldom written in
-    /// one step.
+    /// How long all files must have been unchanged. Files that belong together, such as a
+    /// certificate and its key, are seldom written in one step.
     pub settled: Duration,
 }
 
@@ -28,8 +28,7 @@ impl Default for Pace {
     }
 }
 
-/// What a file looks like from outside; `None` in place of it: it is not there, or must not be
-/// looked at.
+/// A file's metadata. `None` in its place means that the file does not exist or cannot be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     file: (u64, u64),
@@ -52,7 +51,7 @@ impl Stamp {
     }
 }
 
-/// Looks at a few files from time to time.
+/// Polls a few files for changes.
 #[derive(Debug)]
 pub struct FileWatch {
     files: Vec<PathBuf>,
@@ -61,21 +60,21 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// Whatever changes from now on is a change. Make it before the files are read for the first
-    /// time, so that nothing is missed in between.
+    /// Starts with the state that the files have now. Create the watch before the files are first
+    /// read, so that no change in between is missed.
     pub fn new(files: Vec<PathBuf>) -> Self {
         Self::with_pace(files, Pace::default())
     }
 
-    /// The same, at another pace.
+    /// Like [`new`](Self::new), with another polling interval.
     pub fn with_pace(files: Vec<PathBuf>, pace: Pace) -> Self {
         let seen = stamps(&files);
         Self { files, seen, pace }
     }
 
-    /// Waits until any of the files has changed, or has come or gone, and all have stood still
-    /// since for a moment. A change during the wait for that is part of the same change. Cancel
-    /// safe: what was not told is told by the next call.
+    /// Waits until any of the files has changed, appeared or disappeared, and all have been stable
+    /// for a moment. Changes during that moment are part of the same change. Cancel safe: a change
+    /// that was not yet returned is returned by the next call.
     pub async fn changed(&mut self) {
         loop {
             tokio::time::sleep(self.pace.period).await;
@@ -96,7 +95,8 @@ impl FileWatch {
         }
     }
 
-    /// A file system that hangs must not hold up whoever else is on this thread.
+    /// Runs on a blocking thread: a file system that hangs must not hold up other tasks of this
+    /// thread.
     async fn look(&self) -> Vec<Option<Stamp>> {
         let files = self.files.clone();
         let looked = tokio::task::spawn_blocking(move || stamps(&files)).await;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_way_to_change_a_file_is_noticed_once() {
+    async fn every_kind_of_change_is_detected_once() {
         let folder = Folder::new("watch");
         let file = folder.write("a", "1");
         let mut watch = FileWatch::new(vec![file.clone()]);
@@ -143,7 +143,7 @@ mod tests {
         assert!(noticed(&mut watch).await, "gone");
         folder.write("a", "33");
         assert!(noticed(&mut watch).await, "back");
-        assert!(!noticed(&mut watch).await, "each change is told once");
+        assert!(!noticed(&mut watch).await, "each change is reported once");
     }
 
     #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_still_written_is_waited_for() {
+    async fn a_file_that_is_being_written_is_not_reported_yet() {
         let folder = Folder::new("slow");
         let file = folder.write("a", "1");
         let mut watch = FileWatch::new(vec![file.clone()]);
@@ -171,14 +171,14 @@ mod tests {
         let (began, Pace { period, settled }) = (Instant::now(), Pace::default());
         let mut changed = Box::pin(watch.changed());
         let mut text = "12".to_owned();
-        // So many writes, each before the last one has settled.
+        // 50 writes, each before the last one has settled.
         for _ in 0..50 {
             text.push('x');
             fs::write(&file, &text).expect("written");
             tokio::select! {
                 biased;
                 () = tokio::time::sleep(period.min(settled / 2)) => (),
-                () = &mut changed => panic!("told while it was written: {text}"),
+                () = &mut changed => panic!("reported while it was written: {text}"),
             }
         }
         changed.await;

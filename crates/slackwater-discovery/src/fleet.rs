@@ -1,27 +1,27 @@
-//! A fleet as a value: who is in it, and what has changed from one to the next.
+//! A fleet as a value: its replicas, and the changes from one fleet to the next.
 //!
-//! Two lists of the same replicas are the same fleet, whatever their order, so that a shuffled
-//! answer changes nothing.
+//! Two lists of the same replicas are the same fleet in any order, so that a shuffled answer
+//! changes nothing.
 
 use core::net::SocketAddr;
 use slackwater_config::ReplicaConfig;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The replicas of one service at one time: no address twice.
+/// The replicas of one service at one time. No address appears twice.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     replicas: Vec<ReplicaConfig>,
 }
 
-/// What must be done to come from one fleet to another.
+/// The changes that turn one fleet into another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FleetChange {
-    /// Places in the new fleet of those that were not in the old one.
+    /// Indices in the new fleet of the replicas that were not in the old one.
     pub joined: Vec<usize>,
-    /// Addresses of those that are not in the new one.
+    /// Addresses of the replicas that are not in the new fleet.
     pub left: Vec<SocketAddr>,
-    /// Places in the new fleet of those that take queries where they did, and are otherwise not
-    /// what they were.
+    /// Indices in the new fleet of the replicas whose address is the same and whose other settings
+    /// changed.
     pub altered: Vec<usize>,
 }
 
@@ -33,7 +33,8 @@ impl FleetChange {
 }
 
 impl Fleet {
-    /// The replicas, in this order. Of those with one address the first one counts.
+    /// Makes a fleet of replicas, in this order. If several have the same address, the first one
+    /// counts.
     pub fn new(replicas: impl IntoIterator<Item = ReplicaConfig>) -> Self {
         let mut replicas: Vec<_> = replicas.into_iter().collect();
         let mut taken = BTreeSet::new();
@@ -41,7 +42,7 @@ impl Fleet {
         Self { replicas }
     }
 
-    /// In the order of their source.
+    /// The replicas in the order of their source.
     pub fn replicas(&self) -> &[ReplicaConfig] {
         &self.replicas
     }
@@ -56,14 +57,14 @@ impl Fleet {
         self.replicas.len()
     }
 
-    /// How many of `other`'s replicas are here, too.
+    /// Number of `other`'s replicas that are also in this fleet.
     pub(super) fn shared(&self, other: &Self) -> usize {
         let here = self.by_address();
         let is_here = |replica: &&ReplicaConfig| here.contains_key(&replica.address);
         other.replicas.iter().filter(is_here).count()
     }
 
-    /// What makes `next` of this one.
+    /// Returns the changes that turn this fleet into `next`.
     pub fn change_to(&self, next: &Self) -> FleetChange {
         let mut before = self.by_address();
         let mut change = FleetChange::default();
@@ -90,7 +91,7 @@ mod tests {
     use crate::testing::{fleet, replica};
 
     #[test]
-    fn the_order_of_a_list_means_nothing_and_an_address_counts_once() {
+    fn order_is_ignored_and_an_address_counts_once() {
         let one = fleet(&[1, 2, 3]);
         assert!(one.change_to(&fleet(&[3, 1, 2])).is_empty());
         assert_eq!(fleet(&[2, 1, 2, 1]).len(), 2);
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_who_joined_left_and_is_altered() {
+    fn a_change_lists_replicas_that_joined_left_or_were_altered() {
         let mut moved = replica(2);
         moved.probe_address.set_port(9);
         let next = Fleet::new([replica(4), moved, replica(1)]);

@@ -1,8 +1,9 @@
-//! Follows a source, and passes each fleet on to its readers.
+//! Follows a source, and publishes each fleet to its readers.
 //!
-//! One task for each service of the process follows its source, whatever the number of workers.
-//! What it believes goes out as a whole new value by a watch channel; what became of the last list
-//! is there for the status. The log says each thing once, however often a source repeats itself.
+//! One task for each service of the process follows its source, regardless of the number of
+//! workers. Each fleet that the guard accepts is published as a whole new value through a watch
+//! channel; the outcome of the last list is available for the status. The log has each message
+//! once, even if a source repeats itself.
 
 use super::guard::{Guard, Verdict, replicas};
 use super::{Fleet, Source};
@@ -15,10 +16,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// So many replicas that come or go are named in the log; the others are counted.
+/// At most this many replicas that join or leave are named in the log; the rest are counted.
 const NAMED_MAX: usize = 8;
 
-/// A fleet that is followed. The source is asked no more when this is dropped.
+/// A fleet that is followed. Dropping it stops the source.
 #[derive(Debug)]
 pub struct Discovery {
     fleets: watch::Sender<Arc<Fleet>>,
@@ -27,7 +28,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// A fleet that does not change by itself: the one that is in `fleets`.
+    /// A fleet that does not change by itself: the current value of `fleets`.
     pub fn list(fleets: watch::Sender<Arc<Fleet>>) -> Self {
         let state = SourceState {
             source: "list".to_owned(),
@@ -40,8 +41,8 @@ impl Discovery {
         }
     }
 
-    /// Follows a source from now on; until it says something that is believed, the fleet is the one
-    /// that is in `fleets`. Needs a tokio runtime. `service` is for the log.
+    /// Follows a source from now on. Until the first list is accepted, the fleet is the current
+    /// value of `fleets`. Needs a tokio runtime. `service` is for the log.
     pub fn follow(
         service: &str,
         source: impl Source,
@@ -67,23 +68,23 @@ impl Discovery {
         }
     }
 
-    /// Where the fleet of now is, and every one to come.
+    /// Channel with the current fleet and all later ones.
     pub const fn fleets(&self) -> &watch::Sender<Arc<Fleet>> {
         &self.fleets
     }
 
-    /// The fleet of now.
+    /// The current fleet.
     pub fn fleet(&self) -> Arc<Fleet> {
         Arc::clone(&self.fleets.borrow())
     }
 
-    /// What became of the last list.
+    /// The outcome of the last list.
     pub fn state(&self) -> SourceState {
         self.states.borrow().clone()
     }
 
-    /// Waits until the source has spoken for the first time, be it to say that it does not know; a
-    /// list has, and a file that could be opened.
+    /// Waits until the source has returned for the first time, with a fleet or with a failure. A
+    /// static list, and a file that could be opened, count as having returned.
     pub async fn spoken(&self) {
         if self.task.is_some() {
             let mut states = self.states.clone();
@@ -157,7 +158,7 @@ impl Follower {
             tracing::info!(
                 service = self.service,
                 source = self.source(),
-                "knows the fleet again"
+                "fleet known again: the source has recovered"
             );
         }
     }
@@ -204,7 +205,7 @@ impl Follower {
     }
 }
 
-/// "a, b and 3 more".
+/// Joins names, and counts the rest: "a, b and 3 more".
 fn names(mut all: impl Iterator<Item = String>) -> String {
     let text = all.by_ref().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
     let more = all.count();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn fleets_go_out_as_values_and_only_when_they_change() {
+    async fn fleets_are_published_only_when_they_change() {
         let (say, discovery) = followed(GuardSettings::default());
         let mut fleets = discovery.fleets().subscribe();
         assert_eq!(fleets.borrow().len(), 1);
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_wrong_is_known_until_it_is_right_again() {
+    async fn a_failure_is_in_the_state_until_the_source_recovers() {
         let (say, discovery) = followed(GuardSettings::default());
         say.send(Err("no answer".to_owned())).expect("heard");
         discovery.spoken().await;
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shorter_list_is_taken_in_time_though_the_source_says_no_more() {
+    async fn a_shorter_list_is_accepted_after_the_keep_time() {
         let settings = GuardSettings {
             keep_share: Quantile::ONE,
             keep_time: Duration::from_secs(30),
@@ -288,11 +289,14 @@ mod tests {
         assert_eq!(discovery.fleet().replicas(), fleet(&[2]).replicas());
         drop(discovery);
         say.closed().await;
-        assert!(fleets.changed().await.is_err(), "nobody follows any more");
+        assert!(
+            fleets.changed().await.is_err(),
+            "the source is not followed any more"
+        );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shorter_list_is_not_taken_from_a_source_that_has_lost_its_way() {
+    async fn a_shorter_list_is_not_accepted_after_the_source_fails() {
         let settings = GuardSettings {
             keep_share: Quantile::ONE,
             keep_time: Duration::from_secs(30),
@@ -309,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_has_always_spoken() {
+    async fn a_static_list_counts_as_reported() {
         let discovery = Discovery::list(holding(&[1, 2]));
         discovery.spoken().await;
         assert_eq!(discovery.fleet().len(), 2);
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn many_names_are_counted() {
+    fn names_beyond_the_limit_are_counted() {
         let all = (0..10).map(|n| n.to_string());
         assert_eq!(names(all), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
         assert_eq!(names((0..2).map(|n| n.to_string())), "0, 1");

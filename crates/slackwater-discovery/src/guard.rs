@@ -1,27 +1,27 @@
-//! Which lists are believed.
+//! Decides which lists are accepted.
 //!
-//! A list of nothing is never taken while there is a better one: sources forget everything when
-//! they are restarted, cut off or mistaken far more often than all replicas of a service are meant
-//! to go at once. A list that has lost more than a share of the replicas waits until the source has
-//! stood by it for a while.
+//! An empty list never replaces one with replicas: sources lose their data (by a restart, a lost
+//! connection or a mistake) far more often than all replicas of a service are removed at once. A
+//! list that has lost more than a share of the replicas is accepted only after the source has
+//! reported it for a while.
 
 use super::fleet::Fleet;
 use slackwater_config::GuardSettings;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What became of a list.
+/// Outcome of a list.
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
-    /// It is the fleet from now on.
+    /// The list is the fleet from now on.
     Taken(Arc<Fleet>),
-    /// It says what is known.
+    /// The list equals the current fleet.
     Same,
-    /// The fleet stays what it was; why.
+    /// The fleet stays as it was, for this reason.
     Kept(String),
 }
 
-/// The fleet in force, and the list that waits to be.
+/// The current fleet, and the list that waits to be accepted.
 #[derive(Debug)]
 pub(super) struct Guard {
     settings: GuardSettings,
@@ -38,7 +38,7 @@ impl Guard {
         }
     }
 
-    /// The source says so now.
+    /// Handles a list that the source reports now.
     pub(super) fn offer(&mut self, now: Instant, next: Fleet) -> Verdict {
         if next.is_empty() && !self.fleet.is_empty() {
             self.waiting = None;
@@ -54,8 +54,8 @@ impl Guard {
         if !self.loses_too_many(&next) {
             return self.take(next);
         }
-        // Whoever goes on losing replicas does not begin to wait anew; whoever says something else
-        // does.
+        // A list that only loses more replicas keeps its waiting time. A list with any other
+        // replica starts the wait again.
         let since = match self.waiting.take() {
             Some((since, before)) if before.shared(&next) == next.len() => since,
             _ => now,
@@ -70,18 +70,18 @@ impl Guard {
         self.poll(now).unwrap_or(Verdict::Kept(why))
     }
 
-    /// The source does not know any more, so it does not stand by the list that waits.
+    /// Discards the list that waits: the source has failed, so it no longer confirms that list.
     pub(super) fn forget_waiting(&mut self) {
         self.waiting = None;
     }
 
-    /// When a list that waits is to be taken.
+    /// When the list that waits will be accepted.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let (since, _) = self.waiting.as_ref()?;
         Some(*since + self.settings.keep_time)
     }
 
-    /// Takes the list that waits, once its time has come.
+    /// Accepts the list that waits once its time has come.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Verdict> {
         if self.deadline()? > now {
             return None;
@@ -102,7 +102,7 @@ impl Guard {
     }
 }
 
-/// "1 replica", "2 replicas".
+/// Formats a number of replicas: "1 replica", "2 replicas".
 pub(super) fn replicas(count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} replica{plural}")
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_share_any_other_list_is_taken_at_once() {
+    fn without_a_share_any_other_list_is_accepted_immediately() {
         let mut guard = guarding(0, &[1, 2, 3, 4]);
         assert!(is_taken(&guard.offer(Instant::now(), fleet(&[9])), 1));
     }
@@ -165,11 +165,11 @@ mod tests {
         assert!(is_taken(&guard.offer(now, fleet(&[1, 2])), 2), "just half");
 
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
-        // New ones do not make up for those that are lost.
+        // New replicas do not make up for the lost ones.
         assert!(is_kept(&guard.offer(now, fleet(&[1, 7, 8, 9]))));
         assert_eq!(guard.deadline(), Some(now + MINUTE));
         assert!(is_kept(&guard.offer(now + MINUTE / 2, fleet(&[1]))));
-        assert_eq!(guard.deadline(), Some(now + MINUTE), "not anew");
+        assert_eq!(guard.deadline(), Some(now + MINUTE), "the wait goes on");
         assert!(guard.poll(now + MINUTE - Duration::from_nanos(1)).is_none());
         let taken = guard.poll(now + MINUTE).expect("its time has come");
         assert!(is_taken(&taken, 1), "the newest list");
@@ -177,12 +177,16 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_the_source_does_not_stand_by_is_not_taken() {
+    fn a_waiting_list_is_discarded_when_the_source_fails() {
         let now = Instant::now();
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
         assert!(is_kept(&guard.offer(now, fleet(&[1]))));
         assert!(is_kept(&guard.offer(now + MINUTE / 2, fleet(&[2]))));
-        assert_eq!(guard.deadline(), Some(now + MINUTE / 2 + MINUTE), "anew");
+        assert_eq!(
+            guard.deadline(),
+            Some(now + MINUTE / 2 + MINUTE),
+            "the wait starts again"
+        );
         guard.forget_waiting();
         assert_eq!(guard.deadline(), None);
         assert!(guard.poll(now + MINUTE * 9).is_none());

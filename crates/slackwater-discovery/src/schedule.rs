@@ -1,22 +1,22 @@
-//! When a name is asked for again: after its time to live, within bounds, a little earlier by
-//! chance.
+//! When a name is looked up again: after its time to live, within bounds, a little earlier at
+//! random.
 //!
-//! Many processes that were started together would ask together forever; so each asks up to a tenth
-//! of the time too early.
+//! Processes that start together would otherwise send their queries together forever, so each one
+//! looks up to a tenth of the time too early.
 
 use core::time::Duration;
 use slackwater_config::TtlBounds;
 use slackwater_core::{Draw, SplitMix64};
 
-/// The longest wait after a failure, whatever the bounds.
+/// Longest wait after a failure, whatever the bounds.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// When to ask next.
+/// Computes the wait before the next lookup.
 #[derive(Debug)]
 pub(super) struct Schedule {
     bounds: TtlBounds,
     draw: SplitMix64,
-    /// In a row.
+    /// Consecutive failures.
     failures: u32,
 }
 
@@ -29,20 +29,20 @@ impl Schedule {
         }
     }
 
-    /// After an answer that is good for `ttl`, be it that there is nothing.
+    /// Wait after an answer with this time to live, including a negative one.
     pub(super) fn after_answer(&mut self, ttl: Duration) -> Duration {
         self.failures = 0;
         self.early(ttl)
     }
 
-    /// After no answer: twice as long each time.
+    /// Wait after a failure; doubles each time.
     pub(super) fn after_failure(&mut self) -> Duration {
         let doubled = self.bounds.min * 2_u32.saturating_pow(self.failures.min(20));
         self.failures += 1;
         self.early(doubled.min(RETRY_MAX))
     }
 
-    /// From nine tenths of the span to the whole of it, within the bounds.
+    /// Draws from nine tenths of the span to the whole of it, within the bounds.
     fn early(&mut self, span: Duration) -> Duration {
         let span = span.min(self.bounds.max);
         let tenth = u64::try_from((span / 10).as_nanos()).unwrap_or(u64::MAX);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_live_is_honoured_within_its_bounds_a_little_early() {
+    fn ttl_is_bounded_and_shortened_a_little() {
         let mut schedule = Schedule::new(bounds(5, 60), 1);
         let waits: Vec<_> = (0..1000)
             .map(|_| schedule.after_answer(SECOND * 30))

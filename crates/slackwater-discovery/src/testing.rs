@@ -1,9 +1,9 @@
-//! What the tests of sources and fleets share.
+//! Shared helpers for tests of sources and fleets.
 
 #![expect(
     clippy::expect_used,
     clippy::missing_panics_doc,
-    reason = "a test may end so"
+    reason = "a test may panic"
 )]
 
 use super::{Fleet, Source};
@@ -21,12 +21,12 @@ pub fn fleet(numbers: &[u8]) -> Fleet {
     Fleet::new(numbers.iter().map(|&n| replica(n)))
 }
 
-/// These, to begin with.
+/// A channel that holds these replicas at first.
 pub fn holding(numbers: &[u8]) -> watch::Sender<Arc<Fleet>> {
     watch::Sender::new(Arc::new(fleet(numbers)))
 }
 
-/// A source that says what the test tells it to.
+/// A source that reports what the test sends it.
 #[derive(Debug)]
 pub struct Told(pub mpsc::UnboundedReceiver<Result<Fleet, String>>);
 
@@ -46,12 +46,12 @@ impl Source for Told {
     }
 }
 
-/// A directory of the test's own, gone at its end.
+/// A temporary directory, removed when dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes it, empty, with `purpose` in its name.
+    /// Creates an empty directory with `purpose` in its name.
     pub fn new(purpose: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -61,12 +61,12 @@ impl Folder {
         Self(path)
     }
 
-    /// Where a file of that name is or would be.
+    /// Path of a file of that name, whether it exists or not.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Writes a file; where it is.
+    /// Writes a file and returns its path.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let file = self.path(name);
         fs::write(&file, text).expect("written");

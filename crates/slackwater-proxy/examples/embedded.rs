@@ -1,5 +1,6 @@
-//! A proxy inside a program: two servers, and Slackwater before them. `cargo run -p
-//! slackwater-proxy --example embedded`
+//! A proxy inside a program: two servers, and Slackwater in front of them.
+//!
+//! `cargo run -p slackwater-proxy --example embedded`
 #![expect(clippy::print_stdout, reason = "it shows what it does")]
 
 use core::net::SocketAddr;
@@ -21,7 +22,7 @@ async fn main() -> Result<(), Fault> {
     proxy.ended().await
 }
 
-/// A server that says its name to whoever asks; where it listens.
+/// Starts a server that answers every request with its name, and returns its address.
 fn server(name: &'static str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

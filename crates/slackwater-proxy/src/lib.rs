@@ -1,9 +1,9 @@
-//! The data plane of Slackwater as a library: HTTP/1.1 and HTTP/2 in, and out to the replica that
-//! has room for it.
+//! The data plane of Slackwater as a library: it accepts HTTP/1.1 and HTTP/2, and forwards requests
+//! to the replica with the most free capacity.
 //!
-//! [`Proxy`] is what `slackwater serve` runs, without a process around it: no command line, no
-//! signals, no admin server, no log of its own. It has threads of its own, one for each worker,
-//! which share nothing that a request touches.
+//! [`Proxy`] is what `slackwater serve` runs, without the process around it: no command line, no
+//! signals, no admin server, no log. It starts one thread for each worker, and workers share
+//! nothing that a request touches.
 //!
 //! ```no_run
 //! # async fn embedded() -> Result<(), slackwater_config::Fault> {
@@ -23,11 +23,11 @@
 //! # }
 //! ```
 //!
-//! What a program does with it besides: [`Proxy::reload`] goes over to another configuration while
-//! requests run, [`Proxy::status`] has all that is counted, [`Outside`] takes where requests are
-//! told of ([`access_log`], [`traces`], [`record`]), [`decisions`] says why replicas were picked.
-//! [`forward`] and [`tls`] are what its connections are made of, for a proxy before a single
-//! server, as `slackwater agent` is one.
+//! A program can also use [`Proxy::reload`] to change the configuration while requests run,
+//! [`Proxy::status`] to read all counters, [`Outside`] to set where requests are logged
+//! ([`access_log`], [`traces`], [`record`]), and [`decisions`] to find out why replicas were
+//! picked. [`forward`] and [`tls`] are its building blocks, also for a proxy in front of a single
+//! server, such as `slackwater agent`.
 //!
 //! **Absent on purpose**: a runtime of many threads (each worker has its own), middleware,
 //! plug-ins.

@@ -1,4 +1,4 @@
-//! Drawing a share of requests at random.
+//! Random sampling of requests.
 
 use crate::seed::draw_seed;
 use slackwater_core::{Draw, Quantile, SplitMix64};
@@ -6,7 +6,7 @@ use slackwater_core::{Draw, Quantile, SplitMix64};
 /// One worker's draws.
 #[derive(Clone, Debug)]
 pub(crate) struct Sampling {
-    /// Of 2^64 draws, as many are taken. `None`: all, and nothing is drawn.
+    /// A draw below this value is taken. `None`: all requests are taken, without a draw.
     below: Option<u64>,
     draws: SplitMix64,
 }
@@ -25,7 +25,7 @@ impl Sampling {
         }
     }
 
-    /// Whether the next one is taken.
+    /// Whether the next request is taken.
     pub(crate) fn takes(&mut self) -> bool {
         self.below.is_none_or(|below| self.draws.draw() < below)
     }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_are_taken_as_the_share_says() {
+    fn the_share_of_requests_is_sampled() {
         for (millionths, least, most) in [
             (0, 0, 0),
             // The standard deviation of the count is 31.

@@ -1,7 +1,7 @@
-//! Starts for draws.
+//! Seeds for random draws.
 
-/// A start that differs from one to the next. Where the system has no randomness, a fixed one does:
-/// nothing that is drawn from it is a secret.
+/// Returns a different seed with each call. Without system randomness it is a constant, which is
+/// enough because draws are not secret.
 pub(crate) fn draw_seed() -> u64 {
     getrandom::u64().unwrap_or(1)
 }

@@ -1,8 +1,7 @@
-//! What a request's record tells as spans: one for the request, one for each attempt at it.
+//! Converts a request record to spans: one for the request, one for each attempt.
 //!
-//! Names and attributes are those of OpenTelemetry's conventions for HTTP where there are some; the
-//! others begin with `slackwater.`. What each means is in docs/reference/tracing.md, and a test
-//! compares the two.
+//! Names and attributes follow OpenTelemetry's conventions for HTTP where they exist; the others
+//! begin with `slackwater.`. docs/reference/tracing.md describes each, and a test compares the two.
 
 use crate::request_record::{AttemptKind, AttemptRecord, Ended, RequestRecord};
 use crate::traces::Traced;
@@ -13,17 +12,17 @@ use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_tower::response::GrpcStatus;
 use std::borrow::Cow;
 
-/// Who waited for less did not wait.
+/// Shorter waits are not reported as waits.
 const QUEUED_MIN: Duration = Duration::from_millis(1);
 
-/// A request is over, and so are all of its attempts.
+/// Exports a request after it and all of its attempts are over.
 pub(crate) fn finish(record: &RequestRecord) {
     if let Some(traced) = &record.traced {
         traced.tracer().finish(&spans(record, traced));
     }
 }
 
-/// The request's span, and those of its attempts in their order.
+/// Returns the span of the request, and those of its attempts in their order.
 fn spans(record: &RequestRecord, traced: &Traced) -> Vec<Span> {
     let attempts = record.attempt_records.iter().enumerate();
     let attempts = attempts.filter_map(|(place, attempt)| {
@@ -78,8 +77,8 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     }
 }
 
-/// Why a request failed, in one word or as a status; `None` if it did not. What its client did
-/// itself is no failure.
+/// Returns why a request failed, as one word or as a status; `None` if it did not fail. Failures of
+/// the client do not count.
 fn failure(record: &RequestRecord) -> Option<String> {
     if !record.failed() {
         return None;
@@ -124,7 +123,7 @@ fn server_events(record: &RequestRecord) -> Vec<Event> {
         events.push(event(record, head, "first_byte", Attributes::default()));
     }
     if let Some(error) = record.error.as_ref().filter(|_| record.failed()) {
-        // An answer of our own: nobody was asked, or nobody answered.
+        // The proxy's own answer: no replica was tried, or none answered.
         let name = if record.attempt_records.is_empty() {
             "shed"
         } else {
@@ -196,7 +195,7 @@ fn attempt_span(record: &RequestRecord, place: usize, address: &str, own: Span) 
     }
 }
 
-/// Why it went there, and by what report.
+/// Adds why the replica was picked, and its report.
 fn pick(said: &mut Attributes, record: &RequestRecord, attempt: &AttemptRecord) {
     let pick = &attempt.pick;
     if let Some(due_after) = attempt.due_after {
@@ -227,7 +226,7 @@ fn pick(said: &mut Attributes, record: &RequestRecord, attempt: &AttemptRecord) 
     said.boolean("slackwater.report.local", report.local);
 }
 
-/// How a gRPC call ended, by its name.
+/// Adds the status of a gRPC call by its name.
 fn grpc_ended(said: &mut Attributes, status: Option<GrpcStatus>) {
     if let Some(status) = status {
         said.text("rpc.response.status_code", &*grpc_name(status));
@@ -239,7 +238,7 @@ fn grpc_name(status: GrpcStatus) -> Cow<'static, str> {
     name.unwrap_or_else(|| status.code().to_string().into())
 }
 
-/// As the access log counts attempts: from 1.
+/// Attempts count from 1, as in the access log.
 fn number(place: usize) -> u64 {
     place as u64 + 1
 }
@@ -258,7 +257,7 @@ fn event(record: &RequestRecord, after: Duration, name: &str, said: Attributes) 
     }
 }
 
-/// Methods that everybody knows; there is no bound to others.
+/// Whether the method is well known. The number of other methods is unlimited.
 fn is_known(method: &Method) -> bool {
     let known = [
         Method::GET,
@@ -299,7 +298,7 @@ const fn version(version: Version) -> &'static str {
     }
 }
 
-/// Whom a request is for: a host, and its port where there is one; or where a Unix socket is.
+/// Adds the server of a request: a host with an optional port, or the path of a Unix socket.
 fn server(said: &mut Attributes, written: &[u8]) {
     let colon = memchr::memrchr(b':', written).filter(|at| {
         let port = &written[at + 1..];
@@ -323,7 +322,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_page_names_what_spans_say_and_nothing_else() {
+    fn the_page_lists_exactly_the_attributes_of_spans() {
         const OWN: &str = include_str!("spans.rs");
         let (code, _) = OWN.split_once("#[cfg(test)]").expect("tests are last");
         let is_attribute = |word: &&str| {
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_told_without_its_port_and_an_address_without_brackets() {
+    fn a_host_has_no_port_and_an_address_no_brackets() {
         for (written, address, port) in [
             ("shop.example", "shop.example", None),
             ("shop.example:81", "shop.example", Some(81)),
@@ -395,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_nobody_knows_are_one() {
+    fn unknown_methods_share_one_name() {
         let mut said = Attributes::default();
         let strange = Method::from_bytes(b"BREW").expect("a method");
         method(&mut said, &strange);

@@ -1,29 +1,29 @@
-//! Signs of life of the workers, for a watchdog of the process: a heartbeat of the main thread
-//! alone would say nothing of those that carry requests.
+//! Heartbeats of the workers, for a watchdog of the process: a heartbeat of the main thread alone
+//! would not cover the threads that serve requests.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Notices workers that show no sign of life. By default nobody looks, and no heart beats.
+/// Detects workers that no longer run. By default it is off, and there are no heartbeats.
 #[derive(Clone, Debug, Default)]
 pub struct Watchdog {
-    /// How often it is looked; `None`: never.
+    /// Interval between looks; `None` if off.
     period: Option<Duration>,
     workers: Arc<Mutex<Vec<Watched>>>,
 }
 
-/// One worker's heartbeat, as it is looked at.
+/// One worker's heartbeat, as the watchdog sees it.
 #[derive(Debug)]
 struct Watched {
-    /// It goes with the worker: one that has ended has no need to show signs of life.
+    /// Dropped with the worker: a worker that has ended needs no heartbeat.
     beats: Weak<AtomicU64>,
-    /// How often it had beaten at the last look; `None` before the first.
+    /// Number of beats at the last look; `None` before the first.
     seen: Option<u64>,
 }
 
 impl Watchdog {
-    /// For whoever calls [`stopped`](Self::stopped) once in a period.
+    /// Makes a watchdog whose owner calls [`stopped`](Self::stopped) once in a period.
     pub fn new(period: Duration) -> Self {
         Self {
             period: Some(period),
@@ -31,13 +31,13 @@ impl Watchdog {
         }
     }
 
-    /// How often it is looked; `None`: never.
+    /// Interval between looks; `None` if off.
     pub const fn period(&self) -> Option<Duration> {
         self.period
     }
 
-    /// A worker's own: to be polled on its runtime for as long as it works. Beats twice in a
-    /// period, and ends at once where nobody looks.
+    /// Returns a worker's heartbeat, which must be polled on its runtime while it works. It beats
+    /// twice in a period, and ends immediately if the watchdog is off.
     pub fn heartbeat(&self) -> impl Future<Output = ()> + 'static {
         let period = self.period;
         let beats = self.begin();
@@ -49,7 +49,7 @@ impl Watchdog {
         }
     }
 
-    /// How many workers have not beaten since the last look.
+    /// Number of workers without a beat since the last look.
     pub fn stopped(&self) -> usize {
         let mut workers = self.workers();
         workers.retain(|worker| worker.beats.strong_count() > 0);
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_stood_still_is_noticed() {
+    fn a_stalled_worker_is_detected() {
         let watchdog = Watchdog::default();
         let (one, other) = (watchdog.begin(), watchdog.begin());
         let beat = |heart: &AtomicU64| heart.fetch_add(1, Relaxed);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_has_ended_is_not_missed() {
+    fn a_worker_that_has_ended_is_ignored() {
         let watchdog = Watchdog::default();
         let (one, other) = (watchdog.begin(), watchdog.begin());
         assert_eq!(watchdog.stopped(), 0);

@@ -1,18 +1,16 @@
-//! The threads that carry requests, and how they end: in order, each when it is told to, or by
-//! mishap.
+//! The threads that serve requests, and how they end: in order when stopped, or by a failure.
 //!
-//! A worker that is lost takes its listeners and its share of the clients with it, and the others
-//! would go on as if nothing had happened. So whoever runs workers races
-//! [`WorkerThreads::unasked_end`] against the signals, and ends the process: whoever supervises it
-//! starts it anew, whole.
+//! A worker that is lost takes its listeners and its share of the clients with it, and the other
+//! workers would continue regardless. The owner of workers must therefore race
+//! [`WorkerThreads::unasked_end`] against the signals and end the process, so that its supervisor
+//! restarts it as a whole.
 
 use futures_util::future::select_all;
 use slackwater_config::Fault;
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::oneshot;
 
-/// Threads, each with a receiver that hears how it ended. A sender that is dropped unsent is a
-/// panic.
+/// Threads, each with a receiver of its result. A sender that is dropped unsent indicates a panic.
 #[derive(Debug, Default)]
 pub struct WorkerThreads {
     ends: Vec<oneshot::Receiver<Result<(), Fault>>>,
@@ -20,11 +18,11 @@ pub struct WorkerThreads {
 }
 
 impl WorkerThreads {
-    /// Runs `work` on a thread of its own.
+    /// Runs `work` on its own thread.
     ///
     /// # Errors
     ///
-    /// The system gives no thread.
+    /// Fails if the system cannot provide a thread.
     pub fn spawn(
         &mut self,
         work: impl FnOnce() -> Result<(), Fault> + Send + 'static,
@@ -41,11 +39,11 @@ impl WorkerThreads {
         Ok(())
     }
 
-    /// Waits for the first end, which nobody has asked for; why it came.
+    /// Waits for the first worker that ends without a request to do so, and returns why.
     pub async fn unasked_end(&mut self) -> Fault {
         match self.next_end().await {
             Some(Err(fault)) => fault,
-            Some(Ok(())) | None => Fault::runtime("a worker ended unasked"),
+            Some(Ok(())) | None => Fault::runtime("a worker ended unexpectedly"),
         }
     }
 
@@ -57,7 +55,7 @@ impl WorkerThreads {
         Ok(())
     }
 
-    /// Waits for all threads, blocking this one; they have been told to end.
+    /// Waits for all threads, blocking this one. They must have been stopped before.
     pub fn join(&mut self) {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -70,7 +68,7 @@ impl WorkerThreads {
         }
         let (end, index, _) = select_all(&mut self.ends).await;
         self.ends.remove(index);
-        let panicked = || Fault::runtime("a worker panicked; what it said stands above");
+        let panicked = || Fault::runtime("a worker panicked; its message is above");
         Some(end.unwrap_or_else(|_| Err(panicked())))
     }
 }
@@ -81,11 +79,11 @@ mod tests {
     use core::time::Duration;
     use std::sync::mpsc;
 
-    /// For what must come; far beyond what it takes on a busy machine.
+    /// Deadline for events that must happen; far longer than they take on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[tokio::test]
-    async fn one_lost_worker_is_noticed_while_the_others_go_on() {
+    async fn one_lost_worker_is_detected_while_the_others_continue() {
         let mut workers = WorkerThreads::default();
         let (stop, stopped) = mpsc::channel::<()>();
         workers
@@ -108,14 +106,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_in_order_is_a_fault_only_where_nobody_asked() {
+    async fn an_orderly_end_is_a_fault_only_if_unrequested() {
         let mut workers = WorkerThreads::default();
         for _ in 0..2 {
             workers.spawn(|| Ok(())).expect("a thread");
         }
         assert_eq!(
             workers.unasked_end().await.to_string(),
-            "a worker ended unasked"
+            "a worker ended unexpectedly"
         );
         workers.ended().await.expect("in order");
         workers.ended().await.expect("still so");
@@ -123,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_workers_own_fault_is_told() {
+    async fn the_fault_of_a_worker_is_returned() {
         let mut workers = WorkerThreads::default();
         workers
             .spawn(|| Err(Fault::runtime("no runtime")))

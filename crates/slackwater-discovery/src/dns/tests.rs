@@ -1,4 +1,4 @@
-//! Against a name server of the test's own.
+//! Tests of the DNS source against a name server of their own.
 
 use super::*;
 use crate::Discovery;
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// For what must come; far beyond what it takes on a busy machine.
+/// Deadline for events that must happen; far longer than they take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Zone = Vec<(&'static str, u32, RData)>;
 
-/// A name server of the test's own, on loopback.
+/// A name server on loopback.
 struct Server {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -25,7 +25,7 @@ struct Server {
 #[derive(Default)]
 struct State {
     zone: Zone,
-    /// Names that it fails for.
+    /// Names whose lookup fails.
     broken: Vec<&'static str>,
     asked: Vec<String>,
 }
@@ -119,7 +119,7 @@ fn weighted(priority: u16, weight: u16, port: u16, target: &str) -> RData {
     RData::SRV(SRV::new(priority, weight, port, target))
 }
 
-/// Asks as soon as it may.
+/// Looks up again as soon as possible.
 const AT_ONCE: TtlBounds = TtlBounds {
     min: Duration::from_millis(2),
     max: Duration::from_millis(4),
@@ -136,7 +136,7 @@ async fn names(discovery: &Discovery) -> Vec<String> {
     replicas.map(|replica| replica.name.clone()).collect()
 }
 
-/// Waits until the source has asked and been answered twice more.
+/// Waits until the source has sent two more queries and has received their answers.
 async fn asked_again(server: &Server) {
     let before = server.state().asked.len();
     let again = async {
@@ -144,11 +144,11 @@ async fn asked_again(server: &Server) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(PATIENCE, again).await.expect("asked again");
+    timeout(PATIENCE, again).await.expect("looked up again");
 }
 
 #[tokio::test]
-async fn every_address_is_a_replica_and_a_shuffle_is_no_change() {
+async fn every_address_is_a_replica_and_a_shuffle_changes_nothing() {
     let server = Server::start(vec![
         ("web.test", 0, four(2)),
         ("web.test", 0, four(1)),
@@ -176,14 +176,14 @@ async fn every_address_is_a_replica_and_a_shuffle_is_no_change() {
 }
 
 #[tokio::test]
-async fn without_an_ipv4_address_the_ipv6_ones_are_taken() {
+async fn without_ipv4_addresses_ipv6_addresses_are_used() {
     let server = Server::start(vec![("web.test", 0, six(2)), ("web.test", 0, six(1))]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
     assert_eq!(names(&discovery).await, ["[fd00::1]:80", "[fd00::2]:80"]);
 }
 
 #[tokio::test]
-async fn no_answer_and_no_addresses_keep_the_last_fleet() {
+async fn failures_and_empty_answers_keep_the_last_fleet() {
     let server = Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, six(1))]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
     assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
@@ -217,7 +217,7 @@ async fn no_answer_and_no_addresses_keep_the_last_fleet() {
 }
 
 #[tokio::test]
-async fn addresses_that_nobody_can_be_reached_at_are_none() {
+async fn unusable_addresses_are_left_out() {
     let nowhere = || RData::A(A::new(0, 0, 0, 0));
     let server = Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, nowhere())]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
@@ -242,11 +242,11 @@ async fn addresses_that_nobody_can_be_reached_at_are_none() {
 }
 
 #[tokio::test]
-async fn this_process_is_no_replica_of_itself() {
+async fn own_addresses_are_left_out() {
     let server = Server::start(vec![("web.test", 0, four(99)), ("web.test", 0, four(1))]).await;
     let discovery = server.discovery(host("web.test."), AT_ONCE);
     assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
-    // At another port it is somebody else.
+    // At another port it is a different server.
     let other = server.discovery(DnsName::Host("web.test.".to_owned(), 81), AT_ONCE);
     assert_eq!(names(&other).await, ["10.0.0.1:81", "10.0.0.99:81"]);
 
@@ -260,7 +260,7 @@ async fn this_process_is_no_replica_of_itself() {
     source.next().await.expect("usable");
     assert_eq!(source.left_out, "");
     server.state().zone = vec![("web.test", 0, four(99))];
-    let failure = source.next().await.expect_err("nobody is left");
+    let failure = source.next().await.expect_err("no address is left");
     assert!(
         failure.contains("no usable address: 10.0.0.99:80 is this process"),
         "{failure}"
@@ -268,7 +268,7 @@ async fn this_process_is_no_replica_of_itself() {
 }
 
 #[tokio::test]
-async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
+async fn srv_targets_are_replicas_and_priorities_are_tiers() {
     let server = Server::start(vec![
         ("_http._tcp.web.test", 0, srv(20, 8003, "c.test.")),
         ("_http._tcp.web.test", 0, srv(10, 8002, "b.test.")),
@@ -301,7 +301,7 @@ async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
         "a target without addresses is no tier"
     );
 
-    // Half an answer is none.
+    // An incomplete answer counts as none.
     server.state().broken.push("b.test");
     server.state().zone.retain(|(owner, ..)| *owner != "a.test");
     let failed = async {
@@ -312,7 +312,7 @@ async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
     timeout(PATIENCE, failed).await.expect("told");
     assert_eq!(names(&discovery).await, expected);
 
-    // The next priority is the first, once that has no address any more.
+    // The next priority becomes tier 0 once the first has no addresses left.
     server.state().broken.clear();
     server.state().zone.retain(|(owner, ..)| *owner != "b.test");
     let mut fleets = discovery.fleets().subscribe();
@@ -325,7 +325,7 @@ async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
 }
 
 #[tokio::test]
-async fn targets_bring_their_weights() {
+async fn srv_targets_have_weights() {
     let server = Server::start(vec![
         ("_http._tcp.web.test", 0, weighted(1, 10, 80, "a.test.")),
         ("_http._tcp.web.test", 0, weighted(1, 0, 80, "b.test.")),
@@ -344,7 +344,7 @@ async fn targets_bring_their_weights() {
         .map(|replica| (replica.address.to_string(), replica.weight))
         .collect();
     let weight = |address: &str, weight| (address.to_owned(), weight);
-    // 0 beside others is hardly ever chosen, and 0 alone is as good as 1.
+    // Beside other weights, 0 is very rarely chosen; alone, 0 is as good as 1.
     let expected = [
         weight("10.0.0.1:80", 160),
         weight("10.0.0.2:80", 1),
@@ -355,7 +355,7 @@ async fn targets_bring_their_weights() {
 }
 
 #[tokio::test]
-async fn a_name_is_asked_for_again_when_its_answer_is_too_old_and_not_before() {
+async fn a_name_is_looked_up_again_when_its_ttl_is_over_and_not_before() {
     let server = Server::start(vec![("web.test", 3600, four(1)), ("now.test", 0, four(1))]).await;
     let bounds = TtlBounds {
         min: AT_ONCE.min,

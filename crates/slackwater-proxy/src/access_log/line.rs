@@ -1,7 +1,7 @@
-//! What a line looks like: text in the manner of web servers, or JSON.
+//! The form of a log line: text in the style of web servers, or JSON.
 //!
-//! Whatever a client or a replica sent is escaped: quotes, backslashes, and everything that could
-//! end a line or steer a terminal.
+//! Everything that a client or a replica sent is escaped: quotes, backslashes, and everything that
+//! could end a line or control a terminal.
 
 use core::fmt::{self, Display};
 use core::net::IpAddr;
@@ -14,7 +14,7 @@ use slackwater_tower::client::PickView;
 use std::io::Write;
 use std::time::SystemTime;
 
-/// What a line tells of a request.
+/// Fields of a request that a line shows.
 #[derive(Debug)]
 pub(super) struct RequestFacts<'a> {
     pub(super) method: &'a str,
@@ -27,7 +27,7 @@ pub(super) struct RequestFacts<'a> {
     pub(super) id: &'a [u8],
 }
 
-/// What a line tells.
+/// Everything that a line shows.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     pub(super) request: &'a RequestFacts<'a>,
@@ -40,10 +40,10 @@ pub(super) struct Facts<'a> {
     pub(super) hedge: Option<&'static str>,
     pub(super) tie: Option<&'static str>,
     pub(super) shadow: Option<&'a str>,
-    /// Why that replica.
+    /// Why that replica was picked.
     pub(super) pick: Option<&'a PickView>,
     pub(super) status: u16,
-    /// Of a gRPC call, as far as it is told.
+    /// Status of a gRPC call, if known.
     pub(super) grpc_status: Option<u8>,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
@@ -53,20 +53,20 @@ pub(super) struct Facts<'a> {
     pub(super) total: Duration,
     pub(super) end: &'static str,
     pub(super) error: Option<&'a [u8]>,
-    /// Of a request that is sampled.
+    /// Trace id of a sampled request.
     pub(super) trace: Option<TraceId>,
 }
 
-/// Writes a line with its end.
+/// Writes a line, including its newline.
 pub(super) fn write_line(to: &mut Vec<u8>, format: AccessLogFormat, facts: &Facts<'_>) {
-    // Writing to a vector does not fail.
+    // Writing to a vector cannot fail.
     let _ = match format {
         AccessLogFormat::Text => write_text(to, facts),
         AccessLogFormat::Json => write_json(to, facts),
     };
 }
 
-/// The combined log format, and the rest behind it as `key=value`.
+/// Writes the combined log format, followed by the rest as `key=value`.
 fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     let request = facts.request;
     write!(
@@ -117,7 +117,7 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// An object; what is not known is left out.
+/// Writes a JSON object. Unknown values are left out.
 fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     let request = facts.request;
     write!(to, "{{\"time\":\"{}\"", Date::of(facts.at).rfc3339())?;
@@ -173,7 +173,7 @@ impl Facts<'_> {
         self.pick.map(|pick| pick.reason.as_str())
     }
 
-    /// What the choice went by, as far as it is known.
+    /// Returns the figures that the pick was based on, as far as they are known.
     fn figures(&self) -> [(&'static str, Option<u128>); 4] {
         let chosen = self.pick.and_then(|pick| pick.chosen);
         let rif_limit = self.pick.and_then(|pick| pick.rif_limit);
@@ -234,7 +234,7 @@ impl Display for DashedTrace {
     }
 }
 
-/// Bytes that are there, or a dash.
+/// Bytes in quotes, or a dash if there are none.
 struct Dashed<'a>(Option<&'a [u8]>);
 
 impl Display for Dashed<'_> {
@@ -271,7 +271,7 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// Bytes in a JSON string; what is no UTF-8 becomes U+FFFD.
+/// Bytes in a JSON string; invalid UTF-8 becomes U+FFFD.
 struct Json<'a>(&'a [u8]);
 
 impl Display for Json<'_> {
@@ -293,8 +293,8 @@ impl Display for Json<'_> {
     }
 }
 
-/// What JSON or a terminal would take for its own, and what is not seen or shows the rest in
-/// another order; all of it is below U+10000.
+/// Whether JSON or a terminal would interpret the character, or whether it is invisible or changes
+/// the order of the text. All such characters are below U+10000.
 const fn is_special(c: char) -> bool {
     matches!(
         c,
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_write_a_line_of_his_own() {
+    fn clients_cannot_forge_lines() {
         let evil = "\r\n\"\\\t\x1b[2J\u{7f}\u{9b}é\u{2028}\u{202E}\u{2066}\u{200B}".as_bytes();
         let broken = [evil, b"\xff\n"].concat();
         let hostile = RequestFacts {
@@ -475,7 +475,7 @@ mod tests {
             text.contains(r#"\x0D\x0A\"\\\x09\x1B[2J\x7F\xC2\x9B\xC3\xA9"#),
             "{text}"
         );
-        // Every quote that a client sent is escaped, so the quotes that are left come in pairs.
+        // Every quote that a client sent is escaped, so the remaining quotes come in pairs.
         let bare = text.replace(r"\\", "").replace(r#"\""#, "");
         assert_eq!(bare.matches('"').count() % 2, 0, "{text}");
 

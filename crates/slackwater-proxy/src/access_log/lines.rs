@@ -1,4 +1,4 @@
-//! What a request's record becomes in the log, and whether it does.
+//! Turns a request record into a log line, if the request is logged.
 
 use super::line::{Facts, RequestFacts, write_line};
 use super::queue::Queue;
@@ -21,7 +21,7 @@ pub(crate) struct Lines {
     with_query: bool,
     sample: RefCell<Sample>,
     queue: Arc<Queue>,
-    /// Where lines are put together.
+    /// Buffer in which a line is composed.
     line: RefCell<Vec<u8>>,
 }
 
@@ -45,7 +45,7 @@ impl Lines {
 }
 
 impl Consumer for Lines {
-    /// Of each, for a line may turn out to be due.
+    /// Every request is of interest: whether its line is written is known only at its end.
     fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
         Some(Interest {
             detail: Detail::Summary,
@@ -149,7 +149,7 @@ const fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// Queries of other pages are as private as our own.
+/// The query strings of other pages are as private as our own.
 fn shown_referer(referer: &[u8], with_query: bool) -> &[u8] {
     let mut parts = referer.split(|byte| *byte == b'?');
     parts.next().filter(|_| !with_query).unwrap_or(referer)

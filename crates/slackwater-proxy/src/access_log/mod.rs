@@ -1,12 +1,12 @@
-//! The access log: a line for each request, written off the request's way.
+//! The access log: one line for each request, written outside the request path.
 //!
-//! At a request's end its [record](crate::request_record) becomes a line in the worker's own queue,
-//! which is bounded; one thread for the whole process takes the lines of all workers and writes
-//! them. A queue that is full loses lines, which are counted, and never holds a request up.
+//! When a request ends, its [record](crate::request_record) becomes a line in the worker's own
+//! bounded queue. One thread for the whole process takes the lines of all workers and writes them.
+//! A full queue drops lines, counts them, and never delays a request.
 //!
-//! What clients sent is escaped, so that nobody can write a line of his own into the log.
-//! `Authorization` and `Cookie` are never logged, query strings only if asked for. The forms of a
-//! line are documented in `docs/reference/access-log.md`.
+//! Text from clients is escaped, so that no client can forge a line in the log. `Authorization` and
+//! `Cookie` are never logged, query strings only if configured. The line formats are documented in
+//! `docs/reference/access-log.md`.
 
 mod line;
 mod lines;

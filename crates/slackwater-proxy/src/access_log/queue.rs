@@ -1,20 +1,19 @@
-//! One worker's lines on their way to the writer: a bounded buffer, and what did not fit.
+//! One worker's lines on their way to the writer: a bounded buffer, and a count of dropped lines.
 //!
-//! The lock is between the worker and the writer alone, and the writer holds it only to exchange
-//! one buffer for another.
+//! Only the worker and the writer share the lock, and the writer holds it only to swap one buffer
+//! for another.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 
-/// Bytes that may wait to be written: some 3,000 lines, which the writer fetches many times a
-/// second.
+/// Capacity in bytes: about 3,000 lines, which the writer fetches many times a second.
 const BYTES_MAX: usize = 1 << 20;
 
-/// From so many bytes on, the writer is woken before its time.
+/// From this many bytes on, the writer is woken before its time.
 const BYTES_URGENT: usize = BYTES_MAX / 4;
 
-/// Lines of one worker, and one reader.
+/// Lines of one worker, with one reader.
 #[derive(Debug)]
 pub(super) struct Queue {
     lines: Mutex<Vec<u8>>,
@@ -23,7 +22,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// `writer` is whom to wake.
+    /// `writer` is the thread to wake.
     pub(super) fn new(writer: Thread) -> Self {
         Self {
             lines: Mutex::default(),
@@ -32,7 +31,7 @@ impl Queue {
         }
     }
 
-    /// Adds a line with its end; it is dropped if there is no room.
+    /// Adds a line, including its newline. The line is dropped if it does not fit.
     pub(super) fn push(&self, line: &[u8]) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let before = lines.len();
@@ -49,17 +48,17 @@ impl Queue {
         }
     }
 
-    /// Counts lines that are lost.
+    /// Counts dropped lines.
     pub(super) fn drop_lines(&self, lines: u64) {
         self.dropped.fetch_add(lines, Relaxed);
     }
 
-    /// Lines that are lost.
+    /// Number of dropped lines.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
 
-    /// Takes everything; `empty` takes its place.
+    /// Takes all lines, and leaves the buffer `empty` in their place.
     pub(super) fn exchange(&self, empty: &mut Vec<u8>) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         core::mem::swap(&mut *lines, empty);
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_counted_and_the_rest_keeps_its_order() {
+    fn lines_that_do_not_fit_are_counted_and_the_rest_keeps_its_order() {
         let queue = Queue::new(std::thread::current());
         let line = [b'x'; 1023];
         for _ in 0..1024 {

@@ -1,11 +1,11 @@
-//! Which lines are written: all, or a share of them, drawn at random. Failed and slow requests
-//! always are.
+//! Decides which lines are written: all, or a random share of them. Failed and slow requests are
+//! always logged.
 
 use crate::sampling::Sampling;
 use core::time::Duration;
 use slackwater_core::Quantile;
 
-/// One worker's choice.
+/// One worker's sampling state.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     sampling: Sampling,
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_ordinary_requests_is_taken_and_all_that_failed_or_were_slow() {
+    fn ordinary_requests_are_sampled_and_failed_or_slow_ones_always_logged() {
         let quick = Duration::from_millis(1);
         assert_eq!(taken(1_000_000, false, quick), 100_000);
         assert_eq!(taken(0, false, quick), 0);

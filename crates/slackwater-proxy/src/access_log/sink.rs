@@ -1,7 +1,7 @@
-//! Where lines go: a standard stream, or a file that may be moved away at any time.
+//! Destination of the log: a standard stream, or a file that may be moved away at any time.
 //!
-//! A file is opened to append, so several processes may write to it, as they do during an upgrade.
-//! When it has been moved or removed, or somebody asks for it, it is opened anew at its path.
+//! A file is opened in append mode, so several processes may write to it, as they do during an
+//! upgrade. It is opened again at its path when it has been moved or removed, or on demand.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -9,16 +9,16 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Readable for its owner and group: the log names clients.
+/// Readable by its owner and group only: the log contains client addresses.
 const MODE: u32 = 0o640;
 
-/// An open place for lines.
+/// An open destination.
 #[derive(Debug)]
 pub(super) struct Sink {
     file: File,
-    /// Of a file; standard streams have none.
+    /// Path of a file; `None` for a standard stream.
     path: Option<PathBuf>,
-    /// Whether the last line there is not a whole one.
+    /// Whether the last line in the file is incomplete.
     is_torn: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Sink {
 #[derive(Debug)]
 pub(super) struct Unwritten {
     pub(super) error: io::Error,
-    /// Bytes of them that were.
+    /// Bytes that were written before the error.
     pub(super) written: usize,
 }
 
@@ -39,7 +39,7 @@ impl Sink {
         Self::stream(&io::stderr())
     }
 
-    /// Past the buffers of the standard library, so that many lines are one write.
+    /// Bypasses the buffers of the standard library, so that many lines are one write.
     fn stream(stream: &impl AsFd) -> io::Result<Self> {
         Ok(Self {
             file: stream.as_fd().try_clone_to_owned()?.into(),
@@ -56,7 +56,7 @@ impl Sink {
         })
     }
 
-    /// Opens the file anew; when that fails, the old one stays.
+    /// Opens the file again. If that fails, the old one stays open.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if let Some(path) = &self.path {
             self.file = open(path)?;
@@ -66,7 +66,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Whether something else, or nothing, is at the file's path.
+    /// Whether the file's path now leads to another file, or to none.
     pub(super) fn has_moved(&self) -> bool {
         let (Some(path), Ok(ours)) = (&self.path, self.file.metadata()) else {
             return false;
@@ -75,8 +75,7 @@ impl Sink {
         std::fs::metadata(path).map_or(true, |there| identity(&there) != identity(&ours))
     }
 
-    /// Writes whole lines. What was left of a torn one is ended first, so that it does not spoil
-    /// another.
+    /// Writes whole lines. A torn line is ended first, so that it does not spoil the next one.
     pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), Unwritten> {
         write_lines(&mut self.file, lines, &mut self.is_torn)
     }
@@ -113,7 +112,7 @@ fn open(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    /// A disk with room for so many bytes.
+    /// A disk with this many bytes of space.
     struct Disk(Vec<u8>, usize);
 
     impl Write for Disk {

@@ -1,7 +1,7 @@
 //! The thread that writes the lines of all workers.
 //!
-//! It looks at the workers' queues ten times a second, and earlier when one fills up. What cannot
-//! be written is counted as dropped and said in the log, now and then.
+//! It checks the workers' queues ten times a second, and earlier when one fills up. Lines that
+//! cannot be written are counted as dropped, and the error is logged at most once a minute.
 
 use super::lines::Lines;
 use super::queue::Queue;
@@ -16,19 +16,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Instant;
 
-/// How long a line may wait.
+/// Longest time that a line waits.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Between two looks at whether the file has been moved.
+/// Interval between checks of whether the file has been moved.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// For the last lines.
+/// Time for writing the last lines.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// Between two complaints.
+/// Interval between logged errors.
 const COMPLAINT: Duration = Duration::from_mins(1);
 
-/// What the thread and its owners share.
+/// State that the thread and its owners share.
 #[derive(Debug, Default)]
 struct Shared {
     queues: Mutex<Vec<Arc<Queue>>>,
@@ -43,7 +43,7 @@ impl Shared {
     }
 }
 
-/// What workers and signals need of the log.
+/// Handle of the access log for workers and signals.
 #[derive(Clone, Debug)]
 pub struct Switch {
     settings: AccessLogSettings,
@@ -52,7 +52,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// One worker's lines.
+    /// Makes the line writer of one worker.
     pub(crate) fn lines(&self) -> Lines {
         let queue = Arc::new(Queue::new(self.thread.clone()));
         let mut queues = (self.shared.queues)
@@ -63,13 +63,13 @@ impl Switch {
         Lines::new(&self.settings, queue)
     }
 
-    /// Opens the file anew before the next line is written.
+    /// Opens the file again before the next line is written.
     pub fn reopen(&self) {
         self.shared.reopen.store(true, Relaxed);
         self.thread.unpark();
     }
 
-    /// Lines that were lost since the start.
+    /// Lines dropped since the start.
     pub(crate) fn dropped(&self) -> u64 {
         self.shared
             .queues()
@@ -79,22 +79,23 @@ impl Switch {
     }
 }
 
-/// The access log of a process. Dropping it writes what waits and ends the thread; where the log
-/// takes no lines, as a pipe that nobody reads, it is left alone after a second.
+/// The access log of a process. Dropping it writes the lines that wait and ends the thread. If the
+/// destination takes no lines, such as a pipe without a reader, the thread is abandoned after a
+/// second.
 #[derive(Debug)]
 pub struct AccessLog {
     switch: Switch,
     thread: std::thread::Thread,
-    /// Says nothing, and breaks when the thread ends.
+    /// Never receives a message; it disconnects when the thread ends.
     is_over: Receiver<()>,
 }
 
 impl AccessLog {
-    /// Opens it and starts its thread; `None` if there is to be no log.
+    /// Opens the log and starts its thread. Returns `None` if no log is configured.
     ///
     /// # Errors
     ///
-    /// The file cannot be opened.
+    /// Fails if the file cannot be opened.
     pub fn start(settings: &AccessLogSettings) -> Result<Option<Self>, Fault> {
         let sink = match &settings.to {
             AccessLogTarget::None => return Ok(None),
@@ -136,7 +137,7 @@ impl AccessLog {
         }))
     }
 
-    /// What workers and signals need of it.
+    /// Handle for workers and signals.
     pub const fn switch(&self) -> &Switch {
         &self.switch
     }
@@ -146,7 +147,7 @@ impl Drop for AccessLog {
     fn drop(&mut self) {
         self.switch.shared.end.store(true, Relaxed);
         self.thread.unpark();
-        // A thread cannot be called off in the midst of a write; it ends with the process.
+        // A thread cannot be stopped during a write; it ends with the process.
         if self.is_over.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!("the access log takes no lines, so the last ones are lost");
         }
@@ -164,7 +165,7 @@ impl Writer {
     fn run(mut self) {
         let mut lines = Vec::new();
         loop {
-            // Before the lines are fetched: what came before the end is written.
+            // Read before the lines are fetched, so that all lines from before the end are written.
             let is_end = self.shared.end.load(Relaxed);
             self.look_after_file();
             for queue in self.shared.queues() {
@@ -184,7 +185,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file anew if it has to be.
+    /// Opens the file again if requested, or if it was moved.
     fn look_after_file(&mut self) {
         let is_asked = self.shared.reopen.swap(false, Relaxed);
         let is_due = self.looked_at.elapsed() >= LOOK;
@@ -194,7 +195,7 @@ impl Writer {
         if (is_asked || (is_due && self.sink.has_moved()))
             && let Err(error) = self.sink.reopen()
         {
-            self.complain("cannot be opened anew, so the old file is kept", &error);
+            self.complain("cannot be reopened, so the old file is kept", &error);
         }
     }
 
@@ -221,7 +222,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::rc::Rc;
 
-    /// For what must come; far beyond what it takes on a busy machine.
+    /// Deadline for events that must happen; far longer than they take on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn folder(name: &str) -> PathBuf {
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_moved_is_opened_anew_by_itself_and_on_demand() {
+    fn a_moved_file_is_reopened_automatically_and_on_demand() {
         let folder = folder("moved");
         let (path, moved) = (folder.join("log"), folder.join("log.1"));
         let log = AccessLog::start(&to(&path)).expect("opened").expect("on");
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_to_be_no_log_there_is_none_and_a_bad_path_is_told() {
+    fn without_a_target_there_is_no_log_and_a_bad_path_is_an_error() {
         assert!(
             AccessLog::start(&AccessLogSettings::default())
                 .expect("valid")

@@ -1,30 +1,32 @@
-//! Who could not be chosen when a replica was picked, as it is kept and told.
+//! Replicas that could not be picked, as they are stored and reported.
 
 use super::names::{name_of, part_of};
 use crate::request_record::Directory;
 use serde::Serialize;
 use slackwater_core::policy::{Out, OutReason};
 
-/// Who could not be chosen, or not for its whole share.
+/// A replica that could not be picked, or only for less than its share.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "DecisionOut"))]
 pub(super) struct Absent {
-    /// Who it is.
+    /// Name of the replica.
     pub(super) replica: String,
     /// Why: `down`, `drained`, `draining`, `unreachable`, `full`, `not_in_use`, `taken_out`, or a
     /// state of health.
     pub(super) why: &'static str,
-    /// The part of the queries that may go there.
+    /// Share of the queries that the replica may get.
     pub(super) share: f64,
-    /// Of how many of its parts this is told; absent of a replica that is one to its policy.
+    /// Number of the replica's parts that this entry is about; absent if its policy treats the
+    /// replica as one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parts: Option<usize>,
 }
 
 impl Absent {
-    /// Those that are out before those that have less than their share, and last whoever is out for
-    /// nothing that it did. Parts of one replica that are out for the same reason are one.
+    /// Returns the replicas in this order: excluded replicas, replicas with less than their share,
+    /// and last the replicas that are excluded for reasons other than their own behavior. Parts of
+    /// one replica with the same reason are merged.
     pub(super) fn all(outs: &[Out], directory: Option<&dyn Directory>) -> Vec<Self> {
         let grave = |out: &&Out| match out.why {
             OutReason::TakenOut => 3,
@@ -36,7 +38,7 @@ impl Absent {
         let mut all: Vec<Self> = Vec::with_capacity(outs.len());
         for out in outs {
             let told = Self::of(out, directory);
-            // Of a part without a reason of its own it is that of the others.
+            // A part without a reason of its own has the reason of the other parts.
             let is_same = |other: &&mut Self| {
                 let is_alike = other.why == told.why || out.why == OutReason::TakenOut;
                 other.replica == told.replica && is_alike
@@ -58,7 +60,7 @@ impl Absent {
         }
     }
 
-    /// One more part, with that share.
+    /// Adds one more part, with that share.
     fn add(&mut self, share: f64) {
         let before = self.parts.unwrap_or(1);
         self.parts = Some(before + 1);

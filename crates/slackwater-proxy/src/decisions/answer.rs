@@ -1,4 +1,4 @@
-//! What whoever asks for decisions is told.
+//! The response to a query for decisions.
 
 use super::archive::Archive;
 use super::decision::{Compared, Decision};
@@ -11,13 +11,13 @@ use slackwater_telemetry::comparison::ComparisonFacts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// So much is put together at once, or as much as the largest record takes besides.
+/// Size of a piece; a piece may exceed it by one record.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What is told, in pieces.
+/// The response text, in pieces.
 #[expect(
     missing_debug_implementations,
-    reason = "an iterator says nothing of itself"
+    reason = "an iterator has no useful debug output"
 )]
 pub struct DecisionText {
     /// The content type.
@@ -26,28 +26,30 @@ pub struct DecisionText {
     pub pieces: Box<dyn Iterator<Item = Bytes> + Send>,
 }
 
-// As it is described for programs; `json` writes it record by record, and a test compares the two.
+// The schema for programs. `json` writes the same record by record, and a test compares the two.
 /// The answer in JSON.
 #[cfg(any(test, feature = "schema"))]
 #[derive(Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Decisions"))]
 pub struct Found<'a> {
-    /// How many are in memory.
+    /// Number of decisions in memory.
     pub(super) kept: usize,
-    /// How many of them are what was asked for.
+    /// Number of these that match the query.
     pub(super) matching: usize,
-    /// How replicas were compared, by the names that attempts have: those of the decisions here.
+    /// How replicas were compared, for the decisions in this response, by the names that attempts
+    /// refer to.
     pub(super) comparisons: BTreeMap<&'static str, ComparisonFacts>,
-    /// Of these the newest, newest first.
+    /// The newest matching decisions, newest first.
     pub(super) decisions: Vec<&'a Decision>,
 }
 
-/// The answer to `query`, from all of `archives`. It is written while it is read: it may be large.
+/// Answers `query` from all of `archives`. The text is produced while it is read, because it may be
+/// large.
 ///
 /// # Errors
 ///
-/// What cannot be asked, in words.
+/// Returns a message if the query is invalid.
 pub fn answer(
     archives: &[Arc<Archive>],
     query: &[(String, String)],
@@ -71,14 +73,14 @@ pub fn answer(
     })
 }
 
-/// An object: how many decisions are in memory, how many of them are what was asked for, and the
-/// newest of these on a line each, newest first.
+/// A JSON object: the number of decisions in memory, the number that match, and the newest of
+/// these, one per line, newest first.
 fn json(
     kept: usize,
     matching: usize,
     found: Vec<Arc<Decision>>,
 ) -> impl Iterator<Item = String> + Send {
-    // Only a map with keys that are no texts could not be written, and there is none.
+    // Serialization fails only for maps whose keys are not strings, and there are none here.
     let comparisons = comparisons(&found);
     let comparisons = serde_json::to_string(&comparisons).unwrap_or_else(|_| "{}".to_owned());
     let head = format!(
@@ -93,7 +95,7 @@ fn json(
     once(head).chain(lines).chain(once("\n]}\n".to_owned()))
 }
 
-/// How replicas were compared in these decisions, each way once.
+/// The comparisons that these decisions used, each once.
 pub(super) fn comparisons(found: &[Arc<Decision>]) -> BTreeMap<&'static str, ComparisonFacts> {
     let attempts = found.iter().flat_map(|decision| &decision.attempts);
     let used: BTreeMap<_, _> = attempts
@@ -109,7 +111,7 @@ fn sentences(is_off: bool, found: Vec<Arc<Decision>>) -> impl Iterator<Item = St
     let instead = if is_off {
         Some("no decisions are kept: see [decisions] in the configuration\n")
     } else if found.is_empty() {
-        Some("none of the decisions in memory is like that\n")
+        Some("no recorded decision matches\n")
     } else {
         None
     };

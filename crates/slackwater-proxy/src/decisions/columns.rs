@@ -1,15 +1,15 @@
-//! What a choice compared, as a table in plain text: a column for each factor of the comparison.
+//! What a pick compared, as a plain-text table with a column for each factor of the comparison.
 
 use super::decision::{Compared, Known, Tried};
 use core::fmt::{self, Write};
 use slackwater_core::policy::{Factor, Unit};
 
-/// So many candidates are shown; the chosen one is always among them.
+/// Number of candidates that are shown; the chosen one is always among them.
 const ROWS: usize = 8;
-/// Where a table begins.
+/// Left margin of the table.
 const MARGIN: &str = "     ";
 
-/// The formula of a comparison, and a row for each candidate, the best first.
+/// Writes the formula of the comparison, and a row for each candidate, best first.
 pub(super) fn write_columns(to: &mut String, attempt: &Tried) -> fmt::Result {
     let Some(Compared(comparison)) = attempt.comparison else {
         return Ok(());
@@ -52,7 +52,7 @@ fn head(factors: &[Factor]) -> Vec<String> {
         .collect()
 }
 
-/// The best, and the chosen one.
+/// Returns the best candidates, and the chosen one.
 fn shown(candidates: &[Known]) -> impl Iterator<Item = &Known> {
     let place = candidates.iter().position(|known| known.chosen);
     let beyond = place.filter(|place| *place >= ROWS);
@@ -71,14 +71,14 @@ fn row(known: &Known) -> Vec<String> {
     core::iter::once(name).chain(figures).collect()
 }
 
-/// Which part of its replica that is.
+/// Describes which part of its replica a candidate is.
 pub(super) fn part(known: &Known) -> String {
     known.part.map_or_else(String::new, |part| {
         format!(", part {} of {}", part.place, part.of)
     })
 }
 
-/// A value with its unit.
+/// Formats a value with its unit.
 fn figure(factor: &Factor, value: Option<f64>) -> String {
     let Some(value) = value else {
         return "-".to_owned();
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_unit_has_its_way_to_be_written() {
+    fn each_unit_has_its_format() {
         let of = |factor: Factor, value| figure(&factor, Some(value));
         assert_eq!(of(Factor::time("t", "t", 1), 1_642.25), "1.642 ms");
         assert_eq!(of(Factor::requests("r", "r", 1), 2.0), "2");

@@ -1,5 +1,5 @@
-//! A request's record as it is kept and shown: names in place of numbers, and nothing that belongs
-//! to a worker.
+//! A request record as it is stored and shown: names in place of ids, and no references to a
+//! worker.
 
 use super::absent::Absent;
 use super::names::{Part, name_of, part_of};
@@ -16,53 +16,53 @@ use slackwater_telemetry::date::Date;
 use slackwater_tower::response::GrpcStatus;
 use std::time::SystemTime;
 
-/// Text that clients sent is kept to so many bytes.
+/// Text from clients is cut to this many bytes.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// A request and why it went where it went.
+/// A request, and why it was sent where it was.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Decision {
-    /// What the request is called, as in the access log.
+    /// Id of the request, as in the access log.
     pub(super) id: String,
-    /// Of a request that is traced.
+    /// Trace id; absent if the request is not traced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) trace_id: Option<String>,
-    /// When it came, UTC.
+    /// When the request arrived, UTC.
     #[serde(serialize_with = "rfc3339")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("format" = "date-time")))]
     pub(super) time: SystemTime,
-    /// Why it is kept.
+    /// Why the request is kept.
     pub(super) kept: Kept,
-    /// Who it was for; absent where no route led to a service.
+    /// Service of the request; absent if no route led to a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) service: Option<String>,
-    /// How that service chooses; absent likewise.
+    /// Balancing policy of that service; absent without a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) policy: Option<&'static str>,
-    /// The address of whoever sent it.
+    /// Client address.
     pub(super) client: String,
-    /// Its method. This and other texts of clients are cut at 512 bytes.
+    /// Method. This and other text from clients is cut at 512 bytes.
     pub(super) method: String,
-    /// The host that it asked for; absent where it named none.
+    /// Requested host; absent if the request has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) host: Option<String>,
-    /// Without a query, which often holds secrets.
+    /// Path without the query string, which often holds secrets.
     pub(super) path: String,
-    /// What the client got; 0: it ended before there was one.
+    /// Status that the client received; 0 if the request ended before that.
     pub(super) status: u16,
-    /// How a gRPC call ended, as the client was told.
+    /// Status of a gRPC call, as the client received it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) grpc_status: Option<u8>,
-    /// What went wrong, in a word, where this process answered in place of a replica.
+    /// Error in one word, if this process answered in place of a replica.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
-    /// How it ended, in a word.
+    /// How the request ended, in one word.
     pub(super) end: &'static str,
-    /// Status 500 and above, a gRPC status that blames the server, or a response that broke off,
-    /// stalled or was cut off.
+    /// Whether the request failed: status 500 and above, a gRPC status that blames the server, or a
+    /// response that broke off, stalled or was cut off.
     pub(super) failed: bool,
-    /// Microseconds to the head of the response; absent where there was none.
+    /// Microseconds until the response head; absent if there was none.
     #[serde(
         rename = "first_byte_us",
         skip_serializing_if = "Option::is_none",
@@ -70,11 +70,11 @@ pub(super) struct Decision {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) first_byte: Option<Duration>,
-    /// Microseconds to the end.
+    /// Microseconds until the end.
     #[serde(rename = "total_us", serialize_with = "micros")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) total: Duration,
-    /// Each try, in the order in which they were sent.
+    /// All attempts, in the order in which they were sent.
     pub(super) attempts: Vec<Tried>,
 }
 
@@ -91,32 +91,32 @@ pub(super) enum Kept {
 }
 
 impl Kept {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub(super) const COUNT: usize = 4;
 }
 
-/// One attempt of it.
+/// One attempt of the request.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "DecisionAttempt"))]
 pub(super) struct Tried {
-    /// What it is to its request.
+    /// Role of the attempt in its request.
     #[serde(serialize_with = "kind")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = AttemptKind::ALL.map(AttemptKind::as_str))))]
     pub(super) kind: AttemptKind,
-    /// Where it went.
+    /// Name of the replica.
     pub(super) replica: String,
-    /// Its response is the request's.
+    /// Whether the attempt's response is the request's response.
     pub(super) answered: bool,
-    /// Why there: the rule that decided.
+    /// The rule that picked the replica.
     #[serde(serialize_with = "reason")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = PickReason::ALL.map(PickReason::as_str))))]
     pub(super) reason: PickReason,
-    /// The rule that decided all the same, where it went there for want of others.
+    /// The rule that compared the replicas, if `reason` is that no regular choice was left.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rule")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = PickReason::ALL.map(PickReason::as_str))))]
     pub(super) rule: Option<PickReason>,
-    /// How replicas were compared: a name in `comparisons`. Absent where the request was pinned.
+    /// How replicas were compared: a name in `comparisons`. Absent if the request was pinned.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(super) comparison: Option<Compared>,
@@ -127,25 +127,25 @@ pub(super) struct Tried {
         schemars(with = "std::collections::BTreeMap<String, f64>")
     )]
     pub(super) shared: Figures,
-    /// The draw that decided between equals, from 0 to 1; absent where none did.
+    /// Random draw that decided between equals, from 0 to 1; absent if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) draw: Option<f64>,
-    /// Reports with this RIF or more were hot; absent where nothing was.
+    /// RIF limit: reports with this RIF or more were hot. Absent if no report was hot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rif_limit: Option<u32>,
-    /// Reports to choose from.
+    /// Number of reports to choose from.
     pub(super) reports: u16,
     /// The report that decided, as it was before this request was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) chosen: Option<Report>,
-    /// Who came second.
+    /// The second-best candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) runner_up: Option<Known>,
-    /// Microseconds that it took to ask replicas for this request.
+    /// Microseconds spent on probing replicas for this request.
     #[serde(rename = "probing_us", serialize_with = "micros")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) probing: Duration,
-    /// Of a second copy: microseconds after the request began at which it was to be sent.
+    /// For a second copy: microseconds after the start of the request at which it was due.
     #[serde(
         rename = "due_after_us",
         skip_serializing_if = "Option::is_none",
@@ -153,11 +153,12 @@ pub(super) struct Tried {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) due_after: Option<Duration>,
-    /// Microseconds from the request's head until it set out.
+    /// Microseconds from the request head until the attempt was sent.
     #[serde(rename = "sent_us", serialize_with = "micros")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) sent: Duration,
-    /// Microseconds to a new connection; absent where one was there, or none came about.
+    /// Microseconds to open a new connection; absent if an existing one was used, or if none could
+    /// be opened.
     #[serde(
         rename = "connect_us",
         skip_serializing_if = "Option::is_none",
@@ -165,8 +166,7 @@ pub(super) struct Tried {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) connect: Option<Duration>,
-    /// Microseconds from the request's head to the head of its response; absent where there was
-    /// none.
+    /// Microseconds from the request head to the response head; absent if there was none.
     #[serde(
         rename = "head_us",
         skip_serializing_if = "Option::is_none",
@@ -174,7 +174,7 @@ pub(super) struct Tried {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) head: Option<Duration>,
-    /// Microseconds from the request's head to its end.
+    /// Microseconds from the request head to the end of the attempt.
     #[serde(
         rename = "end_us",
         skip_serializing_if = "Option::is_none",
@@ -182,60 +182,59 @@ pub(super) struct Tried {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) end: Option<Duration>,
-    /// What the head of its response said.
+    /// Status in the response head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<u16>,
-    /// How the replica says that a gRPC call ended.
+    /// Status of a gRPC call, as the replica sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) grpc_status: Option<u8>,
-    /// What the policy was told.
+    /// Outcome that was reported to the policy.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "outcome")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = Outcome::ALL.map(Outcome::as_str))))]
     pub(super) outcome: Option<Outcome>,
-    /// In words, where there is more to say.
+    /// Error in words, if there is more detail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cause: Option<Box<str>>,
-    /// How many replicas could be chosen.
+    /// Number of available replicas.
     pub(super) available: u32,
-    /// How many were looked at.
+    /// Number of replicas that the policy considered.
     pub(super) considered: u32,
-    /// How many of those that could have it had a report that was cold; without a limit, all that
-    /// had one.
+    /// Number of eligible replicas with a cold report; without an RIF limit, all with a report.
     pub(super) cold: u32,
-    /// How many of those that could have it had a report that was hot.
+    /// Number of eligible replicas with a hot report.
     pub(super) hot: u32,
-    /// What was known of those, the best first: of more than 32 the best, and the one that was
-    /// chosen.
+    /// What was known of the considered replicas, best first: at most the best 32, and the chosen
+    /// one.
     pub(super) candidates: Vec<Known>,
-    /// How many are out, or have less than their share.
+    /// Number of replicas that are excluded, or have less than their share.
     pub(super) out: u32,
-    /// Each of these, 16 at most.
+    /// These replicas, at most 16.
     pub(super) outs: Vec<Absent>,
 }
 
-/// What was known of a replica at the choice.
+/// What was known of a replica when the pick was made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "DecisionCandidate"))]
 pub(super) struct Known {
-    /// Who it is; of one that has left since, the policy's own name for it.
+    /// Name of the replica; if it has left since, the policy's own id for it.
     pub(super) replica: String,
-    /// Which part of its replica this is, of one that is several to its policy.
+    /// The part of its replica, if the policy treats the replica as several.
     #[serde(flatten)]
     pub(super) part: Option<Part>,
-    /// It is the one that was chosen. Absent: it is not.
+    /// Whether this replica was chosen; absent if not.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub(super) chosen: bool,
     #[serde(flatten)]
     pub(super) report: Option<Report>,
-    /// Requests of this worker's that were in flight there.
+    /// Requests of this worker in flight there.
     pub(super) in_flight: u32,
-    /// What it can carry by its report, in thousandths of a request in flight, where the policy
-    /// goes by that; absent of one that does not say.
+    /// Capacity that the replica reports, in thousandths of a request in flight, if the policy uses
+    /// it. Absent if the replica does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) capacity_millirif: Option<u32>,
-    /// What a request costs there by its report, in microseconds: CPU time, or what stands for it;
-    /// absent likewise.
+    /// Cost of a request that the replica reports, in microseconds of CPU time or an equivalent.
+    /// Absent likewise.
     #[serde(
         rename = "cost_us",
         skip_serializing_if = "Option::is_none",
@@ -243,25 +242,24 @@ pub(super) struct Known {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) cost: Option<Duration>,
-    /// The share of that capacity that was in use: `rif` of it, without this request; 1 is all.
-    /// Absent likewise.
+    /// Share of the capacity in use: `rif` / capacity, without this request; 1 is all. Absent
+    /// likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) in_use: Option<f64>,
-    /// How many replicas were looked at before it.
+    /// Number of replicas that were considered before this one.
     pub(super) number: u32,
-    /// What was compared: the values of the comparison's factors, by key. A value that is not known
-    /// is absent.
+    /// The values of the comparison's factors, by key. Unknown values are absent.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "std::collections::BTreeMap<String, f64>")
     )]
     pub(super) factors: Figures,
-    /// It was not to have this request. Absent: it could.
+    /// Whether this request avoided the replica; absent if not.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub(super) avoided: bool,
 }
 
-/// How replicas were compared; as JSON it is the name of that.
+/// How replicas were compared; in JSON, the name of the comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared(pub(super) &'static Comparison);
 
@@ -271,14 +269,14 @@ impl Serialize for Compared {
     }
 }
 
-/// A report as it counted.
+/// A probe report as it was used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "DecisionReport"))]
 pub(super) struct Report {
-    /// Requests in flight, and those that this worker has sent there since.
+    /// Requests in flight as reported, plus those that this worker has sent there since.
     pub(super) rif: u32,
-    /// The latency that it expects, in microseconds; absent while unknown.
+    /// Expected latency in microseconds; absent if unknown.
     #[serde(
         rename = "latency_us",
         skip_serializing_if = "Option::is_none",
@@ -286,17 +284,17 @@ pub(super) struct Report {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) latency: Option<Duration>,
-    /// How old it was, in microseconds.
+    /// Age of the report in microseconds.
     #[serde(rename = "age_us", serialize_with = "micros")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) age: Duration,
-    /// How many more requests it may decide, this one among them; absent where uses are not
-    /// limited.
+    /// Remaining uses of the report, including this one; absent if uses are not limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) uses_left: Option<u32>,
-    /// Its RIF had reached the limit.
+    /// Whether the RIF had reached the limit.
     pub(super) hot: bool,
-    /// The replica answers no probes, so this is the worker's own count. Absent: it does.
+    /// Whether this is the worker's own count, because the replica answers no probes; absent if
+    /// not.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub(super) local: bool,
 }
@@ -330,12 +328,12 @@ impl Decision {
         }
     }
 
-    /// From its head to what the client got or, if that was nothing, to its end.
+    /// Time from the request head to the response head or, without one, to the end.
     pub(super) fn waited(&self) -> Duration {
         self.first_byte.unwrap_or(self.total)
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory use.
     pub(super) fn bytes(&self) -> usize {
         let texts = [&self.id, &self.client, &self.method, &self.path];
         let more = [&self.trace_id, &self.service, &self.host, &self.error];
@@ -356,7 +354,7 @@ impl Tried {
             factors: Figures::of_candidate(comparison, candidate.values),
             ..Known::of(candidate, directory)
         };
-        // By its id: several parts of a replica have its name.
+        // Found by its id: several parts of a replica share its name.
         let runner_up = explained.and_then(Explanation::runner_up);
         let runner_up = runner_up.and_then(|runner_up| {
             let mut candidates = candidates.iter();
@@ -432,13 +430,13 @@ impl Known {
     }
 }
 
-/// A draw as a number from 0 to 1, 1 excluded: its highest 53 bits, as many as a floating-point
-/// number keeps.
+/// Converts a draw to a number from 0 to 1, excluding 1. It uses the highest 53 bits, the precision
+/// of a floating-point number.
 fn fraction(draw: u64) -> f64 {
     (draw >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// To three digits.
+/// Rounded to three decimal places.
 fn in_use(candidate: &Candidate) -> Option<f64> {
     let capacity_millirif = candidate.capacity_millirif.filter(|&it| it > 0)?;
     let rif = candidate.report.as_ref()?.rif.count();
@@ -459,7 +457,7 @@ impl Report {
     }
 }
 
-/// What is too long is cut off, and says so.
+/// Cuts text that is too long, and marks the cut.
 fn shortened(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.to_owned();

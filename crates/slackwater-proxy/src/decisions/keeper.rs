@@ -1,5 +1,5 @@
-//! Which requests are kept: a share of all, drawn at random, those that ask for it, and those that
-//! fail or are slow.
+//! Decides which requests are kept: a random share, those with the header that requests it, and
+//! those that fail or are slow.
 
 use super::decision::{Decision, Kept};
 use super::ring::Ring;
@@ -12,26 +12,26 @@ use slackwater_config::DecisionSettings;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What a request's mark says: it is kept if it turns out to be slow, or to fail; or in any case,
-/// for this reason.
+/// Values of a request's mark: kept only if it turns out to be slow or to fail, or kept in any
+/// case, for this reason.
 const MAY_BE: u8 = 0;
 const SAMPLED: u8 = 1;
 const ASKED: u8 = 2;
 
-/// Where failed requests are kept by themselves, so many requests a second are noted in case they
-/// fail: no cost that counts, and all of them where there are few.
+/// If failed requests are kept by default, this many requests a second are recorded in case they
+/// fail. The cost is negligible, and at low traffic all requests are covered.
 const NOTED_PER_SECOND: u32 = 100;
-/// After one that failed, all are noted for so long.
+/// After a failure, all requests are recorded for this long.
 const NOTED_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
-/// Which requests are noted in case they fail, for there to be something to look at in an outage
-/// although nobody has asked for it before.
+/// Decides which requests are recorded in case they fail, so that an outage leaves decisions to
+/// look at even if none were requested before.
 #[derive(Debug)]
 struct Noting {
-    /// The second that is counted.
+    /// Start of the second that is counted.
     since: Instant,
     noted: u32,
-    /// All are noted up to then.
+    /// Until then, all requests are recorded.
     until: Option<Instant>,
 }
 
@@ -44,7 +44,7 @@ impl Noting {
         }
     }
 
-    /// Whether the request that comes now is noted.
+    /// Whether the current request is recorded.
     fn takes(&mut self, now: Instant) -> bool {
         if self.until.is_some_and(|until| now < until) {
             return true;
@@ -62,14 +62,14 @@ impl Noting {
     }
 }
 
-/// One worker's choice.
+/// One worker's rules for keeping requests.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     sampling: RefCell<Sampling>,
     slower_than: Option<Duration>,
-    /// Failed requests are kept, if they were noted.
+    /// Whether failed requests are kept, if they were recorded.
     failed: bool,
-    /// `None`: all requests are noted, or none.
+    /// `None`: all requests are recorded, or none.
     noting: Option<RefCell<Noting>>,
     header: Option<HeaderName>,
     ring: Arc<Ring>,
@@ -91,8 +91,8 @@ impl Keeper {
         }
     }
 
-    /// Why a request is kept whose mark this is, now that it is over and its client has `waited` so
-    /// long; `None`: it is not.
+    /// Returns why a finished request with this mark is kept, or `None` if it is not. The client
+    /// has `waited` this long.
     fn reason(&self, mark: u8, failed: bool, waited: Duration) -> Option<Kept> {
         if mark == ASKED {
             return Some(Kept::Asked);
@@ -108,7 +108,7 @@ impl Keeper {
 }
 
 impl Keeper {
-    /// Whether a request that nobody asks for is noted, in case it turns out to be one to keep.
+    /// Whether a request without the header is recorded, in case it turns out to be one to keep.
     fn notes(&self) -> bool {
         if self.slower_than.is_some() {
             return true;
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_requests_are_all_noted_and_of_many_a_hundred_a_second() {
+    fn at_most_a_hundred_requests_a_second_are_recorded() {
         let mut noting = Noting::new();
         let began = noting.since;
         let ms = |ms: u32| began + Duration::from_millis(ms.into());
@@ -164,7 +164,7 @@ mod tests {
         };
         assert_eq!(noted(&mut noting, 0), 100);
         assert_eq!(noted(&mut noting, 1_000), 100);
-        // One that was noted has failed.
+        // A recorded request has failed.
         noting.failed(ms(2_000));
         assert_eq!(noted(&mut noting, 2_000), 1_000);
         assert_eq!(noted(&mut noting, 11_000), 1_000);

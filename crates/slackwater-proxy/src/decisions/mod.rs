@@ -1,12 +1,12 @@
 //! Why was this replica picked? The whole record of some requests, kept in memory for the admin
 //! server.
 //!
-//! Each worker has a `Keeper`, which says of each request that comes whether it may be kept, and a
-//! ring for those that are: so many records, in so many bytes, and the oldest give way. Only the
-//! worker and whoever reads share a ring's lock, and the reader holds it no longer than it takes to
-//! copy references. A request that may not be kept costs a draw; one that is, or that may be if it
-//! turns out to be slow or to fail, costs what it takes to note what the policy knew at each of its
-//! choices. `docs/reference/decisions.md` describes what is told.
+//! Each worker has a `Keeper`, which decides for each request whether it may be kept, and a ring
+//! for the records: bounded in number and in bytes, the oldest are dropped. Only the worker and the
+//! readers share a ring's lock, and a reader holds it only while it copies references. A request
+//! that may not be kept costs a draw. One that is kept, or that may be kept if it turns out to be
+//! slow or to fail, costs a copy of the policy's data at each of its picks.
+//! `docs/reference/decisions.md` describes the output.
 
 mod absent;
 mod answer;

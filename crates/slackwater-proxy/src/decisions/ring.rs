@@ -1,9 +1,8 @@
-//! A worker's records: bounded in number and in bytes.
+//! A worker's records, bounded in number and in bytes.
 //!
-//! Where there is no room, whatever is kept for the reason that has taken most of it gives up its
-//! oldest. So one reason alone has all the room, and none can push out what is kept for another one
-//! below an equal part: a burst of failures leaves the sample, and a sample of everything leaves
-//! the failures.
+//! When the ring is full, the reason that uses the most room gives up its oldest record. A single
+//! reason can therefore use all the room, and no reason can push another one below an equal share:
+//! a burst of failures leaves the sample, and a sample of everything leaves the failures.
 
 use super::decision::{Decision, Kept};
 use std::collections::VecDeque;
@@ -14,11 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Ring {
     records_max: usize,
     bytes_max: usize,
-    /// By why they are kept.
+    /// Grouped by the reason to keep them.
     kept: Mutex<[Records; Kept::COUNT]>,
 }
 
-/// What is kept for one reason.
+/// Records that are kept for one reason.
 #[derive(Debug, Default)]
 struct Records {
     /// Oldest first, each with its size.
@@ -48,7 +47,7 @@ impl Ring {
         }
     }
 
-    /// Keeps a record; the newest is kept even where it is too large alone.
+    /// Stores a record. The newest is kept even if it alone exceeds the limit.
     pub(super) fn push(&self, decision: Decision) {
         let (bytes, own) = (decision.bytes(), decision.kept as usize);
         let decision = Arc::new(decision);
@@ -57,7 +56,7 @@ impl Ring {
         loop {
             let records: usize = kept.iter().map(|it| it.records.len()).sum();
             let used: usize = kept.iter().map(|it| it.bytes).sum();
-            // What is to come counts as there.
+            // The new record counts as present.
             let most = if records >= self.records_max.max(1) {
                 largest(&mut *kept, own, |it| it.records.len(), 1)
             } else if used + bytes > self.bytes_max {
@@ -74,11 +73,11 @@ impl Ring {
             records.add(bytes, decision);
         }
         drop(kept);
-        // Not under the lock.
+        // Freed after the lock is released.
         drop(given_up);
     }
 
-    /// What is kept, for each reason oldest first.
+    /// Returns all records, grouped by reason, each group oldest first.
     pub(super) fn decisions(&self) -> Vec<Arc<Decision>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let records = kept.iter().flat_map(|it| &it.records);
@@ -86,8 +85,8 @@ impl Ring {
     }
 }
 
-/// Of those that have records the one with most by that measure, of which `more` will come to the
-/// one at place `own`.
+/// Returns the largest non-empty group by `measure`. The group at `own` counts as larger by `more`,
+/// the size of the new record.
 fn largest(
     kept: &mut [Records],
     own: usize,

@@ -8,15 +8,15 @@ use core::time::Duration;
 use slackwater_core::policy::{Outcome, PickReason, Unit, policy_named};
 use slackwater_telemetry::date::Date;
 
-/// So many of those that could not be chosen are named.
+/// Number of excluded replicas that are named.
 const OUTS_SHOWN: usize = 5;
-/// A replica with this weight has a turn in each round of `weighted_round_robin`.
+/// A replica with this weight is picked once in each round of `weighted_round_robin`.
 const WEIGHT_MAX: u32 = 65_535;
 
-/// The whole record of a request, with the end of its last line.
+/// Describes a whole record, including the final newline.
 pub(super) fn describe(decision: &Decision) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write_decision(&mut text, decision);
     text
 }
@@ -55,7 +55,7 @@ fn write_decision(to: &mut String, decision: &Decision) -> fmt::Result {
     };
     writeln!(to, "; kept as {kept}; id {}", decision.id.escape_debug())?;
     if decision.attempts.is_empty() {
-        writeln!(to, "  no replica has had it")?;
+        writeln!(to, "  no replica received it")?;
     }
     for (place, attempt) in decision.attempts.iter().enumerate() {
         write_attempt(to, place + 1, attempt, decision.policy)?;
@@ -100,7 +100,7 @@ fn write_attempt(
         write!(to, "; runner-up {runner_up}")?;
     }
     if !attempt.probing.is_zero() {
-        write!(to, "; asked replicas for {}", span(attempt.probing))?;
+        write!(to, "; probed replicas for {}", span(attempt.probing))?;
     }
     writeln!(to)?;
     write_columns(to, attempt)?;
@@ -112,7 +112,7 @@ fn write_attempt(
     writeln!(to)
 }
 
-/// Why that replica.
+/// Describes why that replica was picked.
 fn why(attempt: &Tried) -> String {
     let rule = attempt
         .rule
@@ -141,7 +141,7 @@ fn by_rule(attempt: &Tried, rule: PickReason) -> String {
     let compared = known.and_then(|known| compared(attempt, known));
     let compared = compared.map_or_else(String::new, |compared| format!(" {compared}"));
     let value = |key| known.and_then(|known| known.factors.get(key));
-    // In a panic there is no number of those that may be chosen.
+    // In a panic, all replicas may be picked, so their number is left out.
     let among = match (attempt.reason, attempt.available) {
         (PickReason::Panic, _) => " among all".to_owned(),
         (PickReason::LastResort, _) => String::new(),
@@ -190,19 +190,19 @@ fn by_rule(attempt: &Tried, rule: PickReason) -> String {
         PickReason::SoleAnswer => format!("the only one that answered{figures}"),
         PickReason::Pinned => "the request belongs there".to_owned(),
         PickReason::Room => "all were full, and it was the first to have room".to_owned(),
-        PickReason::Trial => "it is out, and this shows how it does".to_owned(),
+        PickReason::Trial => "it is taken out, and this is a trial".to_owned(),
         other => other.as_str().to_owned(),
     }
 }
 
-/// The figure of its own that a policy compares, where a lower one is better.
+/// Returns the policy-specific value that was compared; lower is better.
 fn compared(attempt: &Tried, known: &Known) -> Option<String> {
     let factor = attempt.comparison?.0.decisive()?;
     let us = known.factors.get(factor.key)?;
     (factor.unit == Unit::Microseconds).then(|| format!("{:.3} ms", us / 1e3))
 }
 
-/// What a report said; of one that can be compared by it, also what its replica can carry.
+/// Describes a report and, if the policy compares capacities, the capacity of the replica.
 fn figures(report: &Report, known: Option<&Known>) -> String {
     let latency = report.latency.map_or_else(
         || "latency unknown".to_owned(),
@@ -219,7 +219,7 @@ fn figures(report: &Report, known: Option<&Known>) -> String {
     format!("{latency}, RIF {rif}{room}, {age} old{uses}{local}")
 }
 
-/// How much it can carry, how much of that is in use, and what a request costs.
+/// Describes the capacity, how much of it is in use, and the cost of a request.
 fn room(known: &Known) -> String {
     let capacity = known
         .capacity_millirif
@@ -282,7 +282,7 @@ fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
     writeln!(to, "     out or held back: {}{more}", shown.join(", "))
 }
 
-/// What became of it.
+/// Describes how the attempt ended.
 fn became(attempt: &Tried) -> String {
     let head = match (attempt.status, attempt.head) {
         (Some(status), Some(head)) => format!("{status} at {}", span(head)),
@@ -307,7 +307,7 @@ fn became(attempt: &Tried) -> String {
     }
 }
 
-/// Three digits and a unit.
+/// Formats a duration with three digits and a unit.
 fn span(span: Duration) -> String {
     let us = span.as_secs_f64() * 1e6;
     match us {

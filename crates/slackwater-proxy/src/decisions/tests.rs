@@ -1,4 +1,4 @@
-//! Which requests are kept, how many, and which of them are told to whom.
+//! Tests of which requests are kept, how many, and which of them a query returns.
 
 mod allocations;
 
@@ -48,7 +48,7 @@ pub(super) fn settings(change: impl FnOnce(&mut DecisionSettings)) -> DecisionSe
     settings
 }
 
-/// A recorder whose decisions go to that ring.
+/// Makes a recorder whose decisions go to that ring.
 pub(super) fn recorder(settings: &DecisionSettings, ring: &Arc<Ring>) -> Rc<RequestRecorder> {
     let sampling = Sampling::seeded(settings.sample, 11);
     let keeper = Keeper::with(sampling, settings, Arc::clone(ring));
@@ -88,7 +88,7 @@ fn replica(place: usize) -> ReplicaId {
         .expect("room")
 }
 
-/// A request with these attempts: kind, replica's place, reason, status.
+/// Plays a request with these attempts: kind, index of the replica, reason, status.
 fn play(
     recorder: &Rc<RequestRecorder>,
     id: &str,
@@ -134,7 +134,7 @@ fn play(
     record.end(Ended::Complete);
 }
 
-/// What the client gets is the response of that attempt.
+/// Passes the response of that attempt to the client.
 fn pass_on(record: &RecordHandle, kind: AttemptKind, status: StatusCode) {
     record.pass_on(kind, None);
     let mut response = Response::new(String::new());
@@ -175,14 +175,14 @@ fn a_share_is_drawn() {
         for _ in 0..20_000 {
             begin(&recorder, Request::get("/")).end(Ended::Complete);
         }
-        // Of one in a hundred the standard deviation is 14.
+        // For one in a hundred, the standard deviation is 14.
         let kept = ring.decisions().len();
         assert!((least..=most).contains(&kept), "{millionths}: {kept}");
     }
 }
 
 #[test]
-fn the_failed_the_slow_and_those_that_ask_are_kept_where_they_are_to_be() {
+fn failed_slow_and_requested_decisions_are_kept_if_configured() {
     let get = || Request::get("/");
     let failed = settings(|it| it.failed = Some(true));
     assert!(is_kept(&failed, get(), 500));
@@ -202,7 +202,7 @@ fn the_failed_the_slow_and_those_that_ask_are_kept_where_they_are_to_be() {
 }
 
 #[test]
-fn why_a_request_is_kept_is_told() {
+fn a_decision_contains_why_it_is_kept() {
     let all = settings(|it| {
         (it.sample, it.failed, it.header) = (Quantile::ONE, Some(true), Some(ASKS));
         it.slower_than = Some(Duration::from_hours(1));
@@ -273,7 +273,7 @@ fn a_ring_keeps_the_newest_within_its_number_and_its_bytes() {
 }
 
 #[test]
-fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_long() {
+fn a_request_is_slow_by_the_time_to_its_response_head() {
     let slow = settings(|it| it.slower_than = Some(Duration::from_mins(30)));
     for (is_answered, is_kept) in [(true, false), (false, true)] {
         let ring = roomy();
@@ -281,7 +281,7 @@ fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_l
         if is_answered {
             pass_on(&record, FIRST, StatusCode::OK);
         }
-        // The answer is a stream, or there is none.
+        // The response is a stream, or there is none.
         record.goes_on_for(Duration::from_hours(1));
         drop(record);
         let kept = ring.decisions();
@@ -303,7 +303,7 @@ fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_l
 }
 
 #[test]
-fn a_burst_of_failures_leaves_room_for_what_is_kept_for_another_reason() {
+fn a_burst_of_failures_leaves_room_for_other_reasons() {
     let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, Some(true)));
     let by_number = Arc::new(Ring::new(4, 1 << 20));
     let recorder_of = recorder(&all, &by_number);
@@ -326,7 +326,7 @@ fn a_burst_of_failures_leaves_room_for_what_is_kept_for_another_reason() {
 }
 
 #[test]
-fn bytes_are_shared_like_places() {
+fn bytes_are_shared_like_the_number_of_records() {
     let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, Some(true)));
     let size = {
         let ring = roomy();
@@ -349,7 +349,7 @@ fn bytes_are_shared_like_places() {
     assert_eq!(ids(&ring), ["c", "d", "3", "4"]);
 }
 
-/// An archive of two workers with some decisions.
+/// Makes an archive of two workers with some decisions.
 fn archive() -> Arc<Archive> {
     let all = settings(|it| it.sample = Quantile::ONE);
     let archive = Archive::new(&all, 2).expect("on");
@@ -376,7 +376,7 @@ fn archive() -> Arc<Archive> {
     archive
 }
 
-/// Parameters that need no decoding.
+/// Splits parameters that need no decoding.
 fn parsed(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let pair = |pair: &str| {
@@ -386,7 +386,7 @@ fn parsed(query: &str) -> Vec<(String, String)> {
     pairs.map(pair).collect()
 }
 
-/// The answer's type and its body.
+/// Returns the content type and the body of the response.
 fn told(archives: &[Arc<Archive>], query: &str) -> (&'static str, String) {
     let told = answer(archives, &parsed(query)).unwrap_or_else(|why| panic!("{why}"));
     let body: Vec<u8> = told.pieces.flatten().collect();
@@ -409,7 +409,7 @@ fn found_of(archive: &Arc<Archive>, query: &str) -> Vec<Value> {
 }
 
 #[test]
-fn each_filter_takes_those_it_names_newest_first() {
+fn each_filter_returns_matches_newest_first() {
     let archive = archive();
     for (query, ids) in [
         ("", &["3", "2", "1"][..]),
@@ -437,7 +437,7 @@ fn each_filter_takes_those_it_names_newest_first() {
 }
 
 #[test]
-fn what_is_told_is_what_is_described() {
+fn responses_match_the_schema() {
     let archive = archive();
     let (_, body) = told(core::slice::from_ref(&archive), "limit=2");
     let body: Value = serde_json::from_str(&body).expect("JSON");
@@ -453,7 +453,7 @@ fn what_is_told_is_what_is_described() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_told_with_the_parameter() {
+fn an_invalid_query_names_the_parameter() {
     for (query, told) in [
         (
             "colour=red",
@@ -511,7 +511,7 @@ fn a_decision_in_words() {
     }
     assert!(!text.contains("secret"), "{text}");
     let (_, none) = told(core::slice::from_ref(&archive), "id=x&format=text");
-    assert_eq!(none, "none of the decisions in memory is like that\n");
+    assert_eq!(none, "no recorded decision matches\n");
     let (_, off) = told(&[], "format=text");
     assert_eq!(
         off,
@@ -520,7 +520,7 @@ fn a_decision_in_words() {
 }
 
 #[test]
-fn a_large_answer_comes_in_pieces_that_are_whole_together() {
+fn a_large_response_is_split_into_pieces() {
     let all = settings(|it| {
         (it.sample, it.capacity) = (Quantile::ONE, 1_000);
     });

@@ -1,4 +1,4 @@
-//! What somebody asks of the decisions that are kept, from the parameters of a request.
+//! Parses the parameters of a query for decisions.
 
 use super::decision::Decision;
 use crate::request_record::AttemptKind;
@@ -6,19 +6,19 @@ use core::time::Duration;
 use slackwater_config::toml_reader::values::parse_duration;
 use slackwater_core::policy::PickReason;
 
-/// Told at once, unless somebody says how many.
+/// Default number of decisions in a response.
 const LIMIT: usize = 100;
-/// The most that are told at once.
+/// Maximum number of decisions in a response.
 pub const LIMIT_MAX: usize = 10_000;
 
-/// In which form they are told.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
     Text,
 }
 
-/// What is asked for. A filter that is absent takes all.
+/// Filters of a query. An absent filter matches everything.
 #[derive(Debug)]
 pub(super) struct Wanted {
     id: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Wanted {
     pub(super) form: Form,
 }
 
-/// What can be asked for.
+/// The supported parameters.
 const PARAMETERS: [&str; 9] = [
     "id",
     "service",
@@ -50,7 +50,7 @@ impl Wanted {
     ///
     /// # Errors
     ///
-    /// A parameter that there is not, or whose value is none of its own: in words.
+    /// Returns a message if a parameter is unknown or its value is invalid.
     pub(super) fn read(query: &[(String, String)]) -> Result<Self, String> {
         let mut names = query.iter().map(|(name, _)| name.as_str());
         if let Some(unknown) = names.find(|name| !PARAMETERS.contains(name)) {
@@ -114,18 +114,18 @@ impl Wanted {
             "id" => self.id = Some(value.to_owned()),
             "service" => self.service = Some(value.to_owned()),
             "replica" => self.replica = Some(value.to_owned()),
-            // Only those that there are.
+            // Unknown names were rejected above.
             _ => {}
         }
         Ok(())
     }
 
-    /// Whether that is one of those asked for.
+    /// Whether a decision matches the query.
     pub(super) fn takes(&self, decision: &Decision) -> bool {
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        // One and the same attempt has to be all that is asked of an attempt.
+        // All conditions on an attempt must hold for the same attempt.
         let asks_of_attempt =
             self.replica.is_some() || self.reason.is_some() || self.kind.is_some();
         let mut attempts = decision.attempts.iter();

@@ -1,24 +1,24 @@
-//! HTTP forwarding: a request's way from a client's connection to a replica's and back, for `serve`
-//! and `agent`.
+//! HTTP forwarding: the path of a request from a client's connection to a replica's and back, for
+//! `serve` and `agent`.
 //!
-//! Everything here belongs to one worker thread and is shared within it by `Rc`: no lock and no
-//! atomic on a request's path. Which replica gets the request is not decided here; the
-//! sub-command's [`Handler`] does that.
+//! All of this belongs to one worker thread and is shared within it by `Rc`: no lock and no atomic
+//! is on a request's path. The replica for a request is picked elsewhere, by the [`Handler`] of the
+//! sub-command.
 //!
-//! Each folder uses those above it in this table and none below it:
+//! Each folder uses only folders above it in this table:
 //!
 //! | folder | content |
 //! |---|---|
 //! | `wire` | the bytes of a connection: sockets, buffers, writers, HTTP/2 streams |
 //! | `time` | deadlines, and the time limits of one attempt |
 //! | `counts` | counters: how requests and connections ended, for the admin server |
-//! | `head` | what may pass from head to head, and where a request comes from |
-//! | `session` | a client's connection as its requests see it |
+//! | `head` | which fields are forwarded, and the origin of a request |
+//! | `session` | a client's connection, shared by its requests |
 //! | `request` | a request's body on its way to a replica, and its replay buffer |
 //! | `replica` | connections to a replica, and one exchange on one of them |
 //! | `response` | a response's body on its way to a client |
-//! | `exchange` | one request on one replica: the connection, the response's head, the failure |
-//! | `answer` | our own answers, where there is no response to pass on |
+//! | `exchange` | one request at one replica: the connection, the response head, the failure |
+//! | `answer` | the proxy's own answers, sent when there is no response to forward |
 //! | `client` | listeners, and clients' connections from their first byte to their last |
 
 mod answer;

@@ -1,6 +1,7 @@
-//! One check of one replica, on a connection of its own.
+//! One check of one replica, on its own connection.
 //!
-//! A new connection each time: whether the replica takes connections is part of the question.
+//! Each check opens a new connection, because it also tests whether the replica accepts
+//! connections.
 
 use super::grpc;
 use crate::forward::{Stream, Target, connect};
@@ -20,12 +21,12 @@ const AGENT: HeaderValue = HeaderValue::from_static("slackwater-health");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
-/// What a request to a replica says that it is made by: TLS or not.
+/// Returns the scheme of requests to a replica, with or without TLS.
 pub(super) const fn scheme(has_tls: bool) -> &'static str {
     if has_tls { "https" } else { "http" }
 }
 
-/// What a connection for this check is to speak: gRPC is HTTP/2, whatever requests speak.
+/// Returns the protocol of a check's connection: gRPC needs HTTP/2, whatever protocol requests use.
 pub(super) const fn spoken(check: HealthCheck, requests: ReplicaProtocol) -> ReplicaProtocol {
     match check {
         HealthCheck::Grpc => ReplicaProtocol::H2c,
@@ -33,7 +34,7 @@ pub(super) const fn spoken(check: HealthCheck, requests: ReplicaProtocol) -> Rep
     }
 }
 
-/// Checks the replica at `address`, which is `target`'s; the error says what is wrong with it.
+/// Checks the replica at `address`, which is `target`'s; the error describes the failure.
 pub(super) async fn check(
     settings: &HealthSettings,
     protocol: ReplicaProtocol,
@@ -59,7 +60,7 @@ fn failure_of(what: &str) -> impl Fn(hyper::Error) -> String {
     move |error| format!("{what}: {}", Chain(&error))
 }
 
-/// An error with its sources.
+/// Displays an error with its sources.
 struct Chain<'e>(&'e dyn core::error::Error);
 
 impl Display for Chain<'_> {
@@ -165,7 +166,7 @@ async fn send_http1(
 ) -> Result<Response<Incoming>, String> {
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(failure_of("no HTTP/1.1"))?;
-    // Whatever ends it is heard by whoever waits for the response.
+    // An error of the connection also reaches the waiting request.
     tokio::task::spawn_local(async { drop(connection.await) });
     sender
         .send_request(request)

@@ -1,4 +1,4 @@
-//! All checks of one service: a loop for each replica, and one place where their verdicts are.
+//! All checks of one service: a loop for each replica, and one channel with all verdicts.
 
 use super::ServiceChecks;
 use super::check::{check, scheme, spoken};
@@ -21,36 +21,36 @@ use std::time::SystemTime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
-/// Checks at once, of one service: those of others do not wait for it.
+/// Concurrent checks of one service. Other services have their own limit.
 const CHECKS_MAX: usize = 256;
 
-/// A replica that is to be checked.
+/// A replica to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Checked {
-    /// What the log calls it.
+    /// Name for the log.
     pub(crate) name: String,
-    /// What requests go to, by which its verdict is found.
+    /// Address of requests, which identifies the verdict.
     pub(crate) address: SocketAddr,
-    /// The name that its certificate must be for, where TLS is spoken.
+    /// Name that its certificate must be valid for, if TLS is used.
     pub(crate) server_name: ServerName<'static>,
 }
 
-/// What has been found out about one replica.
+/// Results of the checks of one replica.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplicaHealth {
     pub(crate) verdict: Verdict,
     pub(crate) checks_passed: u64,
     pub(crate) checks_failed: u64,
-    /// How often it was up and then down, and how often it came back.
+    /// How often the replica changed from up to down.
     pub(crate) went_down: u64,
     pub(crate) came_back: u64,
-    /// Why the last check failed that did.
+    /// Error of the last failed check.
     pub(crate) last_failure: Option<String>,
     /// When the last check ended.
     pub(crate) checked_at: Option<SystemTime>,
 }
 
-/// What has been found out about a service's replicas, by their addresses.
+/// Results for a service's replicas, by address.
 pub(crate) type Health = BTreeMap<SocketAddr, ReplicaHealth>;
 
 /// The checks of one service.
@@ -62,7 +62,7 @@ pub(super) struct Checker {
     proxy_protocol: Option<Version>,
     tls: Option<watch::Receiver<Client>>,
     verdicts: watch::Sender<Health>,
-    /// How many replicas there are to check.
+    /// Number of replicas to check.
     count: Cell<usize>,
     places: Semaphore,
 }
@@ -81,15 +81,15 @@ impl Checker {
         }
     }
 
-    /// Checks whoever is in `fleet`, until its sender is gone.
+    /// Checks the replicas in `fleet`, until its sender is dropped.
     pub(super) async fn run(self, mut fleet: watch::Receiver<Vec<Checked>>) {
         let this = Rc::new(self);
         let mut loops: BTreeMap<SocketAddr, Loop> = BTreeMap::new();
         loop {
             let now = fleet.borrow_and_update().clone();
             let now: BTreeMap<_, _> = now.into_iter().map(|it| (it.address, it)).collect();
-            // Whoever is called otherwise, or has another certificate, is asked anew; what was
-            // found out holds until then.
+            // A replica whose name or certificate name changed gets a new loop; its results stay
+            // valid until then.
             loops.retain(|address, it| now.get(address) == Some(&it.replica));
             this.count.set(now.len());
             this.verdicts.send_if_modified(|health| {
@@ -110,7 +110,7 @@ impl Checker {
         }
     }
 
-    /// Checks one replica again and again.
+    /// Checks one replica repeatedly.
     async fn watch(self: Rc<Self>, replica: Checked) {
         let mut standing = Standing::default();
         let mut draw = SplitMix64::new(draw_seed());
@@ -125,14 +125,14 @@ impl Checker {
                 spoken(self.settings.check, self.protocol).alpn(),
             )
         });
-        // What answers at a port of its own is not what requests go to.
+        // A separate port for checks expects no PROXY header.
         let proxy_protocol = self.proxy_protocol.filter(|_| address == replica.address);
         let target = Target::new(ReplicaAddress::Tcp(address), connector)
             .with_proxy_protocol(proxy_protocol);
         let at = (scheme(self.tls.is_some()), address);
         loop {
             let checked = {
-                // Nobody closes it.
+                // The semaphore is never closed.
                 let _place = self.places.acquire().await;
                 check(&self.settings, self.protocol, at, &target).await
             };
@@ -177,11 +177,11 @@ impl Checker {
         }
     }
 
-    /// That one of them is down is in the log as a change of its state.
+    /// A single replica that is down is logged as a change of its state.
     fn warn_if_all_are_down(&self) {
         let is_down = |health: &ReplicaHealth| health.verdict == Verdict::Down;
         let verdicts = self.verdicts.borrow();
-        // Those that have not been checked yet count as up.
+        // Replicas that have not been checked yet count as up.
         if verdicts.len() == self.count.get() && verdicts.values().all(is_down) {
             tracing::warn!(
                 service = self.service,
@@ -191,7 +191,7 @@ impl Checker {
     }
 }
 
-/// A replica's loop; ends when dropped.
+/// A replica's check loop; ends when dropped.
 #[derive(Debug)]
 struct Loop {
     task: JoinHandle<()>,
@@ -204,8 +204,7 @@ impl Drop for Loop {
     }
 }
 
-/// From nine to eleven tenths of `interval`, so that many processes do not check at the same
-/// moments for ever.
+/// Returns `interval` ± 10 %, so that many processes do not check at the same moments forever.
 fn jittered(interval: Duration, draw: &mut SplitMix64) -> Duration {
     interval * (900 + below(draw, 201)) / 1000
 }
@@ -215,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_a_tenth_shorter_or_longer_at_most() {
+    fn intervals_vary_by_at_most_a_tenth() {
         let mut draw = SplitMix64::new(5);
         let waits: Vec<_> = (0..2000)
             .map(|_| jittered(Duration::from_secs(10), &mut draw))

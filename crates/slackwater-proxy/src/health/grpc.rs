@@ -1,16 +1,15 @@
 //! The gRPC health checking protocol, version 1 (`grpc.health.v1.Health/Check`), as far as a client
 //! needs it.
 //!
-//! A message on the wire is a byte that says whether it is compressed, its length in four, and the
-//! message.
+//! A message on the wire is a byte for compression, the length in four bytes, and the message.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// What is called.
+/// Path of the method.
 pub(super) const PATH: &str = "/grpc.health.v1.Health/Check";
 
-/// An answer is a few bytes; whoever sends more is not answering this.
+/// Maximum size of an answer, which has only a few bytes.
 pub(super) const ANSWER_BYTES_MAX: usize = 1024;
 
 const PREFIX_BYTES: usize = 5;
@@ -23,14 +22,14 @@ struct HealthCheckRequest {
     service: String,
 }
 
-/// `grpc.health.v1.HealthCheckResponse`; its enum as a number.
+/// `grpc.health.v1.HealthCheckResponse`, with its enum as a number.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct HealthCheckResponse {
     #[prost(int32, tag = "1")]
     status: i32,
 }
 
-/// The question after `service`; an empty name asks for the server as a whole.
+/// Encodes the request for `service`; an empty name stands for the whole server.
 pub(super) fn question(service: &str) -> Bytes {
     let message = HealthCheckRequest {
         service: service.to_owned(),
@@ -46,23 +45,23 @@ fn framed(message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// Whether an answer says that the service serves; otherwise what it says instead.
+/// Checks that an answer says SERVING. The error states the other status.
 pub(super) fn read_answer(answer: &[u8]) -> Result<(), String> {
     let message = match answer.split_at_checked(PREFIX_BYTES) {
         Some(([0, length @ ..], message)) if is_length(length, message.len()) => message,
         Some(([1, ..], _)) => return Err("the answer is compressed".to_owned()),
-        _ => return Err("the answer is no message of gRPC".to_owned()),
+        _ => return Err("the answer is not a gRPC message".to_owned()),
     };
     let status = match HealthCheckResponse::decode(message) {
         Ok(response) => response.status,
-        Err(error) => return Err(format!("the answer is no health status: {error}")),
+        Err(error) => return Err(format!("the answer is not a health status: {error}")),
     };
     match status {
         SERVING => Ok(()),
-        0 => Err("it says UNKNOWN".to_owned()),
-        2 => Err("it says NOT_SERVING".to_owned()),
-        3 => Err("it says SERVICE_UNKNOWN".to_owned()),
-        other => Err(format!("it says {other}, which is no health status")),
+        0 => Err("its health status is UNKNOWN".to_owned()),
+        2 => Err("its health status is NOT_SERVING".to_owned()),
+        3 => Err("its health status is SERVICE_UNKNOWN".to_owned()),
+        other => Err(format!("{other} is not a health status")),
     }
 }
 
@@ -70,12 +69,12 @@ fn is_length(length: &[u8], bytes: usize) -> bool {
     u32::try_from(bytes).is_ok_and(|bytes| bytes.to_be_bytes() == length)
 }
 
-/// What a `grpc-status` says other than that all is well.
+/// Describes a `grpc-status` other than OK.
 pub(super) fn status_name(status: &str) -> Option<String> {
     match status {
         "0" => None,
-        "5" => Some("it knows no such service (NOT_FOUND)".to_owned()),
-        "12" => Some("it does not know the health protocol (UNIMPLEMENTED)".to_owned()),
+        "5" => Some("the service is unknown (NOT_FOUND)".to_owned()),
+        "12" => Some("the health protocol is not supported (UNIMPLEMENTED)".to_owned()),
         other => Some(format!("grpc-status {other}")),
     }
 }
@@ -85,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_as_the_protocol_has_it() {
+    fn the_request_is_encoded_as_the_protocol_requires() {
         assert_eq!(&question("")[..], [0, 0, 0, 0, 0]);
         assert_eq!(&question("ab")[..], b"\0\0\0\0\x04\x0a\x02ab");
     }
 
     #[test]
-    fn only_serving_is_well() {
+    fn only_serving_passes() {
         assert_eq!(read_answer(b"\0\0\0\0\x02\x08\x01"), Ok(()));
         for (answer, says) in [
             (&b"\0\0\0\0\x00"[..], "UNKNOWN"),
@@ -99,10 +98,10 @@ mod tests {
             (b"\0\0\0\0\x02\x08\x03", "SERVICE_UNKNOWN"),
             (b"\0\0\0\0\x02\x08\x09", "9"),
             (b"\x01\0\0\0\x02\x08\x01", "compressed"),
-            (b"\0\0\0\0\x03\x08\x01", "no message"),
-            (b"\0\0\0\0\x02\x08\x01\x00", "no message"),
-            (b"", "no message"),
-            (b"\0\0\0\0\x02\xff\xff", "no health status"),
+            (b"\0\0\0\0\x03\x08\x01", "not a gRPC message"),
+            (b"\0\0\0\0\x02\x08\x01\x00", "not a gRPC message"),
+            (b"", "not a gRPC message"),
+            (b"\0\0\0\0\x02\xff\xff", "not a health status"),
         ] {
             let why = read_answer(answer).expect_err("not serving");
             assert!(why.contains(says), "{why}");

@@ -1,9 +1,9 @@
-//! Active health checks: replicas are asked from time to time whether they serve.
+//! Active health checks: replicas are checked periodically.
 //!
-//! One checker for the process, on a thread of its own, whatever the number of workers; what it
-//! finds reaches them as one value for each service, which changes only with a verdict. Who gets no
-//! requests because of it is not decided here. Probes tell a dead replica from a living one sooner;
-//! a check can ask what no probe knows, such as whether a database is there.
+//! One checker thread serves the whole process, regardless of the number of workers. Its results
+//! reach the workers as one value for each service, which changes only with a verdict. What a
+//! verdict means for requests is decided elsewhere. Probes detect a dead replica sooner; a check
+//! can also cover things that no probe reports, such as whether a database is available.
 
 mod check;
 mod checker;
@@ -25,40 +25,40 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
-/// What is to be checked of one service.
+/// The checks of one service.
 #[derive(Debug)]
 pub(crate) struct ServiceChecks {
-    /// What the log calls it.
+    /// Name for the log.
     pub(crate) name: String,
     pub(crate) settings: HealthSettings,
-    /// What the replicas speak.
+    /// Protocol of the replicas.
     pub(crate) protocol: ReplicaProtocol,
-    /// The form of the PROXY header that connections begin with; `None`: there is none.
+    /// Version of the PROXY header that begins connections; `None` for no header.
     pub(crate) proxy_protocol: Option<Version>,
-    /// What TLS is spoken to them by; `None`: they are spoken to in the clear.
+    /// TLS client; `None` if connections are plain.
     pub(crate) tls: Option<watch::Receiver<Client>>,
-    /// Whom to check, whenever that changes.
+    /// The replicas to check, with every change.
     pub(crate) fleets: watch::Receiver<Arc<Fleet>>,
 }
 
-/// The thread that checks, once there is something to check; ends when dropped.
+/// The thread that runs checks. It starts with the first check, and ends when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct HealthThread {
-    /// Gone when it is to end.
+    /// Dropped to end the thread.
     orders: Option<mpsc::UnboundedSender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is to be checked, and where it is told what was found.
+/// The checks of a service, and the channel for their results.
 type Order = (ServiceChecks, watch::Sender<Health>);
 
 impl HealthThread {
-    /// Starts the checks of a service, for as long as anybody looks at what they find; of a service
-    /// that is not to be checked nothing is ever found.
+    /// Starts the checks of a service. They run while the receiver exists. A service without checks
+    /// never has results.
     ///
     /// # Errors
     ///
-    /// The system gives no thread, or nothing to wait with.
+    /// Fails if the system cannot provide a thread or an event queue.
     pub(crate) fn check(&mut self, service: ServiceChecks) -> io::Result<watch::Receiver<Health>> {
         let (verdicts, found) = watch::channel(Health::new());
         if service.settings.check == HealthCheck::None {
@@ -83,7 +83,7 @@ impl HealthThread {
     }
 }
 
-/// Begins what is ordered, until nobody orders any more.
+/// Starts the ordered checks, until the sender is dropped.
 async fn take(mut orders: mpsc::UnboundedReceiver<Order>) {
     while let Some((service, verdicts)) = orders.recv().await {
         let wanted = verdicts.clone();
@@ -100,7 +100,7 @@ async fn take(mut orders: mpsc::UnboundedReceiver<Order>) {
     }
 }
 
-/// Tells the checker of each fleet, until there will be no more.
+/// Passes each fleet to the checker, until there will be no more.
 async fn pass_on(mut fleets: watch::Receiver<Arc<Fleet>>, checked: watch::Sender<Vec<Checked>>) {
     fleets.mark_changed();
     while fleets.changed().await.is_ok() {
@@ -121,7 +121,7 @@ impl Drop for HealthThread {
     fn drop(&mut self) {
         drop(self.orders.take());
         if let Some(thread) = self.thread.take() {
-            // It panics never; and if it did, there would be nobody to tell.
+            // The thread never panics, and its panic could not be reported here anyway.
             let _ = thread.join();
         }
     }

@@ -1,25 +1,25 @@
-//! From checks to a verdict: one replica's standing.
+//! Turns the check results of one replica into a verdict.
 //!
-//! One check that fails may be chance, and one that passes may be too; so it takes several in a row
-//! to change a verdict. The first check of all decides alone: before it nothing is known that it
-//! could contradict.
+//! A single check may fail or pass by chance, so a verdict changes only after several consecutive
+//! checks. The very first check decides alone, because there is no verdict that it could
+//! contradict.
 
 use slackwater_config::Thresholds;
 
-/// What is thought of a replica.
+/// Verdict on a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It has not been checked yet, and is taken to be up.
+    /// Not checked yet; treated as up.
     #[default]
     Unknown,
-    /// It gets requests.
+    /// The replica gets requests.
     Up,
-    /// It gets none.
+    /// The replica gets no requests.
     Down,
 }
 
 impl Verdict {
-    /// It in one word.
+    /// Returns the verdict in one word.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -29,11 +29,11 @@ impl Verdict {
     }
 }
 
-/// A replica's verdict, and what speaks against it.
+/// A replica's verdict, and the checks against it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standing {
     verdict: Verdict,
-    /// Checks in a row that contradict the verdict.
+    /// Consecutive checks that contradict the verdict.
     against: u32,
 }
 
@@ -42,7 +42,7 @@ impl Standing {
         self.verdict
     }
 
-    /// Notes a check; whether the verdict has changed.
+    /// Records a check. Returns whether the verdict has changed.
     pub(super) fn note(&mut self, has_passed: bool, thresholds: Thresholds) -> bool {
         let (said, needed) = if has_passed {
             (Verdict::Up, thresholds.rise)
@@ -71,7 +71,8 @@ mod tests {
 
     const THRESHOLDS: Thresholds = Thresholds { rise: 2, fall: 3 };
 
-    /// The verdict after each of these checks: `+` passed, `-` failed; `u` and `d` for up and down.
+    /// Returns the verdict after each of these checks: `+` passed, `-` failed; `u` and `d` for up
+    /// and down.
     fn verdicts(checks: &str) -> String {
         let mut standing = Standing::default();
         let verdict = |check| {
@@ -95,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_so_many_in_a_row_to_fall_and_to_rise() {
+    fn verdicts_change_after_consecutive_checks() {
         assert_eq!(verdicts("+--"), "uuu");
         assert_eq!(verdicts("+---"), "uuud");
         assert_eq!(verdicts("+--+--"), "uuuuuu", "not in a row");
         assert_eq!(verdicts("-+"), "dd");
         assert_eq!(verdicts("-++"), "ddu");
         assert_eq!(verdicts("-+-+"), "dddd", "not in a row");
-        assert_eq!(verdicts("-++---"), "dduuud", "and anew after each change");
+        assert_eq!(verdicts("-++---"), "dduuud", "and again after each change");
     }
 }

@@ -1,14 +1,14 @@
-//! ORCA: what replicas say of their load with their responses: reading it, and writing it for an
+//! ORCA: load reports of replicas in responses. They are read for the policies, and written for an
 //! agent's server.
 //!
-//! The message is `xds.data.orca.v3.OrcaLoadReport`; gRPC servers and others send it in a field of
-//! the response (gRPC A51). Read here are those of its fields that a policy of ours learns from:
-//! CPU, queries and errors a second, and among its named metrics a replica's RIF, capacity and
-//! cost. Three forms are in use, each with a field of its own or after its name in
-//! `endpoint-load-metrics`: text, JSON, and the message itself in Base64. What cannot be read, or
-//! is not a number that makes sense, is as if it were not there.
+//! The message is `xds.data.orca.v3.OrcaLoadReport`; gRPC servers and others send it in a response
+//! field (gRPC A51). The proxy reads the fields that its policies use: CPU, queries and errors per
+//! second, and the named metrics for a replica's RIF, capacity and cost. Three forms are in use:
+//! text, JSON, and the message itself in Base64. Each has its own field, or follows its name in
+//! `endpoint-load-metrics`. Fields that cannot be read, or are not meaningful numbers, count as
+//! absent.
 //!
-//! A report may come in the head of a response or in its trailers.
+//! A report may be in the head of a response or in its trailers.
 
 mod write;
 
@@ -27,17 +27,17 @@ const ANY: HeaderName = HeaderName::from_static("endpoint-load-metrics");
 const JSON: HeaderName = HeaderName::from_static("endpoint-load-metrics-json");
 const BIN: HeaderName = HeaderName::from_static("endpoint-load-metrics-bin");
 
-/// Named metrics of our own: requests in flight but for the one that is answered, those that the
-/// replica can carry, and the CPU time that one takes.
+/// Slackwater's named metrics: requests in flight without the one that is answered, capacity in
+/// requests in flight, and CPU time of a request.
 const RIF: &str = "slackwater.rif";
 const CAPACITY: &str = "slackwater.capacity";
 const COST_SECONDS: &str = "slackwater.cost_seconds";
 
-/// Base64 as binary metadata of gRPC has it: written without padding, and read with or without.
+/// Base64 as in gRPC's binary metadata: written without padding, and read with or without.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// The fields of `OrcaLoadReport` that are of use here. On the wire 0 is as good as absent.
+/// The fields of `OrcaLoadReport` that are used here. On the wire, 0 is the same as absent.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OrcaLoadReport {
     #[prost(double, tag = "1")]
@@ -55,8 +55,8 @@ pub(crate) struct OrcaLoadReport {
 /// Reads one form of a report.
 type Read = fn(&str) -> Option<OrcaLoadReport>;
 
-/// Takes a report out of a response's head or trailers, if there is one: clients are not told how
-/// loaded a replica is.
+/// Removes the report from a response's head or trailers, and returns it. Clients do not receive a
+/// replica's load.
 pub(crate) fn take(headers: &mut HeaderMap) -> Option<OrcaLoadReport> {
     let forms: [(HeaderName, Read); 3] = [(ANY, read_any), (JSON, read_json), (BIN, read_bin)];
     let mut found = None;
@@ -70,7 +70,7 @@ pub(crate) fn take(headers: &mut HeaderMap) -> Option<OrcaLoadReport> {
 }
 
 impl OrcaLoadReport {
-    /// What it says of CPU and queries. Whatever is not a number above 0 counts as absent (gRPC
+    /// Returns the report on CPU and queries. Values that are not above 0 count as absent (gRPC
     /// A114). Without a rate and a utilization there is no report.
     pub(crate) fn of_rates(&self) -> Option<LoadReport> {
         let utilization = if is_some(self.application_utilization) {
@@ -91,13 +91,13 @@ impl OrcaLoadReport {
         Some(report)
     }
 
-    /// What it says of capacity, by names of our own. Without RIF and capacity there is no report;
-    /// a cost that is not a number above 0 counts as absent.
+    /// Returns the report on capacity, from Slackwater's named metrics. Without RIF and capacity
+    /// there is no report; a cost that is not above 0 counts as absent.
     pub(crate) fn of_capacity(&self) -> Option<LoadReport> {
         let named = |name: &str| self.named_metrics.get(name).copied();
         let rif = named(RIF).filter(|rif| rif.is_finite() && *rif >= 0.0)?;
         let capacity = named(CAPACITY).filter(|capacity| is_some(*capacity))?;
-        // Nothing is in flight below half a request.
+        // Less than half a request counts as none.
         let rif = if rif < 0.5 { 0 } else { scaled(rif, 1.0) };
         let mut report = LoadReport::new(Rif::new(rif), None);
         report.capacity_millirif = Some(scaled(capacity, 1e3));
@@ -120,7 +120,7 @@ impl OrcaLoadReport {
         }
     }
 
-    /// Only what is read is kept: a replica may name as many as it likes.
+    /// Only the metrics that are used are kept: a replica may send any number of them.
     fn set_named(&mut self, name: &str, value: f64) {
         if [RIF, CAPACITY, COST_SECONDS].contains(&name) {
             self.named_metrics.insert(name.to_owned(), value);
@@ -132,7 +132,7 @@ fn is_some(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-/// A number above 0 in parts, and at least one of them.
+/// Scales a number above 0; the result is at least 1.
 fn scaled(value: f64, parts: f64) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -143,7 +143,7 @@ fn scaled(value: f64, parts: f64) -> u32 {
     whole.max(1)
 }
 
-/// The field whose value says which form it has; text if it does not.
+/// Reads the field whose value begins with the name of its form; without a name, the form is text.
 fn read_any(value: &str) -> Option<OrcaLoadReport> {
     match value.split_once(' ') {
         Some(("JSON", json)) => read_json(json),
@@ -153,7 +153,7 @@ fn read_any(value: &str) -> Option<OrcaLoadReport> {
     }
 }
 
-/// `name=value` or `name:value`, with commas between.
+/// Reads `name=value` or `name:value`, separated by commas.
 fn read_text(text: &str) -> Option<OrcaLoadReport> {
     let mut report = OrcaLoadReport::default();
     for pair in text.split(',') {
@@ -183,7 +183,8 @@ fn read_json(json: &str) -> Option<OrcaLoadReport> {
     Some(report)
 }
 
-/// Protocol Buffers' JSON has names in camel case, and takes the message's own, too.
+/// Converts to snake case: JSON of Protocol Buffers uses camel case, and also accepts the original
+/// names.
 fn snake(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 2);
     for letter in name.chars() {
@@ -204,13 +205,13 @@ fn read_bin(bin: &str) -> Option<OrcaLoadReport> {
 mod tests {
     use super::*;
 
-    /// CPU, rate and errors of what is read from a field, in the core's units.
+    /// Returns CPU, rate and errors of a report in this field, in the core's units.
     fn read(name: &'static str, value: &str) -> Option<(u32, u32, Option<u32>)> {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(value).expect("a value"));
         headers.insert("other", HeaderValue::from_static("stays"));
         let report = take(&mut headers);
-        assert_eq!(headers.len(), 1, "clients are not told");
+        assert_eq!(headers.len(), 1, "clients do not receive it");
         let report = report?.of_rates()?;
         Some((
             report.cpu_millionths?,
@@ -222,7 +223,7 @@ mod tests {
     const EXPECTED: Option<(u32, u32, Option<u32>)> = Some((300_000, 10_500, Some(200_000)));
 
     #[test]
-    fn each_form_says_the_same() {
+    fn all_forms_are_read_to_the_same_report() {
         let any = "endpoint-load-metrics";
         let text = "cpu_utilization:0.3,mem_utilization:0.8,rps_fractional:10.5,eps:2.1";
         assert_eq!(read(any, text), EXPECTED);
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_comes_by_names_of_our_own() {
+    fn capacity_is_read_from_slackwater_metrics() {
         let capacity = |text: &str| {
             let report = read_any(text)?.of_capacity()?;
             Some((report.rif.count(), report.capacity_millirif, report.cost))
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_application_s_own_utilization_wins() {
+    fn application_utilization_takes_precedence() {
         let text = "cpu_utilization=0.3,application_utilization=1.5,rps_fractional=2";
         assert_eq!(
             read("endpoint-load-metrics", text),
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_as_if_it_were_not_there() {
+    fn invalid_values_count_as_absent() {
         for text in [
             "",
             "cpu_utilization=0.3",

@@ -1,4 +1,4 @@
-//! A report as replicas write it: text, JSON, or the message itself in Base64.
+//! Writes a report as replicas do: as text, as JSON, or as the message itself in Base64.
 
 use super::{ANY, BASE64, BIN, CAPACITY, COST_SECONDS, JSON, OrcaLoadReport, RIF};
 use base64::Engine as _;
@@ -9,14 +9,15 @@ use slackwater_config::{OrcaForm, OrcaReports};
 use slackwater_core::LoadReport;
 use slackwater_http::GRPC_STATUS;
 
-/// By this a request says in which form it wants a report.
+/// The field by which a request asks for a report in some form.
 const FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
 
-/// Where a report goes that has to be written.
+/// A report that must be written, with its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted(OrcaForm);
 
-/// What a request gets. The field by which it asks is for whoever answers it, and taken out.
+/// Returns the form of the report that a request gets: the one that it asks for, or the default.
+/// Unless reports are off, removes the field that asks, which is for this hop only.
 pub fn wanted(reports: OrcaReports, request: &mut HeaderMap) -> Option<Wanted> {
     if reports == OrcaReports::Never {
         return None;
@@ -38,7 +39,7 @@ pub fn wanted(reports: OrcaReports, request: &mut HeaderMap) -> Option<Wanted> {
 
 impl Wanted {
     /// Writes the report into the head of a response, unless the server has written one itself.
-    /// `true` if it belongs into the trailers instead, where gRPC looks for it.
+    /// Returns `true` if it belongs in the trailers instead, where gRPC expects it.
     pub fn write_head(self, response: &mut HeaderMap, report: impl FnOnce() -> LoadReport) -> bool {
         if is_written(response) {
             return false;
@@ -48,7 +49,7 @@ impl Wanted {
             response.extend(HeaderValue::try_from(value).ok().map(|value| (ANY, value)));
             return false;
         }
-        // A response that is nothing but trailers has them in its head.
+        // A trailers-only response has its trailers in the head.
         if response.contains_key(GRPC_STATUS) {
             write_trailers(response, &report());
             return false;
@@ -57,7 +58,7 @@ impl Wanted {
     }
 }
 
-/// Writes the report into trailers as gRPC has it, unless the server has written one itself.
+/// Writes the report into trailers in gRPC's form, unless the server has written one itself.
 pub fn write_trailers(trailers: &mut HeaderMap, report: &LoadReport) {
     if !is_written(trailers) {
         let value = BASE64.encode(OrcaLoadReport::of(report).encode_to_vec());
@@ -77,7 +78,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 impl OrcaLoadReport {
-    /// The report of a replica that has the request that is answered in flight.
+    /// Converts the report of a replica whose requests in flight include the one that is answered.
     fn of(report: &LoadReport) -> Self {
         let rate = report
             .query_rate_millis
@@ -88,8 +89,8 @@ impl OrcaLoadReport {
             .map_or(0.0, |cpu| f64::from(cpu) / 1e6);
         let rif = report.rif.count();
         let named = [
-            // What is in flight, with the request that is answered, as it has always been, and
-            // without.
+            // `rif` includes the request that is answered, for compatibility; the named metric does
+            // not.
             ("rif", Some(f64::from(rif))),
             (RIF, Some(f64::from(rif.saturating_sub(1)))),
             (
@@ -114,7 +115,7 @@ impl OrcaLoadReport {
         }
     }
 
-    /// The numbers that are there, by their names.
+    /// Returns the numbers that are present, with their names.
     fn numbers(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let numbers = [
             ("cpu_utilization", self.cpu_utilization),
@@ -130,7 +131,7 @@ fn write(form: OrcaForm, report: &OrcaLoadReport) -> String {
         OrcaForm::Text => {
             let mut text = String::from("TEXT ");
             for (name, value) in report.numbers() {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(text, "{name}={value}, ");
             }
             for (name, value) in &report.named_metrics {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_alike_in_each_form() {
+    fn written_reports_are_read_back_in_each_form() {
         let written = OrcaLoadReport::of(&report());
         let text = write(OrcaForm::Text, &written);
         let expected = "TEXT cpu_utilization=0.3, rps_fractional=10.5, eps=2.1, \
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_without_rates_still_says_what_it_knows() {
+    fn a_replica_without_rates_reports_the_rest() {
         let idle = OrcaLoadReport::of(&LoadReport::new(Rif::ZERO, None));
         let text = "TEXT named_metrics.rif=0, named_metrics.slackwater.rif=0";
         assert_eq!(write(OrcaForm::Text, &idle), text);
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_answered_in_the_form_that_is_asked_for() {
+    fn the_report_has_the_requested_form() {
         let wanted = |written: OrcaReports, form: &'static str| {
             let mut request = fields(&[("endpoint-load-metrics-format", form)]);
             let wanted = wanted(written, &mut request);
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_has_it_last_and_the_server_s_own_report_stands() {
+    fn grpc_reports_are_in_trailers_and_a_report_of_the_server_is_kept() {
         let wanted = Wanted(OrcaForm::Text);
         let head = |pairs: &[(&'static str, &'static str)]| {
             let mut head = fields(pairs);

@@ -1,11 +1,11 @@
-//! A recording: what the policies of a process are told and say, written into a file, for
+//! A recording: the inputs and outputs of a process's policies, in a file for
 //! `slackwater sim replay`.
 //!
-//! A [`Recorder`] goes around each policy of each worker (`slackwater_recording`); blocks of events
-//! go by a bounded queue to a thread that writes them (`writer`). Nobody waits for it: where the
-//! queue is full, or the file is as large as it may be, the recording ends there. What is written
-//! up to there is whole. `slackwater_recording::file` has its blocks. What requests were like goes
-//! there only if it is asked for (`requests`).
+//! A [`Recorder`] wraps each policy of each worker (`slackwater_recording`). Blocks of events pass
+//! through a bounded queue to a thread that writes them (`writer`). No worker waits for it: when
+//! the queue is full, or the file has reached its maximum size, the recording ends. Everything
+//! written before that is complete. `slackwater_recording::file` defines the blocks. Properties of
+//! requests are recorded only if configured (`requests`).
 
 mod requests;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What requests were like, into the streams of the policies that chose for them.
+//! Records the properties of requests in the streams of the policies that picked for them.
 
 use crate::request_record::{Consumer, Detail, Interest, RequestRecord};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -12,14 +12,14 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// With the values of these fields.
+    /// Makes a consumer that also records the values of these fields.
     pub(super) const fn new(fields: Arc<[HeaderName]>) -> Self {
         Self { fields }
     }
 }
 
 impl Consumer for Requests {
-    /// Of each.
+    /// Every request is recorded.
     fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
         Some(Interest {
             detail: Detail::Summary,
@@ -31,7 +31,7 @@ impl Consumer for Requests {
         &self.fields
     }
 
-    /// One that no replica was picked for is in no stream.
+    /// A request without a pick is in no stream.
     fn over(&self, record: &RequestRecord, _mark: u8) {
         let stream = record.directory.as_ref();
         if let Some(stream) = stream.and_then(|directory| directory.recording())

@@ -1,4 +1,4 @@
-//! Recordings of the tests' own: whole, full, torn and spoiled.
+//! Tests of recordings: complete, full, torn and corrupted.
 
 use super::Writing;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A file of the test's own, gone at its end.
+/// A temporary file, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -54,7 +54,7 @@ fn stream_head(number: u32) -> StreamHead {
     }
 }
 
-/// Records so many queries of one policy.
+/// Records this many queries of one policy.
 fn record(writing: &Writing, label: &str, queries: u64) {
     let config = config();
     let mut service = config.services.first().expect("one").clone();
@@ -80,7 +80,7 @@ fn ask(policy: &mut dyn Policy, queries: u64) {
 }
 
 #[test]
-fn what_was_recorded_is_read_stream_by_stream() {
+fn recordings_are_read_stream_by_stream() {
     let scratch = Scratch::new("whole");
     let writing = scratch.start(u32::MAX);
     record(&writing, "one", 3);
@@ -103,7 +103,7 @@ fn what_was_recorded_is_read_stream_by_stream() {
 }
 
 #[test]
-fn the_file_is_its_owners_and_is_not_written_over() {
+fn the_file_is_private_and_is_not_overwritten() {
     let scratch = Scratch::new("mode");
     drop(scratch.start(u32::MAX));
     let mode = fs::metadata(&scratch.0)
@@ -122,7 +122,7 @@ fn the_file_is_its_owners_and_is_not_written_over() {
 }
 
 #[test]
-fn a_file_that_is_full_ends_with_a_word_and_keeps_to_its_size() {
+fn a_full_file_ends_with_its_reason_and_within_its_size() {
     let scratch = Scratch::new("full");
     let writing = scratch.start(100_000);
     record(&writing, "one", 60_000);
@@ -167,7 +167,7 @@ fn a_torn_file_is_read_to_its_last_whole_block() {
     assert_eq!(lengths.last(), Some(&events.len()));
 }
 
-/// A file of two streams and some blocks of theirs, and where each block ends.
+/// Makes a file with two streams and some of their blocks, and returns where each block ends.
 fn small_file() -> (Vec<u8>, Vec<usize>) {
     let head = Head {
         started_ms: 1_790_000_000_000,
@@ -191,14 +191,14 @@ fn small_file() -> (Vec<u8>, Vec<usize>) {
     (bytes, ends)
 }
 
-/// The events of each stream.
+/// Returns the events of each stream.
 fn events_of(recording: &Recording) -> Vec<&[u8]> {
     let streams = recording.streams.iter();
     streams.map(|stream| &*stream.events).collect()
 }
 
 #[test]
-fn a_file_that_is_cut_anywhere_is_read_as_far_as_it_is_whole() {
+fn a_truncated_file_is_read_up_to_its_last_whole_block() {
     let (bytes, ends) = small_file();
     let whole = read(&bytes).expect("a recording");
     assert_eq!(events_of(&whole), [&[1, 2, 3, 6][..], &[4, 5]]);
@@ -255,7 +255,7 @@ fn a_file_of_the_first_version_is_read_and_has_no_fields() {
         fields: Vec::new(),
         ..stream_head(0)
     };
-    // The count of fields is the last byte, which there was not.
+    // The count of fields is the last byte, which the first version did not have.
     let framed = Block::Stream(fieldless).framed();
     let (content, _) = first_block(&framed).expect("it is whole");
     let content = &content[..content.len() - 1];
@@ -276,14 +276,14 @@ fn a_file_of_the_first_version_is_read_and_has_no_fields() {
     assert_eq!(recording.end, Ending::Said(End::Complete));
     assert_eq!(events_of(&recording), [&events[..]]);
     assert!(recording.streams[0].head.fields.is_empty());
-    // As one of the second version the same stream is not whole.
+    // Read as the second version, the same stream is incomplete.
     bytes[MAGIC.len() - 1] = 2;
     let recording = read(&bytes).expect("its head is whole");
     assert!(matches!(recording.end, Ending::Torn { .. }));
 }
 
 #[test]
-fn what_is_no_recording_is_told() {
+fn a_file_that_is_not_a_recording_is_rejected() {
     let told = |bytes: &[u8]| read(bytes).expect_err("it is none");
     assert_eq!(told(b""), "is no recording of slackwater's");
     assert_eq!(told(b"#!/bin/sh\nexit"), "is no recording of slackwater's");
@@ -299,7 +299,7 @@ fn what_is_no_recording_is_told() {
 }
 
 #[test]
-fn blocks_that_do_not_belong_are_not_taken() {
+fn invalid_blocks_are_rejected() {
     let scratch = Scratch::new("order");
     drop(scratch.start(u32::MAX));
     let bytes = scratch.bytes();

@@ -1,4 +1,4 @@
-//! The thread that writes a recording, and what workers need of it.
+//! The thread that writes a recording, and its handles for workers.
 
 use super::requests::Requests;
 use crate::seed::draw_seed;
@@ -18,32 +18,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Instant, SystemTime};
 
-/// Its owner's alone: it says which replicas there are and how much they carry.
+/// Readable by its owner only: the file contains the replicas and their load.
 const MODE: u32 = 0o600;
-/// Blocks that wait to be written: 4 MiB with those that are full.
+/// Number of blocks that may wait to be written: 4 MiB if all are full.
 const QUEUE: usize = 128;
-/// Nothing has ended it yet.
+/// The recording has not ended.
 const RUNNING: u8 = 0;
 
-/// A recording under way. Dropping it writes what there is and closes the file.
+/// A recording in progress. Dropping it writes the rest and closes the file.
 #[derive(Debug)]
 pub struct Writing {
     recorder: Recorder,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Records policies; each of its clones into the same file.
+/// Records policies; all clones write to the same file.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     shared: Arc<Shared>,
 }
 
-/// What the thread is told. Blocks are put together there: that is no work of those who serve.
+/// Messages to the thread. It assembles the blocks, so that workers do not have to.
 #[derive(Debug)]
 enum Message {
-    /// A stream begins.
+    /// A stream starts.
     Stream(Box<StreamHead>),
-    /// It goes on.
+    /// A stream continues.
     Events { stream: u32, events: Vec<u8> },
     /// The process ends.
     Over,
@@ -55,15 +55,16 @@ struct Shared {
     /// [`RUNNING`], or the [`End`].
     end: AtomicU8,
     began: Instant,
-    /// The next stream's number.
+    /// Number of the next stream.
     next: AtomicU32,
     streams: Mutex<Vec<Stream>>,
-    /// What is recorded of requests: these fields, beside the rest; `None`: nothing.
+    /// The recorded fields of requests, in addition to their other properties; `None` if requests
+    /// are not recorded.
     fields: Option<Arc<[HeaderName]>>,
 }
 
 impl Writing {
-    /// Opens the file and begins.
+    /// Opens the file and starts the thread.
     pub fn start(
         path: &Path,
         size_max: u32,
@@ -106,7 +107,7 @@ impl Writing {
         })
     }
 
-    /// What records policies into it.
+    /// The recorder for policies.
     pub const fn recorder(&self) -> &Recorder {
         &self.recorder
     }
@@ -119,8 +120,8 @@ impl Drop for Writing {
             stream.flush();
         }
         shared.end_with(End::Complete);
-        // The thread takes what waits and then looks at why. It has ended already where the file
-        // could not be written.
+        // The thread takes the waiting messages first, and then reads the reason. If the file could
+        // not be written, the thread has ended already.
         let _ = shared.blocks.send(Message::Over);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -129,17 +130,17 @@ impl Drop for Writing {
 }
 
 impl Recorder {
-    /// Whether nothing has ended it yet.
+    /// Whether the recording has not ended.
     pub(crate) fn is_running(&self) -> bool {
         self.shared.is_running()
     }
 
-    /// Tells what requests were like; `None`: that is not recorded.
+    /// Makes a consumer that records requests; `None` if they are not recorded.
     pub(crate) fn requests(&self) -> Option<Requests> {
         self.shared.fields.clone().map(Requests::new)
     }
 
-    /// A worker's policy of that service, recorded from now on.
+    /// Records a worker's policy of that service from now on.
     pub(crate) fn record(
         &self,
         policy: Box<dyn Policy>,
@@ -180,7 +181,7 @@ impl Shared {
         self.end.load(Relaxed) == RUNNING
     }
 
-    /// Whether it is still to be written.
+    /// Sends a message. Returns whether the recording continues.
     fn send(&self, message: Message) -> bool {
         if !self.is_running() {
             return false;
@@ -192,11 +193,11 @@ impl Shared {
         is_sent
     }
 
-    /// The first reason counts.
+    /// Ends the recording. The first reason counts.
     fn end_with(&self, end: End) {
         let ended = (self.end).compare_exchange(RUNNING, end as u8, Relaxed, Relaxed);
         if ended.is_ok() && end != End::Complete {
-            tracing::warn!(why = end.as_str(), "the recording has ended");
+            tracing::warn!(why = end.as_str(), "recording ended");
         }
     }
 }
@@ -211,7 +212,7 @@ fn open(path: &Path, is_forced: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).mode(MODE);
     if is_forced {
-        // Removed first: the mode of a file that is there would stay what it was.
+        // Removed first, because an existing file would keep its mode.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => (),
@@ -220,7 +221,7 @@ fn open(path: &Path, is_forced: bool) -> io::Result<File> {
     options.create_new(true).open(path)
 }
 
-/// Writes blocks one after another.
+/// Writes blocks in sequence.
 struct Writer {
     file: File,
     path: PathBuf,
@@ -241,7 +242,7 @@ impl Writer {
         self.write(&Block::Head(head).framed())
     }
 
-    /// Until there is nothing more to come.
+    /// Writes until the last message.
     fn write_all(&mut self, queue: &Receiver<Message>) {
         for message in queue {
             let block = match message {
@@ -252,7 +253,8 @@ impl Writer {
                 }
                 Message::Over => break,
             };
-            // From the first that does not fit on nothing is written, so that no stream has a gap.
+            // After the first block that does not fit nothing more is written, so that no stream
+            // has a gap.
             if self.room < (block.len() + END_BYTES) as u64 {
                 self.shared.end_with(End::Full);
                 self.room = END_BYTES as u64;
@@ -260,7 +262,7 @@ impl Writer {
                 self.shared.end_with(End::Unwritable);
                 let path = self.path.display();
                 tracing::error!(%path, "the recording cannot be written: {error}");
-                // Nobody is to wait for room in the queue at the end.
+                // Returning closes the queue, so that no sender waits for space in it.
                 return;
             }
         }

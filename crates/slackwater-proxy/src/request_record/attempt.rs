@@ -1,5 +1,5 @@
-//! One attempt of a request at one replica: why it was sent there, what the policy knew, and what
-//! became of it.
+//! One attempt of a request at one replica: why it was sent there, the policy's data for the pick,
+//! and how it ended.
 
 use super::record::CopyKind;
 use core::time::Duration;
@@ -11,24 +11,25 @@ use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 
 named! {
-    /// What an attempt is to its request.
+    /// Role of an attempt in its request.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum AttemptKind by as_str {
-        /// The first.
+        /// The first attempt.
         First = "first",
-        /// Another one after a failure.
+        /// Another attempt after a failure.
         Retry = "retry",
-        /// A second copy, as the first was late.
+        /// A second copy, because the first was late.
         Hedge = "hedge",
         /// The second copy of a tied request.
         Tie = "tie",
-        /// A copy for a replica on trial, whose answer nobody waits for.
+        /// A copy for a replica on trial, whose response no client gets.
         Trial = "trial",
     }
 }
 
 impl AttemptKind {
-    /// What it is as a second copy, whose answer the client may get in place of the first one's.
+    /// Returns which kind of second copy this is, if the client may get its response in place of
+    /// the first one's.
     pub(super) const fn copy(self) -> Option<CopyKind> {
         match self {
             Self::Hedge => Some(CopyKind::Hedge),
@@ -47,31 +48,31 @@ impl From<CopyKind> for AttemptKind {
     }
 }
 
-/// One attempt. Times are counted from the request's head.
+/// One attempt. Times are relative to the request head.
 #[derive(Debug)]
 pub struct AttemptRecord {
     pub(crate) kind: AttemptKind,
-    /// Its replica's name.
+    /// Name of the replica.
     pub(crate) replica: Box<str>,
-    /// Its span, and where its replica is; `None`: its request becomes none.
+    /// Span of the attempt, and address of its replica; `None` if the request is not traced.
     pub(crate) span: Option<(SpanId, Box<str>)>,
-    /// Why it went there.
+    /// Why the replica was picked.
     pub(crate) pick: PickView,
-    /// What that was chosen from, where that may be wanted.
+    /// The candidates of the pick, if a consumer may want them.
     pub(crate) explanation: Option<Box<Explanation>>,
-    /// After how long the first copy was late, or how long after it this one was to set out; of a
-    /// second copy alone.
+    /// For a second copy only: the delay after which the first copy counted as late, or the delay
+    /// of a tied copy.
     pub(crate) due_after: Option<Duration>,
-    /// When it set out.
+    /// When it was sent.
     pub(crate) sent: Duration,
-    /// To a new connection; `None`: there was one already, or none came about.
+    /// Time to open a new connection; `None` if one was open already, or none could be opened.
     pub(crate) connect: Option<Duration>,
-    /// When the head of the response was here.
+    /// When the response head arrived.
     pub(crate) head: Option<Duration>,
     pub(crate) status: Option<StatusCode>,
-    /// Of a gRPC call, how the replica says that it ended.
+    /// Status of a gRPC call, as the replica sent it.
     pub(crate) grpc_status: Option<GrpcStatus>,
-    /// `None`: it is still out.
+    /// `None` while it is in flight.
     pub(crate) end: Option<AttemptEnd>,
 }
 
@@ -79,8 +80,8 @@ pub struct AttemptRecord {
 #[derive(Debug)]
 pub(crate) struct AttemptEnd {
     pub(crate) at: Duration,
-    /// As the policy was told.
+    /// The outcome that was reported to the policy.
     pub(crate) outcome: Outcome,
-    /// In words, where the outcome alone does not say it.
+    /// Details in words, if the outcome alone does not contain them.
     pub(crate) cause: Option<Box<str>>,
 }

@@ -1,4 +1,4 @@
-//! Handles on a record, for whoever carries the request and its attempts.
+//! Handles on a record, for the code that runs the request and its attempts.
 
 use super::attempt::{AttemptEnd, AttemptKind, AttemptRecord};
 use super::record::{Directory, Ended, RequestRecord, SecondCopy};
@@ -17,12 +17,12 @@ use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;
 
-/// A record that is being made.
+/// A record in progress.
 #[derive(Debug)]
 struct SharedRecord {
     detail: Detail,
     marks: Marks,
-    /// Handles of the request itself; those of its attempts may outlive them.
+    /// Number of handles of the request itself; those of its attempts may outlive them.
     handles: Cell<usize>,
     record: RefCell<RequestRecord>,
 }
@@ -42,9 +42,9 @@ impl Drop for SharedRecord {
     }
 }
 
-/// A handle on a request's record; where nobody wants one there is none, and nothing happens. When
-/// the last one is dropped the request is over. If it was not told how the request ended, then the
-/// client was cut off, or else it left.
+/// A handle on a request record. If no consumer wants the record, the handle is empty and does
+/// nothing. The request is over when the last handle is dropped. If no end was recorded by then,
+/// the client was cut off or has left.
 #[derive(Debug, Default)]
 pub(crate) struct RecordHandle(Option<Rc<SharedRecord>>);
 
@@ -86,7 +86,7 @@ impl RecordHandle {
         })))
     }
 
-    /// The service that the request goes to, and who knows it.
+    /// Records the service of the request, and the directory of its replicas.
     pub(crate) fn route(&self, service: &Rc<str>, directory: &Rc<impl Directory + 'static>) {
         self.note(|record| {
             record.service = Some(Rc::clone(service));
@@ -94,8 +94,8 @@ impl RecordHandle {
         });
     }
 
-    /// The request, or a second copy of it, is sent to a replica, which was chosen so. Of several
-    /// attempts the last one is told.
+    /// Records that the request, or a second copy of it, is sent to a replica because of this pick.
+    /// Of several attempts, the last one counts.
     pub(crate) fn attempt(
         &self,
         kind: AttemptKind,
@@ -126,14 +126,14 @@ impl RecordHandle {
         });
     }
 
-    /// A replica was picked for it at that time.
+    /// Records that a replica was picked at that time.
     pub(crate) fn picked(&self, at: CoreInstant) {
         self.note(|record| {
             record.first_picked.get_or_insert(at);
         });
     }
 
-    /// A copy of it is sent to that replica, which is out, to see how it does.
+    /// Records that a copy is sent to that replica, which is taken out, as a trial.
     pub(crate) fn tried_out(&self, replica: &str) {
         self.note(|record| {
             record.attempts += 1;
@@ -141,7 +141,7 @@ impl RecordHandle {
         });
     }
 
-    /// A new connection was made for that attempt, which took so long.
+    /// Records that a new connection was opened for that attempt, and how long it took.
     pub(crate) fn connected(&self, kind: AttemptKind, took: Duration) {
         self.note(|record| match (kind.copy(), &mut record.copy) {
             (Some(_), Some(copy)) => copy.connect = Some(took),
@@ -149,8 +149,8 @@ impl RecordHandle {
         });
     }
 
-    /// The client gets the response of that attempt, which is the last one or the second copy. Of a
-    /// gRPC call its head may say how it ended.
+    /// Records that the client gets the response of that attempt, which is the last one or the
+    /// second copy. The head may already contain the status of a gRPC call.
     pub(crate) fn pass_on(&self, kind: AttemptKind, grpc_status: Option<GrpcStatus>) {
         self.note(|record| {
             if kind.copy().is_some() {
@@ -161,13 +161,13 @@ impl RecordHandle {
         });
     }
 
-    /// The trailers of that response say how a gRPC call ended.
+    /// Records the status of a gRPC call in the trailers of that response.
     pub(crate) fn grpc_ended(&self, status: GrpcStatus) {
         self.note(|record| record.grpc_status = Some(status));
     }
 
-    /// This goes back to the client: if it is no replica's response but one of our own, it is
-    /// complete with that. `stands_for` is its status without gRPC, which has statuses of its own.
+    /// Records the response to the client. If it is the proxy's own, the request is complete with
+    /// it. `stands_for` is its HTTP status before a conversion to gRPC, which has its own statuses.
     pub(crate) fn answer<B: Body>(&self, stands_for: StatusCode, response: &Response<B>) {
         self.note(|record| {
             record.status = Some(response.status());
@@ -183,40 +183,40 @@ impl RecordHandle {
         });
     }
 
-    /// Bytes of the response's body went to the client.
+    /// Records that bytes of the response body were sent to the client.
     pub(crate) fn passed(&self, bytes: usize) {
         // A usize has at most 64 bits.
         self.note(|record| record.bytes_out += bytes as u64);
     }
 
-    /// A histogram of times to heads has counted it so.
+    /// Records how a histogram of times to the response head counted the request.
     pub(crate) fn first_byte_counted(&self, class: ResponseClass, took: Duration) {
         self.note(|record| record.counted.first_byte = Some((class, took)));
     }
 
-    /// And one of times to ends.
+    /// Records how a histogram of total times counted the request.
     pub(crate) fn total_counted(&self, class: ResponseClass, took: Duration) {
         self.note(|record| record.counted.total = Some((class, took)));
     }
 
-    /// As if it had begun so much earlier.
+    /// Makes the request start earlier by this span.
     #[cfg(test)]
     pub(crate) fn goes_on_for(&self, span: Duration) {
         self.note(|record| record.began -= span);
     }
 
-    /// How it ended.
+    /// Records how the request ended.
     pub(crate) fn end(&self, ended: Ended) {
         self.note(|record| record.ended = Some(ended));
     }
 
-    /// Room for what the next choice is made from, if that may be wanted.
+    /// Returns space for the explanation of the next pick, if a consumer may want it.
     pub(crate) fn explanation(&self) -> Option<Box<Explanation>> {
         let shared = self.0.as_ref()?;
         (shared.detail >= Detail::Choices).then(|| Box::new(Explanation::new()))
     }
 
-    /// It goes by this route.
+    /// Records the route of the request.
     pub(crate) fn matched(&self, route: &Route) {
         self.note(|record| {
             if record.traced.is_some() {
@@ -226,7 +226,7 @@ impl RecordHandle {
         });
     }
 
-    /// An attempt sets out; where attempts are not noted, nothing happens.
+    /// Records the start of an attempt. Does nothing if attempts are not recorded.
     pub(crate) fn begin_attempt(
         &self,
         kind: AttemptKind,
@@ -271,8 +271,8 @@ impl RecordHandle {
 pub(crate) struct AttemptHandle(Option<(Rc<SharedRecord>, usize)>);
 
 impl AttemptHandle {
-    /// It goes to that address with these fields, which say by which span, if its request is
-    /// traced.
+    /// Records the address of the attempt and, if the request is traced, adds its span to the
+    /// headers.
     pub(crate) fn mark(&self, address: &ReplicaAddress, headers: &mut HeaderMap) {
         let Some((shared, place)) = &self.0 else {
             return;
@@ -286,17 +286,17 @@ impl AttemptHandle {
         }
     }
 
-    /// A new connection was made for it, which took so long.
+    /// Records that a new connection was opened for it, and how long it took.
     pub(crate) fn connected(&self, took: Duration) {
         self.note(|attempt, _| attempt.connect = Some(took));
     }
 
-    /// It is a second copy, which was due so long after the first.
+    /// Records that it is a second copy, which was due this long after the first.
     pub(crate) fn due_after(&self, span: Duration) {
         self.note(|attempt, _| attempt.due_after = Some(span));
     }
 
-    /// The head of its response is here. Of a gRPC call it may say how that ended.
+    /// Records that the response head arrived. It may already contain the status of a gRPC call.
     pub(crate) fn head(&self, status: StatusCode, grpc_status: Option<GrpcStatus>) {
         self.note(|attempt, now| {
             attempt.head = Some(now);
@@ -305,12 +305,12 @@ impl AttemptHandle {
         });
     }
 
-    /// The trailers of its response say how a gRPC call ended.
+    /// Records the status of a gRPC call in the trailers.
     pub(crate) fn grpc_ended(&self, status: GrpcStatus) {
         self.note(|attempt, _| attempt.grpc_status = Some(status));
     }
 
-    /// It has ended, and that is all that is noted of it.
+    /// Records the end of the attempt, after which nothing more is recorded.
     pub(crate) fn end(&mut self, outcome: Outcome, cause: impl FnOnce() -> Option<Box<str>>) {
         self.note(|attempt, at| {
             attempt.end = Some(AttemptEnd {

@@ -1,9 +1,9 @@
-//! What a request is called, in whatever is told of it.
+//! Request ids, the same in all logs and traces.
 //!
-//! A request may bring its id, in a header that the configuration names; who has none is given one:
-//! 128 random bits, written as 32 hexadecimal digits. With a header named, replicas get the id in
-//! it, and so does the client if it is to. An id that a client sends is taken as it is, if it is
-//! short and printable: anybody may send one, so it proves nothing.
+//! A request may carry its id in a header that is configured. A request without one gets 128 random
+//! bits, written as 32 hexadecimal digits. If a header is configured, replicas receive the id in
+//! it, and so does the client if configured. A client's id is accepted as it is if it is short and
+//! printable. Any client may send any id, so it proves nothing.
 
 use crate::seed::draw_seed;
 use core::cell::RefCell;
@@ -11,14 +11,14 @@ use http::{HeaderMap, HeaderValue};
 use slackwater_config::RequestIdSettings;
 use slackwater_core::{Draw, SplitMix64};
 
-/// The longest id of a client's that is taken, in bytes.
+/// Maximum length of an id from a client, in bytes.
 const BYTES_MAX: usize = 128;
 
-/// One worker's names for requests.
+/// One worker's source of request ids.
 #[derive(Debug)]
 pub(crate) struct Ids {
     settings: RequestIdSettings,
-    /// Two, so that the sequences of many workers do not run into each other.
+    /// Two generators, so that the sequences of many workers do not overlap.
     draws: RefCell<[SplitMix64; 2]>,
 }
 
@@ -30,8 +30,7 @@ impl Ids {
         }
     }
 
-    /// The id of a request whose header is `headers`, where requests carry theirs: its own or a new
-    /// one.
+    /// Returns the id of a request with these headers, if ids are configured: its own or a new one.
     pub(crate) fn of(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let name = self.settings.header.as_ref()?;
         let own = headers.get(name).filter(|own| {
@@ -41,27 +40,27 @@ impl Ids {
         Some(own.cloned().unwrap_or_else(|| self.draw()))
     }
 
-    /// Puts the id where the replica finds it.
+    /// Sets the id in the headers to the replica.
     pub(crate) fn pass_on(&self, id: Option<&HeaderValue>, headers: &mut HeaderMap) {
         if let (Some(name), Some(id)) = (&self.settings.header, id) {
             headers.insert(name.clone(), id.clone());
         }
     }
 
-    /// Tells the client, if it is to know.
+    /// Sets the id in the headers to the client, if configured.
     pub(crate) fn answer(&self, id: Option<&HeaderValue>, headers: &mut HeaderMap) {
         if self.settings.to_client {
             self.pass_on(id, headers);
         }
     }
 
-    /// A new one.
+    /// Draws a new id.
     pub(crate) fn draw(&self) -> HeaderValue {
         let [high, low] = &mut *self.draws.borrow_mut();
         let drawn = (u128::from(high.draw()) << 64) | u128::from(low.draw());
         let digit = |place: usize| b"0123456789abcdef"[(drawn >> (124 - 4 * place)) as usize & 0xf];
         let id: [u8; 32] = core::array::from_fn(digit);
-        // Hexadecimal digits may stand in a header.
+        // Hexadecimal digits are always a valid value.
         HeaderValue::from_bytes(&id).unwrap_or_else(|_| HeaderValue::from_static("-"))
     }
 }
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_s_own_id_is_taken_where_it_is_fit_and_else_one_is_drawn() {
+    fn a_valid_request_id_is_kept_and_otherwise_one_is_drawn() {
         let taken = ids(|_| {});
         assert_eq!(taken.of(&headers("a-1")).expect("an id"), "a-1");
         let longest = "x".repeat(BYTES_MAX);
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_are_told_and_clients_only_if_they_are_to_be() {
+    fn ids_are_sent_to_replicas_and_only_if_configured_to_clients() {
         let id = HeaderValue::from_static("a-1");
         let (quiet, open) = (ids(|_| {}), ids(|settings| settings.to_client = true));
         for (ids, is_told) in [(&quiet, false), (&open, true)] {

@@ -1,13 +1,13 @@
 //! The record of a request, from which access log, trace, decision and recording are made.
 //!
-//! A worker's `RequestRecorder` asks its `Consumer`s of each request that comes how much of it they
-//! may want to know. If none wants anything there is no record, and a request costs a look at an
-//! empty option. Otherwise what carries the request holds a `RecordHandle` and notes what happens;
-//! each attempt of it is an [`AttemptRecord`], noted in full only where somebody may want that. The
-//! consumers hear of the record twice: when the request is over, and when the last of its attempts
-//! is, too, which may outlive it (a copy for a replica on trial).
+//! For each request, the `Consumer`s of a worker's `RequestRecorder` return how much detail they
+//! may want. If none wants any, there is no record, and the request costs a check of an empty
+//! option. Otherwise the code that runs the request holds a `RecordHandle` and records events. Each
+//! attempt is an [`AttemptRecord`], recorded in full only if a consumer may want that. Consumers
+//! get the record twice: when the request is over, and when the last of its attempts is over, which
+//! may outlive the request (a copy for a replica on trial).
 //!
-//! A request's id is the same in all that is told of it: see `ids`.
+//! A request has the same id everywhere: see `ids`.
 
 mod attempt;
 mod handle;

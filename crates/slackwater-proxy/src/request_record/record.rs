@@ -1,4 +1,4 @@
-//! What is known of a request.
+//! The data of a request record.
 
 use super::attempt::AttemptRecord;
 use super::recorder::RequestRecorder;
@@ -22,17 +22,17 @@ use std::time::{Instant, SystemTime};
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The client has the whole response.
+    /// The client has received the whole response.
     Complete,
     /// The client left before that.
     ClientGone,
-    /// The client took nothing for too long, and was cut off.
+    /// The client read nothing for too long, and was cut off.
     ClientStalled,
-    /// It was cut off: the time to finish was over.
+    /// The request was cut off because the drain time was over.
     CutOff,
-    /// The replica broke off in the midst of its response.
+    /// The replica broke off during its response.
     Broken,
-    /// The replica fell silent in the midst of its response, or both sides of a tunnel did.
+    /// The replica, or both sides of a tunnel, sent nothing for too long during the response.
     Stalled,
 }
 
@@ -52,33 +52,33 @@ impl Ended {
 /// Why a request has a second copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyKind {
-    /// It was late.
+    /// The first copy was late.
     Hedge,
-    /// It was tied.
+    /// The request was tied.
     Tie,
 }
 
-/// Who knows a service: how it chooses, and what its replicas are called.
+/// Directory of a service: its policy, and the names of its replicas.
 pub(crate) trait Directory: Debug {
-    /// The policy's name.
+    /// Name of the policy.
     fn policy(&self) -> &'static str;
 
-    /// What users call the replica that has this part; `None` once it has left.
+    /// Returns the user's name of the replica that has this part; `None` once it has left.
     fn name(&self, part: ReplicaId) -> Option<Box<str>>;
 
-    /// Which of how many parts of its replica that is, counted from 1; `None` of a replica that is
-    /// one to its policy, or has left.
+    /// Returns the index of the part, counted from 1, and the number of its replica's parts. `None`
+    /// if the replica is one to its policy, or has left.
     fn part(&self, part: ReplicaId) -> Option<(usize, usize)> {
         let _ = part;
         None
     }
 
-    /// Where what its policy is told is written down; `None`: nowhere.
+    /// The recording of the policy's inputs; `None` if they are not recorded.
     fn recording(&self) -> Option<&Stream> {
         None
     }
 
-    /// Has a request stand for those that its histograms have counted with it.
+    /// Makes the request an exemplar in the histograms that have counted it.
     fn exemplify(&self, record: &RequestRecord, reference: Reference) {
         let _ = (record, reference);
     }
@@ -88,7 +88,7 @@ pub(crate) trait Directory: Debug {
 #[derive(Debug)]
 pub(super) struct SecondCopy {
     pub(super) kind: CopyKind,
-    /// What the client gets is its response.
+    /// Whether the client gets its response.
     pub(super) won: bool,
     pub(super) replica: Box<str>,
     pub(super) pick: PickView,
@@ -96,9 +96,9 @@ pub(super) struct SecondCopy {
     pub(super) connect: Option<Duration>,
 }
 
-/// One request. What is told of "the replica" is of the attempt whose response is passed on or, as
-/// long as there is none, of the last one that is no second copy. What the client gets is not known
-/// before something is passed on.
+/// One request. The fields about "the replica" describe the attempt whose response is forwarded or,
+/// until there is one, the last attempt that is not a second copy. What the client gets is unknown
+/// until a response is forwarded.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     recorder: Rc<RequestRecorder>,
@@ -114,59 +114,59 @@ pub(crate) struct RequestRecord {
     pub(crate) user_agent: Option<HeaderValue>,
     /// The first value of each field that a consumer wants, in the order of its list.
     pub(crate) values: Box<[Option<HeaderValue>]>,
-    /// Drawn when it is first asked for, unless the request came with one or was given one.
+    /// Drawn when first needed, unless the request has an id already.
     id: OnceCell<HeaderValue>,
     pub(crate) service: Option<Rc<str>>,
     pub(crate) directory: Option<Rc<dyn Directory>>,
     pub(crate) replica: Option<Box<str>>,
-    /// How many there were, second copies and trials among them.
+    /// Number of attempts, including second copies and trials.
     pub(crate) attempts: u32,
     pub(super) copy: Option<Box<SecondCopy>>,
-    /// Who had a copy of it as a trial.
+    /// The replica that received a copy as a trial.
     pub(crate) shadow: Option<Box<str>>,
-    /// Why it went there.
+    /// Why the replica was picked.
     pub(crate) pick: Option<PickView>,
-    /// When the first replica that it was sent to was picked, on its balancer's clock.
+    /// When the first replica was picked, on the balancer's clock.
     pub(crate) first_picked: Option<CoreInstant>,
-    /// What the client gets; `None`: nothing yet.
+    /// Status that the client receives; `None` if there is none yet.
     pub(crate) status: Option<StatusCode>,
-    /// The same of a gRPC call, as far as it is told.
+    /// Status of a gRPC call that the client receives, if known.
     pub(crate) grpc_status: Option<GrpcStatus>,
-    /// What the client gets is a replica's response.
+    /// Whether the client gets a replica's response.
     pub(crate) is_passed_on: bool,
-    /// It is an answer of our own, and stands for a failure.
+    /// Whether the response is the proxy's own, for a failure.
     pub(super) is_own_failure: bool,
     pub(crate) error: Option<HeaderValue>,
     pub(crate) upload: Option<Rc<Progress>>,
     pub(crate) bytes_out: u64,
     pub(crate) queue: Option<Duration>,
     pub(crate) connect: Option<Duration>,
-    /// When a replica's response went on to the client.
+    /// When a replica's response was forwarded to the client.
     pub(crate) first_byte: Option<Duration>,
     pub(crate) ended: Option<Ended>,
-    /// Once it is over.
+    /// Set once the request is over.
     pub(crate) total: Option<Duration>,
     pub(super) cut: Rc<Cell<Cut>>,
-    /// In the order in which they were sent; empty where nobody may want them.
+    /// In the order in which they were sent; empty if no consumer may want them.
     pub(crate) attempt_records: Vec<AttemptRecord>,
-    /// `None`: it does not become spans.
+    /// `None` if it is not exported as spans.
     pub(crate) traced: Option<Box<Traced>>,
-    /// The path of its route, where it becomes spans and its route goes by one.
+    /// The path in the route's condition, for spans.
     pub(crate) path_of_route: Option<String>,
-    /// Which of them is told of as the request's.
+    /// Index of the attempt that represents the request.
     pub(crate) leading: Option<usize>,
-    /// Where histograms have counted it.
+    /// How histograms have counted it.
     pub(crate) counted: Counted,
-    /// A decision of it is kept.
+    /// Whether a decision about it is kept.
     kept: Cell<bool>,
 }
 
-/// Under which class histograms have counted a request, and how long it took to them.
+/// Class and duration with which histograms have counted a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// To the head of its response.
+    /// Until the response head.
     pub(crate) first_byte: Option<(ResponseClass, Duration)>,
-    /// To its end.
+    /// Until the end.
     pub(crate) total: Option<(ResponseClass, Duration)>,
 }
 
@@ -224,24 +224,24 @@ impl RequestRecord {
         }
     }
 
-    /// What it is called.
+    /// The id of the request.
     pub(crate) fn id(&self) -> &HeaderValue {
         self.id.get_or_init(|| self.recorder.ids().draw())
     }
 
-    /// A decision of it is kept: it can be looked up by its id.
+    /// Marks the request as kept: its decision can be looked up by its id.
     pub(crate) fn keep(&self) {
         self.kept.set(true);
     }
 
-    /// What it can be looked up by; `None` if nobody could.
+    /// What the request can be looked up by; `None` if it cannot.
     pub(super) fn reference(&self) -> Option<Reference> {
         let trace = self.traced.as_ref().map(|traced| traced.trace());
         let id = self.is_kept().then(|| self.id().to_str().ok());
         Reference::new(trace, id.flatten())
     }
 
-    /// Whether one is.
+    /// Whether a decision about it is kept.
     pub(crate) fn is_kept(&self) -> bool {
         self.kept.get()
     }
@@ -250,13 +250,13 @@ impl RequestRecord {
         &self.recorder
     }
 
-    /// What became of a second copy that was sent for this.
+    /// Outcome of a second copy of this kind.
     pub(crate) fn copy(&self, kind: CopyKind) -> Option<&'static str> {
         let copy = self.copy.as_ref().filter(|copy| copy.kind == kind);
         copy.map(|copy| if copy.won { "won" } else { "lost" })
     }
 
-    /// How it ended: if nobody said, then the client was cut off, or else it left.
+    /// How the request ended. Without a recorded end, the client was cut off or has left.
     pub(crate) fn ended(&self) -> Ended {
         self.ended.unwrap_or_else(|| match self.cut.get() {
             Cut::Not => Ended::ClientGone,
@@ -265,9 +265,9 @@ impl RequestRecord {
         })
     }
 
-    /// It failed: a status of 500 and above, a gRPC status that blames the server, or a response
-    /// that broke off, stalled or was cut off. An answer of our own to a gRPC call counts as what
-    /// it would be without gRPC.
+    /// Whether the request failed: a status of 500 and above, a gRPC status that blames the server,
+    /// or a response that broke off, stalled or was cut off. The proxy's own answer to a gRPC call
+    /// counts by its HTTP status.
     pub(crate) fn failed(&self) -> bool {
         let by_status = if self.is_passed_on {
             self.status.is_some_and(|status| status.is_server_error())
@@ -278,18 +278,18 @@ impl RequestRecord {
         by_status || matches!(self.ended(), Ended::Broken | Ended::Stalled | Ended::CutOff)
     }
 
-    /// The response of the attempt at that place among them is what the client gets.
+    /// Whether the client gets the response of the attempt at that index.
     pub(crate) fn is_answered_by(&self, place: usize) -> bool {
         self.is_passed_on && self.leading == Some(place)
     }
 
-    /// From its head to what the client gets or, if that is nothing, to its end.
+    /// Time from the request head to the response head or, without one, to the end.
     pub(crate) fn waited(&self) -> Duration {
         self.first_byte.unwrap_or_else(|| self.total())
     }
 
-    /// The response that is passed on is its second copy's: what is told of the replica is of that
-    /// one.
+    /// Records that the second copy's response is forwarded, so that its replica represents the
+    /// request.
     pub(super) fn lead_by_copy(&mut self) {
         let Some(copy) = &mut self.copy else {
             return;
@@ -303,12 +303,12 @@ impl RequestRecord {
         self.leading = self.attempt_records.iter().rposition(is_copy);
     }
 
-    /// From its head to its end.
+    /// Time from the request head to the end.
     pub(crate) fn total(&self) -> Duration {
         self.total.unwrap_or_else(|| self.began.elapsed())
     }
 
-    /// What it is for at its host; of CONNECT, which has no path, the host and port themselves.
+    /// The path of the request; for CONNECT, which has none, the host and port.
     pub(crate) fn path(&self) -> &str {
         match self.uri.path() {
             "" => self.uri.authority().map_or("", Authority::as_str),
@@ -317,7 +317,7 @@ impl RequestRecord {
     }
 }
 
-/// The host that the client named: in the target, or else in `Host`.
+/// Returns the requested host: from the target, otherwise from `Host`.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
     if let Some(authority) = uri.authority() {
         return HeaderValue::from_bytes(without_user(authority.as_str().as_bytes())).ok();
@@ -330,8 +330,7 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_bytes(shown).ok()
 }
 
-/// Without the user's name and password that may stand before a host, though in `Host` they must
-/// not.
+/// Removes a user name and password before the host, which `Host` must not contain anyway.
 fn without_user(authority: &[u8]) -> &[u8] {
     let user_end = memchr::memrchr(b'@', authority);
     user_end.map_or(authority, |at| &authority[at + 1..])

@@ -1,4 +1,4 @@
-//! Who wants to know of requests, and how much.
+//! Consumers of request records, and how much detail each wants.
 
 use super::handle::RecordHandle;
 use super::ids::Ids;
@@ -13,38 +13,38 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use std::rc::Rc;
 
-/// How many consumers there may be.
+/// Maximum number of consumers.
 pub(super) const CONSUMERS: usize = 3;
 
-/// Who hears of requests.
+/// The consumers of a recorder.
 pub(crate) type Consumers = [Option<Box<dyn Consumer>>; CONSUMERS];
 
-/// What each of them noted; `None`: it wants nothing of a request.
+/// The mark of each consumer; `None` if it does not want the request.
 pub(super) type Marks = [Option<u8>; CONSUMERS];
 
-/// How much of a request is noted.
+/// How much of a request is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
-    /// What became of it, of several attempts the last.
+    /// The outcome, and the last of several attempts.
     Summary,
-    /// And each attempt, with why it went where it went.
+    /// Additionally each attempt, with the reason of its pick.
     Attempts,
-    /// And what each choice was made from.
+    /// Additionally the candidates of each pick.
     Choices,
 }
 
-/// What a consumer wants of a request that has just come.
+/// What a consumer wants of a request that has just arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) detail: Detail,
-    /// The consumer's own note, which it gets back with the record.
+    /// The consumer's own value, which it gets back with the record.
     pub(crate) mark: u8,
 }
 
-/// Somebody who tells of requests.
+/// A consumer of request records.
 pub(crate) trait Consumer: Debug {
-    /// What may be wanted of a request, by what it says of itself; `None`: nothing, whatever
-    /// becomes of it.
+    /// Returns what may be wanted of a request, judged by its headers; `None` if nothing, whatever
+    /// the outcome.
     fn wants(&self, headers: &HeaderMap) -> Option<Interest>;
 
     /// Fields whose values it wants in records. At most one consumer wants any.
@@ -52,17 +52,17 @@ pub(crate) trait Consumer: Debug {
         &[]
     }
 
-    /// A request is over. Some of its attempts may not be.
+    /// Called when a request is over. Some of its attempts may still run.
     fn over(&self, record: &RequestRecord, mark: u8) {
         let _ = (record, mark);
     }
 
-    /// A request and all of its attempts are over.
+    /// Called when a request and all of its attempts are over.
     fn finished(&self, record: &RequestRecord, mark: u8) {
         let _ = (record, mark);
     }
 
-    /// A request came that could not be read, and was answered so.
+    /// Called for a request that could not be read, with its answer.
     fn refused(&self, refused: &UnreadableRequest<'_>) {
         let _ = refused;
     }
@@ -83,24 +83,24 @@ pub(crate) struct UnreadableRequest<'a> {
 #[derive(Debug)]
 pub(crate) struct RequestRecorder {
     consumers: Consumers,
-    /// Fields whose values are kept.
+    /// Fields whose values are recorded.
     fields: Box<[HeaderName]>,
     ids: Ids,
-    /// `None`: nothing is traced.
+    /// `None` if tracing is off.
     tracing: Option<Tracing>,
 }
 
 /// How requests are traced.
 #[derive(Debug)]
 pub(crate) struct Tracing {
-    /// Says which are.
+    /// Decides which requests are traced.
     pub(crate) tracer: Rc<Tracer>,
     /// Exports the record of a sampled request as spans.
     pub(crate) export: fn(&RequestRecord),
 }
 
 impl RequestRecorder {
-    /// Records for these.
+    /// Makes a recorder for these consumers.
     pub(crate) fn new(consumers: Consumers, ids: Ids, tracing: Option<Tracing>) -> Rc<Self> {
         let fields = consumers.iter().flatten().flat_map(|it| it.fields());
         Rc::new(Self {
@@ -111,24 +111,24 @@ impl RequestRecorder {
         })
     }
 
-    /// Who says which requests are traced.
+    /// Decides which requests are traced.
     pub(crate) fn tracer(&self) -> Option<&Rc<Tracer>> {
         self.tracing.as_ref().map(|tracing| &tracing.tracer)
     }
 
-    /// How requests are named.
+    /// The source of request ids.
     pub(crate) const fn ids(&self) -> &Ids {
         &self.ids
     }
 
-    /// What a request says in the fields whose values are kept.
+    /// Returns the request's values of the recorded fields.
     pub(super) fn values(&self, headers: &HeaderMap) -> Box<[Option<HeaderValue>]> {
         let values = self.fields.iter().map(|name| headers.get(name).cloned());
         values.collect()
     }
 
-    /// A request has come, which is named `id` if it has a name already. `cut` will say at its end
-    /// whether its connection was ended by us.
+    /// Starts the record of a request; `id` is its id, if it has one. At the end, `cut` states
+    /// whether the proxy ended the connection.
     pub(crate) fn begin<B>(
         self: &Rc<Self>,
         request: &Request<B>,
@@ -154,7 +154,7 @@ impl RequestRecorder {
         })
     }
 
-    /// A request came that could not be read, and was answered so.
+    /// Reports a request that could not be read, with its answer.
     pub(crate) fn refused<B: Body>(
         &self,
         answer: &Response<B>,
@@ -176,7 +176,7 @@ impl RequestRecorder {
         consumers.for_each(|consumer| consumer.refused(&refused));
     }
 
-    /// A request and all of its attempts are over.
+    /// Exports a traced request after it and all of its attempts are over.
     pub(super) fn trace(&self, record: &RequestRecord) {
         if let (Some(tracing), Some(_)) = (&self.tracing, &record.traced) {
             (tracing.export)(record);

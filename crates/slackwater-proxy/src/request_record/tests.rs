@@ -1,4 +1,4 @@
-//! When there is a record, what it holds, and when its consumers hear of it.
+//! When there is a record, what it contains, and when its consumers get it.
 
 use super::ids::Ids;
 use super::*;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 type Heard = Rc<RefCell<Vec<String>>>;
 
-/// Somebody who wants so much, and remembers what it hears.
+/// A consumer that wants this much detail, and remembers its calls.
 #[derive(Debug)]
 struct Listener {
     interest: Option<Interest>,
@@ -69,7 +69,10 @@ fn begin(interests: [Option<Interest>; 3]) -> (RecordHandle, Heard) {
     (handle, heard)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "what a consumer says is optional")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the interest of a consumer is optional"
+)]
 fn interest(detail: Detail, mark: u8) -> Option<Interest> {
     Some(Interest { detail, mark })
 }
@@ -88,7 +91,7 @@ fn attempt(handle: &RecordHandle, kind: AttemptKind, replica: &str) -> AttemptHa
 }
 
 #[test]
-fn there_is_a_record_only_if_somebody_wants_one_and_only_those_hear_of_it() {
+fn there_is_a_record_only_for_the_consumers_that_want_one() {
     let (handle, heard) = begin([None, None, None]);
     assert!(format!("{handle:?}").contains("None"), "{handle:?}");
     attempt(&handle, AttemptKind::First, "a").head(StatusCode::OK, None);
@@ -101,7 +104,7 @@ fn there_is_a_record_only_if_somebody_wants_one_and_only_those_hear_of_it() {
 }
 
 #[test]
-fn attempts_are_noted_where_somebody_wants_them_and_choices_likewise() {
+fn attempts_and_candidates_are_recorded_only_for_consumers_that_want_them() {
     for (detail, attempts, explains) in [
         (Detail::Summary, 0, false),
         (Detail::Attempts, 1, false),
@@ -156,7 +159,7 @@ fn a_second_copy_that_wins_is_the_one_that_leads() {
 }
 
 #[test]
-fn a_story_is_over_with_its_last_handle() {
+fn a_record_is_over_with_its_last_handle() {
     let (handle, heard) = begin([interest(Detail::Summary, 1), None, None]);
     let of_the_body = handle.clone();
     drop(handle);

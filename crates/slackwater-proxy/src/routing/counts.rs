@@ -1,4 +1,4 @@
-//! What a worker counts of clients who did not get as far as a service.
+//! A worker's counts of clients and requests that did not reach a service.
 
 use crate::forward::{ConnectionCounts, Count, UnreadableCounts};
 use slackwater_telemetry::facts::UnroutedFacts;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 /// One worker's counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListenerCounts {
-    /// Connections closed for want of a PROXY header.
+    /// Connections closed because a valid PROXY header was missing.
     pub(crate) proxy_headers_refused: Arc<Count>,
     pub(crate) connections: Arc<ConnectionCounts>,
     pub(crate) unreadable: Arc<UnreadableCounts>,
     pub(crate) unrouted: Arc<UnroutedCounts>,
 }
 
-/// Requests that no service had; the meaning of each is in [`UnroutedFacts`].
+/// Requests that reached no service; [`UnroutedFacts`] explains each count.
 #[derive(Debug, Default)]
 pub(crate) struct UnroutedCounts {
     pub(crate) no_route: Count,
@@ -25,7 +25,7 @@ pub(crate) struct UnroutedCounts {
 }
 
 impl UnroutedCounts {
-    /// Of all workers.
+    /// Sums the counts of all workers.
     pub(crate) fn sum<'c>(workers: impl Iterator<Item = &'c Self>) -> UnroutedFacts {
         let mut sum = UnroutedFacts::default();
         for worker in workers {

@@ -1,8 +1,8 @@
-//! Copies of requests for a service whose answers nobody hears.
+//! Mirrored requests: copies for a service whose responses are discarded.
 //!
-//! A copy begins when the request itself has been read to its end, goes its way in a task of its
-//! own, and leaves no trace but counts: it neither delays nor fails the request. There is a bound
-//! to the size of each and to how many there are at once.
+//! A copy starts when the body of the request has been read to its end. It runs in its own task and
+//! has no effect except counts: it neither delays nor fails the request. The size of copies and
+//! their number are limited.
 
 use super::Table;
 use crate::forward::{
@@ -21,16 +21,16 @@ use slackwater_core::overload::Priority;
 use slackwater_tower::wire::asks::set_priority;
 use std::rc::Rc;
 
-/// Copies at once, in a worker.
+/// Maximum number of concurrent copies of a worker.
 const COPIES_MAX: u32 = 256;
 /// Shares are in millionths.
 const WHOLE: u32 = 1_000_000;
 
-/// A worker's copies on their way.
+/// A worker's copies in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mirrors(Rc<Cell<u32>>);
 
-/// The right to send one of them, until dropped.
+/// The right to send one copy, until dropped.
 #[derive(Debug)]
 struct MirrorPermit(Rc<Cell<u32>>);
 
@@ -51,8 +51,8 @@ struct Copy {
 }
 
 impl Mirrors {
-    /// Sends a copy of the request on its way, if the draw says so. To be called before anything is
-    /// changed in it.
+    /// Starts a copy of the request, if the random draw selects it. Must be called before the
+    /// request is changed.
     pub(super) fn send(
         &self,
         mirror: &Mirror,
@@ -68,7 +68,7 @@ impl Mirrors {
         let Some(service) = table.services.get(mirror.service) else {
             return;
         };
-        // A copy cannot talk to the client.
+        // A copy cannot exchange data with the client.
         if request.headers().contains_key(header::UPGRADE) || *request.method() == Method::CONNECT {
             return;
         }
@@ -113,10 +113,11 @@ async fn carry(
     *request.method_mut() = copy.method;
     *request.uri_mut() = copy.uri;
     *request.headers_mut() = copy.headers;
-    // Nobody waits for its answer, whatever was said of the request itself.
+    // No client waits for the response, so the copy has the lowest priority, whatever the request's
+    // own.
     set_priority(request.headers_mut(), Priority::Shadow);
     *request.version_mut() = copy.version;
-    // What is wrong with the request is the client's to hear, of the request itself.
+    // If the request is invalid, the client gets the error from the request itself.
     if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {
         return;
     }

@@ -1,7 +1,7 @@
-//! From a request to the service that it is for, or to the answer that its route has for it.
+//! Routes requests to services, or answers them as their route says.
 //!
-//! Routes and services together are a [`Table`], a value that does not change: a request keeps the
-//! one that it began with.
+//! Routes and services together are an immutable [`Table`]: a request keeps the one that it started
+//! with.
 
 mod counts;
 mod mirror;
@@ -33,7 +33,7 @@ use tokio::time::Instant;
 /// A response as clients get it.
 type Answer = Response<ResponseBody<Box<Attempt>>>;
 
-/// Routes, and the services that they lead to.
+/// Routes, and the services to which they lead.
 #[derive(Debug)]
 pub(crate) struct Table {
     router: Router,
@@ -42,7 +42,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// `services` are those of the configuration that the routes are from, in its order.
+    /// `services` are those of the routes' configuration, in its order.
     pub(crate) fn new(routes: &[Route], services: Vec<Rc<Service>>) -> Self {
         Self {
             router: Router::new(routes),
@@ -50,12 +50,12 @@ impl Table {
         }
     }
 
-    /// In the order of the configuration.
+    /// The services, in the order of the configuration.
     pub(crate) fn services(&self) -> &[Rc<Service>] {
         &self.services
     }
 
-    /// Whether each request goes by the same route as it would by `other`.
+    /// Whether every request takes the same route here as in `other`.
     pub(crate) fn matches_like(&self, other: &Self) -> bool {
         self.router.matches_like(&other.router)
     }
@@ -75,7 +75,7 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct Routing {
     table: RefCell<Rc<Table>>,
-    /// For the choice between services.
+    /// For the choice between several services of a route.
     draw: RefCell<SplitMix64>,
     mirrors: Mirrors,
     recorder: Rc<RequestRecorder>,
@@ -84,7 +84,7 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
-    /// `seed`: from somewhere that differs from worker to worker.
+    /// `seed` must differ between workers.
     pub(crate) fn new(
         table: Rc<Table>,
         seed: u64,
@@ -101,7 +101,7 @@ impl Routing {
         }
     }
 
-    /// Requests that come from now on find their way by this one.
+    /// Replaces the table for requests that arrive from now on.
     pub(crate) fn swap(&self, table: &Rc<Table>) {
         self.table.replace(Rc::clone(table));
     }
@@ -132,7 +132,7 @@ impl Routing {
         }
         service.forward_ends(&mut request, origin);
         self.recorder.ids().pass_on(id, request.headers_mut());
-        // What a tunnel is for has no path, and its host is the replica's affair.
+        // The target of a tunnel has no path, and its host is for the replica to interpret.
         if *request.method() != Method::CONNECT && !rewrite(&forward.rewrite, &mut request, origin)
         {
             let refusal = Refusal {
@@ -141,7 +141,8 @@ impl Routing {
             };
             return service.refused(refuse(refusal), record);
         }
-        // Not before: a client must not be able to have them removed as its connection's own.
+        // Applied late, so that a client cannot have these fields removed by naming them in
+        // `Connection`.
         forward.request_headers.apply(request.headers_mut());
         let bounds = &forward.bounds;
         if let Some(bytes_max) = bounds.body_bytes_max
@@ -246,7 +247,7 @@ impl Routing {
 }
 
 impl Routing {
-    /// Counts a route's own answer, or that the request was not fit for it.
+    /// Counts a route's own answer, or that the request was invalid.
     fn answered(&self, answer: Result<Answer, Refusal>, count: &Count) -> Answer {
         match answer {
             Ok(answer) => {
@@ -261,7 +262,7 @@ impl Routing {
     }
 }
 
-/// Changes a request as its route says; `false` if what came out is no target.
+/// Rewrites a request as its route says. Returns `false` if the result is not a valid target.
 fn rewrite(rewrite: &Rewrite, request: &mut Request<RequestBody>, origin: &Origin) -> bool {
     if rewrite.host.is_some() {
         origin.keep_host(request);
@@ -269,9 +270,9 @@ fn rewrite(rewrite: &Rewrite, request: &mut Request<RequestBody>, origin: &Origi
     rewrite.apply(request)
 }
 
-/// Makes sure that what would be refused on its way to a replica is refused here, too.
+/// Rejects here, too, what would be rejected on the way to a replica.
 fn check(request: &mut Request<RequestBody>, origin: &Origin) -> Result<(), Refusal> {
-    // A response of ours that says 200 would be taken for a tunnel.
+    // The client would take the proxy's own 200 for a tunnel.
     let connect = Connect::Refuse;
     prepare_request(request, ReplicaProtocol::Http1, connect, origin)
 }
@@ -282,11 +283,11 @@ fn redirected(
     mut request: Box<Request<RequestBody>>,
     origin: &Origin,
 ) -> Result<Answer, Refusal> {
-    // Before it is taken out, where nobody vouches for it.
+    // Read before `check` removes the field if it is not trusted.
     let scheme = origin.client_scheme(request.headers());
     check(&mut request, origin)?;
     let uri = request.uri();
-    // OPTIONS may ask about the server as a whole.
+    // OPTIONS may concern the server as a whole.
     let path = Some(uri.path())
         .filter(|path| path.starts_with('/'))
         .unwrap_or("/");

@@ -1,17 +1,16 @@
-//! A service as one worker has it: its replicas, the balancer that chooses from them, and its
-//! requests.
+//! A service in one worker: its replicas, the balancer that picks from them, and its requests.
 //!
-//! A service is made from its configuration alone and shares nothing with others, so that one can
-//! be put in another's place between requests; those that run keep the one that they began with.
+//! A service is made from its configuration alone and shares nothing with others. It can therefore
+//! be replaced between requests; requests in flight keep the one that they started with.
 //!
-//! Each folder uses those above it in this table and none below it:
+//! Each folder uses only folders above it in this table:
 //!
 //! | folder | content |
 //! |---|---|
-//! | `admission` | limits of requests at once, queues before them, and what was counted there |
-//! | `fleet` | the replicas that the policy may choose from, and what is wanted of them |
-//! | `attempt` | one attempt at a request, and what is learned from it |
-//! | `dispatch` | a service at work: a request's attempts, one after another or two at once |
+//! | `admission` | limits of requests in flight, queues, and their counts |
+//! | `fleet` | the replicas that the policy may pick, and the operator's orders for them |
+//! | `attempt` | one attempt of a request, and what is learned from it |
+//! | `dispatch` | the attempts of a request, one after another or two at once |
 
 mod admission;
 mod attempt;

@@ -5,7 +5,7 @@ use slackwater_config::routes::{Action, HostRule, Route};
 use slackwater_telemetry::facts::{ListenerFacts, RouteFacts, RouteService};
 use std::sync::Arc;
 
-/// Where requests come in, and which way each takes: made once for each configuration.
+/// Listeners and routes, made once for each configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
     pub(super) listeners: Arc<[ListenerFacts]>,
@@ -45,7 +45,7 @@ fn route(config: &Config, route: &Route) -> RouteFacts {
     let when = &route.when;
     let listeners = when.listeners.iter();
     let methods = when.methods.iter().map(ToString::to_string);
-    // A value may be a secret, so the name has to do.
+    // The value may be a secret, so only the name is shown.
     let headers = when.headers.iter();
     let headers = headers.map(|rule| format!("header {}", rule.name));
     let service = |place: usize| config.services.get(place).map(|it| it.name.clone());
@@ -136,7 +136,7 @@ mirror = { service = "canary" }
     }
 
     #[test]
-    fn a_listener_says_where_it_accepts_and_what_it_speaks() {
+    fn a_listener_shows_its_address_and_protocols() {
         let listeners = entry().listeners;
         let names: Vec<_> = listeners
             .iter()
@@ -157,7 +157,7 @@ mirror = { service = "canary" }
     }
 
     #[test]
-    fn a_route_says_which_requests_it_takes_and_where_they_go_without_values_of_headers() {
+    fn a_route_shows_its_conditions_and_services_without_header_values() {
         let routes = entry().routes;
         let weights = |route: &RouteFacts| -> Vec<_> {
             let services = route.services.iter();

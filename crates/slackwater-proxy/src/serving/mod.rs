@@ -1,8 +1,8 @@
-//! The proxy at work: its listeners, its workers, and what they work by.
+//! The running proxy: its listeners, its workers, and their configuration.
 //!
-//! [`Proxy::start`] is the proxy without any state of the process, so that a program can run
-//! several. How it comes from one configuration to another is in `reload`, where its fleets come
-//! from in `sources`, what is told of it in `status`.
+//! [`Proxy::start`] is the proxy without any process-wide state, so that a program can run several.
+//! `reload` changes the configuration, `sources` opens the sources of fleets, and `status` reports
+//! the state.
 
 mod entry;
 mod reload;
@@ -44,57 +44,57 @@ use tls::Tls;
 use tokio::sync::{Semaphore, mpsc, watch};
 use worker::{Command, ListenerPlan, Plan, ServicePlan, WorkerListener, WorkerParts};
 
-/// The proxy at work. Dropping it stops it at once.
+/// The running proxy. Dropping it stops it immediately.
 #[derive(Debug)]
 pub struct Proxy {
     config: Arc<Config>,
     listeners: Listeners,
-    /// One for each worker.
+    /// One sender for each worker.
     commands: Vec<mpsc::UnboundedSender<Command>>,
     lifecycle: Lifecycle,
     status: Arc<Workers>,
     tls: Tls,
-    /// The checks of replicas.
+    /// Runs the health checks.
     checks: HealthThread,
-    /// `None`: no decisions are kept.
+    /// `None` if no decisions are kept.
     archive: Option<Arc<Archive>>,
     threads: WorkerThreads,
 }
 
-/// What a proxy has from outside; by default nothing.
+/// What the program provides to a proxy; by default nothing.
 #[derive(Debug, Default)]
 pub struct Outside {
-    /// Where requests are logged.
+    /// Access log.
     pub access_log: Option<Switch>,
-    /// Where spans go.
+    /// Exporter of spans.
     pub spans: Option<traces::Switch>,
-    /// Who notices that a worker shows no sign of life.
+    /// Watchdog that detects workers which no longer run.
     pub watchdog: Watchdog,
-    /// Where what policies are told and say is written down.
+    /// Recorder of the policies' inputs and outputs.
     pub recorder: Option<Recorder>,
-    /// What is wanted of single replicas from the start on, by service.
+    /// Initial orders for single replicas, by service.
     pub orders: BTreeMap<String, Orders>,
-    /// Whether decisions are kept: an admin server, or other code of the program, reads them. What
-    /// the configuration says of an admin server does not count here, since the proxy starts none.
+    /// Whether decisions are kept, because an admin server or other code of the program reads them.
+    /// An admin server in the configuration does not count here, because the proxy starts none.
     pub keeps_decisions: bool,
 }
 
 impl Outside {
-    /// For decisions, if they are kept.
+    /// Makes the archive of decisions, if they are kept.
     fn archive(&self, config: &Config) -> Option<Arc<Archive>> {
         self.keeps_decisions
             .then(|| Archive::new(&config.decisions, config.workers.get().into()))?
     }
 }
 
-/// Sockets that listen already, such as those that a process hands to its successor.
+/// Sockets that listen already, such as those that a process passes to its successor.
 pub trait OpenSockets {
-    /// Those at `address`, shared out to so many workers, each at least one; `None`: there are
-    /// none, and they are opened.
+    /// Returns the sockets at `address`, distributed over `workers`, at least one for each. `None`
+    /// if there are none, so that new ones are opened.
     ///
     /// # Errors
     ///
-    /// The process has no descriptor left for a socket that several workers share.
+    /// Fails if the process has no descriptor left for a socket that several workers share.
     fn take(
         &mut self,
         address: SocketAddr,
@@ -102,7 +102,7 @@ pub trait OpenSockets {
     ) -> io::Result<Option<Vec<Vec<TcpListener>>>>;
 }
 
-/// No socket listens already: each is opened.
+/// No sockets listen already; all are opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenedAnew;
 
@@ -112,25 +112,23 @@ impl OpenSockets for OpenedAnew {
     }
 }
 
-/// What all workers know of a service's replicas.
+/// Shared state of a service's replicas, for all workers.
 #[derive(Debug)]
 struct ServiceSource {
-    /// Of the service that the workers have.
+    /// Number of the service that the workers run.
     number: u64,
     discovery: Arc<Discovery>,
     health: watch::Receiver<Health>,
     orders: watch::Sender<Arc<Orders>>,
 }
 
-/// What the next service that begins is known by, in the whole process: `demo` has two proxies in
-/// it.
+/// Returns the next service number, unique in the whole process: `demo` runs two proxies.
 fn next_number() -> u64 {
     static BEGUN: AtomicU64 = AtomicU64::new(0);
     BEGUN.fetch_add(1, Relaxed)
 }
 
-/// The services as the status has them; `views` are those of each worker, in the order of the
-/// configuration.
+/// Makes the services for the status; `views` has each worker's, in the order of the configuration.
 fn parts(
     config: &Config,
     sources: Vec<ServiceSource>,
@@ -151,13 +149,14 @@ fn parts(
 }
 
 impl Proxy {
-    /// Starts the proxy: when this returns, it takes connections. `fleets` are those of the
-    /// configuration's services, in its order: [`find`] finds them. To be called in a runtime of
-    /// tokio, which follows fleets that change.
+    /// Starts the proxy: it accepts connections when this returns. `fleets` are those of the
+    /// configuration's services, in its order, as returned by [`find`]. Must be called in a tokio
+    /// runtime, which follows fleets that change.
     ///
     /// # Errors
     ///
-    /// A port is in use or not allowed; the system gives no thread or socket.
+    /// Fails if a port is in use or not allowed, or if the system cannot provide a thread or a
+    /// socket.
     pub fn start(
         config: &Config,
         fleets: Vec<Arc<Discovery>>,
@@ -167,6 +166,7 @@ impl Proxy {
         let config = Arc::new(config.clone());
         let workers = config.workers.get();
         let mut listeners = Listeners::new(usize::from(workers));
+        // Sockets are opened first, so that a port in use fails before any thread is started.
         for listener in &config.listeners {
             let opened = listeners.open(listener, sockets)?;
             listeners.open.push(opened);
@@ -256,11 +256,10 @@ impl Proxy {
         })?;
         began
             .recv()
-            .map_err(|_| Fault::runtime("a worker ended before it began"))?
+            .map_err(|_| Fault::runtime("a worker ended before it started"))?
     }
 
-    /// Checks whoever is in a service's fleet, if that is to be done, as long as anybody wants to
-    /// know.
+    /// Starts the health checks of a service, if configured. They run while the receiver exists.
     fn check(
         &mut self,
         service: &ServiceConfig,
@@ -279,7 +278,7 @@ impl Proxy {
         health.map_err(|error| Fault::runtime(format!("no thread for health checks: {error}")))
     }
 
-    /// The sockets that take requests, each with its address in the configuration, for a successor.
+    /// The listening sockets, each with its address in the configuration, for a successor.
     pub fn sockets(&self) -> impl Iterator<Item = (SocketAddr, &TcpListener)> {
         let open = self.listeners.open.iter();
         open.flat_map(|listener| {
@@ -288,13 +287,13 @@ impl Proxy {
         })
     }
 
-    /// Where it listens; port 0 has become the port that the system chose.
+    /// The listening addresses, with the system's port in place of port 0.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let open = self.listeners.open.iter();
         open.map(|listener| listener.address).collect()
     }
 
-    /// What is known of its workers and services.
+    /// The status of its workers and services.
     pub const fn status(&self) -> &Arc<Workers> {
         &self.status
     }
@@ -304,40 +303,39 @@ impl Proxy {
         &self.config
     }
 
-    /// Waits for the first worker that ends though nobody asked for it; why it did. The others go
-    /// on, without its share of the clients: end the process, so that whoever supervises it starts
-    /// it anew.
+    /// Waits for the first worker that ends without a request to do so, and returns why. The other
+    /// workers continue, without its share of the clients: end the process, so that its supervisor
+    /// restarts it.
     pub async fn unasked_end(&mut self) -> Fault {
         self.threads.unasked_end().await
     }
 
-    /// Waits until every worker has ended, as they do after [`drain`](Self::drain) or
-    /// [`stop`](Self::stop).
+    /// Waits until every worker has ended, after [`drain`](Self::drain) or [`stop`](Self::stop).
     ///
     /// # Errors
     ///
-    /// A worker has failed.
+    /// Fails if a worker has failed.
     pub async fn ended(&mut self) -> Result<(), Fault> {
         self.threads.ended().await
     }
 
-    /// Why it picked the replicas that it did; `None`: that is not kept.
+    /// The archive of decisions; `None` if they are not kept.
     pub const fn archive(&self) -> Option<&Arc<Archive>> {
         self.archive.as_ref()
     }
 
-    /// Where it is in its life.
+    /// The phase of the proxy.
     pub const fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
     }
 
-    /// Takes no new connections; requests that run have `timeouts.drain` to finish.
+    /// Stops accepting connections. Requests in flight have `timeouts.drain` to finish.
     pub fn drain(&mut self) {
         self.lifecycle.set_draining();
         self.listeners.enter(Phase::Draining);
     }
 
-    /// Cuts off whatever still runs.
+    /// Stops immediately: all requests in flight are cut off.
     pub fn stop(&mut self) {
         self.lifecycle.set_draining();
         self.listeners.enter(Phase::Stopped);
@@ -351,33 +349,33 @@ impl Drop for Proxy {
     }
 }
 
-/// The process's sockets, of which each worker has its own.
+/// The listening sockets; each worker has its own.
 #[derive(Debug)]
 struct Listeners {
     workers: usize,
     /// In the order of the configuration.
     open: Vec<Listener>,
-    /// Those that have been closed, while there may be connections that came in there.
+    /// Phases of closed listeners that may still have connections.
     closed: Vec<watch::Sender<Phase>>,
     next_number: usize,
 }
 
-/// Where clients connect.
+/// A listener with its sockets.
 #[derive(Debug)]
 struct Listener {
-    /// What routes know it by: no other one of the process ever has it.
+    /// Number of the listener in routes, never reused in this process.
     number: usize,
     config: ListenerConfig,
-    /// The port is the one that the system chose, where it was to choose.
+    /// Listening address, with the system's port in place of port 0.
     address: SocketAddr,
-    /// Those of each worker. Kept for a successor, and so that other settings do not take another
-    /// socket; connections wait in it as long as anybody has it.
+    /// Sockets of each worker. They are kept for a successor, and so that changed settings do not
+    /// need another socket. Connections can wait in a socket while any copy of it is open.
     sockets: Vec<Vec<TcpListener>>,
     phase: watch::Sender<Phase>,
 }
 
 impl Listener {
-    /// A worker's part of it.
+    /// Makes a worker's part of the listener.
     fn worker_listener(&self, worker: usize, place: usize) -> Result<WorkerListener, Fault> {
         let sockets = self.sockets.get(worker);
         let sockets = sockets.ok_or_else(|| Fault::runtime("a listener has too few sockets"))?;
@@ -404,7 +402,7 @@ impl Listeners {
         }
     }
 
-    /// Opens sockets at an address, unless some have been passed.
+    /// Opens sockets at an address, unless existing ones were passed.
     fn open(
         &mut self,
         config: &ListenerConfig,
@@ -433,7 +431,7 @@ impl Listeners {
         })
     }
 
-    /// The same sockets with other settings.
+    /// Makes a listener with the same sockets and other settings.
     fn open_anew(&mut self, place: usize, config: &ListenerConfig) -> Result<Listener, Fault> {
         let number = self.number();
         let listener = self.open.get(place);
@@ -456,11 +454,11 @@ impl Listeners {
         self.next_number
     }
 
-    /// Takes no more connections there; those that came in end in order.
+    /// Stops accepting connections on the listener. Existing connections end in order.
     fn close(&mut self, listener: Listener) {
         self.closed.retain(|phase| !phase.is_closed());
         let Listener { phase, sockets, .. } = listener;
-        // First: what waits in a socket is taken by the worker, which is the last to have it then.
+        // Dropped first: the worker then has the last copy, and accepts the connections that wait.
         drop(sockets);
         phase.send_replace(Phase::Draining);
         self.closed.push(phase);
@@ -468,7 +466,7 @@ impl Listeners {
 
     fn enter(&mut self, next: Phase) {
         for listener in &mut self.open {
-            // Else connections would go on to be queued in them, for nobody.
+            // Connections would otherwise still be queued in them, and never be accepted.
             listener.sockets.clear();
         }
         let open = self.open.iter().map(|listener| &listener.phase);
@@ -477,8 +475,8 @@ impl Listeners {
         }
     }
 
-    /// Routes with the numbers of listeners in place of their places in the configuration, which is
-    /// that of `open`.
+    /// Returns the routes with the numbers of listeners in place of their indices in the
+    /// configuration, which are the indices in `open`.
     fn routes(&self, routes: &[Route]) -> Vec<Route> {
         numbered(routes, &self.open)
     }
@@ -488,7 +486,7 @@ fn clones(sockets: &[TcpListener]) -> io::Result<Vec<TcpListener>> {
     sockets.iter().map(TcpListener::try_clone).collect()
 }
 
-/// As [`Listeners::routes`], for listeners that are not all open yet.
+/// Like [`Listeners::routes`], for listeners that are not all open yet.
 fn numbered<'l>(routes: &[Route], listeners: impl IntoIterator<Item = &'l Listener>) -> Vec<Route> {
     let numbers: Vec<_> = listeners
         .into_iter()
@@ -510,7 +508,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decisions_are_kept_if_they_are_wanted_whatever_the_file_says_of_an_admin_server() {
+    fn decisions_are_kept_if_the_program_wants_them() {
         for admin in ["", "admin.listen = 'none'"] {
             let text = format!("listen = '127.0.0.1:0'\nreplicas = ['127.0.0.1:1']\n{admin}\n");
             let config = Config::of_text("test", text).expect("valid");

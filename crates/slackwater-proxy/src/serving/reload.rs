@@ -1,9 +1,10 @@
-//! From one configuration to another while requests run, all of it or nothing.
+//! Reload: changes the configuration while requests run, entirely or not at all.
 //!
-//! Whatever can fail comes first, and changes nothing: sockets are bound, sources of fleets are
-//! opened, workers make new services. Then every worker takes the new routes, services and
-//! listeners between two requests. A service whose settings are as they were stays, with all that
-//! its policy has learned, and so do its replicas. Requests that run keep what they began with.
+//! All steps that can fail come first and change nothing: sockets are bound, sources of fleets are
+//! opened, workers make new services. Then every worker switches to the new routes, services and
+//! listeners between two requests. A service with unchanged settings is kept, with everything that
+//! its policy has learned, and so are its replicas. Requests in flight keep the configuration that
+//! they started with.
 
 use super::same_listeners::same_listeners;
 use super::sources::{Opened, Sources, wait_for_fleets};
@@ -24,29 +25,29 @@ use slackwater_discovery::{Discovery, Fleet};
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
-/// What has changed, in words.
+/// Result of a reload, in words.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Settings that did not change because that takes a restart.
+    /// Changed settings that need a restart, and stay as they were.
     pub need_restart: Vec<&'static str>,
-    /// Services that began anew, or for the first time.
+    /// Services that were started, new or because their settings changed.
     pub services_started: Vec<String>,
-    /// How many services went on.
+    /// Number of services that were kept.
     pub services_kept: usize,
-    /// Services that are no more.
+    /// Services that were removed.
     pub services_ended: Vec<String>,
-    /// Listeners that take connections now.
+    /// Listeners that were opened.
     pub listeners_opened: Vec<String>,
-    /// Listeners that take no more.
+    /// Listeners that were closed.
     pub listeners_closed: Vec<String>,
 }
 
-/// Where a service of the new configuration has its fleets from.
+/// Source of fleets of a service in the new configuration.
 enum Feed {
-    /// As before.
+    /// Unchanged.
     Same(Arc<Discovery>),
-    /// From somewhere else, or by other rules, from the moment on at which the configuration is
-    /// taken. Until then they are those of before.
+    /// Another source, or other rules, from the moment when the configuration takes effect. Until
+    /// then, the fleet stays as it was.
     Changed(Box<Opened>, watch::Sender<Arc<Fleet>>),
 }
 
@@ -63,27 +64,27 @@ impl Feed {
 struct NewService {
     feed: Feed,
     health: watch::Receiver<Health>,
-    /// What is wanted of its replicas, which outlives its settings.
+    /// The orders for its replicas, which outlive its settings.
     orders: watch::Sender<Arc<Orders>>,
-    /// Its place in the configuration before, where it stays.
+    /// Its index in the previous configuration, if it is kept.
     kept: Option<usize>,
 }
 
 /// A listener of the new configuration.
 enum NewListener {
-    /// Its place among the open ones.
+    /// Kept; the index among the open listeners.
     Kept(usize),
-    /// In place of that one, with its sockets.
+    /// Replaces the listener at this index, with its sockets.
     Anew(usize, Listener),
     Opened(Listener),
 }
 
 impl Proxy {
-    /// Goes over to another configuration and counts that, as when it was read again.
+    /// Changes the configuration, and counts that as a reload.
     ///
     /// # Errors
     ///
-    /// As [`reload`](Self::reload).
+    /// Fails like [`reload`](Self::reload).
     pub async fn change(&mut self, next: Config) -> Result<(), Fault> {
         let reloaded = self.reload(next).await;
         let failure = reloaded.as_ref().err().map(ToString::to_string);
@@ -91,12 +92,12 @@ impl Proxy {
         reloaded.map(|_| ())
     }
 
-    /// Goes over to another configuration.
+    /// Changes the configuration.
     ///
     /// # Errors
     ///
-    /// Something that it needs cannot be had; then nothing has changed. Dropped before its end, it
-    /// has changed nothing either.
+    /// Fails if a needed resource is not available; then nothing has changed. Nothing has changed
+    /// either if the future is dropped before its end.
     pub async fn reload(&mut self, mut next: Config) -> Result<Reloaded, Fault> {
         let mut reloaded = Reloaded {
             need_restart: hold_fixed(&self.config, &mut next),
@@ -110,7 +111,7 @@ impl Proxy {
         let listeners = self.new_listeners(&next)?;
         let views = self.prepare(&next, tls, &services, &listeners).await?;
 
-        // From here on nothing fails and nothing is waited for.
+        // From here on no step can fail or wait.
         for commands in &self.commands {
             let _ = commands.send(Command::Commit);
         }
@@ -146,8 +147,7 @@ impl Proxy {
         Ok(reloaded)
     }
 
-    /// What going over to another configuration would mean, as far as that can be said without
-    /// doing it.
+    /// Returns what a reload would change, as far as that can be determined without doing it.
     pub fn would_change(&self, next: &Config) -> Reloaded {
         let mut config = next.clone();
         let before = self.status.services();
@@ -178,12 +178,13 @@ impl Proxy {
         reloaded
     }
 
-    /// Whether a service goes on with all that its policy has learned.
+    /// Whether a service is kept, with everything that its policy has learned.
     fn stays(&self, old: &ServiceParts, new: &ServiceConfig, next: &Config) -> bool {
         works_alike(&old.config, new) && self.config.limits == next.limits
     }
 
-    /// New services have heard of their fleets when this is over, or have waited for it in vain.
+    /// Makes the services of the new configuration. When this returns, the new ones have received
+    /// their first fleet, or the wait for it has timed out.
     async fn new_services(
         &mut self,
         next: &Config,
@@ -202,6 +203,8 @@ impl Proxy {
             let Some((place, old)) = old.and_then(|place| Some((place, before.get(place)?))) else {
                 let opened = sources.open(service)?;
                 let discovery = Arc::new(opened.follow(service, watch::Sender::default()));
+                // A new service waits for its first fleet, so that its first requests find
+                // replicas.
                 to_hear.push(Arc::clone(&discovery));
                 services.push(NewService {
                     health: self.check(service, &discovery, tls.client(at))?,
@@ -269,7 +272,7 @@ impl Proxy {
         Ok(listeners)
     }
 
-    /// Lets each worker make ready; what each has of every service then.
+    /// Lets each worker prepare, and returns each worker's views of all services.
     async fn prepare(
         &self,
         next: &Arc<Config>,
@@ -288,6 +291,7 @@ impl Proxy {
         let in_order = in_order.ok_or_else(|| Fault::runtime("a listener is lost"))?;
         let routes = numbered(&next.routes, in_order.iter().copied());
         let mut answers = Vec::with_capacity(self.commands.len());
+        // If a later worker fails, dropping this makes all of them discard what they have prepared.
         let abandon = Abandon(self);
         for (worker, commands) in self.commands.iter().enumerate() {
             let worker_listener =
@@ -322,6 +326,7 @@ impl Proxy {
             let _ = commands.send(Command::Prepare(Box::new(plan), told));
             answers.push(answer);
         }
+        // All workers prepare concurrently; the results are awaited afterwards.
         let mut views = Vec::with_capacity(answers.len());
         for answer in answers {
             views.push(
@@ -369,14 +374,14 @@ impl Proxy {
     }
 }
 
-/// The names of services that another configuration does not have.
+/// Returns the names of services that the other configuration does not have.
 fn ended(before: &[ServiceParts], next: &Config) -> Vec<String> {
     let names = before.iter().map(|service| &service.config.name);
     let ended = names.filter(|name| next.services.iter().all(|service| service.name != **name));
     ended.cloned().collect()
 }
 
-/// Tells workers to forget what they have prepared, unless it is itself forgotten.
+/// On drop, workers discard what they have prepared. Forgotten when the reload succeeds.
 struct Abandon<'r>(&'r Proxy);
 
 impl Drop for Abandon<'_> {
@@ -387,14 +392,14 @@ impl Drop for Abandon<'_> {
     }
 }
 
-/// Puts what cannot change while the process runs back to what it is; the names of what that is
-/// about.
+/// Resets all settings that cannot change while the process runs, and returns the names of those
+/// that differed.
 fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
     let admin = AdminSettings {
         token: next.admin.token.clone(),
         ..now.admin.clone()
     };
-    // Which requests are traced may change, who hears of them may not.
+    // The choice of traced requests may change; the collector may not.
     let tracing = TracingSettings {
         sample: next.tracing.sample,
         parent: next.tracing.parent,
@@ -420,15 +425,15 @@ fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
     .collect()
 }
 
-/// Puts a value back; its name if it was another one.
+/// Resets a value, and returns its name if it differed.
 fn hold<T: Clone + PartialEq>(next: &mut T, now: &T, name: &'static str) -> Option<&'static str> {
     let is_other = next != now;
     next.clone_from(now);
     is_other.then_some(name)
 }
 
-/// Whether a service's fleet comes from where it came from, and is believed as it was. A list is
-/// new each time: whether it is the same one its followers see.
+/// Whether the source of a service's fleet and the rules for it are unchanged. A list is always
+/// new; its followers detect whether it is the same.
 fn has_same_source(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     let rules = |settings: &DiscoverySettings| DiscoverySettings {
         warm_up: core::time::Duration::ZERO,
@@ -440,14 +445,14 @@ fn has_same_source(old: &ServiceConfig, new: &ServiceConfig) -> bool {
         && old.replica.tls == new.replica.tls
 }
 
-/// Whether a service is, but for its fleet, what it was.
+/// Whether a service is unchanged except for its fleet.
 fn works_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     let mut with_new_fleet = old.clone();
     with_new_fleet.replicas.clone_from(&new.replicas);
     with_new_fleet.discovery = new.discovery.clone();
-    // Part of the addresses that probes go to, which the fleet has.
+    // The port is part of the probe addresses, which belong to the fleet.
     with_new_fleet.probe.port = new.probe.port;
-    // Clients' own.
+    // These timeouts concern clients only.
     with_new_fleet.timeouts.head = new.timeouts.head;
     with_new_fleet.timeouts.drain = new.timeouts.drain;
     with_new_fleet.timeouts.drain_idle = new.timeouts.drain_idle;
@@ -455,8 +460,7 @@ fn works_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     with_new_fleet == *new
 }
 
-/// Whether a service's replicas are checked as they were: what has been found out about them still
-/// holds.
+/// Whether the health checks of a service are unchanged, so that their results remain valid.
 fn checks_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     old.health == new.health
         && old.replica.protocol == new.replica.protocol

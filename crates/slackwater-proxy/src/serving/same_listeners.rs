@@ -1,10 +1,10 @@
-//! Listeners that a new configuration has in common with the old one.
+//! Listeners that are in both the old and the new configuration.
 
 use slackwater_config::ListenerConfig;
 use std::collections::BTreeSet;
 
-/// For each of `new` the place in `old` of the one at its address, no place twice: several may be
-/// at port 0.
+/// Returns for each of `new` the index in `old` of the listener at its address. No index appears
+/// twice: several listeners may have port 0.
 pub(crate) fn same_listeners(old: &[ListenerConfig], new: &[ListenerConfig]) -> Vec<Option<usize>> {
     let mut taken = BTreeSet::new();
     let mut place = |new: &ListenerConfig| {

@@ -1,5 +1,5 @@
-//! Where each service's fleet comes from: one source for the whole process, however many workers
-//! take its fleets.
+//! The sources of services' fleets: one source for the whole process, regardless of the number of
+//! workers.
 
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
@@ -12,30 +12,30 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// For so long a start waits for sources to say something. Without a fleet, requests are answered
+/// Longest time that a start waits for sources to report. Without a fleet, requests are answered
 /// with 503.
 const FIRST_WORD_MAX: Duration = Duration::from_secs(5);
 
-/// Opens the sources of services. The DNS is asked by one resolver, made when it is needed.
+/// Opens the sources of services. They share one DNS resolver, which is made when it is needed.
 #[derive(Debug)]
 pub(crate) struct Sources<'c> {
     dns: &'c DnsServers,
-    /// No places for replicas.
+    /// Addresses that are left out of fleets.
     own: OwnAddresses,
     resolver: Option<Resolver>,
 }
 
-/// A service's source, of which nobody has heard yet.
+/// A service's source that was opened and is not followed yet.
 #[derive(Debug)]
 pub(crate) enum Opened {
-    /// A list, or the first that a file says.
+    /// A static list.
     List(Fleet),
     File(Box<FileSource>, Fleet),
     Dns(Box<DnsSource>),
 }
 
 impl<'c> Sources<'c> {
-    /// For the services of a configuration.
+    /// Makes the sources for the services of a configuration.
     pub(crate) fn new(config: &'c Config) -> Self {
         Self {
             dns: &config.dns,
@@ -46,7 +46,7 @@ impl<'c> Sources<'c> {
 
     /// # Errors
     ///
-    /// A file is mistaken; the system's DNS settings cannot be used.
+    /// Fails if a file is invalid, or if the system's DNS settings cannot be used.
     pub(crate) fn open(&mut self, service: &ServiceConfig) -> Result<Opened, Fault> {
         match &service.discovery.source {
             FleetSource::List => Ok(Opened::List(Fleet::new(service.replicas.iter().cloned()))),
@@ -82,8 +82,8 @@ impl<'c> Sources<'c> {
 }
 
 impl Opened {
-    /// Follows it from now on. `fleets` has the fleet until the source knows better; lists and
-    /// files do so at once.
+    /// Follows the source from now on. `fleets` holds the fleet until the source reports; lists and
+    /// files do so immediately.
     pub(crate) fn follow(
         self,
         service: &ServiceConfig,
@@ -111,12 +111,12 @@ impl Opened {
     }
 }
 
-/// The fleets of all services, in the order of the configuration. What is asked over the network
-/// has been asked once, or has taken too long.
+/// Opens and follows the fleets of all services, in the order of the configuration. Sources on the
+/// network have returned once, or have timed out.
 ///
 /// # Errors
 ///
-/// A source cannot be opened.
+/// Fails if a source cannot be opened.
 pub async fn find(config: &Config) -> Result<Vec<Arc<Discovery>>, Fault> {
     let mut sources = Sources::new(config);
     let mut found = Vec::with_capacity(config.services.len());
@@ -128,13 +128,13 @@ pub async fn find(config: &Config) -> Result<Vec<Arc<Discovery>>, Fault> {
     Ok(found)
 }
 
-/// Waits until each has reported once, for as long as a start may take.
+/// Waits until each source has reported once, or until a timeout.
 pub(crate) async fn wait_for_fleets(found: &[Arc<Discovery>]) {
     let all = join_all(found.iter().map(|discovery| discovery.spoken()));
     let _ = tokio::time::timeout(FIRST_WORD_MAX, all).await;
 }
 
-/// The fleets of a configuration that has lists only.
+/// Returns the fleets of a configuration that has only lists.
 pub fn lists(config: &Config) -> Vec<Arc<Discovery>> {
     let list = |service: &ServiceConfig| {
         let list = Opened::List(Fleet::new(service.replicas.iter().cloned()));
@@ -150,7 +150,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_start_waits_for_no_file_that_could_be_opened() {
+    async fn a_start_does_not_wait_for_an_open_file() {
         let folder = Folder::new("start");
         let file = folder.write("fleet.json", "[\"10.0.0.1:80\"]");
         let text = format!("listen = \"127.0.0.1:0\"\ndiscovery.file = {file:?}\n");

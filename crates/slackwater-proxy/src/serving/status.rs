@@ -1,7 +1,7 @@
-//! What the admin server hears from the workers.
+//! The status of the workers, for the admin server.
 //!
-//! Facts are read straight from each worker's balancers (a short lock, taken now and then) and
-//! counts; no worker has to answer anything, so the status comes also when workers are busy.
+//! Facts are read directly from each worker's balancers (with a short lock, rarely taken) and
+//! counts. No worker has to respond, so the status is available even while workers are busy.
 
 use super::entry::Entry;
 use super::tls::Tls;
@@ -25,42 +25,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// One service of the process, and each worker's part of it.
+/// One service of the process, with each worker's part of it.
 #[derive(Clone, Debug)]
 pub struct ServiceParts {
-    /// No other service of the process has it, and no earlier one of this name.
+    /// Unique in the process, also over time.
     pub(crate) number: u64,
     /// Its settings.
     pub config: Arc<ServiceConfig>,
-    /// Where its fleet comes from.
+    /// Follows its fleet.
     pub discovery: Arc<Discovery>,
     pub(crate) health: watch::Receiver<Health>,
-    /// What the operator wants of its replicas.
+    /// The operator's orders for its replicas.
     pub orders: watch::Sender<Arc<Orders>>,
     pub(crate) views: Vec<ServiceView>,
 }
 
-/// All services of one `serve`, as they are now.
+/// The current services of one `serve`.
 #[derive(Debug, Default)]
 pub struct Workers {
     services: Mutex<Arc<[ServiceParts]>>,
     reloads: Mutex<ReloadFacts>,
     tls: Mutex<Option<(Tls, Arc<Config>)>>,
-    /// Listeners and routes of that configuration.
+    /// Listeners and routes of the current configuration.
     entry: Mutex<Entry>,
-    /// Of each worker.
+    /// Counts of each worker.
     counts: Vec<ListenerCounts>,
-    /// `None`: there is none.
+    /// `None` if there is no access log.
     access_log: Option<Switch>,
-    /// `None`: nothing is traced.
+    /// `None` if tracing is off.
     spans: Option<traces::Switch>,
-    /// `None`: nothing is recorded.
+    /// `None` if nothing is recorded.
     recorder: Option<Recorder>,
     states: StateTracker,
 }
 
 impl Workers {
-    /// The services of now, in the order of the configuration.
+    /// The current services, in the order of the configuration.
     pub fn services(&self) -> Arc<[ServiceParts]> {
         let services = self.services.lock();
         Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
@@ -88,7 +88,7 @@ impl Workers {
             .sum()
     }
 
-    /// The configuration has been read again; why it was not taken, if it was not.
+    /// Counts a reload; `failure` is why it was rejected.
     pub fn count_reload(&self, failure: Option<String>) {
         let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
         match failure {
@@ -110,7 +110,7 @@ impl Workers {
         place.as_ref().map(|(_, config)| Arc::clone(config))
     }
 
-    /// What is spoken by, with the configuration that says where.
+    /// Sets the TLS state, with the configuration that it belongs to.
     pub(crate) fn set_tls(&self, tls: &Tls, config: &Arc<Config>) {
         let place = self.tls.lock();
         let entry = self.entry.lock();
@@ -126,14 +126,14 @@ impl Workers {
 }
 
 impl Workers {
-    /// The facts of each service, with the state of each replica.
+    /// Returns the facts of each service, with the state of each replica.
     fn service_facts(&self) -> Vec<ServiceFacts> {
         self.states.observe(SystemTime::now(), || {
             self.services().iter().map(ServiceParts::facts).collect()
         })
     }
 
-    /// What has happened to replicas and services since this was last called.
+    /// Returns the state changes of replicas and services since the last call.
     pub fn state_news(&self) -> News {
         self.service_facts();
         self.states.take_news()

@@ -1,4 +1,4 @@
-//! What TLS is spoken by, at each listener and to each service's replicas.
+//! The TLS state of each listener and of the connections to each service's replicas.
 
 use super::same_listeners::same_listeners;
 use crate::tls::{HandshakeCounts, Handshakes, Secrets, Turn, Watcher};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// In the order of the configuration; `None` where TLS is not spoken. The same for all workers.
+/// TLS state in the order of the configuration; `None` without TLS. All workers share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tls {
     listeners: Vec<Option<Listener>>,
@@ -25,17 +25,17 @@ struct Listener {
     counts: Arc<HandshakeCounts>,
 }
 
-/// What TLS will be spoken by once another configuration is taken.
+/// The TLS state that takes effect with another configuration.
 #[derive(Debug)]
 pub(crate) struct NextTls {
     pub(crate) tls: Tls,
-    /// What is followed then.
+    /// Changes of the followed files.
     turn: Turn,
 }
 
 impl NextTls {
-    /// Follows its files from now on. Says what is wrong with those that have changed and cannot be
-    /// used; the old ones stay in force.
+    /// Follows the files from now on. Returns errors of files that have changed and cannot be used;
+    /// the old ones stay in force.
     pub(crate) fn take(self) -> (Tls, Vec<String>) {
         let watcher = self.tls.watcher.as_ref();
         let flaws = watcher.map_or_else(Vec::new, |watcher| watcher.turn_to(self.turn));
@@ -52,23 +52,23 @@ fn of_service(config: &ServiceConfig) -> String {
 }
 
 impl Tls {
-    /// Reads what is configured, and follows its files.
+    /// Reads the configured files, and follows them.
     ///
     /// # Errors
     ///
-    /// A file that cannot be used; the system gives no thread.
+    /// Fails if a file cannot be used, or if the system cannot provide a thread.
     pub(crate) fn read(config: &Config) -> Result<Self, Fault> {
         let (tls, _) = Self::default().next(None, config)?.take();
         Ok(tls)
     }
 
-    /// What TLS is spoken by in `next`, where this is what it is spoken by in `now`. A listener or
-    /// service with settings as they were keeps what it has, whatever becomes of the others: its
-    /// sessions can be resumed, its connections go on. Only the files of the others are read.
+    /// Makes the TLS state of `next`, where this is the state of `now`. A listener or service with
+    /// unchanged settings keeps its state: its sessions can be resumed, and its connections
+    /// continue. Only the files of the others are read.
     ///
     /// # Errors
     ///
-    /// A file that cannot be used; the system gives no thread.
+    /// Fails if a file cannot be used, or if the system cannot provide a thread.
     pub(crate) fn next(&self, now: Option<&Config>, next: &Config) -> Result<NextTls, Fault> {
         let (old_listeners, old_services) =
             now.map_or_else(Default::default, |now| (&*now.listeners, &*now.services));
@@ -85,6 +85,8 @@ impl Tls {
             if let Some((old, Some(mine))) = old
                 && old.tls.as_ref().is_some_and(|old| old.server == tls.server)
             {
+                // Unchanged settings keep their state, including session keys, so that clients can
+                // resume their sessions.
                 kept.push((of_listener(old), of_listener(listener)));
                 listeners.push(Some(mine.clone()));
                 continue;
@@ -131,7 +133,7 @@ impl Tls {
         watcher.map_or_else(Vec::new, |watcher| watcher.facts())
     }
 
-    /// How handshakes ended, at each listener that has any.
+    /// The handshake counts of each listener with TLS.
     pub(crate) fn handshakes(&self, config: &Config) -> Vec<HandshakeFacts> {
         let listeners = config.listeners.iter().zip(&self.listeners);
         listeners
@@ -139,7 +141,7 @@ impl Tls {
             .collect()
     }
 
-    /// A worker's handshakes at the listener at `place`; `None`: connections are plain.
+    /// Makes a worker's handshakes at the listener at `place`; `None` if connections are plain.
     pub(crate) fn listener_handshakes(
         &self,
         config: &ListenerConfig,
@@ -148,13 +150,13 @@ impl Tls {
         handshakes(config, self.listeners.get(place)?.as_ref())
     }
 
-    /// What the service at `place` speaks to its replicas by.
+    /// The TLS client of the service at `place`.
     pub(crate) fn client(&self, place: usize) -> Option<watch::Receiver<Client>> {
         self.services.get(place)?.clone()
     }
 }
 
-/// A worker's handshakes at one listener.
+/// Makes a worker's handshakes at one listener.
 fn handshakes(config: &ListenerConfig, listener: Option<&Listener>) -> Option<Rc<Handshakes>> {
     let (tls, listener) = config.tls.as_ref().zip(listener)?;
     Some(Rc::new(Handshakes::new(

@@ -1,9 +1,9 @@
-//! A worker: one thread with a runtime, listeners, services and connections of its own.
+//! A worker: one thread with its own runtime, listeners, services and connections.
 //!
-//! Workers share nothing that a request touches; what the admin server wants to know it reads from
-//! each. Each listener has an [`AcceptLoop`] of its own; the worker ends with the last of them. A
-//! new configuration comes in two steps: it is prepared, which may fail and changes nothing, and
-//! then taken, which cannot.
+//! Workers share nothing that a request touches; the admin server reads its data from each. Each
+//! listener has its own [`AcceptLoop`], and the worker ends with the last of them. A new
+//! configuration takes effect in two steps: it is prepared, which may fail and changes nothing, and
+//! then committed, which cannot fail.
 
 use super::tls::Tls;
 use crate::access_log::Switch;
@@ -34,61 +34,61 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-/// What a worker is made of.
+/// The parts from which a worker is made.
 #[derive(Debug)]
 pub(crate) struct WorkerParts {
-    /// Which of the workers it is.
+    /// Index of the worker.
     pub(crate) place: WorkerIndex,
     pub(crate) connections: Arc<Semaphore>,
     pub(crate) counts: ListenerCounts,
-    /// `None`: there is none.
+    /// `None` if there is no access log.
     pub(crate) access_log: Option<Switch>,
-    /// `None`: no decisions are kept.
+    /// `None` if no decisions are kept.
     pub(crate) archive: Option<Arc<Archive>>,
-    /// `None`: nothing is traced.
+    /// `None` if tracing is off.
     pub(crate) spans: Option<traces::Switch>,
     pub(crate) watchdog: Watchdog,
-    /// `None`: what policies are told is not recorded.
+    /// `None` if the policies' inputs are not recorded.
     pub(crate) policy_recorder: Option<PolicyRecorder>,
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
-    /// What it begins with.
+    /// The initial configuration.
     pub(crate) plan: Plan,
 }
 
-/// What a worker is told.
+/// A command to a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Makes ready for another configuration, and says whether it could.
+    /// Prepare another configuration, and report whether that succeeded.
     Prepare(Box<Plan>, oneshot::Sender<Result<Vec<ServiceView>, Fault>>),
-    /// Takes the one that was prepared.
+    /// Switch to the prepared configuration.
     Commit,
-    /// Forgets the one that was prepared.
+    /// Discard the prepared configuration.
     Abandon,
 }
 
-/// A configuration, and what of it is there already.
+/// A configuration, and which parts of it exist already.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) config: Arc<Config>,
     pub(crate) tls: Tls,
-    /// Of [`Self::config`], with the numbers of listeners in place of listeners' places.
+    /// Routes of [`Self::config`], with the numbers of listeners in place of their indices.
     pub(crate) routes: Vec<Route>,
     /// In the order of the configuration.
     pub(crate) services: Vec<ServicePlan>,
-    /// All of them.
+    /// All listeners.
     pub(crate) listeners: Vec<ListenerPlan>,
 }
 
-/// Where a service comes from.
+/// Origin of a service.
 #[derive(Debug)]
 pub(crate) enum ServicePlan {
-    /// It is the one at this place of the configuration before.
+    /// The service at this index of the previous configuration.
     Keep(usize),
-    /// It begins.
+    /// The service is started.
     Start(ServiceUpdates),
 }
 
-/// A listener as a worker has it.
+/// A listener in a worker.
 #[derive(Debug)]
 pub(crate) enum ListenerPlan {
     /// It stays open.
@@ -97,19 +97,20 @@ pub(crate) enum ListenerPlan {
     Open(Box<WorkerListener>),
 }
 
-/// Sockets to take connections from.
+/// Sockets from which connections are accepted.
 #[derive(Debug)]
 pub(crate) struct WorkerListener {
-    /// Unique among the listeners of the process, now and later.
+    /// Unique among the listeners of the process, also over time.
     pub(crate) number: usize,
     pub(crate) config: ListenerConfig,
-    /// In the configuration.
+    /// Index in the configuration.
     pub(crate) place: usize,
     pub(crate) sockets: Vec<std::net::TcpListener>,
     pub(crate) phase: watch::Receiver<Phase>,
 }
 
-/// Runs a worker on this thread until it has stopped. `ready` hears once whether it could begin.
+/// Runs a worker on this thread until it has stopped. Calls `ready` once, with the result of the
+/// start.
 pub(crate) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>, Fault>)) {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -162,7 +163,7 @@ pub(crate) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
     }
 }
 
-/// Records for whoever tells of requests.
+/// Makes the recorder for the consumers of request records.
 fn recorder(
     config: &Config,
     access_log: Option<&Switch>,
@@ -185,7 +186,7 @@ fn recorder(
     )
 }
 
-/// The one that deadlines must be exact enough for.
+/// Returns the shortest timeout, which determines the precision of deadlines.
 fn shortest_timeout(config: &Config) -> Duration {
     let own = config.timeouts.shortest();
     let of_service = |service: &ServiceConfig| {
@@ -201,14 +202,14 @@ fn shortest_timeout(config: &Config) -> Duration {
     of_services.chain(of_routes).fold(own, Duration::min)
 }
 
-/// Whether any listener tells replicas of certificates: then nobody who comes by another one may
-/// say that it did.
+/// Whether any listener forwards client certificates. If so, no client of another listener may set
+/// those fields.
 pub(crate) fn forwards_certificates(config: &Config) -> bool {
     let mut tls = config.listeners.iter().filter_map(|it| it.tls.as_ref());
     tls.any(|tls| tls.pass_client_certificate)
 }
 
-/// An accept loop until its end, when it gives its listener's number.
+/// An accept loop, which returns the number of its listener at its end.
 type Serving = Pin<Box<dyn Future<Output = usize>>>;
 
 struct Worker {
@@ -216,19 +217,19 @@ struct Worker {
     connections: Arc<Semaphore>,
     counts: ListenerCounts,
     recorder: Rc<RequestRecorder>,
-    /// `None`: what policies are told is not recorded.
+    /// `None` if the policies' inputs are not recorded.
     policy_recorder: Option<PolicyRecorder>,
     deadlines: Rc<Deadlines>,
     memory: Rc<Memory>,
-    /// The one of now, for whoever sweeps.
+    /// The current table, for the sweeper.
     table: Rc<RefCell<Rc<Table>>>,
-    /// Those that take connections, with their ways to services. One that closes keeps the way that
-    /// it had, for what is still said on its connections.
+    /// Listeners that accept connections, with their routing. A listener that closes keeps its
+    /// routing for its existing connections.
     listeners: Vec<(usize, Rc<Routing>)>,
     accept_loops: FuturesUnordered<Serving>,
 }
 
-/// What a configuration needs, ready to be taken.
+/// A prepared configuration.
 struct Prepared {
     config: Arc<Config>,
     table: Rc<Table>,
@@ -236,7 +237,7 @@ struct Prepared {
     new_listeners: Vec<OpeningListener>,
 }
 
-/// Sockets that this worker watches already.
+/// Sockets that are registered with this worker's runtime.
 struct OpeningListener {
     number: usize,
     handshakes: Option<Rc<Handshakes>>,
@@ -321,9 +322,11 @@ impl Worker {
             tracer.set_rules(&config.tracing);
         }
         let before = self.table.replace(Rc::clone(&table));
+        // Hedging classes are numbered by route, so learned latencies would belong to other routes.
         if !table.matches_like(&before) {
             table.services().iter().for_each(|it| it.routes_changed());
         }
+        // Requests in flight keep a replaced service alive until they end.
         let is_gone = |service: &&Rc<Service>| {
             let mut staying = table.services().iter();
             !staying.any(|other| Rc::ptr_eq(service, other))
@@ -393,8 +396,8 @@ impl Worker {
         let mut prepared = None;
         loop {
             tokio::select! {
-                // Commands first: whoever connects once a change is said to be in force is served
-                // by it.
+                // Commands first, so that a client that connects after a change is reported as done
+                // is served by it.
                 biased;
                 Some(command) = commands.recv() => match command {
                     Command::Prepare(plan, told) => {

@@ -1,4 +1,4 @@
-//! One worker's way to speak TLS with one replica.
+//! Opens TLS connections to one replica, for one worker.
 
 use super::spoken::Spoken;
 use core::cell::{Cell, RefCell};
@@ -10,19 +10,19 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::{TlsConnector, TlsStream};
 
-/// Whom to expect, and what to speak by.
+/// The expected identity of the replica, and the client configuration.
 #[derive(Debug)]
 pub struct Connector {
     spoken: RefCell<Spoken>,
     name: ServerName<'static>,
     protocol: HttpVersion,
-    /// Whether it was told that the replica is not who it should be, since the last time that it
-    /// was.
+    /// Whether a TLS failure of the replica was logged since the last success.
     is_logged: Cell<bool>,
 }
 
 impl Connector {
-    /// To a replica whose certificate must be for `name`, and which must agree on `protocol`.
+    /// Makes a connector to a replica whose certificate must be valid for `name`, and which must
+    /// negotiate `protocol`.
     pub fn new(
         client: watch::Receiver<Client>,
         name: ServerName<'static>,
@@ -36,12 +36,13 @@ impl Connector {
         }
     }
 
-    /// Carries out a handshake, however long it takes.
+    /// Performs a handshake, without a timeout.
     ///
     /// # Errors
     ///
-    /// The replica is not who it should be, does not speak TLS as we do, or not the protocol.
-    /// Logged when it begins, for nobody can be expected to look for that among dead replicas.
+    /// Fails if the replica's certificate is not accepted, or if TLS or the protocol cannot be
+    /// negotiated. The first such failure is logged, because it could be mistaken for a dead
+    /// replica.
     pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
         let peer = stream.peer_addr();
         let connected = self.handshake(stream).await;
@@ -51,9 +52,9 @@ impl Connector {
             && !self.is_logged.get()
         {
             let name = self.name.to_str();
-            tracing::warn!(%address, %name, "a replica cannot be spoken to by TLS: {error}");
+            tracing::warn!(%address, %name, "TLS connection to a replica failed: {error}");
         }
-        // A replica that went away in the midst of it says nothing of who it is.
+        // A replica that disconnects during the handshake reveals nothing about its identity.
         if connected.is_ok() || is_strange {
             self.is_logged.set(is_strange);
         }
@@ -72,12 +73,12 @@ impl Connector {
     }
 }
 
-/// Carries out one handshake, however long it takes, with whoever must be `name` and agree on
-/// `protocol`. No session is kept.
+/// Performs one handshake, without a timeout. The peer's certificate must be valid for `name`, and
+/// it must negotiate `protocol`. No session is kept.
 ///
 /// # Errors
 ///
-/// The other side is somebody else, does not speak TLS as we do, or not the protocol.
+/// Fails if the peer's certificate is not accepted, or if TLS or the protocol cannot be negotiated.
 pub(crate) async fn connect_once(
     client: &Client,
     name: ServerName<'static>,
@@ -91,8 +92,8 @@ pub(crate) async fn connect_once(
     Ok(connected.into())
 }
 
-/// Whether the other side speaks what it has to, or what to say in its place. A server without ALPN
-/// speaks HTTP/1.1, and nothing else may be assumed of it.
+/// Checks the negotiated protocol; the error suggests another setting. A server without ALPN speaks
+/// HTTP/1.1.
 fn check_agreed(protocol: HttpVersion, agreed: Option<&[u8]>, instead: &str) -> io::Result<()> {
     if protocol == HttpVersion::Http2 && agreed != Some(protocol.alpn()) {
         let told = format!("it did not agree on HTTP/2 (ALPN h2), expected {instead}");

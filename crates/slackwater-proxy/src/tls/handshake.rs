@@ -1,9 +1,9 @@
-//! One worker's handshakes at one listener: which are under way, how they ended.
+//! One worker's TLS handshakes at one listener: those in progress, and counts of how they ended.
 //!
-//! A handshake costs memory and time before anybody has asked for anything, so there may only be so
-//! many at once. One too many ends the oldest, and not the newest: a handshake that goes on takes a
-//! few round trips, so the oldest is the one that has most likely been abandoned, or never meant to
-//! come to an end. Deadlines are the connection's.
+//! A handshake costs memory and time before the client has sent a request, so the number of
+//! concurrent ones is limited. A new one above the limit ends the oldest, not the newest: a
+//! handshake takes a few round trips, so the oldest has most likely been abandoned, or was never
+//! meant to complete. The connection sets the deadlines.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,17 +24,17 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
-/// What is said to a client that speaks HTTP without TLS.
+/// Answer to a client that speaks HTTP without TLS.
 const PLAIN_ANSWER: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 49\r\n\
     connection: close\r\n\r\nthis port speaks HTTPS, the request came by HTTP\n";
 
-/// The most of a plain client's request that is read, so that it reads its answer instead of a
-/// reset.
+/// Maximum amount of a plain client's request that is read, so that it receives the answer instead
+/// of a reset.
 const PLAIN_BYTES_MAX: usize = 64 << 10;
 
-/// How handshakes ended at one listener; the meaning of each is in [`HandshakeFacts`]. All workers
-/// count in one place: a handshake costs a thousand times as much.
+/// Results of the handshakes at one listener; [`HandshakeFacts`] explains each. All workers share
+/// the counts, because a handshake costs a thousand times as much as counting it.
 #[derive(Debug, Default)]
 pub struct HandshakeCounts {
     full: AtomicU64,
@@ -46,7 +46,7 @@ pub struct HandshakeCounts {
 }
 
 impl HandshakeCounts {
-    /// The counts now, of the listener that the configuration calls so.
+    /// Returns the current counts, for the listener of that name.
     pub fn read(&self, listener: &str) -> HandshakeFacts {
         HandshakeFacts {
             listener: listener.to_owned(),
@@ -64,7 +64,7 @@ fn add_one(count: &AtomicU64) {
     count.fetch_add(1, Relaxed);
 }
 
-/// Carries out the handshakes of one worker at one listener.
+/// Performs the handshakes of one worker at one listener.
 #[derive(Debug)]
 pub struct Handshakes {
     server: RefCell<watch::Receiver<Server>>,
@@ -82,20 +82,20 @@ impl core::fmt::Debug for Acceptor {
     }
 }
 
-/// A connection whose handshake is done.
+/// A connection after its handshake.
 #[derive(Debug)]
 pub struct Secured {
     pub(crate) stream: Box<TlsStream<TcpStream>>,
-    /// As agreed by ALPN; HTTP/1.1 without.
+    /// Negotiated by ALPN; HTTP/1.1 without ALPN.
     pub(crate) protocol: HttpVersion,
-    /// The client's verified certificate as `Client-Cert` has it (RFC 9440 §2.1), where it is
-    /// passed on.
+    /// The client's verified certificate in the format of `Client-Cert` (RFC 9440 §2.1), if it is
+    /// forwarded.
     pub(crate) certificate: Option<HeaderValue>,
 }
 
 impl Handshakes {
-    /// `open_max` handshakes at once, at least one. Clients' certificates are kept for replicas if
-    /// `passes_certificate`.
+    /// Allows `open_max` concurrent handshakes, at least one. Client certificates are kept for
+    /// replicas if `passes_certificate`.
     pub fn new(
         mut server: watch::Receiver<Server>,
         open_max: usize,
@@ -112,16 +112,15 @@ impl Handshakes {
         }
     }
 
-    /// Carries out one handshake, however long it takes; whoever waits gives it a deadline. `None`
-    /// if it failed, which the client was told as far as it can be told.
+    /// Performs one handshake, without a timeout; the caller sets a deadline. Returns `None` if it
+    /// failed; the client was notified if possible.
     pub(crate) async fn accept(&self, mut stream: TcpStream) -> Option<Secured> {
         let mut first = [0];
         if !matches!(stream.peek(&mut first).await, Ok(1)) {
-            // It left, or only looked whether the port is open.
+            // The client left, or only checked whether the port is open.
             return None;
         }
-        // A client that speaks HTTP begins with a method; TLS with 22, and old forms of it with
-        // 128.
+        // HTTP begins with a method; TLS begins with 22, and its old forms with 128.
         if first[0].is_ascii_alphabetic() {
             add_one(&self.counts.plain);
             refuse_plain(&mut stream).await;
@@ -146,14 +145,14 @@ impl Handshakes {
         }
     }
 
-    /// One was not done in time.
+    /// Counts a handshake that was not done in time.
     pub(crate) fn count_timed_out(&self) {
         add_one(&self.counts.timed_out);
     }
 
     fn acceptor(&self) -> TlsAcceptor {
         let mut server = self.server.borrow_mut();
-        // An error means that nobody publishes any more; what is there goes on.
+        // An error means that the publisher is gone; the current value stays in use.
         if server.has_changed().unwrap_or(false) {
             *self.acceptor.borrow_mut() = acceptor(&server.borrow_and_update());
         }
@@ -186,12 +185,14 @@ fn acceptor(server: &Server) -> Acceptor {
     Acceptor(TlsAcceptor::from(Arc::clone(&server.config)))
 }
 
-/// A byte sequence of structured fields: base64 between colons. RFC 9440 §2.2, RFC 8941 §3.3.5
+/// Encodes a certificate as a byte sequence of structured fields: base64 between colons. RFC 9440
+/// §2.2, RFC 8941 §3.3.5
 fn client_cert(certificate: &CertificateDer<'_>) -> Option<HeaderValue> {
     HeaderValue::try_from(format!(":{}:", STANDARD.encode(certificate))).ok()
 }
 
-/// Answers in the clear, and reads on until the client has read it, or sent too much.
+/// Answers in plain text, and continues to read until the client has read the answer, or has sent
+/// too much.
 async fn refuse_plain(stream: &mut TcpStream) {
     if stream.write_all(PLAIN_ANSWER).await.is_err() || stream.shutdown().await.is_err() {
         return;
@@ -206,7 +207,7 @@ async fn refuse_plain(stream: &mut TcpStream) {
     }
 }
 
-/// Clients fail for reasons of their own all day long.
+/// Logged at debug level only, because client failures are frequent.
 fn log_failure(error: &io::Error) {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     if let Some(rustls::Error::AlertReceived(AlertDescription::UnknownCA)) = inner {
@@ -216,7 +217,7 @@ fn log_failure(error: &io::Error) {
     }
 }
 
-/// Those that have begun and not ended, by age.
+/// Handshakes in progress, ordered by age.
 #[derive(Debug)]
 struct UnderWay {
     open: RefCell<BTreeMap<u64, Rc<Notify>>>,
@@ -224,7 +225,7 @@ struct UnderWay {
     open_max: usize,
 }
 
-/// One of them, until dropped.
+/// A handshake in progress, until dropped.
 #[derive(Debug)]
 struct HandshakeSlot<'u> {
     under_way: &'u UnderWay,
@@ -241,7 +242,7 @@ impl UnderWay {
         }
     }
 
-    /// A new one, in place of the oldest if there are too many.
+    /// Adds a handshake, which displaces the oldest if there are too many.
     fn enter(&self) -> HandshakeSlot<'_> {
         let number = self.next.replace(self.next.get() + 1);
         let displaced = Rc::new(Notify::new());
@@ -261,7 +262,7 @@ impl UnderWay {
 }
 
 impl HandshakeSlot<'_> {
-    /// Ends when a newer one takes its place.
+    /// Waits until a newer handshake displaces this one.
     async fn displaced(&self) {
         self.displaced.notified().await;
     }
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_answer_is_as_long_as_it_says() {
+    fn the_plain_answer_has_its_declared_length() {
         let text = core::str::from_utf8(PLAIN_ANSWER).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         assert!(
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_passed_on_as_structured_bytes() {
+    fn certificates_are_forwarded_as_structured_bytes() {
         let value = client_cert(&CertificateDer::from(vec![0xff, 0xee, 0x00]));
         assert_eq!(value, Some(HeaderValue::from_static(":/+4A:")));
     }

@@ -1,9 +1,7 @@
-//! Values that follow their files: read once at the start, and again when told that the files have
-//! changed.
+//! Values that follow their files: read at the start, and again when the files have changed.
 //!
-//! A new value is published only when all of its files are good; until then the old one stays in
-//! force. What a value is made of beyond its files (sessions to resume) passes from the old one to
-//! the new.
+//! A new value is published only if all of its files are valid; until then the old one stays in
+//! force. State beyond the files (sessions to resume) passes from the old value to the new.
 
 use super::watch::{Turn, Watcher};
 use core::hash::{Hash, Hasher};
@@ -16,17 +14,17 @@ use std::hash::DefaultHasher;
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 
-/// One value's files, and how to make it anew.
+/// The files of one value, and how to read it again.
 pub(crate) struct Followed {
-    /// What it is for, as logs call it.
+    /// Purpose of the value, for logs.
     pub(crate) purpose: String,
     pub(super) files: Vec<PathBuf>,
-    /// Of the files' contents when they were last looked at.
+    /// Fingerprint of the files' contents at the last look.
     fingerprint: u64,
-    /// Why what they held then cannot be used; `None`: it is in force.
+    /// Why those contents cannot be used; `None` if they are in force.
     flaw: Option<Flaw>,
     reread: Box<dyn FnMut() -> Result<Vec<Identity>, Flaw> + Send>,
-    /// As they are in force.
+    /// The identities in force.
     pub(crate) identities: Vec<Identity>,
 }
 
@@ -39,16 +37,16 @@ impl core::fmt::Debug for Followed {
     }
 }
 
-/// Collects what is to be followed.
+/// Collects values to be followed.
 #[derive(Debug, Default)]
 pub struct Secrets(Vec<Followed>);
 
 impl Secrets {
-    /// Reads what a listener is served by; `purpose` is what the log calls it.
+    /// Reads the TLS settings of a listener; `purpose` is its name for the log.
     ///
     /// # Errors
     ///
-    /// A file that cannot be used.
+    /// Fails if a file cannot be used.
     pub fn follow_server(
         &mut self,
         settings: &ServerTls,
@@ -57,11 +55,11 @@ impl Secrets {
         self.add(follow_server(settings.clone(), purpose.to_owned()))
     }
 
-    /// Reads what replicas are spoken to by, likewise.
+    /// Reads the TLS settings for connections to replicas; `purpose` is the name for the log.
     ///
     /// # Errors
     ///
-    /// A file that cannot be used.
+    /// Fails if a file cannot be used.
     pub fn follow_client(
         &mut self,
         settings: &ClientTls,
@@ -79,16 +77,16 @@ impl Secrets {
         Ok(receiver)
     }
 
-    /// The values, for whoever follows files already.
+    /// Returns the values, for an existing watcher.
     pub(crate) fn into_followed(self) -> Vec<Followed> {
         self.0
     }
 
-    /// Follows them from now on; `None` if there is nothing to follow.
+    /// Follows the files from now on; `None` if there are none.
     ///
     /// # Errors
     ///
-    /// The system gives no thread.
+    /// Fails if the system cannot provide a thread.
     pub fn watch(self) -> Result<Option<Watcher>, Fault> {
         let watcher = self.new_watcher()?;
         if let Some(watcher) = &watcher {
@@ -100,11 +98,11 @@ impl Secrets {
         Ok(watcher)
     }
 
-    /// One that could follow them, and follows nothing yet; `None` if there is nothing to follow.
+    /// Makes a watcher that follows nothing yet; `None` if there is nothing to follow.
     ///
     /// # Errors
     ///
-    /// The system gives no thread.
+    /// Fails if the system cannot provide a thread.
     pub(crate) fn new_watcher(&self) -> Result<Option<Watcher>, Fault> {
         let is_idle = self.0.iter().all(|followed| followed.files.is_empty());
         (!is_idle)
@@ -114,21 +112,21 @@ impl Secrets {
     }
 }
 
-/// What a look at the files found.
+/// Result of a look at the files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// They hold what they held.
+    /// The contents are unchanged.
     Same,
     /// The new value is in force.
     Renewed,
-    /// They changed, and cannot be used; the old value stays in force.
+    /// The contents changed and cannot be used; the old value stays in force.
     Kept(Flaw),
 }
 
 impl Followed {
-    /// Reads the files if they changed since the last look, or if they were bad then: what kept
-    /// them from being used may have been something else, such as a lack of descriptors. The same
-    /// flaw is told once.
+    /// Reads the files if they changed since the last look, or if they could not be used then: the
+    /// cause may have been something else, such as a lack of descriptors. The same error is
+    /// returned once.
     pub(crate) fn look(&mut self) -> Look {
         let fingerprint = fingerprint(&self.files);
         let is_same = fingerprint == self.fingerprint;
@@ -151,11 +149,11 @@ impl Followed {
     }
 }
 
-/// A listener's value, which follows its files.
+/// Makes a listener's value, which follows its files.
 ///
 /// # Errors
 ///
-/// A file that cannot be used.
+/// Fails if a file cannot be used.
 pub(super) fn follow_server(
     settings: ServerTls,
     purpose: String,
@@ -170,11 +168,11 @@ pub(super) fn follow_server(
     follow(purpose, settings.files(), settings, read)
 }
 
-/// What replicas are spoken to by, which follows its files.
+/// Makes the value for connections to replicas, which follows its files.
 ///
 /// # Errors
 ///
-/// A file that cannot be used.
+/// Fails if a file cannot be used.
 fn follow_client(
     settings: ClientTls,
     purpose: String,
@@ -187,7 +185,7 @@ fn follow_client(
     follow(purpose, settings.files(), settings, read)
 }
 
-/// What `read` makes of `files`, now and whenever they have changed.
+/// Follows `files`: `read` makes the value now and after each change.
 fn follow<S, T>(
     purpose: String,
     files: Vec<PathBuf>,
@@ -198,7 +196,7 @@ where
     S: Send + 'static,
     T: Send + Sync + 'static,
 {
-    // Before the files are read: what changes in between is found at the next look.
+    // Computed before the files are read, so that a change in between is detected at the next look.
     let fingerprint = fingerprint(&files);
     let (value, identities) = read(&settings)?;
     let (sender, receiver) = watch::channel(value);
@@ -218,7 +216,7 @@ where
     Ok((receiver, followed))
 }
 
-/// Of the contents of files, in their order. Also says which of them cannot be read.
+/// Hashes the contents of the files in order, including errors of files that cannot be read.
 fn fingerprint(files: &[PathBuf]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for file in files {
@@ -256,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_new_file_is_taken_and_a_bad_one_leaves_the_old_in_force() {
+    fn a_valid_new_file_is_used_and_an_invalid_one_keeps_the_old() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let (server, mut followed) =
             follow_server(settings(&folder, &authority), "here".to_owned()).expect("well-formed");
@@ -277,7 +275,7 @@ mod tests {
         );
         assert!(flaw.to_string().contains("a.key"), "{flaw}");
         assert_eq!(names(&server), ["a.test"]);
-        assert_eq!(followed.look(), Look::Same, "told once");
+        assert_eq!(followed.look(), Look::Same, "returned once");
 
         folder.write("a.key", &new_key);
         assert_eq!(followed.look(), Look::Renewed);
@@ -292,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_used_is_tried_again_though_the_files_are_the_same() {
+    fn unusable_files_are_read_again_even_if_unchanged() {
         let folder = Folder::new();
         let files = vec![folder.write("a", "one")];
         let is_bad = Arc::new(AtomicBool::new(false));
@@ -309,7 +307,7 @@ mod tests {
         folder.write("a", "two");
         is_bad.store(true, Relaxed);
         assert!(matches!(followed.look(), Look::Kept(_)));
-        assert_eq!(followed.look(), Look::Same, "told once");
+        assert_eq!(followed.look(), Look::Same, "returned once");
         is_bad.store(false, Relaxed);
         assert_eq!(followed.look(), Look::Renewed);
         assert_eq!(followed.look(), Look::Same);
@@ -343,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_show_certificates_have_no_sessions() {
+    fn clients_with_certificates_have_no_sessions() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let (server, _) =
             follow_server(settings(&folder, &authority), "here".to_owned()).expect("well-formed");

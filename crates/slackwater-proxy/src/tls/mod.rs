@@ -1,14 +1,14 @@
-//! TLS at work: handshakes on both sides, and certificates and keys that follow their files.
+//! TLS: handshakes on both sides, and certificates and keys that follow their files.
 //!
-//! What is read from files is a value, made anew whenever they change and swapped between
-//! handshakes; a new one that is bad is told and leaves the old one in force. Nothing here runs on
-//! a request's way: a connection pays for its handshake, and from then on the stream is bytes.
+//! Certificates and keys are a value, read again whenever their files change and swapped between
+//! handshakes. An invalid new value is logged and leaves the old one in force. None of this is on a
+//! request's path: a connection pays for its handshake, and is a stream of bytes from then on.
 //!
 //! | | file |
 //! |---|---|
 //! | handshakes with replicas | `connector`, `spoken` |
 //! | HTTP probes | `probes` |
-//! | one listener's handshakes: deadline, bound, counts | `handshake` |
+//! | one listener's handshakes: limit, counts | `handshake` |
 //! | values that follow their files | `live`, `watch` |
 
 mod connector;

@@ -14,10 +14,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
-/// Replicas that sessions are kept for at least: fleets grow.
+/// Minimum number of replicas for which sessions are kept, because fleets grow.
 const REPLICAS_MIN: usize = 64;
 
-/// Opens connections to where replicas answer probes, as [`Connector`](super::Connector) does for
+/// Opens connections to replicas' probe addresses, like [`Connector`](super::Connector) for
 /// requests.
 #[derive(Debug)]
 pub(crate) struct ProbeConnector {
@@ -26,7 +26,7 @@ pub(crate) struct ProbeConnector {
 }
 
 impl ProbeConnector {
-    /// The newest of `fleets` says what certificates must be for.
+    /// The newest of `fleets` determines the names that certificates must be valid for.
     pub(crate) fn new(
         client: watch::Receiver<Client>,
         fleets: watch::Receiver<Arc<Fleet>>,
@@ -55,7 +55,7 @@ impl ProbeConnector {
         let config = self.spoken().config(SystemTime::now());
         let connecting = TlsConnector::from(config).connect(name, stream);
         let connected = connecting.await.inspect_err(|error| {
-            tracing::debug!(%addr, %error, "a probe found nobody to speak TLS with");
+            tracing::debug!(%addr, %error, "TLS connection of a probe failed");
         })?;
         self.spoken().note(connected.get_ref().1);
         Ok(Box::new(connected))

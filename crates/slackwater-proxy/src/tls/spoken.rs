@@ -1,5 +1,5 @@
-//! What replicas are spoken to by at the moment: the newest that files say, with the sessions of
-//! before where they still hold.
+//! The current TLS configuration for connections to replicas: the newest files, with earlier
+//! sessions as long as they are valid.
 
 use rustls::{ClientConfig, HandshakeKind};
 use slackwater_config::tls::Client;
@@ -9,20 +9,20 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// What one worker speaks to a replica by, or a prober to a fleet.
+/// The TLS configuration of one worker for a replica, or of a prober for a fleet.
 pub(super) struct Spoken {
     client: watch::Receiver<Client>,
     protocol: HttpVersion,
-    /// Replicas whose sessions are kept.
+    /// Number of replicas whose sessions are kept.
     replicas: usize,
     config: Arc<ClientConfig>,
-    /// Of the certificates that kept sessions began with, the one that ends first; `None`: there
-    /// are no sessions.
+    /// Validity of the certificate that expires first among those with which kept sessions started;
+    /// `None` if there are no sessions.
     ends_first: Option<Validity>,
 }
 
 impl core::fmt::Debug for Spoken {
-    /// Without keys.
+    /// Leaves out keys.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Spoken")
             .field("protocol", &self.protocol)
@@ -47,17 +47,17 @@ impl Spoken {
         }
     }
 
-    /// What to speak by now.
+    /// Returns the current configuration.
     pub(super) fn config(&mut self, now: SystemTime) -> Arc<ClientConfig> {
-        // An error means that nobody publishes any more; what is there goes on.
+        // An error means that the publisher is gone; the current value stays in use.
         let has_changed = self.client.has_changed().unwrap_or(false);
         if has_changed
             || self
                 .ends_first
                 .is_some_and(|validity| validity.is_over(now))
         {
-            // Sessions go with the old one: they may be of an identity, or of authorities, that no
-            // longer hold, and a resumed session is not verified again.
+            // Sessions are discarded with the old configuration: they may belong to an identity or
+            // to authorities that are no longer valid, and a resumed session is not verified again.
             let client = self.client.borrow_and_update();
             self.config = client.with_sessions(self.protocol, self.replicas);
             self.ends_first = None;
@@ -65,7 +65,7 @@ impl Spoken {
         Arc::clone(&self.config)
     }
 
-    /// A handshake is done, whose session may be resumed.
+    /// Records a completed handshake, whose session may be resumed.
     pub(super) fn note(&mut self, session: &rustls::ClientConnection) {
         if session.handshake_kind() == Some(HandshakeKind::Resumed)
             || !self.client.borrow().verifies
@@ -90,7 +90,7 @@ mod tests {
     use slackwater_config::tls::testing::{Authority, Folder};
     use std::time::UNIX_EPOCH;
 
-    /// Carries out a handshake, with what follows it.
+    /// Performs a handshake, and exchanges the messages after it.
     fn shake_hands(config: Arc<ClientConfig>, server: &Arc<ServerConfig>) -> ClientConnection {
         let name = ServerName::try_from("a.test").expect("a name");
         let mut client = ClientConnection::new(config, name).expect("a client");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_end_with_the_certificate_that_they_began_with() {
+    fn sessions_end_when_their_certificate_expires() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let identity = authority.identity(&["a.test"]);
         let until = Validity::of(&identity.certified.cert[0]).expect("dates");

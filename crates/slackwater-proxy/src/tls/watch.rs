@@ -1,5 +1,4 @@
-//! Who notices that files have changed: a thread that looks at them from time to time, as
-//! `file_watch` has it.
+//! A thread that detects changed certificate files, by polling with `file_watch`.
 
 use super::live::{Followed, Look};
 use core::time::Duration;
@@ -13,20 +12,19 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Between two looks at which certificates end soon.
+/// Interval between checks for certificates that expire soon.
 const ENDS_INTERVAL: Duration = Duration::from_hours(1);
 
-/// What the thread is told: these values are to be followed from now on; then somebody wants a
-/// look, and to hear what came of it.
+/// A message to the thread: it follows these values from now on, looks at them, and returns the
+/// errors.
 type Word = (Turn, Sender<Vec<String>>);
 
-/// Which values are followed from now on.
+/// A change of the followed values.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// Of those that are followed: what they were for, and what they are for now. The others are
-    /// forgotten.
+    /// Followed values that are kept: their old purpose and their new one. All others are dropped.
     pub(crate) kept: Vec<(String, String)>,
-    /// Those that are followed for the first time.
+    /// Values that are followed for the first time.
     pub(crate) new: Vec<Followed>,
 }
 
@@ -40,11 +38,11 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Follows nothing yet.
+    /// Starts the thread, which follows nothing yet.
     ///
     /// # Errors
     ///
-    /// The system gives no thread.
+    /// Fails if the system cannot provide a thread.
     pub(crate) fn start() -> io::Result<Self> {
         Self::start_with(Vec::new(), Pace::default())
     }
@@ -59,7 +57,7 @@ impl Watcher {
             facts: Arc::clone(&facts),
             logged_days: Vec::new(),
         };
-        // Before it returns: whatever changes from now on is noticed.
+        // Done before this returns, so that all later changes are detected.
         watching.watch_files();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -78,8 +76,8 @@ impl Watcher {
         })
     }
 
-    /// Follows these values from now on, and looks at all of their files. Says what is wrong with
-    /// those that have changed and cannot be used; these changes are logged, too.
+    /// Follows these values from now on, and looks at all of their files. Returns errors of files
+    /// that have changed and cannot be used; these are also logged.
     pub(crate) fn turn_to(&self, turn: Turn) -> Vec<String> {
         let (answer, answered) = mpsc::channel();
         if let Some(words) = &self.words {
@@ -109,7 +107,7 @@ struct Watching {
     watch: FileWatch,
     pace: Pace,
     facts: Arc<Mutex<Vec<CertificateFacts>>>,
-    /// For each certificate of which it was told that it ends, how many days were left then.
+    /// For each certificate whose expiry was logged, how many days were left then.
     logged_days: Vec<(PathBuf, i64)>,
 }
 
@@ -130,11 +128,11 @@ impl Watching {
         }
     }
 
-    /// Notices from now on what becomes of all files.
+    /// Starts watching all files, and looks at them.
     fn watch_files(&mut self) -> Vec<String> {
         let files = self.followed.iter().flat_map(|it| it.files.clone());
         self.watch = FileWatch::with_pace(files.collect(), self.pace);
-        // Between the reading of the files and now they may have changed.
+        // They may have changed since they were read.
         self.look()
     }
 
@@ -177,7 +175,7 @@ impl Watching {
         flaws
     }
 
-    /// Logs once a day which certificates end soon, or have ended.
+    /// Logs once a day which certificates expire soon, or have expired.
     fn remark_on_ends(&mut self) {
         let now = SystemTime::now();
         let identities = self
@@ -222,7 +220,7 @@ mod tests {
     use std::path::Path;
     use tokio::sync::watch;
 
-    /// No wait takes this long unless something is wrong.
+    /// No wait takes this long unless the test fails.
     const PATIENCE: Duration = Duration::from_secs(20);
     const NEVER: Pace = Pace {
         period: Duration::from_hours(1),
@@ -262,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn files_written_anew_are_noticed() {
+    fn rewritten_files_are_detected() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let files = authority.files(&folder, "a", &["a.test"]);
         let (mut server, followed) =
@@ -270,7 +268,7 @@ mod tests {
         let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
         authority.files(&folder, "a", &["b.test"]);
         becomes(&mut server, "b.test");
-        // As certbot does: a new file takes the name.
+        // As certbot does: a new file is renamed over the old one.
         let files = authority.files(&folder, "next", &["c.test"]);
         std::fs::rename(files.key, folder.path().join("a.key")).expect("a file");
         std::fs::rename(files.certificate, folder.path().join("a.pem")).expect("a file");
@@ -278,12 +276,12 @@ mod tests {
     }
 
     #[test]
-    fn links_that_come_to_point_elsewhere_are_noticed() {
+    fn changed_links_are_detected() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let (old, new) = (Folder::new(), Folder::new());
         authority.files(&old, "tls", &["a.test"]);
         authority.files(&new, "tls", &["b.test"]);
-        // As Kubernetes does: a link to a directory, swapped by renaming another one over it.
+        // As Kubernetes does: a link to a directory is swapped by renaming another link over it.
         let data = folder.path().join("..data");
         symlink(old.path(), &data).expect("a link");
         for name in ["tls.pem", "tls.key"] {
@@ -300,13 +298,13 @@ mod tests {
         symlink(new.path(), &swapped).expect("a link");
         std::fs::rename(&swapped, &data).expect("a link");
         becomes(&mut server, "b.test");
-        // Where they point to now is watched, too.
+        // The new destination is watched, too.
         authority.files(&new, "tls", &["c.test"]);
         becomes(&mut server, "c.test");
     }
 
     #[test]
-    fn a_directory_that_is_a_link_may_come_to_point_elsewhere() {
+    fn a_changed_link_to_a_directory_is_detected() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let (old, new) = (Folder::new(), Folder::new());
         authority.files(&old, "tls", &["a.test"]);
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_on_demand_tells_what_is_wrong_and_knows_what_is_in_force() {
+    fn a_look_on_demand_returns_errors_and_keeps_the_facts() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let files = authority.files(&folder, "a", &["a.test"]);
         let certificate = files.certificate.clone();
@@ -360,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_followed_without_a_break_for_those_that_stay() {
+    fn kept_values_are_followed_without_a_break() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let follow = |name: &str, purpose: &str| {
             let files = authority.files(&folder, name, &["old.test"]);

@@ -1,8 +1,7 @@
-//! W3C Trace Context, the field `traceparent`: which trace a request belongs to, and by which span
-//! it was sent.
+//! W3C Trace Context, the field `traceparent`: the trace of a request, and the span that sent it.
 //!
-//! Read strictly, as the recommendation asks: lower-case digits, exact lengths, no id of zeros, no
-//! version ff. Of later versions what this one has is taken from the front.
+//! The field is parsed strictly, as the recommendation requires: lower-case digits, exact lengths,
+//! no id of zeros, no version ff. From a later version, the known prefix is used.
 
 use core::num::{NonZeroU64, NonZeroU128};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -13,17 +12,17 @@ pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent"
 /// `00-` + 32 digits + `-` + 16 digits + `-` + 2 digits.
 const LENGTH: usize = 55;
 
-/// What whoever sends a request says of its trace. Only what it knows is passed on.
+/// Trace flags of the sender. Only known flags are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flags(u8);
 
 impl Flags {
     const SAMPLED: u8 = 1;
-    /// The trace's id is random in its last 7 bytes.
+    /// The last 7 bytes of the trace id are random.
     const RANDOM: u8 = 2;
     const KNOWN: u8 = Self::SAMPLED | Self::RANDOM;
 
-    /// Of a trace that begins here.
+    /// Flags of a trace that starts here.
     pub(super) const BEGUN: Self = Self(Self::KNOWN);
 
     pub(super) const fn is_sampled(self) -> bool {
@@ -35,7 +34,7 @@ impl Flags {
     }
 }
 
-/// A span that a request may be sent by.
+/// The context of a span that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpanContext {
     pub(super) trace: TraceId,
@@ -44,11 +43,11 @@ pub(super) struct SpanContext {
 }
 
 impl SpanContext {
-    /// What a request's fields say; `None` if nothing that is valid.
+    /// Reads the context from a request's fields; `None` if there is no valid one.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut fields = headers.get_all(TRACEPARENT).iter();
         let only = fields.next()?;
-        // Of two parents neither is the one.
+        // With two parents, neither is valid.
         if fields.next().is_some() {
             return None;
         }
@@ -65,7 +64,7 @@ impl SpanContext {
         let is_whole = match digits(version)? {
             0 => rest.is_empty(),
             0xff => false,
-            // Whatever a later version adds begins with a dash.
+            // Additions of a later version begin with a dash.
             _ => rest.first().is_none_or(|&byte| byte == b'-'),
         };
         if !is_whole {
@@ -80,22 +79,22 @@ impl SpanContext {
         })
     }
 
-    /// Has a request's fields say that it was sent by this span.
+    /// Sets this span as the sender in a request's fields.
     pub(super) fn mark(self, headers: &mut HeaderMap) {
-        // 55 letters that may all stand in a field.
+        // Its 55 characters are all allowed in a field.
         if let Some(value) = self.to_value() {
             headers.insert(TRACEPARENT, value);
         }
     }
 
-    /// As a field has it, in the version of today.
+    /// Formats the field, in the current version.
     fn to_value(self) -> Option<HeaderValue> {
         let Self { trace, span, flags } = self;
         HeaderValue::try_from(format!("00-{trace}-{span}-{:02x}", flags.bits())).ok()
     }
 }
 
-/// At most 32 hexadecimal digits, none of them a capital.
+/// Parses at most 32 hexadecimal digits, all lower case.
 fn digits(written: &[u8]) -> Option<u128> {
     written.iter().try_fold(0, |number: u128, &byte| {
         let digit = match byte {
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recommendation_s_example_is_read_and_written() {
+    fn example_from_the_recommendation() {
         let context = parsed(VALID).expect("valid");
         assert_eq!(
             context.trace.to_string(),
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flaw_makes_it_nothing() {
+    fn invalid_fields_are_ignored() {
         for (wrong, why) in [
             ("", "nothing"),
             (
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn of_later_versions_what_is_known_is_taken_and_written_as_the_known_one() {
+    fn later_versions_are_read_as_the_known_one() {
         let known = parsed(VALID);
         assert!(known.is_some());
         for later in [
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_nobody_knows_are_not_passed_on() {
+    fn unknown_flags_are_not_forwarded() {
         for (written, sampled, passed) in [
             ("00", false, "00"),
             ("01", true, "01"),
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn one_field_is_a_parent_and_two_are_none() {
+    fn two_fields_are_no_parent() {
         let mut headers = HeaderMap::new();
         assert_eq!(SpanContext::of(&headers), None);
         headers.append(TRACEPARENT, HeaderValue::from_static(VALID));
@@ -248,14 +247,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_read_is_written_as_it_came(trace in 1_u128.., span in 1_u64.., flags in 0_u8..4) {
+        fn valid_fields_round_trip(trace in 1_u128.., span in 1_u64.., flags in 0_u8..4) {
             let field = format!("00-{trace:032x}-{span:016x}-{flags:02x}");
             let context = parsed(&field).expect("valid");
             prop_assert_eq!(context.to_value().expect("a value"), field);
         }
 
         #[test]
-        fn nothing_but_the_grammar_is_read(field in "[0-9a-fA-Fg-]{0,3}-?[0-9a-f]{31,33}-[0-9a-f]{15,17}-[0-9a-fF]{1,3}(-x?)?") {
+        fn only_the_grammar_is_accepted(field in "[0-9a-fA-Fg-]{0,3}-?[0-9a-f]{31,33}-[0-9a-f]{15,17}-[0-9a-fF]{1,3}(-x?)?") {
             let parts: Vec<_> = field.split('-').collect();
             let lower = |part: &str, length| part.len() == length && part.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
             let is_something = |part: &str| part.bytes().any(|byte| byte != b'0');

@@ -1,8 +1,8 @@
 //! The thread that sends the spans of all workers to a collector.
 //!
-//! It looks at the workers' queues once a second, and earlier when one fills up. What the collector
-//! does not take in time is tried again a few times, while new spans wait, and are dropped and
-//! counted when there is no more room. The log says once a minute at most what is wrong.
+//! It checks the workers' queues once a second, and earlier when one fills up. If the collector
+//! does not accept an export in time, it is retried a few times while new spans wait; spans that no
+//! longer fit are dropped and counted. Errors are logged at most once a minute.
 
 use super::messages::{Attributes, Resource, Scope, export_head};
 use super::queue::{Batch, Queue};
@@ -23,32 +23,32 @@ use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// How long a span may wait for others.
+/// Longest time that a span waits for others.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// From so many bytes on, nothing is added to an export. With one queue's more it is still half of
-/// what a gRPC server takes by default.
+/// From this many bytes on, nothing is added to an export. Together with one more queue it is half
+/// of what a gRPC server accepts by default.
 const EXPORT_BYTES: usize = 1 << 20;
 
-/// How often an export is tried.
+/// Maximum number of attempts at an export.
 const TRIES_MAX: u32 = 5;
 
-/// Before the second attempt; doubled before each further one.
+/// Wait before the second attempt; doubled before each further one.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// For the last spans.
+/// Time for the last spans.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// Between two complaints.
+/// Interval between logged errors.
 const COMPLAINT: Duration = Duration::from_mins(1);
 
-/// What the thread and its owners share.
+/// State that the thread and its owners share.
 #[derive(Debug, Default)]
 struct Shared {
     queues: Mutex<Vec<Arc<Queue>>>,
     wake: Arc<Notify>,
     exported: AtomicU64,
-    /// By the thread.
+    /// Spans dropped by the thread.
     dropped: AtomicU64,
     exports_failed: AtomicU64,
 }
@@ -59,7 +59,7 @@ impl Shared {
     }
 }
 
-/// What workers and the admin server need of the exporter.
+/// Handle of the exporter for workers and the admin server.
 #[derive(Clone, Debug)]
 pub struct Switch {
     settings: Arc<TracingSettings>,
@@ -67,14 +67,14 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A tracer for one worker.
+    /// Makes a tracer for one worker.
     pub(crate) fn tracer(&self) -> Rc<Tracer> {
         let queue = Arc::new(Queue::new(Arc::clone(&self.shared.wake)));
         self.shared.queues().push(Arc::clone(&queue));
         Rc::new(Tracer::new(&self.settings, queue))
     }
 
-    /// What became of spans.
+    /// Returns the counts of spans.
     pub(crate) fn counts(&self) -> SpanCounts {
         let shared = &self.shared;
         let without_room: u64 = shared.queues().iter().map(|queue| queue.dropped()).sum();
@@ -86,23 +86,23 @@ impl Switch {
     }
 }
 
-/// The exporter of a process. Dropping it sends what waits and ends the thread, which has a second
-/// for that.
+/// The exporter of a process. Dropping it sends the spans that wait and ends the thread, which has
+/// 5 s for that.
 #[derive(Debug)]
 pub struct Exporter {
     switch: Switch,
-    /// From when on there is nothing more to come.
+    /// When the end started; `None` before that.
     end: watch::Sender<Option<Instant>>,
-    /// Says nothing, and breaks when the thread ends.
+    /// Never receives a message; it disconnects when the thread ends.
     is_over: Receiver<()>,
 }
 
 impl Exporter {
-    /// Starts its thread; `None` if nothing is to be traced.
+    /// Starts the thread; `None` if tracing is off.
     ///
     /// # Errors
     ///
-    /// The system gives no thread.
+    /// Fails if the system cannot provide a thread.
     pub fn start(settings: &TracingSettings) -> Result<Option<Self>, Fault> {
         let Some(endpoint) = settings.endpoint.clone() else {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Exporter {
         let runtime = runtime.map_err(fault)?;
         let work = move || {
             runtime.block_on(sending.run());
-            // Where a name is still looked up, that is not waited for.
+            // A pending name lookup is not awaited.
             runtime.shutdown_background();
             drop(alive);
         };
@@ -133,7 +133,7 @@ impl Exporter {
         }))
     }
 
-    /// What workers and the admin server need of it.
+    /// The handle for workers and the admin server.
     pub const fn switch(&self) -> &Switch {
         &self.switch
     }
@@ -142,7 +142,7 @@ impl Exporter {
 impl Drop for Exporter {
     fn drop(&mut self) {
         self.end.send_replace(Some(Instant::now()));
-        // It keeps its own time; that is over only if the system gives it none.
+        // The thread keeps its own deadline. It exceeds this one only if it does not get to run.
         let patience = END_MAX + END_MAX;
         if self.is_over.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!("the export of spans does not end, so the last ones are lost");
@@ -150,7 +150,7 @@ impl Drop for Exporter {
     }
 }
 
-/// The work of the thread.
+/// The state of the thread.
 struct Sending {
     transport: Transport,
     timeout: Duration,
@@ -185,7 +185,7 @@ impl Sending {
     async fn run(mut self) {
         let mut batch = Batch::default();
         loop {
-            // Before spans are fetched: what came before the end is sent.
+            // Read before spans are fetched, so that all spans from before the end are sent.
             let is_end = self.end.borrow().is_some();
             let queues = self.shared.queues().clone();
             for queue in queues {
@@ -208,7 +208,7 @@ impl Sending {
         }
     }
 
-    /// Sends spans, or gives them up.
+    /// Sends spans, or drops them after failures.
     async fn deliver(&mut self, batch: &mut Batch) {
         let head = export_head(&self.resource, &self.scope, batch.bytes.len());
         let lost = match self.try_often(&head, &batch.bytes).await {
@@ -246,8 +246,8 @@ impl Sending {
             let pause = refused.after.map_or(wait, |after| after.max(wait));
             tokio::select! {
                 () = sleep(pause) => (),
-                // Then there is one more try, at once; also if it came while this one was under
-                // way.
+                // At the end there is one more attempt, immediately, even if the end came during
+                // this one.
                 _ = self.end.changed() => (),
             }
             (wait, tries) = (wait * 2, tries + 1);
@@ -278,13 +278,13 @@ impl Sending {
 /// Returns when the time for the last spans is over.
 async fn over(end: &mut watch::Receiver<Option<Instant>>) {
     let ended = end.wait_for(Option::is_some).await;
-    // Without an owner nobody waits for them.
+    // Without an owner, the end is now.
     let at = ended.ok().and_then(|at| *at);
     sleep_until(at.unwrap_or_else(Instant::now) + END_MAX).await;
 }
 
-/// Who sends: the service, this process and its machine, and what the configuration adds or says in
-/// their place.
+/// Describes the sender: the service, this process and its machine, and the attributes that the
+/// configuration adds or overrides.
 fn resource(settings: &TracingSettings) -> Resource {
     let mut attributes = Attributes::default();
     attributes.text("service.name", &settings.service_name);

@@ -1,5 +1,5 @@
-//! OTLP's messages for traces, those parts of them that are sent or read here (opentelemetry-proto
-//! 1.x, whose numbers do not change).
+//! OTLP messages for traces, with the fields that are sent or read here (opentelemetry-proto 1.x,
+//! whose field numbers do not change).
 
 use super::context::SpanContext;
 use core::time::Duration;
@@ -7,14 +7,14 @@ use prost::{Message, Oneof};
 use slackwater_telemetry::trace::SpanId;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The longest text of an attribute: a path or a user agent may be as long as a head.
+/// Maximum length of a text attribute: a path or a user agent may be as long as a head.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// In a span's flags, above those of its context.
+/// Bits in a span's flags above those of its context.
 const IS_REMOTE_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// One thing that took some time.
+/// A span.
 #[derive(Clone, PartialEq, Message)]
 #[expect(clippy::struct_field_names, reason = "the names are the protocol's")]
 pub(crate) struct Span {
@@ -44,19 +44,19 @@ pub(crate) struct Span {
     pub(crate) flags: u32,
 }
 
-/// Which side of a request a span is.
+/// Side of a request that a span is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum Kind {
-    /// Not said.
+    /// Not specified.
     Unspecified = 0,
-    /// The one that was asked.
+    /// The receiver.
     Server = 2,
-    /// The one that asks.
+    /// The sender.
     Client = 3,
 }
 
-/// Something that happened within a span.
+/// An event within a span.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Event {
     #[prost(fixed64, tag = "1")]
@@ -67,7 +67,7 @@ pub(crate) struct Event {
     pub(crate) attributes: Vec<KeyValue>,
 }
 
-/// How a span ended.
+/// Status of a span.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Status {
     #[prost(enumeration = "StatusCode", tag = "3")]
@@ -78,9 +78,9 @@ pub(crate) struct Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum StatusCode {
-    /// Nothing is said.
+    /// Not set.
     Unset = 0,
-    /// It did.
+    /// Failed.
     Error = 2,
 }
 
@@ -93,35 +93,35 @@ pub(crate) struct KeyValue {
     pub(crate) value: Option<AnyValue>,
 }
 
-/// What an attribute says.
+/// Value of an attribute.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AnyValue {
     #[prost(oneof = "Value", tags = "1, 2, 3")]
     pub(crate) value: Option<Value>,
 }
 
-/// The same, by its type.
+/// A value by its type.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Value {
     /// Text.
     #[prost(string, tag = "1")]
     Text(String),
-    /// Yes or no.
+    /// A boolean.
     #[prost(bool, tag = "2")]
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     #[prost(int64, tag = "3")]
     Int(i64),
 }
 
-/// Who sends spans.
+/// The sender of spans.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Resource {
     #[prost(message, repeated, tag = "1")]
     pub(crate) attributes: Vec<KeyValue>,
 }
 
-/// By what they are made.
+/// The library that made the spans.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Scope {
     #[prost(string, tag = "1")]
@@ -130,14 +130,14 @@ pub(crate) struct Scope {
     pub(crate) version: String,
 }
 
-/// What a collector says to an export that it has taken.
+/// A collector's response to an accepted export.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExportResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) partial_success: Option<PartialSuccess>,
 }
 
-/// That it did not take all of it.
+/// The part of an export that was not accepted.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PartialSuccess {
     #[prost(int64, tag = "1")]
@@ -146,14 +146,14 @@ pub(crate) struct PartialSuccess {
     pub(crate) error_message: String,
 }
 
-/// `google.rpc.Status`, which tells over HTTP why an export was not taken.
+/// `google.rpc.Status`, the reason over HTTP why an export was not accepted.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RpcStatus {
     #[prost(string, tag = "2")]
     pub(crate) message: String,
 }
 
-/// Attributes, one by one.
+/// A list of attributes.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes(pub(crate) Vec<KeyValue>);
 
@@ -165,17 +165,17 @@ impl Attributes {
         });
     }
 
-    /// Bytes that are no text become some that are; very long ones are cut off.
+    /// Adds text. Invalid UTF-8 is replaced, and long text is cut.
     pub(crate) fn text(&mut self, key: &str, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
         let mut text =
             String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)]).into_owned();
-        // What was cut in the midst of a letter has become a longer one.
+        // A cut within a character may have made the text longer.
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         self.add(key, Value::Text(text));
     }
 
-    /// As [`Self::text`], if there is something.
+    /// Like [`Self::text`], if there is a value.
     pub(crate) fn optional(&mut self, key: &str, text: Option<impl AsRef<[u8]>>) {
         if let Some(text) = text {
             self.text(key, text);
@@ -197,7 +197,7 @@ impl Attributes {
 }
 
 impl Span {
-    /// One that is `own`, below `parent`, which another process sent if this is a server's.
+    /// Makes the span of `own` below `parent`. For a server span, the parent is in another process.
     pub(super) fn new(own: SpanContext, parent: Option<SpanId>, kind: Kind) -> Self {
         let is_remote = kind == Kind::Server && parent.is_some();
         let remote = IS_REMOTE_KNOWN | if is_remote { IS_REMOTE } else { 0 };
@@ -213,14 +213,14 @@ impl Span {
     }
 }
 
-/// Nanoseconds since 1970; before that is 0.
+/// Returns nanoseconds since 1970; 0 for earlier times.
 pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The head of an export of spans that take `length` bytes with their tags: after it come those,
-/// and nothing else.
+/// Encodes the head of an export whose spans take `length` bytes with their tags. The spans follow
+/// it directly, and end the message.
 pub(crate) fn export_head(resource: &Resource, scope: &Scope, length: usize) -> Vec<u8> {
     use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
     let scope_length = message::encoded_len(1, scope) + length;
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_off_between_letters_and_always_are_texts() {
+    fn texts_are_cut_between_characters() {
         let text = |bytes: &[u8]| {
             let mut attributes = Attributes::default();
             attributes.text("k", bytes);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn before_1970_is_its_beginning() {
+    fn times_before_1970_are_0() {
         assert_eq!(unix_nanos(UNIX_EPOCH - Duration::from_secs(1)), 0);
         assert_eq!(unix_nanos(UNIX_EPOCH + Duration::new(1, 7)), 1_000_000_007);
     }

@@ -1,19 +1,19 @@
-//! Distributed tracing: requests as spans of OpenTelemetry, and the context that ties them to
-//! others' spans.
+//! Distributed tracing: requests as OpenTelemetry spans, and the context that links them to spans
+//! of other processes.
 //!
-//! Whether a request is sampled is decided when it comes, by what its client says or by a draw; one
-//! that is not costs that decision and nothing else. A sampled one becomes spans at its end, on its
-//! worker, which hands them over as bytes in a bounded queue. A thread of its own sends them to a
-//! collector by OTLP, and drops and counts what it cannot send: no request ever waits for a
-//! collector. What a request's record tells as spans is in `crate::spans`.
+//! The sampling decision is made when a request arrives, by its parent's flag or by a random draw.
+//! A request that is not sampled costs only that decision. A sampled one becomes spans at its end,
+//! on its worker, which passes them on as bytes in a bounded queue. A separate thread sends them to
+//! a collector with OTLP, and drops and counts what it cannot send: no request ever waits for a
+//! collector. `crate::spans` converts request records to spans.
 //!
 //! | | file |
 //! |---|---|
 //! | W3C Trace Context: `traceparent`, `tracestate` | `context`, `state` |
 //! | which requests are sampled, and ids | `tracer` |
-//! | spans as OTLP has them on the wire | `messages` |
-//! | from a worker to the thread | `queue` |
-//! | the thread: batches, tries again, ends | `exporter` |
+//! | OTLP messages | `messages` |
+//! | spans from a worker to the export thread | `queue` |
+//! | the export thread: batches, retries, shutdown | `exporter` |
 //! | one export: HTTP or gRPC, TLS | `transport`, `verdict` |
 
 mod context;

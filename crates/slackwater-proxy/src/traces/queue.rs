@@ -1,9 +1,8 @@
-//! One worker's spans on their way to the thread that exports them: a bounded buffer of bytes, and
-//! what did not fit.
+//! One worker's spans on their way to the export thread: a bounded buffer of bytes, and a count of
+//! dropped spans.
 //!
-//! Spans lie in it as they will be sent, each with its tag and its length, so what waits is bounded
-//! in bytes. The lock is between the worker and the thread alone, and the thread holds it only to
-//! take what is there.
+//! Spans are stored encoded, each with its tag and its length, so the limit is in bytes. Only the
+//! worker and the thread share the lock, and the thread holds it only to take the content.
 
 use super::messages::Span;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,28 +10,28 @@ use prost::encoding::message;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// Bytes that may wait to be sent: some 1,000 requests.
+/// Capacity in bytes: about 1,000 requests.
 const BYTES_MAX: usize = 1 << 20;
 
-/// From so many bytes on, the thread is woken before its time.
+/// From this many bytes on, the thread is woken before its time.
 const BYTES_URGENT: usize = BYTES_MAX / 4;
 
-/// The number of `spans` in OTLP's `ScopeSpans`.
+/// Field number of `spans` in OTLP's `ScopeSpans`.
 const SPANS_TAG: u32 = 2;
 
-/// Spans as they are sent.
+/// Encoded spans.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) spans: u64,
 }
 
-/// Spans of one worker, and one reader.
+/// Spans of one worker, with one reader.
 #[derive(Debug)]
 pub(super) struct Queue {
     waiting: Mutex<Batch>,
     dropped: AtomicU64,
-    /// Whom to wake.
+    /// Wakes the export thread.
     wake: Arc<Notify>,
 }
 
@@ -45,7 +44,7 @@ impl Queue {
         }
     }
 
-    /// Adds the spans of one request: all of them, or none if there is no room.
+    /// Adds the spans of one request: all of them, or none if they do not fit.
     pub(super) fn push(&self, spans: &[Span]) {
         let length: usize = (spans.iter())
             .map(|span| message::encoded_len(SPANS_TAG, span))
@@ -69,7 +68,7 @@ impl Queue {
         }
     }
 
-    /// Spans that found no room.
+    /// Number of dropped spans.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
@@ -96,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_whole_and_the_rest_is_as_it_will_be_sent() {
+    fn requests_that_do_not_fit_are_counted_and_the_rest_is_encoded() {
         let queue = Queue::new(Arc::default());
         // 1,018 bytes, their tag and length 3, the tag and length of the span 3.
         let kib = span(1018);
         for _ in 0..1023 {
             queue.push(core::slice::from_ref(&kib));
         }
-        // 505 + 3 + 3 is 511, so two are 1,022: fits, and then two bytes are left.
+        // 505 + 3 + 3 is 511, so two are 1,022. They fit, and two bytes remain.
         queue.push(&[span(505), span(506), span(0)]);
         assert_eq!(queue.dropped(), 3, "a byte too long, and all three go");
         queue.push(&[span(505), span(505), span(0)]);

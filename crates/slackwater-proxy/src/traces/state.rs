@@ -1,9 +1,8 @@
-//! W3C Trace Context, the field `tracestate`: what tracing systems on a request's way have to say
-//! to each other.
+//! W3C Trace Context, the field `tracestate`: data of the tracing systems on a request's path.
 //!
-//! Nothing here is for us: it is passed on. Several fields are one list; a list that is not valid
-//! is passed on to nobody, and one that is longer than everybody has to take is shortened as the
-//! recommendation says.
+//! Slackwater has no data of its own in it, and forwards it. Several fields are one list. An
+//! invalid list is not forwarded, and one that is longer than every recipient must accept is
+//! shortened as the recommendation specifies.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -11,23 +10,23 @@ pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 const MEMBERS_MAX: usize = 32;
 
-/// What everybody has to take; a longer one is shortened to that.
+/// Length that every recipient must accept; a longer list is shortened to it.
 const LENGTH_MAX: usize = 512;
 
-/// The first to go when it has to be shorter.
+/// Longer members are removed first when a list is shortened.
 const LONG_MEMBER: usize = 128;
 
 const KEY_MAX: usize = 256;
 const VALUE_MAX: usize = 256;
 
-/// All of a request's fields as one; `None` if there is nothing, or nothing valid.
+/// Combines all of a request's fields into one; `None` if there is none, or if the list is invalid.
 pub(super) fn combined(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut members: Vec<&str> = Vec::new();
     for field in headers.get_all(TRACESTATE) {
         let field = core::str::from_utf8(field.as_bytes()).ok()?;
         for member in field.split(',') {
             let member = member.trim_matches([' ', '\t']);
-            // A list may have empty members, which are none.
+            // A list may have empty members, which are ignored.
             if member.is_empty() {
                 continue;
             }
@@ -46,7 +45,7 @@ pub(super) fn combined(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(members.join(",")).ok()
 }
 
-/// The key of a member that is valid.
+/// Returns the key of a member if the member is valid.
 fn key_of(member: &str) -> Option<&str> {
     let (key, value) = member.split_once('=')?;
     let is_first = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -60,7 +59,8 @@ fn key_of(member: &str) -> Option<&str> {
     is_valid.then_some(key)
 }
 
-/// Until it fits: long members go first, then the last ones. Who wrote last stands first.
+/// Shortens the list until it fits: long members are removed first, then the last ones. The most
+/// recent writer is first in the list.
 fn shorten(members: &mut Vec<&str>) {
     let length = |members: &[&str]| {
         let commas = members.len().saturating_sub(1);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flaw_makes_the_whole_list_nothing() {
+    fn one_invalid_member_invalidates_the_list() {
         let long = |length| "a".repeat(length);
         for wrong in [
             "a".to_owned(),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_loses_long_members_first_and_then_the_last() {
+    fn a_long_list_loses_long_members_first_and_then_the_last() {
         let of_length =
             |key: &str, length: usize| format!("{key}={}", "v".repeat(length - key.len() - 1));
         let (short, long) = (of_length("s", 128), of_length("l", 129));

@@ -1,7 +1,8 @@
-//! Which requests are sampled, and the ids of what they become.
+//! Sampling of requests, and the ids of their spans.
 //!
-//! A request whose client says of its trace whether it is sampled goes by that, unless clients are
-//! not to be believed; any other one goes by a draw. One that is not sampled goes on as it came.
+//! If a request has a parent, the parent's sampled flag decides, unless the configuration ignores
+//! parents. Any other request is decided by a random draw. A request that is not sampled is
+//! forwarded unchanged.
 
 use super::context::{Flags, SpanContext, TRACEPARENT};
 use super::messages::{Kind, Span};
@@ -18,7 +19,7 @@ use slackwater_telemetry::trace::{SpanId, TraceId};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One worker's choice of requests, and the way of their spans.
+/// One worker's sampling, and the queue of its spans.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     parent: Cell<ParentRule>,
@@ -27,7 +28,7 @@ pub(crate) struct Tracer {
     queue: Arc<Queue>,
 }
 
-/// A request that becomes spans.
+/// A sampled request, which becomes spans.
 #[derive(Debug)]
 pub(crate) struct Traced {
     tracer: Rc<Tracer>,
@@ -36,18 +37,17 @@ pub(crate) struct Traced {
     scheme: &'static str,
 }
 
-/// Where a request that is sampled stands in its trace.
+/// Context of a sampled request in its trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sampled {
     /// Its own span.
     own: SpanContext,
-    /// The span that it was sent by; `None`: the trace begins with it.
+    /// The span that sent it; `None` if the trace starts with it.
     parent: Option<SpanId>,
     state: Option<HeaderValue>,
 }
 
-/// Each of the two has a seed of its own, so a trace's id is one of 2^128 whatever it is drawn
-/// from.
+/// Each generator has its own seed, so a trace id is one of 2^128.
 #[derive(Debug)]
 struct Draws {
     high: SplitMix64,
@@ -82,15 +82,15 @@ impl Tracer {
         }
     }
 
-    /// Goes by these from now on.
+    /// Applies these settings from now on.
     pub(crate) fn set_rules(&self, settings: &TracingSettings) {
         self.parent.set(settings.parent);
         self.sampling.replace(Sampling::new(settings.sample));
     }
 
-    /// A request has come with these fields, which say by what scheme: whether it is sampled. Then
-    /// they say that it was sent by its own span, which is as near as can be told to whoever is no
-    /// attempt at it: a mirror.
+    /// Makes the sampling decision for a request with these fields; `scheme` derives its scheme
+    /// from them. The fields of a sampled request then name its own span as the sender, for
+    /// recipients that are not one of its attempts, such as a mirror.
     pub(crate) fn begin(
         self: &Rc<Self>,
         headers: &mut HeaderMap,
@@ -99,7 +99,7 @@ impl Tracer {
         let parent = match self.parent.get() {
             ParentRule::Follow => SpanContext::of(headers),
             ParentRule::Ignore => {
-                // Nor are replicas to follow whom we do not.
+                // Replicas must not follow a parent that is ignored here.
                 headers.remove(TRACEPARENT);
                 headers.remove(TRACESTATE);
                 None
@@ -125,7 +125,7 @@ impl Tracer {
             },
         };
         let scheme = scheme(headers);
-        // Without a valid parent it is nobody's.
+        // Without a valid parent, the state is meaningless.
         let state = parent.and_then(|_| combined(headers));
         match &state {
             Some(state) => headers.insert(TRACESTATE, state.clone()),
@@ -143,19 +143,19 @@ impl Tracer {
         })
     }
 
-    /// The spans of a request that has ended.
+    /// Passes on the spans of a request that has ended.
     pub(crate) fn finish(&self, spans: &[Span]) {
         self.queue.push(spans);
     }
 }
 
 impl Traced {
-    /// The trace that it belongs to.
+    /// The trace of the request.
     pub(crate) const fn trace(&self) -> TraceId {
         self.sampled.own.trace
     }
 
-    /// Another attempt at it is sent with these fields, which from now on say by which span.
+    /// Starts the span of another attempt, and sets it as the sender in these fields.
     pub(crate) fn begin_attempt(&self, headers: &mut HeaderMap) -> SpanId {
         let span = self.tracer.draws.borrow_mut().span();
         self.context(span).mark(headers);
@@ -170,7 +170,7 @@ impl Traced {
         self.scheme
     }
 
-    /// The span of the request itself, without what it tells.
+    /// Makes the span of the request itself, without attributes.
     pub(crate) fn server_span(&self) -> Span {
         self.with_state(Span::new(
             self.sampled.own,
@@ -179,7 +179,7 @@ impl Traced {
         ))
     }
 
-    /// The span of an attempt at it, likewise.
+    /// Makes the span of an attempt, without attributes.
     pub(crate) fn attempt_span(&self, span: SpanId) -> Span {
         let above = self.sampled.own.span;
         self.with_state(Span::new(self.context(span), Some(above), Kind::Client))
@@ -250,7 +250,7 @@ mod tests {
         );
         let state: Vec<_> = fields.get_all("tracestate").iter().collect();
         assert_eq!(state, ["a=1,b=2"]);
-        // Whoever is no attempt hears of the request's own span.
+        // A recipient that is not an attempt gets the request's own span.
         let sent_by = |span: SpanId| format!("{}{span}-01", &PARENT[..36]);
         let own = begun.sampled.own.span;
         assert_eq!(own.0.get().to_be_bytes(), *server.span_id);
@@ -276,9 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sampled_goes_on_as_it_came() {
+    fn unsampled_requests_are_forwarded_unchanged() {
         for parent in [Some(UNSAMPLED), Some("00-bad"), None] {
-            // A share of 1 does not make up for a parent that is not sampled.
+            // A share of 1 does not override a parent that is not sampled.
             let share = if parent == Some(UNSAMPLED) {
                 1_000_000
             } else {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_valid_parent_a_trace_begins_and_nobody_s_state_is_passed_on() {
+    fn without_a_valid_parent_a_trace_starts_without_state() {
         let tracer = tracer(ParentRule::Follow, 1_000_000);
         for parent in ["00-bad", PARENT] {
             let mut fields = headers(&[("traceparent", parent), ("tracestate", "a=1")]);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_are_not_believed_decide_nothing_and_replicas_hear_nothing_of_theirs() {
+    fn ignored_parents_decide_nothing_and_are_not_forwarded() {
         let none = tracer(ParentRule::Ignore, 0);
         let mut fields = headers(&[("traceparent", PARENT), ("tracestate", "a=1")]);
         assert!(none.begin(&mut fields, |_| "http").is_none());

@@ -1,8 +1,8 @@
-//! One export: over HTTP/1.1, or as a gRPC call over HTTP/2, on a connection that is kept between
-//! exports.
+//! Sends one export, over HTTP/1.1 or as a gRPC call over HTTP/2, on a connection that is kept
+//! between exports.
 //!
-//! A collector is asked in plain or by TLS, as its address says. Files with secrets are read where
-//! they are used, so a new token or certificate needs no restart. Deadlines are the exporter's.
+//! The collector's URL selects plain connections or TLS. Files with secrets are read when they are
+//! used, so a new token or certificate needs no restart. The exporter sets the deadlines.
 
 use super::verdict::{Refused, Taken, of_grpc, of_http};
 use crate::tls::connect_once;
@@ -24,22 +24,22 @@ use tokio::net::TcpStream;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// The call that takes spans.
+/// Path of the gRPC method for exports.
 const GRPC_PATH: PathAndQuery =
     PathAndQuery::from_static("/opentelemetry.proto.collector.trace.v1.TraceService/Export");
 
 const OWN_NAME: HeaderValue =
     HeaderValue::from_static(concat!("slackwater/", env!("CARGO_PKG_VERSION")));
 
-/// The longest answer that is read.
+/// Maximum size of a response.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// A way to the collector.
+/// The transport to the collector.
 #[derive(Debug)]
 pub(super) struct Transport {
     settings: TracingSettings,
     endpoint: Endpoint,
-    /// Of the export before, if it can be used again.
+    /// The connection of the previous export, if it can be reused.
     connection: Option<Connection>,
 }
 
@@ -86,8 +86,8 @@ impl Transport {
         }
     }
 
-    /// Sends a message, however long that takes. If it is dropped before the end, the next one goes
-    /// on a new connection.
+    /// Sends a message, without a timeout. If the future is dropped before its end, the next
+    /// message uses a new connection.
     pub(super) async fn send(&mut self, head: &[u8], spans: &[u8]) -> Result<Taken, Refused> {
         let request = self.request(head, spans)?;
         let mut connection = match self.connection.take().filter(|it| !it.is_closed()) {
@@ -104,7 +104,7 @@ impl Transport {
         match self.settings.protocol {
             CollectorProtocol::Http => of_http(answer.status, &answer.headers, &body),
             CollectorProtocol::Grpc => {
-                // A call that failed at once has its status in its head.
+                // A call that failed immediately has its status in the head.
                 let end = trailers.filter(|it| it.contains_key(GRPC_STATUS));
                 of_grpc(
                     answer.status,
@@ -125,7 +125,7 @@ impl Transport {
         let mut body = Vec::with_capacity(5 + head.len() + spans.len());
         let (path, version) = match self.settings.protocol {
             CollectorProtocol::Grpc => {
-                // Not compressed; then the message's length.
+                // The prefix of a gRPC message: not compressed, and its length.
                 let length = u32::try_from(head.len() + spans.len()).unwrap_or(u32::MAX);
                 body.push(0);
                 body.extend_from_slice(&length.to_be_bytes());
@@ -219,7 +219,7 @@ impl Transport {
     }
 }
 
-/// What went wrong on a connection, with its cause.
+/// Describes an error of the connection, with its cause.
 fn refusal_of(error: &hyper::Error) -> Refused {
     let cause = core::error::Error::source(error);
     let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));

@@ -1,4 +1,4 @@
-//! What a collector's answer means: taken, not taken, or to be tried again (OTLP 1.x, "Failures").
+//! Interprets a collector's response: accepted, rejected, or to be retried (OTLP 1.x, "Failures").
 
 use super::messages::{ExportResponse, RpcStatus};
 use core::time::Duration;
@@ -9,33 +9,33 @@ use slackwater_http::GRPC_STATUS;
 
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// The longest reason that is shown.
+/// Maximum length of a reason in the log.
 const REASON_MAX: usize = 200;
 
-/// The longest wait that a collector may ask for.
+/// Longest wait that a collector may request.
 const AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// An export that was taken.
+/// An export that was accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Spans that were not.
+    /// Number of spans that were rejected.
     pub(super) rejected: u64,
-    /// Why, or what else there is to say.
+    /// Why spans were rejected, or a warning.
     pub(super) message: String,
 }
 
-/// An export that was not taken.
+/// An export that was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
-    /// It may be taken another time.
+    /// Whether it may be retried.
     pub(super) may_retry: bool,
-    /// Not before that.
+    /// Earliest time of a retry.
     pub(super) after: Option<Duration>,
     pub(super) why: String,
 }
 
 impl Refused {
-    /// Nobody was there, or said nothing.
+    /// The collector could not be reached, or did not answer.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "errors are handed over as they come"
@@ -49,7 +49,7 @@ impl Refused {
     }
 }
 
-/// What an answer over HTTP means.
+/// Interprets an HTTP response.
 pub(super) fn of_http(
     status: StatusCode,
     headers: &HeaderMap,
@@ -77,14 +77,14 @@ pub(super) fn of_http(
     })
 }
 
-/// What an answer over gRPC means; `status` is that of HTTP, `end` the fields that end the call.
+/// Interprets a gRPC response; `status` is its HTTP status, and `end` the fields that end the call.
 pub(super) fn of_grpc(status: StatusCode, end: &HeaderMap, body: &[u8]) -> Result<Taken, Refused> {
     if status != StatusCode::OK {
         return of_http(status, end, &[]);
     }
     let code = end.get(GRPC_STATUS).and_then(|code| code.to_str().ok());
     match code.and_then(|code| code.parse::<u8>().ok()) {
-        // One message, after whether it is compressed and its length.
+        // One message, after its prefix of compression flag and length.
         Some(0) => Ok(taken(body.get(5..).unwrap_or_default())),
         Some(code) => {
             let told = end.get(GRPC_MESSAGE).map(HeaderValue::as_bytes);
@@ -104,7 +104,8 @@ pub(super) fn of_grpc(status: StatusCode, end: &HeaderMap, body: &[u8]) -> Resul
     }
 }
 
-/// An answer that says nothing more, or nothing that can be read, has taken all.
+/// Reads the body of an accepted export. An empty or unreadable body means that all spans were
+/// accepted.
 fn taken(body: &[u8]) -> Taken {
     let response = ExportResponse::decode(body).unwrap_or_default();
     let partial = response.partial_success.unwrap_or_default();
@@ -114,7 +115,7 @@ fn taken(body: &[u8]) -> Taken {
     }
 }
 
-/// What others say, fit for a line of the log.
+/// Makes foreign text safe for a log line.
 fn shown(text: &str) -> String {
     let kept = text.chars().take(REASON_MAX);
     kept.map(|letter| if letter.is_control() { ' ' } else { letter })
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_tried_again_is_what_the_protocol_says() {
+    fn retryable_statuses_are_those_of_the_protocol() {
         for code in 1..17_u8 {
             let refused = of_grpc(StatusCode::OK, &grpc(&code.to_string()), &[]);
             let refused = refused.expect_err("refused");
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_asks_for_time_has_it_within_reason() {
+    fn a_requested_wait_is_respected_up_to_a_limit() {
         for (said, after) in [
             ("7", Some(7)),
             ("3000", Some(30)),
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_in_part_says_how_much_is_not() {
+    fn a_partial_success_counts_rejected_spans() {
         let response = ExportResponse {
             partial_success: Some(PartialSuccess {
                 rejected_spans: 3,
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_in_the_body_is_told_in_one_line_that_is_not_long() {
+    fn a_status_in_the_body_is_one_short_line() {
         let mut headers = HeaderMap::new();
         headers.insert(
             CONTENT_TYPE,

@@ -1,4 +1,4 @@
-//! What is logged of a request, and what is not.
+//! What is logged about a request, and what is not.
 
 use super::*;
 use crate::forward::X_SLACKWATER_ERROR;
@@ -27,7 +27,7 @@ fn recorder(settings: &AccessLogSettings) -> (Rc<RequestRecorder>, Arc<Queue>) {
     )
 }
 
-/// Knows no replica.
+/// A directory without replicas.
 #[derive(Debug)]
 struct Nobody;
 
@@ -83,7 +83,7 @@ fn lines(queue: &Queue) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_record_is_written_once_with_what_became_of_it() {
+fn a_record_is_written_once_with_its_outcome() {
     let (recorder, queue) = recorder(&json());
     let record = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
     record.route(&"web".into(), &Rc::new(Nobody));
@@ -126,7 +126,7 @@ fn a_record_is_written_once_with_what_became_of_it() {
 }
 
 #[test]
-fn a_record_that_hears_nothing_lost_its_client() {
+fn a_record_without_an_end_lost_its_client() {
     let (recorder, queue) = recorder(&json());
     drop(begin(&recorder, Request::get("/")));
     assert_eq!(lines(&queue)[0]["end"], "client_gone");
@@ -150,7 +150,7 @@ fn a_record_that_hears_nothing_lost_its_client() {
 }
 
 #[test]
-fn secrets_are_not_logged_and_queries_only_if_asked_for() {
+fn secrets_are_not_logged_and_queries_only_if_configured() {
     let request = || {
         Request::get("http://user:hunter2@host.example/a?token=hunter2")
             .header("authorization", "hunter2")
@@ -183,7 +183,7 @@ fn secrets_are_not_logged_and_queries_only_if_asked_for() {
 }
 
 #[test]
-fn of_a_sample_of_none_failures_are_left() {
+fn with_a_share_of_0_only_failures_are_logged() {
     let (recorder, queue) = recorder(&AccessLogSettings {
         sample: Quantile::ZERO,
         always_slower_than: Duration::from_hours(1),
@@ -219,14 +219,14 @@ fn of_a_sample_of_none_failures_are_left() {
 }
 
 #[test]
-fn an_answer_of_our_own_is_told_as_its_client_gets_it() {
+fn an_answer_of_the_proxy_is_logged_as_its_client_gets_it() {
     let (recorder, queue) = recorder(&AccessLogSettings {
         sample: Quantile::ZERO,
         always_slower_than: Duration::from_hours(1),
         ..json()
     });
-    // To a gRPC call it is status 200, and counts as what it stands for: what it is in gRPC may
-    // blame the server all the same.
+    // A gRPC client gets status 200, and that is what is logged. The HTTP status that it stands for
+    // decides whether the request failed, because the gRPC status may blame the server either way.
     for (stands_for, written) in [(503, true), (404, false)] {
         let mut answer = Response::new(String::new());
         *answer.headers_mut() = grpc_status("12");

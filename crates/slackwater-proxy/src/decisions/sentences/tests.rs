@@ -1,4 +1,4 @@
-//! What is said of choices that real policies made.
+//! Descriptions of picks that real policies made.
 
 use super::super::tests::{begin, recorder, roomy, settings};
 use super::*;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Replicas A, B and so on, which are of so many parts each.
+/// Replicas A, B and so on, each with this many parts.
 #[derive(Debug)]
 struct Fleet {
     policy: &'static str,
@@ -25,7 +25,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Whose part that is, and which.
+    /// Returns the replica of a part, and the part's index in it.
     fn find(&self, part: ReplicaId) -> (usize, usize) {
         let (mut owner, mut place) = (0, part.index());
         while place >= self.parts[owner] {
@@ -60,7 +60,7 @@ struct Rig {
     parts: Vec<ReplicaId>,
     now: Instant,
     draw: SplitMix64,
-    /// So many replicas say what they can carry: that at place i 4 (i + 2), at a cost of 2 ms.
+    /// This many replicas report a capacity: the one at index i 4 (i + 2), with a cost of 2 ms.
     with_capacity: usize,
 }
 
@@ -84,8 +84,8 @@ impl Rig {
         }
     }
 
-    /// Answers all probes that queries ask for: the part at place i has i in flight or, if all are
-    /// `alike`, none, and takes 10 + i ms.
+    /// Answers all probes that queries trigger. The part at index i has i requests in flight (none
+    /// if all are `alike`), and a latency of 10 + i ms.
     fn learn(&mut self, alike: bool) {
         for _ in 0..100 {
             self.now += MS;
@@ -107,7 +107,7 @@ impl Rig {
         }
     }
 
-    /// A query that takes so long there.
+    /// Runs a query that takes this long at that replica.
     fn serve(&mut self, place: usize, latency: Duration) {
         let query = Query::pinned(self.parts[place]);
         let Said::Pick(pick) = self.policy.choose(self.now, query, &mut self.draw, None) else {
@@ -140,7 +140,7 @@ impl Rig {
         (view, told)
     }
 
-    /// What is kept of a request with that choice.
+    /// Returns the decision that is kept for a request with that pick.
     fn kept(&self, (pick, told): (PickView, Box<Explanation>)) -> Arc<Decision> {
         let ring = roomy();
         let all = settings(|it| it.sample = Quantile::ONE);
@@ -155,14 +155,14 @@ impl Rig {
         Arc::clone(&ring.decisions()[0])
     }
 
-    /// What is kept of a request after all have been heard of.
+    /// Returns the decision of a request after reports of all replicas have arrived.
     fn learned(&mut self) -> Arc<Decision> {
         self.learn(false);
         let choice = self.choose(Query::first());
         self.kept(choice)
     }
 
-    /// The lines on the choice alone.
+    /// Returns only the lines about the pick.
     fn said(&mut self, query: Query<'_>) -> String {
         let choice = self.choose(query);
         said(&self.kept(choice))
@@ -177,7 +177,7 @@ fn said(decision: &Decision) -> String {
     let text = describe(decision);
     let begin = text.find("     replica ").expect("a choice") + "     replica ".len();
     let end = text.rfind("\n     200 ").expect("its end");
-    // Between these two lines are the columns, which have tests of their own.
+    // The columns between these two lines have tests of their own.
     let is_sentence = |&(place, line): &(usize, &str)| place == 0 || line.contains("out or held");
     let lines = text[begin..end].lines().enumerate().filter(is_sentence);
     let lines: Vec<_> = lines.map(|(_, line)| line).collect();
@@ -213,7 +213,7 @@ fn the_factors_of_a_choice_are_columns_beside_their_formula() {
 const THREE: &[usize] = &[1, 1, 1];
 
 #[test]
-fn what_nobody_is_compared_for() {
+fn picks_without_a_comparison() {
     for (policy, rule) in [
         ("round_robin", "its turn among 3"),
         ("random", "drawn at random among 3"),
@@ -237,7 +237,7 @@ fn what_nobody_is_compared_for() {
 }
 
 #[test]
-fn in_a_panic_the_policys_own_rule_is_told() {
+fn in_a_panic_the_comparison_rule_is_described() {
     let fewest = "fewest requests in flight (0 of ours) of 3; runner-up";
     for (policy, rule) in [
         ("round_robin", "its turn among all"),
@@ -260,7 +260,7 @@ fn in_a_panic_the_policys_own_rule_is_told() {
 }
 
 #[test]
-fn the_last_resort_is_told_to_be_one() {
+fn a_last_resort_is_described_as_one() {
     let least = "fewest requests in flight (0 of ours) of 3";
     for (policy, rule) in [
         ("round_robin", "drawn at random"),
@@ -279,7 +279,7 @@ fn the_last_resort_is_told_to_be_one() {
 }
 
 #[test]
-fn the_cold_are_counted_though_not_all_are_told() {
+fn all_cold_replicas_are_counted_even_if_not_all_are_listed() {
     let mut rig = Rig::new("rif_then_latency", &[40]);
     rig.learn(true);
     let text = rig.said(Query::first());
@@ -329,10 +329,10 @@ fn scores_and_weights_are_those_of_the_chosen_one() {
 }
 
 #[test]
-fn what_can_be_carried_is_told_with_how_much_of_it_is_in_use() {
+fn capacity_is_described_with_the_share_in_use() {
     let mut rig = Rig::new("capacity", THREE);
     rig.with_capacity = 3;
-    // By then each has had some turns, and their scores have a part of them.
+    // By then each replica has been picked a few times, and the scores include that.
     let decision = rig.learned();
     let text = said(&decision);
     let (carries, costs) = ("that it can carry", "a request costs 2.0 ms");
@@ -363,7 +363,7 @@ fn what_can_be_carried_is_told_with_how_much_of_it_is_in_use() {
 }
 
 #[test]
-fn where_one_does_not_say_what_it_can_carry_that_is_told_and_nothing_is_made_up() {
+fn without_all_capacities_the_hot_cold_rule_is_described() {
     let mut rig = Rig::new("capacity", THREE);
     rig.with_capacity = 2;
     let decision = rig.learned();
@@ -383,7 +383,7 @@ fn where_one_does_not_say_what_it_can_carry_that_is_told_and_nothing_is_made_up(
 }
 
 #[test]
-fn parts_of_one_replica_are_told_apart() {
+fn parts_of_one_replica_are_distinguished() {
     let mut rig = Rig::new("peak_ewma", &[1, 2]);
     rig.serve(1, 80 * MS);
     let tried = rig.avoiding(0..1);
@@ -407,7 +407,7 @@ fn parts_of_one_replica_are_told_apart() {
 }
 
 #[test]
-fn who_is_out_is_told_once_with_all_its_parts_and_the_gravest_first() {
+fn excluded_replicas_are_listed_once_with_all_their_parts_and_the_gravest_first() {
     let mut rig = Rig::new("random", &[3, 1, 1, 2, 1]);
     rig.take_out(0..7);
     let (pick, mut told) = rig.choose(Query::first());

@@ -1,4 +1,4 @@
-//! What a request costs that nobody keeps, as the allocator sees it.
+//! Allocations of a request that is not kept.
 
 use super::*;
 use slackwater_counting_allocator::calls_of;

@@ -1,8 +1,8 @@
-//! Our own answers to gRPC calls.
+//! The proxy's own answers to gRPC calls.
 //!
-//! A gRPC client reads a status from fields and takes no text. So what would be an answer of HTTP
-//! becomes a response without a body, whose head has the status ("Trailers-Only" in gRPC over
-//! HTTP/2). The kind of the answer stays in its field, and when to come back, too.
+//! A gRPC client reads the status from header fields and ignores text. So an HTTP error answer
+//! becomes a response without a body, with the status in its head ("Trailers-Only" in gRPC over
+//! HTTP/2). The error kind stays in its field, and so does the time to retry after.
 
 use super::HEAD_TOO_LARGE;
 use crate::forward::head::error_field::{
@@ -15,10 +15,10 @@ use http::{Response, StatusCode};
 pub use slackwater_tower::response::is_grpc as is_grpc_call;
 use slackwater_tower::wire::shed;
 
-/// The status that tells that something is too large.
+/// `RESOURCE_EXHAUSTED`: something is too large.
 const RESOURCE_EXHAUSTED: &str = "8";
 
-/// Says an answer of our own as gRPC has it; leaves any other response alone.
+/// Converts the proxy's own answer to gRPC. Any other response is left unchanged.
 pub fn convert_to_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     let status = response.status();
     if status.is_success() || !response.headers().contains_key(X_SLACKWATER_ERROR) {
@@ -29,8 +29,7 @@ pub fn convert_to_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     };
     let kind = response.headers().get(X_SLACKWATER_ERROR);
     let grpc_status = if kind.is_some_and(|kind| kind == HEAD_TOO_LARGE) {
-        // Metadata that is too large once is so again: clients repeat what is unavailable, and this
-        // not.
+        // Clients retry `UNAVAILABLE`, but metadata that is too large will be too large again.
         RESOURCE_EXHAUSTED
     } else {
         (kind.and_then(shed::marked)).map_or(grpc_status(status), shed::grpc_status)
@@ -47,8 +46,8 @@ pub fn convert_to_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     headers.extend(pushback.map(|pushback| (GRPC_PUSHBACK, pushback)));
 }
 
-/// As gRPC maps statuses of HTTP, but for those that say more when they are ours: the time was over
-/// (4), it is too large (8), it is not offered (12).
+/// Maps HTTP statuses as gRPC does, except for answers of the proxy that are more specific: timed
+/// out (4), too large (8), not offered (12).
 fn grpc_status(status: StatusCode) -> &'static str {
     match status {
         StatusCode::REQUEST_TIMEOUT | StatusCode::GATEWAY_TIMEOUT => "4",
@@ -67,7 +66,7 @@ fn grpc_status(status: StatusCode) -> &'static str {
     }
 }
 
-/// Percent-encoded: printable ASCII stays, but for `%`.
+/// Percent-encodes a message: printable ASCII except `%` stays.
 fn message(text: &[u8]) -> String {
     let mut encoded = String::with_capacity(text.len());
     for &byte in text {
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_known_by_its_content_type() {
+    fn a_grpc_call_is_recognized_by_its_content_type() {
         for (said, is_one) in [
             ("application/grpc", true),
             ("Application/gRPC", true),
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_say_whether_it_may_come_again() {
+    fn statuses_state_whether_a_retry_is_possible() {
         for (status, grpc) in [
             (400, "13"),
             (401, "16"),

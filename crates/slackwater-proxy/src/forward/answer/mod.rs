@@ -1,8 +1,8 @@
-//! Our own answers to clients, where there is no response to pass on.
+//! The proxy's own answers to clients, sent when there is no response to forward.
 //!
-//! A line of text, and its kind in one word in `x-slackwater-error`, for programs. Addresses of
-//! replicas are not told to clients; they are in the log. `grpc` turns such an answer into a gRPC
-//! status.
+//! An answer is a line of text. Its kind is one word in `x-slackwater-error`, for programs.
+//! Addresses of replicas are not sent to clients; they are in the log. `grpc` turns such an answer
+//! into a gRPC status.
 
 mod grpc;
 
@@ -22,7 +22,7 @@ use slackwater_tower::wire::shed::mark;
 
 const HEAD_TOO_LARGE: &str = "response_head_too_large";
 
-/// The answer to a request that no replica answered; without a cause, because there is no replica.
+/// Makes the answer to a request that no replica answered. Without a cause, there is no replica.
 pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
     let Some(cause) = cause else {
         return shed("no_replica", "there is no replica to send this to");
@@ -40,7 +40,7 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
         ),
         Cause::Withdrawn => withdrawn(),
         Cause::Shed(Shed::Deadline) => too_late(),
-        Cause::Shed(_) => shed("overloaded", "the replica has as much as it can do"),
+        Cause::Shed(_) => shed("overloaded", "the replica is overloaded"),
         Cause::Coding => text(
             StatusCode::BAD_GATEWAY,
             "coding",
@@ -54,7 +54,7 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
         Cause::Switched => text(
             StatusCode::BAD_GATEWAY,
             "switched",
-            "the replica changed the protocol although nobody had asked it to",
+            "the replica switched the protocol although the client had not asked for that",
         ),
         Cause::FirstByte => text(
             StatusCode::GATEWAY_TIMEOUT,
@@ -75,8 +75,8 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
     }
 }
 
-/// The answer to a request for which there is no room; `kind` says why in one word. Whoever hears
-/// it may come back in a second.
+/// Makes the answer to a request that is shed; `kind` is the reason in one word. The client may
+/// retry after a second.
 pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
     answer
@@ -85,7 +85,7 @@ pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<Respons
     answer
 }
 
-/// The answer to a request for which no replica had room.
+/// Makes the answer to a request for which every replica was full.
 pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
     shed(
         "replicas_full",
@@ -93,27 +93,28 @@ pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
     )
 }
 
-/// The answer to a request whose time was over before its turn came.
+/// Makes the answer to a request whose deadline passed before it was started.
 pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
     text(
         StatusCode::GATEWAY_TIMEOUT,
         "deadline",
-        "the time that the request had was over before its turn came",
+        "the deadline of the request passed before it was started",
     )
 }
 
-/// What an agent answers in place of a server that cannot be connected to: the request may go
-/// elsewhere, or come back.
+/// Makes an agent's answer when its server cannot be connected to: the request may go to another
+/// replica, or be retried later.
 fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
     shed(WITHDRAWN, WITHDRAWN_LINE)
 }
 
-/// What an agent answers to a request that it has turned away unstarted: it may go elsewhere.
+/// Makes an agent's answer to a request that it rejected before it started: the request may go to
+/// another replica.
 pub fn turned_away<W: Watch>(why: Shed) -> Response<ResponseBody<W>> {
     shed(mark(why), &why.to_string())
 }
 
-/// The answer to a request that is not forwarded at all.
+/// Makes the answer to a request that is not forwarded at all.
 pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     let kind = if refusal.status.is_success() {
         "max_forwards"
@@ -123,7 +124,7 @@ pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     text(refusal.status, kind, refusal.reason)
 }
 
-/// The answer to a request whose body is larger than its route allows.
+/// Makes the answer to a request whose body is larger than its route allows.
 pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
     text(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -132,23 +133,23 @@ pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
     )
 }
 
-/// The answer to a request that no route takes.
+/// Makes the answer to a request that matches no route.
 pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
     text(
         StatusCode::NOT_FOUND,
         "no_route",
-        "no route leads from here to a service",
+        "no route matches the request",
     )
 }
 
-/// A response that no replica made and that is no failure.
+/// Makes a response of the proxy itself that is not a failure.
 pub(crate) fn own_response<W: Watch>(status: StatusCode, body: Bytes) -> Response<ResponseBody<W>> {
     let mut response = Response::new(ResponseBody::own(body));
     *response.status_mut() = status;
     response
 }
 
-/// An answer of our own: a line of text, and its kind in one word.
+/// Makes an answer of the proxy itself: a line of text, and its kind in one word.
 pub(crate) fn text<W: Watch>(
     status: StatusCode,
     kind: &'static str,
@@ -178,7 +179,7 @@ mod tests {
         fn finish(self, _: End) {}
     }
 
-    /// An agent's answer with a field more, or another one.
+    /// An agent's answer with one field added or changed.
     fn changed(
         mut answer: Response<ResponseBody<Nobody>>,
         name: HeaderName,
@@ -193,7 +194,7 @@ mod tests {
         changed(withdrawn(), name, value)
     }
 
-    /// The same to a gRPC call.
+    /// Like [`with`], as the answer to a gRPC call.
     fn with_in_grpc(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
         let mut answer = withdrawn();
         convert_to_grpc(&mut answer);
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_turned_away_is_known_with_its_reason() {
+    fn a_rejected_request_is_recognized_with_its_reason() {
         for why in Shed::ALL {
             let (head, _) = turned_away::<Nobody>(why).into_parts();
             let mut agents = Response::from_parts(head, ());
@@ -257,14 +258,14 @@ mod tests {
                 assert_eq!(read_unstarted(&layers), unstarted);
                 let headers = layers.headers_mut();
                 headers.insert(header::VIA, HeaderValue::from_static("1.1 other"));
-                assert_eq!(read_unstarted(&layers), None, "somebody passed it on");
+                assert_eq!(read_unstarted(&layers), None, "a proxy forwarded it");
             }
         }
         let withdrawn = with(header::CONTENT_LENGTH, "0");
         assert_eq!(
             read_unstarted(&withdrawn),
             None,
-            "an agent always says a line"
+            "an agent always sends a line"
         );
     }
 
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_known_by_its_whole_answer_to_a_grpc_call() {
+    fn an_agent_is_recognized_by_its_whole_answer_to_a_grpc_call() {
         for (name, value, is_agents) in [
             (header::CONTENT_LENGTH, "0", true),
             (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),

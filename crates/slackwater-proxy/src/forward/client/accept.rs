@@ -1,8 +1,8 @@
-//! From listeners to clients: accepting connections, and a worker's orderly end.
+//! Accepts connections from listeners, and shuts a worker down in order.
 //!
-//! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, and
-//! ends each connection with its next response; then it closes those that had none, lets requests
-//! finish until the drain is over, and cuts off the rest.
+//! A worker shuts down in steps. It accepts the connections that already wait, closes its
+//! listeners, and ends each connection with its next response. Then it closes idle connections,
+//! lets requests finish until the drain is over, and cuts off the rest.
 
 use super::{Clients, Handler, Phase};
 use crate::forward::head::{Origin, Rules};
@@ -19,55 +19,54 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-/// Between the last accept and the close of idle connections, at least: what has arrived by then is
-/// a request, and is served.
+/// Minimum time between the last accept and the close of idle connections: requests that arrive by
+/// then are served.
 const LAST_LOOK: Duration = Duration::from_millis(5);
 
-/// After an accept failed for lack of something, mostly file descriptors.
+/// Pause after an accept failed for lack of a resource, mostly file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Between two complaints of that, at one socket.
+/// Interval between logged accept errors of one socket.
 const COMPLAINT: Duration = Duration::from_mins(1);
 
-/// A listener, and what it does with connections before they carry requests.
+/// A listener, and how its connections are prepared before they carry requests.
 #[derive(Debug)]
 pub struct BoundListener {
-    /// Its number, for routes.
+    /// Index of the listener, for routes.
     pub index: usize,
-    /// Where clients connect.
+    /// The listening socket.
     pub listener: TcpListener,
-    /// TLS; `None`: connections are plain.
+    /// TLS handshakes; `None` if connections are plain.
     pub handshakes: Option<Rc<Handshakes>>,
 }
 
-/// Takes connections from listeners for one worker.
+/// Accepts connections from listeners for one worker.
 #[derive(Debug)]
 pub struct AcceptLoop<H> {
-    /// How their connections are served.
+    /// Serves the connections.
     pub clients: Rc<Clients>,
-    /// Who answers their requests.
+    /// Answers their requests.
     pub handler: Rc<H>,
-    /// What holds for all of them.
+    /// Rules for all requests.
     pub rules: Rc<Rules>,
-    /// As many as there may be connections at once, over all workers; the others wait to be
-    /// accepted.
+    /// Limit of concurrent connections of all workers. Further connections wait to be accepted.
     pub connections: Arc<Semaphore>,
-    /// How far the process is towards its end.
+    /// Phase of the shutdown.
     pub phase: watch::Receiver<Phase>,
-    /// From the moment when listeners close: for requests that run,
+    /// Drain time for requests in flight, from the moment when listeners close.
     pub drain: Duration,
-    /// and for connections that carry none.
+    /// Drain time for idle connections.
     pub drain_idle: Duration,
 }
 
 impl<H: Handler> AcceptLoop<H> {
-    /// Serves sockets, each with the number of its listener, until the phase, and then the last
-    /// connection, ends.
+    /// Serves the listeners until the phase ends them, and then until the last connection has
+    /// ended.
     pub async fn serve(self, listeners: Vec<BoundListener>) {
         join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;
         let began = Instant::now();
         self.clients.enter(Phase::Leaving);
-        // By then whoever was accepted last is counted among the connections.
+        // By then the last accepted connection is counted.
         tokio::time::sleep(LAST_LOOK).await;
         let idle = self.drain_idle.min(self.drain).max(LAST_LOOK);
         let _ = tokio::time::timeout(idle, self.ended()).await;
@@ -77,14 +76,14 @@ impl<H: Handler> AcceptLoop<H> {
         if left > 0 {
             tracing::warn!(
                 connections = left,
-                "the drain is over; what still runs is cut off"
+                "drain timed out, the rest is cut off; raise timeouts.drain to wait longer"
             );
         }
         self.clients.enter(Phase::Stopped);
         self.clients.gone().await;
     }
 
-    /// Waits until no connection is left, or none is to be.
+    /// Waits until no connection is left, or until the process stops.
     async fn ended(&self) {
         tokio::select! {
             () = self.clients.gone() => (),
@@ -92,7 +91,7 @@ impl<H: Handler> AcceptLoop<H> {
         }
     }
 
-    /// Takes connections from one listener until the drain begins.
+    /// Accepts connections from one listener until the drain begins.
     async fn accept(&self, listening: BoundListener) {
         let BoundListener {
             index,
@@ -122,9 +121,9 @@ impl<H: Handler> AcceptLoop<H> {
                     continue;
                 }
             };
-            // Not before the accept: a listener that waits must not hold what another one needs.
-            // Whoever is accepted already is served when the drain begins, if need be as one more
-            // than allowed.
+            // The permit is acquired after the accept, so that an idle listener does not hold a
+            // permit that another one needs. A connection that is already accepted when the drain
+            // begins is served even if that exceeds the limit by one.
             let permit = tokio::select! {
                 () = &mut draining => {
                     self.take(accepted, None, index, &local, handshakes.as_ref());
@@ -135,7 +134,7 @@ impl<H: Handler> AcceptLoop<H> {
             // The semaphore is never closed.
             self.take(accepted, permit.ok(), index, &local, handshakes.as_ref());
         }
-        // Whoever is connected already would otherwise be turned away when the listener closes.
+        // Clients that are already connected would otherwise be refused when the listener closes.
         let mut waiting = waiting(listener);
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
             && let Some(accepted) = waiting.next()
@@ -162,15 +161,16 @@ impl<H: Handler> AcceptLoop<H> {
         });
     }
 
-    /// Also when whoever could say so is gone.
+    /// Waits for a phase. Returns also if the sender of phases is gone.
     async fn reached(&self, phase: Phase) {
         let mut phases = self.phase.clone();
         let _ = phases.wait_for(|now| *now >= phase).await;
     }
 }
 
-/// All who wait to be accepted, asked of the system itself: the runtime gives its answer to so many
-/// calls in a row only, and knows of those alone who had come when it last looked.
+/// Returns all connections that wait to be accepted. It calls the system directly: the runtime
+/// limits the number of accepts in a row, and reports only connections that had arrived at its last
+/// poll.
 fn waiting(listener: TcpListener) -> impl Iterator<Item = (TcpStream, SocketAddr)> {
     let listener = listener.into_std().ok();
     core::iter::from_fn(move || {
@@ -188,7 +188,8 @@ fn waiting(listener: TcpListener) -> impl Iterator<Item = (TcpStream, SocketAddr
     })
 }
 
-/// The client left before it was accepted; the listener is well.
+/// Whether the error concerns one connection, whose client left before it was accepted. The
+/// listener still works.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_who_wait_are_taken_however_many() {
+    async fn all_waiting_connections_are_accepted() {
         let address = "127.0.0.1:0".parse().expect("an address");
         let listener = crate::forward::client::listen(address, 1)
             .expect("a port")

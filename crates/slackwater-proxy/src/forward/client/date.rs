@@ -1,6 +1,6 @@
-//! The date that a response gets which has none. RFC 9110 §6.6.1
+//! The `Date` field of responses that have none. RFC 9110 §6.6.1
 //!
-//! Written once a second for each worker's thread.
+//! It is formatted once a second for each worker thread.
 
 use core::cell::RefCell;
 use core::time::Duration;
@@ -9,14 +9,14 @@ use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const LENGTH: usize = 29;
-/// 9999-12-31 23:59:59, the last one that the form has room for.
+/// 9999-12-31 23:59:59, the last date that the format can express.
 const LAST_SECOND: u64 = 253_402_300_799;
 
 thread_local! {
     static LAST: RefCell<(u64, [u8; LENGTH])> = const { RefCell::new((u64::MAX, [0; LENGTH])) };
 }
 
-/// The date now, as `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Passes the current date, as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(super) fn with_now<R>(use_it: impl FnOnce(&[u8]) -> R) -> R {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = now.map_or(0, |now| now.as_secs());
@@ -29,11 +29,11 @@ pub(super) fn with_now<R>(use_it: impl FnOnce(&[u8]) -> R) -> R {
     })
 }
 
-/// A date in the one form that may be sent. RFC 9110 §5.6.7
+/// Formats a date in the only form that may be sent. RFC 9110 §5.6.7
 fn written(seconds: u64) -> [u8; LENGTH] {
     let time = UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND));
     let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
-    // There is room: every date is as long as that one.
+    // It fits: every date is as long as that one.
     let _ = write!(&mut text[..], "{}", HttpDate::from(time));
     text
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_written_as_they_must_be() {
+    fn dates_have_the_required_format() {
         for (seconds, text) in [
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),

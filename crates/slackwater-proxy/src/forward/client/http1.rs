@@ -1,7 +1,6 @@
-//! A client's HTTP/1.1 connection: one request after the other, each answered before the next is
-//! read.
+//! A client's HTTP/1.1 connection: requests are read and answered one after the other.
 //!
-//! One task does everything for it. While it is idle it holds no buffer. RFC 9112
+//! One task serves it. An idle connection holds no buffer. RFC 9112
 
 use super::Handler;
 use super::Phase;
@@ -37,7 +36,7 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
         match next_head(inbound, limits).await {
             None => return end(inbound).await,
             Some(Ok(head)) => {
-                // In a box, so that idle connections do not carry its size around.
+                // Boxed, so that idle connections do not carry its size.
                 match Box::pin(exchange(inbound, limits, head, origin, handler)).await {
                     After::GoOn => (),
                     After::Linger => {
@@ -75,7 +74,7 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
     linger(inbound).await;
 }
 
-/// The connection ends after a response.
+/// Records that the connection ends after a response.
 fn answered(session: &Session) {
     session.ended_by(match session.phase() {
         Phase::Serving => ClientEnd::Answered,
@@ -83,30 +82,30 @@ fn answered(session: &Session) {
     });
 }
 
-/// What becomes of a connection after a response.
+/// State of a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
-    /// The next request may come.
+    /// The next request may be read.
     GoOn,
-    /// It ends.
+    /// The connection ends.
     End,
-    /// It ends, and the client is still sending, or may be.
+    /// The connection ends, and the client is or may be still sending.
     Linger,
-    /// It is not there any more.
+    /// The connection is lost.
     Lost,
 }
 
-/// What matters of a request for how its response is sent.
+/// Properties of a request that determine how its response is sent.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     is_head: bool,
-    /// If it becomes no tunnel, the client may have sent what was meant for one.
+    /// If a CONNECT does not become a tunnel, the client may already have sent data for one.
     is_connect: bool,
     version: Version,
     keep_alive: bool,
 }
 
-/// The next request's head; none if the connection ends here.
+/// Reads the next request head. Returns `None` if the connection ends before it.
 async fn next_head(
     inbound: &Inbound,
     limits: HeadLimits,
@@ -126,7 +125,7 @@ async fn next_head(
                     SoFar::Unfinished => (),
                 }
                 if !unread.is_empty() {
-                    // It may have come while the request before it was answered.
+                    // It may have arrived while the previous request was answered.
                     inbound.session.in_head();
                 }
             }
@@ -136,7 +135,8 @@ async fn next_head(
                     inbound.session.ended_by(ClientEnd::of_read(&more));
                     return Poll::Ready(None);
                 }
-                // What had arrived is read, so whoever is closed here had sent nothing.
+                // All data that had arrived is read, so a client whose connection is closed here
+                // had sent nothing.
                 Poll::Pending
                     if inbound.session.phase() >= Phase::Draining
                         && inbound.unread.borrow().is_empty() =>
@@ -164,7 +164,7 @@ fn refusal(bad: BadMessage) -> Refusal {
     }
 }
 
-/// One request and its response.
+/// Serves one request and its response.
 async fn exchange<H: Handler>(
     inbound: &Rc<Inbound>,
     limits: HeadLimits,
@@ -205,7 +205,7 @@ fn request(
     head: RequestHead,
 ) -> Box<Request<RequestBody>> {
     let clients = &inbound.session.clients;
-    // A tunnel carries whatever it is for.
+    // CONNECT already makes a tunnel, so it cannot upgrade.
     let may_change = head.method != Method::CONNECT && head.body == BodyLength::Known(0);
     let upgrade = (head.upgrade && may_change)
         .then(|| allowed_upgrade(&clients.upgrades, head.headers.get(header::UPGRADE)))
@@ -225,8 +225,8 @@ fn request(
     request
 }
 
-/// The first protocol that the client asks for and that may be passed through. Any other wish is
-/// not met, and the request is one like others. RFC 9110 §7.8
+/// Returns the first protocol that the client asks for and that may be passed through. Any other
+/// upgrade is ignored, and the request is handled as usual. RFC 9110 §7.8
 fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<&HeaderValue>) -> Option<HeaderValue> {
     let asked = asked?.as_bytes();
     asked.split(|byte| *byte == b',').find_map(|token| {
@@ -245,11 +245,13 @@ async fn respond<W: Watch>(
     asked: Asked,
     in_flight: &RequestInFlight,
 ) -> After {
+    // A body that the replica did not need is discarded, as far as it has arrived: the connection
+    // can only be kept if nothing of it is left.
     if inbound.is_body_left() {
         inbound.skip_body();
     }
     if asked.version == Version::HTTP_10 {
-        // It gets none.
+        // An HTTP/1.0 client receives no trailers.
         response.headers_mut().remove(header::TRAILER);
     }
     let is_tunnel = response.body_mut().tunnel().is_some();
@@ -276,6 +278,8 @@ async fn respond<W: Watch>(
     );
     let headers = core::mem::take(response.headers_mut());
     let mut body = response.into_body();
+    // From here on the connection carries another protocol, so it cannot be used for further
+    // requests.
     if is_tunnel {
         let (end, is_relayed) = relay(inbound, out, &mut body).await;
         body.end_tunnel(end);
@@ -286,7 +290,7 @@ async fn respond<W: Watch>(
     let mut sender = BodySender::new(framing);
     let is_until_close = framing == Framing::UntilClose;
     if is_until_close {
-        // An end would say that the response is complete.
+        // An orderly close would mark the response as complete.
         inbound.stream.borrow().end_in_order(false);
     }
     let sent =
@@ -303,7 +307,7 @@ async fn respond<W: Watch>(
     }
     match keep_alive {
         true => After::GoOn,
-        // It asked for the end, so it sends nothing more.
+        // The client asked to close, so it sends nothing more.
         false if !asked.keep_alive && !asked.is_connect && inbound.unread.borrow().is_empty() => {
             After::End
         }
@@ -311,7 +315,7 @@ async fn respond<W: Watch>(
     }
 }
 
-/// Sends a body; whether all of it went.
+/// Sends a body. Returns whether all of it was sent.
 fn poll_send<W: Watch>(
     cx: &mut Context<'_>,
     inbound: &Inbound,
@@ -323,7 +327,7 @@ fn poll_send<W: Watch>(
     for _ in 0..ROUNDS_MAX {
         let Ok(fill) = sender.fill(cx, body, out) else {
             inbound.session.ended_by(ClientEnd::Broken);
-            // What came before the error is for the client nevertheless.
+            // Data from before the error is still sent to the client.
             let _ = inbound.poll_flush(out, cx);
             return Poll::Ready(false);
         };
@@ -356,7 +360,7 @@ fn poll_send<W: Watch>(
     Poll::Pending
 }
 
-/// How a response is framed. RFC 9112 §6
+/// Chooses the framing of a response. RFC 9112 §6
 fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: Asked) -> Framing {
     let status = response.status();
     let body = response.body();
@@ -375,8 +379,8 @@ fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: Asked) -> Fram
     }
 }
 
-/// Writes a head. `keep_alive`: whether the connection stays open after it; `None` if that is not
-/// for us to say.
+/// Writes a head. `keep_alive` is whether the connection stays open after it; `None` if the
+/// response does not determine that.
 fn encode<W: Watch>(
     out: &mut Out,
     response: &Response<ResponseBody<W>>,
@@ -397,7 +401,7 @@ fn encode<W: Watch>(
         line: response.body().load.as_ref().map(CarriedField::line),
     };
     let (status, headers) = (response.status(), response.headers());
-    // A HEAD that is answered here is told the length of what it would have got.
+    // The proxy's own answer to HEAD carries the length that its body would have.
     let framing = match (framing, response.body().own_length()) {
         (Framing::Described, Some(length)) if length > 0 => Framing::Known(length),
         _ => framing,
@@ -418,8 +422,8 @@ fn encode<W: Watch>(
     }
 }
 
-/// Ends a connection between two requests. TLS has a word for that, without which it would look cut
-/// off; of TCP it is the end itself.
+/// Closes a connection between two requests. TLS needs a close alert, without which the end would
+/// look like a truncation. For TCP, closing the socket is enough.
 async fn end(inbound: &Inbound) {
     let is_tls = matches!(*inbound.stream.borrow(), Stream::Tls(_));
     if is_tls {
@@ -427,13 +431,13 @@ async fn end(inbound: &Inbound) {
     }
 }
 
-/// Ends a connection in order.
+/// Closes a connection in order.
 async fn shut(inbound: &Inbound) {
-    // Whether the client hears of it is the client's affair.
+    // An error is ignored: the client may be gone already.
     let _ = poll_fn(|cx| Pin::new(&mut *inbound.stream.borrow_mut()).poll_shutdown(cx)).await;
 }
 
-/// Ends a connection on which the client may still be sending: closed at once, it would be reset,
+/// Closes a connection on which the client may still be sending. An immediate close would reset it,
 /// and the client could lose the answer before it has read it. RFC 9112 §9.6
 async fn linger(inbound: &Inbound) {
     inbound.session.linger();

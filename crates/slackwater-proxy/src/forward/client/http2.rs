@@ -1,8 +1,8 @@
-//! A client's HTTP/2 connection: all its requests at once, in one task.
+//! A client's HTTP/2 connection: all its requests run concurrently in one task.
 //!
-//! The task of the connection runs those of its streams, too, each when it is woken, and only then
-//! writes: what many streams have to say leaves together. When the connection ends, all that runs
-//! for it is dropped with it. RFC 9113
+//! The connection's task also polls the streams that were woken, and writes only afterwards, so
+//! that the output of many streams is sent together. When the connection ends, everything that runs
+//! for it is dropped. RFC 9113
 
 use super::Handler;
 use super::date;
@@ -30,8 +30,8 @@ use slackwater_http::http2::{Connection, Ended, Reason, RequestHead};
 use slackwater_tower::wire::carried::LOAD;
 use std::rc::Rc;
 
-/// Streams that one turn polls at most. A client may begin hundreds at once, each of which opens a
-/// connection to a replica.
+/// Maximum number of streams that one turn polls. A client may start hundreds at once, each of
+/// which opens a connection to a replica.
 const STREAMS_A_TURN: usize = 16;
 
 /// Serves a connection to its end.
@@ -70,30 +70,32 @@ pub(crate) async fn serve<H: Handler>(
                     break;
                 };
                 let (reader, writer) = owners(&connection, key);
-                // In a box, because it is large and moved around on its way into the set.
+                // Boxed, because it is large and is moved on its way into the set.
                 streams.push(InTurn {
                     stream: Box::pin(served.clone().answer(head, reader, writer)),
                     polls_left: Rc::clone(&polls_left),
                 });
             }
-            // Whatever a stream says is written when all have had their turn: together with what
-            // else is said until then.
+            // The output of all streams is written together, after each has had its turn.
             while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
             if connection.borrow().ended().is_some() {
                 streams.clear();
             }
         });
         let mut connection = connection.borrow_mut();
-        // A client that has not answered the PING by now does not hold up the end. Not before what
-        // has arrived was read: the last GOAWAY names the last request that is served.
+        // A client that has not answered the PING by now does not delay the shutdown. But first
+        // everything that has arrived is read: the last GOAWAY names the last request that is
+        // served.
         if !has_left && !wire.has_more() && session.phase() >= Phase::Draining {
             has_left = true;
             connection.leave_now();
             session.leave();
         }
+        // Octets of messages, in either direction, are progress for the stall timeout.
         if core::mem::replace(&mut carried, connection.carried()) < connection.carried() {
             session.moved();
         }
+        // Replicas have taken a whole window of uploads, so a larger one does not just fill memory.
         if connection.taken() >= u64::from(CONNECTION_WINDOW_BYTES)
             && let Some(more) = loan.raise(CONNECTION_LOAN_BYTES)
         {
@@ -106,10 +108,11 @@ pub(crate) async fn serve<H: Handler>(
         Some(Ended::Closed | Ended::GoneAway(_)) => session.ended_by(ClientEnd::Client),
         Some(Ended::Failed(_)) => session.ended_by(ClientEnd::Failed),
         Some(Ended::ByUs(_)) => session.ended_by(ClientEnd::Protocol),
-        // It was ended from here, and that is said already.
+        // The proxy ended the connection, and the reason is recorded already.
         None => (),
     }
-    // What a client did wrong it was told, and is to hear; that it left is its own affair.
+    // After a protocol error, the connection drains so that the client receives the error. If the
+    // client left, nothing is sent.
     let was_told = matches!(connection.borrow().ended(), Some(Ended::ByUs(_)));
     if served.is_some() && was_told {
         let deadline = clients.deadlines.add();
@@ -124,7 +127,8 @@ pub(crate) async fn serve<H: Handler>(
     }
 }
 
-/// A stream's work, put off to the connection's next turn once this turn has polled enough streams.
+/// A stream's work, deferred to the connection's next turn once this turn has polled enough
+/// streams.
 struct InTurn<F> {
     stream: Pin<Box<F>>,
     polls_left: Rc<Cell<usize>>,
@@ -143,13 +147,13 @@ impl<F: Future> Future for InTurn<F> {
     }
 }
 
-/// For how long a client has taken nothing of a response that is there for it. What it takes of
-/// others is no excuse: each holds a replica.
+/// Detects a client that has taken nothing of a response that is ready for it. Progress on other
+/// streams does not count: each stream holds a replica.
 struct Untaken<'s> {
     session: &'s Session,
-    /// When it has been too long; armed while something waits for the client.
+    /// When it has taken too long; armed while data waits for the client.
     deadline: Option<Deadline>,
-    /// Octets sent when it was armed.
+    /// Octets sent when the deadline was armed.
     sent: Option<u64>,
 }
 
@@ -162,8 +166,8 @@ impl<'s> Untaken<'s> {
         }
     }
 
-    /// Ready when it has been too long. Where the whole connection stands still, the session ends
-    /// it as a whole.
+    /// Becomes ready when the client has stalled for too long. If the whole connection makes no
+    /// progress, the session ends it as a whole.
     fn poll(&mut self, outgoing: &Outgoing, cx: &Context<'_>) -> Poll<()> {
         if !outgoing.is_waiting() {
             self.sent = None;
@@ -185,7 +189,7 @@ impl<'s> Untaken<'s> {
     }
 }
 
-/// What all requests of a connection need.
+/// State that all requests of a connection share.
 struct Served<H> {
     session: Rc<Session>,
     origin: Rc<Origin>,
@@ -203,7 +207,7 @@ impl<H> Clone for Served<H> {
 }
 
 impl<H: Handler> Served<H> {
-    /// One request and its response.
+    /// Serves one request and its response.
     async fn answer(self, head: RequestHead, reader: StreamReader, writer: StreamWriter) {
         let is_head = head.method == Method::HEAD;
         let Some(response) = self.respond(head, reader, &writer).await else {
@@ -216,7 +220,7 @@ impl<H: Handler> Served<H> {
                 head.headers
                     .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             }
-            // An answer of our own to a HEAD: its length is told, and nothing else of it.
+            // The proxy's own answer to HEAD has a length and no body.
             is_end = is_head && body.own_length().is_some();
         }
         if !head.headers.contains_key(header::DATE) {
@@ -227,7 +231,7 @@ impl<H: Handler> Served<H> {
         if let Some(load) = body.load.take() {
             head.headers.insert(LOAD, load.value().clone());
         }
-        // It fails when the client has gone.
+        // This fails if the client has gone.
         let told = writer.respond(head.status, &head.headers, is_end);
         buffers::take_headers_back(head.headers);
         if told.is_err() || is_end {
@@ -253,7 +257,7 @@ impl<H: Handler> Served<H> {
             Err(Unsent::Body) => outgoing.reset(Reason::INTERNAL_ERROR),
             Err(Unsent::Untaken) => {
                 outgoing.reset(Reason::CANCEL);
-                // The record of the request reads there why its response was cut off.
+                // The request record reads there why its response was cut off.
                 let before = self.session.cut.replace(Cut::ClientStalled);
                 drop(body);
                 self.session.cut.set(before);
@@ -262,7 +266,7 @@ impl<H: Handler> Served<H> {
         }
     }
 
-    /// The response to a request; `None` if the client has taken it back.
+    /// Returns the response to a request, or `None` if the client has reset it.
     async fn respond(
         &self,
         head: RequestHead,
@@ -292,7 +296,7 @@ impl<H: Handler> Served<H> {
             writer.poll_lost(cx).map(|_| None)
         })
         .await?;
-        // What we say to a client that broke off its own request is no answer that it waited for.
+        // If the client broke off its own request, the proxy's answer does not count as one.
         if !progress.is_some_and(|progress| progress.state() == BodyState::Broken) {
             if response.body().is_own() {
                 unanswered.answered_here();
@@ -311,7 +315,7 @@ mod tests {
     use core::future::ready;
     use core::task::Waker;
 
-    /// Streams that are ready when they are polled, `count` of them.
+    /// Makes `count` streams that are ready when they are polled.
     fn streams(
         count: usize,
         polls_left: &Rc<Cell<usize>>,
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_polls_so_many_streams_and_the_next_turns_the_others() {
+    async fn a_turn_polls_a_limited_number_of_streams() {
         let polls_left = Rc::default();
         let mut streams = streams(2 * STREAMS_A_TURN + 1, &polls_left);
         let mut done_by_turn = Vec::new();
@@ -340,18 +344,18 @@ mod tests {
             }
         })
         .await;
-        // A stream that is put off wakes the connection by itself, or this would not come to its
-        // end.
+        // A deferred stream wakes the connection itself; otherwise this loop would not end.
         assert_eq!(done_by_turn, [STREAMS_A_TURN, STREAMS_A_TURN, 1]);
     }
 
     #[tokio::test]
-    async fn streams_that_are_put_off_wait_until_the_runtime_has_looked_at_the_sockets() {
+    async fn deferred_streams_wait_until_the_runtime_has_polled_the_sockets() {
         let polls_left = Rc::new(Cell::new(0));
         let mut streams = streams(2, &polls_left);
         let waker = std::sync::Arc::new(Woken::default());
         let task = Waker::from(std::sync::Arc::clone(&waker));
-        // The set wakes its task when it has polled all it has; that brings nothing here.
+        // The set wakes its task when it has polled all of its streams; that makes no progress
+        // here.
         for is_woken in [true, false] {
             let polled = streams.poll_next_unpin(&mut Context::from_waker(&task));
             assert!(polled.is_pending());

@@ -1,9 +1,9 @@
-//! Sockets that listen: one for each worker and address, so that workers share nothing.
+//! Listening sockets: one for each worker and address, so that workers share nothing.
 //!
-//! Several workers listen on one port with `SO_REUSEPORT`, and the kernel spreads connections over
-//! them. That option would also let a second, unrelated process join in unnoticed; so the port is
-//! first taken without it, which fails if anybody has it. Options that every connection wants are
-//! set here once, and inherited.
+//! Several workers listen on one port with `SO_REUSEPORT`, and the kernel distributes connections
+//! among them. That option would also let an unrelated process join in unnoticed, so the port is
+//! first bound without it, which fails if the port is in use. Options for all connections are set
+//! here once, and inherited.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,19 +11,19 @@ use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::TcpListener;
 
-/// Connections that may wait to be accepted; the kernel has a limit of its own
-/// (`net.core.somaxconn`).
+/// Connections that may wait to be accepted. The kernel has its own limit (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// Silence after which a peer is asked whether it is still there.
+/// Idle time after which TCP keepalive probes the peer.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 
-/// A socket for each of `workers` on `address`; on port 0, all on the port that the system chose.
-/// An IPv6 wildcard takes IPv4, too.
+/// Opens a socket for each of `workers` on `address`. With port 0, all use the port that the system
+/// chose. An IPv6 wildcard accepts IPv4, too.
 ///
 /// # Errors
 ///
-/// The port is in use, the address is not this machine's, or the user may not.
+/// Fails if the port is in use, the address is not of this machine, or the user lacks the
+/// permission.
 pub fn listen(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     let alone = open(address, false)?;
     if workers == 1 {
@@ -34,8 +34,8 @@ pub fn listen(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener
     (0..workers).map(|_| open(address, true)).collect()
 }
 
-/// What to do where a port cannot be had, to be added to the message; `flag` is what chooses
-/// another one.
+/// Returns advice to append to the error when a port cannot be bound; `flag` is the flag that
+/// chooses another one.
 pub fn advice_on_port(error: &io::Error, flag: &str) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => format!("; free the port, or choose another with {flag}"),
@@ -49,7 +49,7 @@ fn open(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
-    // Else a restart would have to wait for old connections to time out.
+    // Without it, a restart would have to wait until old connections time out.
     socket.set_reuse_address(true)?;
     if shared {
         socket.set_reuse_port(true)?;
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_share_a_port_that_nobody_else_can_take() {
+    fn workers_share_a_port_that_no_other_process_can_bind() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let address: SocketAddr = host.parse().expect("an address");
             let listeners = listen(address, 3).expect("a free port");

@@ -1,15 +1,15 @@
-//! Clients' connections from accept to close: HTTP/1.1 or HTTP/2 by what the client sends first,
-//! with deadlines and a graceful end.
+//! Clients' connections from accept to close. The first bytes decide between HTTP/1.1 and HTTP/2;
+//! every step has a deadline, and the shutdown is graceful.
 //!
-//! A client that closes its sending side over HTTP/1.1 is taken to have left. A request's future is
-//! dropped when its client leaves, and everything that it holds with it.
+//! An HTTP/1.1 client that closes its sending side counts as gone. When a client leaves, its
+//! request's future is dropped with everything that it holds.
 //!
 //! | | file |
 //! |---|---|
 //! | listeners, and the connections that they accept | `listen`, `accept` |
 //! | HTTP/1.1, and the date in its heads | `http1`, `date` |
 //! | HTTP/2 | `http2` |
-//! | a connection that has changed to another protocol | `tunnel` |
+//! | a connection that has switched to another protocol | `tunnel` |
 
 mod accept;
 mod date;
@@ -37,24 +37,24 @@ use slackwater_config::tls::HttpVersion;
 use std::rc::Rc;
 use tokio::net::TcpStream;
 
-/// Decides what becomes of a request.
+/// Handles requests.
 pub trait Handler: 'static {
-    /// Hears how forwarded requests ended.
+    /// Observer of how forwarded requests ended.
     type Watch: Watch + 'static;
 
-    /// The response to a request. Dropped when the client leaves.
+    /// Returns the response to a request. The future is dropped when the client leaves.
     fn handle(
         &self,
         request: Box<Request<RequestBody>>,
         origin: &Origin,
     ) -> impl Future<Output = Response<ResponseBody<Self::Watch>>>;
 
-    /// A request could not be read, and this is what its client is told.
+    /// Called for a request that could not be read, with the answer that its client receives.
     fn unreadable(&self, _answer: &Response<ResponseBody<Self::Watch>>, _origin: &Origin) {}
 }
 
 impl Clients {
-    /// Carries a connection to its end.
+    /// Serves a connection to its end.
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         mut stream: TcpStream,
@@ -68,14 +68,14 @@ impl Clients {
             return;
         }
         let (inbound, speaks_http2) = if let Some(handshakes) = handshakes {
-            // In a box, so that connections do not carry its size around.
+            // Boxed, so that connections do not carry its size.
             let Some(secured) = Box::pin(session.carry_handshake(&handshakes, stream)).await else {
                 return;
             };
             origin.is_tls = true;
             origin.certificate = secured.certificate;
             let inbound = Inbound::new(Stream::Tls(secured.stream), Bytes::new(), &session);
-            // Without ALPN it is HTTP/1.1: HTTP/2 has to be agreed on. RFC 9113 §3.2
+            // Without ALPN it is HTTP/1.1: HTTP/2 must be negotiated. RFC 9113 §3.2
             (inbound, secured.protocol == HttpVersion::Http2)
         } else {
             let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
@@ -89,18 +89,18 @@ impl Clients {
         origin.cut = Rc::clone(&session.cut);
         let origin = Rc::new(origin);
         if speaks_http2 {
-            // In a box, so that HTTP/1.1 connections do not carry its size around.
+            // Boxed, so that HTTP/1.1 connections do not carry its size.
             Box::pin(http2::serve(self, inbound, origin, handler)).await;
         } else {
             let serving = pin!(http1::serve(&inbound, &origin, &*handler));
-            // It sees for itself when it is asked to end.
+            // HTTP/1.1 checks the phase itself, so there is nothing to do when it changes.
             session.carry(serving, |_| ()).await;
         }
     }
 }
 
-/// Whether the client begins as HTTP/2 does: no method of HTTP/1.1 starts with these letters. None
-/// if it ends before that is known.
+/// Whether the client speaks HTTP/2: no method of HTTP/1.1 starts with these letters. Returns
+/// `None` if the connection ends before that is known.
 async fn speaks_http2(inbound: &Inbound) -> Option<bool> {
     const START: &[u8] = b"PRI";
     poll_fn(|cx| {

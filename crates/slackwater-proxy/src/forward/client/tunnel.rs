@@ -1,5 +1,5 @@
-//! A connection that has changed to another protocol: bytes both ways until either side ends, or
-//! neither says anything for too long.
+//! A connection that has switched to another protocol: bytes are copied both ways until either side
+//! ends, or until both are silent for too long.
 
 use crate::forward::replica::http1::Connection;
 use crate::forward::response::{End, ResponseBody, Watch};
@@ -10,23 +10,24 @@ use core::future::poll_fn;
 use core::task::{Context, Poll, ready};
 use std::io;
 
-/// Carries bytes between a client and the replica's connection of `body`, after writing
-/// `to_client`. What one side had sent before it ended reaches the other one. How it ended, and
-/// whether the client is to be told so: when one side ends in order, so does the other, and
-/// otherwise both are reset, for the bytes may have no other end than the connection's.
+/// Copies bytes between a client and the replica's connection of `body`, after writing `to_client`.
+/// Data that one side sent before it ended still reaches the other. Returns how the tunnel ended,
+/// and whether it ended in order. If one side ends in order, the other side is ended in order, too.
+/// Otherwise both are reset, because the end of the connection may be the only mark of the end of
+/// the data.
 pub(super) async fn relay<W: Watch>(
     inbound: &Inbound,
     mut to_client: Out,
     body: &mut ResponseBody<W>,
 ) -> (End, bool) {
-    // It is silence that both are given so much time for, not only the client.
+    // The idle time counts from here, and for both sides.
     inbound.session.moved();
     end_in_order(inbound, body, false);
     let ended = poll_fn(|cx| {
         let Some(replica) = body.tunnel() else {
             return Poll::Ready((End::Complete, false));
         };
-        // Both are polled, so that both wake this task.
+        // Both are polled, so that either can wake this task.
         let down = poll_down(cx, inbound, &mut to_client, replica);
         let up = poll_up(cx, inbound, replica);
         match (down, up) {
@@ -57,7 +58,8 @@ fn end_in_order<W: Watch>(inbound: &Inbound, body: &mut ResponseBody<W>, in_orde
     }
 }
 
-/// From the replica to the client. Ready when the replica has ended and all of it is written.
+/// Copies from the replica to the client. Ready when the replica has ended and everything is
+/// written.
 fn poll_down(
     cx: &mut Context<'_>,
     inbound: &Inbound,
@@ -75,7 +77,8 @@ fn poll_down(
     Poll::Pending
 }
 
-/// From the client to the replica. Ready when the client has ended and all of it is written.
+/// Copies from the client to the replica. Ready when the client has ended and everything is
+/// written.
 fn poll_up(
     cx: &mut Context<'_>,
     inbound: &Inbound,

@@ -6,42 +6,44 @@ use slackwater_core::named;
 use std::io;
 
 named! {
-    /// Why a client's connection ended. Where there are several reasons the first one counts.
+    /// Why a client's connection ended. If there are several reasons, the first one counts.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum ClientEnd by as_str {
-        /// The client closed it, or stopped taking what it had asked for.
+        /// The client closed it, or stopped reading.
         Client = "client",
         /// It failed.
         Failed = "failed",
-        /// After an answer, as the client had asked, or as the rest of its request was not read.
+        /// It ended after an answer, because the client asked for that, or because the rest of its
+        /// request was not read.
         Answered = "answered",
-        /// It carried nothing for too long.
+        /// It was idle for too long.
         Idle = "idle",
-        /// A request's head did not come in time.
+        /// A request head did not arrive in time.
         HeadLate = "head_late",
-        /// The client took nothing for too long.
+        /// The client read nothing for too long.
         Stalled = "stalled",
-        /// The client took back too many requests.
+        /// The client reset too many requests.
         Resets = "resets",
-        /// What came is no HTTP.
+        /// The data was not HTTP.
         Protocol = "protocol",
-        /// The replica broke off in the midst of a response, and there is no other way to say so.
+        /// The replica broke off during a response, and closing the connection is the only way to
+        /// signal that.
         Broken = "broken",
         /// A tunnel ended.
         Tunnel = "tunnel",
-        /// There was no TLS to be had with the client, or not in time.
+        /// The TLS handshake failed, or took too long.
         Handshake = "handshake",
-        /// The PROXY header that it had to begin with did not come, or may not come from there.
+        /// The required PROXY header did not arrive, or is not allowed from that address.
         ProxyHeader = "proxy_header",
-        /// The process ends, or the worker does; in order.
+        /// The process or the worker shut down; in order.
         Drain = "drain",
-        /// The time for that was over.
+        /// The drain time was over.
         CutOff = "cut_off",
     }
 }
 
 impl ClientEnd {
-    /// Of a connection that there is nothing more to be read from.
+    /// Returns why a connection ended that has nothing more to read.
     pub(crate) const fn of_read(read: &io::Result<bool>) -> Self {
         match read {
             Ok(_) => Self::Client,
@@ -54,30 +56,30 @@ named! {
     /// Why a connection to a replica ended.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) enum ReplicaEnd by as_str {
-        /// It carried nothing for too long.
+        /// It was idle for too long.
         Idle = "idle",
-        /// Enough were kept that carried nothing.
+        /// Enough idle connections were kept already.
         Surplus = "surplus",
-        /// The replica closed it, or sent something unasked, while it carried nothing.
+        /// The replica closed it, or sent unexpected data, while it was idle.
         Closed = "closed",
-        /// After a response, as the replica had asked, or as either side of the exchange was not
-        /// complete.
+        /// It ended after a response, because the replica asked for that, or because either side of
+        /// the exchange was incomplete.
         Answered = "answered",
-        /// It failed, or what came was no response.
+        /// It failed, or the data was not a response.
         Failed = "failed",
         /// The replica was silent for too long.
         Late = "late",
-        /// What it carried was not wanted any more.
+        /// Its request was abandoned.
         #[default]
         GivenUp = "given_up",
         /// A tunnel ended.
         Tunnel = "tunnel",
-        /// The replica left the fleet, or the service its place.
+        /// The replica left the fleet, or the service was replaced.
         Retired = "retired",
     }
 }
 
-/// A worker's connections with clients that have ended.
+/// A worker's ended client connections, by reason.
 #[derive(Debug)]
 pub(crate) struct ClientEnds([Count; ClientEnd::ALL.len()]);
 
@@ -92,13 +94,13 @@ impl ClientEnds {
         self.0[end as usize].add_one();
     }
 
-    /// By reason, in the order of [`ClientEnd::ALL`].
+    /// Returns the counts in the order of [`ClientEnd::ALL`].
     pub(crate) fn read(&self) -> [u64; ClientEnd::ALL.len()] {
         from_fn(|end| self.0[end].read())
     }
 }
 
-/// A worker's connections to a service's replicas that have ended.
+/// A worker's ended connections to a service's replicas, by reason.
 #[derive(Debug)]
 pub struct ReplicaEnds([Count; ReplicaEnd::ALL.len()]);
 
@@ -113,7 +115,7 @@ impl ReplicaEnds {
         self.0[end as usize].add_one();
     }
 
-    /// By reason, in the order of `ReplicaEnd::ALL`.
+    /// Returns the counts in the order of `ReplicaEnd::ALL`.
     pub fn read(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter().map(Count::read);
         ReplicaEnd::ALL
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_has_a_place_and_a_name_of_its_own() {
+    fn each_reason_has_its_own_index_and_name() {
         let (clients, replicas) = (ClientEnds::default(), ReplicaEnds::default());
         for (place, end) in ClientEnd::ALL.into_iter().enumerate() {
             clients.add_one(end);

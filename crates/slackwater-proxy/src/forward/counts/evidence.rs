@@ -1,5 +1,5 @@
-//! Whether a worker's attempts at a replica get a response: what the replica's state goes by where
-//! nothing else checks it.
+//! Records whether a worker's attempts at a replica get a response. The replica's state depends on
+//! it if there are no health checks.
 
 use super::{Count, Level, Moment};
 use core::time::Duration;
@@ -10,36 +10,36 @@ use slackwater_telemetry::attempt_failure::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// As many as decide whether a replica is down.
+/// The number of failures that decide whether a replica is down.
 #[expect(clippy::cast_possible_truncation, reason = "it is a small number")]
 const NEWEST: usize = DOWN_AFTER as usize;
 
-/// The newest failures in a row.
+/// The newest consecutive failures.
 #[derive(Debug, Default)]
 struct Recent {
-    /// When they failed, the newest first.
+    /// Times of the failures, newest first.
     at: [Option<Instant>; NEWEST],
     last: Option<(FailureKind, String)>,
 }
 
-/// A worker's evidence of one replica. A response costs two stores at most; only a failure takes
+/// A worker's evidence about one replica. A response costs at most two stores; only a failure takes
 /// the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     /// Attempts without a response.
     failures: Count,
-    /// Of these, those since the last response.
+    /// Failures since the last response.
     in_a_row: Count,
-    /// When the first of those in a row failed.
+    /// Time of the first of these consecutive failures.
     first_at: Moment,
     recent: Mutex<Recent>,
-    /// When the last response came, in nanoseconds on the balancer's clock, and one more; 0: none
-    /// has.
+    /// Time of the last response, in nanoseconds on the balancer's clock, plus one; 0 if there was
+    /// none.
     answered_ns: Level,
 }
 
 impl Evidence {
-    /// An attempt got a response, of whatever status, at this moment of the balancer's clock.
+    /// Records that an attempt got a response of any status, at this time on the balancer's clock.
     pub(crate) fn note_response(&self, at: CoreInstant) {
         self.answered_ns.set(at.as_nanos().saturating_add(1));
         if self.in_a_row.read() > 0 {
@@ -47,7 +47,7 @@ impl Evidence {
         }
     }
 
-    /// An attempt got none, for this reason and with this error.
+    /// Records that an attempt got no response, for this reason and with this error.
     pub(crate) fn note_failure(&self, kind: FailureKind, error: String) {
         let now = Some(Instant::now());
         let mut recent = self.recent();
@@ -64,18 +64,18 @@ impl Evidence {
         self.failures.add_one();
     }
 
-    /// The replica is another one from now on, at the same address.
+    /// Forgets the failures: from now on, another replica is at this address.
     pub(crate) fn forget(&self) {
         self.in_a_row.reset();
         *self.recent() = Recent::default();
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
-        // Nothing panics while it is held.
+        // A poisoned lock is harmless: nothing panics while it is held.
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known now; `now` is the balancer's clock.
+    /// Returns the evidence; `now` is on the balancer's clock.
     pub(crate) fn read(&self, now: CoreInstant) -> AttemptEvidence {
         let recent = self.recent();
         let mut ages: Vec<_> = recent.at.iter().flatten().map(Instant::elapsed).collect();
@@ -93,7 +93,7 @@ impl Evidence {
             failures: self.failures.read(),
             in_a_row,
             ages,
-            // Read after the age of the last one, so that it is never the lesser of the two.
+            // Read after the age of the last failure, so that it is never the smaller of the two.
             first_age: self.first_at.age(),
             last,
             answered_age: answered_ns
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_end_with_a_response_and_the_last_one_stays_known() {
+    fn a_response_ends_consecutive_failures_and_the_last_failure_is_kept() {
         let evidence = Evidence::default();
         assert_eq!(evidence.read(at(0)), AttemptEvidence::default());
         evidence.note_failure(FailureKind::Refused, "refused".to_owned());

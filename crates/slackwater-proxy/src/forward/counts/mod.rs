@@ -1,8 +1,8 @@
-//! Counters of a worker's requests and connections: how they ended, replica by replica, for the
+//! Counters of a worker's requests and connections, and of how they ended at each replica, for the
 //! admin server.
 //!
-//! Each counter has one writer, the worker that owns it; so a load and a store do, and no request
-//! pays for a locked instruction.
+//! Each counter has one writer, the worker that owns it. A load and a store are therefore enough,
+//! and no request pays for a locked instruction.
 
 mod connection_ends;
 mod evidence;
@@ -54,10 +54,10 @@ impl Level {
     }
 }
 
-/// A moment or none, with one writer and any number of readers.
+/// A moment or `None`, with one writer and any number of readers.
 #[derive(Debug, Default)]
 pub(crate) struct Moment {
-    /// From [`BASE`] on, and one more; 0: none.
+    /// Nanoseconds since [`BASE`], plus one; 0 for `None`.
     ns: AtomicU64,
 }
 
@@ -72,7 +72,7 @@ impl Moment {
         self.ns.store(ns, Relaxed);
     }
 
-    /// How long ago it was; nothing if there is none.
+    /// Time since the moment; zero if there is none.
     pub(crate) fn age(&self) -> Duration {
         let ns = self.ns.load(Relaxed).checked_sub(1);
         ns.map_or(Duration::ZERO, |ns| {
@@ -89,7 +89,7 @@ pub struct ConnectionCounts {
 }
 
 impl ConnectionCounts {
-    /// Those of all workers that have ended, by why.
+    /// Sums the ended connections of all workers, by reason.
     pub fn ended<'c>(workers: impl Iterator<Item = &'c Self>) -> Vec<(&'static str, u64)> {
         let mut sums = ClientEnd::ALL.map(|end| (end.as_str(), 0));
         for worker in workers {
@@ -100,11 +100,11 @@ impl ConnectionCounts {
         sums.into()
     }
 
-    /// Of all workers.
+    /// Sums the connections of all workers.
     pub fn sum<'c>(workers: impl Iterator<Item = &'c Self>) -> ConnectionFacts {
         let mut sum = ConnectionFacts::default();
         for worker in workers {
-            // In this order none has ended that has not begun.
+            // Ended connections are read first, so that they never exceed the started ones.
             let ended = worker.ended.read().iter().sum();
             let begun = worker.begun.read();
             sum.begun += begun;
@@ -114,7 +114,7 @@ impl ConnectionCounts {
     }
 }
 
-/// What became of a worker's requests to one replica; the meaning of each is in [`RequestCounts`].
+/// Outcomes of a worker's requests to one replica; [`RequestCounts`] explains each.
 #[derive(Debug, Default)]
 pub struct ReplicaCounts {
     /// Requests sent.
@@ -128,31 +128,31 @@ pub struct ReplicaCounts {
     pub connect_failures: Count,
     /// Requests that took too long.
     pub timeouts: Count,
-    /// Responses that broke off, or made no sense.
+    /// Responses that broke off, or were invalid.
     pub broken: Count,
-    /// Responses whose status of gRPC is a failure of the replica.
+    /// Responses whose gRPC status is a failure of the replica.
     pub grpc_failures: Count,
     pub(crate) reports_carried: Count,
     pub(crate) full: Count,
     pub(crate) shed: Count,
-    /// Requests whose client left first.
+    /// Requests whose client left before the response.
     pub client_gone: Count,
-    /// Whether attempts get a response.
+    /// Evidence of whether attempts get a response.
     pub(crate) evidence: Evidence,
-    /// From the choice of the replica to the head of its response.
+    /// Latencies from the pick of the replica to the head of its response.
     pub heads: LatencyHistogram,
-    /// By the first digit of the status, from 1 to 5; whatever else there is counts as 5.
+    /// Counts by the first digit of the status, from 1 to 5; any other status counts as 5.
     responses: [Count; 5],
 }
 
 impl ReplicaCounts {
-    /// A response with this status has come.
+    /// Counts a response with this status.
     pub fn count_response(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).wrapping_sub(1).min(4);
         self.responses[class].add_one();
     }
 
-    /// The counts now.
+    /// Returns the current counts.
     pub fn read(&self) -> RequestCounts {
         let [informational, success, redirect, client, server] = &self.responses;
         RequestCounts {

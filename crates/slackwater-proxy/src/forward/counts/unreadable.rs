@@ -1,10 +1,10 @@
-//! Requests over HTTP/1.1 that could not be read, counted by what was answered.
+//! HTTP/1.1 requests that could not be read, counted by the status of the answer.
 
 use super::Count;
 use http::StatusCode;
 use slackwater_telemetry::facts::StatusCount;
 
-/// What requests that cannot be read are answered.
+/// Statuses that answer unreadable requests.
 const STATUSES: [StatusCode; 5] = [
     StatusCode::BAD_REQUEST,
     StatusCode::URI_TOO_LONG,
@@ -13,19 +13,19 @@ const STATUSES: [StatusCode; 5] = [
     StatusCode::HTTP_VERSION_NOT_SUPPORTED,
 ];
 
-/// Requests that could not be read, by the status that their clients were told.
+/// Unreadable requests, by the status that their clients received.
 #[derive(Debug, Default)]
 pub struct UnreadableCounts([Count; STATUSES.len()]);
 
 impl UnreadableCounts {
-    /// Any other status counts as 400.
+    /// Counts a request; any other status counts as 400.
     pub fn add_one(&self, status: StatusCode) {
         let place = STATUSES.iter().position(|known| *known == status);
         self.0[place.unwrap_or(0)].add_one();
     }
 }
 
-/// Of all workers together: each status, whether it came up or not.
+/// Sums the counts of all workers. Every status is included, even with a count of 0.
 pub fn unreadable_requests(workers: &[&UnreadableCounts]) -> Vec<StatusCount> {
     let sum = |place: usize| {
         let counts = workers.iter();
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_status_has_a_count_and_the_first_has_those_that_are_not_expected() {
+    fn each_status_has_a_count_and_others_count_as_400() {
         let workers = [UnreadableCounts::default(), UnreadableCounts::default()];
         for status in STATUSES {
             workers[0].add_one(status);

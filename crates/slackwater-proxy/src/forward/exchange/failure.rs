@@ -1,4 +1,4 @@
-//! Why a request has no response, and whether another replica may have it.
+//! Why a request has no response, and whether another replica may get it.
 
 use crate::forward::request::RequestBody;
 use core::error::Error;
@@ -11,29 +11,29 @@ use std::io;
 /// Why there is no response.
 #[derive(Debug)]
 pub enum Cause {
-    /// No connection.
+    /// No connection could be opened.
     Unreachable(io::Error),
-    /// No stream on a connection: all that there may be are full.
+    /// No connection had a free stream, and no more connections are allowed.
     Full,
-    /// The connection broke, or carried something that is not HTTP.
+    /// The connection broke, or carried data that is not HTTP.
     Broken(Box<dyn Error + Send + Sync>),
-    /// No head in time.
+    /// The response head did not arrive in time.
     FirstByte,
     /// An agent answered in place of its server, which is gone.
     Withdrawn,
-    /// The replica, or its agent, turned it away unstarted: it has as much as it can do.
+    /// The replica, or its agent, rejected the request before it started, because of overload.
     Shed(Shed),
-    /// The response is coded in a way that cannot be passed on.
+    /// The response has a transfer coding that cannot be forwarded.
     Coding,
-    /// The response's head is larger than is allowed.
+    /// The response head is larger than allowed.
     HeadTooLarge,
-    /// The replica changed the protocol (101) although nobody had asked it to.
+    /// The replica switched the protocol (101) although the client had not asked for that.
     Switched,
     /// The client stopped sending its request.
     ClientStalled,
-    /// The client broke its request off.
+    /// The client broke off its request.
     ClientBroken,
-    /// The request's body is larger than its route allows.
+    /// The request body is larger than its route allows.
     TooLarge,
 }
 
@@ -41,17 +41,17 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) => write!(f, "no connection: {error}"),
-            Self::Full => f.write_str("no room on a connection in time"),
+            Self::Full => f.write_str("no free connection or stream in time"),
             Self::Broken(error) => match error.source() {
                 Some(source) => write!(f, "broke off: {error}: {source}"),
                 None => write!(f, "broke off: {error}"),
             },
-            Self::FirstByte => f.write_str("no head of a response in time"),
+            Self::FirstByte => f.write_str("no response head in time"),
             Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
             Self::HeadTooLarge => f.write_str("the response's head is too large"),
-            Self::Switched => f.write_str("a change of protocol that nobody asked for"),
+            Self::Switched => f.write_str("a protocol switch that the client had not asked for"),
             Self::Withdrawn => f.write_str("the agent's server is gone"),
-            Self::Shed(shed) => write!(f, "turned away unstarted: {shed}"),
+            Self::Shed(shed) => write!(f, "rejected before it started: {shed}"),
             Self::ClientStalled => f.write_str("the client stopped sending"),
             Self::ClientBroken => f.write_str("the client broke off"),
             Self::TooLarge => f.write_str("the body is too large"),
@@ -64,9 +64,9 @@ impl fmt::Display for Cause {
 pub struct Failure {
     /// Why.
     pub cause: Cause,
-    /// The request, if it can be had again.
+    /// The request, if it can be sent again.
     pub(crate) request: Option<Box<Request<RequestBody>>>,
-    /// It certainly never reached the application.
+    /// Whether the request certainly never reached the application.
     pub(crate) is_unsent: bool,
 }
 
@@ -79,8 +79,8 @@ impl Failure {
         }
     }
 
-    /// What it says of the replica, and the error in full; `None` where it says nothing, or where
-    /// the replica did respond.
+    /// Returns what the failure says about the replica, with the full error. `None` if it says
+    /// nothing, or if the replica did respond.
     pub(crate) fn evidence(&self) -> Option<(FailureKind, String)> {
         let kind = match &self.cause {
             Cause::Unreachable(error) => match error.kind() {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_did_and_what_a_replica_said_is_no_evidence_against_it() {
+    fn client_errors_and_responses_are_no_evidence_against_a_replica() {
         for cause in [Cause::ClientBroken, Cause::Full, Cause::HeadTooLarge] {
             assert_eq!(Failure::new(cause).evidence(), None);
         }

@@ -1,11 +1,11 @@
-//! One request on one replica: a connection is chosen, the request is sent, and the response's head
-//! or a failure returned.
+//! One request at one replica: a connection is chosen, the request is sent, and the response head
+//! or a failure is returned.
 //!
-//! A connection that had been idle may have been closed by the replica at any moment, so a request
-//! that fails on one is sent again on another one when that does no harm; `repeat` says when. A
-//! request that is known not to have reached the application comes back with the failure, for
-//! another replica: also when an agent has answered it in place of a server that is gone, but never
-//! once it may have been written to a connection that then failed.
+//! The replica may have closed an idle connection at any moment. A request that fails on one is
+//! therefore sent again on another when that does no harm; `repeat` decides. A request that is
+//! known not to have reached the application is returned with the failure, for another replica.
+//! This includes requests that an agent answered in place of a server that is gone. It excludes
+//! every request that may have been written to a connection that then failed.
 
 mod failure;
 mod repeat;
@@ -72,45 +72,44 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// How long it took to make a connection, where a new one was made.
+    /// Time to open a connection, if a new one was opened.
     pub const fn connect_took(&self) -> Option<Duration> {
         self.connect_took
     }
 
-    /// The status that the client gets.
+    /// Status that the client receives.
     pub fn status(&self) -> StatusCode {
         self.response.status()
     }
 
-    /// The head of the response as the replica gave it.
+    /// The response head as the replica sent it.
     pub const fn response(&self) -> &Response<impl Sized> {
         &self.response
     }
 
-    /// The fields of the response's head.
+    /// The header fields of the response.
     pub fn headers(&self) -> &HeaderMap {
         self.response.headers()
     }
 
-    /// The same, for whoever takes some out.
+    /// The header fields, for changes.
     pub fn headers_mut(&mut self) -> &mut HeaderMap {
         self.response.headers_mut()
     }
 
-    /// Whether [`Self::take_request`] would give the request.
+    /// Whether [`Self::take_request`] would return the request.
     pub(crate) fn has_request(&self) -> bool {
         self.replayable
             .as_ref()
             .is_some_and(ReplayableRequest::is_whole)
     }
 
-    /// The request, if it can be had again. Whatever is still read of its body stays unread from
-    /// then on.
+    /// Takes the request, if it can be sent again. From then on, no more of its body is read.
     pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
         self.replayable.take()?.into_request()
     }
 
-    /// The response for the client; `watch` hears how its body ended.
+    /// Returns the response for the client; `watch` observes how its body ends.
     pub fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
         let Self {
             response,
@@ -127,7 +126,7 @@ impl Reply {
 }
 
 impl Replica {
-    /// A replica without a connection yet.
+    /// Makes a replica without connections.
     pub fn new(target: Target, options: &Rc<ReplicaOptions>, deadlines: &Rc<Deadlines>) -> Self {
         let connections = match options.protocol {
             ReplicaProtocol::Http1 => Connections::Http1(Rc::new(Pool::new(options, deadlines))),
@@ -146,25 +145,25 @@ impl Replica {
         }
     }
 
-    /// Where it listens.
+    /// The address of the replica.
     pub(crate) const fn target(&self) -> &ReplicaAddress {
         self.target.address()
     }
 
-    /// What it speaks.
+    /// The protocol of the replica.
     pub fn protocol(&self) -> ReplicaProtocol {
         self.options.protocol
     }
 
-    /// It gets no more requests: idle connections are closed, and the others when they have carried
-    /// what they carry.
+    /// Retires the replica, which gets no more requests. Idle connections are closed, and the
+    /// others when they are done.
     pub(crate) fn retire(&self) {
         if let Connections::Http1(pool) = &self.connections {
             pool.retire();
         }
     }
 
-    /// Closes connections that have been idle for too long. To be called now and then.
+    /// Closes connections that have been idle for too long. Must be called from time to time.
     pub fn sweep(&self) {
         match &self.connections {
             Connections::Http1(pool) => pool.sweep(),
@@ -173,7 +172,7 @@ impl Replica {
     }
 
     /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for
-    /// the response's head: as long as configured, or as `timeouts` says instead.
+    /// the response head, for as long as configured or as `timeouts` overrides.
     pub async fn exchange(
         &self,
         mut request: Box<Request<RequestBody>>,
@@ -191,7 +190,7 @@ impl Replica {
                 }
             }
         }
-        // In a box, so that the usual way does not carry its size around.
+        // Boxed, so that the usual path does not carry its size.
         let anew = Box::pin(self.exchange_anew(request, deadline, ticks)).await;
         anew.map_err(|failure| Failure {
             is_unsent: failure.is_unsent && !may_be_written,
@@ -229,9 +228,9 @@ impl Replica {
         }
     }
 
-    /// What a response means. An agent that has withdrawn or has turned the request away sent
-    /// nothing on, whatever the method, so the request may go elsewhere, unless it has a body that
-    /// has outgrown what is kept, or its time is over.
+    /// Handles a response. An agent that withdrew or shed the request has not forwarded it,
+    /// whatever the method, so the request may go to another replica. Exceptions are a body that
+    /// has outgrown the replay buffer, and a deadline that has passed.
     fn reply(
         &self,
         mut response: Response<ResponseSource>,
@@ -245,11 +244,13 @@ impl Replica {
                 Unstarted::Withdrawn => Cause::Withdrawn,
                 Unstarted::Shed(shed) => Cause::Shed(shed),
             };
+            // A client without time left does not need another attempt.
             let is_wanted = unstarted != Unstarted::Shed(Shed::Deadline);
             let request = replayable
                 .filter(|_| is_wanted)
                 .and_then(ReplayableRequest::into_request);
-            // A replica that turns many away is not to have to accept a connection for each.
+            // The rest is drained so that a replica that sheds many requests does not have to
+            // accept a new connection for each.
             let source = response.into_body();
             drain(ResponseBody::forwarded(
                 source,
@@ -280,7 +281,7 @@ impl Replica {
         })
     }
 
-    /// A connection that is there already and has room.
+    /// Returns an open connection that can take the request.
     fn open_connection(&self, request: &Request<RequestBody>) -> Option<Held> {
         match &self.connections {
             Connections::Http1(pool) => {
@@ -293,7 +294,7 @@ impl Replica {
         }
     }
 
-    /// Whose connection a request needs; `None`: anybody's, or our own.
+    /// Returns the client whose own connection the request needs; `None` if any connection will do.
     fn client_of<'r>(&self, request: &'r Request<RequestBody>) -> Option<&'r Arc<Ends>> {
         let tells = self.target.forwards_client();
         tells.then(|| request.extensions().get()).flatten()
@@ -315,7 +316,7 @@ impl Replica {
         }
     }
 
-    /// Sends a request on a connection, and waits for the response's head.
+    /// Sends a request on a connection, and waits for the response head.
     async fn send(
         &self,
         held: Held,
@@ -373,7 +374,7 @@ impl Replica {
             && !is_what_was_asked(upgrade.as_ref(), head.upgrade.as_ref())
         {
             connection.end = ReplicaEnd::Failed;
-            // Whatever the replica speaks now, it is not what the client understands.
+            // The connection now carries a protocol that the client does not understand.
             return Err(FailedSend {
                 cause: Cause::Switched,
                 unsent: None,
@@ -400,6 +401,7 @@ impl Replica {
         deadline: &Deadline,
         ticks: Ticks,
     ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
+        // HTTP/2 consumes the request, so the copy is made before it is sent.
         let replayable = ReplayableRequest::copy(&request);
         let progress = request.body().progress();
         let sent_at = self.deadlines.now();
@@ -421,7 +423,7 @@ impl Replica {
                 Ok((response, replayable))
             }
             Ok(Err(failed)) => {
-                // One that the replica is about to leave is no place for another attempt.
+                // A connection that the replica is about to close must not carry another attempt.
                 let _ = permit.check();
                 Err(FailedSend::http2(failed, progress.as_deref(), replayable))
             }
@@ -439,8 +441,7 @@ impl Replica {
         }
     }
 
-    /// Ready when the time for the head is over. A request that is still on its way up moves the
-    /// end.
+    /// Ready when the time for the head is over. Progress of the upload extends the time.
     fn poll_late(
         &self,
         cx: &Context<'_>,
@@ -454,7 +455,8 @@ impl Replica {
             };
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
             let may_be_still = match progress.state() {
-                // This try may have little time, but another one would wait for the same client.
+                // This attempt may have little time, but another one would wait for the same
+                // client.
                 BodyState::AwaitsClient => ticks.client.max(ticks.first_byte),
                 _ => ticks.first_byte,
             };
@@ -466,8 +468,8 @@ impl Replica {
                     BodyState::TooLarge => Cause::TooLarge,
                 });
             }
-            // Once the client goes on, it is the replica that is waited for, and not for longer
-            // than it has.
+            // Once the client continues, the replica is the one to wait for, and at most for its
+            // own time.
             let look_again = (may_be_still - still_for).min(ticks.first_byte);
             deadline.arm(ticks.left(&self.deadlines, look_again));
         }
@@ -475,7 +477,7 @@ impl Replica {
     }
 }
 
-/// Whether the replica changes to the protocol that the client has asked for.
+/// Whether the replica switches to the protocol that the client asked for.
 fn is_what_was_asked(asked: Option<&HeaderValue>, changed: Option<&HeaderValue>) -> bool {
     matches!((asked, changed), (Some(asked), Some(changed))
         if asked.as_bytes().eq_ignore_ascii_case(changed.as_bytes()))

@@ -1,10 +1,10 @@
-//! Whether a request that failed on a kept connection may be sent again on another one.
+//! Decides whether a request that failed on a kept connection may be sent again on another one.
 //!
-//! Always when not a byte of it was written, or an HTTP/2 replica says that it was not processed
-//! (`REFUSED_STREAM`, or a `GOAWAY` that leaves it out, RFC 9113 §8.7). Otherwise only for the race
-//! that keeping connections brings with it: an HTTP/1.1 replica closed an idle connection while the
-//! request was on its way. That cannot be told from a replica that fell over the request, so only
-//! safe methods are repeated (RFC 9110 §9.2.1), and only when the end came at once.
+//! It may if not a byte of it was written, or if an HTTP/2 replica reports that it did not process
+//! the request (`REFUSED_STREAM`, or a `GOAWAY` that excludes it, RFC 9113 §8.7). Otherwise only
+//! one case qualifies: an HTTP/1.1 replica closed an idle connection while the request was on its
+//! way. This looks the same as a replica that crashed on the request. So only safe methods are
+//! repeated (RFC 9110 §9.2.1), and only if the connection ended immediately.
 
 use super::failure::{Cause, Failure};
 use crate::forward::replica::http1::{NoResponse, Sending};
@@ -17,34 +17,34 @@ use http::Request;
 use http_body::Body;
 use slackwater_http::http2::Lost;
 
-/// A connection that closes later than this after a request was sent was not closing already. It
-/// covers the way there and back within a region, and leaves out nearly everything that an
-/// application has worked on.
+/// A connection that closes later than this after a request was sent was not already closing. The
+/// value covers a round trip within a region, and excludes nearly all requests that an application
+/// has worked on.
 const IDLE_CLOSE_MAX: Duration = Duration::from_millis(100);
 
-/// An attempt on one connection that brought no response.
+/// An attempt on one connection that got no response.
 pub(crate) struct FailedSend {
     pub(crate) cause: Cause,
     /// The request, if nothing of it was written.
     pub(crate) unsent: Option<Box<Request<RequestBody>>>,
-    /// The request once more, if it can be had.
+    /// A copy of the request, if it can be sent again.
     pub(crate) replayable: Option<ReplayableRequest>,
     pub(crate) ending: Ending,
 }
 
-/// How an attempt ended, as far as it matters for another one.
+/// How an attempt ended, as far as it matters for a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The replica says that it did not process the request.
+    /// The replica reports that it did not process the request.
     TurnedAway,
-    /// An HTTP/1.1 connection was closed in place of a response.
+    /// An HTTP/1.1 connection was closed without a response.
     Closed,
     /// Anything else.
     Other,
 }
 
 impl FailedSend {
-    /// What it means for the request that there is no response over HTTP/1.1.
+    /// Makes the result of an HTTP/1.1 attempt without a response.
     pub(crate) fn http1(
         failed: Result<NoResponse, Cause>,
         mut sending: Sending,
@@ -68,7 +68,7 @@ impl FailedSend {
                 Cause::Broken(Box::new(failed))
             }
         };
-        // Trailers alone, taken in vain, cannot be put back.
+        // If only trailers were taken from the body, they cannot be put back.
         let first = sending.take_first();
         if is_unsent && (!had_body || !first.is_empty() || !request.body().is_end_stream()) {
             request.body_mut().put_back(first);
@@ -87,7 +87,7 @@ impl FailedSend {
         }
     }
 
-    /// What it means for the request that it could not even be begun over HTTP/2.
+    /// Makes the result of an HTTP/2 attempt that could not be started.
     pub(super) fn not_begun(NotBegun(lost, request): NotBegun) -> Self {
         Self {
             cause: Cause::Broken(Box::new(lost)),
@@ -97,7 +97,7 @@ impl FailedSend {
         }
     }
 
-    /// What it means for the request that there is no response over HTTP/2.
+    /// Makes the result of an HTTP/2 attempt without a response.
     pub(crate) fn http2(
         failed: http2::NoResponse,
         progress: Option<&Progress>,
@@ -136,7 +136,8 @@ impl FailedSend {
         }
     }
 
-    /// The request for another connection, and whether the replica may have had it already.
+    /// Returns the request for another connection, and whether the replica may have received it
+    /// already.
     pub(crate) fn replay(
         self,
         took: Duration,
@@ -159,7 +160,7 @@ impl FailedSend {
         }
     }
 
-    /// The failure, with the request if it can be had again.
+    /// Returns the failure, with the request if it can be sent again.
     pub(crate) fn fail(self) -> Failure {
         let is_unsent = self.unsent.is_some() || self.ending == Ending::TurnedAway;
         let replay = || self.replayable.and_then(ReplayableRequest::into_request);

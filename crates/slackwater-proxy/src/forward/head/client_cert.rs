@@ -1,7 +1,7 @@
-//! `Client-Cert`: what a client has proved to be, for replicas to read. RFC 9440
+//! `Client-Cert`: the client's verified certificate, for replicas to read. RFC 9440
 //!
-//! Whoever could send these fields itself could pass for anybody, so where certificates are passed
-//! on at all they are taken out of every request first, at every listener.
+//! A client that could send these fields itself could impersonate any other. If certificates are
+//! forwarded at all, the fields are therefore removed from every request at every listener first.
 
 use super::fields::{reads_as, remove};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -9,12 +9,12 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 const CLIENT_CERT: HeaderName = HeaderName::from_static("client-cert");
 const CLIENT_CERT_CHAIN: &str = "client-cert-chain";
 
-/// Whether a field tells of a client's certificate, or a replica may read it so.
+/// Whether a field describes a client certificate, or a replica may read it as one.
 pub(crate) fn is_one(name: &HeaderName) -> bool {
     reads_as(name.as_str(), CLIENT_CERT.as_str()) || reads_as(name.as_str(), CLIENT_CERT_CHAIN)
 }
 
-/// Leaves in a request's head what was verified, and nothing else of that kind.
+/// Sets the fields to the verified certificate, and removes all others of that kind.
 pub(crate) fn state(headers: &mut HeaderMap, verified: Option<&HeaderValue>) {
     remove(headers, is_one);
     if let Some(certificate) = verified {
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_but_what_was_verified() {
+    fn only_the_verified_certificate_is_left() {
         let verified = HeaderValue::from_static(":AAAA:");
         for expected in [None, Some(&verified)] {
             let mut headers = HeaderMap::new();

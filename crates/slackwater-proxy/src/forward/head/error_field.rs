@@ -1,9 +1,9 @@
-//! `x-slackwater-error`: the kind of an answer of our own, in one word, and what it says of a
-//! request that such an answer came back for.
+//! `x-slackwater-error`: the kind of the proxy's own answer in one word, and what it says about the
+//! request that it answers.
 //!
-//! An agent, or a replica's library, that turns a request away unstarted answers in a form that is
-//! recognized here, field by field, so that the request may go to another replica. Answers are
-//! written in `answer`, which stands above this.
+//! An agent, or a replica's library, that rejects a request before it starts answers in a form that
+//! is recognized here, field by field, so that the request may go to another replica. `answer`, a
+//! layer above, writes the answers.
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -13,38 +13,37 @@ use slackwater_tower::wire::shed::{grpc_status, marked};
 
 pub(crate) use slackwater_http::GRPC_STATUS;
 
-/// The kind of an answer of our own, in one word.
+/// Field with the kind of an answer of the proxy itself, in one word.
 pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
 pub(crate) const WITHDRAWN: &str = "withdrawn";
 pub(crate) const WITHDRAWN_LINE: &str = "the server behind the agent cannot be connected to";
 pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-/// When whoever is turned away may come back, in seconds.
+/// Seconds after which a client of a rejected request may retry.
 pub(crate) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 pub(crate) const GRPC: &str = "application/grpc";
 pub(crate) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 pub(crate) const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// The status that tells that a call did not come through.
+/// `UNAVAILABLE`: the call was not carried out.
 pub(crate) const UNAVAILABLE: &str = "14";
 
-/// What a replica says of a request that its application never had.
+/// Why the application of a replica never received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unstarted {
     /// The agent's server is gone.
     Withdrawn,
-    /// It has been turned away.
+    /// The request was shed.
     Shed(Shed),
 }
 
-/// Whether an agent answered in place of its server, or a replica before its application. It takes
-/// more than the mark, for what an agent says makes any request one that nobody had: the answer has
-/// to be an agent's as a whole. A server that passes on what it heard from an agent before yet
-/// another server has had the request; it puts in a field of its own, as a rule, and is not
-/// believed.
+/// Recognizes an answer of an agent in place of its server, or of a replica's library before its
+/// application. The mark alone is not enough, because such an answer makes any request safe to
+/// repeat: the whole answer must be an agent's. A server that forwards the answer of another agent
+/// has received the request itself. Usually it adds a field of its own, and is then not recognized.
 pub(crate) fn read_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
     let headers = response.headers();
-    // Hardly any response has it.
+    // Very few responses have this field.
     let said = headers.get(X_SLACKWATER_ERROR)?;
     let (unstarted, line) = match marked(said) {
         Some(shed) => (Unstarted::Shed(shed), shed.to_string()),
@@ -59,7 +58,7 @@ pub(crate) fn read_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
     let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == status);
     let (kind, length) = match response.status() {
         StatusCode::SERVICE_UNAVAILABLE => (TEXT, line.len() + 1),
-        // To a gRPC call.
+        // The answer to a gRPC call.
         StatusCode::OK if is_unavailable() => (HeaderValue::from_static(GRPC), 0),
         _ => return None,
     };
@@ -82,7 +81,7 @@ pub(crate) fn read_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
     (has_all && headers.iter().all(is_agents)).then_some(unstarted)
 }
 
-/// Takes the mark out of a response that is not ours to mark.
+/// Removes the mark from a response that the proxy did not make.
 pub(crate) fn unmark<B>(response: &mut Response<B>) {
     response.headers_mut().remove(X_SLACKWATER_ERROR);
 }

@@ -1,15 +1,15 @@
-//! Fields that may not pass: which, and taking them out.
+//! Removal of fields that must not be forwarded.
 
 use http::{HeaderMap, HeaderName};
 
-/// Whether a replica may take a field for `protected`, which is in lower case: what speaks CGI, and
-/// much that came after it, reads `_` as `-`.
+/// Whether a replica may read a field as `protected`, which is in lower case: CGI and many of its
+/// successors treat `_` as `-`.
 pub(super) fn reads_as(name: &str, protected: &str) -> bool {
     let mut pairs = name.bytes().zip(protected.bytes());
     name.len() == protected.len() && pairs.all(|(a, b)| a == b || (a == b'_' && b == b'-'))
 }
 
-/// Takes out every field with such a name.
+/// Removes every field whose name matches.
 pub(crate) fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     let unwanted: Vec<HeaderName> = (headers.keys().filter(|name| is_unwanted(name)))
         .cloned()

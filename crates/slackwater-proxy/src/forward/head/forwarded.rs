@@ -1,10 +1,10 @@
-//! Who a request comes from: `Forwarded` (RFC 7239) and `X-Forwarded-*`, read, taken out, and
+//! The origin of a request: `Forwarded` (RFC 7239) and `X-Forwarded-*` are read, removed, and
 //! written.
 //!
-//! Anybody can write these fields, so they count only from proxies that the operator trusts, and
-//! from those only the ones that they are known to write. Of the addresses that such a proxy hands
-//! on, the client is the last one that is not itself a trusted proxy: what stands before it is that
-//! client's own word.
+//! Any client can write these fields, so they count only from proxies that the operator trusts, and
+//! only the fields that these proxies are known to write. Among the addresses that such a proxy
+//! forwards, the client is the last one that is not itself a trusted proxy: the addresses before it
+//! are the client's own claim.
 
 use super::fields::{reads_as, remove};
 use super::origin::{Origin, Rules};
@@ -22,7 +22,8 @@ const X_FORWARDED_PREFIX: &str = "x-forwarded-";
 const HTTP: HeaderValue = HeaderValue::from_static("http");
 const HTTPS: HeaderValue = HeaderValue::from_static("https");
 
-/// Whether a field tells where a request comes from, whoever wrote it, or a replica may read it so.
+/// Whether a field describes where a request comes from, or a replica may read it as such a field,
+/// no matter which hop wrote it.
 pub(super) fn is_origin_field(name: &HeaderName) -> bool {
     let text = name.as_str();
     let start = text.get(..X_FORWARDED_PREFIX.len());
@@ -31,7 +32,7 @@ pub(super) fn is_origin_field(name: &HeaderName) -> bool {
         || reads_as(text, X_REAL_IP)
 }
 
-/// The client behind a request, as far as trusted proxies vouch for it; to be asked before
+/// Returns the client of a request, as far as trusted proxies vouch for it. Call it before
 /// [`rewrite`].
 pub(crate) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
     if !origin.is_trusted {
@@ -47,8 +48,8 @@ pub(crate) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
     origin.peer
 }
 
-/// The scheme that a request came by where it met the first of the trusted proxies that tells; to
-/// be asked before [`rewrite`]. The nearest one's word counts.
+/// Returns the scheme with which the request reached the trusted proxies. The field of the nearest
+/// proxy counts. Call it before [`rewrite`].
 pub(crate) fn scheme(headers: &HeaderMap, origin: &Origin) -> &'static str {
     let read = origin.rules.forwarded.read;
     let stated = || {
@@ -74,7 +75,7 @@ fn known_scheme(text: &[u8]) -> Option<&'static str> {
         .find(|known| known.as_bytes().eq_ignore_ascii_case(text))
 }
 
-/// The pairs of an element of `Forwarded`, without quotes.
+/// Returns the pairs of a `Forwarded` element, without quotes.
 fn pairs(element: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     let pairs = split_unquoted(element, b';').into_iter();
     pairs.filter_map(|pair| {
@@ -84,8 +85,8 @@ fn pairs(element: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Walks from the nearest hop outwards. A hop that gives no address ends it: nobody vouches for
-/// what is behind.
+/// Walks from the nearest hop outwards. A hop without an address ends the walk: no proxy vouches
+/// for the hops behind it.
 fn last_untrusted(
     hops: impl DoubleEndedIterator<Item = Option<IpAddr>>,
     peer: IpAddr,
@@ -104,7 +105,8 @@ fn last_untrusted(
     client
 }
 
-/// The hops in `X-Forwarded-For`, the client's first; `None` for one that is no address.
+/// Returns the hops in `X-Forwarded-For`, the client first; `None` for a hop that is not an
+/// address.
 fn x_forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
     let values = headers.get_all(&X_FORWARDED_FOR).iter();
     values
@@ -112,7 +114,7 @@ fn x_forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Optio
         .map(|hop| address(core::str::from_utf8(hop).ok()?.trim()))
 }
 
-/// The hops in `Forwarded`. RFC 7239 §4
+/// Returns the hops in `Forwarded`. RFC 7239 §4
 fn forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
     let values = headers.get_all(header::FORWARDED).iter();
     let elements: Vec<_> = values
@@ -125,8 +127,7 @@ fn forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<
     })
 }
 
-/// Splits at a separator that does not stand in quotes. What is quoted may have an escaped quote in
-/// it.
+/// Splits at separators outside quotes. Quoted text may contain escaped quotes.
 fn split_unquoted(text: &[u8], separator: u8) -> Vec<&[u8]> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     text.split(|byte| {
@@ -141,7 +142,7 @@ fn split_unquoted(text: &[u8], separator: u8) -> Vec<&[u8]> {
     .collect()
 }
 
-/// An address, perhaps with a port, as either field may have it.
+/// Parses an address with an optional port, as either field may contain it.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text
         .strip_prefix('[')
@@ -151,15 +152,15 @@ fn address(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Takes out what nobody vouches for, and adds what is to be told. `has_any` says whether any such
-/// field is there at all.
+/// Removes the fields that no trusted proxy vouches for, and adds the proxy's own. `has_any` is
+/// whether the request has any such field.
 pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: bool) {
     let settings = &origin.rules.forwarded;
     let element = (settings.send.forwarded).then(|| element(origin, host(request)));
     let headers = request.headers_mut();
     if has_any {
         let keeps = |name: &HeaderName| {
-            // No proxy writes them with `_`: such a field is a client's, handed on.
+            // No proxy writes them with `_`, so such a field comes from a client.
             origin.is_trusted
                 && !name.as_str().contains('_')
                 && if *name == header::FORWARDED {
@@ -181,8 +182,8 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
     }
 }
 
-/// Puts the host that was asked for into `X-Forwarded-Host`, unless a trusted proxy has told one.
-/// `Forwarded` has it already.
+/// Sets `X-Forwarded-Host` to the requested host, unless a trusted proxy has set it. `Forwarded`
+/// contains it already.
 pub(crate) fn keep_host<B>(request: &mut Request<B>, origin: &Origin) {
     if !origin.rules.forwarded.send.x_forwarded || request.headers().contains_key(&X_FORWARDED_HOST)
     {
@@ -193,7 +194,7 @@ pub(crate) fn keep_host<B>(request: &mut Request<B>, origin: &Origin) {
     }
 }
 
-/// Adds to the end of a list, as one field.
+/// Appends to a list, and keeps it in one field.
 fn append(headers: &mut HeaderMap, name: HeaderName, ours: &HeaderValue) {
     match headers.entry(name) {
         Entry::Vacant(entry) => {
@@ -202,7 +203,7 @@ fn append(headers: &mut HeaderMap, name: HeaderName, ours: &HeaderValue) {
         Entry::Occupied(mut entry) => {
             let mut list: Vec<&[u8]> = entry.iter().map(HeaderValue::as_bytes).collect();
             list.push(ours.as_bytes());
-            // Joined from valid values by valid bytes, so it is one.
+            // Valid values joined by valid bytes are a valid value.
             if let Ok(list) = HeaderValue::from_bytes(&list.join(&b", "[..])) {
                 entry.insert(list);
             }
@@ -210,20 +211,20 @@ fn append(headers: &mut HeaderMap, name: HeaderName, ours: &HeaderValue) {
     }
 }
 
-/// The host that a request is for, once its target is in its place.
+/// Returns the host of a request after its target was rewritten.
 fn host<B>(request: &Request<B>) -> &str {
     let field = || request.headers().get(header::HOST)?.to_str().ok();
     let authority = request.uri().authority().map(Authority::as_str);
     authority.or_else(field).unwrap_or_default()
 }
 
-/// An address as `X-Forwarded-For` has it.
+/// Formats an address for `X-Forwarded-For`.
 pub(super) fn address_field(address: IpAddr) -> HeaderValue {
-    // Digits, dots and colons are always a value.
+    // Digits, dots and colons are always a valid value.
     HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// What this proxy has to say in `Forwarded`.
+/// Makes this proxy's element for `Forwarded`.
 fn element(origin: &Origin, host: &str) -> Option<HeaderValue> {
     let client = match origin.peer {
         IpAddr::V4(address) => address.to_string(),
@@ -233,7 +234,7 @@ fn element(origin: &Origin, host: &str) -> Option<HeaderValue> {
     let host = if !host.is_empty() && host.bytes().all(is_token) {
         host.to_owned()
     } else {
-        // A host has neither quotes nor backslashes.
+        // A host contains neither quotes nor backslashes.
         format!("\"{host}\"")
     };
     let scheme = origin.scheme();

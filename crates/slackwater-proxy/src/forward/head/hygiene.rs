@@ -1,12 +1,12 @@
-//! What a proxy must do to the heads that pass through it.
+//! Changes that a proxy must make to the heads that it forwards.
 //!
-//! Towards the replica: fields that concern one connection only are taken out (`Connection` and all
-//! that it names, `Keep-Alive`, `Transfer-Encoding`, `Upgrade`…, RFC 9110 §7.6.1), where the
-//! request comes from is told anew (`forwarded`), and the target is put where the replica's
-//! protocol wants it (`target`). Requests that two parsers could read in two ways are refused.
-//! Towards the client: the same fields are taken out. Both messages are framed anew, so no body
-//! length is passed on unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no
-//! change of `Host`.
+//! Towards the replica, fields of one connection are removed (`Connection` and all fields that it
+//! names, `Keep-Alive`, `Transfer-Encoding`, `Upgrade`…, RFC 9110 §7.6.1). The origin fields are
+//! rewritten (`forwarded`), and the target is moved to where the replica's protocol expects it
+//! (`target`). Requests that two parsers could read differently are rejected. Towards the client,
+//! the same fields are removed. Both messages get new framing, so no body length is forwarded
+//! unchecked. Requests get a `Via`. Nothing else is changed: no `Server` is added, and `Host` stays
+//! as it is.
 
 use super::error_field::X_SLACKWATER_ERROR;
 use super::fields::remove;
@@ -23,8 +23,8 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
-/// Makes the head of a client's request fit for a replica. Whether the client's connection is to
-/// change its protocol is not to be seen in the head; `request` sees to that.
+/// Prepares the head of a client's request for a replica. An upgrade of the client's connection is
+/// not part of the head; `request` handles it.
 pub(crate) fn prepare_request<B>(
     request: &mut Request<B>,
     protocol: ReplicaProtocol,
@@ -44,13 +44,13 @@ pub(crate) fn prepare_request<B>(
     if seen.via && via::has_passed(request.headers()) {
         return Err(Refusal {
             status: StatusCode::LOOP_DETECTED,
-            reason: "this request has passed here before",
+            reason: "the request is in a loop: it has passed this proxy before",
         });
     }
     if seen.expect && !is_only_continue(request.headers()) {
         return Err(Refusal {
             status: StatusCode::EXPECTATION_FAILED,
-            reason: "no expectation but 100-continue is met here",
+            reason: "only the expectation 100-continue is supported",
         });
     }
     let version = request.version();
@@ -61,7 +61,7 @@ pub(crate) fn prepare_request<B>(
         return Err(bad_request("the host field is missing"));
     }
     if version == Version::HTTP_2 {
-        // Over HTTP/1.1 the parser counts.
+        // The HTTP/1.1 parser has its own limit.
         if request.headers().len() > origin.rules.head_fields_max {
             return Err(Refusal {
                 status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -73,7 +73,7 @@ pub(crate) fn prepare_request<B>(
     if seen.max_forwards {
         max_forwards::count_down(request)?;
     }
-    // Without them a replica that opens tunnels for some alone could not know whose this one is.
+    // A replica that opens tunnels only for some clients needs the credentials to identify them.
     // RFC 9110 §11.7.2
     let credentials = is_connect
         .then(|| request.headers_mut().remove(header::PROXY_AUTHORIZATION))
@@ -85,14 +85,15 @@ pub(crate) fn prepare_request<B>(
         headers.insert(header::PROXY_AUTHORIZATION, credentials);
     }
     if seen.expect {
-        // It is met here: a client over HTTP/1.1 is told to go on when its body is first wanted.
+        // The proxy meets the expectation: an HTTP/1.1 client receives 100 when its body is first
+        // read.
         request.headers_mut().remove(header::EXPECT);
     }
     if trailers {
         keep_trailers(request.headers_mut(), protocol);
     }
-    // It asks about the server as a whole. That a target left its path out, which says the same
-    // (RFC 9112 §3.2.4), is not to be seen here: such a path reads as `/`.
+    // The request concerns the server as a whole. A missing path has the same meaning (RFC 9112
+    // §3.2.4), but such a path reads as `/` and cannot be distinguished here.
     if request.uri().path() == "*" && *request.method() != Method::OPTIONS {
         return Err(bad_request("only OPTIONS can have * as its target"));
     }
@@ -118,7 +119,7 @@ pub(crate) fn prepare_request<B>(
     Ok(())
 }
 
-/// Whether a tunnel may be asked of a replica: it takes the connections of both sides for itself.
+/// Checks whether a tunnel to a replica is possible: it needs whole connections on both sides.
 fn check_connect<B>(
     request: &Request<B>,
     protocol: ReplicaProtocol,
@@ -135,8 +136,8 @@ fn check_connect<B>(
     Ok(())
 }
 
-/// Makes a replica's response fit for a client; `false` if it uses a transfer coding that cannot be
-/// passed on.
+/// Prepares a replica's response for a client. Returns `false` if it has a transfer coding that
+/// cannot be forwarded.
 pub(crate) fn prepare_response<B>(response: &mut Response<B>) -> bool {
     let seen = Seen::in_head(response.headers());
     if seen.transfer_encoding && !is_only_chunked(response.headers()) {
@@ -147,15 +148,15 @@ pub(crate) fn prepare_response<B>(response: &mut Response<B>) -> bool {
     true
 }
 
-/// Makes the head of a replica's response that is not final fit for a client.
+/// Prepares the head of a replica's interim response for a client.
 pub(crate) fn prepare_interim(headers: &mut HeaderMap) {
     let seen = Seen::in_head(headers);
     strip(headers, seen);
     headers.remove(X_SLACKWATER_ERROR);
 }
 
-/// Takes out of trailers what only a head may say, whichever way they go and whatever protocol they
-/// came by.
+/// Removes from trailers all fields that only a head may contain, in either direction and for any
+/// protocol.
 pub(crate) fn prepare_trailers(trailers: &mut HeaderMap) {
     remove(trailers, |name| {
         is_of_the_head(name.as_str())
@@ -164,7 +165,8 @@ pub(crate) fn prepare_trailers(trailers: &mut HeaderMap) {
     });
 }
 
-/// Which fields a head has that need work: found in one pass, because most heads have hardly any.
+/// The fields of a head that need work. They are found in one pass, because most heads have very
+/// few.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -176,12 +178,12 @@ struct Seen {
     connection: bool,
     expect: bool,
     max_forwards: bool,
-    /// Any field that tells where the request comes from.
+    /// Any field that describes the origin of the request.
     origin: bool,
     te: bool,
     transfer_encoding: bool,
     via: bool,
-    /// Any other field that concerns one connection only.
+    /// Any other field of one connection only.
     others: bool,
 }
 
@@ -201,7 +203,8 @@ impl Seen {
                 header::UPGRADE | header::PROXY_AUTHORIZATION => seen.others = true,
                 _ => match name.as_str() {
                     "keep-alive" | "proxy-connection" => seen.others = true,
-                    // Between a balancer and an agent, and nobody else's to say or to read.
+                    // This field is between a balancer and an agent: no client or replica may send
+                    // or read it.
                     _ if *name == TIE => seen.others = true,
                     _ => seen.origin |= forwarded::is_origin_field(name),
                 },
@@ -220,7 +223,7 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
     }
     if seen.transfer_encoding {
         headers.remove(header::TRANSFER_ENCODING);
-        // Overridden by the transfer coding, so it must not reach anyone who would believe it. RFC
+        // The transfer coding overrides it, so it must not reach a recipient that would use it. RFC
         // 9112 §6.3
         headers.remove(header::CONTENT_LENGTH);
     }
@@ -240,8 +243,8 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
     }
 }
 
-/// The fields that `Connection` declares as its own. What frames or addresses a message cannot be
-/// declared away, and neither can what was told of the client's certificate before this.
+/// Returns the fields that `Connection` declares as hop-by-hop. Fields that frame or address a
+/// message cannot be declared so, and neither can the verified client certificate.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     tokens(headers, &header::CONNECTION)
         .filter(|token| {
@@ -283,7 +286,7 @@ fn keep_trailers(headers: &mut HeaderMap, protocol: ReplicaProtocol) {
     }
 }
 
-/// HTTP/2 may split cookies over several fields; HTTP/1.1 may not. RFC 9113 §8.2.3.
+/// Joins cookies: HTTP/2 may split them over several fields, HTTP/1.1 may not. RFC 9113 §8.2.3
 fn join_cookies(headers: &mut HeaderMap) {
     let crumbs: Vec<&[u8]> = headers
         .get_all(header::COOKIE)

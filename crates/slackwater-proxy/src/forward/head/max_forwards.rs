@@ -1,11 +1,11 @@
-//! `Max-Forwards`: how far TRACE and OPTIONS may still go. RFC 9110 §7.6.2
+//! `Max-Forwards`: the number of hops that TRACE and OPTIONS may still take. RFC 9110 §7.6.2
 
 use super::refusal::{Refusal, bad_request, not_implemented};
 use http::header::{self, HeaderValue};
 use http::{Method, Request, StatusCode};
 
-/// Counts a hop. At zero the request ends here, answered as if this were the server that it is for;
-/// a TRACE is not reflected, because it would show a browser's scripts what they must not see.
+/// Decrements the hop count. At zero, the proxy answers the request as its final recipient. It does
+/// not reflect a TRACE, because that would show a browser's scripts data that they must not see.
 /// Other methods have no such count.
 pub(super) fn count_down<B>(request: &mut Request<B>) -> Result<(), Refusal> {
     let is_trace = *request.method() == Method::TRACE;
@@ -20,7 +20,7 @@ pub(super) fn count_down<B>(request: &mut Request<B>) -> Result<(), Refusal> {
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let left = match digits.parse::<u64>() {
         Ok(left) if is_number => left,
-        // More hops than anybody makes.
+        // The number is too large to be reached.
         Err(_) if is_number => return Ok(()),
         _ => return Err(bad_request("max-forwards is not a number")),
     };

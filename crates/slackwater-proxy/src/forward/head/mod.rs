@@ -1,14 +1,14 @@
-//! Heads of messages: which fields may pass from the client to the replica and back, and what they
-//! say of a request's origin.
+//! Heads of messages: which fields may pass between client and replica, and what they say about a
+//! request's origin.
 //!
-//! No socket and no body is seen here.
+//! This module sees no sockets and no bodies.
 //!
 //! | | file |
 //! |---|---|
-//! | a head as a whole: what is removed, refused, added | `hygiene`; `fields`, `refusal` |
+//! | a head as a whole: what is removed, rejected, added | `hygiene`; `fields`, `refusal` |
 //! | the target of a request; `Max-Forwards`, `Via` | `target`; `max_forwards`, `via` |
-//! | where a connection comes from, and how replicas learn it | `origin`, `forwarded`, `client_cert` |
-//! | the field that marks an answer of our own | `error_field` |
+//! | origin of a connection, as replicas see it | `origin`, `forwarded`, `client_cert` |
+//! | the field that marks the proxy's own answers | `error_field` |
 
 pub(crate) mod client_cert;
 pub(crate) mod error_field;

@@ -1,4 +1,5 @@
-//! Where a connection comes from and leads to: made once for each, read by each of its requests.
+//! Where a connection comes from and which address it reached. Made once for each connection, and
+//! read by each of its requests.
 
 use super::forwarded;
 use crate::forward::counts::Count;
@@ -12,28 +13,29 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What holds for all clients of a worker's listeners.
+/// Rules for all clients of a listener.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub(crate) forwarded: ForwardedSettings,
-    /// Fields of a request's head, at most.
+    /// Maximum number of fields in a request head.
     pub(crate) head_fields_max: usize,
-    /// From where connections with a PROXY header may come. `None`: they have none.
+    /// Networks from which connections with a PROXY header may come. `None`: connections have no
+    /// such header.
     proxied: Option<Vec<Network>>,
-    /// Connections closed for want of such a header.
+    /// Connections closed because a valid PROXY header was missing.
     pub(crate) proxy_headers_refused: Arc<Count>,
-    /// Whether some service tells its replicas where clients' connections come from.
+    /// Whether any service forwards the ends of clients' connections to its replicas.
     forwards_ends: bool,
 }
 
-/// Whether any service tells its replicas where clients' connections come from.
+/// Whether any service forwards the ends of clients' connections to its replicas.
 pub(crate) fn forwards_ends(config: &Config) -> bool {
     let mut services = config.services.iter();
     services.any(|service| service.replica.proxy_protocol.is_some())
 }
 
 impl Rules {
-    /// As configured.
+    /// Makes the rules from these settings.
     pub fn new(forwarded: &ForwardedSettings, limits: &Limits) -> Rc<Self> {
         Rc::new(Self {
             forwarded: forwarded.clone(),
@@ -44,8 +46,8 @@ impl Rules {
         })
     }
 
-    /// As configured for a listener of `serve`; `refused` counts connections closed for want of a
-    /// PROXY header.
+    /// Makes the rules of a listener of `serve`. `refused` counts connections closed because a
+    /// valid PROXY header was missing.
     pub(crate) fn of_listener(
         config: &Config,
         listener: &ListenerConfig,
@@ -60,51 +62,51 @@ impl Rules {
         })
     }
 
-    /// Whether an address is that of a proxy whose word counts.
+    /// Whether an address is that of a trusted proxy.
     pub(super) fn trusts(&self, address: IpAddr) -> bool {
         self.forwarded.trust.iter().any(|net| net.contains(address))
     }
 }
 
-/// Why we ended a client's connection that had requests on it.
+/// Why the proxy ended a client's connection that had requests on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// We did not; the client may have.
+    /// The proxy did not end it; the client may have.
     #[default]
     Not,
-    /// The time to finish was over, or the client took too many requests back.
+    /// The drain time was over, or the client reset too many requests.
     Off,
-    /// The client took nothing for too long.
+    /// The client read nothing for too long.
     ClientStalled,
 }
 
-/// Whom a connection's requests come from, and where to.
+/// Where the requests of a connection come from, and which address they reached.
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub(crate) rules: Rc<Rules>,
-    /// Who is at the other end.
+    /// Address of the peer.
     pub(crate) peer: IpAddr,
-    /// Whether its word on who is behind it counts.
+    /// Whether the peer is trusted to name the client behind it.
     pub(crate) is_trusted: bool,
-    /// The peer, as `X-Forwarded-For` has it.
+    /// The peer in the format of `X-Forwarded-For`.
     pub(super) peer_field: HeaderValue,
     /// Whether the connection is encrypted.
     pub(crate) is_tls: bool,
-    /// The certificate that the peer has proved to be its own, as `Client-Cert` has it, where
-    /// replicas are told.
+    /// The peer's verified certificate in the format of `Client-Cert`, if it is forwarded to
+    /// replicas.
     pub(crate) certificate: Option<HeaderValue>,
-    /// Stands in for the host that an HTTP/1.0 client may leave out.
+    /// Replaces the host that an HTTP/1.0 client may omit.
     pub(crate) local: Authority,
-    /// Which listener it came in by: its number, for routes.
+    /// Index of the listener, for routes.
     pub(crate) listener: usize,
-    /// The client's connection, where a service tells replicas of it.
+    /// The ends of the client's connection, if a service forwards them to replicas.
     ends: Option<Arc<Ends>>,
-    /// Whether and why we ended the connection.
+    /// Whether and why the proxy ended the connection.
     pub(crate) cut: Rc<Cell<Cut>>,
 }
 
 impl Origin {
-    /// Of a connection from `peer` to `local`, by way of a listener.
+    /// Makes the origin of a connection from `peer` to `local` through a listener.
     pub(crate) fn new(
         rules: &Rc<Rules>,
         peer: SocketAddr,
@@ -126,13 +128,13 @@ impl Origin {
         }
     }
 
-    /// Whether and why we ended the connection, when that is known.
+    /// Whether and why the proxy ended the connection, as soon as that is known.
     pub(crate) const fn cut(&self) -> &Rc<Cell<Cut>> {
         &self.cut
     }
 
-    /// Notes where the client's connection comes from and leads to, if somebody is to be told; `to`
-    /// is asked only then.
+    /// Records the ends of the client's connection if a service forwards them; `to` is called only
+    /// then.
     pub(crate) fn note_ends(
         &mut self,
         from: SocketAddr,
@@ -145,47 +147,47 @@ impl Origin {
         }
     }
 
-    /// Where the client's connection comes from and leads to, where a service tells replicas of it.
+    /// The ends of the client's connection, if a service forwards them to replicas.
     pub(crate) const fn ends(&self) -> Option<&Arc<Ends>> {
         self.ends.as_ref()
     }
 
-    /// Whom a request comes from, as far as proxies before us are trusted to say.
+    /// Returns the client of a request, as far as trusted proxies vouch for it.
     pub fn client(&self, headers: &HeaderMap) -> IpAddr {
         forwarded::client(headers, self)
     }
 
-    /// Tells the replica which host was asked for, before another one is put in its place.
+    /// Forwards the requested host in a field before it is replaced by another.
     pub(crate) fn keep_host<B>(&self, request: &mut Request<B>) {
         forwarded::keep_host(request, self);
     }
 
-    /// The address that it came in at.
+    /// The local address of the connection.
     pub(crate) const fn local(&self) -> &Authority {
         &self.local
     }
 
-    /// From where connections may come that have to begin with a PROXY header; `None` if this one
+    /// Networks from which connections must begin with a PROXY header; `None` if this connection
     /// has none.
     pub(crate) fn proxied(&self) -> Option<&[Network]> {
         self.rules.proxied.as_deref()
     }
 
-    /// The same, for the client that a PROXY header told.
+    /// Makes the same origin for the client that a PROXY header names.
     pub(crate) fn proxied_from(&self, peer: SocketAddr, to: SocketAddr) -> Self {
-        // An address and a port are always an authority.
+        // An address and a port always form an authority.
         let local = Authority::try_from(to.to_string()).unwrap_or_else(|_| self.local.clone());
         let mut origin = Self::new(&self.rules, peer, local, self.listener);
         origin.note_ends(peer, || Ok(to));
         origin
     }
 
-    /// The scheme that a request came by, as far as a proxy before us is trusted to say.
+    /// Returns the scheme of the client's request, as far as trusted proxies vouch for it.
     pub(crate) fn client_scheme(&self, headers: &HeaderMap) -> &'static str {
         forwarded::scheme(headers, self)
     }
 
-    /// The scheme that the peer's requests came by.
+    /// Returns the scheme of the peer's requests.
     pub(crate) const fn scheme(&self) -> &'static str {
         if self.is_tls { "https" } else { "http" }
     }

@@ -6,7 +6,7 @@ use http::StatusCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub(crate) status: StatusCode,
-    /// For the client; lower-case, no trailing stop.
+    /// Text for the client; lower case, no trailing full stop.
     pub(crate) reason: &'static str,
 }
 

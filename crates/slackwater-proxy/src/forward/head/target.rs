@@ -1,5 +1,5 @@
-//! Where a request is for: a target and a host that every reader takes for the same ones, put where
-//! the replica's protocol has them.
+//! The target of a request: every recipient reads the same host and target, placed as the replica's
+//! protocol requires.
 
 use super::origin::Origin;
 use super::refusal::{Refusal, bad_request};
@@ -7,13 +7,13 @@ use core::net::Ipv6Addr;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
 
-/// HTTP/2 names the host in `:authority`, in `Host`, or alike in both, and never a user. RFC 9113
-/// §8.3.1
+/// Checks that HTTP/2 names the host in `:authority`, in `Host`, or identically in both, and never
+/// a user. RFC 9113 §8.3.1
 pub(super) fn check_http2(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     match (uri.authority(), headers.get(header::HOST)) {
         (None, None) => Err(bad_request("neither :authority nor host names a host")),
         (Some(authority), _) if authority.as_str().contains('@') => {
-            Err(bad_request("a user stands in :authority"))
+            Err(bad_request(":authority contains a user"))
         }
         (Some(authority), Some(host))
             if !host
@@ -26,23 +26,23 @@ pub(super) fn check_http2(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal>
     }
 }
 
-/// HTTP/1.1: the host in its field, the path in the request line. A target that names its host
-/// overrides the field.
+/// Prepares the target for HTTP/1.1: the host in its field, the path in the request line. A target
+/// that names its host overrides the field.
 pub(super) fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     if let Some(authority) = request.uri().authority() {
         check_overridden(request.headers().get(header::HOST))?;
         let host = without_user_info(authority);
         if !is_host(host.as_bytes()) {
-            return Err(bad_request("the target's host is not one"));
+            return Err(bad_request("the target's host is not valid"));
         }
-        let host =
-            HeaderValue::from_str(host).map_err(|_| bad_request("the target's host is not one"))?;
+        let host = HeaderValue::from_str(host)
+            .map_err(|_| bad_request("the target's host is not valid"))?;
         let path = with_path(request.uri().path_and_query().cloned())?;
         request.headers_mut().insert(header::HOST, host);
         *request.uri_mut() = Uri::from(path);
     } else if let Some(host) = request.headers().get(header::HOST) {
         if !is_host(host.as_bytes()) {
-            return Err(bad_request("the host field is not a host"));
+            return Err(bad_request("the host field is not valid"));
         }
     } else {
         let host = HeaderValue::from_str(origin.local.as_str())
@@ -52,17 +52,18 @@ pub(super) fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Resu
     Ok(())
 }
 
-/// CONNECT: a host and a port in the request line, and the same in the field. RFC 9112 §3.2.3
+/// Prepares the target for CONNECT: a host and a port in the request line, and the same in the
+/// field. RFC 9112 §3.2.3
 pub(super) fn target_connect<B>(request: &mut Request<B>) -> Result<(), Refusal> {
     let authority = request.uri().authority().map(Authority::as_str);
     let host = authority.filter(|host| is_host(host.as_bytes()));
     let host = host.and_then(|host| HeaderValue::from_str(host).ok());
-    let host = host.ok_or_else(|| bad_request("the target's host is not one"))?;
+    let host = host.ok_or_else(|| bad_request("the target's host is not valid"))?;
     request.headers_mut().insert(header::HOST, host);
     Ok(())
 }
 
-/// HTTP/2: host and path both in the target.
+/// Prepares the target for HTTP/2: host and path in the target.
 pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     let host = request.headers_mut().remove(header::HOST);
     let authority = match (request.uri().authority(), host) {
@@ -70,7 +71,7 @@ pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Resu
             check_overridden(field.as_ref())?;
             let host = without_user_info(authority);
             if !is_host(host.as_bytes()) {
-                return Err(bad_request("the target's host is not one"));
+                return Err(bad_request("the target's host is not valid"));
             }
             if host.len() == authority.as_str().len()
                 && request.uri().scheme() == Some(&Scheme::HTTP)
@@ -78,14 +79,14 @@ pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Resu
             {
                 return Ok(());
             }
-            Authority::try_from(host).map_err(|_| bad_request("the target's host is not one"))?
+            Authority::try_from(host).map_err(|_| bad_request("the target's host is not valid"))?
         }
         (None, Some(host)) if !host.is_empty() => {
             if !is_host(host.as_bytes()) {
-                return Err(bad_request("the host field is not a host"));
+                return Err(bad_request("the host field is not valid"));
             }
             Authority::try_from(host.as_bytes())
-                .map_err(|_| bad_request("the host field is not a host"))?
+                .map_err(|_| bad_request("the host field is not valid"))?
         }
         (None, _) => origin.local.clone(),
     };
@@ -103,7 +104,8 @@ fn lacks_path(target: Option<&PathAndQuery>) -> bool {
     target.is_some_and(|target| target.as_str().starts_with('?'))
 }
 
-/// A path is never empty but in a target that names its host. RFC 9112 §3.2.1
+/// Adds the path if it is missing. It may be empty only in a target that names its host. RFC 9112
+/// §3.2.1
 fn with_path(target: Option<PathAndQuery>) -> Result<PathAndQuery, Refusal> {
     match target {
         None => Ok(PathAndQuery::from_static("/")),
@@ -120,17 +122,17 @@ fn without_user_info(authority: &Authority) -> &str {
     text.rsplit_once('@').map_or(text, |(_, host)| host)
 }
 
-/// The field says nothing where the target names a host, but a recipient may read it all the same.
+/// Checks a host field that the target's host overrides, because a recipient may read it anyway.
 /// RFC 9112 §3.2.2
 fn check_overridden(host: Option<&HeaderValue>) -> Result<(), Refusal> {
     if host.is_none_or(|host| is_host(host.as_bytes())) {
         return Ok(());
     }
-    Err(bad_request("the host field is not a host"))
+    Err(bad_request("the host field is not valid"))
 }
 
-/// Whether a host field can be nothing but a host and a port, whoever reads it. Empty is allowed.
-/// RFC 9110 §7.2, RFC 3986 §3.2.2
+/// Whether every recipient reads a host field as a host and a port. It may be empty. RFC 9110 §7.2,
+/// RFC 3986 §3.2.2
 fn is_host(host: &[u8]) -> bool {
     let plain = host.iter().position(|byte| !is_in_name(*byte));
     let Some(plain) = plain else {
@@ -168,7 +170,8 @@ fn is_port(port: &[u8]) -> bool {
     number.is_some_and(|number| number < 1 << 16)
 }
 
-/// An IPv6 address, or one of a version to come. Zones are for the machine that asks alone.
+/// Whether this is an IPv6 address, or one of a future version. Zones are rejected: they are
+/// meaningful only on the sender's machine.
 fn is_ip_literal(literal: &[u8]) -> bool {
     if let [b'v' | b'V', future @ ..] = literal {
         let dot = memchr::memchr(b'.', future);
@@ -183,8 +186,8 @@ fn is_ip_literal(literal: &[u8]) -> bool {
     text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// A name, or an IPv4 address. What is encoded in it is an octet that may stand in a name, or one
-/// beyond ASCII: a reader who decodes anything else finds a name that ends elsewhere.
+/// Whether this is a name or an IPv4 address. An encoded octet must be allowed in a name or be
+/// outside ASCII: a recipient that decodes any other would find a name that ends elsewhere.
 fn is_name(name: &[u8]) -> bool {
     let mut rest = name;
     while let [first, behind @ ..] = rest {
@@ -211,7 +214,7 @@ fn is_name(name: &[u8]) -> bool {
     true
 }
 
-/// By octet: found in one look, for this is asked of each octet of each request's host.
+/// Lookup table by octet, because every octet of every request's host is checked.
 static IN_NAME: [bool; 256] = {
     let mut all = [false; 256];
     let mut byte = 0;
@@ -228,8 +231,8 @@ fn is_in_name(byte: u8) -> bool {
     IN_NAME[usize::from(byte)]
 }
 
-/// All that RFC 3986 allows in a name, but for the comma, which separates members of a list in
-/// fields.
+/// Whether RFC 3986 allows the octet in a name. The comma is excluded, because it separates list
+/// members in fields.
 const fn may_be_in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(

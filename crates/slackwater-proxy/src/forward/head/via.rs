@@ -1,9 +1,8 @@
-//! `Via`: forwarded requests say that they passed here, and one that comes back is in a loop. RFC
-//! 9110 §7.6.3
+//! `Via`: marks forwarded requests; a request that arrives with this proxy's own mark is in a loop.
+//! RFC 9110 §7.6.3
 //!
-//! The name is made up at random once for each process, so that proxies in a row know themselves
-//! from each other, and nobody learns a host's name. Responses carry no `Via`, which a gateway may
-//! leave out there: nothing acts on it.
+//! The name is random for each process, so that chained proxies can be distinguished and no host
+//! name is disclosed. Responses get no `Via`, which a gateway may omit there: nothing acts on it.
 
 use core::hash::{BuildHasher, Hasher};
 use http::Version;
@@ -11,11 +10,11 @@ use http::header::{self, HeaderMap, HeaderValue};
 use std::hash::RandomState;
 use std::sync::LazyLock;
 
-/// This process, behind each protocol that a request can have come by.
+/// The name of this process after each protocol of a received request.
 static OURS: LazyLock<[HeaderValue; 3]> = LazyLock::new(|| {
     let seed = RandomState::new().build_hasher().finish();
     ["1.0", "1.1", "2.0"].map(|protocol| {
-        // Digits, letters, a dot and a space are always a value.
+        // Digits, letters, a dot and a space are always a valid value.
         HeaderValue::try_from(format!("{protocol} slackwater-{seed:016x}"))
             .unwrap_or(HeaderValue::from_static("1.1 slackwater"))
     })
@@ -33,7 +32,7 @@ pub(crate) fn has_passed(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Says that a request has passed here, and by which protocol it came.
+/// Adds this process to `Via`, with the protocol of the request.
 pub(crate) fn note(headers: &mut HeaderMap, came_by: Version) {
     let [old, usual, newer] = &*OURS;
     let ours = match came_by {

@@ -10,22 +10,22 @@ use std::path::Path;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
-/// Between two attempts at a Unix socket where too many connections wait to be accepted.
+/// Pause between attempts at a Unix socket whose accept queue is full.
 const UNIX_PAUSE: Duration = Duration::from_millis(5);
 
-/// A replica as connections are opened to it.
+/// A replica's address, and how connections to it are opened.
 #[derive(Debug)]
 pub struct Target {
     address: ReplicaAddress,
-    /// TLS; `None`: connections are plain. Over a Unix socket they always are.
+    /// TLS connector; `None` if connections are plain. Connections to Unix sockets always are.
     tls: Option<Connector>,
-    /// The form of the PROXY header that each connection begins with; `None`: it has none. Never
-    /// over a Unix socket.
+    /// Version of the PROXY header that begins each connection; `None` for no header. Unix sockets
+    /// never have one.
     proxy_protocol: Option<Version>,
 }
 
 impl Target {
-    /// A replica at this address; `tls` is what TLS is spoken to it by, if any.
+    /// Makes a target at this address. `tls` is the TLS connector, if any.
     pub const fn new(address: ReplicaAddress, tls: Option<Connector>) -> Self {
         Self {
             address,
@@ -34,7 +34,7 @@ impl Target {
         }
     }
 
-    /// The same, where connections begin with a PROXY header if there is a form for it.
+    /// Sets the version of the PROXY header, if connections begin with one.
     pub(crate) fn with_proxy_protocol(self, proxy_protocol: Option<Version>) -> Self {
         Self {
             proxy_protocol,
@@ -42,19 +42,19 @@ impl Target {
         }
     }
 
-    /// Whether a connection is one client's alone, because it begins with who that is.
+    /// Whether a connection belongs to one client, because its header names the client.
     pub(crate) const fn forwards_client(&self) -> bool {
         self.proxy_protocol.is_some()
     }
 
-    /// Where it listens.
+    /// The address of the replica.
     pub(crate) const fn address(&self) -> &ReplicaAddress {
         &self.address
     }
 }
 
-/// Opens a connection, its TLS handshake included, or gives up after `timeout`. Where a PROXY
-/// header goes first, it tells of `client`, or that the connection is nobody's but our own.
+/// Opens a connection, including the TLS handshake, or fails after `timeout`. A PROXY header names
+/// `client` or, without one, marks the connection as the proxy's own.
 pub(crate) async fn connect(
     target: &Target,
     client: Option<&Ends>,
@@ -80,7 +80,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// Opens a connection and closes it, to see whether that can be done.
+/// Opens a connection and closes it, to check whether that succeeds.
 pub async fn reach(target: &Target, timeout: Duration) -> io::Result<()> {
     connect(target, None, timeout).await.map(drop)
 }
@@ -96,8 +96,8 @@ async fn open(address: &ReplicaAddress) -> io::Result<Stream> {
     }
 }
 
-/// Where TCP waits when too many connections wait to be accepted, a Unix socket says so; then the
-/// waiting is done here.
+/// Connects, and waits while the accept queue is full. With TCP the kernel waits; a Unix socket
+/// returns an error instead.
 async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(path).await {

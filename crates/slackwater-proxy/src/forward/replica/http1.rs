@@ -1,7 +1,8 @@
-//! A connection to a replica that speaks HTTP/1.1, and one exchange on it.
+//! An HTTP/1.1 connection to a replica, and one exchange on it.
 //!
-//! No task of its own: whoever waits for the response drives both directions. A response may come
-//! before the request is sent; then the rest of the request goes on while the response is read.
+//! It has no task of its own: the task that waits for the response drives both directions. A
+//! response may arrive before the request is fully sent; the rest of the request is then sent while
+//! the response is read.
 
 use crate::forward::counts::{ReplicaEnd, ReplicaEnds};
 use crate::forward::head::hygiene;
@@ -27,18 +28,18 @@ use std::io;
 use std::sync::Arc;
 use tokio::io::AsyncWrite;
 
-/// A connection, with what came in and was not used yet, and what is to go out. In a box, for it is
-/// large and handed on often.
+/// A connection with its unprocessed input and its pending output. Boxed, because it is large and
+/// moved often.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
     pub(crate) unread: Bytes,
     pub(crate) out: Out,
-    /// What the response may have of its client's budget: without any, less is read at once.
+    /// The response's loan from its client's memory budget. Without a loan, reads are smaller.
     loan: Loan,
-    /// Whose it is alone, where its PROXY header says so.
+    /// The only client that may use the connection, if its PROXY header names one.
     pub(crate) client: Option<Arc<Ends>>,
-    /// Why it ends, if it does now.
+    /// The reason to count if the connection ends now.
     pub(crate) end: ReplicaEnd,
     ends: Arc<ReplicaEnds>,
 }
@@ -52,19 +53,19 @@ impl Drop for Connection {
 /// Why there is no response.
 #[derive(Debug)]
 pub(crate) enum NoResponse {
-    /// The connection ended. If not a byte of the request was written, the request is whole again.
+    /// The connection ended. If no byte of the request was written, the request is whole again.
     Closed {
         wrote: bool,
         read: bool,
         error: Option<io::Error>,
     },
-    /// What came is not HTTP/1.1.
+    /// The input is not HTTP/1.1.
     Bad(&'static str),
-    /// Its head is larger than is allowed.
+    /// The response head is larger than allowed.
     HeadTooLarge,
-    /// A transfer coding that is not known.
+    /// The transfer coding is unknown.
     Coding,
-    /// The client broke the request off, or it is not as long as it says.
+    /// The client broke off the request, or its body does not have the declared length.
     Client,
 }
 
@@ -99,8 +100,9 @@ impl Connection {
         }
     }
 
-    /// Whether nothing speaks against another request on this idle connection. Anything that came
-    /// unasked does, as the end does. No system call is made unless the runtime knows of something.
+    /// Whether this idle connection can take another request. Unexpected data or the end of the
+    /// stream rules that out. No system call is made unless the runtime has an event for the
+    /// socket.
     pub(super) fn is_usable(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         self.unread.is_empty()
@@ -108,23 +110,23 @@ impl Connection {
             && buffers::poll_read(&mut self.stream, &mut cx).is_pending()
     }
 
-    /// Closes it, for this reason.
+    /// Closes the connection for this reason.
     pub(crate) fn close(mut self, end: ReplicaEnd) {
         self.end = end;
     }
 
-    /// Whether the replica hears of an end, or of a failure, when it ends.
+    /// Sets whether the replica sees an orderly end or a reset when the connection ends.
     pub(crate) fn end_in_order(&self, in_order: bool) {
         self.stream.end_in_order(in_order);
     }
 
-    /// Ends it in order. TLS has a word for that, without which it would look cut off; it is not
-    /// waited for.
+    /// Ends the connection in order. TLS needs a close alert, without which the end would look like
+    /// a truncation; the write is not awaited.
     pub(crate) fn shut(&mut self, cx: &mut Context<'_>) {
         let _ = Pin::new(&mut self.stream).poll_shutdown(cx);
     }
 
-    /// Reads behind what has been read; `false` if the replica has ended.
+    /// Appends more input; `false` if the replica has ended the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         if !self.loan.is_lent() {
             self.loan.raise(beyond_first(0));
@@ -154,26 +156,26 @@ impl Connection {
     }
 }
 
-/// A request on its way, until the head of its response is there.
+/// A request that is being sent, until the response head arrives.
 #[derive(Debug)]
 pub(crate) struct Sending {
     upload: Option<BodySender>,
     limits: HeadLimits,
     method: Method,
-    /// Octets of `unread` that were searched for a head's end.
+    /// Octets of `unread` that were already searched for the end of a head.
     searched: usize,
-    /// A byte was written.
+    /// Whether a byte was written.
     wrote: bool,
-    /// A byte was read.
+    /// Whether a byte was read.
     read: bool,
     interim: InterimCount,
-    /// The first piece of the body, while nothing was written.
+    /// The first piece of the body, until something is written.
     first: Bytes,
     write_error: Option<io::Error>,
 }
 
 impl Sending {
-    /// Puts the head of a request on its way.
+    /// Encodes the head of a request for sending.
     pub(crate) fn new(
         connection: &mut Connection,
         request: &Request<RequestBody>,
@@ -196,7 +198,7 @@ impl Sending {
         }
     }
 
-    /// What is left of the request to send beside the response.
+    /// Returns the rest of the request, to be sent while the response is read.
     pub(crate) fn into_upload(self) -> Option<BodySender> {
         self.upload
     }
@@ -226,7 +228,7 @@ impl Sending {
         }
     }
 
-    /// Writes as much as goes. If the replica takes no more, its response may still be there.
+    /// Writes as much as possible. If the replica stops reading, its response may still arrive.
     fn send(
         &mut self,
         cx: &mut Context<'_>,
@@ -263,8 +265,8 @@ impl Sending {
         Ok(())
     }
 
-    /// One piece only goes with the head, so that it can be put back if not even the head could be
-    /// written.
+    /// Only one piece is sent with the head, so that it can be put back if not even the head could
+    /// be written.
     fn fill_first(
         &mut self,
         cx: &mut Context<'_>,
@@ -312,6 +314,8 @@ impl Sending {
             if unread.len() > self.limits.bytes_max {
                 return Poll::Ready(Err(NoResponse::HeadTooLarge));
             }
+            // Data that cannot be a head is rejected immediately, not only when the limit is
+            // reached.
             if !is_head_so_far(new_part(unread, self.searched)) {
                 return Poll::Ready(Err(NoResponse::Bad("not a head")));
             }
@@ -332,13 +336,13 @@ impl Sending {
         }
     }
 
-    /// The piece that was taken in vain, if nothing was written.
+    /// Takes the piece that was taken from the body but not sent, if nothing was written.
     pub(crate) fn take_first(&mut self) -> Bytes {
         core::mem::take(&mut self.first)
     }
 }
 
-/// How a request is framed: by its length where that is known, else in chunks.
+/// Chooses the framing of a request: its length if known, otherwise chunks.
 fn framing(request: &Request<RequestBody>) -> Framing {
     let said = request.headers().get(header::CONTENT_LENGTH);
     let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
@@ -352,7 +356,7 @@ fn framing(request: &Request<RequestBody>) -> Framing {
     }
 }
 
-/// A request's body whose first piece is noted.
+/// A request body that keeps a copy of its first piece.
 struct Watched<'a> {
     body: &'a mut RequestBody,
     first: &'a mut Bytes,
@@ -380,17 +384,17 @@ impl Body for Watched<'_> {
     }
 }
 
-/// A response's body on its way in, and what is left of its request on its way out.
+/// A response body that is being received, and the rest of its request.
 #[derive(Debug)]
 pub(crate) struct Download {
     pub(crate) connection: Box<Connection>,
     decoder: BodyDecoder,
-    /// The connection has ended, and with it the body.
+    /// Whether the connection, and with it the body, has ended.
     has_ended: bool,
-    /// The connection may be used again after this.
+    /// Whether the connection may be used again afterwards.
     pub(crate) keep_alive: bool,
     upload: Option<(BodySender, RequestBody)>,
-    /// It is no body but another protocol.
+    /// Whether this is a tunnel for another protocol instead of a body.
     pub(crate) is_tunnel: bool,
 }
 
@@ -415,12 +419,13 @@ impl Download {
         !self.is_tunnel && (self.has_ended || self.decoder.is_done())
     }
 
-    /// Octets to come, if that is known.
+    /// Remaining octets, if known.
     pub(crate) fn left(&self) -> Option<u64> {
         self.decoder.left()
     }
 
-    /// The connection, if it is fit for another request: both sides of the exchange are complete.
+    /// Returns the connection if it can take another request: both sides of the exchange must be
+    /// complete.
     pub(crate) fn into_reusable(self) -> Option<Box<Connection>> {
         let Self {
             mut connection,
@@ -434,7 +439,7 @@ impl Download {
         (keep_alive && upload.is_none() && is_done).then_some(connection)
     }
 
-    /// Goes on sending the request. That it can't be sent to its end leaves the response as it is.
+    /// Continues to send the request. A failure to send all of it does not affect the response.
     pub(crate) fn poll_upload(&mut self, cx: &mut Context<'_>) {
         for _ in 0..ROUNDS_MAX {
             let Some((sender, body)) = &mut self.upload else {

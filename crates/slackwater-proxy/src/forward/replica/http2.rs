@@ -1,7 +1,7 @@
 //! One exchange on an HTTP/2 connection to a replica.
 //!
-//! No task of its own: whoever waits for the response drives both directions, as over HTTP/1.1.
-//! Dropping it resets the stream, unless it has ended both ways.
+//! It has no task of its own: the task that waits for the response drives both directions, as over
+//! HTTP/1.1. Dropping it resets the stream, unless it has ended both ways.
 
 use super::multiplex::StreamPermit;
 use crate::forward::head::hygiene;
@@ -15,15 +15,15 @@ use http_body::{Body, Frame};
 use slackwater_http::http2::{Lost, Reason, ResponseHead};
 use std::io;
 
-/// A request on its way, until the head of its response is there.
+/// A request that is being sent, until the response head arrives.
 #[derive(Debug)]
 pub(crate) struct Sending {
     reader: StreamReader,
-    /// The request's body, and the way back to its client.
+    /// The request body, and the channel for interim responses to its client.
     body: RequestBody,
-    /// `None` when all of it is sent, or no more of it is wanted.
+    /// `None` if all of it is sent, or the replica wants no more of it.
     outgoing: Option<Outgoing>,
-    /// What its response may have of the client's budget.
+    /// The response's loan from its client's memory budget.
     loan: Loan,
 }
 
@@ -32,15 +32,16 @@ pub(crate) struct Sending {
 pub(crate) enum NoResponse {
     /// The stream or its connection failed.
     Lost(Lost),
-    /// The client broke its request off.
+    /// The client broke off its request.
     Client,
 }
 
-/// A request that was not even begun, and is whole: the connection has ended, or takes no more.
+/// A request that could not be started and is still whole: the connection has ended, or takes no
+/// more requests.
 #[derive(Debug)]
 pub(crate) struct NotBegun(pub(crate) Lost, pub(crate) Box<Request<RequestBody>>);
 
-/// A request's body that is not sent to its end yet.
+/// A request body that is not fully sent.
 #[derive(Debug)]
 struct UnsentBody {
     outgoing: Outgoing,
@@ -48,7 +49,7 @@ struct UnsentBody {
 }
 
 impl Sending {
-    /// Puts the head of a request on its way.
+    /// Sends the head of a request.
     pub(crate) fn begin(
         permit: &StreamPermit,
         request: Box<Request<RequestBody>>,
@@ -81,7 +82,7 @@ impl Sending {
                     outgoing.reset(Reason::CANCEL);
                     return Poll::Ready(Err(NoResponse::Client));
                 }
-                // If the replica wants no more of it, the response says why.
+                // If the replica wants no more of it, the response states the reason.
                 Poll::Ready(_) => self.outgoing = None,
             }
         }
@@ -93,8 +94,8 @@ impl Sending {
         self.reader.poll_response(cx).map_err(NoResponse::Lost)
     }
 
-    /// The response's body, which goes on sending what is left of the request. `length` is what its
-    /// head says.
+    /// Returns the response body, which continues to send the rest of the request. `length` is the
+    /// length in the head.
     pub(crate) fn into_download(self, length: Option<u64>, permit: StreamPermit) -> Download {
         let body = self.body;
         Download {
@@ -107,8 +108,8 @@ impl Sending {
     }
 }
 
-/// Tells a body's length where it is known, for who prefers to know it first. Methods that usually
-/// have a body say, too, when they have none. RFC 9110 §8.6
+/// Adds `content-length` if the length is known, for recipients that need it in advance. Methods
+/// that usually have a body also get it when it is 0. RFC 9110 §8.6
 fn set_content_length(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
     let Some(length) = body.size_hint().exact() else {
         return;
@@ -119,15 +120,15 @@ fn set_content_length(headers: &mut HeaderMap, method: &Method, body: &RequestBo
     }
 }
 
-/// A response's body on its way in, and what is left of its request on its way out.
+/// A response body that is being received, and the rest of its request.
 #[derive(Debug)]
 pub(crate) struct Download {
     incoming: Incoming,
     upload: Option<UnsentBody>,
     loan: Loan,
-    /// Octets that its client has taken.
+    /// Octets that the client has taken.
     taken: u64,
-    /// Given back when this is dropped.
+    /// Released when this is dropped.
     _permit: StreamPermit,
 }
 
@@ -136,12 +137,12 @@ impl Download {
         self.incoming.is_end_stream()
     }
 
-    /// Octets to come, if that is known.
+    /// Remaining octets, if known.
     pub(crate) const fn left(&self) -> Option<u64> {
         self.incoming.left()
     }
 
-    /// Goes on sending the request. That it can't be sent to its end leaves the response as it is,
+    /// Continues to send the request. A failure to send all of it does not affect the response,
     /// unless the client broke it off.
     pub(crate) fn poll_upload(&mut self, cx: &mut Context<'_>) {
         let Some(upload) = &mut self.upload else {
@@ -165,7 +166,7 @@ impl Download {
             && let Some(data) = frame.data_ref()
         {
             self.taken += data.len() as u64;
-            // Its client takes what comes, so more of it may come at once.
+            // The client reads the response, so the window grows.
             if let Some(more) = self.loan.raise(beyond_first(self.taken)) {
                 self.incoming.widen(more);
             }

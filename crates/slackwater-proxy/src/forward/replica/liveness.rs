@@ -1,25 +1,25 @@
-//! Whether a connection that is silent while requests are out on it is alive: it is asked, and
-//! given up if it doesn't answer. Nothing else would find out that a replica's machine is gone. All
-//! times are in ticks.
+//! Checks whether a connection that is silent while requests are in flight is alive. It sends a
+//! PING, and gives the connection up if nothing arrives in time. Without this check, the loss of a
+//! replica's machine would go unnoticed. All times are in ticks.
 
-/// What is known of one connection.
+/// State of one connection.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    /// It is asked after so long a silence.
+    /// Silence after which a PING is sent.
     interval: u64,
-    /// It has so long to say anything at all.
+    /// Time in which anything must arrive after that.
     timeout: u64,
     asked_at: Option<u64>,
 }
 
-/// What is to be done.
+/// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LivenessAction {
-    /// To look again after so many ticks.
+    /// Look again after this many ticks.
     Wait(u64),
-    /// To ask, and to look again after so many ticks.
+    /// Send a PING, and look again after this many ticks.
     Ask(u64),
-    /// To give it up.
+    /// Give the connection up.
     Dead,
 }
 
@@ -32,13 +32,13 @@ impl Liveness {
         }
     }
 
-    /// Until the first look.
+    /// Time until the first look.
     pub(crate) const fn interval(&self) -> u64 {
         self.interval
     }
 
-    /// Looks at `now` at a connection that last received something at `received_at`; `is_busy`
-    /// while requests are out on it.
+    /// Decides at `now` about a connection that last received data at `received_at`; `is_busy` is
+    /// whether requests are in flight.
     pub(crate) fn look(&mut self, now: u64, received_at: u64, is_busy: bool) -> LivenessAction {
         if !is_busy {
             self.asked_at = None;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silent_connection_is_asked_once_and_then_given_up() {
+    fn a_silent_connection_gets_one_ping_and_is_then_given_up() {
         let mut liveness = Liveness::new(10, 5);
         assert_eq!(liveness.look(10, 3, true), LivenessAction::Wait(3));
         assert_eq!(liveness.look(13, 3, true), LivenessAction::Ask(5));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_it_says_it_is_alive() {
+    fn any_received_data_is_a_sign_of_life() {
         let mut liveness = Liveness::new(10, 5);
         assert_eq!(liveness.look(10, 0, true), LivenessAction::Ask(5));
         assert_eq!(liveness.look(15, 10, true), LivenessAction::Wait(5));
@@ -85,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_while_nobody_waits() {
+    fn no_ping_is_sent_while_no_request_waits() {
         let mut liveness = Liveness::new(10, 5);
         assert_eq!(liveness.look(100, 0, false), LivenessAction::Wait(10));
         assert_eq!(liveness.look(110, 0, true), LivenessAction::Ask(5));
         assert_eq!(liveness.look(120, 0, false), LivenessAction::Wait(10));
-        // An answer that is late by then is asked for again.
+        // A PING that is still unanswered by then is repeated.
         assert_eq!(liveness.look(130, 0, true), LivenessAction::Ask(5));
     }
 }

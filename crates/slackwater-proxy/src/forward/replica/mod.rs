@@ -1,10 +1,10 @@
-//! Connections to a replica: made, kept, shared, and what one exchange on one of them looks like in
+//! Connections to a replica: opened, kept and shared, and one exchange on such a connection in
 //! either protocol.
 //!
 //! | | file |
 //! |---|---|
-//! | where a replica is, and a new connection to it | `connect` |
-//! | how to speak to one | `options` |
+//! | address of a replica, and a new connection to it | `connect` |
+//! | options of its connections | `options` |
 //! | HTTP/1.1: idle connections, one exchange | `pool`, `http1` |
 //! | HTTP/2: shared connections, one exchange, liveness | `multiplex`, `http2`, `liveness` |
 

@@ -1,15 +1,16 @@
-//! HTTP/2 connections to one replica, each of which carries many requests at once.
+//! HTTP/2 connections to one replica, each of which carries many requests concurrently.
 //!
-//! One connection is enough until it carries as many streams as the replica, or the configuration,
-//! allows; then another one is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection
-//! wait for one and the same attempt to open it, and share its failure, so that a dead replica
-//! costs each of them one connect timeout and not a queue of them.
+//! One connection is enough until it carries as many streams as the replica or the configuration
+//! allows. Then another is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection wait
+//! for the same connect, and share its failure, so that a dead replica costs each of them one
+//! connect timeout and not a queue of timeouts.
 //!
-//! All requests on a connection share its window for what is sent: bodies that the replica does not
-//! read use it up. So a long body goes on a connection on which none is unread, be it a new one,
-//! and short ones do if they can. Where there may be no more connections bodies share those that
-//! there are, but none goes on one that has been short of window for [`SHORT_MAX`]. Where all
-//! streams are taken a request waits for one, for as long as a connection may take.
+//! All requests on a connection share its send window, and bodies that the replica does not read
+//! use it up. A long body therefore gets a connection without unread bodies, if necessary a new
+//! one, and short bodies prefer such a connection. When no more connections are allowed, bodies
+//! share the existing ones, but none is sent on a connection that has been short of window for
+//! [`SHORT_MAX`]. If all streams are in use, a request waits for one, for at most the connect
+//! timeout.
 
 use super::connect::{Target, connect};
 use super::liveness::{Liveness, LivenessAction};
@@ -35,21 +36,20 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
-/// Requests that wait for a stream on a connection to one replica, at most.
+/// Maximum number of requests that wait for a stream to one replica.
 const WAITING_MAX: usize = 256;
 
-/// A connection that has been short of window for so long takes no bodies at all. A replica that
-/// reads gives window back within a round trip; one that is farther away than this gets more
-/// connections.
+/// A connection that has been short of window for this long takes no bodies at all. A replica that
+/// reads returns window within a round trip; one with a longer round trip gets more connections.
 const SHORT_MAX: Duration = Duration::from_millis(10);
 
-/// A body up to this passes those that are not read, as long as there is some of the window that is
-/// kept for such: what a connection with the least of windows keeps for one.
+/// A body up to this size may pass unread ones, as long as the reserved part of the window lasts.
+/// It is the size that even a connection with the smallest window reserves for one such body.
 const SHORT_BYTES_MAX: u64 = 1 << 10;
 
-/// While requests are out, a connection that is silent for so long is asked whether it is alive,
-/// and is closed if it doesn't say so in time: nothing else would find out that a replica's machine
-/// is gone.
+/// While requests are in flight, a connection that is silent for this long gets a PING, and is
+/// closed if it does not answer in time. Without it, the loss of a replica's machine would go
+/// unnoticed.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -59,7 +59,7 @@ pub(crate) struct Multiplex {
     open: RefCell<Vec<Rc<Link>>>,
     /// Held while a connection is opened.
     opening: Mutex<()>,
-    /// How often no connection could be opened so far, and why not the last time.
+    /// Number of failed connects so far, and the kind of the last failure.
     failures: Cell<u64>,
     last_failure: Cell<io::ErrorKind>,
     freed: Rc<Freed>,
@@ -70,8 +70,8 @@ pub(crate) struct Multiplex {
     config: Config,
 }
 
-/// Wakes requests that wait for a stream: for any request, and for one with a body, for which there
-/// may be none when there is one for others.
+/// Wakes requests that wait for a stream. Requests with a body wait separately, because there may
+/// be a stream for others and none for them.
 #[derive(Debug, Default)]
 struct Freed {
     waiting: Cell<usize>,
@@ -87,23 +87,23 @@ impl Freed {
         }
     }
 
-    /// There may be streams for several.
+    /// Wakes all, when there may be streams for several.
     fn call_all(&self) {
         self.any.notify_waiters();
         self.with_body.notify_waiters();
     }
 }
 
-/// Why there is no stream for a request.
+/// Why a request gets no stream.
 #[derive(Debug)]
 pub(crate) enum NoStream {
     /// No connection could be opened.
     Unreachable(io::Error),
-    /// All that there may be are full, and were for as long as a connection may take.
+    /// All allowed connections were full for the whole connect timeout.
     Full,
 }
 
-/// A connection as those see it who send requests on it. It ends when they all have let go of it.
+/// A connection as its requests share it. It ends when all of them have dropped it.
 #[derive(Debug)]
 struct Link {
     connection: SharedConnection,
@@ -113,18 +113,18 @@ struct Link {
 #[derive(Debug)]
 struct Load {
     streams: Cell<usize>,
-    /// As many as the replica allows now.
+    /// Number of streams that the replica allows now.
     streams_max: Cell<usize>,
     idle_since: Cell<u64>,
-    /// When anything came from the replica, in ticks.
+    /// When data last arrived from the replica, in ticks.
     received_at: Cell<u64>,
-    /// When the head of a response did.
+    /// When a response head last arrived, in ticks.
     answered_at: Cell<u64>,
-    /// Since when it has been short of window.
+    /// When it became short of window.
     short_since: Cell<Option<Instant>>,
-    /// No more requests on it.
+    /// Whether it takes no more requests.
     is_given_up: Cell<bool>,
-    /// Why it ends, where that is for us to say.
+    /// Why it ends, if the proxy decides that.
     end: Cell<ReplicaEnd>,
     ends: Arc<ReplicaEnds>,
     deadlines: Rc<Deadlines>,
@@ -132,7 +132,7 @@ struct Load {
 }
 
 impl Load {
-    /// Notes whether it is short of window.
+    /// Records whether the connection is short of window.
     fn note_window(&self, is_short: bool) {
         let since = self.short_since.get();
         if is_short != since.is_some() {
@@ -143,25 +143,25 @@ impl Load {
         }
     }
 
-    /// Whether bodies would have to wait for others that the replica does not read.
+    /// Whether new bodies would have to wait for others that the replica does not read.
     fn takes_no_bodies(&self) -> bool {
         let short_for = self.short_since.get().map(|since| since.elapsed());
         short_for.is_some_and(|short_for| short_for >= SHORT_MAX)
     }
 }
 
-/// How long a request's body is, as far as it matters for where it may go.
+/// Length class of a request body, which determines the connections it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     None,
-    /// So short that it passes those that are not read.
+    /// Short enough to pass unread bodies.
     Short,
-    /// Longer, or not known.
+    /// Longer, or unknown.
     Any,
 }
 
 impl Length {
-    /// By what is known of a body.
+    /// Classifies a body by what is known of its length.
     pub(crate) fn of(body: &impl Body) -> Self {
         match body.size_hint().upper() {
             Some(0) => Self::None,
@@ -182,15 +182,15 @@ impl StreamPermit {
         Self(Rc::clone(link))
     }
 
-    /// The head of a response has come.
+    /// Records that a response head has arrived.
     pub(crate) fn answered(&self) {
         let load = &self.0.load;
         load.answered_at.set(load.deadlines.now());
     }
 
-    /// A request that was sent at `sent_at`, in ticks, was not answered in time. If no other was
-    /// since then, the connection may be dead, and no further request is sent on it. Those that are
-    /// on it stay until they end.
+    /// Records that a request sent at `sent_at`, in ticks, was not answered in time. If no other
+    /// request was answered since, the connection may be dead and gets no more requests. Its
+    /// current requests stay until they end.
     pub(crate) fn unanswered(&self, sent_at: u64) {
         let load = &self.0.load;
         if load.answered_at.get() <= sent_at {
@@ -199,8 +199,8 @@ impl StreamPermit {
         }
     }
 
-    /// Whether a request can be begun: the replica has not said that it takes no more, and the
-    /// connection is there.
+    /// Checks whether a request can be started: the connection is open, and the replica accepts
+    /// more requests on it.
     pub(crate) fn check(&self) -> Result<(), Lost> {
         self.0
             .check()
@@ -209,7 +209,7 @@ impl StreamPermit {
         has_room.then_some(()).ok_or(Lost::TurnedAway)
     }
 
-    /// Begins a request, for which there was nothing against it.
+    /// Starts a request. [`check`](Self::check) must have succeeded.
     pub(crate) fn begin(
         &self,
         method: &Method,
@@ -249,10 +249,10 @@ impl Multiplex {
         let streams_max = u32::try_from(options.streams_max).unwrap_or(u32::MAX);
         let config = Config {
             role: Role::Client,
-            // We let it push nothing.
+            // No pushes are allowed.
             streams_max: 0,
             stream_window: WINDOW_FIRST_BYTES,
-            // Slow clients must not be able to use up what all streams share.
+            // It covers all streams, so that slow clients cannot use up what all streams share.
             connection_window: WINDOW_MAX_BYTES.saturating_mul(streams_max),
             head: HeadLimits {
                 bytes_max: options.head_bytes_max,
@@ -275,8 +275,8 @@ impl Multiplex {
         }
     }
 
-    /// A stream on a connection that is there, or on a new one, or the first that becomes free, for
-    /// a request with such a body.
+    /// Returns a stream for a request with such a body: on an existing connection, on a new one, or
+    /// the first that becomes free.
     pub(crate) async fn find_or_open(
         &self,
         target: &Target,
@@ -287,8 +287,8 @@ impl Multiplex {
         loop {
             let failures_before = self.failures.get();
             {
-                // Long bodies wait for each other's connections; one that has waited for too long
-                // shares another's.
+                // Long bodies wait for each other's connects; one that has waited for too long
+                // shares a connection.
                 let opening = tokio::time::timeout_at(waits_until, self.opening.lock());
                 let Ok(_opening) = opening.await else {
                     return self.find_shared(body).ok_or(NoStream::Full);
@@ -316,7 +316,7 @@ impl Multiplex {
         }
     }
 
-    /// Waits until there may be a stream.
+    /// Waits until a stream may be free.
     async fn wait(&self, body: Length, until: Instant) -> Result<(), NoStream> {
         if self.freed.waiting.get() >= WAITING_MAX {
             return Err(NoStream::Full);
@@ -330,8 +330,8 @@ impl Multiplex {
         called.map_err(|_| NoStream::Full)
     }
 
-    /// A stream on the least loaded connection that is not full and takes such a body; none where
-    /// it is to have a new one.
+    /// Returns a stream on the least loaded connection that is not full and takes such a body;
+    /// `None` if the body should get a new connection.
     pub(crate) fn find(&self, body: Length) -> Option<StreamPermit> {
         let permit = self.find_shared(body)?;
         let may_be_another = self.open.borrow().len() < self.connections_max;
@@ -340,14 +340,14 @@ impl Multiplex {
         (!is_to_be_another).then_some(permit)
     }
 
-    /// A stream on the least loaded connection that is not full and takes bodies, if there is one:
-    /// rather where no other is unread.
+    /// Returns a stream on the least loaded connection that is not full and takes such a body,
+    /// preferring connections without unread bodies.
     fn find_shared(&self, body: Length) -> Option<StreamPermit> {
         let mut open = self.open.borrow_mut();
         let before = open.len();
         open.retain(|link| !link.load.is_given_up.get());
         if open.len() < before {
-            // There may be others in their place.
+            // New connections may be opened in their place.
             self.freed.call_all();
         }
         let has_room = |link: &&Rc<Link>| {
@@ -367,7 +367,7 @@ impl Multiplex {
             .map(StreamPermit::take)
     }
 
-    /// Closes what has been idle for too long.
+    /// Closes connections that have been idle for too long.
     pub(crate) fn sweep(&self) {
         let now = self.deadlines.now();
         self.open.borrow_mut().retain(|link| {
@@ -405,7 +405,7 @@ impl Multiplex {
     }
 }
 
-/// One that waits for a stream, until dropped.
+/// A request that waits for a stream, until dropped.
 struct Waiting<'m>(&'m Cell<usize>);
 
 impl<'m> Waiting<'m> {
@@ -421,8 +421,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Carries a connection to its end, notes how many streams the replica allows, and sees to it that
-/// it is alive. Whoever waits for a response hears of an error; nobody else needs to.
+/// Drives a connection to its end, tracks how many streams the replica allows, and checks that it
+/// is alive. The requests that wait for responses receive its errors.
 async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Load>) {
     let deadlines = &load.deadlines;
     let mut liveness = Liveness::new(
@@ -434,6 +434,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
     poll_fn(|cx| {
         let polled = wire.poll(cx, |_| ());
         let streams_max = connection.borrow().streams_max();
+        // The replica allows more streams than before, so waiting requests may get one.
         if load.streams_max.replace(streams_max) < streams_max {
             load.freed.call_all();
         }
@@ -460,6 +461,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
         Poll::Pending
     })
     .await;
+    // Another connection may be opened in place of this one, for a request that waits.
     load.is_given_up.set(true);
     load.freed.call_one();
     let is_busy = load.streams.get() > 0;

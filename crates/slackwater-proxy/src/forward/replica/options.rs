@@ -1,5 +1,5 @@
-//! How to speak to a replica: what the configuration says of its connections and of one exchange on
-//! them.
+//! Options of a replica: what the configuration says about its connections and about one exchange
+//! on them.
 
 use crate::forward::counts::ReplicaEnds;
 use core::time::Duration;
@@ -8,48 +8,49 @@ use slackwater_http::http1::HeadLimits;
 use slackwater_http::proxy_protocol::Version;
 use std::sync::Arc;
 
-/// Connections to one replica at most, from one worker. It takes many only where requests hold most
-/// of the streams, or as many long bodies are under way at once.
+/// Maximum number of connections from one worker to one replica. Many are opened only if requests
+/// use most of the streams, or if many long bodies are sent concurrently.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
 
-/// How to speak to a replica.
+/// Options of connections to a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaOptions {
-    /// What the replica speaks.
+    /// Protocol of the replica.
     pub protocol: ReplicaProtocol,
-    /// To a connection.
+    /// Connect timeout.
     pub connect: Duration,
-    /// To the response's head, from the moment when the last piece of the request was handed on.
+    /// Longest wait for the response head, from the moment when the last piece of the request was
+    /// handed on.
     pub first_byte: Duration,
-    /// Between two pieces of a response's body.
+    /// Longest wait between two pieces of a response body.
     pub stall: Duration,
-    /// For which neither side of a tunnel may say anything.
+    /// Longest time in which both sides of a tunnel are silent.
     pub tunnel: Duration,
-    /// For which a connection that carries nothing is kept.
+    /// Longest time that an idle connection is kept.
     pub idle: Duration,
-    /// HTTP/1.1 connections that carry nothing, at most.
+    /// Maximum number of idle HTTP/1.1 connections.
     pub idle_connections_max: usize,
-    /// HTTP/2 connections, at most.
+    /// Maximum number of HTTP/2 connections.
     pub connections_max: usize,
-    /// Requests at once on an HTTP/2 connection, at most.
+    /// Maximum number of concurrent requests on an HTTP/2 connection.
     pub streams_max: usize,
-    /// Size of a response's head, at most.
+    /// Maximum size of a response head.
     pub head_bytes_max: usize,
-    /// Fields of a response's head, at most.
+    /// Maximum number of fields in a response head.
     pub head_fields_max: usize,
-    /// Whether it may be an agent, and so is believed when it says that its server is gone. An
-    /// agent's own server is not: the mark is taken out of its responses, so that it can't have a
-    /// request repeated elsewhere.
+    /// Whether the replica may be an agent, which can report that its server is gone. An agent's
+    /// own server may not: the mark is removed from its responses, so that it cannot cause a
+    /// request to be repeated elsewhere.
     pub may_be_agent: bool,
-    /// The form of the PROXY header that tells it whose a connection is; `None`: there is none.
+    /// Version of the PROXY header that names the client of a connection; `None` for no header.
     /// HTTP/1.1 only.
     pub proxy_protocol: Option<Version>,
-    /// Where it is counted why connections end.
+    /// Counts why connections end.
     pub ends: Arc<ReplicaEnds>,
 }
 
 impl ReplicaOptions {
-    /// As configured.
+    /// Makes the options from the configuration.
     pub fn new(settings: &ReplicaSettings, timeouts: &Timeouts, limits: &Limits) -> Self {
         Self {
             protocol: settings.protocol,

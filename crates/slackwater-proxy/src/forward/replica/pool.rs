@@ -1,10 +1,9 @@
 //! Idle HTTP/1.1 connections to one replica, kept for the next request.
 //!
-//! Last in, first out: the busiest connections stay warm and the others grow old and go. One
-//! worker's pool is not another's, so taking and giving back is a push and a pop. A connection
-//! comes back only when both sides of the exchange are complete; whatever is unclear is closed
-//! instead. A connection that has told the replica whose it is carries that client's requests
-//! alone; those of clients that are gone grow old.
+//! Last in, first out: the busiest connections stay warm, and the rest expire. Each worker has its
+//! own pool, so taking and giving back is a pop and a push. A connection comes back only when both
+//! sides of the exchange are complete; in any doubt it is closed. A connection whose PROXY header
+//! names a client carries only that client's requests; when the client is gone, it expires.
 
 use super::connect::{Target, connect};
 use super::http1::Connection;
@@ -42,11 +41,11 @@ impl Pool {
         }
     }
 
-    /// The connection that was used last, if one is fit to be used again; of those of `client`
-    /// alone, or of those that are nobody's.
+    /// Takes the most recently used connection that is still usable. It must belong to `client` or,
+    /// if `None`, to no client.
     pub(crate) fn take(&self, client: Option<&Arc<Ends>>) -> Option<Box<Connection>> {
         let mut idle = self.idle.borrow_mut();
-        // Where connections are nobody's, this is the last one.
+        // If connections belong to no client, this matches the last one.
         let is_his = |idle: &Idle| idle.connection.client.as_ref() == client;
         while let Some(place) = idle.iter().rposition(is_his) {
             let Idle { mut connection, .. } = idle.remove(place);
@@ -59,11 +58,11 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection that has carried a whole exchange; closes it if enough are kept.
+    /// Keeps a connection after a complete exchange, or closes it if enough are kept.
     pub(crate) fn give_back(&self, mut connection: Box<Connection>) {
         let mut idle = self.idle.borrow_mut();
         if connection.client.is_some() && idle.len() >= self.idle_max.get().max(1) {
-            // Perhaps of a client that is gone; nobody else can use it.
+            // Its client may be gone, and no other client can use it.
             idle.remove(0).connection.close(ReplicaEnd::Surplus);
         }
         connection.end = match self.idle_max.get() {
@@ -76,7 +75,7 @@ impl Pool {
         }
     }
 
-    /// Closes what is idle, and keeps nothing from now on.
+    /// Closes idle connections, and keeps none from now on.
     pub(crate) fn retire(&self) {
         self.idle_max.set(0);
         for Idle { connection, .. } in self.idle.take() {
@@ -84,7 +83,7 @@ impl Pool {
         }
     }
 
-    /// Closes what has been idle for too long, or has been closed by the replica.
+    /// Closes connections that have been idle for too long, or that the replica has closed.
     pub(crate) fn sweep(&self) {
         let now = self.deadlines.now();
         self.idle.borrow_mut().retain_mut(|idle| {
@@ -98,7 +97,7 @@ impl Pool {
         });
     }
 
-    /// A new connection, for `client` alone if there is one.
+    /// Opens a connection, for `client` only if there is one.
     pub(crate) async fn open(
         &self,
         target: &Target,

@@ -1,4 +1,4 @@
-//! A request's body on its way to a replica, from either protocol.
+//! A request body on its way to a replica, from either protocol.
 
 use super::replay_buffer::{ReplayHandle, ReplayReader};
 use crate::forward::head::hygiene;
@@ -15,17 +15,17 @@ use std::io;
 use std::rc::Rc;
 use tokio::sync::oneshot;
 
-/// What became of a request's body.
+/// Progress of a request body.
 #[derive(Debug)]
 pub(crate) struct Progress {
     deadlines: Rc<Deadlines>,
-    /// When a piece of it was last handed on, in ticks.
+    /// When a piece was last handed on, in ticks.
     moved_at: Cell<u64>,
     bytes: Cell<u64>,
     state: Cell<BodyState>,
 }
 
-/// State of a request's body: what it waits for, or why it ended.
+/// State of a request body: what it waits for, or why it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyState {
     /// It waits for the replica to take more, or is complete.
@@ -34,7 +34,7 @@ pub(crate) enum BodyState {
     AwaitsClient,
     /// The client broke it off.
     Broken,
-    /// There is more of it than is allowed.
+    /// It is larger than allowed.
     TooLarge,
 }
 
@@ -52,7 +52,7 @@ impl Progress {
         self.moved_at.get()
     }
 
-    /// So many bytes were handed on in this attempt.
+    /// Number of bytes handed on in this attempt.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.get()
     }
@@ -62,33 +62,34 @@ impl Progress {
     }
 }
 
-/// A request's body on its way to a replica.
+/// A request body on its way to a replica.
 #[derive(Debug, Default)]
 pub struct RequestBody {
     source: BodySource,
-    /// A piece that was taken but went nowhere.
+    /// A piece that was taken but not sent.
     ahead: Bytes,
-    /// Absent: there was no body from the start.
+    /// `None` if there was no body from the start.
     progress: Option<Rc<Progress>>,
     limit: Limit,
-    /// For somebody else, while it is read.
+    /// A copy for another receiver, made while the body is read.
     copy: Option<Box<Copying>>,
-    /// Of its client, for the response.
+    /// The client's memory budget for the response.
     budget: Option<Rc<Budget>>,
 }
 
-/// A copy of a body in the making.
+/// A copy of a body that is being read.
 #[derive(Debug)]
 struct Copying {
-    /// In a buffer of its own: a piece may be a small part of a large one, which it would keep.
+    /// It has its own buffer: a piece may be a small part of a large buffer, which it would keep
+    /// allocated.
     bytes: BytesMut,
-    /// How much of it there may be.
+    /// Maximum size of the copy.
     bytes_max: usize,
     to: oneshot::Sender<Bytes>,
 }
 
 impl Copying {
-    /// `false` if it is too large with this.
+    /// Appends a piece. Returns `false` if the copy would become too large.
     fn add(&mut self, piece: &[u8]) -> bool {
         let fits = self.bytes_max - self.bytes.len() >= piece.len();
         if fits {
@@ -98,19 +99,19 @@ impl Copying {
     }
 
     fn send(self) {
-        // Nobody may wait for it any more.
+        // The receiver may be gone.
         let _ = self.to.send(self.bytes.freeze());
     }
 }
 
-/// What becomes of a body's copy: its bytes once the body is complete, and an error if it never is,
-/// or is too large.
+/// Receives a copy of a body: its bytes once the body is complete, or an error if it never is or is
+/// too large.
 pub(crate) type BodyCopy = oneshot::Receiver<Bytes>;
 
-/// How much of a body there may be.
+/// Size limit of a body.
 #[derive(Clone, Copy, Debug, Default)]
 struct Limit {
-    /// `None`: any.
+    /// `None` for no limit.
     bytes_max: Option<u64>,
     read: u64,
 }
@@ -120,7 +121,7 @@ enum BodySource {
     #[default]
     Absent,
     Client(ClientBody),
-    /// From the client too, but it can be had again.
+    /// A client's body that can be read again.
     Replayable(ReplayReader<ClientBody>),
     /// A copy.
     Own(Bytes),
@@ -138,13 +139,14 @@ enum ClientBody {
 pub(crate) struct ReplayableBody(ReplayHandle<ClientBody>, Option<Rc<Progress>>, Limit);
 
 impl ReplayableBody {
-    /// Whether all that was read of it is kept, and it did not end before its end.
+    /// Whether everything that was read is kept, and the body did not break off.
     pub(crate) fn is_whole(&self) -> bool {
         let state = self.1.as_ref().map(|progress| progress.state());
         !matches!(state, Some(BodyState::Broken | BodyState::TooLarge)) && self.0.is_whole()
     }
 
-    /// `None` if the body was too large to be kept, or to be taken, or its client broke it off.
+    /// Returns the body from its start. `None` if it was too large to keep or to accept, or if the
+    /// client broke it off.
     pub(crate) fn into_body(self) -> Option<RequestBody> {
         if !self.is_whole() {
             return None;
@@ -176,7 +178,7 @@ enum TemplateSource {
 }
 
 impl BodyTemplate {
-    /// The whole body; `None` if it is not here yet, was too large to be kept, or has trailers.
+    /// Returns the whole body. `None` if it is incomplete, was too large to keep, or has trailers.
     pub(crate) fn bytes(&self) -> Option<Bytes> {
         match &self.0 {
             TemplateSource::Known(bytes) => Some(bytes.clone()),
@@ -186,14 +188,12 @@ impl BodyTemplate {
 }
 
 impl RequestBody {
-    /// The body of a request over HTTP/2, and the way back to its client for what is told before
-    /// the response.
+    /// Makes the body of an HTTP/2 request, which also sends interim responses to its client.
     pub(crate) fn http2(incoming: Incoming, session: &Session) -> Self {
         Self::of_client(ClientBody::Http2(incoming), session)
     }
 
-    /// The body of a request over HTTP/1.1, and the way back to its client for what is told before
-    /// the response.
+    /// Makes the body of an HTTP/1.1 request, which also sends interim responses to its client.
     pub(crate) fn http1(upload: Upload, session: &Session) -> Self {
         Self::of_client(ClientBody::Http1(upload), session)
     }
@@ -209,18 +209,18 @@ impl RequestBody {
         }
     }
 
-    /// Out of which its response may have a larger window; `None`: it has none.
+    /// The budget from which the response may get a larger window; `None` if there is none.
     pub(crate) const fn budget(&self) -> Option<&Rc<Budget>> {
         self.budget.as_ref()
     }
 
-    /// The same, where its response may have a larger window out of this.
+    /// Sets the budget from which the response may get a larger window.
     pub(crate) fn with_budget(self, budget: Option<Rc<Budget>>) -> Self {
         Self { budget, ..self }
     }
 
-    /// From here on keeps up to `bytes_max` bytes of what is read, for another attempt. A body that
-    /// is known to be larger is left alone. To be called before anything is read.
+    /// From now on, keeps up to `bytes_max` bytes of what is read, for another attempt. A body that
+    /// is known to be larger is not kept. Must be called before anything is read.
     pub(crate) fn keep(&mut self, bytes_max: usize) {
         if self.is_end_stream() || self.size_hint().lower() > bytes_max as u64 {
             return;
@@ -231,14 +231,14 @@ impl RequestBody {
         };
     }
 
-    /// Takes no more than so many bytes; `false` if it is known already that there are more. What
-    /// is more than that, and was not known, ends the body with an error.
+    /// Limits the body to `bytes_max` bytes. Returns `false` if it is already known to be larger. A
+    /// body that exceeds the limit later ends with an error.
     pub(crate) fn limit(&mut self, bytes_max: u64) -> bool {
         self.limit.bytes_max = Some(bytes_max);
         self.size_hint().lower() <= bytes_max
     }
 
-    /// A body of these bytes.
+    /// Makes a body of these bytes.
     pub(crate) fn own(bytes: Bytes) -> Self {
         Self {
             source: BodySource::Own(bytes),
@@ -246,8 +246,8 @@ impl RequestBody {
         }
     }
 
-    /// From here on copies what is read, if that is no more than so many bytes; `None` if it is
-    /// known to be more. To be called before anything is read.
+    /// From now on, copies what is read, up to `bytes_max` bytes. Returns `None` if the body is
+    /// known to be larger. Must be called before anything is read.
     pub(crate) fn copy(&mut self, bytes_max: usize) -> Option<BodyCopy> {
         if self.size_hint().lower() > bytes_max as u64 {
             return None;
@@ -272,7 +272,7 @@ impl RequestBody {
         };
         let is_complete = match polled {
             Poll::Pending => false,
-            // Whoever waits for the copy hears that there will be none.
+            // The receiver of the copy gets an error.
             Poll::Ready(Some(Err(_))) => return,
             Poll::Ready(Some(Ok(frame))) => {
                 let data = frame.data_ref();
@@ -290,13 +290,13 @@ impl RequestBody {
         }
     }
 
-    /// Whether there was more of it than is allowed.
+    /// Whether the body was larger than allowed.
     pub(crate) fn is_too_large(&self) -> bool {
         let progress = self.progress.as_ref();
         progress.is_some_and(|progress| progress.state() == BodyState::TooLarge)
     }
 
-    /// For another attempt; `None` if the body is not kept.
+    /// Returns the body for another attempt; `None` if it is not kept.
     pub(crate) fn replay(&self) -> Option<ReplayableBody> {
         match &self.source {
             BodySource::Replayable(reader) => Some(ReplayableBody(
@@ -308,8 +308,8 @@ impl RequestBody {
         }
     }
 
-    /// For a second copy beside this one; `None` if the body is not kept, or there may be a tunnel
-    /// in its place.
+    /// Returns a template for a second copy beside this one; `None` if the body is not kept, or may
+    /// become a tunnel.
     pub(super) fn template(&self) -> Option<BodyTemplate> {
         let source = match &self.source {
             BodySource::Absent => TemplateSource::Known(Bytes::new()),
@@ -323,22 +323,22 @@ impl RequestBody {
         Some(BodyTemplate(source))
     }
 
-    /// What becomes of it; `None` if there is no body.
+    /// The progress of the body; `None` if there is no body.
     pub(crate) fn progress(&self) -> Option<Rc<Progress>> {
         self.progress.clone()
     }
 
-    /// A protocol to which the client's connection may change, because the client has asked for it
-    /// and it is allowed.
+    /// The protocol to which the client's connection may switch, if the client asked for one and it
+    /// is allowed.
     pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
-        // Such a request has no body, and so none that is kept.
+        // Such a request has no body, so none is kept.
         match &self.source {
             BodySource::Client(ClientBody::Http1(upload)) => upload.upgrade(),
             _ => None,
         }
     }
 
-    /// Passes on to the client what is not the final response.
+    /// Forwards an interim response to the client.
     pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         match &self.source {
             BodySource::Absent | BodySource::Own(_) => (),
@@ -349,7 +349,7 @@ impl RequestBody {
         }
     }
 
-    /// Gives back a piece of which nothing was sent: it is the next one again.
+    /// Puts back a piece that was not sent, so that it is read next.
     pub(crate) fn put_back(&mut self, piece: Bytes) {
         self.ahead = piece;
     }

@@ -1,12 +1,11 @@
-//! A request's body on its way to a replica, and what is kept so that the request can be sent
-//! again.
+//! A request body on its way to a replica, and what is kept so that the request can be sent again.
 //!
 //! | | file |
 //! |---|---|
 //! | the body, from either protocol | `body` |
-//! | what is done to a request before a replica gets it | `prepare` |
-//! | what was read of it, for another attempt | `replay_buffer` |
-//! | the request once more, when the first time had no effect | `replayable` |
+//! | preparation of a request for a replica | `prepare` |
+//! | the part of it that was read, for another attempt | `replay_buffer` |
+//! | the request again, if the first attempt had no effect | `replayable` |
 //! | further copies while the first is in flight | `template` |
 
 mod body;

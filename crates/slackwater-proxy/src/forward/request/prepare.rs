@@ -1,5 +1,5 @@
-//! What is done to a client's request before any replica gets it: its head is made fit (`head`),
-//! and its connection changes to another protocol only if the replica's can.
+//! Preparation of a client's request for any replica: its head is cleaned (`head`), and an upgrade
+//! is allowed only if the replica's protocol supports it.
 
 use super::RequestBody;
 use crate::forward::head::Origin;
@@ -7,7 +7,7 @@ use crate::forward::head::{Refusal, hygiene, not_implemented};
 use http::Request;
 use slackwater_config::{Connect, ReplicaProtocol};
 
-/// Makes a client's request fit for a replica.
+/// Prepares a client's request for a replica.
 pub fn prepare_request(
     request: &mut Request<RequestBody>,
     protocol: ReplicaProtocol,
@@ -18,8 +18,8 @@ pub fn prepare_request(
     hygiene::prepare_request(request, protocol, connect, origin)
 }
 
-/// Makes sure that a protocol that the client asks for, and may have, is one that the replica can
-/// be asked for: over HTTP/2 a connection does not change.
+/// Rejects an allowed upgrade if the replica speaks HTTP/2, over which a connection cannot switch
+/// its protocol.
 fn check_upgrade(body: &RequestBody, protocol: ReplicaProtocol) -> Result<(), Refusal> {
     if protocol == ReplicaProtocol::Http1 || body.upgrade().is_none() {
         return Ok(());

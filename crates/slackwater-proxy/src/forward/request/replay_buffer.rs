@@ -1,9 +1,9 @@
-//! The replay buffer: what has been read of a request's body, kept for another attempt.
+//! The replay buffer: the part of a request body that was read, kept for another attempt.
 //!
-//! While a request may still be sent a second time, what has been read of its body is kept, up to a
-//! bound. A second reader begins with that and goes on where the first one stopped. A body that
-//! outgrows the bound goes on its way, and only the second attempt is lost. The buffer is freed as
-//! soon as no attempt can ask for it any more.
+//! While a request may still be sent a second time, what was read of its body is kept, up to a
+//! limit. A second reader starts with that and continues where the first one stopped. A body that
+//! exceeds the limit is still forwarded; only the second attempt is lost. The buffer is freed as
+//! soon as no further attempt is possible.
 
 use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};
@@ -13,13 +13,13 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use std::rc::Rc;
 
-/// A body, and what has been read of it.
+/// A body, and the part of it that was read.
 #[derive(Debug)]
 struct ReplayBuffer<B> {
     source: RefCell<B>,
     kept: RefCell<Kept>,
     bytes_max: usize,
-    /// The reader that has the body now; older ones get nothing more.
+    /// Number of the current reader; older readers get no more data.
     reader: Cell<u32>,
 }
 
@@ -27,21 +27,21 @@ struct ReplayBuffer<B> {
 struct Kept {
     bytes: BytesMut,
     trailers: Option<HeaderMap>,
-    /// All that was read is here.
+    /// Whether everything that was read is kept.
     is_whole: bool,
 }
 
-/// Reads a body from its start. There is a second reader only once the first is given up.
+/// Reads a body from its start. A second reader exists only after the first was given up.
 #[derive(Debug)]
 pub(super) struct ReplayReader<B> {
     buffer: Rc<ReplayBuffer<B>>,
     number: u32,
-    /// Bytes of what is kept that have been read here.
+    /// Number of kept bytes that this reader has read.
     position: usize,
     has_trailers: bool,
 }
 
-/// The right to read the body once more.
+/// The right to read the body again.
 #[derive(Debug)]
 pub(super) struct ReplayHandle<B>(Rc<ReplayBuffer<B>>);
 
@@ -71,17 +71,17 @@ impl<B: Body<Data = Bytes> + Unpin> ReplayReader<B> {
         }
     }
 
-    /// For reading it once more.
+    /// Returns the right to read the body again.
     pub(super) fn handle(&self) -> ReplayHandle<B> {
         ReplayHandle(Rc::clone(&self.buffer))
     }
 
-    /// Looks at the body itself.
+    /// Passes the body itself to `look`.
     pub(super) fn with_source<R>(&self, look: impl FnOnce(&B) -> R) -> R {
         look(&self.buffer.source.borrow())
     }
 
-    /// What was read before, piece by piece.
+    /// Returns the next piece of what was read before.
     fn replay(&mut self) -> Option<Frame<Bytes>> {
         let kept = self.buffer.kept.borrow();
         if self.position < kept.bytes.len() {
@@ -125,13 +125,13 @@ impl<B: Body<Data = Bytes> + Unpin> ReplayReader<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> ReplayHandle<B> {
-    /// Whether all that was read so far is kept.
+    /// Whether everything that was read so far is kept.
     pub(crate) fn is_whole(&self) -> bool {
         self.0.kept.borrow().is_whole
     }
 
-    /// All of the body, if it has been read to its end and is kept, and has no trailers. Whoever
-    /// reads it is not disturbed.
+    /// Returns the whole body, if it was read to its end, is kept, and has no trailers. The current
+    /// reader is not affected.
     pub(crate) fn whole(&self) -> Option<Bytes> {
         let kept = self.0.kept.borrow();
         let is_here =
@@ -139,8 +139,8 @@ impl<B: Body<Data = Bytes> + Unpin> ReplayHandle<B> {
         is_here.then(|| Bytes::copy_from_slice(&kept.bytes))
     }
 
-    /// The body from its start; `None` if it has outgrown what may be kept. Whoever read it before
-    /// gets no more of it.
+    /// Returns the body from its start; `None` if it exceeded the limit. The previous reader gets
+    /// no more of it.
     pub(crate) fn reader(self) -> Option<ReplayReader<B>> {
         if !self.is_whole() {
             return None;
@@ -159,7 +159,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReplayReader<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         if self.number != self.buffer.reader.get() {
-            // Its connection has been given up and is about to close.
+            // This reader's connection was given up and is about to close.
             return Poll::Pending;
         }
         if let Some(frame) = self.replay() {
@@ -200,8 +200,7 @@ mod tests {
     use http::HeaderValue;
     use std::collections::VecDeque;
 
-    /// A body of these pieces, and perhaps trailers; `None` is a moment when there is nothing to
-    /// read.
+    /// A body of these pieces, and possibly trailers. `None` is a poll without data.
     #[derive(Debug, Default)]
     struct Script(VecDeque<Option<Frame<Bytes>>>);
 
@@ -245,8 +244,7 @@ mod tests {
         }
     }
 
-    /// Reads until the end, or until there is nothing for now; trailers read as `+`, the end as
-    /// `.`.
+    /// Reads until the end, or until no data is ready. Trailers are shown as `+`, the end as `.`.
     fn read(reader: &mut ReplayReader<Script>) -> String {
         let mut text = String::new();
         let mut cx = Context::from_waker(core::task::Waker::noop());
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_read_before_gets_no_more() {
+    fn earlier_readers_get_no_more_data() {
         let mut first = ReplayReader::new(Script::new(&["ab", "", "cd"]), 9);
         let handle = first.handle();
         assert_eq!(read(&mut first), "ab");
@@ -293,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_outgrows_the_bound_goes_on_but_not_again() {
+    fn a_body_beyond_the_limit_is_forwarded_but_not_replayable() {
         let mut first = ReplayReader::new(Script::new(&["ab", "cd", "ef"]), 5);
         let handle = first.handle();
         assert_eq!(read(&mut first), "abcdef.");
@@ -306,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_once_nobody_can_ask_for_it() {
+    fn nothing_is_kept_without_a_replay_handle() {
         let mut first = ReplayReader::new(Script::new(&["ab", "", "cd", "", "ef"]), 9);
         let handle = first.handle();
         assert_eq!(read(&mut first), "ab");

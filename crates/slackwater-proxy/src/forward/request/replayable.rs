@@ -1,9 +1,9 @@
-//! A request that can be sent once more, when the first time turns out to have had no effect: an
-//! idle connection was closed just as it was sent, or an agent that has withdrawn rejected it.
+//! A request that can be sent again, if the first attempt turns out to have had no effect: an idle
+//! connection was closed just as the request was sent, or an agent that has withdrawn rejected it.
 //!
-//! Over HTTP/1.1 it is the request itself, for sending it takes nothing from it. HTTP/2 takes the
-//! request, so there a copy is made beforehand: for each request and hardly ever used, and so a
-//! cheap one, whose names and values are shared with the request, and whose fields are a list that
+//! Over HTTP/1.1 this is the request itself, because sending does not consume it. HTTP/2 consumes
+//! the request, so a copy is made beforehand. The copy is made for each request and rarely used, so
+//! it is cheap: names and values are shared with the request, and its fields are a list that
 //! becomes a header map only when it is needed.
 
 use super::body::{ReplayableBody, RequestBody};
@@ -33,7 +33,7 @@ enum Head {
 }
 
 impl ReplayableRequest {
-    /// The request itself, which had a body as `had_body` says, and `body` to put in its place.
+    /// Wraps the request itself. `had_body` is whether it had a body, and `body` replaces it.
     pub(crate) fn itself(
         request: Box<Request<RequestBody>>,
         had_body: bool,
@@ -47,7 +47,7 @@ impl ReplayableRequest {
         })
     }
 
-    /// `None` if the request has a body that cannot be had twice.
+    /// Copies the request. Returns `None` if it has a body that cannot be read twice.
     pub(crate) fn copy(request: &Request<RequestBody>) -> Option<Self> {
         let body = request.body().replay();
         if body.is_none() && !request.body().is_end_stream() {
@@ -70,7 +70,8 @@ impl ReplayableRequest {
         })
     }
 
-    /// Whether the request does no harm when the first one was heard after all (RFC 9110 §9.2.1).
+    /// Whether repeating the request does no harm even if the first one was processed (RFC 9110
+    /// §9.2.1).
     pub(crate) fn is_safe(&self) -> bool {
         match &self.request {
             Head::Itself(request) => request.method().is_safe(),
@@ -78,12 +79,12 @@ impl ReplayableRequest {
         }
     }
 
-    /// Whether its body, if it has one, can be had again.
+    /// Whether its body, if any, can be read again.
     pub(crate) fn is_whole(&self) -> bool {
         self.body.as_ref().is_none_or(ReplayableBody::is_whole)
     }
 
-    /// The request; `None` if its body has outgrown what is kept.
+    /// Returns the request; `None` if its body exceeded the replay buffer.
     pub(crate) fn into_request(self) -> Option<Box<Request<RequestBody>>> {
         let body = match self.body {
             Some(body) => Some(body.into_body()?.with_budget(self.budget.clone())),
@@ -115,7 +116,7 @@ impl ReplayableRequest {
         }
     }
 
-    /// It is not needed any more: its header map is reused.
+    /// Recycles the header map of a request that is no longer needed.
     pub(crate) fn recycle(self) {
         if let Head::Itself(mut request) = self.request {
             buffers::take_headers_back(core::mem::take(request.headers_mut()));
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spare_is_the_same_request() {
+    fn a_replayed_request_is_the_same() {
         let original = request(Method::OPTIONS);
         let copy = ReplayableRequest::copy(&original).expect("it has no body");
         let itself = ReplayableRequest::itself(Box::new(request(Method::OPTIONS)), false, None);
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_had_an_effect_is_not_repeated() {
+    fn only_safe_methods_are_repeated() {
         for method in [Method::POST, Method::PATCH, Method::DELETE, Method::PUT] {
             let copy = ReplayableRequest::copy(&request(method.clone())).expect("it has no body");
             assert!(!copy.is_safe());
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_not_kept_cannot_be_had_twice() {
+    fn a_body_that_is_not_kept_cannot_be_replayed() {
         assert!(ReplayableRequest::itself(Box::new(request(Method::PUT)), true, None).is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! Further copies of a request, which may be sent while the first is still in flight.
 //!
-//! The template is made before the first copy is sent, and is cheap where no body is to be kept:
-//! names and values are shared. A body has to be complete, and all of it in the replay buffer, by
-//! the time a copy is wanted: the first copy goes on reading it undisturbed.
+//! The template is made before the first copy is sent. It is cheap if no body has to be kept: names
+//! and values are shared. A body must be complete, and all of it in the replay buffer, when a copy
+//! is made; the first copy continues to read it undisturbed.
 
 use super::body::{BodyTemplate, RequestBody};
 use crate::forward::wire::Budget;
@@ -11,7 +11,7 @@ use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
 use std::rc::Rc;
 
-/// What further copies of a request are made from.
+/// Template for further copies of a request.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
     method: Method,
@@ -24,8 +24,8 @@ pub(crate) struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// `None` if there can be no further copy: the body is not kept, or the request asks for
-    /// another protocol on its connection.
+    /// Makes a template. Returns `None` if no further copy is possible: the body is not kept, or
+    /// the request asks to upgrade its connection.
     pub(crate) fn of(request: &Request<RequestBody>) -> Option<Self> {
         Some(Self {
             body: request.body().template()?,
@@ -38,7 +38,8 @@ impl RequestTemplate {
         })
     }
 
-    /// A copy; `None` if the first has not had the whole body yet, or too much of one.
+    /// Makes a copy; `None` if the first copy has not read the whole body yet, or the body is too
+    /// large.
     pub(crate) fn request(&self) -> Option<Box<Request<RequestBody>>> {
         let body = RequestBody::own(self.body.bytes()?).with_budget(self.budget.clone());
         let length = body.size_hint().lower();

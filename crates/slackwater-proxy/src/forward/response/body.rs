@@ -1,8 +1,8 @@
-//! A response's body on its way to a client, and what happens when it ends.
+//! A response body on its way to a client, and what happens when it ends.
 //!
-//! A response's body holds everything that must be settled exactly once when the request is over:
-//! the connection goes back to its pool, and a [`Watch`] hears how it ended. Three ways lead there:
-//! the last frame has been handed on, an error, or the body is dropped because the client left.
+//! A response body holds everything that must be settled exactly once when the request is over: the
+//! connection returns to its pool, and a [`Watch`] is notified how it ended. This happens when the
+//! last frame has been handed on, on an error, or when the body is dropped because the client left.
 //! Bytes are never copied or re-cut here.
 
 use crate::forward::counts::ReplicaEnd;
@@ -23,51 +23,52 @@ use std::io;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// How a request that a replica had begun to answer ended.
+/// How a request ended after its replica had started to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The response is complete.
     Complete,
     /// The connection to the replica broke.
     Broken,
-    /// Nothing came from the replica for too long.
+    /// The replica sent nothing for too long.
     Stalled,
-    /// Neither side of a tunnel said anything for too long.
+    /// Both sides of a tunnel were silent for too long.
     TunnelIdle,
 }
 
-/// Hears how a request ended. Dropped without a word: the client left, or was cut off.
+/// Observes how a request ends. If it is dropped without [`finish`](Self::finish), the client left
+/// or was cut off.
 pub trait Watch: Unpin {
-    /// Bytes of the response's body go to the client.
+    /// Called when bytes of the response body are sent to the client.
     fn passed(&self, bytes: usize) {
         let _ = bytes;
     }
 
-    /// Trailers go to the client, after all of the body.
+    /// Called when trailers are sent to the client, after the body.
     fn trailers(&mut self, trailers: &mut HeaderMap) {
         let _ = trailers;
     }
 
-    /// The request is over.
+    /// Called when the request is over.
     fn finish(self, end: End);
 }
 
-/// A response's body on its way to a client.
+/// A response body on its way to a client.
 #[derive(Debug)]
 pub struct ResponseBody<W: Watch> {
     source: ResponseSource,
-    /// No replica gave it.
+    /// Whether the body is the proxy's own and not a replica's.
     is_own: bool,
-    /// There until the request is over; absent from the start in answers of our own.
+    /// Present until the request is over; never present in the proxy's own answers.
     open: Option<Open<W>>,
-    /// Counts the request as in flight on its client's connection, over HTTP/2.
+    /// Counts the request as in flight on its client's HTTP/2 connection.
     pub(crate) in_flight: Option<RequestInFlight>,
-    /// What the response's head is to say of the server's load. It is not in the map of the head's
-    /// fields, because to put it there costs more than to write it.
+    /// The server's load, to be sent in the response head. It is not in the header map, because
+    /// inserting it costs more than writing it.
     pub load: Option<CarriedField>,
 }
 
-/// Where a body comes from, and the connection that it needs until it ends.
+/// Source of a body, with the connection that it needs until it ends.
 #[derive(Debug)]
 pub(crate) enum ResponseSource {
     Http1(Box<Download>, Rc<Pool>),
@@ -75,14 +76,14 @@ pub(crate) enum ResponseSource {
     Own(Option<Bytes>),
 }
 
-/// What has to be settled when the response ends.
+/// Everything that must be settled when the response ends.
 #[derive(Debug)]
 struct Open<W> {
-    /// Runs while the replica is waited for.
+    /// Armed while the body waits for the replica.
     deadline: Deadline,
-    /// For which it may be: of a tunnel, for which both sides may be silent.
+    /// Longest wait for the replica; for a tunnel, longest silence of both sides.
     stall_ticks: u64,
-    /// When it has to be over, in ticks; `None`: whenever.
+    /// When the response must be complete, in ticks; `None` for no limit.
     ends_at: Option<u64>,
     waiting: bool,
     watch: W,
@@ -97,7 +98,7 @@ impl ResponseSource {
         }
     }
 
-    /// Whether it carries no body, but bytes both ways.
+    /// Whether it is a tunnel, which carries bytes both ways, and not a body.
     pub(crate) fn is_tunnel(&self) -> bool {
         matches!(self, Self::Http1(download, _) if download.is_tunnel)
     }
@@ -112,7 +113,7 @@ impl ResponseSource {
 }
 
 impl<W: Watch> ResponseBody<W> {
-    /// A text of our own, perhaps empty.
+    /// Makes a body with the proxy's own text, possibly empty.
     pub fn own(text: Bytes) -> Self {
         Self {
             source: ResponseSource::Own((!text.is_empty()).then_some(text)),
@@ -123,7 +124,7 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// A replica's body. One that has ended already is settled here.
+    /// Makes the body of a replica's response. A body that has ended already is settled here.
     pub(crate) fn forwarded(
         source: ResponseSource,
         deadline: Deadline,
@@ -150,8 +151,8 @@ impl<W: Watch> ResponseBody<W> {
         body
     }
 
-    /// Bounds what is left of a replica's response: the time between two of its pieces, if `stall`
-    /// says so, and the time until it is over. A tunnel is bounded by `tunnel` alone.
+    /// Limits the rest of a replica's response: the time between two pieces, if `stall` is set, and
+    /// the time of its end. A tunnel is limited by `tunnel` only.
     pub(crate) fn bound(
         &mut self,
         stall: Option<Duration>,
@@ -173,12 +174,12 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Whether no replica gave it.
+    /// Whether the body is the proxy's own.
     pub(crate) const fn is_own(&self) -> bool {
         self.is_own
     }
 
-    /// How long a text of our own is.
+    /// The length of the proxy's own text.
     pub(crate) fn own_length(&self) -> Option<u64> {
         match &self.source {
             ResponseSource::Own(text) => Some(text.as_ref().map_or(0, |text| text.len() as u64)),
@@ -186,7 +187,7 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Takes a text of our own away, so that nothing is left of the body.
+    /// Takes the proxy's own text, which leaves an empty body.
     pub(crate) fn take_own(&mut self) -> Option<Bytes> {
         match &mut self.source {
             ResponseSource::Own(text) => Some(text.take().unwrap_or_default()),
@@ -194,8 +195,8 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Goes on with the request while the client does not take the response. Ready when it had to
-    /// be over.
+    /// Continues the upload while the client does not read the response. Ready when the response
+    /// should have ended.
     pub(crate) fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.source {
             ResponseSource::Http1(download, _) => download.poll_upload(cx),
@@ -203,13 +204,13 @@ impl<W: Watch> ResponseBody<W> {
             ResponseSource::Own(_) => (),
         }
         match &self.open {
-            // Otherwise the time for the replica runs, which is no longer.
+            // Otherwise the replica's timeout runs, and it ends no later.
             Some(open) if !open.waiting => open.poll_ended(cx),
             _ => Poll::Pending,
         }
     }
 
-    /// The connection to the replica, if it is no body any more that it carries.
+    /// The connection to the replica, if it carries a tunnel.
     pub(crate) fn tunnel(&mut self) -> Option<&mut Connection> {
         match &mut self.source {
             ResponseSource::Http1(download, _) if download.is_tunnel => {
@@ -219,7 +220,7 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Ready when neither side of a tunnel has said anything for too long.
+    /// Ready when both sides of a tunnel have been silent for too long.
     pub(crate) fn poll_tunnel_idle(&self, session: &Session, cx: &Context<'_>) -> Poll<()> {
         let Some(open) = &self.open else {
             return Poll::Pending;
@@ -234,17 +235,17 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// The tunnel has ended.
+    /// Settles a tunnel that has ended.
     pub(crate) fn end_tunnel(mut self, end: End) {
         self.settle(end);
     }
 
-    /// Whether its replica is waited for, and has only so much time.
+    /// Whether the body waits for its replica, with a timeout.
     pub(crate) fn awaits_replica(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.waiting)
     }
 
-    /// Whoever is to hear how the body ends; `None` once that is settled.
+    /// The observer of the body's end; `None` once it was notified.
     pub(crate) fn watch_mut(&mut self) -> Option<&mut W> {
         self.open.as_mut().map(|open| &mut open.watch)
     }
@@ -257,7 +258,7 @@ impl<W: Watch> ResponseBody<W> {
         if let ResponseSource::Http1(download, _) = &mut self.source {
             download.connection.end = match end {
                 End::Complete | End::TunnelIdle if is_tunnel => ReplicaEnd::Tunnel,
-                // Otherwise it is said below.
+                // If the connection is reusable, its pool replaces this reason.
                 End::Complete => ReplicaEnd::Answered,
                 End::Broken => ReplicaEnd::Failed,
                 End::Stalled | End::TunnelIdle => ReplicaEnd::Late,
@@ -276,7 +277,7 @@ impl<W: Watch> ResponseBody<W> {
 }
 
 impl<W> Open<W> {
-    /// Whether the replica has been silent for too long while it was waited for.
+    /// Ready when the replica has been silent for too long while the body waited for it.
     fn poll_stalled(&mut self, cx: &Context<'_>) -> Poll<()> {
         if !self.waiting {
             self.waiting = true;
@@ -287,7 +288,7 @@ impl<W> Open<W> {
         self.deadline.poll_passed(cx)
     }
 
-    /// Whether it had to be over, while nothing is waited for from the replica.
+    /// Ready when the response should have ended, while the body does not wait for the replica.
     fn poll_ended(&self, cx: &Context<'_>) -> Poll<()> {
         let Some(left) = self.left() else {
             return Poll::Pending;
@@ -296,7 +297,7 @@ impl<W> Open<W> {
         self.deadline.poll_passed(cx)
     }
 
-    /// Until it has to be over.
+    /// Ticks until the response must end.
     fn left(&self) -> Option<u64> {
         let now = self.deadline.deadlines().now();
         self.ends_at.map(|ends_at| ends_at.saturating_sub(now))
@@ -319,6 +320,7 @@ impl<W: Watch> Body for ResponseBody<W> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
+        // The limit holds even if the replica keeps sending.
         let is_over = this.open.as_ref().and_then(Open::left) == Some(0);
         if is_over {
             this.settle(End::Stalled);

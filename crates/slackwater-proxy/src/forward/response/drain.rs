@@ -1,5 +1,5 @@
-//! Drains responses that no client gets: they are read all the same, within bounds, so that what
-//! they report of their replicas is known and their connections can be used again.
+//! Drains responses that no client gets. They are read, within limits, so that their replicas'
+//! reports are used and their connections can be reused.
 
 use super::body::{End, ResponseBody, Watch};
 use bytes::Bytes;
@@ -9,16 +9,15 @@ use core::task::{Context, Waker};
 use core::time::Duration;
 use http_body::Body;
 
-/// Drained of the response to a copy, at most, and the longest time of a copy; then its connection
-/// is closed.
+/// Limits of draining the response to a copy; beyond them its connection is closed.
 pub(crate) const COPY_BYTES_MAX: usize = 1 << 20;
 pub(crate) const COPY_TIME_MAX: Duration = Duration::from_mins(5);
 
-/// Drained of a response that another one has replaced, at most.
+/// Limits of draining a response that was replaced by another.
 const DRAIN_BYTES_MAX: usize = 64 << 10;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Nothing has to be settled at the end.
+/// A watch for bodies whose end has no consequences.
 #[derive(Debug)]
 pub(crate) struct Unwatched;
 
@@ -26,8 +25,8 @@ impl Watch for Unwatched {
     fn finish(self, _: End) {}
 }
 
-/// Reads what is left of a response in whose place another one goes: what is there already at once,
-/// the rest beside everything else.
+/// Drains a response that was replaced by another: the available data immediately, the rest in the
+/// background.
 pub(crate) fn drain<W: Watch + 'static>(mut body: ResponseBody<W>) {
     if body.is_end_stream() {
         return;
@@ -39,8 +38,8 @@ pub(crate) fn drain<W: Watch + 'static>(mut body: ResponseBody<W>) {
     }
 }
 
-/// Reads a body to its end, or until it has had more than so many bytes; `false` if something is
-/// left of it. What is left is to be dropped, which closes its connection.
+/// Reads a body to its end, or until it exceeds `bytes_max`. Returns `false` if some of it is left;
+/// the caller must then drop it, which closes its connection.
 pub(crate) async fn drain_up_to<W: Watch>(body: &mut ResponseBody<W>, bytes_max: usize) -> bool {
     let mut read = 0;
     while read <= bytes_max {

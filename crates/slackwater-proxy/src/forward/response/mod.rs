@@ -1,5 +1,5 @@
-//! A response's body on its way to a client: `body` settles everything exactly once when it ends,
-//! and `drain` reads the bodies that no client gets.
+//! A response body on its way to a client: `body` settles everything exactly once when it ends, and
+//! `drain` reads the bodies that no client gets.
 
 mod body;
 mod drain;

@@ -1,5 +1,5 @@
-//! All clients of one worker: what holds for each of their connections, how many there are, and
-//! where the worker is in its life.
+//! All clients of one worker: the settings of their connections, their number, and the phase of the
+//! worker.
 
 use crate::forward::counts::{ClientEnd, ConnectionCounts};
 use crate::forward::head::{Origin, client_cert};
@@ -15,46 +15,45 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What a client may send on one stream, and on a connection, before a replica took it: several
-/// streams that are not taken leave room for others.
+/// Receive windows of a stream and of a connection before a replica takes data. Several streams
+/// that are not read leave room for others.
 const STREAM_WINDOW_BYTES: u32 = 65_535;
 pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 
-/// What a connection may have beyond that once replicas have taken as much, and each of its streams
-/// that is read.
+/// Additional window of a connection after replicas have taken as much, and the larger window of
+/// each of its streams that is read.
 pub(crate) const CONNECTION_LOAN_BYTES: u32 = 1 << 20;
 pub(crate) const STREAM_WINDOW_LARGE_BYTES: u32 = 256 << 10;
 
-/// How clients are dealt with.
+/// Settings of clients' connections.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// For which a connection may carry nothing.
+    /// Longest time that a connection is idle.
     pub idle: Duration,
-    /// From a connection's beginning to the end of its TLS handshake.
+    /// Time from the start of a connection to the end of its TLS handshake.
     pub handshake: Duration,
-    /// From the first byte of a head to its last.
+    /// Time from the first byte of a request head to its last.
     pub head: Duration,
-    /// For which a connection may move no byte in either direction while a response is there for
-    /// its client.
+    /// Longest time without progress in either direction while a response waits for its client.
     pub stall: Duration,
-    /// Requests at once on an HTTP/2 connection, at most.
+    /// Maximum number of concurrent requests on an HTTP/2 connection.
     pub streams_max: u32,
-    /// Size of a request's head, at most.
+    /// Maximum size of a request head.
     pub head_bytes_max: u32,
-    /// Fields of a request's head, at most.
+    /// Maximum number of fields in a request head.
     pub head_fields_max: u32,
-    /// Whether replicas are told clients' certificates, by some listener; then nobody else may tell
-    /// them.
+    /// Whether some listener forwards client certificates to replicas. Fields about certificates
+    /// are then removed from all requests.
     pub forwards_certificates: bool,
-    /// Protocols to which an HTTP/1.1 connection may change, by their names in `Upgrade`. Others
-    /// are not asked for.
+    /// Protocols to which an HTTP/1.1 connection may switch, by their names in `Upgrade`. Others
+    /// are ignored.
     pub upgrades: Box<[HeaderValue]>,
-    /// Where they are counted.
+    /// Counters of the connections.
     pub counts: Arc<ConnectionCounts>,
 }
 
 impl ClientSettings {
-    /// As configured.
+    /// Makes the settings from the configuration.
     pub fn new(timeouts: &Timeouts, limits: &Limits, upgrades: &[HeaderValue]) -> Self {
         Self {
             idle: timeouts.idle,
@@ -71,17 +70,17 @@ impl ClientSettings {
     }
 }
 
-/// Where a worker is in its life.
+/// Phase of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// It takes requests.
+    /// It accepts requests.
     Serving,
-    /// It takes no connections, and each that is open ends with its next response. Those that carry
-    /// nothing are kept: a request may be on its way to them.
+    /// It accepts no connections, and each open one ends with its next response. Idle connections
+    /// are kept, because a request may be on its way to them.
     Leaving,
-    /// It finishes what it has; idle connections are closed.
+    /// It finishes its requests and closes idle connections.
     Draining,
-    /// Whatever is left is cut off.
+    /// It cuts off everything that is left.
     Stopped,
 }
 
@@ -105,7 +104,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// For the clients of one worker.
+    /// Makes the state for the clients of one worker.
     pub fn new(
         settings: &ClientSettings,
         deadlines: &Rc<Deadlines>,
@@ -132,18 +131,18 @@ impl Clients {
         })
     }
 
-    /// Connections now.
+    /// Number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.open.get()
     }
 
-    /// A connection has begun.
+    /// Counts a connection that has started.
     pub(crate) fn add(&self) {
         self.open.set(self.open.get() + 1);
         self.counts.begun.add_one();
     }
 
-    /// A connection has ended.
+    /// Counts a connection that has ended.
     pub(crate) fn remove(&self, end: ClientEnd) {
         let open = self.open.get() - 1;
         self.open.set(open);
@@ -153,7 +152,7 @@ impl Clients {
         }
     }
 
-    /// Leaves in a request's head the client's certificate as it was verified, and nothing else of
+    /// Sets the client's verified certificate in a request head, and removes all other fields of
     /// that kind.
     pub(crate) fn set_certificate(&self, headers: &mut HeaderMap, origin: &Origin) {
         if self.forwards_certificates {
@@ -161,7 +160,7 @@ impl Clients {
         }
     }
 
-    /// Tells every connection; phases only go forward.
+    /// Sets the phase and wakes every connection. Phases only go forward.
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.set(self.phase.get().max(phase));
         self.deadlines.wake_all();
@@ -175,7 +174,7 @@ impl Clients {
     }
 }
 
-/// How clients' connections are set up.
+/// HTTP/2 settings of clients' connections.
 fn http2_config(settings: &ClientSettings) -> Config {
     Config {
         role: Role::Server,

@@ -1,7 +1,7 @@
-//! A client's HTTP/1.1 connection as its task and the body of its request share it.
+//! A client's HTTP/1.1 connection, shared by its task and the body of its request.
 //!
-//! There is one task for the connection, and the exchange with the replica runs within it. Usually
-//! the body is read by that same task; whoever else reads it wakes this one when the body is whole.
+//! The connection has one task, and the exchange with the replica runs within it. Usually the same
+//! task reads the body. Any other reader wakes this task when the body is complete.
 
 use super::Session;
 use crate::forward::time::Deadline;
@@ -21,37 +21,37 @@ use slackwater_http::http1::{
 use std::io;
 use std::rc::Rc;
 
-/// How often it is looked whether a client is still there while nobody reads its body.
+/// Interval of the check whether a client is still connected while its body is not read.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A connection and what has been read from it.
+/// A connection, and the data that was read from it.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     pub(crate) session: Rc<Session>,
     pub(crate) stream: RefCell<Stream>,
     pub(crate) unread: RefCell<Bytes>,
     body: RefCell<BodyDecoder>,
-    /// Which request it is; a body that outlives its request reads no other's.
+    /// Number of the request. A body that outlives its request reads no data of another.
     turn: Cell<u64>,
-    /// Somebody has the body of this turn.
+    /// Whether the body of this request is still held.
     is_held: Cell<bool>,
-    /// The client sends the body only when told to.
+    /// Whether the client waits for 100 before it sends the body.
     expects_continue: Cell<bool>,
-    /// Responses that are not final may be told.
+    /// Whether interim responses may be sent.
     is_waiting: Cell<bool>,
-    /// The client broke off within the body, or sent what is none.
+    /// Whether the client broke off within the body, or sent an invalid one.
     is_broken: Cell<bool>,
     interim: RefCell<Out>,
-    /// What the client may switch to.
+    /// Protocol to which the client may switch.
     upgrade: RefCell<Option<HeaderValue>>,
-    /// The connection's task.
+    /// Waker of the connection's task.
     waker: RefCell<Option<Waker>>,
-    /// When it is looked whether a client whose body nobody reads is still there; armed while that
-    /// is so.
+    /// Deadline of the next check whether the client is still connected; armed while its body is
+    /// not read.
     look: RefCell<Option<Deadline>>,
 }
 
-/// What a request's head says of the rest.
+/// Properties of a request that its head declares.
 #[derive(Debug)]
 pub(crate) struct RequestFraming {
     pub(crate) body: BodyLength,
@@ -79,7 +79,7 @@ impl Inbound {
         })
     }
 
-    /// For another protocol: the session, the stream, and what was read from it.
+    /// Returns the session, the stream, and the data that was read from it, for another protocol.
     pub(crate) fn into_parts(self) -> (Rc<Session>, Stream, Bytes) {
         (
             self.session,
@@ -88,7 +88,7 @@ impl Inbound {
         )
     }
 
-    /// A request begins. What it says of its body is given to whoever gets the [`Upload`].
+    /// Starts a request. The holder of the [`Upload`] reads its body.
     pub(crate) fn begin(self: &Rc<Self>, turn: RequestFraming, limits: HeadLimits) -> Upload {
         self.turn.set(self.turn.get() + 1);
         *self.body.borrow_mut() = BodyDecoder::new(turn.body, limits);
@@ -106,20 +106,20 @@ impl Inbound {
         }
     }
 
-    /// The final response begins: from now on nothing else may be told. Gives what is still to be
-    /// written before it.
+    /// Starts the final response, after which no interim response may be sent. Returns interim
+    /// output that must be written before it.
     pub(crate) fn begin_response(&self) -> Out {
         self.is_waiting.set(false);
         self.expects_continue.set(false);
         self.interim.take()
     }
 
-    /// The client has sent all of the body, as far as it was read.
+    /// Whether the whole body was received and decoded.
     pub(crate) fn is_body_done(&self) -> bool {
         self.body.borrow().is_done()
     }
 
-    /// Nobody has the body any more, so nobody will read the rest of it.
+    /// Whether the body is incomplete and no longer held, so that its rest will not be read.
     pub(crate) fn is_body_left(&self) -> bool {
         !self.is_held.get() && !self.is_body_done()
     }
@@ -128,12 +128,12 @@ impl Inbound {
         self.is_broken.get()
     }
 
-    /// What the client may switch to.
+    /// The protocol to which the client may switch.
     pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
         self.upgrade.borrow().clone()
     }
 
-    /// Reads over what is here already of a body that nobody has any more.
+    /// Discards the available data of a body that is no longer held.
     pub(crate) fn skip_body(&self) {
         let mut unread = self.unread.borrow_mut();
         let mut body = self.body.borrow_mut();
@@ -146,8 +146,8 @@ impl Inbound {
         }
     }
 
-    /// Reads over what comes of a body that nobody has any more: a client that sends all of it
-    /// before it reads would otherwise wait for ever for room, and its response for the client.
+    /// Discards incoming data of a body that is no longer held. A client that sends the whole body
+    /// before it reads would otherwise wait indefinitely for room, and the response for the client.
     /// Ready when the client has left.
     pub(crate) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..ROUNDS_MAX {
@@ -155,7 +155,7 @@ impl Inbound {
                 return Poll::Pending;
             }
             self.skip_body();
-            // What is left of the body is not here yet, so nothing is.
+            // The body is incomplete, so no data is left.
             if self.is_body_done() {
                 return Poll::Pending;
             }
@@ -168,7 +168,7 @@ impl Inbound {
         Poll::Pending
     }
 
-    /// Reads once; empty if the client has ended.
+    /// Reads once. The result is empty if the client has ended the stream.
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let read = buffers::poll_read(&mut *self.stream.borrow_mut(), cx);
         if read.is_ready() {
@@ -177,7 +177,7 @@ impl Inbound {
         read
     }
 
-    /// Reads behind what has been read; `false` if the client has ended.
+    /// Appends more input; `false` if the client has ended the stream.
     pub(crate) fn poll_read_more(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let more = ready!(self.poll_read(cx))?;
         if more.is_empty() {
@@ -203,8 +203,8 @@ impl Inbound {
         flushed
     }
 
-    /// Sees to the client while its response is waited for: tells it what is not final, and notices
-    /// when it leaves. Ready when it has left.
+    /// Serves the client while its response is pending: sends interim responses, and detects that
+    /// it leaves. Ready when it has left.
     pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.interim.borrow().is_empty()
             && let Poll::Ready(Err(_)) = self.poll_flush(&mut self.interim.borrow_mut(), cx)
@@ -212,7 +212,8 @@ impl Inbound {
             return Poll::Ready(());
         }
         if self.is_body_done() {
-            // What comes now is the next request. It may wait where it is once there is some of it.
+            // Further data belongs to the next request. Once some has arrived, the rest stays in
+            // the socket.
             if self.unread.borrow().is_empty() {
                 return match ready!(self.poll_read_more(cx)) {
                     Ok(true) => Poll::Pending,
@@ -231,9 +232,9 @@ impl Inbound {
         Poll::Pending
     }
 
-    /// Ready when the client has left and nothing of its body is read any more: its end waits
-    /// behind what it has sent, and what the replica has taken of it counts there until the request
-    /// is given up.
+    /// Detects a client that has left while its body is not read: the end of the stream is behind
+    /// unread data, so reading cannot detect it. Until the request is given up, the replica counts
+    /// it as in flight.
     fn poll_hung_up(&self, cx: &Context<'_>) -> Poll<()> {
         let deadlines = &self.session.clients.deadlines;
         let ticks = deadlines.ticks(LOOK_INTERVAL);
@@ -252,8 +253,7 @@ impl Inbound {
         Poll::Pending
     }
 
-    /// There is something to do for the connection's task. If it is the one that runs, it sees that
-    /// for itself.
+    /// Wakes the connection's task, unless it is the task that runs now.
     fn wake(&self, cx: &Context<'_>) {
         let waker = self.waker.take();
         if let Some(waker) = waker.filter(|waker| !waker.will_wake(cx.waker())) {
@@ -303,22 +303,22 @@ impl Inbound {
         Poll::Ready(Some(Err(error)))
     }
 
-    /// The body is wanted: a client that waits for this is told to send it. RFC 9110 §10.1.1
+    /// Sends 100 to a client that waits for it, because the body is read now. RFC 9110 §10.1.1
     fn send_continue(&self, cx: &mut Context<'_>) {
         if !self.expects_continue.replace(false) {
             return;
         }
         let mut interim = self.interim.borrow_mut();
         interim.text().extend_from_slice(CONTINUE);
-        // An error is found again where the body is read.
+        // An error appears again when the body is read.
         if self.poll_flush(&mut interim, cx).is_pending() {
             drop(interim);
             self.wake(cx);
         }
     }
 
-    /// A response that is not final. Whoever waits for 100 has been told so when the body was first
-    /// wanted, which is before a replica can say it.
+    /// Sends an interim response. 100 is not forwarded: the client received it when its body was
+    /// first read, before a replica can send it.
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         let mut interim = self.interim.borrow_mut();
         if status == StatusCode::CONTINUE || !self.is_waiting.get() || interim.is_full() {
@@ -336,7 +336,7 @@ impl Inbound {
     }
 }
 
-/// The body of one request, and what else its exchange needs of its client.
+/// The body of one request, and what else its exchange needs from the client's connection.
 #[derive(Debug)]
 pub(crate) struct Upload {
     inbound: Rc<Inbound>,
@@ -362,7 +362,7 @@ impl Upload {
         !self.is_current() || self.inbound.is_body_done()
     }
 
-    /// Octets to come, if that is known.
+    /// Remaining octets, if known.
     pub(crate) fn left(&self) -> Option<u64> {
         if !self.is_current() {
             return Some(0);
@@ -370,12 +370,12 @@ impl Upload {
         self.inbound.body.borrow().left()
     }
 
-    /// What the client may switch to.
+    /// The protocol to which the client may switch.
     pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
         self.inbound.upgrade()
     }
 
-    /// Passes on a response that is not final.
+    /// Forwards an interim response.
     pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         if self.is_current() {
             self.inbound.send_interim(status, headers);

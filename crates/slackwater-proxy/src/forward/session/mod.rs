@@ -1,17 +1,18 @@
-//! A client's connection as its socket and its requests share it: its one deadline, its requests in
-//! flight, and why it ends.
+//! A client's connection, shared by its socket and its requests: its single deadline, its requests
+//! in flight, and why it ends.
 //!
-//! While it carries no request it may be idle; from the first byte of a head (HTTP/1.1) the head
-//! must be complete within its own time; while a request waits for its client, bytes must move one
-//! way or the other. A request that waits for its replica has a deadline elsewhere. One that passes
-//! here is looked at again: it may have been moved since.
+//! Without requests, a connection may be idle for a limited time. From the first byte of a head
+//! (HTTP/1.1), the head must be complete within its own time. While a request waits for its client,
+//! bytes must move in either direction. A request that waits for its replica has a deadline
+//! elsewhere. When the deadline passes, the state is checked again, because the deadline may have
+//! been moved since.
 //!
 //! | | file |
 //! |---|---|
 //! | all clients of a worker, and the worker's phase | `clients` |
-//! | an HTTP/1.1 connection as its task and its request's body share it | `inbound` |
+//! | an HTTP/1.1 connection, shared by its task and its request's body | `inbound` |
 //! | the PROXY header that a connection may begin with | `proxy_header` |
-//! | clients that reset their requests again and again | `resets` |
+//! | clients that reset too many requests | `resets` |
 
 mod clients;
 mod inbound;
@@ -39,24 +40,24 @@ pub(crate) use clients::{
 pub use clients::{ClientSettings, Clients, Phase};
 pub(crate) use inbound::{Inbound, RequestFraming, Upload};
 
-/// For which a client that was answered early may go on sending, so that it is not cut off before
+/// How long a client that was answered early may continue to send, so that it is not cut off before
 /// it has read the answer.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
-/// What a connection, its socket and its requests know together.
+/// State that a connection, its socket and its requests share.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) clients: Rc<Clients>,
-    /// For responses that replicas send before they are taken.
+    /// Budget for responses that replicas send before the client reads them.
     pub(crate) budget: Rc<Budget>,
     deadline: Deadline,
     requests: Cell<u32>,
-    /// Of those, the ones that wait for their replica.
+    /// Number of requests that wait for their replica.
     awaiting_replica: Cell<u32>,
-    /// Why it was ended, for the requests on it.
+    /// Why the connection was ended, for its requests to read.
     pub(crate) cut: Rc<Cell<Cut>>,
     http2: Cell<bool>,
-    /// Dropping a request's future is the client's doing; on HTTP/1.1 it happens once.
+    /// Counts requests that the client reset. Over HTTP/1.1, that ends the connection.
     pub(crate) resets: Rc<Resets>,
     in_head: Cell<bool>,
     moved_at: Cell<u64>,
@@ -89,28 +90,28 @@ impl Session {
         }
     }
 
-    /// The connection ends, or is to end as soon as it can, for this reason, unless there was one
-    /// before.
+    /// Records why the connection ends, or will end as soon as possible. The first reason counts.
     pub(crate) fn ended_by(&self, end: ClientEnd) {
         self.end.set(self.end.get().or(Some(end)));
     }
 
-    /// It ends before it has carried a request, for this reason, unless it had to end anyway.
+    /// Records why the connection ends before its first request, unless a drain had to end it
+    /// anyway.
     fn refused_by(&self, end: ClientEnd) {
         let unasked = [ClientEnd::Drain, ClientEnd::CutOff];
         let before = self.end.get().filter(|before| unasked.contains(before));
         self.end.set(before.or(Some(end)));
     }
 
-    /// Waits until the handshake is done; `None` if it failed, or took too long.
+    /// Waits for the TLS handshake; `None` if it failed, or took too long.
     pub(crate) async fn carry_handshake(
         &self,
         handshakes: &Handshakes,
         stream: TcpStream,
     ) -> Option<Secured> {
         self.deadline.arm(self.clients.handshake_ticks);
-        // A client that has begun when the drain begins may end its handshake; it has no way to
-        // know.
+        // A client that has started before the drain may complete its handshake, because it cannot
+        // know about the drain.
         let ended = self.carry(pin!(handshakes.accept(stream)), |_| ()).await;
         if ended.is_none() {
             handshakes.count_timed_out();
@@ -123,8 +124,8 @@ impl Session {
         secured
     }
 
-    /// Reads the PROXY header that the connection has to begin with, within the time for a head,
-    /// and puts what it tells into `origin`. `false` if it has to be closed.
+    /// Reads the required PROXY header within the time for a head, and puts its addresses into
+    /// `origin`. Returns `false` if the connection must be closed.
     pub(crate) async fn carry_proxy_header(
         &self,
         stream: &mut TcpStream,
@@ -143,10 +144,10 @@ impl Session {
                     return true;
                 }
                 Some(Err(error)) => error.to_string(),
-                None => "it did not come in time".to_owned(),
+                None => "timed out".to_owned(),
             }
         } else {
-            "it may not come from there".to_owned()
+            "not allowed from that address".to_owned()
         };
         origin.rules.proxy_headers_refused.add_one();
         self.refused_by(ClientEnd::ProxyHeader);
@@ -154,7 +155,7 @@ impl Session {
         false
     }
 
-    /// Waits for what comes before any request; not longer than it takes for the drain to begin.
+    /// Waits for data that precedes any request, at most until the drain starts.
     async fn carry_unasked<T>(
         &self,
         asking: impl Future<Output = io::Result<T>>,
@@ -180,8 +181,8 @@ impl Session {
         poll_fn(|cx| {
             loop {
                 let phase = self.clients.phase.get();
-                // HTTP/2 can say which requests it still takes; of other connections an end may
-                // cross a request.
+                // HTTP/2 can announce which requests it still accepts. Closing any other connection
+                // could cross a request.
                 let end = if self.http2.get() {
                     Phase::Leaving
                 } else {
@@ -201,7 +202,7 @@ impl Session {
                     return Poll::Ready(Some(ended));
                 }
                 if self.resets.is_flood() {
-                    tracing::debug!("a client takes its requests back, again and again");
+                    tracing::debug!("client connection closed: too many reset requests");
                     self.cut.set(Cut::Off);
                     self.ended_by(ClientEnd::Resets);
                     return Poll::Ready(None);
@@ -222,54 +223,54 @@ impl Session {
         .await
     }
 
-    /// Octets of a message were taken from the client, or written to it. Whatever else it sends is
-    /// no progress.
+    /// Records progress: octets of a message were taken from the client, or written to it. Other
+    /// data is not progress.
     pub(crate) fn moved(&self) {
         self.moved_at.set(self.clients.deadlines.now());
     }
 
-    /// For how many ticks none were.
+    /// Ticks since the last progress.
     pub(crate) fn still_for(&self) -> u64 {
         let now = self.clients.deadlines.now();
         now.saturating_sub(self.moved_at.get())
     }
 
-    /// Something of a head may be here.
+    /// Records that part of a head may have arrived.
     pub(crate) fn in_head(&self) {
-        // HTTP/2 has frames between requests that begin no head.
+        // HTTP/2 has frames between requests that do not start a head.
         if self.requests.get() == 0 && !self.http2.get() && !self.in_head.replace(true) {
             self.deadline.arm(self.clients.head_ticks);
         }
     }
 
-    /// The client speaks HTTP/2: what it has said so far begins no head.
+    /// Switches to HTTP/2: the data so far does not start a head.
     pub(crate) fn begin_http2(&self) {
         self.http2.set(true);
         self.in_head.set(false);
         self.deadline.arm(self.clients.idle_ticks);
     }
 
-    /// Where the worker is in its life.
+    /// The phase of the worker.
     pub(crate) fn phase(&self) -> Phase {
         self.clients.phase.get()
     }
 
-    /// The last answer is given; the client has so long to take it.
+    /// Gives the client a limited time to read the last answer.
     pub(crate) fn linger(&self) {
         self.in_head.set(true);
         let ticks = self.clients.deadlines.ticks(LINGER);
         self.deadline.arm(ticks.min(self.clients.head_ticks));
     }
 
-    /// The last GOAWAY is on its way: a client without a request has only that to take, and what is
-    /// not written yet of its responses.
+    /// Called when the last GOAWAY is queued: a client without requests only has to read that, and
+    /// the unwritten rest of its responses.
     pub(crate) fn leave(&self) {
         if self.requests.get() == 0 {
             self.deadline.arm(self.ticks_without_request());
         }
     }
 
-    /// For which the connection may carry no request.
+    /// Longest time that the connection may be without a request.
     fn ticks_without_request(&self) -> u64 {
         if self.http2.get() && self.phase() >= Phase::Draining {
             self.clients.deadlines.ticks(LINGER)
@@ -295,7 +296,7 @@ impl Session {
             self.deadline.arm(left);
             return Overdue::NotYet;
         }
-        // The last of a response may be on its way still.
+        // The end of a response may still be on its way.
         let left = self
             .ticks_without_request()
             .saturating_sub(self.still_for());
@@ -318,13 +319,13 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Whoever says nothing was dropped with its worker.
+        // A session without a reason was dropped with its worker.
         self.clients
             .remove(self.end.get().unwrap_or(ClientEnd::CutOff));
     }
 }
 
-/// A request on a connection, to the end of its response.
+/// A request on a connection, until the end of its response.
 #[derive(Debug)]
 pub(crate) struct RequestInFlight {
     session: Rc<Session>,
@@ -332,7 +333,7 @@ pub(crate) struct RequestInFlight {
 }
 
 impl RequestInFlight {
-    /// It waits for its replica.
+    /// Starts a request that waits for its replica.
     pub(crate) fn new(session: &Rc<Session>) -> Self {
         session.in_head.set(false);
         if session.requests.replace(session.requests.get() + 1) == 0 {
@@ -346,8 +347,8 @@ impl RequestInFlight {
         in_flight
     }
 
-    /// Whether it waits for its replica, which has time of its own, or for its client, whose time
-    /// begins now.
+    /// Sets whether the request waits for its replica, which has its own timeout, or for its
+    /// client, whose time starts now.
     pub(crate) fn await_replica(&self, awaits: bool) {
         if self.awaits_replica.replace(awaits) == awaits {
             return;

@@ -1,19 +1,18 @@
-//! Reads the header of the PROXY protocol from a connection, and leaves what follows in the socket
-//! for whoever reads next.
+//! Reads the PROXY protocol header from a connection, and leaves the data after it in the socket.
 
 use slackwater_http::proxy_protocol::{Header, Malformed, Parsed, parse};
 use std::io;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// Looked at in one go; most headers are shorter.
+/// Bytes to peek at once; most headers are shorter.
 const LOOK_BYTES: usize = 256;
 
-/// Reads the header that a connection begins with. How long that may take is up to the caller.
+/// Reads the header at the start of a connection. The caller limits the time.
 ///
 /// # Errors
 ///
-/// The connection ended or broke first; or what it began with is not a header
+/// Fails if the connection ended or broke first, or if the data is not a header
 /// ([`io::ErrorKind::InvalidData`]).
 pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Header> {
     let mut bytes: Vec<u8> = Vec::new();
@@ -26,8 +25,8 @@ pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Header> {
         let known = bytes.len();
         bytes.extend_from_slice(&look[..seen]);
         let parsed = parse(&bytes).map_err(invalid)?;
-        // What was seen is the header's, all of it or up to the header's end; only that much is
-        // taken.
+        // The peeked data belongs to the header, entirely or up to the header's end; only that much
+        // is consumed.
         let (taken, header) = match parsed {
             Parsed::Unfinished => (seen, None),
             Parsed::Header(header, length) => (length - known, Some(header)),
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_follows_stays_in_the_socket() {
+    async fn data_after_the_header_stays_in_the_socket() {
         for header in [
             "PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n".to_owned(),
             "PROXY UNKNOWN\r\n".to_owned(),
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_header_is_told_from_what_ends() {
+    async fn an_invalid_header_and_an_early_end_are_distinguished() {
         for (sent, kind) in [
             (&b"GET / HTTP/1.1\r\n"[..], io::ErrorKind::InvalidData),
             (b"PROXY TCP4 192.0.2.7", io::ErrorKind::UnexpectedEof),

@@ -1,50 +1,51 @@
-//! Clients that take back what they ask for: HTTP/2 lets one open a stream and reset it in the same
-//! breath, as often as it likes, and each time a replica may have begun to work (CVE-2023-44487).
+//! Limits clients that reset their requests. HTTP/2 lets a client open a stream and reset it
+//! immediately, any number of times, and each time a replica may have started to work
+//! (CVE-2023-44487).
 //!
-//! A request that is taken back before it was answered counts against the ones that were waited
-//! for. So a client that hedges, or leaves pages early, may do so for as long as it also takes
-//! answers; one that does nothing else is cut off after [`TAKEN_BACK_MAX`].
+//! A request that is reset before it was answered is balanced against one that was answered. A
+//! client that hedges, or leaves pages early, may therefore continue as long as it also reads
+//! answers. A client that only resets is cut off after [`TAKEN_BACK_MAX`].
 //!
-//! Only a replica's response counts as such an answer. Our own cost next to nothing, here and for
-//! the client: with them it could pay for as many cancelled requests as it likes.
+//! Only responses of replicas count as answers. The proxy's own answers cost almost nothing, so a
+//! client could otherwise use them to pay for any number of cancelled requests.
 
 use core::cell::Cell;
 use std::rc::Rc;
 
-/// More requests taken back than replicas answered, on one connection, at most.
+/// Maximum excess of reset requests over requests that replicas answered, on one connection.
 const TAKEN_BACK_MAX: u32 = 500;
 
-/// The requests of one connection.
+/// Reset and answered requests of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Resets {
     excess: Cell<u32>,
 }
 
 impl Resets {
-    /// A request has begun.
+    /// Starts a request.
     pub(crate) fn begin(self: &Rc<Self>) -> Unanswered {
         Unanswered(Some(Rc::clone(self)))
     }
 
-    /// Whether there is nothing more to be expected from this client.
+    /// Whether the client exceeds the limit.
     pub(super) fn is_flood(&self) -> bool {
         self.excess.get() > TAKEN_BACK_MAX
     }
 }
 
-/// A request without an answer yet. Dropping it is taking it back.
+/// A request without an answer yet. Dropping it counts as a reset.
 #[derive(Debug)]
 pub(crate) struct Unanswered(Option<Rc<Resets>>);
 
 impl Unanswered {
-    /// The answer is there, and a replica has given it.
+    /// Records that a replica answered.
     pub(crate) fn answered(mut self) {
         if let Some(resets) = self.0.take() {
             resets.excess.set(resets.excess.get().saturating_sub(1));
         }
     }
 
-    /// The answer is there, and it is our own: it counts neither way.
+    /// Records an answer of the proxy itself, which does not count either way.
     pub(crate) fn answered_here(mut self) {
         self.0 = None;
     }
@@ -74,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_waits_for_as_many_may_go_on() {
+    fn answered_requests_balance_reset_ones() {
         let resets = Rc::new(Resets::default());
         for _ in 0..10 * TAKEN_BACK_MAX {
             drop(resets.begin());
             resets.begin().answered();
         }
         assert!(!resets.is_flood());
-        // What was answered long ago is no licence for a flood.
+        // Earlier answers do not allow a flood.
         for _ in 0..=TAKEN_BACK_MAX {
             drop(resets.begin());
         }
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_answers_pay_for_nothing() {
+    fn answers_of_the_proxy_do_not_balance_resets() {
         let resets = Rc::new(Resets::default());
         for _ in 0..TAKEN_BACK_MAX {
             drop(resets.begin());

@@ -1,26 +1,26 @@
-//! Timeouts of one attempt at a request, where they differ from those of its replica.
+//! Timeouts of one attempt that override those of its replica.
 
 use super::deadline::Deadlines;
 use core::time::Duration;
 use tokio::time::Instant;
 
-/// Timeouts of one attempt, up to the head of the response.
+/// Timeouts of one attempt, up to the response head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttemptTimeouts {
-    /// From the moment when the last piece of the request was handed on; `None`: as configured for
-    /// the replica.
-    pub(crate) first_byte: Option<Duration>,
-    /// For which the client may send nothing of a request that is not complete; `None`: as
+    /// Timeout from the moment when the last piece of the request was handed on; `None`: as
     /// configured for the replica.
+    pub(crate) first_byte: Option<Duration>,
+    /// Longest time that the client sends nothing of an incomplete request; `None`: as configured
+    /// for the replica.
     pub(crate) client: Option<Duration>,
-    /// Not longer than until then, whatever is still on its way.
+    /// The attempt must end by then, even if it makes progress.
     pub(crate) ends: Option<Instant>,
-    /// Until when the client wants the answer, as far as it said so or `ends` does: the replica is
-    /// told what is left of it.
+    /// The client's deadline, as far as it sent one or `ends` sets one. The remaining time is
+    /// forwarded to the replica.
     pub(crate) wanted: Option<Instant>,
 }
 
-/// The same in ticks.
+/// The timeouts in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     pub(crate) first_byte: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Ticks {
 }
 
 impl AttemptTimeouts {
-    /// `first_byte` is as long as an attempt may take where nothing is said.
+    /// Converts to ticks. `first_byte` is the default timeout of an attempt.
     pub(crate) fn ticks(self, deadlines: &Deadlines, first_byte: u64) -> Ticks {
         let ticks = |span| deadlines.ticks(span);
         let left = |ends: Instant| ticks(ends.saturating_duration_since(Instant::now()));
@@ -42,7 +42,7 @@ impl AttemptTimeouts {
 }
 
 impl Ticks {
-    /// `wanted` ticks, or what is left until the end if that is less.
+    /// Returns `wanted` ticks, or the ticks until the end if these are fewer.
     pub(crate) fn left(self, deadlines: &Deadlines, wanted: u64) -> u64 {
         let left = |ends_at: u64| ends_at.saturating_sub(deadlines.now());
         (self.ends_at).map_or(wanted, |ends_at| wanted.min(left(ends_at)))

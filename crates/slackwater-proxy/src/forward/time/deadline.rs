@@ -1,14 +1,13 @@
-//! Deadlines by the thousand: one timer for a whole worker instead of one for each wait.
+//! Cheap deadlines by the thousand: one timer for a whole worker instead of one for each wait.
 //!
-//! A proxy arms and disarms several deadlines for each request, and next to none of them ever
-//! passes. So they are kept in a table that one task looks through at every tick, and arming one is
-//! a write to a cell: no heap, no lock, no timer wheel, no reading of the clock. The price is
-//! precision: a deadline never passes early, but up to two and a half ticks late.
+//! A proxy arms and disarms several deadlines for each request, and almost none of them ever
+//! passes. They are kept in a table that one task scans at every tick, and arming one is a write to
+//! a cell: no heap, no lock, no timer wheel, no reading of the clock. The price is precision: a
+//! deadline never passes early, but up to two and a half ticks late.
 //!
-//! For a worker that was held up, time has stood still: nobody could show it any sign of life. So
-//! what it was late comes on top of every deadline that ran, and a moment noted at one tick lies
-//! before the next one by no more than a tick. Waits that are rare (connecting to a replica) use
-//! the runtime's timers.
+//! For a worker that was held up, time has stood still: no peer could show it progress. Its delay
+//! is therefore added to every running deadline, and a moment noted at one tick is at most one tick
+//! before the next. Rare waits (connecting to a replica) use the runtime's timers.
 
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll, Waker};
@@ -19,15 +18,15 @@ use tokio::time::Instant;
 
 const NEVER: u64 = u64::MAX;
 
-/// This part of a tick a tick may be late, and the next one none the less come when it is due. It
-/// is as much as timers are late that have no better resolution than the runtime's.
+/// A tick may be late by this fraction of a tick (1/4) without delaying the next one. This covers
+/// timers with the runtime's resolution.
 const LATE_PART: u32 = 4;
 
 /// The deadlines of one worker, and its coarse clock.
 #[derive(Debug)]
 pub struct Deadlines {
     tick: Duration,
-    /// Ticks since [`Deadlines::run`] began: the coarse time.
+    /// Ticks since [`Deadlines::run`] started: the coarse time.
     now: Cell<u64>,
     waits: RefCell<Slab<Wait>>,
 }
@@ -39,8 +38,8 @@ struct Wait {
 }
 
 impl Deadlines {
-    /// An empty table for deadlines of which the shortest is `shortest`: a tick is an eighth of
-    /// that, between 5 ms and 1 s.
+    /// Makes an empty table for deadlines of at least `shortest`. A tick is an eighth of that,
+    /// between 5 ms and 1 s.
     pub fn new(shortest: Duration) -> Rc<Self> {
         let tick = (shortest / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
         Rc::new(Self {
@@ -50,14 +49,14 @@ impl Deadlines {
         })
     }
 
-    /// Lets time pass, for ever; calls `on_tick` at each tick. Without this running no deadline
-    /// passes.
+    /// Runs the clock forever, and calls `on_tick` at each tick. No deadline passes unless this
+    /// runs.
     pub async fn run(&self, on_tick: impl Fn()) {
         let mut due = Instant::now();
         loop {
             due += self.tick;
             tokio::time::sleep_until(due).await;
-            // What this is late beyond what is allowed for, all that follow are.
+            // A delay beyond the allowed part shifts all later ticks.
             due += due.elapsed().saturating_sub(self.late_max());
             self.now.set(self.now.get() + 1);
             self.wake_passed();
@@ -65,7 +64,7 @@ impl Deadlines {
         }
     }
 
-    /// Wakes everyone who waits, for a reason of their own to look at.
+    /// Wakes all waiting tasks, so that they check their state.
     pub(crate) fn wake_all(&self) {
         // Outside of the borrow: a waker may drop a task, and with it a deadline.
         let wakers: Vec<Waker> = {
@@ -87,15 +86,16 @@ impl Deadlines {
         self.tick / LATE_PART
     }
 
-    /// How many ticks last at least `span`, whenever in a tick it begins.
+    /// Returns the number of ticks that last at least `span`, whenever within a tick the wait
+    /// starts.
     pub(crate) fn ticks(&self, span: Duration) -> u64 {
-        // It may begin as late as the next tick is itself, and end with one that is not late.
+        // The wait may start just before a late tick, and end with a tick that is on time.
         let span = span.saturating_add(self.late_max());
         let ticks = span.as_nanos().div_ceil(self.tick.as_nanos());
         u64::try_from(ticks).map_or(NEVER - 1, |ticks| ticks.saturating_add(1))
     }
 
-    /// A new deadline, not armed yet.
+    /// Adds a deadline that is not armed.
     pub(crate) fn add(self: &Rc<Self>) -> Deadline {
         let key = self.waits.borrow_mut().insert(Wait {
             passes_at: NEVER,
@@ -121,7 +121,7 @@ impl Deadlines {
     }
 }
 
-/// One deadline; forgotten when dropped.
+/// One deadline; removed from the table when dropped.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     deadlines: Rc<Deadlines>,
@@ -129,23 +129,23 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// The table that it is in.
+    /// The table of the deadline.
     pub(crate) fn deadlines(&self) -> &Deadlines {
         &self.deadlines
     }
 
-    /// Passes after so many ticks from now, in place of whatever it was set to.
+    /// Lets the deadline pass after this many ticks from now, and replaces the previous setting.
     pub(crate) fn arm(&self, ticks: u64) {
         let now = self.deadlines.now.get();
         self.set(now.saturating_add(ticks).min(NEVER - 1));
     }
 
-    /// Never passes, until armed again.
+    /// Never passes until it is armed again.
     pub(crate) fn disarm(&self) {
         self.set(NEVER);
     }
 
-    /// Ready once it has passed; until then the task is woken when it does.
+    /// Ready once the deadline has passed; until then, the task is registered to be woken.
     pub(crate) fn poll_passed(&self, cx: &Context<'_>) -> Poll<()> {
         let now = self.deadlines.now.get();
         let mut waits = self.deadlines.waits.borrow_mut();
@@ -171,7 +171,7 @@ impl Deadline {
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        // Bound to a name: the waker must go after the borrow ends.
+        // Bound to a name, so that the waker is dropped after the borrow ends.
         let _wait = self.deadlines.waits.borrow_mut().try_remove(self.key);
     }
 }
@@ -219,9 +219,9 @@ mod tests {
         });
     }
 
-    /// Lets time pass in which nobody gets a turn.
+    /// Lets time pass in which no task runs.
     fn hold_up(span: Duration) {
-        // The first poll moves the clock; the others only let the rest have their turns.
+        // The first poll advances the clock; the rest only let other tasks run.
         assert!(tokio::time::advance(span).now_or_never().is_none());
     }
 
@@ -234,7 +234,7 @@ mod tests {
                 first.arm(deadlines.ticks(span));
                 let noted = deadlines.now();
                 poll_fn(|cx| first.poll_passed(cx)).await;
-                // As soon as there was a tick.
+                // Immediately after a tick.
                 hold_up(Duration::from_millis(held_ms));
                 let began = Instant::now();
                 second.arm(deadlines.ticks(span));

@@ -1,32 +1,32 @@
-//! How much of bodies may wait in memory: of responses that clients do not take, of uploads that
-//! replicas do not take.
+//! Memory limits for bodies that wait: responses that clients do not read, and uploads that
+//! replicas do not read.
 //!
-//! A little of each may come before any of it is taken: over HTTP/2 that is what a window lets
-//! come, over HTTP/1.1 what is read at once of a response. More is lent out of budgets, which all
-//! of a worker's connections share; of responses each client connection has one of its own out of
-//! that. So what is left untaken holds little memory, and little of what others could use. Who is
-//! lent nothing gets bodies, too, in smaller portions, and asks again with each portion that is
-//! taken.
+//! A small part of each body may arrive before any of it is read: over HTTP/2 the first window,
+//! over HTTP/1.1 a single read of a response. More is lent from budgets that all connections of a
+//! worker share; each client connection has its own budget for responses, as a part of the shared
+//! one. Unread data therefore uses little memory, and little of what others could use. A body
+//! without a loan still arrives, in smaller portions, and requests a loan again with each portion
+//! that is read.
 
 use core::cell::Cell;
 use std::rc::Rc;
 
-/// What a replica may send on one stream before its client has taken some, at least.
+/// Minimum that a replica may send on one stream before its client has read some.
 pub(crate) const WINDOW_FIRST_BYTES: u32 = 8 << 10;
 
-/// What it may as long as there is something to lend.
+/// Window while the budget has room.
 const WINDOW_USUAL_BYTES: u32 = 64 << 10;
 
-/// And what it may once its client has taken as much as a usual window.
+/// Window once the client has read as much as a usual window.
 pub(crate) const WINDOW_MAX_BYTES: u32 = 256 << 10;
 
-/// Lent to all responses of one client connection.
+/// Budget for all responses of one client connection.
 const CLIENT_BYTES: u32 = 2 << 20;
 
-/// Lent to all responses together, in all workers; and to all uploads.
+/// Budget for all responses of the process, over all workers; the same again for all uploads.
 const PROCESS_BYTES: u32 = 64 << 20;
 
-/// What the connections of one worker share.
+/// Budgets that the connections of one worker share.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) responses: Rc<Budget>,
@@ -34,7 +34,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The share of one of so many workers.
+    /// Makes the share of one out of `workers`.
     pub fn of_worker(workers: u16) -> Rc<Self> {
         let share = PROCESS_BYTES / u32::from(workers.max(1));
         Rc::new(Self {
@@ -43,17 +43,17 @@ impl Memory {
         })
     }
 
-    /// For the responses of one client connection.
+    /// Makes the budget for the responses of one client connection.
     pub(crate) fn of_client(&self) -> Rc<Budget> {
         Budget::new(CLIENT_BYTES, Some(&self.responses))
     }
 }
 
-/// What is left to be lent.
+/// A budget that can be lent.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: Cell<u32>,
-    /// Out of which this one lends, too.
+    /// Parent budget, from which every loan is also taken.
     of: Option<Rc<Self>>,
 }
 
@@ -84,26 +84,26 @@ impl Budget {
     }
 }
 
-/// What is lent to one body or connection, until dropped.
+/// A loan to one body or connection, until dropped.
 #[derive(Debug)]
 pub(crate) struct Loan {
     bytes: u32,
-    /// `None`: nothing can be lent.
+    /// `None` if nothing can be lent.
     budget: Option<Rc<Budget>>,
 }
 
 impl Loan {
-    /// Nothing so far.
+    /// Makes an empty loan.
     pub(crate) const fn of(budget: Option<Rc<Budget>>) -> Self {
         Self { bytes: 0, budget }
     }
 
-    /// Whether anything is lent.
+    /// Whether the loan is not empty.
     pub(crate) const fn is_lent(&self) -> bool {
         self.bytes > 0
     }
 
-    /// Raises it to so much, and gives what that is more; `None`: it stays as it is.
+    /// Raises the loan to `to` bytes, and returns the difference; `None` if it stays as it is.
     pub(crate) fn raise(&mut self, to: u32) -> Option<u32> {
         let more = to.checked_sub(self.bytes).filter(|more| *more > 0)?;
         if !self.budget.as_ref()?.take(more) {
@@ -122,7 +122,7 @@ impl Drop for Loan {
     }
 }
 
-/// What a response may have beyond its first window when its client has taken so much of it.
+/// Returns the window of a response beyond its first, after its client has read `taken` bytes.
 pub(crate) fn beyond_first(taken: u64) -> u32 {
     let window = if taken < u64::from(WINDOW_USUAL_BYTES) {
         WINDOW_USUAL_BYTES
@@ -136,7 +136,7 @@ pub(crate) fn beyond_first(taken: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// As many responses of a client as have a usual window, and at most `count`.
+    /// Tries `count` loans for responses of a client, and keeps those that get a usual window.
     fn usual(client: &Rc<Budget>, count: usize) -> Vec<Loan> {
         let loans = core::iter::repeat_with(|| Loan::of(Some(Rc::clone(client))));
         let lent = (loans.take(count)).map(|mut loan| (loan.raise(beyond_first(0)), loan));

@@ -1,10 +1,10 @@
-//! Memory that a worker lends to its connections, so that an idle one holds none.
+//! Memory that a worker lends to its connections, so that idle connections hold none.
 //!
-//! Everything is read into one buffer of the worker. What is short is copied out of it; what is
-//! long takes the buffer along and the worker gets another one, so that large bodies are never
-//! copied. What is written comes from a stock, and so do header maps, whose tables cost more to
-//! make than to clear. All of it belongs to the worker's thread and is lent within one poll, so it
-//! is kept in thread-locals.
+//! All data is read into one buffer of the worker. Short data is copied out of it. Long data takes
+//! the buffer along and the worker allocates another, so that large bodies are never copied. Write
+//! buffers come from a stock, and so do header maps, whose tables cost more to allocate than to
+//! clear. All of it belongs to the worker's thread and is lent within one poll, so it is kept in
+//! thread-locals.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use core::cell::RefCell;
@@ -15,23 +15,23 @@ use std::io;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-/// Read at once, at most: a body of 64 KiB with its head. Bodies of just that size are common, and
-/// one that takes another read for its last octets takes another write for them, too.
+/// Maximum size of one read: a body of 64 KiB with its head. Bodies of exactly that size are
+/// common, and a second read for the last octets would also need a second write.
 pub(crate) const READ_BYTES: usize = 72 << 10;
 
-/// What is longer is handed on as it is: above this a copy costs more than another buffer.
+/// Longer data is handed on as it is: above this size a copy costs more than another buffer.
 const COPIED_BYTES_MAX: usize = 8 << 10;
 
-/// Room for a usual head and a short body.
+/// Space for a usual head and a short body.
 const TEXT_BYTES: usize = 4 << 10;
 
 /// Larger buffers are not kept.
 const KEPT_BYTES_MAX: usize = 32 << 10;
 
-/// Kept of each kind, at most.
+/// Maximum number of kept buffers or maps of each kind.
 const KEPT_MAX: usize = 64;
 
-/// Fields for which a header map that is kept has room, at most.
+/// Maximum capacity of a header map that is kept.
 const KEPT_FIELDS_MAX: usize = 128;
 
 thread_local! {
@@ -40,7 +40,7 @@ thread_local! {
     static HEADERS: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads what is there; nothing, if the other side has ended.
+/// Reads what is available. The result is empty if the other side has ended the stream.
 pub(crate) fn poll_read<S>(stream: &mut S, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>>
 where
     S: AsyncRead + Unpin,
@@ -48,7 +48,7 @@ where
     poll_read_some(stream, cx, READ_BYTES)
 }
 
-/// The same, but so many octets at most.
+/// Like [`poll_read`], but reads at most `bytes_max` octets.
 pub(crate) fn poll_read_some<S>(
     stream: &mut S,
     cx: &mut Context<'_>,
@@ -70,7 +70,7 @@ where
     })
 }
 
-/// An empty buffer for what is to be written.
+/// Returns an empty buffer for output.
 pub(super) fn lend_text() -> BytesMut {
     let kept = TEXTS.with_borrow_mut(Vec::pop);
     kept.unwrap_or_else(|| BytesMut::with_capacity(TEXT_BYTES))
@@ -87,7 +87,7 @@ pub(super) fn take_text_back(mut text: BytesMut) {
     });
 }
 
-/// An empty header map.
+/// Returns an empty header map.
 pub(crate) fn lend_headers() -> HeaderMap {
     HEADERS.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
@@ -97,7 +97,7 @@ pub(crate) fn take_headers_back(mut headers: HeaderMap) {
     if headers.capacity() == 0 || headers.capacity() > KEPT_FIELDS_MAX {
         return;
     }
-    // Outside of the borrow: values may be anybody's.
+    // Outside of the borrow: dropping a value may run any code.
     headers.clear();
     HEADERS.with_borrow_mut(|kept| {
         if kept.len() < KEPT_MAX {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_was_sent_short_or_long() {
+    fn short_and_long_reads_return_what_was_sent() {
         for length in [0, 1, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 1, READ_BYTES] {
             let wire: Vec<u8> = (0_u8..=255).cycle().take(length).collect();
             assert_eq!(read(&wire), wire, "{length}");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_than_is_wanted() {
+    fn reads_respect_the_limit() {
         let mut wire: &[u8] = &[1; 100];
         let mut cx = Context::from_waker(Waker::noop());
         for expected in [60, 40, 0] {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_empty_and_is_lent_again() {
+    fn returned_buffers_are_empty_and_reused() {
         let mut text = lend_text();
         text.extend_from_slice(b"a secret");
         let at = text.as_ptr();

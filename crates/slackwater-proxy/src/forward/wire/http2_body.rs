@@ -1,8 +1,8 @@
-//! One stream of an HTTP/2 connection, for its two owners: bodies as they come in, and as they go
-//! out.
+//! The two owners of an HTTP/2 stream, its reader and its writer, with incoming and outgoing
+//! bodies.
 //!
-//! What comes in may be followed by as much once it is handed on, so a reader that is slow holds no
-//! more than a window. What goes out waits for room, one piece at a time.
+//! The window grows again as data is handed on, so a slow reader holds at most one window of data.
+//! Outgoing data waits for window, one piece at a time.
 
 use super::http2_wire::SharedConnection;
 use super::turn::{self, FRAMES_MAX};
@@ -15,22 +15,22 @@ use slackwater_http::http2::{Key, Lost, Piece, Reason, ResponseHead};
 use std::io;
 use std::rc::Rc;
 
-/// Who reads a stream. Dropped, nothing more of it is wanted.
+/// Reader of a stream. Once it is dropped, no more data of the stream is wanted.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     connection: SharedConnection,
     key: Key,
 }
 
-/// Who writes a stream. When reader and writer are dropped before it has ended both ways, it is
-/// reset.
+/// Writer of a stream. If reader and writer are dropped before the stream has ended both ways, it
+/// is reset.
 #[derive(Debug)]
 pub(crate) struct StreamWriter {
     connection: SharedConnection,
     key: Key,
 }
 
-/// Both owners of a stream.
+/// Makes both owners of a stream.
 pub(crate) fn owners(connection: &SharedConnection, key: Key) -> (StreamReader, StreamWriter) {
     let reader = StreamReader {
         connection: Rc::clone(connection),
@@ -48,12 +48,12 @@ impl StreamReader {
         self.connection.borrow_mut().poll_response(self.key, cx)
     }
 
-    /// Lets so many octets more come before they are taken.
+    /// Widens the stream's receive window by this many octets.
     pub(crate) fn widen(&self, octets: u32) {
         self.connection.borrow_mut().widen(self.key, octets);
     }
 
-    /// A response that came before the final one.
+    /// Returns the next interim response.
     pub(crate) fn next_interim(&self) -> Option<ResponseHead> {
         self.connection.borrow_mut().next_interim(self.key)
     }
@@ -85,7 +85,7 @@ impl StreamWriter {
         self.connection.borrow_mut().reset(self.key, reason);
     }
 
-    /// Ready when the stream has been lost.
+    /// Ready when the stream is lost.
     pub(crate) fn poll_lost(&self, cx: &Context<'_>) -> Poll<Lost> {
         self.connection.borrow_mut().poll_lost(self.key, cx)
     }
@@ -98,18 +98,19 @@ impl Drop for StreamWriter {
     }
 }
 
-/// A body as it comes in.
+/// An incoming body.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     reader: StreamReader,
-    /// Octets to come, if that is known.
+    /// Remaining octets, if known.
     left: Option<u64>,
-    /// Whoever sends it waits to be told 100.
+    /// Whether the sender waits for 100.
     expects_continue: bool,
 }
 
 impl Incoming {
-    /// The body that follows a head that says it is so long; that it is, the connection checks.
+    /// Makes the body after a head that declares this length. The connection checks the actual
+    /// length.
     pub(crate) fn new(reader: StreamReader, length: Option<u64>) -> Self {
         let left = if reader.is_read() { Some(0) } else { length };
         Self {
@@ -119,14 +120,14 @@ impl Incoming {
         }
     }
 
-    /// Its client waits to be told that it is wanted, unless it comes all the same. RFC 9110
-    /// §10.1.1
+    /// Sends 100 to the client when the body is first read, unless data has arrived already. RFC
+    /// 9110 §10.1.1
     pub(crate) const fn expect_continue(&mut self) {
         self.expects_continue = true;
     }
 
-    /// A response that is not final. Whoever waits for 100 is told so when the body is first
-    /// wanted.
+    /// Sends an interim response. 100 is not forwarded: the client receives it when the body is
+    /// first read.
     pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         if status != StatusCode::CONTINUE {
             let mut connection = self.reader.connection.borrow_mut();
@@ -138,12 +139,12 @@ impl Incoming {
         self.reader.is_read()
     }
 
-    /// Lets so many octets more come before they are taken.
+    /// Widens the stream's receive window by this many octets.
     pub(crate) fn widen(&self, octets: u32) {
         self.reader.widen(octets);
     }
 
-    /// Octets to come, if that is known.
+    /// Remaining octets, if known.
     pub(crate) const fn left(&self) -> Option<u64> {
         self.left
     }
@@ -165,27 +166,27 @@ impl Incoming {
                 Some(Ok(Frame::data(data)))
             }
             Some(Ok(Piece::Trailers(trailers))) => Some(Ok(Frame::trailers(trailers))),
-            // Only END_STREAM ends a message, also one of which all octets have come: `NO_ERROR`
-            // says that nothing more is wanted of the other direction, which a whole message has to
-            // come before. RFC 9113 §8.1
+            // Only END_STREAM ends a message, even if all declared octets have arrived. `NO_ERROR`
+            // means that the peer wants no more of the other direction, and must follow a complete
+            // message. RFC 9113 §8.1
             Some(Err(lost)) => Some(Err(io::Error::other(lost))),
             None => None,
         })
     }
 }
 
-/// Why a body was not sent to its end.
+/// Why a body was not fully sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsent {
-    /// It broke off itself; the stream is to be reset.
+    /// The body itself broke off; the stream must be reset.
     Body,
     /// The other side wants no more of it, or is gone.
     Refused,
-    /// The other side has taken nothing of it for too long; the stream is to be reset.
+    /// The other side has taken nothing of it for too long; the stream must be reset.
     Untaken,
 }
 
-/// A body on its way out.
+/// An outgoing body.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     writer: StreamWriter,
@@ -194,11 +195,11 @@ pub(crate) struct Outgoing {
     sent: u64,
 }
 
-/// What waits for room.
+/// The frame that waits for window.
 #[derive(Debug)]
 enum PendingFrame {
     Nothing,
-    /// And whether it is the last one.
+    /// Data, and whether it is the last.
     Data(Bytes, bool),
     Trailers(Box<HeaderMap>),
 }
@@ -217,7 +218,7 @@ impl Outgoing {
         self.sent
     }
 
-    /// Something is here that the other side has no room for.
+    /// Whether a frame waits for window on the other side.
     pub(crate) const fn is_waiting(&self) -> bool {
         !matches!(self.next, PendingFrame::Nothing)
     }
@@ -226,8 +227,8 @@ impl Outgoing {
         self.writer.reset(reason);
     }
 
-    /// Hands on as much of `body` as there is, and as there is room for; ready when that is all of
-    /// it.
+    /// Sends as much of `body` as is available and fits into the window; ready when all of it is
+    /// sent.
     pub(crate) fn poll_send<B>(
         &mut self,
         cx: &mut Context<'_>,
@@ -236,7 +237,7 @@ impl Outgoing {
     where
         B: Body<Data = Bytes> + Unpin,
     {
-        // Also so that a reset is heard of while there is nothing to send.
+        // This also registers for a reset while there is nothing to send.
         if self.writer.poll_lost(cx).is_ready() {
             return Poll::Ready(Err(Unsent::Refused));
         }
@@ -266,7 +267,7 @@ impl Outgoing {
         Poll::Pending
     }
 
-    /// Sends what waits; ready when that is done, and whether that was all.
+    /// Sends the frame that waits. Ready when it is sent, with `true` if it was the last.
     fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Result<bool, Lost>> {
         let (connection, key) = (&self.writer.connection, self.writer.key);
         let is_last = match &mut self.next {

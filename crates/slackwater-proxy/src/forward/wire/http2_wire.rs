@@ -1,5 +1,5 @@
-//! The socket of an HTTP/2 connection, on either side: what is read goes into the connection's
-//! value, and what gathers there is written.
+//! The socket of an HTTP/2 connection, on either side: input goes into the connection's state
+//! machine, and its output is written.
 
 use super::buffers;
 use super::stream::Stream;
@@ -13,23 +13,22 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use tokio::io::AsyncWrite;
 
-/// Parts in one write, at most.
+/// Maximum number of parts in one write.
 const PARTS_MAX: usize = 16;
 
-/// Read in one turn, at most, before others have theirs.
+/// Maximum number of bytes that are read in one turn.
 const TURN_BYTES: usize = 64 << 10;
 
-/// A connection as all share it who have to do with it; they are all in one thread, and borrow it
-/// for a call each.
+/// A connection, shared by all its users. They run in one thread and borrow it for one call each.
 pub(crate) type SharedConnection = Rc<RefCell<Connection>>;
 
-/// Who is told when octets come.
+/// Observer of received data.
 pub(crate) trait Notes {
-    /// Something was read, be it the end.
+    /// Called when something was read, including the end.
     fn received(&self);
 }
 
-/// Nobody.
+/// No observer.
 impl Notes for () {
     fn received(&self) {}
 }
@@ -37,23 +36,23 @@ impl Notes for () {
 #[derive(Debug)]
 pub(crate) struct Wire<N> {
     stream: Stream,
-    /// What was read and not looked at yet; it comes first.
+    /// Data that was read and not processed yet; it is processed first.
     unread: Bytes,
     notes: N,
     connection: SharedConnection,
-    /// A turn has ended before all that has come was looked at.
+    /// Whether a turn ended before all input was processed.
     has_more: bool,
-    /// Something is written that the stream may still keep, as TLS does.
+    /// Whether written data may still be buffered in the stream, as TLS does.
     is_unflushed: bool,
 }
 
-/// What came of an attempt to read.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadOutcome {
-    /// So many octets.
+    /// This many octets were read.
     Some(usize),
     NotYet,
-    /// There is too much to be written.
+    /// Nothing was read, because there is too much output.
     Unwanted,
 }
 
@@ -74,13 +73,13 @@ impl<N: Notes> Wire<N> {
         }
     }
 
-    /// Whether more has come, or may have, than was looked at.
+    /// Whether there is, or may be, unprocessed input.
     pub(crate) const fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// Reads what is there, does the `work` that it brings, and writes what came of it. Ready when
-    /// the connection has ended and all is written.
+    /// Reads available data, calls `work`, and writes the output. Ready when the connection has
+    /// ended and everything is written.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -114,7 +113,7 @@ impl<N: Notes> Wire<N> {
             let connection = self.connection.borrow();
             if connection.is_over() && is_written {
                 drop(connection);
-                // Whether it comes to that or not, this is the end.
+                // The connection ends even if the shutdown fails.
                 return Pin::new(&mut self.stream).poll_shutdown(cx).map(drop);
             }
             match read {
@@ -181,8 +180,8 @@ impl<N: Notes> Wire<N> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads what still comes and throws it away, so that the other side gets to read what it was
-    /// told last. Ready when it has ended, too.
+    /// Reads and discards further input, so that the other side can read the last output. Ready
+    /// when the other side has ended, too.
     pub(crate) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match ready!(buffers::poll_read(&mut self.stream, cx)) {

@@ -1,12 +1,12 @@
-//! The bytes of a connection, to a client or to a replica: what is read, what is written, and how
-//! much of either may wait in memory.
+//! The bytes of a connection to a client or to a replica: input, output, and limits on how much of
+//! either may wait in memory.
 //!
 //! | | file |
 //! |---|---|
 //! | the socket, plain or TLS | `stream` |
-//! | HTTP/1.1: what is to be written, and a body on its way out | `out`, `sender` |
+//! | HTTP/1.1: pending output, and an outgoing body | `out`, `sender` |
 //! | HTTP/2: a connection's socket; reader and writer of a stream | `http2_wire`, `http2_body` |
-//! | memory for what is read, and how much of bodies may wait in it | `buffers`, `budget` |
+//! | buffers, and limits on how much of bodies may wait in memory | `buffers`, `budget` |
 //! | when a task yields to others | `turn` |
 
 mod budget;

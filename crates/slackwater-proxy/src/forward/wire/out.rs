@@ -1,8 +1,8 @@
-//! What is to be written to a connection: text that frames a message, and at most one large piece
-//! of a body.
+//! Pending output of a connection: text that frames a message, and at most one large piece of a
+//! body.
 //!
-//! Small pieces are copied behind the text, so that a head and a short body leave in one write; a
-//! large one is written from where it is, together with the text around it.
+//! Small pieces are appended to the text, so that a head and a short body are sent in one write. A
+//! large piece is written without a copy, together with the text around it.
 
 use super::buffers;
 use super::stream::Stream;
@@ -12,19 +12,19 @@ use core::task::{Context, Poll, ready};
 use std::io::{self, IoSlice};
 use tokio::io::AsyncWrite;
 
-/// Up to this a copy is cheaper than a write in several parts.
+/// Up to this size, a copy is cheaper than a write in several parts.
 const COPIED_BYTES_MAX: usize = 4 << 10;
 
-/// Text after which no more is put in before some is written.
+/// Amount of text after which no more is added before some is written.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// What is to be written, in this order: `text`, `data`, `after`.
+/// Pending output, in this order: `text`, `data`, `after`.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     text: BytesMut,
     data: Bytes,
     after: &'static [u8],
-    /// Since it was last asked.
+    /// Whether bytes were written since the last [`take_moved`](Self::take_moved).
     has_moved: bool,
 }
 
@@ -33,12 +33,12 @@ impl Out {
         self.text.is_empty() && self.data.is_empty() && self.after.is_empty()
     }
 
-    /// Whether more has to wait until this is written.
+    /// Whether further output must wait until this is written.
     pub(crate) fn is_full(&self) -> bool {
         !self.data.is_empty() || !self.after.is_empty() || self.text.len() >= TEXT_BYTES_MAX
     }
 
-    /// Where text is put; only while it is not full.
+    /// The buffer for text. Allowed only while it is not full.
     pub(crate) fn text(&mut self) -> &mut BytesMut {
         debug_assert!(self.data.is_empty(), "text would overtake data");
         if self.text.capacity() == 0 {
@@ -47,7 +47,7 @@ impl Out {
         &mut self.text
     }
 
-    /// Puts in a piece of a body, and what follows it; only while it is not full.
+    /// Adds a piece of a body, and the framing that follows it. Allowed only while it is not full.
     pub(crate) fn push(&mut self, data: Bytes, after: &'static [u8]) {
         if data.len() <= COPIED_BYTES_MAX {
             let text = self.text();
@@ -64,7 +64,7 @@ impl Out {
         core::mem::take(&mut self.has_moved)
     }
 
-    /// Writes all of it.
+    /// Writes everything.
     pub(crate) fn poll_flush(
         &mut self,
         stream: &mut Stream,
@@ -88,7 +88,7 @@ impl Out {
             self.has_moved = true;
             self.advance(written);
         }
-        // Nothing to do but for streams that buffer, as TLS does.
+        // This matters only for streams that buffer, as TLS does.
         Pin::new(stream).poll_flush(cx)
     }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_of_it_arrives_in_its_order() {
+    async fn output_arrives_in_order() {
         let (ours, mut theirs) = UnixStream::pair().expect("a pair");
         let mut stream = Stream::Unix(ours);
         let data = vec![b'd'; 1 << 20];

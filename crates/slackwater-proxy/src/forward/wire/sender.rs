@@ -1,4 +1,4 @@
-//! A body on its way out: from frames to what is written on an HTTP/1.1 connection.
+//! An outgoing body: from frames to the output of an HTTP/1.1 connection.
 
 use super::out::Out;
 use super::turn::FRAMES_MAX;
@@ -8,7 +8,7 @@ use core::task::{Context, Poll};
 use http_body::Body;
 use slackwater_http::http1::{Framing, LAST_CHUNK, encode_chunk_start, encode_trailers};
 
-/// Frames a body as its head has said.
+/// Frames a body as declared in its head.
 #[derive(Debug)]
 pub(crate) struct BodySender {
     form: Form,
@@ -17,31 +17,31 @@ pub(crate) struct BodySender {
 
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// Nothing is sent, whatever comes.
+    /// No body is sent.
     Nothing,
-    /// So many octets still to come.
+    /// This many octets remain.
     Known(u64),
     Chunked,
     UntilClose,
 }
 
-/// How far it got.
+/// Progress of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// The whole body is written or about to be.
+    /// The whole body is in the output.
     Done,
-    /// First something has to be written.
+    /// The output must be written first.
     Full,
-    /// The body has nothing at the moment.
+    /// The body has no data at the moment.
     Waiting,
 }
 
 /// Why a body cannot be sent.
 #[derive(Debug)]
 pub(crate) enum SendError<E> {
-    /// It broke off.
+    /// The body broke off.
     Body(E),
-    /// It is shorter or longer than its head has said.
+    /// The body is shorter or longer than declared.
     Length,
 }
 
@@ -59,7 +59,8 @@ impl BodySender {
         }
     }
 
-    /// Takes frames of `body` until it has none, or `out` is full or has a round's worth of them.
+    /// Takes frames of `body` until none is ready, `out` is full, or the limit of a round is
+    /// reached.
     pub(crate) fn fill<B>(
         &mut self,
         cx: &mut Context<'_>,
@@ -118,8 +119,8 @@ impl BodySender {
         }
     }
 
-    /// Whether nothing can come any more that would be sent. Where frames say the end, it is waited
-    /// for.
+    /// Whether no more data can follow that would be sent. If the framing marks the end, the end
+    /// itself is awaited.
     fn is_over<B: Body>(&self, body: &B) -> bool {
         !matches!(self.form, Form::Chunked) && body.is_end_stream()
     }

@@ -1,7 +1,7 @@
-//! The bytes of a connection, whatever carries them: TCP, a Unix socket, TLS over TCP.
+//! The byte stream of a connection: TCP, a Unix socket, or TLS over TCP.
 //!
-//! An enum and not a type parameter, so that what is built on it (codecs, pools, sessions) exists
-//! once. The match costs nothing beside the system call behind it.
+//! It is an enum instead of a type parameter, so that the code built on it (codecs, pools,
+//! sessions) exists once. The match costs nothing compared with the system call behind it.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -22,27 +22,27 @@ pub(crate) enum Stream {
     Tcp(TcpStream),
     /// A Unix socket; only to replicas.
     Unix(UnixStream),
-    /// TLS over TCP, its handshake done. In a box, for it is much larger than the others.
+    /// TLS over TCP after the handshake. Boxed, because it is much larger than the other variants.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
-    /// Whether the other side hears of an end when this connection ends, as it does at first, or of
-    /// a failure: while the end of the connection would say that all has come, and not all has. It
-    /// holds however the connection ends, with the process too.
+    /// Sets whether the other side sees an orderly end (the default) or a reset when this
+    /// connection ends. A reset is for incomplete data whose end only the close would mark. The
+    /// setting also applies when the process ends.
     pub(crate) fn end_in_order(&self, in_order: bool) {
         let tcp = match self {
             Self::Tcp(stream) => stream,
-            // TLS has its own word for the end, without which an end is a failure. A Unix socket
-            // has no other end.
+            // TLS marks the end with its own alert, without which the end is a failure. A Unix
+            // socket always ends the same way.
             Self::Unix(_) | Self::Tls(_) => return,
         };
-        // It fails only when the connection is lost.
+        // This fails only if the connection is lost.
         let _ = SockRef::from(tcp).set_linger((!in_order).then_some(Duration::ZERO));
     }
 
-    /// Whether the other side has closed its direction, or all of it, whatever of what it sent
-    /// before is still unread.
+    /// Whether the other side has closed its direction or the whole connection, even if earlier
+    /// data is still unread.
     pub(crate) fn has_hung_up(&self) -> bool {
         match self {
             Self::Tcp(stream) => has_hung_up(stream),
@@ -65,7 +65,7 @@ fn has_hung_up(socket: &impl AsFd) -> bool {
     looked.is_ok() && !sockets[0].revents().is_empty()
 }
 
-/// Elsewhere it is seen once all before it is read.
+/// On other systems, it is detected when all earlier data was read.
 #[cfg(not(target_os = "linux"))]
 fn has_hung_up(_socket: &impl AsFd) -> bool {
     false

@@ -1,23 +1,23 @@
-//! Turns of a worker's tasks: none may go on for as long as its peer has something for it, because
-//! all others wait meanwhile.
+//! Turns of a worker's tasks: no task may run for as long as its peer sends data, because all other
+//! tasks wait meanwhile.
 //!
-//! Whoever has done enough ends its turn, and is polled again after the tasks that are ready and
-//! after a look at all sockets.
+//! A task that has done enough ends its turn. It is polled again after all ready tasks, and after
+//! the sockets were polled.
 
 use core::pin::pin;
 use core::task::Context;
 
-/// Rounds of taking and writing pieces of a body in one turn, at most. Each takes no more than a
-/// connection has room for.
+/// Maximum number of rounds of reading and writing body data in one turn. Each takes at most what a
+/// connection can buffer.
 pub(crate) const ROUNDS_MAX: usize = 4;
 
-/// Frames of a body in one round, at most, however little they bring.
+/// Maximum number of body frames in one round, even if they carry little data.
 pub(super) const FRAMES_MAX: usize = 512;
 
-/// The task is to return `Pending` now; it has its next turn when the others have had theirs.
+/// Ends the turn: the task must return `Pending` now, and gets its next turn after the other tasks.
 pub(crate) fn end(cx: &mut Context<'_>) {
-    // The runtime wakes those who yield only after it has looked at the sockets; `wake_by_ref`
-    // would come before that.
+    // The runtime wakes tasks that yield only after it has polled the sockets; `wake_by_ref` would
+    // wake them earlier.
     let polled = pin!(tokio::task::yield_now()).poll(cx);
     debug_assert!(polled.is_pending(), "the first poll of it yields");
 }

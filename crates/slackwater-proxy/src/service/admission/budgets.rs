@@ -1,4 +1,4 @@
-//! What pays for further copies of a service's requests, as whoever asks hears it.
+//! The budgets for further copies of a service's requests, as they are reported.
 
 use super::counts::ServiceCounts;
 use slackwater_config::ServiceConfig;
@@ -7,11 +7,11 @@ use slackwater_telemetry::facts::BudgetFacts;
 
 const MILLIONTHS: u64 = 1_000_000;
 
-/// How large the budgets of a worker's part of a service are.
+/// Sizes of the budgets of a worker's part of a service.
 #[derive(Clone, Debug)]
 pub(crate) struct Budgets {
     retry: RetryBudgetConfig,
-    /// In copies; `None`: there are none.
+    /// In copies; `None` if there is no budget.
     hedge: Option<u32>,
     tie: Option<u32>,
 }
@@ -26,7 +26,7 @@ impl Budgets {
         }
     }
 
-    /// What is left of each now.
+    /// Returns what is left of each budget now.
     pub(crate) fn facts(&self, counts: &ServiceCounts) -> Vec<BudgetFacts> {
         let awaited = u32::try_from(counts.awaited.read()).unwrap_or(u32::MAX);
         let retries_max = u64::from(self.retry.retries_max(awaited));
@@ -56,7 +56,7 @@ mod tests {
     use slackwater_core::tail::RetryBudgetSettings;
 
     #[test]
-    fn what_is_left_is_told_of_those_that_there_are() {
+    fn the_balance_of_each_budget_is_reported() {
         let counts = ServiceCounts::default();
         let retry = RetryBudgetSettings::default();
         let budgets = Budgets {
@@ -72,7 +72,7 @@ mod tests {
         };
         let hedge = ("hedge", 2_500_000, 10_000_000);
         counts.hedges_saved.set(2_500_000);
-        // A fifth, but never fewer than three.
+        // A fifth, but at least three.
         assert_eq!(told(), [("retry", 3_000_000, 3_000_000), hedge]);
         counts.awaited.set(50);
         counts.retries_out.set(4);

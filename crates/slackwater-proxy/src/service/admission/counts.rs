@@ -1,10 +1,10 @@
-//! What a worker did with a service's requests before any replica had them, or in place of that.
+//! A worker's counts of a service's requests before they reach a replica, or that never do.
 
 use crate::forward::{Count, Level, Moment};
 use slackwater_telemetry::facts::{AdmissionCounts, LineFacts};
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
 
-/// A worker's counts for one service; the meaning of each is in [`AdmissionCounts`].
+/// A worker's counts for one service; [`AdmissionCounts`] explains each.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceCounts {
     pub(crate) retries_over_budget: Count,
@@ -28,13 +28,13 @@ pub(crate) struct ServiceCounts {
     pub(super) inside: Level,
     pub(crate) waiting: Level,
     pub(crate) oldest: Moment,
-    /// Waits in the queue, however they ended.
+    /// Waits in the queue, including those without success.
     pub(crate) waits: LatencyHistogram,
-    /// Requests whose response has not begun.
+    /// Requests whose response has not started.
     pub(crate) awaited: Level,
-    /// Retries in flight that the budget pays for.
+    /// Retries in flight that use the budget.
     pub(crate) retries_out: Level,
-    /// What the budgets for second copies have to pay with, in millionths of a copy.
+    /// Balances of the budgets for second copies, in millionths of a copy.
     pub(crate) hedges_saved: Level,
     pub(crate) ties_saved: Level,
     pub(crate) mirrored: Count,
@@ -42,7 +42,7 @@ pub(crate) struct ServiceCounts {
 }
 
 impl ServiceCounts {
-    /// The queue before the service, where there is one.
+    /// Returns the state of the service's queue, if it has one.
     pub(crate) fn queue(&self) -> LineFacts {
         LineFacts {
             inside: self.inside.read(),
@@ -51,7 +51,7 @@ impl ServiceCounts {
         }
     }
 
-    /// The counts now.
+    /// Returns the current counts.
     pub(crate) fn read(&self) -> AdmissionCounts {
         AdmissionCounts {
             queued: self.queued.read(),

@@ -2,9 +2,9 @@
 //! shed.
 //!
 //! A fleet that has more requests than it can work on finishes none of them in time. So the number
-//! in flight is limited, and a request that would wait too long is rejected at once, so that its
-//! client can try elsewhere. The queue is first in, first out: a permit that becomes free goes to
-//! the request that has waited longest. Each worker has its share of the limit and of the queue.
+//! in flight is limited, and a request that would wait too long is rejected immediately, so that
+//! its client can try elsewhere. The queue is first in, first out: a permit that becomes free goes
+//! to the request that has waited longest. Each worker has its share of the limit and of the queue.
 
 use super::WorkerIndex;
 use super::counts::ServiceCounts;
@@ -23,9 +23,9 @@ use tokio::time::Instant;
 pub(crate) enum Shed {
     /// All permits are taken, and the queue is full.
     QueueFull,
-    /// It has waited as long as it may.
+    /// The maximum wait is over.
     WaitOver,
-    /// Its own time is over.
+    /// The request's deadline has passed.
     Deadline,
 }
 
@@ -34,7 +34,7 @@ impl Shed {
     pub(crate) fn answer<W: Watch>(self) -> Response<ResponseBody<W>> {
         match self {
             Self::QueueFull => shed("queue_full", "too many requests wait already"),
-            Self::WaitOver => shed("queue_wait_over", "there was no room in time"),
+            Self::WaitOver => shed("queue_wait_over", "no permit became free in time"),
             Self::Deadline => too_late(),
         }
     }
@@ -75,8 +75,8 @@ impl Drop for WaitGuard<'_> {
     }
 }
 
-/// The share of `total` that worker number `index` of `workers` has: all shares are alike but for
-/// one, each is at least 1, and unless that takes more, together they are `total`.
+/// Returns the share of `total` of worker number `index` of `workers`. Shares differ by at most 1,
+/// and are at least 1. Their sum is `total`, unless the minimum of 1 requires more.
 pub(crate) fn share(total: u32, index: u16, workers: u16) -> u32 {
     let (index, workers) = (u32::from(index), u32::from(workers.max(1)));
     let even = total / workers;
@@ -85,7 +85,7 @@ pub(crate) fn share(total: u32, index: u16, workers: u16) -> u32 {
 }
 
 impl Limiter {
-    /// The limiter of worker number `index` of `workers`; `None`: requests are not limited.
+    /// Makes the limiter of worker number `index` of `workers`; `None` if requests are not limited.
     pub(crate) fn new(
         settings: &QueueSettings,
         WorkerIndex { index, workers }: WorkerIndex,
@@ -106,8 +106,8 @@ impl Limiter {
         }))
     }
 
-    /// A permit, now or after a wait in the queue that is over at `ends` at the latest: by then the
-    /// request is.
+    /// Acquires a permit, immediately or after a wait in the queue. The request's deadline `ends`
+    /// also ends the wait.
     pub(crate) async fn acquire(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         if self.queue.is_empty() && self.has_free_permit() {
             return Ok(self.take());
@@ -116,13 +116,13 @@ impl Limiter {
             self.counts.shed_queue_full.add_one();
             return Err(Shed::QueueFull);
         }
-        // In a box, so that those who need not wait do not carry its size around.
+        // Boxed, so that requests that do not wait do not carry its size.
         Box::pin(self.wait(ends)).await
     }
 
     async fn wait(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         self.counts.queued.add_one();
-        // Dropped after the entry is, so that the count is right.
+        // Dropped after the entry, so that the count is right.
         let since = Instant::now();
         let _guard = WaitGuard {
             limiter: self,
@@ -133,7 +133,7 @@ impl Limiter {
         let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
         let wait = ends.map_or(self.wait_max, |ends| self.wait_max.min(left(ends)));
         let permit = tokio::time::timeout(wait, entry.granted()).await;
-        // A request whose time is over has no use for a permit.
+        // A request whose deadline has passed cannot use a permit.
         let permit = permit
             .ok()
             .filter(|_| ends.is_none_or(|ends| !left(ends).is_zero()));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up_and_nobody_has_none() {
+    fn shares_add_up_and_are_at_least_1() {
         for (total, workers, shares) in [
             (10, 4, vec![3, 3, 2, 2]),
             (8, 4, vec![2; 4]),
@@ -228,7 +228,7 @@ mod tests {
             assert!(now(third.as_mut()).is_none());
             assert!(now(fourth.as_mut()).is_none());
             drop(first);
-            // A newcomer queues behind them, also before the third wakes up.
+            // A new request queues behind them, even before the third wakes up.
             let mut fifth = pin!(limiter.acquire(None));
             assert!(now(fifth.as_mut()).is_none());
             assert!(now(fourth.as_mut()).is_none());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_beyond_the_end_of_the_request() {
+    fn no_request_waits_beyond_its_deadline() {
         in_paused_time(async {
             let limiter = limiter(1, 9);
             let in_flight = limiter.acquire(None).await.expect("a permit");
@@ -289,7 +289,7 @@ mod tests {
             let ends = Some(began + Duration::from_millis(300));
             assert_eq!(limiter.acquire(ends).await.err(), Some(Shed::Deadline));
             assert_eq!(began.elapsed(), Duration::from_millis(300));
-            // Granted just when it is over: the permit is free again.
+            // Granted exactly at the deadline: the permit is released again.
             let ends = Some(Instant::now() + Duration::from_millis(300));
             let mut late = pin!(limiter.acquire(ends));
             assert!(now(late.as_mut()).is_none());

@@ -1,11 +1,11 @@
-//! Which requests run and which wait: limits of requests at once, of a service and of each of its
-//! replicas, with queues before them; and what was counted of requests before any replica had them.
+//! Admission: which requests run and which wait. Limits of requests in flight for a service and for
+//! each of its replicas, with queues, and counts of requests before they reach a replica.
 //!
 //! | | file |
 //! |---|---|
 //! | the limit of a service | `limiter` |
 //! | the limit of each replica | `replica_limiter` |
-//! | requests that wait for either, first come, first served | `wait_queue` |
+//! | requests that wait for either, first in, first out | `wait_queue` |
 //! | budgets for further copies, and all counts | `budgets`, `counts` |
 
 mod budgets;
@@ -19,7 +19,7 @@ pub(crate) use counts::ServiceCounts;
 pub(crate) use limiter::{Limiter, Permit, share};
 pub(crate) use replica_limiter::{ReplicaLimiter, ReplicaLimiters, ReplicaPermit};
 
-/// Which of how many workers this is, counted from 0.
+/// Index of this worker, counted from 0, and the number of workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkerIndex {
     pub(crate) index: u16,

@@ -1,8 +1,9 @@
-//! The limit of requests in flight at each replica of a service, each on a connection of its own.
+//! The limit of requests in flight at each replica of a service, each request on its own
+//! connection.
 //!
-//! A request that gets no permit at one replica goes to another. Where no replica has any, it waits
-//! for the first one that becomes free, first in, first out, for as long as a connection may take.
-//! Each worker has its share of the limit.
+//! A request that gets no permit at one replica goes to another. If no replica has one, the request
+//! waits for the first permit that becomes free, first in, first out, for at most the connect
+//! timeout. Each worker has its share of the limit.
 
 use super::counts::ServiceCounts;
 use super::wait_queue::WaitQueue;
@@ -13,13 +14,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Requests that wait in one worker, at most.
+/// Maximum number of requests that wait in one worker.
 const WAITING_MAX: usize = 4096;
 
 /// The limits of all replicas of a service.
 #[derive(Debug)]
 pub(crate) struct ReplicaLimiters {
-    /// Requests at each replica.
+    /// Maximum number of requests at each replica.
     requests_max: u32,
     wait_max: Duration,
     queue: WaitQueue<ReplicaPermit>,
@@ -38,7 +39,7 @@ pub(crate) struct ReplicaLimiter {
 #[derive(Debug)]
 pub(crate) struct ReplicaPermit {
     limiter: Rc<ReplicaLimiter>,
-    /// It is not granted to a waiting request when it becomes free.
+    /// Whether releasing it grants nothing to a waiting request.
     is_quiet: bool,
 }
 
@@ -56,7 +57,7 @@ impl ReplicaLimiters {
         })
     }
 
-    /// The limiter of the replica at that address.
+    /// Makes the limiter of the replica at that address.
     pub(crate) fn limiter(self: &Rc<Self>, address: SocketAddr) -> Rc<ReplicaLimiter> {
         Rc::new(ReplicaLimiter {
             address,
@@ -65,13 +66,13 @@ impl ReplicaLimiters {
         })
     }
 
-    /// Until when a request that comes now may wait.
+    /// Deadline of the wait of a request that arrives now.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.wait_max
     }
 
-    /// Waits for a permit at any replica. `None`, which is counted: there was none in time, or too
-    /// many wait already.
+    /// Waits for a permit at any replica. Returns `None`, and counts it, if there was none in time,
+    /// or if too many requests wait already.
     pub(crate) async fn wait(&self, deadline: Instant) -> Option<ReplicaPermit> {
         let waited = if self.queue.len() < WAITING_MAX {
             let entry = self.queue.join(Instant::now());
@@ -89,7 +90,7 @@ impl ReplicaLimiters {
 }
 
 impl ReplicaLimiter {
-    /// A permit, if one is free.
+    /// Acquires a permit, if one is free.
     pub(crate) fn try_acquire(self: &Rc<Self>) -> Option<ReplicaPermit> {
         if self.in_flight.get() >= self.limiters.requests_max {
             return None;
@@ -112,12 +113,13 @@ impl ReplicaLimiter {
 }
 
 impl ReplicaPermit {
-    /// Address of its replica.
+    /// Address of the permit's replica.
     pub(crate) fn address(&self) -> SocketAddr {
         self.limiter.address
     }
 
-    /// Gives it back without granting it to a waiting request: the replica is not to be chosen now.
+    /// Releases the permit without granting it to a waiting request, because the replica cannot be
+    /// picked now.
     pub(crate) fn forget(mut self) {
         self.is_quiet = true;
     }

@@ -1,7 +1,7 @@
 //! A queue of requests that wait for a permit: first in, first out.
 //!
-//! A permit is taken for the first in the queue before it wakes up, so that no newcomer can have
-//! it. A request that leaves the queue after that drops the permit, which then goes to the next
+//! A permit is reserved for the first request in the queue before it wakes up, so that no newer
+//! request can take it. If that request leaves the queue afterwards, the permit goes to the next
 //! one.
 
 use core::cell::RefCell;
@@ -11,28 +11,29 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// The requests that wait, in a worker; `P` is a permit.
+/// The waiting requests of a worker; `P` is a permit.
 #[derive(Debug)]
 pub(crate) struct WaitQueue<P>(RefCell<Waiters<P>>);
 
-/// By number, so that one that leaves from the middle is found without a walk through the queue.
+/// Ordered by number, so that a request that leaves from the middle is found without a scan of the
+/// queue.
 #[derive(Debug)]
 struct Waiters<P> {
     /// From the first to the last.
     waiters: BTreeMap<u64, Rc<Waiter<P>>>,
-    /// Number of the next one; it never comes round.
+    /// Number of the next request; 64 bits do not overflow.
     next: u64,
 }
 
 #[derive(Debug)]
 struct Waiter<P> {
     since: Instant,
-    /// The permit that was taken for it.
+    /// The permit that is reserved for it.
     permit: RefCell<Option<P>>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// A place in the queue, until dropped.
+/// An entry in the queue, until dropped.
 pub(crate) struct QueueEntry<'l, P> {
     queue: &'l WaitQueue<P>,
     number: u64,
@@ -57,13 +58,13 @@ impl<P> WaitQueue<P> {
         self.0.borrow().waiters.is_empty()
     }
 
-    /// Since when the first in it has waited.
+    /// Since when the first request in the queue has waited.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         let waiting = self.0.borrow();
         waiting.waiters.values().next().map(|first| first.since)
     }
 
-    /// Joins its end, now.
+    /// Appends a request that waits from `now` on.
     pub(crate) fn join(&self, now: Instant) -> QueueEntry<'_, P> {
         let waiter = Rc::new(Waiter {
             since: now,
@@ -81,8 +82,8 @@ impl<P> WaitQueue<P> {
         }
     }
 
-    /// Grants the first one the permit that `take` gives. `false` if none waits, or if there is
-    /// none.
+    /// Grants the first request the permit that `take` returns. Returns `false` if none waits, or
+    /// if there is no permit.
     pub(super) fn grant_first(&self, take: impl FnOnce() -> Option<P>) -> bool {
         if self.is_empty() {
             return false;
@@ -95,7 +96,7 @@ impl<P> WaitQueue<P> {
             return false;
         };
         first.permit.replace(Some(permit));
-        // Not under the borrow: a waker may run anything.
+        // Outside of the borrow: a waker may run any code.
         let waker = first.waker.borrow_mut().take();
         if let Some(waker) = waker {
             waker.wake();
@@ -105,7 +106,7 @@ impl<P> WaitQueue<P> {
 }
 
 impl<P> QueueEntry<'_, P> {
-    /// The permit, once it is granted.
+    /// Waits until the permit is granted.
     pub(crate) async fn granted(&self) -> P {
         poll_fn(|cx| {
             if let Some(permit) = self.waiter.permit.take() {
@@ -121,12 +122,12 @@ impl<P> QueueEntry<'_, P> {
 impl<P> Drop for QueueEntry<'_, P> {
     fn drop(&mut self) {
         self.queue.0.borrow_mut().waiters.remove(&self.number);
-        // If one was granted and not taken, it goes to the next.
+        // A permit that was granted and not taken goes to the next request.
         drop(self.waiter.permit.take());
     }
 }
 
-/// What tests of queues share.
+/// Shared helpers for tests of queues.
 #[cfg(test)]
 pub(crate) mod testing {
     use core::pin::Pin;
@@ -141,7 +142,7 @@ pub(crate) mod testing {
         runtime.block_on(test);
     }
 
-    /// What a future has to say by now.
+    /// Returns the output of a future that is ready now.
     pub(crate) fn now<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
         future.now_or_never()
     }
@@ -155,11 +156,11 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn permits_are_granted_in_order_however_many_leave_from_between() {
+    fn permits_are_granted_in_order_even_if_many_leave() {
         const MANY: usize = 10_000;
         let queue = WaitQueue::default();
         let began = Instant::now();
-        // Those who stay are few, and one of them stands at each end.
+        // Few requests stay; one of them is at each end.
         let (mut stay, mut leave) = (Vec::new(), Vec::new());
         for number in 0..MANY {
             let entry = queue.join(began + Duration::from_millis(number as u64));

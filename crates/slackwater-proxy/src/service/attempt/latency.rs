@@ -1,10 +1,9 @@
-//! How long requests take as their clients see it, from the request's head to the response's head
-//! and to its end.
+//! Latency of requests as clients see it, from the request head to the response head and to its
+//! end.
 //!
-//! A [`RequestTimer`] belongs to one request. It goes with the request to the attempt whose
-//! response is passed on, and stops with that response. A timer that is dropped before belongs to a
-//! request whose client has left. Moments that are read anyway are reused: for most requests the
-//! clock is not read once more.
+//! A [`RequestTimer`] belongs to one request. It moves with the request to the attempt whose
+//! response is forwarded, and stops with that response. If it is dropped before, the client has
+//! left. Existing timestamps are reused, so most requests need no further clock reading.
 
 use crate::request_record::{RecordHandle, RequestRecord};
 use core::array::from_fn;
@@ -19,12 +18,12 @@ use slackwater_tower::clock::Clock;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a worker knows of a service's requests, by what became of them.
+/// A worker's latencies of a service's requests, by the class of their response.
 #[derive(Debug)]
 pub(crate) struct ServiceLatency {
     first_byte: [LatencyHistogram; RESPONSE_CLASSES],
     total: [LatencyHistogram; RESPONSE_CLASSES],
-    /// Of requests that can be looked up; nobody else comes near the lock but whoever reads.
+    /// Requests that can be looked up. Only they and readers take the lock.
     exemplars: Mutex<ServiceExemplars>,
 }
 
@@ -39,7 +38,7 @@ impl Default for ServiceLatency {
 }
 
 impl ServiceLatency {
-    /// As it is now.
+    /// Returns the current histograms.
     pub(crate) fn read(&self) -> LatencyFacts {
         LatencyFacts {
             first_byte: from_fn(|class| self.first_byte[class].read()),
@@ -47,14 +46,14 @@ impl ServiceLatency {
         }
     }
 
-    /// Requests that stand for others. Whoever reads them before [`Self::read`] finds each of them
-    /// counted there.
+    /// Returns the exemplars. If they are read before [`Self::read`], each of them is counted
+    /// there.
     pub(crate) fn exemplars(&self) -> ServiceExemplars {
         let exemplars = self.exemplars.lock();
         exemplars.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// This request, which has been counted, stands for others from now on.
+    /// Makes a counted request an exemplar.
     pub(crate) fn exemplify(&self, record: &RequestRecord, reference: Reference) {
         let exemplars = self.exemplars.lock();
         let mut exemplars = exemplars.unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +71,7 @@ impl ServiceLatency {
     }
 }
 
-/// A worker's own handle, which requests can share without a locked instruction.
+/// A worker's own handle, which requests share without a locked instruction.
 #[derive(Debug)]
 pub(crate) struct LatencyMeter {
     pub(crate) latency: Arc<ServiceLatency>,
@@ -80,7 +79,7 @@ pub(crate) struct LatencyMeter {
 }
 
 impl LatencyMeter {
-    /// With nothing in it, by that clock.
+    /// Makes an empty meter with that clock.
     pub(crate) fn new(clock: Clock) -> Rc<Self> {
         Rc::new(Self {
             latency: Arc::default(),
@@ -89,19 +88,19 @@ impl LatencyMeter {
     }
 }
 
-/// One request's.
+/// Timer of one request.
 #[derive(Debug)]
 pub(crate) struct RequestTimer {
     /// `None` once it is closed.
     meter: Option<Rc<LatencyMeter>>,
     began: Instant,
     class: ResponseClass,
-    /// Hears how it was counted.
+    /// Records how the request was counted.
     record: RecordHandle,
 }
 
 impl RequestTimer {
-    /// A request has come.
+    /// Starts the timer of a request.
     pub(crate) fn open(meter: &Rc<LatencyMeter>, began: Instant, record: &RecordHandle) -> Self {
         Self {
             meter: Some(Rc::clone(meter)),
@@ -111,7 +110,7 @@ impl RequestTimer {
         }
     }
 
-    /// The head of its response was there at that moment.
+    /// Records that the response head arrived at that time.
     pub(crate) fn head(&mut self, status: StatusCode, at: Instant) {
         self.class = ResponseClass::of(status);
         if let Some(meter) = &self.meter {
@@ -121,22 +120,23 @@ impl RequestTimer {
         }
     }
 
-    /// Its response was complete at that moment.
+    /// Records that the response was complete at that time.
     pub(crate) fn complete(mut self, at: Instant) {
         self.close(self.class, at);
     }
 
-    /// Its response was complete at that moment, and its gRPC status blames the server.
+    /// Records that the response was complete at that time, with a gRPC status that blames the
+    /// server.
     pub(crate) fn complete_as_failed(mut self, at: Instant) {
         self.close(self.class.with_grpc_failure(), at);
     }
 
-    /// The rest of its response will not come.
+    /// Records that the rest of the response will not arrive.
     pub(super) fn break_off(mut self, at: Instant) {
         self.close(ResponseClass::Broken, at);
     }
 
-    /// The rest of its response is not wanted.
+    /// Records that the client no longer wants the rest of the response.
     pub(crate) fn leave(mut self, at: Instant) {
         self.close(ResponseClass::ClientGone, at);
     }

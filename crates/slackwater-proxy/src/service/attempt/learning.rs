@@ -1,9 +1,8 @@
-//! Which policies learn from what replicas say of their load with their responses, and from which
-//! form of it.
+//! Reads load reports in responses, in the form that the policy learns from.
 //!
-//! What is learned from is taken out of the response: clients are not told how loaded a replica is.
-//! What cannot be read is taken out, too, and as if it had not been said. For other policies
-//! nothing is even looked for.
+//! The report is removed from the response, because clients do not receive a replica's load. An
+//! unreadable report is removed, too, and ignored. For other policies, reports are not even
+//! searched for.
 
 use crate::orca;
 use http::HeaderMap;
@@ -11,12 +10,12 @@ use slackwater_core::LoadReport;
 use slackwater_core::policy::Carried;
 use slackwater_tower::wire::carried::take_carried_report;
 
-/// Takes out of a response's head or trailers what is said there and a policy learns from.
+/// Removes and returns the report that the policy learns from, in a response's head or trailers.
 pub(crate) fn take_report(carried: Carried, headers: &mut HeaderMap) -> Option<LoadReport> {
     match carried {
         Carried::Nothing => None,
         Carried::Rates => orca::take(headers)?.of_rates(),
-        // By a report's own fields, or else by what an ORCA report says of it.
+        // The native report's fields take precedence over an ORCA report.
         Carried::Capacity => {
             let said = orca::take(headers);
             let own = take_carried_report(headers).and_then(Result::ok);
@@ -38,7 +37,7 @@ mod tests {
     );
     const LOAD: (&str, &str) = ("x-slackwater-load", "7;;");
 
-    /// What is learned, and how many fields are left.
+    /// Returns what is learned, and the number of remaining fields.
     fn taken(
         carried: Carried,
         fields: &[(&'static str, &'static str)],
@@ -52,13 +51,13 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_takes_what_it_learns_from() {
+    fn each_policy_takes_its_form_of_report() {
         let nothing = Carried::Nothing;
         assert_eq!(taken(nothing, &[ORCA, LOAD]), (None, 2));
         let rates = Carried::Rates;
         let (report, left) = taken(rates, &[ORCA, LOAD]);
         assert_eq!(report.unwrap().cpu_millionths, Some(500_000));
-        assert_eq!(left, 1, "a field that nobody looks for");
+        assert_eq!(left, 1, "a field that no policy reads");
         let capacity = Carried::Capacity;
         let (report, left) = taken(capacity, &[ORCA]);
         let report = report.unwrap();
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_taken_out_and_not_believed() {
+    fn unreadable_reports_are_removed_and_ignored() {
         let capacity = Carried::Capacity;
         let bad = [("x-slackwater-load", "many")];
         assert_eq!(taken(capacity, &bad), (None, 0));

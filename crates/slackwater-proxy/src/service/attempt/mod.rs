@@ -1,9 +1,9 @@
-//! One attempt at a request: a permit taken at a replica, which is given back exactly once, at the
-//! end of the response's body, with an error, or by being dropped when the client leaves.
+//! One attempt of a request: a permit taken at a replica, which is released exactly once: at the
+//! end of the response body, with an error, or by a drop when the client leaves.
 //!
 //! | | file |
 //! |---|---|
-//! | how long requests take, as their clients see it | `latency` |
+//! | latency of requests as clients see it | `latency` |
 //! | what policies learn from load reports in responses | `learning` |
 //! | whether and when there may be another attempt | `retries` |
 
@@ -34,54 +34,54 @@ use slackwater_tower::wire::asks::set_time_left;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// What is noted of a response that was given up for another one.
+/// Cause that is recorded for a response that was given up in favor of another.
 const NOT_PASSED_ON: &str = "not passed on";
 
-/// One attempt at a request.
+/// One attempt of a request.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// There until it ends.
+    /// Present until the attempt ends.
     lease: Option<Lease>,
     replica: Rc<FleetReplica>,
-    /// What it is to its request.
+    /// Role of the attempt in its request.
     kind: AttemptKind,
-    /// What the response's head or its trailers say.
+    /// Outcome according to the response's head or trailers.
     outcome: Outcome,
-    /// How a gRPC call ended, as far as it is told.
+    /// Status of a gRPC call, if known.
     grpc_status: Option<GrpcStatus>,
-    /// Another attempt has taken its place.
+    /// Whether another attempt has replaced it.
     is_discarded: bool,
-    /// What the policy learns from of what a response says of its replica's load.
+    /// The form of load reports in responses that the policy learns from.
     learning: Carried,
-    /// The request's permit at the service.
+    /// The request's permit of the service.
     permit: Option<Permit>,
-    /// Its permit at the replica.
+    /// The attempt's permit of the replica.
     replica_permit: Option<ReplicaPermit>,
-    /// Of its request, while its response is the request's.
+    /// The request's record, while the attempt's response is the request's.
     record: RecordHandle,
-    /// What becomes of itself.
+    /// The attempt's own record.
     notes: AttemptHandle,
-    /// What the choice was made from, until it sets out.
+    /// Explanation of the pick, until the attempt starts.
     pub(crate) explanation: Option<Box<Explanation>>,
-    /// When the head of its response was there, on the balancer's clock.
+    /// When the response head arrived, on the balancer's clock.
     head_at: Option<CoreInstant>,
-    /// The request's, once its response is the one that is passed on.
+    /// The request's timer, once this response is the one that is forwarded.
     timer: Option<RequestTimer>,
-    /// Set for one of two copies of a request: whether one of them has won.
+    /// For one of two copies of a request: whether one of them has won.
     pair_decided: Option<Rc<Cell<bool>>>,
 }
 
-/// An attempt that gave the client nothing.
+/// Why an attempt gave the client nothing.
 #[derive(Debug)]
 pub(crate) enum AttemptError {
     /// There is no response.
     Failed(Failure),
-    /// There is one that the rules do not take for an answer while there may be another attempt.
+    /// The rules reject the response while another attempt is possible.
     Rejected(Box<RejectedResponse>),
 }
 
 impl AttemptError {
-    /// A replica dropped it, for its other copy had begun.
+    /// Whether a replica dropped it because its other copy had started.
     pub(crate) const fn is_superseded(&self) -> bool {
         matches!(
             self,
@@ -92,7 +92,7 @@ impl AttemptError {
         )
     }
 
-    /// Whether [`Self::take_request`] would give the request.
+    /// Whether [`Self::take_request`] would return the request.
     pub(crate) fn has_request(&self) -> bool {
         match self {
             Self::Failed(failure) => failure.request.is_some(),
@@ -100,24 +100,24 @@ impl AttemptError {
         }
     }
 
-    /// No replica has had anything of the request.
+    /// Whether no replica has received any of the request.
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(self, Self::Failed(failure) if failure.is_unsent)
     }
 
-    /// Nobody was there to take the request.
+    /// Whether no replica could be reached to take the request.
     pub(crate) fn is_unreached(&self) -> bool {
         matches!(self, Self::Failed(failure) if failure.is_unsent && !matches!(failure.cause, Cause::Shed(_)))
     }
 
-    /// A replica has had it all the same, as another copy.
+    /// Marks the request as received by a replica, as another copy.
     pub(crate) fn mark_received(&mut self) {
         if let Self::Failed(failure) = self {
             failure.is_unsent = false;
         }
     }
 
-    /// The request, for another attempt.
+    /// Takes the request for another attempt.
     pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
         match self {
             Self::Failed(failure) => failure.request.take(),
@@ -126,7 +126,7 @@ impl AttemptError {
     }
 }
 
-/// A response that will be passed on only for want of a better one.
+/// A response that is forwarded only if there is no better one.
 #[derive(Debug)]
 pub(crate) struct RejectedResponse {
     reply: Reply,
@@ -134,26 +134,26 @@ pub(crate) struct RejectedResponse {
 }
 
 impl RejectedResponse {
-    /// When the replica would be tried again.
+    /// When the replica asks to be tried again.
     pub(crate) fn hint(&self) -> Hint {
         Hint::of(self.reply.response().headers())
     }
 
-    /// For want of a better one it is the request's.
+    /// Forwards the response, because there is no better one.
     pub(crate) fn pass_on(mut self, record: &RecordHandle) -> Response<ResponseBody<Box<Attempt>>> {
         self.attempt.pass_on(record);
         self.reply.into_response(self.attempt)
     }
 
-    /// Gives it up.
+    /// Gives the response up.
     pub(crate) fn discard(mut self) {
         self.attempt.is_discarded = true;
         discard(self.reply.into_response(self.attempt));
     }
 }
 
-/// Reads a response that is not passed on to its end, if that is near, so that its connection can
-/// be used again.
+/// Drains a response that is not forwarded, if its end is near, so that its connection can be
+/// reused.
 pub(crate) fn discard(response: Response<ResponseBody<Box<Attempt>>>) {
     let mut body = response.into_body();
     let Some(attempt) = body.watch_mut() else {
@@ -184,12 +184,12 @@ impl Attempt {
         }
     }
 
-    /// There may be another copy of the request.
+    /// Makes it one of two copies of its request.
     pub(crate) fn join_pair(&mut self, is_decided: &Rc<Cell<bool>>) {
         self.pair_decided = Some(Rc::clone(is_decided));
     }
 
-    /// It sets out for this request, which notes what becomes of it.
+    /// Starts the attempt for this request, which records it.
     pub(crate) fn begin(&mut self, kind: AttemptKind, record: &RecordHandle) {
         self.kind = kind;
         if let Some(lease) = &self.lease {
@@ -198,7 +198,7 @@ impl Attempt {
         }
     }
 
-    /// As a second copy, which was due so long after the first.
+    /// Starts it as a second copy, which was due this long after the first.
     pub(crate) fn begin_copy(
         &mut self,
         kind: AttemptKind,
@@ -209,19 +209,19 @@ impl Attempt {
         self.notes.due_after(due_after);
     }
 
-    /// Its response is the one that the client gets.
+    /// Marks its response as the one that the client gets.
     pub(crate) fn pass_on(&mut self, record: &RecordHandle) {
         record.pass_on(self.kind, self.grpc_status);
         self.record = record.clone();
         self.pair_decided = None;
     }
 
-    /// Keeps the request's permit at the service to the end of the response.
+    /// Holds the request's permit of the service until the end of the response.
     pub(crate) fn hold(&mut self, permit: Permit) {
         self.permit = Some(permit);
     }
 
-    /// Ends an attempt that was never made.
+    /// Ends an attempt that was never sent.
     pub(crate) fn cancel(mut self: Box<Self>) {
         self.end(Outcome::Dropped);
     }
@@ -230,13 +230,12 @@ impl Attempt {
         &self.replica
     }
 
-    /// What the policy calls the part of the replica that it has chosen; `None` once the attempt
-    /// has ended.
+    /// The policy's id of the replica part that it picked; `None` once the attempt has ended.
     pub(crate) fn part(&self) -> Option<ReplicaId> {
         self.lease.as_ref().map(Lease::replica)
     }
 
-    /// Takes a permit at the replica; `false`, and counted, if there is none.
+    /// Acquires a permit of the replica. Returns `false`, and counts it, if there is none.
     pub(crate) fn try_acquire(&mut self) -> bool {
         let Some(replica_limiter) = &self.replica.replica_limiter else {
             return true;
@@ -248,14 +247,13 @@ impl Attempt {
         self.replica_permit.is_some()
     }
 
-    /// Takes over a permit that is taken already.
+    /// Takes over a permit that was already acquired.
     pub(crate) fn hold_replica_permit(&mut self, replica_permit: ReplicaPermit) {
         self.replica_permit = Some(replica_permit);
     }
 
-    /// Sends the request and waits for the head of the response, as long as one may take or as
-    /// `timeouts` says instead. A response that `rules` reject is an error, if the request can be
-    /// had again.
+    /// Sends the request and waits for the response head, for at most the default timeouts or
+    /// `timeouts`. A response that `rules` reject is an error, if the request can be sent again.
     pub(crate) async fn send(
         mut self: Box<Self>,
         mut request: Box<Request<RequestBody>>,
@@ -297,7 +295,7 @@ impl Attempt {
                     };
                     return Err(AttemptError::Rejected(Box::new(rejected)));
                 }
-                // Of two copies neither is the request's before it has won.
+                // Neither of two copies represents the request before it has won.
                 if self.pair_decided.is_none() {
                     self.pass_on(record);
                 }
@@ -321,7 +319,7 @@ impl Attempt {
         }
     }
 
-    /// Its response is the request's, and is not complete yet.
+    /// Keeps the timer of the request, because its response is the request's and is not complete.
     pub(crate) fn keep(&mut self, mut timer: RequestTimer, status: StatusCode) {
         if let Some(at) = self.head_at {
             timer.head(status, at);
@@ -329,7 +327,7 @@ impl Attempt {
         self.timer = Some(timer);
     }
 
-    /// Tells the policy what the replica says of its load, here and not to the client.
+    /// Passes a load report in the response to the policy, and removes it from the response.
     fn learn(&self, headers: &mut HeaderMap) {
         if let Some(report) = take_report(self.learning, headers)
             && let Some(lease) = &self.lease
@@ -339,7 +337,7 @@ impl Attempt {
         }
     }
 
-    /// Its response says that of its query, and perhaps how a gRPC call ended.
+    /// Records what the response says about the outcome and about the status of a gRPC call.
     fn note(&mut self, said: Said) {
         self.outcome = said.outcome;
         self.grpc_status = said.grpc_status.or(self.grpc_status);
@@ -358,8 +356,8 @@ impl Attempt {
                 counts.connect_failures.add_one();
                 Outcome::Unreachable
             }
-            // Its connections are full, perhaps of what clients do not take: that says nothing of
-            // the replica.
+            // Its connections are full, possibly with responses that clients do not read. That is
+            // no evidence about the replica.
             Cause::Full => {
                 counts.full.add_one();
                 Outcome::Dropped
@@ -376,7 +374,7 @@ impl Attempt {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 counts.shed.add_one();
                 match shed {
-                    // Its client had left it too little time: that says nothing of the replica's
+                    // The client's deadline was too short, which is no evidence about the replica's
                     // load.
                     Shed::Deadline => Outcome::Dropped,
                     _ => Outcome::PushedBack,
@@ -408,7 +406,8 @@ impl Attempt {
         self.end_because(outcome, || Some(failure.cause.to_string().into()));
     }
 
-    /// The rest of the response is not read, which tells nothing of the replica.
+    /// Ends an attempt whose response will not be read to its end, which is no evidence about the
+    /// replica.
     pub(crate) fn settle(&mut self) {
         self.end(self.outcome);
     }
@@ -421,7 +420,8 @@ impl Attempt {
         self.end_with(outcome, RequestTimer::leave, cause);
     }
 
-    /// `close`s the request's timer, if it has one, with the moment that the policy hears of.
+    /// Ends the attempt, and closes the request's timer, if any, with `close` at the time that the
+    /// policy receives.
     fn end_with(
         &mut self,
         outcome: Outcome,
@@ -491,7 +491,7 @@ impl Drop for Attempt {
             return;
         }
         if self.is_discarded {
-            // What it was refused for may be no failure of itself.
+            // The response may have been rejected although its status is a success.
             let outcome = match self.outcome {
                 Outcome::Success => Outcome::Failed,
                 outcome => outcome,

@@ -1,11 +1,11 @@
-//! Which requests a service tries again, and when.
+//! Decides which requests a service retries, and when.
 //!
-//! A request that certainly reached no application may always be tried again: nothing was done yet,
-//! and no replica has had any work of it. So it costs nothing of the budget and waits for nothing;
-//! only the number of attempts is bounded. Everything else may have had an effect, or may have been
-//! too much for the replica: it is tried again if its method is idempotent, or if somebody says
-//! that doing it twice does no harm, if it can be had again, after a wait, and within the budget.
-//! Once a response has begun towards the client there is no other attempt.
+//! A request that certainly reached no application may always be tried again: it had no effect, and
+//! caused no replica any work. Such a retry needs no budget and no wait; only the number of
+//! attempts is limited. Any other request may have had an effect, or may have overloaded the
+//! replica. It is retried if its method is idempotent or it is marked as repeatable, if it can be
+//! sent again, after a wait, and within the budget. Once the response to the client has started,
+//! there is no further attempt.
 
 use crate::forward::Cause;
 use crate::service::admission::ServiceCounts;
@@ -29,7 +29,7 @@ pub(crate) struct Retries {
     counts: Arc<ServiceCounts>,
 }
 
-/// A request whose response has not begun.
+/// A request whose response has not started.
 #[derive(Debug)]
 pub(crate) struct Awaited<'r>(&'r Retries);
 
@@ -51,14 +51,14 @@ impl Drop for RetryPermit<'_> {
     }
 }
 
-/// What a replica says of when to come back.
+/// A replica's hint about when to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
-    /// Nothing.
+    /// No hint.
     None,
-    /// Not before this.
+    /// Not before this time has passed.
     After(Duration),
-    /// Not at all, or at a date, which is further off than any wait here.
+    /// Never, or at a date, which is later than any wait here.
     Never,
 }
 
@@ -73,19 +73,19 @@ impl Retries {
         }
     }
 
-    /// The service's own, for requests whose route says nothing else.
+    /// The service's own rules, for requests whose route sets none.
     pub(crate) const fn rules(&self) -> &RetryRules {
         &self.rules
     }
 
-    /// Counts a request as one whose response has not begun.
+    /// Counts a request whose response has not started.
     pub(crate) fn await_response(&self) -> Awaited<'_> {
         let awaited = &self.counts.awaited;
         awaited.set(awaited.read() + 1);
         Awaited(self)
     }
 
-    /// The right to one retry, if the budget has any left; otherwise that is counted.
+    /// Acquires the right to one retry. If the budget is used up, returns `None` and counts it.
     pub(crate) fn acquire_permit(&self) -> Option<RetryPermit<'_>> {
         let awaited = u32::try_from(self.counts.awaited.read()).unwrap_or(u32::MAX);
         if self.budget.borrow_mut().begin(awaited) {
@@ -101,8 +101,8 @@ impl Retries {
         self.counts.retries_out.set(out.into());
     }
 
-    /// The wait before retry number `retry`, from 0; `None` if the replica asks for too long a
-    /// wait, or if there is too little time `left`.
+    /// Returns the wait before retry number `retry`, from 0. `None` if the replica asks for a
+    /// longer wait than allowed, or if too little time is `left`.
     pub(crate) fn wait(&self, retry: u32, hint: Hint, left: Duration) -> Option<Duration> {
         let hint = match hint {
             Hint::None => None,
@@ -114,7 +114,7 @@ impl Retries {
     }
 }
 
-/// Whether a failure is one after which a request that may be repeated is.
+/// Whether a request that may be repeated is retried after this failure.
 pub(crate) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
     match cause {
         Cause::Broken(_) | Cause::HeadTooLarge => rules.on.reset,
@@ -129,8 +129,8 @@ pub(crate) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
 }
 
 impl Hint {
-    /// What a response says: gRPC's word wins, which is the finer one. A negative or garbled one of
-    /// those means never (gRPC A6).
+    /// Reads the hint in a response. gRPC's field takes precedence, because it is finer. A negative
+    /// or invalid value there means never (gRPC A6).
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         if let Some(pushback) = headers.get(GRPC_PUSHBACK) {
             let ms = pushback.to_str().ok().and_then(|ms| ms.parse().ok());
@@ -173,7 +173,7 @@ mod tests {
         request
     }
 
-    /// Of these, those that may be repeated.
+    /// Returns the methods that may be repeated.
     fn repeated(rules: &RetryRules) -> Vec<Method> {
         let methods = [
             Method::GET,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_done_twice_is() {
+    fn only_idempotent_methods_are_repeated() {
         let idempotent = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
         assert_eq!(repeated(&rules(|_| ())), idempotent);
         let none: [Method; 0] = [];
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_refused_by_status_or_by_grpc_status() {
+    fn responses_are_rejected_by_status_or_grpc_status() {
         let response = |status: u16, grpc: Option<&'static str>| {
             let mut response = Response::new(());
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_read_and_what_cannot_be_read_means_never() {
+    fn hints_are_read_and_invalid_ones_mean_never() {
         let hint = |fields: &[(&'static str, &'static str)]| {
             let field = |&(name, value): &(&'static str, &'static str)| {
                 (
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_a_share_of_what_has_no_response_yet() {
+    fn the_budget_is_a_share_of_requests_without_a_response() {
         let retries = retries();
         let awaited: Vec<_> = (0..25).map(|_| retries.await_response()).collect();
         let mut permits: Vec<_> = (0..5).filter_map(|_| retries.acquire_permit()).collect();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn never_is_no_wait() {
+    fn a_hint_of_never_returns_no_wait() {
         let hour = Duration::from_hours(1);
         let retries = retries();
         assert!(retries.wait(0, Hint::None, hour).is_some());

@@ -1,9 +1,8 @@
-//! One request and its attempts, each on another replica, until there is a response to pass on or a
+//! One request and its attempts, each at another replica, until there is a response to forward or a
 //! reason to stop.
 //!
-//! What the client hears is the last attempt's response, or why the last attempt has none. Whether
-//! there may be another attempt is the rules' business (`retries`), on which replica is the
-//! policy's.
+//! The client gets the last attempt's response, or the reason why the last attempt has none. The
+//! rules (`retries`) decide whether there may be another attempt, and the policy picks its replica.
 
 use super::Service;
 use super::hedged_pair::FailedAttempts;
@@ -27,43 +26,43 @@ use tokio::time::Instant;
 
 pub(crate) type AttemptResponse = Response<ResponseBody<Box<Attempt>>>;
 
-/// How a request is tried.
+/// Options of a request's attempts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DispatchOptions<'r> {
-    /// The request's own.
+    /// The request's own timeouts.
     pub(crate) timeouts: AttemptTimeouts,
-    /// When it is tried again, if not as the service's rules say.
+    /// Retry rules, if they differ from the service's.
     pub(crate) rules: Option<&'r RetryRules>,
-    /// By which route it comes, as its place among them; `None`: it is not sent twice, however late
-    /// it is.
+    /// Index of the request's route; `None` if no second copy may be sent, however late the
+    /// response is.
     pub(crate) route: Option<usize>,
 }
 
-/// What all attempts of a request share.
+/// State that all attempts of a request share.
 pub(crate) struct Attempts<'s> {
     pub(crate) service: &'s Service,
     pub(crate) record: &'s RecordHandle,
-    /// Who gave the response that is passed on.
+    /// The replica part whose response is forwarded.
     pub(crate) served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
     may_repeat: bool,
-    /// Whether the body can be had again, as far as its length is known.
+    /// Whether the body can be sent again, judged by its length if known.
     is_kept: bool,
     pub(crate) began: CoreInstant,
-    /// From then to the head of the response, all tries together. While nobody is reached it does
-    /// not pass.
+    /// Time from `began` to the response head, for all attempts together. Time spent without
+    /// reaching a replica does not count.
     first_byte: Duration,
-    /// Whether that is less than each attempt may take anyway.
+    /// Whether `first_byte` is less than the timeout of an attempt.
     is_own: bool,
     ends: Option<Instant>,
-    /// Until when the client wants the answer.
+    /// The client's deadline.
     wanted: Option<Instant>,
 }
 
 impl Service {
-    /// The response of the replica that the policy chose, or of another one after that, to a
-    /// request that was made fit for [`Self::protocol`]. `client` is whom it comes from, where
-    /// [`Self::client`] asked for that.
+    /// Returns the response of the picked replica, or of another one after that, to a request that
+    /// was prepared for [`Self::protocol`]. `client` is the client's address, if [`Self::client`]
+    /// asked for it.
     pub(crate) async fn handle(
         &self,
         request: Box<Request<RequestBody>>,
@@ -102,13 +101,13 @@ impl Service {
                     attempt.hold(permit);
                 }
             }
-            // An answer of our own, or one that is complete, holds no permit any more.
+            // The proxy's own answer, or a complete response, holds no permit.
             None => self.settle(timer, &response),
         }
         response
     }
 
-    /// An answer of our own to a request that is for this service, and counts as its.
+    /// Returns the proxy's own answer to a request for this service, and counts it.
     pub(crate) fn refused(
         &self,
         answer: AttemptResponse,
@@ -119,7 +118,7 @@ impl Service {
         answer
     }
 
-    /// A request's response is here, and complete.
+    /// Counts a response that is complete already.
     fn settle(&self, mut timer: RequestTimer, response: &AttemptResponse) {
         let now = self.balancer.now();
         timer.head(response.status(), now);
@@ -153,7 +152,8 @@ impl Service {
             ends: timeouts.ends,
             wanted: timeouts.wanted,
         };
-        // Also of one that may not be repeated: it may turn out that no replica has had it.
+        // The body is also kept for requests that may not be repeated: it may turn out that no
+        // replica received them.
         if rules.may_follow(&request) {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
@@ -167,7 +167,7 @@ impl Service {
             };
             first = other;
         }
-        // A second copy would leave the replica that the request belongs to.
+        // A second copy would go to another replica than the one that the request is pinned to.
         let route = route.filter(|_| attempts.may_repeat && pinned.is_none());
         let copy = route.and_then(|_| self.copy_for_trial(&request));
         let response = self.begin(attempts, first, request, route).await;
@@ -179,7 +179,8 @@ impl Service {
         response
     }
 
-    /// The first attempt, and those that follow it. `route` of a request that may be sent twice.
+    /// Runs the first attempt and those that follow it. `route` is set if a second copy may be
+    /// sent.
     async fn begin(
         &self,
         attempts: Attempts<'_>,
@@ -220,8 +221,8 @@ impl Service {
 }
 
 impl<'s> Attempts<'s> {
-    /// The rules by which a response may be refused; none if there can be no attempt after number
-    /// `attempt`, from 1.
+    /// The rules by which a response may be rejected; `None` if there can be no attempt after
+    /// number `attempt`, from 1.
     pub(crate) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
         let is_last = attempt >= self.rules.attempts_max;
         (self.may_repeat && !is_last).then_some(self.rules)
@@ -231,7 +232,7 @@ impl<'s> Attempts<'s> {
         self.service.balancer.now()
     }
 
-    /// The time left for all tries together.
+    /// The time left for all attempts together.
     fn left(&self) -> Duration {
         let left = self
             .first_byte
@@ -240,7 +241,7 @@ impl<'s> Attempts<'s> {
         self.ends.map_or(left, |ends| left.min(to_the_end(ends)))
     }
 
-    /// How long attempt number `attempt`, from 1, may take to the response's head.
+    /// The timeouts of attempt number `attempt`, from 1, up to the response head.
     pub(crate) fn timeouts(&self, attempt: u32) -> AttemptTimeouts {
         let may_be_followed = || {
             let has_other = self.service.fleet.count() > attempt as usize;
@@ -248,7 +249,7 @@ impl<'s> Attempts<'s> {
         };
         let own = self.rules.attempt_timeout.filter(|_| may_be_followed());
         let first_byte = if attempt == 1 && !self.is_own {
-            // As long as one alone might.
+            // As long as a single attempt may take.
             own
         } else {
             Some(own.map_or(self.left(), |own| own.min(self.left())))
@@ -261,7 +262,7 @@ impl<'s> Attempts<'s> {
         }
     }
 
-    /// The further attempts, after the first one, or both of its copies, failed.
+    /// Runs further attempts, after the first one, or both of its copies, failed.
     async fn go_on(mut self, failed: FailedAttempts) -> AttemptResponse {
         let FailedAttempts {
             mut error,
@@ -271,10 +272,11 @@ impl<'s> Attempts<'s> {
         let mut waits = 0;
         let mut sent_at = self.began;
         loop {
+            // Time that was spent without reaching a replica does not count against the timeout.
             if error.is_unreached() {
                 self.began += self.now().saturating_since(sent_at);
             }
-            // Without another replica there is nothing to wait for.
+            // Without another replica there is no reason to wait.
             let has_other = attempt < self.service.fleet.count();
             attempt += 1;
             let number = u32::try_from(attempt).unwrap_or(u32::MAX);
@@ -299,8 +301,10 @@ impl<'s> Attempts<'s> {
                 next.cancel();
                 return self.give_up(error);
             };
-            // From here on it is not tied.
+            // Retries are not tied.
             request.headers_mut().remove(TIE);
+            // A rejected response is only discarded now that another attempt is certain: until then
+            // it may be the best one.
             if let AttemptError::Rejected(rejected) = error {
                 rejected.discard();
             }
@@ -321,7 +325,7 @@ impl<'s> Attempts<'s> {
         }
     }
 
-    /// The response to a request that is not tried again.
+    /// Returns the response to a request that is not tried again.
     fn give_up(&self, error: AttemptError) -> AttemptResponse {
         match error {
             AttemptError::Failed(failure) => {
@@ -334,14 +338,14 @@ impl<'s> Attempts<'s> {
         }
     }
 
-    /// What comes before attempt number `attempt`; `None` if there is none.
+    /// Returns the wait before attempt number `attempt`; `None` if there is no such attempt.
     fn wait(&self, error: &AttemptError, attempt: u32, waits: u32) -> Option<RetryWait<'s>> {
         let retries = &self.service.retries;
         if attempt > self.rules.attempts_max || !error.has_request() {
             return None;
         }
         let hint = match error {
-            // Without time for an answer it would be work for nobody.
+            // Without time for an answer, another attempt would be wasted work.
             _ if error.is_unsent() => return (!self.left().is_zero()).then_some(RetryWait::None),
             AttemptError::Failed(failure)
                 if self.may_repeat && follow(self.rules, &failure.cause) =>
@@ -356,10 +360,10 @@ impl<'s> Attempts<'s> {
     }
 }
 
-/// What comes before another attempt.
+/// What precedes another attempt.
 enum RetryWait<'r> {
     /// Nothing.
     None,
-    /// A wait, and a permit out of the budget until the attempt has ended.
+    /// A wait, and a budget permit until the attempt has ended.
     First(RetryPermit<'r>, Duration),
 }

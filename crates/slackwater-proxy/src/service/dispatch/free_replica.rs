@@ -1,8 +1,8 @@
-//! A replica with a free permit, in place of one that is full.
+//! Picks a replica with a free permit in place of one that is full.
 //!
-//! A policy knows how busy replicas are and not how many connections may be opened to them. So it
-//! is asked again, a few times, for anybody else; a replica that is not to be chosen is not taken
-//! in place of a full one.
+//! A policy sees how busy replicas are, but not how many connections may be opened to them. It
+//! therefore picks again, a few times, for another replica. A replica that cannot be picked does
+//! not replace a full one.
 
 use super::Service;
 use crate::request_record::RecordHandle;
@@ -10,14 +10,15 @@ use crate::service::attempt::Attempt;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
 
-/// Why a replica was passed over: all the connections are taken that there may be.
+/// Why a replica was passed over: all of its allowed connections are in use.
 const FULL: &str = "full";
 
-/// So often the policy is asked for another replica.
+/// Maximum number of further picks.
 const ASKED_MAX: usize = 8;
 
 impl Service {
-    /// A replica with a free permit for a request that has been at `tried`, if there is one now.
+    /// Picks a replica with a free permit for a request that was already sent to `tried`, if there
+    /// is one now.
     pub(super) async fn pick_free(
         &self,
         tried: &[ReplicaId],
@@ -30,8 +31,8 @@ impl Service {
         self.pick_another(next, tried, record).await
     }
 
-    /// A replica with room in place of one that is full, at once or as soon as there is one;
-    /// `None`, and counted, if there is none in time.
+    /// Picks a replica with a free permit in place of a full one, now or as soon as there is one.
+    /// Returns `None`, and counts it, if there is none in time.
     pub(super) async fn wait_for_replica(
         &self,
         full: Box<Attempt>,
@@ -54,7 +55,7 @@ impl Service {
                 attempt.hold_replica_permit(replica_permit);
                 return Some(attempt);
             }
-            // The replica with the free permit is not to be chosen.
+            // The replica with the free permit cannot be picked.
             replica_permit.forget();
             if attempt.try_acquire() {
                 return Some(attempt);

@@ -1,10 +1,9 @@
-//! Two copies of one request: the first good head wins, and the other copy is cancelled where it
-//! is.
+//! Two copies of one request: the first good response head wins, and the other copy is cancelled.
 //!
-//! Why and when there is a second, and who gets it, is not decided here (`copy_plan`). A copy that
-//! fails leaves the request to the other one; only when both have failed does the request go on as
-//! one that failed. Whoever loses is dropped, which closes its connection, or resets its stream. A
-//! copy that a replica dropped because the other had begun is no failure, and no attempt.
+//! `copy_plan` decides why and when there is a second copy, and which replica gets it. A copy that
+//! fails leaves the request to the other one. Only when both have failed does the request continue
+//! as failed. The losing copy is dropped, which closes its connection or resets its stream. A copy
+//! that a replica dropped because the other had started is neither a failure nor an attempt.
 
 use super::attempts::{AttemptResponse, Attempts};
 use super::second_copy::{CopyPlan, CopyTarget};
@@ -24,19 +23,19 @@ use slackwater_tower::response::{GrpcStatus, head_outcome};
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
 
-/// Which copy of a request that was sent twice the response is of: `1` or `2`.
+/// Names the copy of a duplicated request that the response belongs to: `1` or `2`.
 const X_SLACKWATER_ATTEMPT: HeaderName = HeaderName::from_static("x-slackwater-attempt");
 
-/// A request of which no copy was answered.
+/// A request whose copies all failed.
 pub(crate) struct FailedAttempts {
     pub(super) error: AttemptError,
-    /// All parts of the replicas that had it.
+    /// All parts of the replicas that received it.
     pub(crate) tried: Vec<ReplicaId>,
-    /// How many had it.
+    /// Number of replicas that received it.
     pub(crate) attempts: usize,
 }
 
-/// A second copy that was sent, and what came of it.
+/// A second copy that was sent, and its result.
 struct Second {
     replica: Rc<FleetReplica>,
     part: Option<ReplicaId>,
@@ -45,7 +44,7 @@ struct Second {
 }
 
 impl Attempts<'_> {
-    /// Sends the request by `first`, and a second copy of it if there is to be one.
+    /// Sends the request by `first`, and a second copy of it if one becomes due.
     pub(crate) async fn send_pair(
         &self,
         mut copy_plan: CopyPlan<'_>,
@@ -83,11 +82,11 @@ impl Attempts<'_> {
             if let Some(next) = next {
                 break next;
             }
-            // Who waits longest has what is saved until then.
+            // Ask again later: the hedging budget may have refilled.
             due_at = copy_plan.again_at();
         };
         let (avoid, is_decided) = (pair.tried.clone(), Rc::clone(&pair.is_decided));
-        // On two clocks, of which neither knows the other's beginning.
+        // `due_at` is on tokio's clock, `began` on the balancer's; convert by elapsed time.
         let late = due_at.map_or(Duration::ZERO, |due_at| due_at.elapsed());
         let due_after = self.now().saturating_since(self.began).saturating_sub(late);
         let is_copied = Cell::new(false);
@@ -103,14 +102,15 @@ impl Attempts<'_> {
                         pair.first_failed(error, &mut copy_plan);
                     }
                     pair.first = Some(sent);
+                    // The first copy failed or gave no good answer: wait for the second.
                     if !is_answer && is_second_out {
                         continue;
                     }
                 }
                 second = second.as_mut(), if is_second_out => {
                     is_second_out = false;
-                    // That the first was dropped says nothing of the request: what becomes of the
-                    // other does.
+                    // If the first copy was dropped by its replica, only the result of the second
+                    // counts.
                     let is_alone = pair.is_first_dropped();
                     match second {
                         None => copy_plan.unsent(),
@@ -141,6 +141,7 @@ impl Attempts<'_> {
                     }
                 }
             }
+            // A response of the first copy wins now: it is a good answer, or the second gave none.
             match pair.first.take() {
                 None => (),
                 Some(Ok(reply)) => {
@@ -156,7 +157,7 @@ impl Attempts<'_> {
         }
     }
 
-    /// The second copy; `None`: there is nowhere to send it to.
+    /// Sends the second copy; `None` if there is no replica for it.
     async fn second(
         &self,
         request: Box<Request<RequestBody>>,
@@ -188,7 +189,7 @@ impl Attempts<'_> {
         copy_plan: CopyPlan<'_>,
     ) -> AttemptResponse {
         self.served.set(part);
-        // An error may come sooner than an answer would.
+        // An error may arrive sooner than an answer would, so its latency is not learned.
         let is_answer = is_answer(&reply);
         self.pass_on(&mut reply, AttemptKind::First);
         if is_answer {
@@ -205,24 +206,24 @@ impl Attempts<'_> {
         reply
     }
 
-    /// The client gets this response, of the attempt of that kind.
+    /// Makes this response, of the attempt of that kind, the one that the client gets.
     fn pass_on(&self, reply: &mut AttemptResponse, kind: AttemptKind) {
         if let Some(attempt) = reply.body_mut().watch_mut() {
             return attempt.pass_on(self.record);
         }
-        // It has no body, and nobody is left who would say so.
+        // It has no body, so no attempt is left that would record the end.
         self.record.pass_on(kind, GrpcStatus::of(reply.headers()));
         self.record.end(Ended::Complete);
     }
 }
 
-/// Two copies of a request, while neither has won.
+/// Two copies of a request, before either has won.
 struct HedgedPair {
-    /// One of both has won; the other is dropped.
+    /// Whether one of them has won; the other is dropped.
     is_decided: Rc<Cell<bool>>,
-    /// What has come of the first copy, if that is no answer.
+    /// Result of the first copy, if it is not an answer.
     first: Option<Result<AttemptResponse, AttemptError>>,
-    /// A replica has had the second copy.
+    /// Whether a replica has received the second copy.
     is_second_received: bool,
     tried: Vec<ReplicaId>,
     attempts: usize,
@@ -239,7 +240,7 @@ impl HedgedPair {
         }
     }
 
-    /// A replica dropped the first copy, for the second had begun.
+    /// Whether a replica dropped the first copy because the second had started.
     fn is_first_dropped(&self) -> bool {
         matches!(&self.first, Some(Err(error)) if error.is_superseded())
     }
@@ -247,7 +248,7 @@ impl HedgedPair {
     fn first_failed(&mut self, error: &AttemptError, copy_plan: &mut CopyPlan<'_>) {
         if error.is_superseded() {
             copy_plan.dropped();
-            // It was no attempt, and its replica is as good as any.
+            // It does not count as an attempt, and its replica may be picked again.
             self.attempts -= 1;
             self.tried.clear();
         }
@@ -266,7 +267,7 @@ impl HedgedPair {
         }
     }
 
-    /// The second copy was an attempt.
+    /// Counts the second copy as an attempt.
     fn count(&mut self, replica: &FleetReplica) {
         self.attempts += 1;
         self.tried.extend(&replica.parts);
@@ -291,14 +292,14 @@ async fn until(due_at: Option<Instant>) {
     }
 }
 
-/// Whether a response wins: one that blames its replica does not, nor one that asks to come later.
-/// The other copy may do better.
+/// Whether a response wins. A response that blames its replica, or that asks to retry later, does
+/// not: the other copy may do better.
 fn is_answer(reply: &AttemptResponse) -> bool {
     reply.status() != StatusCode::TOO_MANY_REQUESTS
         && head_outcome(reply.status(), reply.headers()) == Outcome::Success
 }
 
-/// A copy of which nothing is wanted any more.
+/// Discards a copy that is no longer needed.
 fn discard_sent(sent: Result<AttemptResponse, AttemptError>) {
     match sent {
         Ok(reply) => discard(reply),

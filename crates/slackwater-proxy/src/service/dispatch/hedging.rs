@@ -1,10 +1,10 @@
-//! Which requests of a service are late, and whether a second copy of one is sent: the core's
-//! hedger, on a worker's clock.
+//! Decides which requests of a service are late, and whether a second copy is sent: the core's
+//! hedger on a worker's clock.
 //!
-//! What is expected of a request depends on what it asks for. A gRPC call's class is its method,
-//! once a replica has answered one, for anybody can call what there is not; any other request's is
-//! its route. There is room for a bounded number of classes; those that come when it is full share
-//! the last one.
+//! The expected latency of a request depends on its class. The class of a gRPC call is its method,
+//! once a replica has answered one, because clients can call methods that do not exist. The class
+//! of any other request is its route. The number of classes is limited; when it is reached, further
+//! ones share the last class.
 
 use crate::forward::{RequestBody, is_grpc_call};
 use crate::service::admission::ServiceCounts;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The longest path that is a class of its own.
+/// Maximum length of a path that is a class of its own.
 const METHOD_BYTES_MAX: usize = 256;
 
 /// A worker's second copies of one service's requests.
@@ -25,13 +25,13 @@ pub(crate) struct Hedging {
     settings: HedgingSettings,
     hedger: RefCell<Hedger>,
     classes: RefCell<Classes>,
-    /// The hedger's time is counted from then.
+    /// Zero of the hedger's clock.
     began: Instant,
     counts: Arc<ServiceCounts>,
 }
 
 impl Hedging {
-    /// `None`: no request is sent twice.
+    /// `None` if hedging is disabled.
     pub(crate) fn new(settings: &HedgingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
         let classes_max = settings.classes_max as usize;
         settings.enabled.then(|| Self {
@@ -43,7 +43,7 @@ impl Hedging {
         })
     }
 
-    /// A request of that route is sent for the first time.
+    /// Starts watching a request of that route, whose first copy is sent.
     pub(crate) fn begin(&self, route: usize, request: &Request<RequestBody>) -> HedgeWatch<'_> {
         let class = self.classes.borrow_mut().of(route, request);
         let (watch, new_method) = match class {
@@ -64,7 +64,7 @@ impl Hedging {
         }
     }
 
-    /// The routes are others: what was learned by their places is of no use.
+    /// Forgets everything learned, because the routes and their indices changed.
     pub(super) fn begin_anew(&self) {
         let classes_max = self.settings.classes_max as usize;
         self.classes.replace(Classes::new(classes_max));
@@ -73,7 +73,7 @@ impl Hedging {
         self.publish_saved();
     }
 
-    /// A second copy is on its way.
+    /// Counts a second copy that was sent.
     pub(crate) fn sent(&self) {
         self.counts.hedges.add_one();
     }
@@ -88,13 +88,13 @@ impl Hedging {
     }
 }
 
-/// A request's first copy that is out. Dropped, it has been given up.
+/// Watches the first copy of a request in flight. If it is dropped, the request was given up.
 #[derive(Debug)]
 pub(crate) struct HedgeWatch<'h> {
     hedging: &'h Hedging,
-    /// `None`: it has no class yet.
+    /// `None` if it has no class yet.
     watch: Option<Watch>,
-    /// What it calls, which is to be a class of its own once it is answered.
+    /// The gRPC method that becomes a class once it is answered.
     new_method: Option<Box<str>>,
 }
 
@@ -103,14 +103,14 @@ impl<'h> HedgeWatch<'h> {
         self.hedging
     }
 
-    /// When to ask [`Self::is_to_be_copied`]; `None`: never.
+    /// When to call [`Self::is_to_be_copied`]; `None` for never.
     pub(super) fn due_at(&self) -> Option<Instant> {
         let due_at = self.watch.as_ref()?.due_at()?;
         let epoch = slackwater_core::Instant::EPOCH;
         Some(self.hedging.began + due_at.saturating_since(epoch))
     }
 
-    /// Whether to send a second copy now; it is paid for.
+    /// Whether to send a second copy now. If so, the budget has paid for it.
     pub(super) fn is_to_be_copied(&mut self) -> bool {
         let Some(watch) = &mut self.watch else {
             return false;
@@ -131,7 +131,7 @@ impl<'h> HedgeWatch<'h> {
         is_to_be
     }
 
-    /// There was nowhere to send it to.
+    /// Refunds a second copy for which there was no replica.
     pub(crate) fn unsent(&mut self) {
         if let Some(watch) = &mut self.watch {
             self.hedging.hedger.borrow_mut().handle_unsent(watch);
@@ -139,7 +139,7 @@ impl<'h> HedgeWatch<'h> {
         }
     }
 
-    /// It was answered, with these fields.
+    /// Records that the request was answered, with these header fields.
     pub(crate) fn answered(mut self, headers: &HeaderMap) {
         if let Some(method) = self.new_method.take().filter(|_| is_grpc_call(headers)) {
             self.hedging.classes.borrow_mut().add_method(method);
@@ -168,7 +168,7 @@ impl Drop for HedgeWatch<'_> {
     }
 }
 
-/// Classes by what they are of, in the order in which they were first seen.
+/// Classes by method and by route, numbered in the order in which they were first seen.
 #[derive(Debug)]
 struct Classes {
     methods: HashMap<Box<str>, usize>,
@@ -223,11 +223,11 @@ impl Classes {
     }
 }
 
-/// Which requests a request is like.
+/// The class of a request.
 #[derive(Debug, PartialEq)]
 enum Class {
     Number(usize),
-    /// Nobody has answered this method yet.
+    /// A method that no replica has answered yet.
     New(Box<str>),
 }
 
@@ -250,7 +250,7 @@ mod tests {
         classes.of(route, &request(path, is_grpc))
     }
 
-    /// The class of a method once it was answered.
+    /// Returns the class of a method once it was answered.
     fn answered(classes: &mut Classes, path: &str) -> Class {
         match class(classes, 0, path, true) {
             Class::New(method) => {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_a_class_whatever_the_path_and_a_grpc_method_is_one_wherever_it_goes() {
+    fn routes_and_grpc_methods_are_classes() {
         let mut classes = Classes::new(10);
         assert_eq!(class(&mut classes, 3, "/a", false), Class::Number(0));
         assert_eq!(class(&mut classes, 3, "/b", false), Class::Number(0));
@@ -294,7 +294,7 @@ mod tests {
             class(&mut classes, 0, "/shop.Cart/Get1", true),
             Class::Number(1)
         );
-        // Nor is a path of any length kept.
+        // Paths that are too long are not stored.
         let mut classes = Classes::new(10);
         let long = format!("/{}", "x".repeat(METHOD_BYTES_MAX));
         assert_eq!(answered(&mut classes, &long), Class::Number(9));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_answers_is_no_class() {
+    fn a_method_without_an_answer_is_not_a_class() {
         let mut classes = Classes::new(10);
         for number in 0..1000 {
             let path = format!("/made.Up/Method{number}");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_key_there_are_no_second_copies() {
+    fn hedging_is_off_by_default() {
         let off = HedgingSettings::default();
         assert!(Hedging::new(&off, &Arc::default()).is_none());
         let on = HedgingSettings {

@@ -1,5 +1,5 @@
-//! A service at work: where a request goes, one attempt after another or two at once, until there
-//! is a response.
+//! Dispatch of a service's requests: attempts one after another, or two at once, until there is a
+//! response.
 //!
 //! | | file |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | a replica with a free permit, in place of one that is full | `free_replica` |
 //! | two copies of a request at once: when, and which wins | `second_copy`, `hedged_pair` |
 //! | late requests; tied requests | `hedging`; `tying` |
-//! | copies for replicas that are ejected | `shadow_trials` |
+//! | copies for replicas that are taken out | `shadow_trials` |
 
 mod attempts;
 mod free_replica;
@@ -54,7 +54,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tying::Tying;
 
-/// What the admin server may look at of one worker's part of a service.
+/// Read access of the admin server to one worker's part of a service.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceView {
     pub(crate) balancer: Balancer,
@@ -64,15 +64,16 @@ pub(crate) struct ServiceView {
     budgets: Budgets,
     ends: Arc<ReplicaEnds>,
     latency: Arc<ServiceLatency>,
-    /// Not everybody may come in.
+    /// Whether requests in flight are limited.
     has_queue: bool,
 }
 
 impl ServiceView {
-    /// What the worker knows, in the order of `fleet`. It may not have heard of all of them yet.
+    /// Returns the worker's data in the order of `fleet`. The worker may not have all of its
+    /// replicas yet.
     pub(crate) fn facts(&self, fleet: &Fleet) -> WorkerFacts {
         let overview = self.balancer.overview();
-        // The worker wants it only when its fleet changes.
+        // The worker takes this lock only when its fleet changes.
         let roster = lock(&self.roster);
         let entries = fleet.replicas().iter();
         let entries: Vec<_> = entries
@@ -110,17 +111,17 @@ impl ServiceView {
     }
 }
 
-/// What a worker's part of a service follows while it is there.
+/// Updates that a worker's part of a service follows.
 #[derive(Debug)]
 pub(crate) struct ServiceUpdates {
     pub(crate) fleets: watch::Receiver<Arc<Fleet>>,
-    /// What checks of its replicas found.
+    /// Results of health checks.
     pub(crate) health: watch::Receiver<Health>,
-    /// What its operator wants of them.
+    /// The operator's orders.
     pub(crate) orders: watch::Receiver<Arc<Orders>>,
 }
 
-/// What a service and its replicas are called.
+/// Names of a service and its replicas, for records.
 #[derive(Debug)]
 pub(crate) struct ServiceDirectory {
     policy: &'static str,
@@ -159,35 +160,35 @@ pub(crate) struct Service {
     name: Rc<str>,
     balancer: Balancer,
     fleet: Rc<WorkerFleet>,
-    /// For those who tell of its requests.
+    /// For the consumers of its request records.
     directory: Rc<ServiceDirectory>,
     protocol: ReplicaProtocol,
-    /// Replicas hear by a PROXY header whose connection a request came by.
+    /// Whether a PROXY header forwards the ends of the client's connection to replicas.
     forwards_ends: bool,
-    /// Absent: requests in flight are not limited.
+    /// `None` if requests in flight are not limited.
     limiter: Option<Rc<Limiter>>,
-    /// Absent: requests in flight at single replicas are not limited.
+    /// `None` if requests in flight at single replicas are not limited.
     replica_limiters: Option<Rc<ReplicaLimiters>>,
     retries: Retries,
-    /// Absent: no request is watched for being late.
+    /// `None` if hedging is disabled.
     hedging: Option<Hedging>,
-    /// Absent: no request is tied.
+    /// `None` if tied requests are disabled.
     tying: Option<Tying>,
-    /// The policy learns from what responses say of their replicas' load.
+    /// The form of load reports in responses that the policy learns from.
     learning: Carried,
-    /// Replicas that are out are tried with copies of requests.
+    /// Whether replicas that are taken out are tried with copies of requests.
     sends_shadow_trials: bool,
-    /// Absent: each request stands for itself.
+    /// `None` if requests are not sticky.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
     budgets: Budgets,
     ends: Arc<ReplicaEnds>,
     latency_meter: Rc<LatencyMeter>,
-    /// From a request's dispatch to the head of its response, all tries together.
+    /// Time from a request's dispatch to the response head, for all attempts together.
     first_byte: Duration,
-    /// Takes replicas that are down out of the choice.
+    /// Excludes replicas that are down from the picks.
     _availability: Availability,
-    /// Sends probes as long as it is there.
+    /// Sends probes while it exists.
     _drive: DriveGuard,
     following: JoinHandle<()>,
 }
@@ -199,11 +200,11 @@ impl Drop for Service {
 }
 
 impl Service {
-    /// A service at work, on the current runtime; its fleet is always the newest of `fleets`.
+    /// Starts a service on the current runtime. It follows the fleets in `fleets`.
     ///
     /// # Errors
     ///
-    /// The system gives no socket for probes, or the probes' key cannot be used.
+    /// Fails if the system cannot provide a socket for probes, or if the probe key is invalid.
     pub(crate) fn start(
         config: &ServiceConfig,
         limits: &Limits,
@@ -238,7 +239,8 @@ impl Service {
         if let Some(max) = connections_max {
             options.connections_max = max as usize;
         }
-        // Over HTTP/2 a connection takes many requests.
+        // An HTTP/2 connection carries many requests, so limiting connections does not limit
+        // requests.
         let replica_limiters =
             connections_max.filter(|_| config.replica.protocol == ReplicaProtocol::Http1);
         let replica_limiters = replica_limiters
@@ -252,7 +254,7 @@ impl Service {
             replica_limiters.clone(),
             recording,
         ));
-        // To begin with, all are equally new.
+        // The first replicas do not warm up, because all are equally new.
         orders.mark_unchanged();
         fleet.apply(&fleets.borrow_and_update());
         fleet.set_warm_up(config.clock_warm_up());
@@ -295,7 +297,7 @@ impl Service {
         })
     }
 
-    /// For the admin server.
+    /// Returns the view for the admin server.
     pub(crate) fn view(&self) -> ServiceView {
         ServiceView {
             balancer: self.balancer.clone(),
@@ -309,34 +311,34 @@ impl Service {
         }
     }
 
-    /// What the configuration calls it.
+    /// Name in the configuration.
     pub(crate) const fn name(&self) -> &Rc<str> {
         &self.name
     }
 
-    /// For those who tell of its requests.
+    /// For the consumers of its request records.
     pub(crate) const fn directory(&self) -> &Rc<ServiceDirectory> {
         &self.directory
     }
 
-    /// What happened to its requests before a replica had them.
+    /// Counts of its requests before they reach a replica.
     pub(crate) fn counts(&self) -> &ServiceCounts {
         &self.admission
     }
 
-    /// What its replicas speak.
+    /// Protocol of its replicas.
     pub(crate) const fn protocol(&self) -> ReplicaProtocol {
         self.protocol
     }
 
-    /// Whom a request comes from, where that decides who gets it. To be asked before the request is
-    /// made fit.
+    /// Client address for sticky routing; call before `prepare_request` strips it.
     pub(crate) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
         let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
         asks.then(|| origin.client(headers))
     }
 
-    /// Makes known to replicas whose connection a request came by, where they are told.
+    /// Attaches the ends of the client's connection to the request, if they are forwarded to
+    /// replicas.
     pub(crate) fn forward_ends(&self, request: &mut Request<RequestBody>, origin: &Origin) {
         if self.forwards_ends
             && let Some(ends) = origin.ends()
@@ -345,19 +347,20 @@ impl Service {
         }
     }
 
-    /// Replicas that join from now on warm up by the clock for so long.
+    /// Sets the warm-up time of replicas that join from now on.
     pub(crate) fn set_warm_up(&self, span: Duration) {
         self.fleet.set_warm_up(span);
     }
 
-    /// The routes by which requests come are others.
+    /// Handles a change of the routes.
     pub(crate) fn routes_changed(&self) {
         if let Some(hedging) = &self.hedging {
             hedging.begin_anew();
         }
     }
 
-    /// Another one has taken its place: what still runs ends, and keeps no connection.
+    /// Retires a service that was replaced: its requests run to their end, and no connection is
+    /// kept.
     pub(crate) fn retire(&self) {
         self.fleet.retire();
     }
@@ -371,7 +374,7 @@ impl Service {
         self.pick_at(self.balancer.now(), query, record).await
     }
 
-    /// The same, at a moment that has just been read.
+    /// Picks at a time that has just been read.
     async fn pick_at(
         &self,
         now: CoreInstant,
@@ -397,7 +400,7 @@ impl Service {
         let lease = match self.balancer.pick_explained(now, query, explained) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
-            // In a box, so that the others do not carry its size around.
+            // Boxed, so that other picks do not carry its size.
             Picked::Probing(round) => {
                 Box::pin(ask(round, query, explanation.as_deref_mut())).await?
             }
@@ -411,9 +414,8 @@ impl Service {
         Some(attempt)
     }
 
-    /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all,
-    /// since somebody may be up that seems not to be; whom the operator has drained is none of
-    /// them. `[A8]`
+    /// Picks a replica that is not drained. If no replica is available, a policy picks from all,
+    /// because one may be up that seems to be down; but drained replicas must stay excluded. `[A8]`
     async fn pick_undrained(
         &self,
         query: Query<'_>,
@@ -431,7 +433,7 @@ impl Service {
     }
 }
 
-/// Takes each fleet that comes, and what is wanted of it, until there will be no more.
+/// Applies each fleet and each change of the orders, until there will be no more.
 async fn follow(
     (mut fleets, mut orders): (watch::Receiver<Arc<Fleet>>, watch::Receiver<Arc<Orders>>),
     fleet: Rc<WorkerFleet>,
@@ -453,7 +455,7 @@ async fn follow(
     }
 }
 
-/// Waits for the answers of a synchronous round.
+/// Waits for the replies of a synchronous round of probes.
 async fn ask(
     mut round: Round,
     query: Query<'_>,

@@ -1,5 +1,6 @@
-//! Why a request may be sent twice: it may turn out to be late, or it is tied. When the second copy
-//! is sent, and to whom, is the reason's to say; what happens then is the same (`hedged_pair`).
+//! The reasons for a second copy of a request: it may turn out to be late, or it is tied. The
+//! reason decides when the second copy is sent and to which replica; the rest is the same for both
+//! (`hedged_pair`).
 
 use super::Service;
 use super::hedging::{HedgeWatch, Hedging};
@@ -15,27 +16,27 @@ use slackwater_core::tail::WatchEnd;
 use slackwater_tower::wire::asks::set_priority;
 use tokio::time::Instant;
 
-/// A request that may be sent twice, and why.
+/// A request that may get a second copy, and why.
 #[derive(Debug)]
 pub(crate) enum CopyPlan<'s> {
-    /// If it is late.
+    /// The second copy is sent if the request is late.
     Late(HedgeWatch<'s>),
-    /// Two replicas are to have it.
+    /// Two replicas get the request.
     Tied(Tied<'s>),
 }
 
-/// Where the second copy goes.
+/// Destination of the second copy.
 #[derive(Debug)]
 pub(crate) enum CopyTarget<'s> {
-    /// To whom the policy has next.
+    /// The replica that the policy picks next.
     Pick(&'s Hedging),
-    /// To whom it had at the beginning.
+    /// The replica that was picked at the start.
     Chosen(Box<Attempt>, &'s Tying),
 }
 
 impl Service {
-    /// Whether and why a request may be sent twice that goes by that route, and to `first` to begin
-    /// with. One that is tied is not watched besides.
+    /// Decides whether a request on that route, whose first copy goes to `first`, may get a second
+    /// copy. A tied request is not hedged.
     pub(crate) fn copy_plan(
         &self,
         route: usize,
@@ -52,7 +53,7 @@ impl Service {
 }
 
 impl<'s> CopyPlan<'s> {
-    /// When to ask [`Self::is_to_be_copied`]; `None`: never.
+    /// When to call [`Self::is_to_be_copied`]; `None` for never.
     pub(super) fn due_at(&self) -> Option<Instant> {
         match self {
             Self::Late(watching) => watching.due_at(),
@@ -60,7 +61,7 @@ impl<'s> CopyPlan<'s> {
         }
     }
 
-    /// There was no second copy: when to ask again; `None`: never.
+    /// Records that no second copy was sent. Returns when to ask again; `None` for never.
     pub(super) fn again_at(&mut self) -> Option<Instant> {
         match self {
             Self::Late(watching) => {
@@ -71,14 +72,14 @@ impl<'s> CopyPlan<'s> {
         }
     }
 
-    /// The first copy goes out, and there may be a second.
+    /// Prepares the first copy, which may get a second.
     pub(crate) fn begin(&self, request: &mut Request<RequestBody>) {
         if let Self::Tied(tied) = self {
             tied.name_first(request);
         }
     }
 
-    /// Whether to send a second copy now; it is paid for.
+    /// Whether to send a second copy now. If so, the budget has paid for it.
     pub(super) fn is_to_be_copied(&mut self) -> bool {
         match self {
             Self::Late(watching) => watching.is_to_be_copied(),
@@ -86,11 +87,11 @@ impl<'s> CopyPlan<'s> {
         }
     }
 
-    /// Where to send it.
+    /// Returns the destination of the second copy.
     pub(crate) fn next(&mut self, copy: &mut Request<RequestBody>) -> Option<CopyTarget<'s>> {
         match self {
             Self::Late(watching) => {
-                // Where requests queue, it waits behind those that have no other copy.
+                // In a queue, it waits behind requests that have no other copy.
                 set_priority(copy.headers_mut(), Priority::Shadow);
                 Some(CopyTarget::Pick(watching.hedging()))
             }
@@ -101,7 +102,7 @@ impl<'s> CopyPlan<'s> {
         }
     }
 
-    /// It was not sent.
+    /// Refunds a second copy that was not sent.
     pub(crate) fn unsent(&mut self) {
         match self {
             Self::Late(watching) => watching.unsent(),
@@ -109,7 +110,7 @@ impl<'s> CopyPlan<'s> {
         }
     }
 
-    /// A replica has dropped one of both, for the other had begun.
+    /// Records that a replica has dropped one copy because the other had started.
     pub(crate) fn dropped(&mut self) {
         if let Self::Tied(tied) = self {
             tied.tying().count_dropped();
@@ -117,7 +118,7 @@ impl<'s> CopyPlan<'s> {
         }
     }
 
-    /// The first copy was answered, with these fields.
+    /// Records that the first copy was answered, with these header fields.
     pub(crate) fn answered(self, headers: &HeaderMap) {
         match self {
             Self::Late(watching) => watching.answered(headers),
@@ -141,8 +142,8 @@ impl CopyTarget<'_> {
         }
     }
 
-    /// The replica for the second copy, of which those to `avoid` are none; `None`: there is
-    /// nowhere to send it to.
+    /// Makes the attempt of the second copy at a replica that is not in `avoid`; `None` if there is
+    /// none.
     pub(crate) async fn attempt(
         self,
         service: &Service,

@@ -1,9 +1,9 @@
-//! Trials that no client waits for: copies of requests, sent to replicas that are out to see how
-//! they do.
+//! Shadow trials: copies of requests that are sent to replicas that are taken out, to test them. No
+//! client waits for the response.
 //!
-//! A copy is made of a request that may be repeated, and is sent when that one has been answered,
-//! and well: what has brought one replica down is not taken to another. Its answer is read and
-//! thrown away, and tells the policy what any trial does.
+//! Only requests that may be repeated are copied. A copy is sent after the request itself was
+//! answered without an error, so that a request that brought down one replica does not reach
+//! another. The response is read and discarded, and the policy learns from it as from any trial.
 
 use super::Service;
 use crate::forward::{
@@ -16,8 +16,8 @@ use slackwater_core::overload::Priority;
 use slackwater_tower::wire::asks::set_priority;
 
 impl Service {
-    /// A copy of a request that is about to be sent, if somebody waits for a trial now and it can
-    /// be copied.
+    /// Makes a copy of a request that is about to be sent, if a replica waits for a trial and the
+    /// request can be copied.
     pub(super) fn copy_for_trial(
         &self,
         request: &Request<RequestBody>,
@@ -28,8 +28,8 @@ impl Service {
             .flatten()
     }
 
-    /// Sends a copy to whoever waits for a trial still. It takes no permit of the service: there
-    /// are no more at a time than replicas that are out.
+    /// Sends a copy to a replica that still waits for a trial. It takes no permit of the service:
+    /// there are at most as many at a time as replicas that are taken out.
     pub(super) fn try_out(&self, copy: &RequestTemplate, record: &RecordHandle) {
         let Some(mut request) = copy.request() else {
             return;
@@ -56,7 +56,7 @@ impl Service {
 }
 
 async fn carry(attempt: Box<Attempt>, request: Box<Request<RequestBody>>) {
-    // It is no part of what the client gets.
+    // The trial is not part of the client's request record.
     let record = RecordHandle::default();
     let sent = attempt.send(request, AttemptTimeouts::default(), None, &record);
     if let Ok(mut reply) = sent.await {

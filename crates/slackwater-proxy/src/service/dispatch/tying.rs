@@ -1,11 +1,11 @@
-//! Requests that are sent to two replicas, each of which knows of the other: whichever begins first
-//! tells the other one, which then drops its copy. `[H2]`
+//! Tied requests: two replicas get a copy each and know of the other. The replica that starts first
+//! cancels the other, which then drops its copy. `[H2]`
 //!
-//! Both replicas are chosen at once. The second copy sets out a little later, so that two idle
-//! replicas do not begin both before either has heard of the other [The Tail at Scale, "Tied
-//! requests"], and not at all if there is an answer by then. A second copy that nobody drops is
-//! work done twice; a budget bounds it, so that replicas which know nothing of ties hardly have
-//! more to do.
+//! Both replicas are picked at once. The second copy is sent a little later, so that two idle
+//! replicas do not both start before the cancellation arrives [The Tail at Scale, "Tied requests"],
+//! and not at all if there is an answer by then. A second copy that no replica drops is duplicate
+//! work. A budget limits it, so that replicas without support for tied requests get little extra
+//! load.
 
 use super::Service;
 use crate::forward::RequestBody;
@@ -24,11 +24,10 @@ use slackwater_tower::wire::tie::Tie;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The delay where the network's is not known: what the paper takes for the most within a data
-/// centre.
+/// The delay if the network's is unknown: the paper's maximum within a data center.
 const DELAY_UNKNOWN: Duration = Duration::from_millis(1);
 
-/// Names are drawn so many at a time, with one system call.
+/// Number of names that are drawn at a time, with one system call.
 const DRAWN_AT_ONCE: usize = 64;
 
 /// A worker's tied requests to one service.
@@ -41,7 +40,7 @@ pub(crate) struct Tying {
 }
 
 impl Tying {
-    /// `None`: no request is tied.
+    /// `None` if tied requests are disabled.
     pub(crate) fn new(settings: &TyingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
         settings.enabled.then(|| {
             let tying = Self {
@@ -55,7 +54,7 @@ impl Tying {
         })
     }
 
-    /// Pays in or out, and tells what is there afterwards.
+    /// Changes the budget, and publishes its balance.
     fn with_budget<T>(&self, change: impl FnOnce(&mut TieBudget) -> T) -> T {
         let mut budget = self.budget.borrow_mut();
         let changed = change(&mut budget);
@@ -63,12 +62,12 @@ impl Tying {
         changed
     }
 
-    /// A second copy is on its way.
+    /// Counts a second copy that was sent.
     pub(crate) fn sent(&self) {
         self.counts.ties_sent.add_one();
     }
 
-    /// A copy of a tied request was dropped, for the other had begun.
+    /// Counts a copy of a tied request that was dropped because the other had started.
     pub(super) fn count_dropped(&self) {
         self.counts.ties_dropped.add_one();
     }
@@ -82,9 +81,9 @@ impl Tying {
 }
 
 impl Service {
-    /// A second replica for a request that `first` has, which may be sent twice; `None` if it is
-    /// not to be tied, or there is nobody else. Whoever asks replicas before each choice would keep
-    /// the first copy waiting for that: there is none, either.
+    /// Picks a second replica for a request that goes to `first` and may be sent twice. Returns
+    /// `None` if it is not tied, or if there is no other replica. A policy that probes before each
+    /// pick would delay the first copy, so its requests are not tied either.
     pub(crate) fn tie(&self, first: &Attempt, record: &RecordHandle) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
         tying.with_budget(TieBudget::earn);
@@ -117,17 +116,17 @@ impl Service {
     }
 }
 
-/// A request with two replicas. Dropped, the second one is given back.
+/// A request with two replicas. Dropping it releases the second replica.
 #[derive(Debug)]
 pub(crate) struct Tied<'s> {
     tying: &'s Tying,
     name: TieName,
-    /// Where they take datagrams.
+    /// Addresses for their cancellation datagrams.
     replicas: [SocketAddr; 2],
-    /// The second one, until its copy is sent.
+    /// The second attempt, until its copy is sent.
     second: Option<Box<Attempt>>,
     due_at: Instant,
-    /// The second copy cost something, and nobody has dropped either.
+    /// Whether the budget has paid for the second copy, and no replica has dropped either copy.
     is_paid: bool,
 }
 
@@ -136,18 +135,18 @@ impl<'s> Tied<'s> {
         self.tying
     }
 
-    /// When the second copy sets out.
+    /// When the second copy is sent.
     pub(super) const fn due_at(&self) -> Instant {
         self.due_at
     }
 
-    /// The first copy goes out, and says where the second will be.
+    /// Prepares the first copy, which names the second replica.
     pub(super) fn name_first(&self, copy: &mut Request<RequestBody>) {
         self.tying.counts.ties.add_one();
         self.name(copy, self.replicas[1]);
     }
 
-    /// And the second one, which goes to the replica that is handed out.
+    /// Prepares the second copy, and returns the attempt at its replica.
     pub(super) fn send_second(&mut self, copy: &mut Request<RequestBody>) -> Option<Box<Attempt>> {
         self.name(copy, self.replicas[0]);
         self.second.take()
@@ -158,7 +157,7 @@ impl<'s> Tied<'s> {
         Tie { name, twin }.write(copy.headers_mut());
     }
 
-    /// Pays for the second copy; `false`, and counted, if there is not enough.
+    /// Pays for the second copy. If the budget is too small, returns `false` and counts it.
     pub(super) fn pay(&mut self) -> bool {
         self.is_paid = self.tying.with_budget(TieBudget::pay);
         if !self.is_paid {
@@ -167,7 +166,8 @@ impl<'s> Tied<'s> {
         self.is_paid
     }
 
-    /// The second copy was not sent after all, or one of both was dropped: nothing was done twice.
+    /// Refunds the second copy, because it was not sent, or because one copy was dropped: there was
+    /// no duplicate work.
     pub(super) fn refund(&mut self) {
         if core::mem::take(&mut self.is_paid) {
             self.tying.with_budget(TieBudget::refund);
@@ -189,14 +189,14 @@ impl Drop for Tied<'_> {
     }
 }
 
-/// Names, which nobody can foretell: with one, a copy that waits could be dropped.
+/// Unpredictable names: anyone who could guess one could have a waiting copy dropped.
 #[derive(Debug, Default)]
 struct TieNames {
     drawn: Vec<u64>,
 }
 
 impl TieNames {
-    /// `None` where the system has no randomness to give.
+    /// `None` if the system has no randomness.
     fn draw(&mut self) -> Option<TieName> {
         if self.drawn.is_empty() {
             let mut bytes = [0; DRAWN_AT_ONCE * size_of::<u64>()];

@@ -1,18 +1,18 @@
-//! Whom this worker has taken out of its policy's choice, and why: to the policy they are all
-//! alike.
+//! The replicas that this worker has excluded from its policy's picks, and why. The policy does not
+//! know the reasons.
 
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Explanation;
 
-/// Of a replica that is neither down nor drained and still is out: its tier is not in use.
+/// Reason of an excluded replica that is neither down nor drained: its tier is not in use.
 const NOT_IN_USE: &str = "not_in_use";
 
-/// Parts of replicas that are out, with the reason in a word.
+/// Parts of excluded replicas, with the reason in one word.
 #[derive(Debug, Default)]
 pub(crate) struct AbsentReplicas {
-    /// As many as an explanation has room for.
+    /// At most as many as an explanation can hold.
     reasons: Vec<(ReplicaId, &'static str)>,
-    /// There are more.
+    /// Whether there are more.
     is_cut: bool,
 }
 
@@ -22,7 +22,7 @@ impl AbsentReplicas {
         self.is_cut = false;
     }
 
-    /// A replica with these parts is out for that reason, or is not.
+    /// Adds a replica with these parts if it is excluded, with the reason.
     pub(crate) fn add(&mut self, parts: &[ReplicaId], why: Option<&'static str>) {
         let Some(why) = why else {
             return;
@@ -33,7 +33,8 @@ impl AbsentReplicas {
         self.reasons.extend(parts.map(|&part| (part, why)));
     }
 
-    /// Says so of each that could not be chosen. While nobody is out it says nothing.
+    /// Adds the reasons to the excluded replicas in an explanation. Adds nothing while no replica
+    /// is excluded.
     pub(crate) fn explain(&self, explanation: &mut Explanation) {
         for &(part, why) in &self.reasons {
             explanation.say_why(part, why);
@@ -51,8 +52,8 @@ mod tests {
     use slackwater_core::policy::{Decision, Event, Policy, Query, RoundRobin};
     use slackwater_core::{Instant, NoDraw, SplitMix64};
 
-    /// What is told of those at these places, of so many replicas of which the first `out` are
-    /// taken out.
+    /// Returns the explained reasons of the `absent` replicas, given by index, in a fleet of which
+    /// the first `out` are taken out.
     fn explained(
         replicas: usize,
         out: usize,
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_neither_down_nor_drained_is_not_in_use() {
+    fn an_excluded_replica_that_is_neither_down_nor_drained_is_not_in_use() {
         let found = explained(5, 3, &[(0, "down"), (2, "drained")]);
         assert_eq!(found, [(0, "down"), (1, NOT_IN_USE), (2, "drained")]);
         assert_eq!(explained(3, 0, &[]), []);
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_nothing_is_said_that_may_be_wrong() {
+    fn with_too_many_replicas_unknown_reasons_are_left_out() {
         let down: Vec<_> = (0..20).map(|place| (place, "down")).collect();
         let found = explained(40, 30, &down);
         assert!(found.iter().all(|(_, why)| *why == "down"), "{found:?}");
@@ -111,7 +112,7 @@ mod tests {
             .filter_map(|_| ids.allocate())
             .collect();
         absent.add(&parts, Some("down"));
-        assert!(absent.is_cut, "of the last it is not known");
+        assert!(absent.is_cut, "the last reason is unknown");
         absent.clear();
         assert!(!absent.is_cut && absent.reasons.is_empty());
     }

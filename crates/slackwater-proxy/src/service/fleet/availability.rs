@@ -1,4 +1,5 @@
-//! Who may be chosen: the checks' verdicts and the tier in use, as the policy hears them.
+//! Passes the verdicts of health checks and the tier in use to the policy, so that it picks only
+//! replicas that may be picked.
 
 use super::WorkerFleet;
 use super::tiers;
@@ -7,7 +8,7 @@ use std::rc::Rc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Tells the policy of verdicts, until dropped.
+/// Passes verdicts to the policy, until dropped.
 #[derive(Debug)]
 pub(crate) struct Availability(JoinHandle<()>);
 
@@ -18,8 +19,8 @@ impl Drop for Availability {
 }
 
 impl Availability {
-    /// Follows `health` and what replicas say, on the current runtime, and says when another tier
-    /// is in use. Who is down when he joins is out of the choice already.
+    /// Follows `health` and the replicas' reports on the current runtime, and calls `changed` when
+    /// another tier is in use. A replica that is down when it joins is already excluded.
     pub(crate) fn follow(
         mut health: watch::Receiver<Health>,
         fleet: Rc<WorkerFleet>,

@@ -1,25 +1,25 @@
-//! The replicas of a service as one worker knows them: which ones the policy may choose, and what
-//! happens when one joins or leaves.
+//! The replicas of a service in one worker: which ones the policy may pick, and what happens when
+//! one joins or leaves.
 //!
-//! A replica that leaves is not chosen any more from that moment on. Its requests run to their end
-//! on their connections, idle connections are closed, and its memory is freed with the last
-//! request. A replica that joins warms up, unless it left a moment ago: then it takes up its counts
-//! again, and all of its share. One whose probe address alone changes keeps its connections; to the
-//! policy it is new. One whose certificate is to be for another name keeps all but the connections
-//! that were made under the old one.
+//! A replica that leaves is not picked from that moment on. Its requests run to their end on their
+//! connections, idle connections are closed, and its memory is freed with the last request. A
+//! replica that joins warms up, unless it left a moment ago; in that case it gets its counts and
+//! its whole share back. If only the probe address changes, the replica keeps its connections but
+//! is new to the policy. If the name in its certificate changes, it keeps everything except its
+//! connections.
 //!
-//! To the policy a replica is as many as its weight says (`weights`), and none at all with a weight
-//! of 0; another weight adds or removes some, and the others stay what they were. Of several tiers
-//! one is in use (`tiers`).
+//! The policy sees a replica as a number of parts, given by its weight (`weights`); with a weight
+//! of 0 there is none. A change of the weight adds or removes some parts, and the other parts keep
+//! their state. Of several tiers, one is in use (`tiers`).
 //!
 //! | | file |
 //! |---|---|
 //! | one replica | `replica` |
 //! | weights, tiers | `weights`, `tiers` |
 //! | orders of the operator: drained, another weight | `orders` |
-//! | which replicas may be chosen, and why others may not | `availability`, `absent` |
-//! | requests that belong to one replica | `sticky` |
-//! | what carries probes | `prober` |
+//! | which replicas may be picked, and why others may not | `availability`, `absent` |
+//! | sticky requests | `sticky` |
+//! | transport of probes | `prober` |
 
 mod absent;
 mod availability;
@@ -60,31 +60,30 @@ use tiers::TierCandidate;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// A replica that comes back within this time is no new one.
+/// A replica that returns within this time does not count as new.
 const RETURN_MAX: Duration = Duration::from_mins(1);
 
-/// What the admin server may know of the replicas: looked at and changed only when somebody asks,
-/// or the fleet changes.
+/// The replicas for the admin server. Locked only when it asks, or when the fleet changes.
 pub(crate) type Roster = Arc<Mutex<BTreeMap<SocketAddr, RosterEntry>>>;
 
-/// A replica, as the admin server sees it.
+/// A replica for the admin server.
 #[derive(Clone, Debug)]
 pub(crate) struct RosterEntry {
-    /// What the policy calls its parts.
+    /// The policy's ids of its parts.
     pub(crate) ids: Vec<ReplicaId>,
     pub(crate) counts: Arc<ReplicaCounts>,
 }
 
-/// A part's name, and whose part it is.
+/// A part's id, and its replica.
 type Named = Option<(ReplicaId, Rc<FleetReplica>)>;
 
-/// Where requests that belong together may go.
+/// A replica that sticky requests may go to.
 #[derive(Clone, Debug)]
 pub(crate) struct StickyTarget {
     pub(crate) address: SocketAddr,
-    /// What the policy calls its parts; at least one.
+    /// The policy's ids of its parts; at least one.
     pub(crate) parts: Vec<ReplicaId>,
-    /// It is of the tier in use, and not drained.
+    /// Whether its tier is in use, and it is not drained.
     is_in_use: bool,
 }
 
@@ -101,28 +100,28 @@ pub(crate) struct WorkerFleet {
     roster: Roster,
     health: watch::Receiver<Health>,
     orders: watch::Receiver<Arc<Orders>>,
-    /// Anybody in the fleet is drained.
+    /// Whether any replica of the fleet is drained.
     any_drained: Cell<bool>,
-    /// `None`: replicas are spoken to in the clear.
+    /// `None` if connections are plain.
     tls: Option<watch::Receiver<Client>>,
-    /// Those that left a moment ago, and when.
+    /// Replicas that left a moment ago, and when.
     left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
-    /// `None`: requests at single replicas are not limited.
+    /// `None` if requests at single replicas are not limited.
     replica_limiters: Option<Rc<ReplicaLimiters>>,
-    /// What is told of the parts is written down there.
+    /// The recording of the policy's inputs.
     recording: Option<Stream>,
-    /// The highest tier that there is.
+    /// The highest tier of the fleet.
     tier_max: Cell<u8>,
-    /// When that may have changed.
+    /// Notified when `tier_max` may have changed.
     tiers_changed: Notify,
-    /// The tier in use; `None`: any.
+    /// The tier in use; `None` for any.
     tier: Arc<TierInUse>,
-    /// Those that are down or drained, for whoever asks why a replica was picked.
+    /// Replicas that are down or drained, to explain picks.
     absent: RefCell<AbsentReplicas>,
 }
 
 impl WorkerFleet {
-    /// None yet.
+    /// Makes an empty fleet.
     pub(crate) fn new(
         balancer: Balancer,
         options: ReplicaOptions,
@@ -162,17 +161,17 @@ impl WorkerFleet {
         Arc::clone(&self.tier)
     }
 
-    /// What is told of the parts is written down there.
+    /// The recording of the policy's inputs.
     pub(crate) const fn recording(&self) -> Option<&Stream> {
         self.recording.as_ref()
     }
 
-    /// For whoever joins from now on.
+    /// Sets the warm-up time of replicas that join from now on.
     pub(crate) fn set_warm_up(&self, span: Duration) {
         self.warm_up.set(span);
     }
 
-    /// The replica that has a part with that id, while it is in the fleet.
+    /// Finds the replica that has a part with that id, while it is in the fleet.
     #[inline]
     pub(crate) fn find(&self, id: ReplicaId) -> Option<Rc<FleetReplica>> {
         let by_index = self.by_index.borrow();
@@ -180,28 +179,28 @@ impl WorkerFleet {
         (*named == id).then(|| Rc::clone(replica))
     }
 
-    /// Id of a part of the replica at that address, for the policy.
+    /// Returns the policy's id of a part of the replica at that address.
     pub(crate) fn part_at(&self, address: SocketAddr) -> Option<ReplicaId> {
         let by_address = self.by_address.borrow();
         by_address.get(&address)?.parts.first().copied()
     }
 
-    /// Nobody is chosen any more.
+    /// Retires the connections: no replica will be picked any more.
     pub(crate) fn retire(&self) {
         for replica in self.by_address.borrow().values() {
             replica.connections.retire();
         }
     }
 
-    /// Takes those that are down, or of a tier that is not in use, out of the choice, and the
-    /// others back into it. Whether another tier is in use now.
+    /// Excludes replicas that are down or whose tier is not in use, and includes the others again.
+    /// Returns whether another tier is in use now.
     pub(crate) fn update_availability(&self) -> bool {
         let is_new = self.choose_tier();
         self.settle_all();
         is_new
     }
 
-    /// Whether another tier is in use now, because of what replicas say or don't say.
+    /// Checks whether another tier is in use now, because of replicas' reports or missing reports.
     fn look_at_tiers(&self) -> bool {
         let is_new = self.choose_tier();
         if is_new {
@@ -227,7 +226,7 @@ impl WorkerFleet {
         }
     }
 
-    /// Why the operator, or a check, has taken a replica out of the choice; `None` if neither has.
+    /// Returns why the operator, or a health check, has excluded a replica; `None` if neither has.
     fn why_absent(&self, config: &ReplicaConfig) -> Option<&'static str> {
         if is_down(&self.health.borrow(), config.address) {
             Some("down")
@@ -236,7 +235,7 @@ impl WorkerFleet {
         }
     }
 
-    /// Adds to an explanation why replicas were taken out of the choice here.
+    /// Adds to an explanation why replicas are excluded here.
     pub(crate) fn explain_absent(&self, explanation: &mut Explanation) {
         self.absent.borrow().explain(explanation);
     }
@@ -248,21 +247,20 @@ impl WorkerFleet {
         }
     }
 
-    /// Whether it is none of those that nobody is to be sent to.
+    /// Whether a replica is not excluded.
     pub(crate) fn may_choose(&self, replica: &FleetReplica) -> bool {
         let tier = self.tier.read();
         let is_in_use = tier.is_none_or(|tier| tier == replica.config.tier);
         is_in_use && self.why_absent(&replica.config).is_none()
     }
 
-    /// Whether the operator wants it to get no new requests. While nobody is drained this is a look
-    /// at a flag.
+    /// Whether the operator has drained a replica. While none is drained, this only reads a flag.
     #[inline]
     pub(crate) fn is_drained(&self, config: &ReplicaConfig) -> bool {
         self.any_drained.get() && self.orders.borrow().is_drained(config)
     }
 
-    /// What the policy calls the parts of those that are drained.
+    /// The policy's ids of the parts of drained replicas.
     pub(crate) fn drained_parts(&self) -> Vec<ReplicaId> {
         let by_address = self.by_address.borrow();
         let drained = by_address
@@ -271,7 +269,7 @@ impl WorkerFleet {
         drained.flat_map(|replica| replica.parts.clone()).collect()
     }
 
-    /// Whether another tier is in use now.
+    /// Chooses the tier in use. Returns whether it has changed.
     fn choose_tier(&self) -> bool {
         if self.tier_max.get() == 0 {
             return self.tier.set(Some(0));
@@ -298,7 +296,7 @@ impl WorkerFleet {
         self.tier.set(tiers::active(&standings))
     }
 
-    /// Each that has a weight, in the order of their addresses.
+    /// The replicas that have a weight, in the order of their addresses.
     pub(crate) fn homes(&self) -> Vec<StickyTarget> {
         let by_address = self.by_address.borrow();
         let weighted = by_address.values().filter(|it| !it.parts.is_empty());
@@ -313,7 +311,7 @@ impl WorkerFleet {
             .collect()
     }
 
-    /// How many there are now that have a weight.
+    /// Number of replicas that have a weight.
     pub(crate) fn count(&self) -> usize {
         let by_address = self.by_address.borrow();
         by_address
@@ -329,7 +327,7 @@ impl WorkerFleet {
         }
     }
 
-    /// Takes the replicas of `next`, as the operator wants them.
+    /// Changes the fleet to the replicas of `next`, with the operator's orders.
     pub(crate) fn apply(&self, next: &Fleet) {
         let now = Instant::now();
         let mut left = self.left.borrow_mut();
@@ -389,12 +387,12 @@ impl WorkerFleet {
         self.publish(FleetReplica { parts, ..replica });
     }
 
-    /// What is known of it is kept, but for what is not the same replica to the policy any more.
+    /// Changes a replica. Its state is kept, unless it is no longer the same replica to the policy.
     fn alter(&self, before: &Rc<FleetReplica>, config: &ReplicaConfig, parts: u32, now: Instant) {
         if before.config == *config && before.parts.len() == parts as usize {
             return;
         }
-        // What was made under another name would go on trusting that one.
+        // Connections made under another name would continue to trust that name.
         let is_same = self.tls.is_none() || before.config.server_name == config.server_name;
         let connections = if is_same {
             Rc::clone(&before.connections)
@@ -413,7 +411,7 @@ impl WorkerFleet {
         if before.config.probe_address != config.probe_address {
             replica.parts = self.set_parts(&replica, 0, Duration::ZERO);
         }
-        // One that had no weight for a moment only need not warm up again.
+        // A replica that had no weight for only a moment does not need to warm up again.
         let warm_up = match before.resting_since {
             Some(since) if now.saturating_duration_since(since) >= RETURN_MAX => self.warm_up.get(),
             _ => Duration::ZERO,
@@ -424,14 +422,13 @@ impl WorkerFleet {
         self.publish(replica);
     }
 
-    /// None yet, to a replica.
+    /// Makes an empty set of connections to a replica.
     fn connections(&self, config: &ReplicaConfig) -> Rc<Replica> {
         let target = self.target(config);
         Rc::new(Replica::new(target, &self.options, &self.deadlines))
     }
 
-    /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to
-    /// be for.
+    /// Returns a replica's address, with TLS under the name that its certificate must be valid for.
     fn target(&self, config: &ReplicaConfig) -> Target {
         let connector = self.tls.as_ref().map(|client| {
             let alpn = self.options.protocol.alpn();
@@ -441,7 +438,7 @@ impl WorkerFleet {
             .with_proxy_protocol(self.options.proxy_protocol)
     }
 
-    /// Makes the replica one of so many parts to the policy; all of them.
+    /// Gives the replica this many parts in the policy, and returns all of them.
     fn set_parts(&self, replica: &FleetReplica, wanted: u32, warm_up: Duration) -> Vec<ReplicaId> {
         let before = &replica.parts;
         let parts = match (NonZeroU32::new(wanted), before.first()) {
@@ -453,7 +450,8 @@ impl WorkerFleet {
                     probe: replica.config.probe_address,
                 };
                 let added = self.balancer.insert_warming(addrs, wanted, warm_up);
-                // A fleet has no address twice, and is smaller than what a balancer takes.
+                // This never fails: a fleet has no address twice, and is smaller than the limit of
+                // a balancer.
                 added
                     .inspect_err(|error| tracing::error!(%error, "a replica is left out"))
                     .ok()
@@ -468,7 +466,7 @@ impl WorkerFleet {
         let parts = parts.unwrap_or_else(|| before.clone());
         let mut by_index = self.by_index.borrow_mut();
         for gone in before.iter().filter(|part| !parts.contains(part)) {
-            // Its place may have been given to another one already.
+            // Its index may already belong to another part.
             if let Some(place) = by_index.get_mut(gone.index())
                 && place.as_ref().is_some_and(|(id, _)| id == gone)
             {
@@ -478,7 +476,7 @@ impl WorkerFleet {
         parts
     }
 
-    /// From now on this is what is found.
+    /// Makes the replica the one that lookups find.
     fn publish(&self, replica: FleetReplica) {
         let (address, replica) = (replica.config.address, Rc::new(replica));
         let mut by_index = self.by_index.borrow_mut();
@@ -508,7 +506,7 @@ fn is_down(health: &Health, address: SocketAddr) -> bool {
     found.is_some_and(|found| found.verdict == Verdict::Down)
 }
 
-/// A panic while it was held leaves it as good as it was.
+/// A panic while it was locked does not corrupt it.
 pub(crate) fn lock(
     roster: &Mutex<BTreeMap<SocketAddr, RosterEntry>>,
 ) -> std::sync::MutexGuard<'_, BTreeMap<SocketAddr, RosterEntry>> {

@@ -1,11 +1,11 @@
-//! What an operator wants of single replicas: no new requests, or another weight than their fleet
-//! says.
+//! The operator's orders for single replicas: no new requests, or another weight than their fleet
+//! sets.
 //!
-//! A service's orders are one value, which all of its workers take at once and which outlives its
-//! fleets: they say who is there, and orders what is wanted of whom. An order is for a replica of
-//! this name at this address. One that leaves the fleet and is back within `AWAY_MAX` finds its
-//! orders; whoever comes later is taken for somebody else, so that an address that is given away
-//! again does not begin its life without requests.
+//! A service's orders are one value. All of its workers apply it at once, and it outlives its
+//! fleets: a fleet lists the replicas, and orders change how they are used. An order is for a
+//! replica of this name at this address. A replica that leaves the fleet and returns within
+//! `AWAY_MAX` keeps its orders. A later one counts as a different replica, so that a reused address
+//! does not start without requests.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,30 +15,31 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tokio::time::Instant;
 
-/// Orders for a replica that has been away from its fleet for longer are forgotten.
+/// Orders for a replica that has been away from its fleet for longer are removed.
 pub(super) const AWAY_MAX: Duration = Duration::from_mins(10);
 
-/// What is wanted of one replica.
+/// The order for one replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// What the fleet calls it.
+    /// The replica's name in the fleet.
     pub name: String,
-    /// It gets no new requests, those that it has end, and it is probed on.
+    /// Drains the replica: it gets no new requests, its current ones run to their end, and it is
+    /// still probed.
     pub is_drained: bool,
-    /// In place of the fleet's: from 0 to 65,535; `None`: as the fleet says.
+    /// Weight in place of the fleet's, from 0 to 65,535; `None` for the fleet's.
     pub weight: Option<u16>,
-    /// When it was last changed.
+    /// When the order was last changed.
     pub since: SystemTime,
 }
 
 impl Order {
-    /// Nothing is wanted.
+    /// Whether the order changes nothing.
     fn is_empty(&self) -> bool {
         !self.is_drained && self.weight.is_none()
     }
 }
 
-/// What is wanted of a service's replicas, by their addresses.
+/// The orders for a service's replicas, by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders(BTreeMap<SocketAddr, Order>);
 
@@ -49,18 +50,18 @@ impl Orders {
         order.filter(|order| order.name == replica.name)
     }
 
-    /// Whether a replica is to get no new requests.
+    /// Whether a replica is drained.
     pub fn is_drained(&self, replica: &ReplicaConfig) -> bool {
         self.of(replica).is_some_and(|order| order.is_drained)
     }
 
-    /// The weight that counts.
+    /// The effective weight of a replica.
     pub fn weight(&self, replica: &ReplicaConfig) -> u32 {
         let ordered = self.of(replica).and_then(|order| order.weight);
         ordered.map_or(replica.weight, u32::from)
     }
 
-    /// The fleet's replicas with the weights that count.
+    /// The fleet's replicas with their effective weights.
     pub(crate) fn weighted(&self, fleet: &Fleet) -> Vec<ReplicaConfig> {
         let replicas = fleet.replicas().iter();
         let weighted = replicas.map(|replica| ReplicaConfig {
@@ -70,7 +71,7 @@ impl Orders {
         weighted.collect()
     }
 
-    /// These, but for what is wanted of `replica`. What stays `None` is as it was.
+    /// Returns the orders with a change for `replica`. `None` leaves a setting as it was.
     #[must_use]
     pub fn with(
         &self,
@@ -97,12 +98,12 @@ impl Orders {
         orders
     }
 
-    /// These, as somebody has them who took them over.
+    /// Restores an order that was taken over from another process.
     pub fn restore(&mut self, address: SocketAddr, order: Order) {
         self.0.insert(address, order);
     }
 
-    /// All of them, by address.
+    /// All orders, by address.
     pub fn iter(&self) -> impl Iterator<Item = (&SocketAddr, &Order)> {
         self.0.iter()
     }
@@ -123,7 +124,8 @@ impl Orders {
 pub struct Absences(BTreeMap<SocketAddr, Instant>);
 
 impl Absences {
-    /// The orders that stay, and the names of those whose orders are forgotten; `None` if all stay.
+    /// Returns the remaining orders, and the names of the replicas whose orders are removed; `None`
+    /// if all remain.
     pub fn look(
         &mut self,
         orders: &Orders,
@@ -168,7 +170,7 @@ mod tests {
     const AT: SystemTime = SystemTime::UNIX_EPOCH;
 
     #[test]
-    fn an_order_says_what_it_says_and_no_more() {
+    fn an_order_changes_only_its_own_settings() {
         let none = Orders::default();
         let drained = none.with(&replica(1), Some(true), None, AT);
         assert!(drained.is_drained(&replica(1)) && !drained.is_drained(&replica(2)));
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_as_old_as_it_was() {
+    fn an_unchanged_order_keeps_its_time() {
         let later = AT + Duration::from_secs(1);
         let drained = Orders::default().with(&replica(1), Some(true), None, AT);
         let again = drained.with(&replica(1), Some(true), None, later);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_wait_for_who_is_away_for_a_while() {
+    fn orders_are_kept_while_a_replica_is_away_for_a_while() {
         let orders = Orders::default()
             .with(&replica(1), Some(true), None, AT)
             .with(&replica(2), Some(true), None, AT);
@@ -210,7 +212,7 @@ mod tests {
         assert_eq!(look(&[2], Duration::ZERO), None);
         assert_eq!(look(&[2], AWAY_MAX), None, "not for longer yet");
         assert_eq!(look(&[1, 2], AWAY_MAX), None, "it is back");
-        assert_eq!(look(&[2], AWAY_MAX), None, "and away anew");
+        assert_eq!(look(&[2], AWAY_MAX), None, "and away again");
         let (name, too_long) = (replica(1).name, AWAY_MAX * 2 + Duration::from_millis(1));
         assert_eq!(look(&[2], too_long), Some((1, vec![name])));
     }

@@ -1,4 +1,4 @@
-//! What carries a service's probes.
+//! The transport of a service's probes.
 
 use crate::tls::ProbeConnector;
 use slackwater_config::Fault;
@@ -12,11 +12,11 @@ use slackwater_tower::wire::ProbeKey;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// A prober as configured.
+/// Makes a prober as configured.
 ///
 /// # Errors
 ///
-/// The key cannot be used, or the system gives no socket.
+/// Fails if the key is invalid, or if the system cannot provide a socket.
 pub(crate) fn new(
     config: &ServiceConfig,
     tls: Option<&watch::Receiver<Client>>,

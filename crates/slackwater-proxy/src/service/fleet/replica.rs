@@ -1,4 +1,4 @@
-//! A replica as one worker knows it.
+//! A replica in one worker.
 
 use crate::forward::{Replica, ReplicaCounts};
 use crate::service::admission::ReplicaLimiter;
@@ -8,17 +8,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// A replica to this worker.
+/// A replica in this worker.
 #[derive(Debug)]
 pub(crate) struct FleetReplica {
     pub(crate) config: ReplicaConfig,
-    /// What the policy calls its parts; none if it has no weight.
+    /// The policy's ids of its parts; empty if it has no weight.
     pub(crate) parts: Vec<ReplicaId>,
     pub(crate) connections: Rc<Replica>,
     pub(crate) counts: Arc<ReplicaCounts>,
-    /// `None`: requests in flight there are not limited.
+    /// `None` if its requests in flight are not limited.
     pub(crate) replica_limiter: Option<Rc<ReplicaLimiter>>,
-    /// When its weight was taken.
+    /// When its weight became 0.
     pub(super) resting_since: Option<Instant>,
 }
 

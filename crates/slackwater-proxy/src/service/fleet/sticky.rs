@@ -1,12 +1,12 @@
-//! Requests that belong together, and the replica that they go to.
+//! Sticky requests, and the replica that they go to.
 //!
-//! Two ways. A cookie of ours names the replica that answered first; its value is a hash, so that
-//! clients learn no address, and two proxies, or one after a restart, read each other's. Or a value
-//! of the request is hashed together with each replica, and the highest hash wins (rendezvous
-//! hashing: D. Thaler, C. Ravishankar, 1998), where a larger weight makes it higher: when a replica
-//! leaves, or its weight changes, only what was or becomes its own moves. Where the replica cannot
-//! be chosen the policy chooses, as it does for everybody else; so a replica that is down loses its
-//! sessions to whoever has room, and not all to the same one.
+//! There are two ways. A cookie names the replica that answered first; its value is a hash, so that
+//! clients learn no address, and other proxies, or the same one after a restart, can read it. Or a
+//! value of the request is hashed together with each replica, and the highest hash wins (rendezvous
+//! hashing: D. Thaler, C. Ravishankar, 1998); a larger weight increases it. When a replica leaves,
+//! or its weight changes, only the keys that it loses or gains move. If the replica cannot be
+//! picked, the policy picks as for any other request. The sessions of a replica that is down
+//! therefore spread over the replicas with free capacity.
 
 use super::StickyTarget;
 use core::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use slackwater_config::{StickyBy, StickySettings};
 use slackwater_core::ReplicaId;
 
-/// A worker's rule of which requests belong to which replica.
+/// A worker's rule for which requests stick to which replica.
 #[derive(Debug)]
 pub(crate) struct Sticky {
     by: By,
@@ -31,19 +31,19 @@ enum By {
     Address,
 }
 
-/// A replica that requests may belong to, with what stands for it.
+/// A replica that requests may stick to, with its identifiers.
 #[derive(Debug)]
 struct Known {
     home: StickyTarget,
-    /// What stands for it in a cookie: 32 hexadecimal digits.
+    /// Its value in a cookie: 32 hexadecimal digits.
     token: String,
     hash: u64,
-    /// Whose turn it is of its parts, which share what belongs to the whole.
+    /// Index of the next part; the parts share the replica's requests in turn.
     turn: Cell<usize>,
 }
 
 impl Sticky {
-    /// The rule for these replicas; `None` if each request stands for itself.
+    /// Makes the rule for these replicas; `None` if requests are not sticky.
     pub(crate) fn new(
         settings: &StickySettings,
         replicas: impl IntoIterator<Item = StickyTarget>,
@@ -65,18 +65,18 @@ impl Sticky {
         Some(sticky)
     }
 
-    /// These are the replicas from now on.
+    /// Replaces the replicas.
     pub(crate) fn set_homes(&self, replicas: impl IntoIterator<Item = StickyTarget>) {
         let homes = replicas.into_iter().map(Known::new);
         self.homes.replace(homes.collect());
     }
 
-    /// Whether it asks for the client's address.
+    /// Whether the rule needs the client's address.
     pub(crate) const fn is_by_address(&self) -> bool {
         matches!(self.by, By::Address)
     }
 
-    /// The replica that a request belongs to, if it belongs to any.
+    /// Returns the replica that a request sticks to, if any.
     pub(crate) fn find(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Option<ReplicaId> {
         match &self.by {
             By::Cookie { name, .. } => {
@@ -96,13 +96,13 @@ impl Sticky {
     fn highest(&self, key: &[u8]) -> Option<ReplicaId> {
         let key = first_eight(&Sha256::digest(key));
         let homes = self.homes.borrow();
-        // Those of other tiers would only lead to the policy.
+        // A replica of another tier could not be picked.
         let in_use = homes.iter().filter(|known| known.home.is_in_use);
         let highest = in_use.max_by(|a, b| f64::total_cmp(&a.score(key), &b.score(key)))?;
         highest.next_part()
     }
 
-    /// Tells the client to come back to `replica`, unless its request said that already.
+    /// Sets the cookie for `replica`, unless the request has it already.
     pub(crate) fn mark(
         &self,
         headers: &mut HeaderMap,
@@ -136,7 +136,7 @@ impl Known {
             .iter()
             .take(16)
             .fold(String::new(), |mut token, byte| {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(token, "{byte:02x}");
                 token
             });
@@ -159,10 +159,11 @@ impl Known {
         parts.get(turn % parts.len().max(1)).copied()
     }
 
-    /// For a key, the highest wins: each replica does for a share of the keys that is its weight's.
-    /// Without weights it is the one with the highest hash.
+    /// Returns the score for a key; the highest score wins. Each replica wins a share of the keys
+    /// in proportion to its weight. With equal weights, the highest hash wins.
     fn score(&self, key: u64) -> f64 {
-        // 53 bits are what a float holds; and half of one more, so that it is neither 0 nor 1.
+        // 53 bits are the precision of a float; half a unit is added, so that the value is neither
+        // 0 nor 1.
         let bits = mix(self.hash ^ key) >> 11;
         #[expect(clippy::cast_precision_loss, reason = "it has 53 bits, and few parts")]
         let (drawn, parts) = (bits as f64, self.home.parts.len() as f64);
@@ -176,7 +177,7 @@ fn first_eight(digest: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// The finalizer of `SplitMix64`: one bit that differs changes half of the result's.
+/// The finalizer of `SplitMix64`: a change of one bit changes half of the bits of the result.
 const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -190,13 +191,13 @@ fn attributes(settings: &StickySettings) -> String {
         attributes += "; Secure";
     }
     if let Some(age) = settings.cookie_age {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(attributes, "; Max-Age={}", age.as_secs());
     }
     attributes
 }
 
-/// The value of a cookie, the first of that name.
+/// Returns the value of the first cookie of that name.
 fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let fields = headers.get_all(COOKIE).iter();
     let mut pairs = fields
@@ -216,7 +217,7 @@ mod tests {
     use slackwater_config::SameSite;
     use slackwater_core::ReplicaIds;
 
-    /// Replicas with these weights.
+    /// Makes replicas with these weights.
     fn weighted(weights: &[usize]) -> Vec<StickyTarget> {
         let mut ids = ReplicaIds::new();
         let homes = weights.iter().zip(8000..);
@@ -248,13 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn by_default_each_request_stands_for_itself() {
+    fn requests_are_not_sticky_by_default() {
         let settings = StickySettings::default();
         assert!(Sticky::new(&settings, fleet(2).into_iter()).is_none());
     }
 
     #[test]
-    fn the_cookie_leads_back_to_who_set_it_also_through_another_proxy() {
+    fn a_cookie_leads_to_its_replica_also_through_another_proxy() {
         let fleet = fleet(4);
         let [one, other] = [(); 2].map(|()| sticky(StickyBy::Cookie, &fleet));
         for home in &fleet {
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_of_nobody_is_none() {
+    fn an_unknown_cookie_is_ignored() {
         let sticky = sticky(StickyBy::Cookie, &fleet(2));
         for cookie in [
             "slackwater=",
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_spread_evenly_and_only_those_of_who_leaves_move() {
+    fn keys_are_spread_evenly_and_only_keys_of_a_leaving_replica_move() {
         let fleet = fleet(5);
         let all = sticky(StickyBy::Header, &fleet);
         let fewer = sticky(StickyBy::Header, &fleet[..4]);
@@ -331,7 +332,7 @@ mod tests {
                 assert_eq!(fewer.find(&asks, None), Some(home), "it need not move");
             }
         }
-        // Binomial: mean 2,000, standard deviation 40; six of them.
+        // Binomial: mean 2,000, standard deviation 40; the bound is six of them.
         assert!(
             counts.iter().all(|count| (count - 2000).abs() < 240),
             "{counts:?}"
@@ -361,14 +362,15 @@ mod tests {
             let then = place(&after, heavier.find(&asks, None).expect("a home"));
             assert!(then == index || then == 1, "from {index} to {then}");
         }
-        // Binomial: a fifth and three of 10,000; standard deviations 40 and 49, six of them.
+        // Binomial: one fifth and three fifths of 10,000, with standard deviations 40 and 49; the
+        // bound is six of them.
         assert!((counts[0] - 2000).abs() < 240, "{counts:?}");
         assert!((counts[1] - 6000).abs() < 294, "{counts:?}");
         assert_eq!(parts.len(), 5, "all parts have their turn");
     }
 
     #[test]
-    fn keys_belong_to_the_tier_in_use_and_cookies_to_whoever_set_them() {
+    fn keys_stick_to_the_tier_in_use_and_cookies_to_their_replica() {
         let mut fleet = fleet(3);
         fleet[1].is_in_use = false;
         let by_key = sticky(StickyBy::Header, &fleet);

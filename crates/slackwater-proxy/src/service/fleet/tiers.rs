@@ -1,51 +1,51 @@
-//! Backups: which tier of replicas is in use.
+//! Backup replicas: which tier of replicas is in use.
 //!
-//! Requests go to the lowest tier that has anybody to take them, and to that one alone. Nobody
-//! takes requests who is down by its checks, says that it drains, or is lost: it has stopped
-//! answering probes, and others have not. One that never answered any counts as there. Where there
-//! is nobody at all, tiers mean nothing either: everybody may be chosen, as ever when nobody may
-//! be.
+//! Requests go to the lowest tier that has a usable replica, and only to that tier. A replica is
+//! not usable if it is down, reports that it drains, or is unreachable: it has stopped answering
+//! probes while others have not. A replica that never answered any probe counts as usable. If no
+//! replica is usable, tiers are ignored and all replicas may be picked, as always when none is
+//! available.
 
 use super::WorkerFleet;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use core::time::Duration;
 use std::rc::Rc;
 
-/// The tier in use, where the admin server can read it.
+/// The tier in use, which the admin server can read.
 #[derive(Debug, Default)]
 pub(crate) struct TierInUse(AtomicU8);
 
 impl TierInUse {
     const ANY: u8 = u8::MAX;
 
-    /// `None`: any.
+    /// `None` for any.
     pub(crate) fn read(&self) -> Option<u8> {
         Some(self.0.load(Relaxed)).filter(|tier| *tier != Self::ANY)
     }
 
-    /// Whether that is another one than before.
+    /// Sets the tier. Returns whether it has changed.
     pub(crate) fn set(&self, tier: Option<u8>) -> bool {
         let tier = tier.unwrap_or(Self::ANY);
         self.0.swap(tier, Relaxed) != tier
     }
 }
 
-/// What is known of one replica that has a weight.
+/// State of one replica that has a weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TierCandidate {
     pub(crate) tier: u8,
-    /// Its checks say so.
+    /// Whether its health checks failed.
     pub(crate) is_down: bool,
-    /// It says so itself, or its operator does.
+    /// Whether the replica itself, or its operator, drains it.
     pub(super) is_draining: bool,
-    /// It has answered probes and does not any more, while others do.
+    /// Whether it has stopped answering probes, while others answer.
     pub(crate) is_lost: bool,
 }
 
-/// How often it is looked at who drains or is lost. Verdicts of checks count at once.
+/// Polling interval for draining and unreachable replicas. Verdicts of checks apply immediately.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The tier in use; `None` if nobody is there in any.
+/// Returns the tier in use; `None` if no tier has a usable replica.
 pub(super) fn active(fleet: &[TierCandidate]) -> Option<u8> {
     let stands = |it: &&TierCandidate| !it.is_down && !it.is_draining;
     let lowest = |it: &mut dyn Iterator<Item = &TierCandidate>| it.map(|it| it.tier).min();
@@ -53,7 +53,7 @@ pub(super) fn active(fleet: &[TierCandidate]) -> Option<u8> {
         .or_else(|| lowest(&mut fleet.iter().filter(stands)))
 }
 
-/// Keeps looking, while there are several tiers.
+/// Polls while there are several tiers.
 pub(crate) async fn watch(fleet: Rc<WorkerFleet>, changed: &impl Fn()) {
     let mut every = tokio::time::interval(INTERVAL);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_tier_with_anybody_in_it_is_in_use() {
+    fn the_lowest_tier_with_a_usable_replica_is_in_use() {
         for (fleet, tier) in [
             (&[standing(1), standing(0)][..], Some(0)),
             (&[standing(1), down(0), standing(0)], Some(0)),
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_lost_nobody_is() {
+    fn if_all_are_unreachable_all_count_as_reachable() {
         assert_eq!(active(&[lost(0), lost(1)]), Some(0));
         assert_eq!(active(&[down(0), lost(1), lost(2)]), Some(1));
     }
 
     #[test]
-    fn where_nobody_is_there_tiers_mean_nothing() {
+    fn without_a_usable_replica_tiers_are_ignored() {
         assert_eq!(active(&[down(0), draining(1), down(1)]), None);
     }
 }

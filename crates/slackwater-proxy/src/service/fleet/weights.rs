@@ -1,16 +1,15 @@
-//! Weights as parts: a policy takes a replica of weight three for three replicas at one address.
+//! Weights as parts: a policy sees a replica of weight three as three replicas at one address.
 //!
-//! What matters of weights is their ratio, so they are divided by what they have in common. What
-//! would still be too many parts is rounded.
+//! Only the ratio of weights matters, so they are divided by their greatest common divisor. If that
+//! leaves too many parts, they are rounded.
 
-/// The most parts of one replica: a smaller weight than this part of the largest counts as just
-/// that.
+/// Maximum number of parts of one replica. A weight below 1/128 of the largest counts as 1/128.
 const PARTS_MAX: u32 = 128;
 
-/// The most parts of a fleet, unless it has more replicas.
+/// Maximum number of parts of a fleet, unless it has more replicas.
 const FLEET_PARTS_MAX: u64 = 1 << 18;
 
-/// How many parts each replica has; none where the weight is 0.
+/// Returns the number of parts of each replica; 0 for a weight of 0.
 pub(crate) fn parts(weights: &[u32]) -> Vec<u32> {
     let common = weights
         .iter()
@@ -23,7 +22,7 @@ pub(crate) fn parts(weights: &[u32]) -> Vec<u32> {
         .iter()
         .map(|weight| u64::from(weight / common.max(1)))
         .sum();
-    // As many parts of the largest as fit the fleet.
+    // The largest replica gets as many parts as the fleet's limit allows.
     let fitting = u64::from(largest) * FLEET_PARTS_MAX / sum.max(1);
     let most = u64::from(largest.min(PARTS_MAX)).min(fitting.max(1));
     let of = |&weight: &u32| {
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_too_many_parts_is_rounded_and_nobody_is_lost() {
+    fn too_many_parts_are_rounded_to_at_least_1() {
         assert_eq!(parts(&[65_535, 1]), [128, 1]);
         assert_eq!(parts(&[1000, 500, 3]), [128, 64, 1]);
         let mut many = vec![65_535; 65_536];

@@ -1,4 +1,4 @@
-//! The exporter before collectors that take what they get, and before those that do not.
+//! The exporter with collectors that accept spans, and with collectors that do not.
 
 use super::*;
 use crate::traces::messages::Span;
@@ -13,12 +13,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// For what must come; far beyond what it takes on a busy machine.
+/// Deadline for events that must happen; far longer than they take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const PROTOCOLS: [CollectorProtocol; 2] = [CollectorProtocol::Grpc, CollectorProtocol::Http];
 
-/// A collector, and settings by which it is found.
+/// Starts a collector, and makes the settings for it.
 async fn collector(protocol: CollectorProtocol) -> (Collector, TracingSettings) {
     let collector = Collector::default();
     let any = "127.0.0.1:0".parse().expect("an address");
@@ -40,7 +40,7 @@ fn start(settings: &TracingSettings) -> Exporter {
     Exporter::start(settings).expect("a thread").expect("on")
 }
 
-/// A span of a trace of its own.
+/// Sends a span of its own trace.
 fn send(tracer: &Rc<Tracer>, name: &str) {
     let begun = tracer.begin(&mut HeaderMap::new(), |_| "http");
     let span = Span {
@@ -60,14 +60,14 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     in_time.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
-/// Without the test's runtime, which the collector may be on.
+/// Dropped outside of the test's runtime, which may run the collector.
 async fn end(exporter: Exporter) {
     let ended = tokio::task::spawn_blocking(move || drop(exporter));
     ended.await.expect("no panic");
 }
 
 #[tokio::test]
-async fn what_all_workers_send_arrives_with_who_sent_it() {
+async fn spans_of_all_workers_arrive_with_their_resource() {
     for protocol in PROTOCOLS {
         let (collector, mut settings) = collector(protocol).await;
         settings.service_name = "edge".to_owned();
@@ -110,7 +110,7 @@ async fn what_all_workers_send_arrives_with_who_sent_it() {
 }
 
 #[tokio::test]
-async fn what_a_busy_collector_does_not_take_it_gets_again() {
+async fn a_busy_collector_gets_the_export_again() {
     for protocol in PROTOCOLS {
         let (collector, settings) = collector(protocol).await;
         collector.set_manner(Manner::Busy);
@@ -129,7 +129,7 @@ async fn what_a_busy_collector_does_not_take_it_gets_again() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_good_is_dropped_and_counted_and_the_next_goes_on() {
+async fn a_permanently_rejected_export_is_dropped_and_counted() {
     for protocol in PROTOCOLS {
         let (collector, settings) = collector(protocol).await;
         collector.set_manner(Manner::Refuses);
@@ -152,7 +152,7 @@ async fn what_is_refused_for_good_is_dropped_and_counted_and_the_next_goes_on() 
 }
 
 #[tokio::test]
-async fn a_collector_that_hangs_holds_up_neither_workers_nor_the_end() {
+async fn a_hanging_collector_delays_neither_workers_nor_the_shutdown() {
     for protocol in PROTOCOLS {
         let (collector, mut settings) = collector(protocol).await;
         settings.timeout = Duration::from_mins(1);
@@ -162,7 +162,7 @@ async fn a_collector_that_hangs_holds_up_neither_workers_nor_the_end() {
         let tracer = switch.tracer();
         send(&tracer, "hangs");
         until("it hangs", || collector.exports() == 1).await;
-        // Far more than there is room for.
+        // Far more than fits.
         let name = "n".repeat(100_000);
         (0..30).for_each(|_| send(&tracer, &name));
         let without_room = switch.counts().dropped;
@@ -176,7 +176,7 @@ async fn a_collector_that_hangs_holds_up_neither_workers_nor_the_end() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_is_given_up_in_time() {
+async fn a_missing_answer_times_out() {
     let (collector, mut settings) = collector(CollectorProtocol::Grpc).await;
     settings.timeout = Duration::from_millis(10);
     collector.set_manner(Manner::Hangs);
@@ -192,7 +192,7 @@ async fn an_answer_that_does_not_come_is_given_up_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_is_there_spans_are_given_up_after_some_tries() {
+async fn without_a_collector_spans_are_dropped_after_some_attempts() {
     let endpoint = Endpoint::parse("http://127.0.0.1:1").expect("an endpoint");
     let shared = Arc::<Shared>::default();
     let (_end, ending) = watch::channel(None);
@@ -212,7 +212,7 @@ async fn where_nobody_is_there_spans_are_given_up_after_some_tries() {
     assert_eq!((batch.bytes.len(), batch.spans), (0, 0));
 }
 
-/// Speaks TLS before a collector, and gives what it shows of itself as PEM.
+/// Runs TLS in front of a collector, and returns its certificate as PEM.
 async fn behind_tls(collector: SocketAddr, protocol: CollectorProtocol) -> (SocketAddr, String) {
     let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]);
     let issued = issued.expect("a certificate");
@@ -246,7 +246,7 @@ async fn behind_tls(collector: SocketAddr, protocol: CollectorProtocol) -> (Sock
 }
 
 #[tokio::test]
-async fn over_tls_spans_go_to_whom_the_authority_vouches_for_and_to_nobody_else() {
+async fn over_tls_spans_go_only_to_a_verified_collector() {
     for protocol in PROTOCOLS {
         let (collector, mut settings) = collector(protocol).await;
         let plain = settings.endpoint.take().expect("an endpoint");

@@ -1,11 +1,11 @@
-//! Who is believed, and what is said.
+//! Tests of which proxies are trusted, and which fields are sent.
 
 use super::*;
 use crate::forward::head::Rules;
 use http::uri::Authority;
 use slackwater_config::{ForwardedSettings, Limits};
 
-/// A connection from an address, with these settings in TOML.
+/// Makes a connection from an address, with these settings in TOML.
 fn origin(peer: &str, settings: &str) -> Origin {
     let settings = ForwardedSettings::of_toml(settings);
     let rules = Rules::new(&settings, &Limits::default());
@@ -28,7 +28,7 @@ fn request(fields: &[(&'static str, &'static str)]) -> Request<()> {
     builder.body(()).expect("a request")
 }
 
-/// The fields on the origin of a request that has been rewritten, by name.
+/// Returns the origin fields of a request after it was rewritten, by name.
 fn told(origin: &Origin, fields: &[(&'static str, &'static str)]) -> Vec<String> {
     let mut request = request(fields);
     let has_any = request.headers().keys().any(is_origin_field);
@@ -51,14 +51,14 @@ const SPOOFED: [(&str, &str); 9] = [
     ("x-forwarded-anything", "1"),
     ("x-real-ip", "203.0.113.1"),
     ("forwarded", "for=203.0.113.1"),
-    // What reads `_` as `-` takes them for the same ones.
+    // CGI and others read `_` as `-`.
     ("x_forwarded_for", "203.0.113.9"),
     ("x-forwarded_proto", "https"),
     ("x_real_ip", "203.0.113.9"),
 ];
 
 #[test]
-fn strangers_are_not_believed_in_anything() {
+fn fields_of_untrusted_peers_are_ignored() {
     let stranger = origin("192.0.2.7", "trust = [\"10.0.0.0/8\"]");
     assert_eq!(
         told(&stranger, &SPOOFED),
@@ -96,7 +96,7 @@ fn trusted_proxies_are_believed_in_what_they_write() {
 }
 
 #[test]
-fn what_is_sent_is_chosen() {
+fn sent_fields_are_configurable() {
     for (send, expected) in [
         ("none", &[][..]),
         (
@@ -154,7 +154,7 @@ fn an_encrypted_connection_is_https() {
 }
 
 #[test]
-fn the_client_is_the_last_one_that_is_no_proxy_of_ours() {
+fn the_client_is_the_last_address_that_is_not_a_trusted_proxy() {
     let proxy = origin("10.0.0.1", "trust = [\"10.0.0.0/8\"]");
     let client_of = |value| {
         let request = request(&[("x-forwarded-for", value)]);
@@ -204,7 +204,7 @@ fn the_client_in_forwarded_is_found_between_quotes_and_other_pairs() {
 }
 
 #[test]
-fn a_host_that_is_replaced_is_told_once() {
+fn a_replaced_host_is_forwarded_once() {
     let stranger = origin("192.0.2.7", "");
     let mut changed = request(&[]);
     stranger.keep_host(&mut changed);

@@ -1,4 +1,4 @@
-//! Heads as they come in and as they go out.
+//! Heads before and after they are prepared.
 
 use super::*;
 use crate::forward::head::Rules;
@@ -58,7 +58,7 @@ fn field<'a>(request: &'a Request<()>, name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn fields_of_one_connection_do_not_pass() {
+fn hop_by_hop_fields_are_removed() {
     let request = prepared(
         Http1,
         "/a",
@@ -93,7 +93,7 @@ fn fields_of_one_connection_do_not_pass() {
 }
 
 #[test]
-fn what_frames_or_addresses_a_message_cannot_be_declared_away() {
+fn framing_and_host_fields_cannot_be_declared_hop_by_hop() {
     let request = prepared(
         Http1,
         "/",
@@ -111,7 +111,7 @@ fn what_frames_or_addresses_a_message_cannot_be_declared_away() {
 }
 
 #[test]
-fn trailers_stay_welcome() {
+fn te_trailers_is_kept() {
     let fields = [
         ("host", "x"),
         ("te", "deflate, trailers"),
@@ -126,7 +126,7 @@ fn trailers_stay_welcome() {
 }
 
 #[test]
-fn the_target_is_put_where_the_replica_looks_for_it() {
+fn the_target_is_where_the_protocol_requires_it() {
     let from_http2 = prepared(Http1, "http://shop.example/cart?id=1", Version::HTTP_2, &[]);
     assert_eq!(from_http2.uri(), "/cart?id=1");
     assert_eq!(field(&from_http2, "host"), ["shop.example"]);
@@ -170,7 +170,7 @@ fn cookies_are_one_field_in_http1() {
 }
 
 #[test]
-fn what_can_be_read_in_two_ways_is_refused() {
+fn ambiguous_requests_are_rejected() {
     assert_eq!(refused(Version::HTTP_11, &[]), 400);
     assert_eq!(
         refused(Version::HTTP_11, &[("host", "a"), ("host", "b")]),
@@ -203,7 +203,7 @@ fn tunnel(version: Version, fields: &[(&'static str, &'static str)]) -> Request<
 }
 
 #[test]
-fn a_tunnel_is_asked_of_a_replica_for_the_host_of_the_target_alone() {
+fn a_tunnel_request_names_only_the_host_of_its_target() {
     let fields = [
         ("host", "other.example"),
         ("connection", "x-own"),
@@ -271,7 +271,7 @@ fn a_transfer_coding_overrides_a_length() {
 }
 
 #[test]
-fn expectations_are_met_here_or_refused() {
+fn expectations_are_met_by_the_proxy_or_rejected() {
     let fields = [("host", "x"), ("expect", "100-Continue")];
     for protocol in [Http1, H2c] {
         let request = prepared(protocol, "/", Version::HTTP_11, &fields);
@@ -322,7 +322,7 @@ fn http2_heads_have_as_many_fields_as_http1_ones() {
 }
 
 #[test]
-fn only_options_asks_about_the_whole_server() {
+fn only_options_may_concern_the_whole_server() {
     for protocol in [Http1, H2c] {
         let mut other = request("*", Version::HTTP_11, &[("host", "x")]);
         let refusal = prepare_request(&mut other, protocol, Connect::Refuse, &origin())
@@ -356,7 +356,7 @@ fn a_request_that_comes_back_is_in_a_loop() {
 }
 
 #[test]
-fn trailers_say_nothing_that_is_for_heads() {
+fn head_only_fields_are_removed_from_trailers() {
     let mut trailers = HeaderMap::new();
     for name in [
         "host",

@@ -1,4 +1,4 @@
-//! Who opens connections, and who shares what comes of it.
+//! Tests of which requests open connections, and which share the result.
 
 use super::*;
 use core::net::SocketAddr;
@@ -7,8 +7,8 @@ use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
-/// Three requests at once that find no connection to `address`: how many got a place, and what
-/// there is then. A connection carries one of them.
+/// Starts three concurrent requests that find no connection to `address`. Returns how many got a
+/// stream, and the connections. A connection carries one of them.
 async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
     let limits = Limits {
         streams_max: 1,
@@ -29,7 +29,7 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
         .run_until(async {
             let find = || multiplex.find_or_open(&target, &options, Length::None);
             let found = tokio::join!(find(), find(), find());
-            // Places are given back only when all have had theirs.
+            // The streams are released only when all requests are done.
             [found.0, found.1, found.2]
                 .iter()
                 .filter(|it| it.is_ok())
@@ -40,7 +40,7 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
 }
 
 #[tokio::test]
-async fn who_does_not_fit_on_a_new_connection_opens_another() {
+async fn a_request_that_does_not_fit_on_a_new_connection_opens_another() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     let (found, multiplex) = three_at(address).await;
@@ -49,7 +49,7 @@ async fn who_does_not_fit_on_a_new_connection_opens_another() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_connection_shares_its_failure() {
+async fn requests_that_wait_for_a_connection_share_its_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     drop(listener);
