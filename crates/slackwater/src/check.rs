@@ -1,9 +1,9 @@
-//! The sub-command `slackwater check`: what `serve` or `agent` would make of a configuration, and
-//! `sim` of a scenario, without opening a socket or playing anything.
+//! The sub-command `slackwater check`: shows how `serve` or `agent` would read a configuration, and
+//! `sim` a scenario, without opening a socket or running anything.
 //!
-//! Host names are resolved and key files read, as at a start. What is in order goes to standard
-//! output, mistakes and remarks go to standard error, in the form of compilers: `file:line:column:
-//! field: message`.
+//! As at a start, host names are resolved and key files read. The summary of a valid file goes to
+//! standard output. Mistakes and remarks go to standard error, in the form that compilers use:
+//! `file:line:column: field: message`.
 
 mod summary;
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     schema: Option<Described>,
 }
 
-/// Whose configuration a schema describes.
+/// The command whose configuration a schema describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Described {
     /// `slackwater serve`.
@@ -96,7 +96,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     )))
 }
 
-/// What to say of a file that is in order; remarks are told on the way.
+/// Returns the summary of a valid file. Its remarks are printed meanwhile.
 fn summary_of(file: &Path, show: bool) -> Result<String, Mistakes> {
     let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
     let summed_up = |summary: String| format!("{}: ok\n{summary}", file.display());
@@ -133,7 +133,7 @@ fn print_error(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// How many replicas each service has in its file, where it has one.
+/// Reads the number of replicas in each service's fleet file; `None` for a service without one.
 fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
     let LoadedFile::Serve(loaded) = loaded else {
         return Ok(Vec::new());

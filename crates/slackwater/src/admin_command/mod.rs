@@ -24,7 +24,7 @@ use std::time::Instant;
 use token::{Token, VARIABLE};
 use words::{Status, clean_lines, counted};
 
-/// Between two looks at a replica whose requests are waited for.
+/// Polling interval while waiting for a replica's requests to end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 const JSON: &str = "application/json";
@@ -126,7 +126,7 @@ enum Command {
     },
     /// Take back what was changed at run time
     Clear {
-        /// Of this service only
+        /// Only of this service
         #[arg(long, value_name = "NAME")]
         service: Option<String>,
     },
@@ -151,36 +151,36 @@ struct How {
     dry_run: bool,
 }
 
-/// Which decisions are asked for; the server knows what there is of each.
+/// Filters of the decisions. The server describes each of them.
 #[derive(Debug, clap::Args)]
 struct Filter {
-    /// Of the request with this id, as the access log has it
+    /// The request with this id, as in the access log
     #[arg(long)]
     id: Option<String>,
-    /// Of requests for this service
+    /// Requests for this service
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
-    /// With an attempt at this replica
+    /// Requests with an attempt at this replica
     #[arg(long, value_name = "NAME")]
     replica: Option<String>,
-    /// With an attempt that went where it went for this reason, such as hot
+    /// Requests with an attempt that was sent where it was for this reason, such as hot
     #[arg(long)]
     reason: Option<String>,
-    /// With an attempt of this kind: first, retry, hedge, tie or trial
+    /// Requests with an attempt of this kind: first, retry, hedge, tie or trial
     #[arg(long, value_name = "KIND")]
     attempt: Option<String>,
-    /// Of requests that failed (true), or that did not (false)
+    /// Requests that failed (true) or that did not fail (false)
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     failed: Option<bool>,
-    /// Of requests that took so long or longer, such as 50ms
+    /// Requests that took this long or longer, such as 50ms
     #[arg(long, value_name = "DURATION")]
     slower_than: Option<String>,
-    /// At most so many, the newest
+    /// At most this many, the newest
     #[arg(long, value_name = "COUNT")]
     limit: Option<u32>,
 }
 
-/// A weight in place of the fleet's; `None`: as that says.
+/// A weight in place of the fleet's; `None` restores the fleet's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Weight(Option<u16>);
 
@@ -208,7 +208,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     print(&text)
 }
 
-/// Who is asked, and by whom.
+/// The admin server, and the credentials for it.
 #[derive(Debug)]
 struct Server {
     address: Address,
@@ -216,7 +216,7 @@ struct Server {
 }
 
 impl Server {
-    /// What is to be said when it is done.
+    /// Runs a command and returns its output.
     async fn carry_out(&self, command: Command, is_json: bool) -> Result<String, Fault> {
         match command {
             Command::Status => {
@@ -307,10 +307,10 @@ impl Server {
             tokio::time::sleep(LOOK_INTERVAL).await;
             let status: Status = self.understand(&self.read("/status", JSON).await?)?;
             let replica = status.replicas.iter().find(|it| it.is(drained));
-            // One that has left the fleet has none that could be seen.
+            // A replica that has left the fleet is not in the status.
             let in_flight = replica.map_or(0, words::Replica::in_flight);
             let was_idle = core::mem::replace(&mut is_idle, in_flight == 0);
-            // Twice: at the first look a worker may not have heard of it yet.
+            // Two polls in a row: at the first one a worker may not have applied the drain yet.
             if is_idle && was_idle {
                 return Ok(());
             }
@@ -324,7 +324,7 @@ impl Server {
         }
     }
 
-    /// What a path says, in words.
+    /// Reads a path and formats its answer as text.
     async fn told<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -335,7 +335,7 @@ impl Server {
         self.tell(&answer, is_json, tell)
     }
 
-    /// What has become of a change, in words.
+    /// Changes something and formats the answer as text.
     async fn changed<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -377,7 +377,7 @@ impl Server {
         self.ask(wanted.by(self.authorization())).await
     }
 
-    /// The token, for what needs it: it goes over the wire as it is, so nothing else has it.
+    /// The header with the token. It is sent in plain text, so only requests that need it carry it.
     fn authorization(&self) -> Option<&HeaderValue> {
         self.token.as_ref().map(Token::authorization)
     }
@@ -388,7 +388,7 @@ impl Server {
         answer.map_err(|failure| self.fault(&failure, is_change))
     }
 
-    /// What went wrong, and what to do.
+    /// Returns the error, with the remedy.
     fn fault(&self, failure: &Failure, is_change: bool) -> Fault {
         let place = format!("the admin server at {}", self.address.authority());
         match failure {
@@ -400,7 +400,7 @@ impl Server {
                     "{place} wants a token: name its file with --token-file, or have it in the environment as {VARIABLE}"
                 ),
             }),
-            // As its router says of a path.
+            // The router's answer for an unknown path.
             Failure::Refused(StatusCode::NOT_FOUND, why) if why.starts_with("there is no /") => {
                 Fault::usage(format!(
                     "{place} has nothing of that: it is an agent, a demo or an older slackwater; serve has it"
@@ -509,7 +509,7 @@ mod tests {
         }
     }
 
-    /// The head of the request that a command sends.
+    /// Runs a command and returns the head of the request that it sends.
     async fn said(command: Command) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();

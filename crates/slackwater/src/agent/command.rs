@@ -1,8 +1,8 @@
-//! `slackwater agent` itself: opens its sockets, starts its workers, and ends in order.
+//! `slackwater agent` itself: opens its sockets, starts its workers, and shuts down in order.
 //!
-//! The main thread answers UDP probes, looks after the server and waits for signals, so that probes
-//! are answered in time however busy the workers are. On a signal the agent first only *says* that
-//! it stops; balancers hear it by their next probes, and then the listeners close.
+//! The main thread answers UDP probes, checks the server and waits for signals, so that probes are
+//! answered in time however busy the workers are. On a signal the agent first only *reports* that
+//! it stops. Balancers receive this in their next probes, and then the listeners close.
 
 use super::checker;
 use super::cpu::{learn_from, start_learning};
@@ -157,10 +157,10 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             },
         }
     };
-    // Else the listeners would go on to queue connections after they have been closed.
+    // Otherwise the listeners would go on queueing connections after they are closed.
     drop(passed);
     if succeeded {
-        // Probes are its successor's to answer, and status and metrics to tell.
+        // The successor answers probes now, and serves status and metrics.
         responders.iter().for_each(JoinHandle::abort);
         let admin = admin.take();
         tokio::task::spawn_blocking(move || drop(admin));
@@ -177,7 +177,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     workers.threads.ended().await
 }
 
-/// Answers the probes that come to these sockets, each in a task of its own.
+/// Answers the probes that arrive at these sockets, each socket in a task of its own.
 fn answer_probes(
     sockets: Vec<UdpSocket>,
     load: &Load,
@@ -197,7 +197,8 @@ fn answer_probes(
     sockets.into_iter().map(answer).collect()
 }
 
-/// Lets probes say that the agent leaves, and goes on for long enough to be heard.
+/// Reports in probe answers that the agent leaves, and keeps running long enough for balancers to
+/// notice.
 async fn stop_slowly(
     config: &AgentConfig,
     presence: &Presence,
@@ -236,8 +237,8 @@ fn admission(config: &AgentConfig, peers: Option<Peers>) -> Option<Admission> {
     })
 }
 
-/// Those that tied requests are shared with, spoken to from where probes are answered; `None` where
-/// none are shared.
+/// The peers that share tied requests with this agent. Messages to them leave from the sockets that
+/// answer probes. `None` if no requests are shared.
 fn peers(
     config: &AgentConfig,
     key: Option<ProbeKey>,
@@ -325,7 +326,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Phases only go forward.
+    /// Enters a phase. Phases only go forward.
     fn enter(&self, phase: Phase) {
         self.phase.send_modify(|now| *now = (*now).max(phase));
     }

@@ -1,9 +1,8 @@
-//! The sub-command `slackwater agent`: the sidecar before one replica whose server cannot be
-//! changed.
+//! The sub-command `slackwater agent`: the sidecar of one replica whose server cannot be changed.
 //!
-//! It forwards requests to that one server, counts them, and answers probes in its name. When the
-//! server cannot be connected to, it withdraws: a dead server behind a live agent would otherwise
-//! look idle and attract everything.
+//! It forwards requests to that server, counts them, and answers probes in its place. When it
+//! cannot connect to the server, it withdraws. Otherwise a dead server behind a live agent would
+//! look idle and attract all requests.
 //!
 //! | | file |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! The arguments of `slackwater demo`, and their way into [`Settings`]: everything is checked
-//! before anything starts.
+//! The arguments of `slackwater demo`, and their conversion into [`Settings`]: everything is
+//! checked before anything starts.
 
 use crate::json_output::JsonOutput;
 use crate::record::RecordArgs;
@@ -30,10 +30,10 @@ Exit codes: 0 it ran, whoever won; 1 it could not run; 2 bad arguments.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    // The names come from the registry, so help never lags behind it.
+    // The names come from the registry, so the help is always up to date.
     #[arg(long, value_name = "NAME", default_value = "prequal", help = format!("Who balances the first side: {}", names()))]
     policy: String,
-    /// Who balances the other side; the same names
+    /// The policy of the other side; the same names
     #[arg(long, value_name = "NAME", default_value = "round_robin")]
     versus: String,
     /// Replicas on each side, 2 to 1000
@@ -70,51 +70,51 @@ pub(crate) struct Args {
     record: RecordArgs,
 }
 
-/// Fleet sizes that can be asked for.
+/// Fleet sizes that are accepted.
 const REPLICAS: core::ops::RangeInclusive<usize> = 2..=1_000;
 
 /// The rate at which the emulated fleet is calibrated, for each replica.
 const RATE_PER_REPLICA: f64 = 40.0;
 
-/// Requests per second to each side that can be asked for.
+/// Lowest rate that is accepted, in requests per second to each side.
 pub(super) const RATE_MIN: f64 = 1.0;
-/// The same: what two cores carry for both sides.
+/// Highest rate that is accepted: what two cores carry for both sides.
 pub(super) const RATE_MAX: f64 = 2_000.0;
 
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// Where the page is looked for first, unless told otherwise.
+/// Address of the page, if no other is given. If its port is taken, the next ones are tried.
 const ADMIN_DEFAULT: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9_900);
 
 /// Ports tried from the default on.
 const ADMIN_PORTS: u16 = 20;
 
-/// A valid order for a demo.
+/// The checked settings of a demo.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// Who balances each side.
+    /// The policy of each side.
     pub(super) policies: [&'static PolicyEntry; 2],
     /// Replicas on each side.
     pub(super) replicas: usize,
     /// Requests per second to each side.
     pub(super) rate_per_second: f64,
-    /// `None`: until stopped, but at most [`Settings::LENGTH_MAX`].
+    /// The demo's length; `None` runs until stopped, but at most for [`Settings::LENGTH_MAX`].
     pub(super) length: Option<Duration>,
-    /// Decides everything that is drawn.
+    /// Seed of all random draws.
     pub(super) seed: u64,
-    /// Where the figures go at the end.
+    /// The file for the figures at the end.
     pub(super) json: Option<JsonOutput>,
     /// Addresses for the page, to be tried in order.
     pub(super) admin: Vec<SocketAddr>,
-    /// Whether the live table is wanted, where the terminal can show it.
+    /// Whether to show the live table, if the terminal can show it.
     pub(super) is_table_wanted: bool,
-    /// Where both sides are recorded.
+    /// The recordings of both sides.
     pub(super) record: RecordArgs,
 }
 
 impl Settings {
-    /// How long a demo without `--seconds` runs if nobody stops it.
+    /// Longest run of a demo without `--seconds`.
     pub(super) const LENGTH_MAX: Duration = Duration::from_hours(24);
 }
 
@@ -160,7 +160,7 @@ impl Args {
     }
 }
 
-/// Every policy's name.
+/// The names of all policies.
 fn names() -> String {
     let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
     names.join(", ")
