@@ -1,5 +1,5 @@
-//! The sub-command `slackwater ready`: asks a running `serve` or `agent` whether it takes requests,
-//! for supervisors that run commands and images that have no other tool.
+//! The sub-command `slackwater ready`: queries a running `serve` or `agent` whether it accepts
+//! requests. It is for supervisors that run commands and for images that have no other tool.
 
 use crate::output::print;
 use core::net::SocketAddr;
@@ -15,7 +15,7 @@ Examples:
 
 Exit codes: 0 it takes requests, 1 it does not: it starts, it stops, or nobody answers.";
 
-/// Longer answers are not those of an admin server.
+/// Longer answers do not come from an admin server.
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
 
 /// Arguments of `slackwater ready`.
@@ -58,7 +58,7 @@ fn ask(admin: SocketAddr, timeout: Duration) -> io::Result<String> {
     Ok(answer)
 }
 
-/// The status, and the body's line.
+/// Returns the status, and the first line of the body.
 fn parse(answer: &str) -> Option<(u16, &str)> {
     let status = answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
     let (_, body) = answer.split_once("\r\n\r\n")?;

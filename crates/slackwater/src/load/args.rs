@@ -1,5 +1,5 @@
-//! The arguments of `slackwater load`, and their way into a [`Plan`]: everything is checked before
-//! anything is sent.
+//! The arguments of `slackwater load`, and their conversion into a [`Plan`]: everything is checked
+//! before anything is sent.
 
 use super::{Arrivals, Plan, Protocol, parse};
 use crate::seed::parse_seed;
@@ -141,7 +141,7 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 const CONNECTIONS_HTTP2: NonZeroUsize = NonZeroUsize::MIN.saturating_add(7);
 
 impl Args {
-    /// Checks the arguments and makes a plan of them. Reads the body's file.
+    /// Checks the arguments and makes a plan from them. Reads the file of the body.
     pub(super) fn plan(&self) -> Result<Plan, Fault> {
         let target = parse::url(&self.url)?;
         let mut plan = Plan::new(target, self.rate()?, self.duration()?);
@@ -166,7 +166,7 @@ impl Args {
         Ok(plan)
     }
 
-    /// By what `https://` is spoken, with the authorities read; none for `http://`.
+    /// Returns the TLS configuration for `https://`, with its authorities; `None` for `http://`.
     fn tls(&self, plan: &Plan) -> Result<Option<Arc<ClientConfig>>, Fault> {
         if plan.target.scheme_str() != Some("https") {
             let flag = match (&self.ca, self.insecure) {

@@ -1,4 +1,4 @@
-//! Frames and plain lines as a reader sees them: exact text for exact pictures.
+//! Frames and plain lines as they appear: exact text for exact pictures.
 
 use super::frame::{Size, frame};
 use super::plain_line;

@@ -1,12 +1,11 @@
-//! The neighbours' schedule: the fleet's strength, its inequality, the slow episodes, and that
-//! twins agree.
+//! The neighbours' schedule: the fleet's strength, its inequality, the slow episodes, and the
+//! agreement of both fleets.
 
 use super::*;
 
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 
-/// What the whole fleet has at each tick, unhobbled, replica by replica; and how long each was
-/// hobbled.
+/// The fleet's unhobbled capacity at each tick, replica by replica, and how long each was hobbled.
 fn watch(seed: u64, replicas: usize) -> Vec<(Vec<f64>, Duration)> {
     let hood = Neighbourhood::default();
     let watch_one = |index| {
