@@ -58,7 +58,7 @@ fn ask(admin: SocketAddr, timeout: Duration) -> io::Result<String> {
     Ok(answer)
 }
 
-/// Returns the status, and the first line of the body.
+/// Returns the status, and the body without its line break.
 fn parse(answer: &str) -> Option<(u16, &str)> {
     let status = answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
     let (_, body) = answer.split_once("\r\n\r\n")?;

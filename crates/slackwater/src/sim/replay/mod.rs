@@ -1,5 +1,5 @@
-//! `slackwater sim replay`: a recording played again, exactly under the policy that made its
-//! choices, and by a model of the replicas under another one.
+//! `slackwater sim replay`: plays a recording again, exactly under the policy that made its
+//! choices, and with a model of the replicas under another one.
 
 mod exact;
 mod figures;
@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     agree(&services)
 }
 
-/// What is said of a stream whose events cannot be read on.
+/// The error for a stream whose events cannot be read any further.
 fn unreadable(head: &StreamHead, events: u64, malformed: Malformed) -> Fault {
     Fault::runtime(format!(
         "service {}, worker {}: event {events} cannot be read: {malformed}",
@@ -119,7 +119,7 @@ fn unreadable(head: &StreamHead, events: u64, malformed: Malformed) -> Fault {
     ))
 }
 
-/// A service that was not recorded is named with those that were.
+/// Checks that the service was recorded; the error names the services that were.
 fn check_service(args: &Args, recording: &Recording) -> Result<(), Fault> {
     let mut names: Vec<_> = (recording.streams.iter())
         .map(|stream| stream.head.service.as_str())
