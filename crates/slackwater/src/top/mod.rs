@@ -1,5 +1,5 @@
-//! The sub-command `slackwater top`: the fleet in a terminal, as the admin server of a running
-//! `serve`, `agent` or `demo` tells it.
+//! The sub-command `slackwater top`: the fleet in a terminal, as reported by the admin server of a
+//! running `serve`, `agent` or `demo`.
 //!
 //! | | |
 //! |---|---|
@@ -91,7 +91,7 @@ async fn top(args: Args) -> Result<(), Fault> {
     live::run(address, stream, Theme { is_coloured }, mouse).await
 }
 
-/// The first tick, and the fleet that it goes by.
+/// Receives the first tick, and the fleet that it belongs to.
 async fn first(stream: &mut Stream) -> Result<(Event, Event), Failure> {
     let mut fleet = None;
     loop {
@@ -104,7 +104,7 @@ async fn first(stream: &mut Stream) -> Result<(Event, Event), Failure> {
     }
 }
 
-/// Both as they came, on one line.
+/// Both events as received, on one line.
 fn json_line(fleet: &Event, tick: &Event) -> Result<String, Failure> {
     let line = serde_json::json!({
         "fleet": listen::read::<serde_json::Value>(fleet)?,
