@@ -103,7 +103,7 @@ enum Command {
     Sim(sim::Args),
     /// Validate configuration and scenario files
     Check(check::Args),
-    /// Ask a running serve or agent whether it takes requests
+    /// Check whether a running serve or agent accepts requests
     Ready(ready::Args),
     /// Print a completion script for a shell
     Completions {

@@ -14,7 +14,7 @@ use toml::de::DeValue;
 /// Flags of the commands that can be recorded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Record what policies are told and which replicas they pick, for `slackwater sim replay`;
+    /// Record the events of policies and the replicas that they pick, for `slackwater sim replay`;
     /// `serve` leaves a file that is there and takes FILE.2, FILE.3…
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -24,8 +24,8 @@ pub(crate) struct RecordArgs {
     /// Write the recording over a file that is there already
     #[arg(long, requires = "record")]
     record_force: bool,
-    /// Record of each request its method, its status and how large its body and its response's
-    /// were, too
+    /// Record also the method and status of each request, and the sizes of its body and its
+    /// response's
     #[arg(long, requires = "record")]
     record_requests: bool,
     /// Record also this header field of requests, up to 64 bytes of it; up to 8 times; not allowed

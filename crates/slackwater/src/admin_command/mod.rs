@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// A file with the token, in place of the one in the environment
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Write the answer in JSON, as the server tells it
+    /// Write the answer in JSON, as the server sends it
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -71,17 +71,17 @@ pub(crate) struct Args {
 enum Command {
     /// Show how the process, its services and their replicas do
     Status,
-    /// Tell why replicas were picked, for requests whose decisions are kept
+    /// Show why replicas were picked, for requests whose decisions are kept
     Decisions(Filter),
     /// Show what is changed at run time, and since when
     Overrides,
     /// Write the configuration in force, as a file; needs the token
     Config,
-    /// Give a replica no new requests; those that it has end
+    /// Send a replica no new requests; running ones end
     Drain {
         #[command(flatten)]
         replica: ReplicaName,
-        /// Wait until this process has no more requests there, so long at most
+        /// Wait until this process has no more requests there, at most this long
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
@@ -91,7 +91,7 @@ enum Command {
     Weight {
         #[command(flatten)]
         replica: ReplicaName,
-        /// From 0 (none of the requests) to 65535, or "fleet": as its fleet says
+        /// From 0 (none of the requests) to 65535, or "fleet" for its fleet's weight
         #[arg(value_name = "WEIGHT", value_parser = weight)]
         weight: Weight,
     },
@@ -163,7 +163,7 @@ struct Filter {
     /// Requests with an attempt at this replica
     #[arg(long, value_name = "NAME")]
     replica: Option<String>,
-    /// Requests with an attempt that was sent where it was for this reason, such as hot
+    /// Requests with an attempt whose replica was picked for this reason, such as hot
     #[arg(long)]
     reason: Option<String>,
     /// Requests with an attempt of this kind: first, retry, hedge, tie or trial

@@ -53,7 +53,7 @@ pub(super) struct AgentHandler {
     pub(super) unreadable: Arc<UnreadableCounts>,
     /// How CONNECT is handled.
     pub(super) connect: Connect,
-    /// Which responses carry a load report.
+    /// The responses that carry a load report.
     pub(super) orca: OrcaReports,
     /// Whether all responses of the server carry its load, in header fields of our own.
     pub(super) reports: bool,

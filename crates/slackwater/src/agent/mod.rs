@@ -6,15 +6,15 @@
 //!
 //! | | file |
 //! |---|---|
-//! | the command: threads, signals, the order of its end | `command` |
-//! | everything that listens | `sockets` |
-//! | one thread that carries requests | `worker` |
-//! | what becomes of a request | `handler` |
-//! | whether the server is there, and who is told | `presence` |
-//! | going to look | `checker` |
+//! | the command: threads, signals, shutdown in order | `command` |
+//! | all sockets | `sockets` |
+//! | a thread that carries requests | `worker` |
+//! | the handling of a request | `handler` |
+//! | whether the server is there, and what the agent reports of it | `presence` |
+//! | the check that the server is there | `checker` |
 //! | the server's CPU | `cpu` |
 //! | TLS on both sides | `tls` |
-//! | for the admin server | `status` |
+//! | the status for the admin server | `status` |
 
 mod checker;
 mod command;

@@ -7,13 +7,13 @@
 //!
 //! | | |
 //! |---|---|
-//! | what is asked for | `args` |
+//! | arguments | `args` |
 //! | one side: replicas, proxy, load | `side`, `fleet`, `replica` |
-//! | the run from beginning to end | `stage` |
-//! | what is seen, as data | `observe` makes a `picture`; `history` keeps the last minute |
-//! | how it is shown | `terminal`, `page`, `live` |
-//! | what those who watch may change | `knobs`, taken at the `queue` |
-//! | what it came to | `summary`, `verdict`, `words` |
+//! | the run from start to end | `stage` |
+//! | the state, as data | `observe` makes a `picture`; `history` keeps the last minute |
+//! | the display | `terminal`, `page`, `live` |
+//! | changes by users | `knobs`, queued in `knob_queue` |
+//! | the results | `summary`, `verdict` |
 
 mod args;
 mod fleet;

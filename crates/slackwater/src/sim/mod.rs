@@ -9,10 +9,10 @@
 //! | `sim fig6` and the other figures, `sim all`, `sim list` | `figures` |
 //! | a scenario in a line | `summary` |
 //! | seeds, seconds, threads | `effort` |
-//! | what is checked before anything is played | `out`, `memory` |
+//! | checks before anything is played | `out`, `memory` |
 //! | policies by name | `policies` |
-//! | how far it has come, and how it is stopped | `progress`, `stop` |
-//! | what a page says of where it came from | `written` |
+//! | progress, and stopping | `progress`, `stop` |
+//! | the provenance of a page, and the list of files | `written` |
 
 mod effort;
 mod figures;

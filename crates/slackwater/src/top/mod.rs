@@ -3,11 +3,12 @@
 //!
 //! | | |
 //! |---|---|
-//! | what is asked for | this file |
-//! | what the server says | [`admin_client`](crate::admin_client) carries, `message` reads, `listen` repeats it |
-//! | what is known | `model`, with the last minutes in `trend`; `rows` filters and sorts |
-//! | what is on the screen | `app` by `keys`; `screen` draws it; `live` runs it on a `terminal` |
-//! | one picture as text | `plain`; `words` are shared |
+//! | arguments | this file |
+//! | messages of the server | [`admin_client`](crate::admin_client), `message`, `listen` |
+//! | the model | `model`, with the last minutes in `trend`; `rows` filters and sorts |
+//! | the screen | `app` and `keys`; `screen` draws it; `live` runs it on a `terminal` |
+//! | one picture as text | `plain` |
+//! | figures as text | `words` |
 
 mod app;
 mod keys;
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     /// Write one plain table and end
     #[arg(long)]
     once: bool,
-    /// Write one fleet and tick as a line of JSON, as the server tells them, and end
+    /// Write one fleet and tick as a line of JSON, as the server sends them, and end
     #[arg(long, conflicts_with = "once")]
     json: bool,
     /// Take the mouse: wheel, click on replicas, heads of columns and services

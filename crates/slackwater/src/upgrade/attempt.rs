@@ -104,9 +104,9 @@ impl Upgrade {
     }
 }
 
-/// Waits on a separate thread for the end of a process that has taken over. Otherwise that process
-/// would become a zombie as long as this one runs, and a supervisor could mistake it for a live
-/// one. Its end is logged unless it was requested.
+/// Waits on a separate thread for the end of a process that has taken over. Otherwise it would
+/// remain a zombie after its end while this process runs, and a supervisor could mistake it for a
+/// live one. Its end is logged unless it was requested.
 fn look_after(mut child: Child, is_to_stay: bool) {
     let waiting = move || {
         let process = child.id();

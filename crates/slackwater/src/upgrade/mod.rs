@@ -7,10 +7,10 @@
 //!
 //! | | file |
 //! |---|---|
-//! | what the two say to each other | `channel` |
-//! | the old process's part | `predecessor`; one try after the other, `attempt` |
+//! | the protocol between the two | `channel` |
+//! | the old process's part | `predecessor`; its attempts, `attempt` |
 //! | the new process's part | `successor` |
-//! | sockets that come from outside: from a predecessor, or from systemd | `inherited` |
+//! | sockets from outside: from a predecessor, or from systemd | `inherited` |
 //!
 //! The two processes may have different versions, configurations and numbers of workers. The old
 //! one continues until the new one has reported that it serves. If that report does not come, the

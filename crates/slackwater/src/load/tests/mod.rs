@@ -127,7 +127,7 @@ async fn beyond_the_cap_arrivals_queue_and_beyond_the_queue_they_fail() {
         let run = Run::prepare(plan, 1).await.unwrap();
         let live = run.live();
         let driven = tokio::spawn(run.drive(CancellationToken::new()));
-        // Of 20 that are due, 2 are on their connections and 3 in the queue.
+        // 20 are due: 2 are on their connections, 3 in the queue, and 15 have failed.
         until(|| live.figures().requests == 15).await;
         until(|| held.load(Ordering::SeqCst) == 2).await;
         let figures = live.figures();

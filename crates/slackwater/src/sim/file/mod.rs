@@ -9,8 +9,8 @@
 //! | `[[fleet]]` | `fleet` |
 //! | `[antagonists]`, `[network]` | `surroundings` |
 //! | `[[event]]` | `event` |
-//! | `[error_aversion]`, `[latency_probation]`, `[ejection]`, `[warm_up]` | `crate::config` |
-//! | `[prequal]` and the other policies' | `crate::config` |
+//! | `[error_aversion]`, `[latency_probation]`, `[ejection]`, `[warm_up]` | `slackwater_config` |
+//! | `[prequal]` and the other policies' | `slackwater_config` |
 //!
 //! Each key is documented in `docs/reference/scenario.md`; a test compares the two.
 

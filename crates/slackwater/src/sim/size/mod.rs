@@ -51,8 +51,8 @@ pub(super) struct Args {
     /// The scenario, a TOML file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What has to hold: p50, p90, p99, p99.9, p99.99 or mean=TIME, or errors=PERCENT%; may be
-    /// given several times
+    /// An objective: p50, p90, p99, p99.9, p99.99 or mean=TIME, or errors=PERCENT%; may be given
+    /// several times
     #[arg(long = "slo", value_name = "WHAT=BOUND", required = true)]
     slos: Vec<String>,
     /// The policies to size, separated by commas, or "all"
@@ -250,8 +250,8 @@ impl Question {
 
 impl Sizing {
     /// Returns the next number to try, and the scenario with this many replicas. A number that
-    /// conflicts with an event is not enough. Neither is a number with which queries would pile up
-    /// under any policy, so many that it cannot be played.
+    /// conflicts with an event is not enough. Neither is one with which too many queries would pile
+    /// up under any policy for it to be played.
     fn next_try(&mut self, scenario: &Scenario) -> Option<(usize, Arc<Scenario>)> {
         let can_be_played = |scaled: &Scenario| scaled.mistakes().is_empty();
         loop {

@@ -1,4 +1,4 @@
-//! The same scenario with another number of replicas: its total rate is fixed, and its groups keep
+//! A scenario with another number of replicas: its total rate is fixed, and its groups keep
 //! their proportions.
 
 use slackwater_sim::Scenario;

@@ -3,11 +3,11 @@
 //!
 //! | | |
 //! |---|---|
-//! | who it is, how the service does | `head` |
-//! | what went on: picks, probes, the rest | `events` |
+//! | the process, and the condition of the service | `head` |
+//! | events: picks, probes, the rest | `events` |
 //! | the pages | `fleet`, `sides`, `pool`, `charts`, `replica` |
-//! | which keys there are | `help` |
-//! | what they are drawn with | `canvas`, `bar` |
+//! | the keys | `help` |
+//! | drawing | `canvas`, `bar` |
 
 mod bar;
 mod canvas;

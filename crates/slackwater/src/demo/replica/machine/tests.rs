@@ -137,7 +137,7 @@ async fn a_noisy_neighbour_takes_its_part_from_what_is_in_service_too() {
         tokio::time::sleep(10 * MS).await;
         machine.set_taken(75);
         assert_eq!(machine.figures().capacity, Cores::from_milli(250));
-        // Of the 20 ms of work, 10 ms were left.
+        // 10 of the 20 ms of work were left.
         tokio::time::sleep(40 * MS).await;
         machine.set_taken(0);
     };
