@@ -1,9 +1,9 @@
 //! `slackwater check` from the outside: exit codes, standard output and standard error.
 //!
-//! Each fixture says in comments what is expected of it: every `#: ` line is the first line of one
-//! mistake or remark, less the file's name, in order. Files in `bad` have mistakes, those in `good`
-//! have at most remarks. `BLESS=1` writes what is found into the fixtures, to be read before it is
-//! committed.
+//! Each fixture states in comments what is expected of it: each `#: ` line is the first line of one
+//! mistake or remark, without the file's name, in order. Files in `bad` have mistakes, files in
+//! `good` have at most remarks. `BLESS=1` writes what is found into the fixtures; read it before
+//! you commit it.
 
 #![expect(
     clippy::expect_used,
@@ -50,7 +50,8 @@ fn names(directory: &str) -> Vec<String> {
     names
 }
 
-/// What a fixture expects, and what the command found: the first lines, less the file's name.
+/// The lines that a fixture expects, and those that the command printed: first lines, without the
+/// file's name.
 fn expected_and_found(name: &str, output: &Output) -> (Vec<String>, Vec<String>) {
     let file = fixtures().join(name);
     let told = stderr(output);
@@ -67,7 +68,7 @@ fn expected_and_found(name: &str, output: &Output) -> (Vec<String>, Vec<String>)
     (expected.map(str::to_owned).collect(), found)
 }
 
-/// Puts what was found at the end of the fixture, where it moves no line.
+/// Appends what was found to the fixture, where it moves no line.
 fn bless(file: &Path, found: &[String]) {
     let text = fs::read_to_string(file).expect("a fixture");
     let kept = text.lines().filter(|line| !line.starts_with(MARK));
@@ -76,7 +77,8 @@ fn bless(file: &Path, found: &[String]) {
     fs::write(file, lines.join("\n") + "\n").expect("a fixture");
 }
 
-/// A fresh clone has the key files as the umask left them, of which the command would warn.
+/// In a fresh clone the umask determines the mode of key files, and the command would warn about
+/// it.
 fn keep_key_secret() {
     for key in [
         "good/probe.key",
@@ -331,7 +333,7 @@ fn a_scenario_is_known_by_its_sections_and_summed_up() {
     assert_eq!(shown.status.code(), Some(2));
     let told = format!("{copy}: is a scenario, which --show does not show\n");
     assert!(stderr(&shown).starts_with(&told), "{}", stderr(&shown));
-    // Nothing but a name says what an empty file was to be.
+    // Only the name shows what an empty file was meant to be.
     let empty = directory.join("x.sim.toml").to_string_lossy().into_owned();
     fs::write(&empty, "").expect("a file");
     let told = stderr(&check(&[&empty]));

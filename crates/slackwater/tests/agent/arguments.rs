@@ -1,4 +1,4 @@
-//! What a user may get wrong, and what may be in the way, is told before anything starts.
+//! Mistakes of a user, and obstacles on the machine, are reported before anything starts.
 
 use crate::client::Client;
 use crate::process::{Agent, command, until};
@@ -130,7 +130,7 @@ async fn a_latency_is_reported_until_it_is_as_old_as_the_file_says() {
         answered.elapsed() > Duration::from_millis(1)
     })
     .await;
-    // By default it would be reported for three seconds.
+    // The default keeps a latency in reports for three seconds.
     assert_eq!(agent.report().await.latency, None);
 
     std::fs::write(&file, "sample_age_max = \"0s\"\n").unwrap();

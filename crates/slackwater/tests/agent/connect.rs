@@ -1,4 +1,4 @@
-//! CONNECT: a tunnel by way of a server that opens them.
+//! CONNECT: a tunnel through a server that opens tunnels.
 
 use crate::client::Client;
 use crate::process::{Agent, until};

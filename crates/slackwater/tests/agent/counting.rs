@@ -1,5 +1,5 @@
-//! Requests in flight: they rise when a request goes to the server and fall at the last byte, or
-//! however else it ends.
+//! Requests in flight: the number rises when a request is forwarded to the server and falls at the
+//! last byte, or however else the request ends.
 
 use crate::client::Client;
 use crate::process::{Agent, until};
@@ -35,7 +35,7 @@ async fn a_request_counts_until_its_last_byte_and_probes_never_do() {
     settled(&agent).await;
     assert_eq!(agent.count("responses_2xx").await, 1);
 
-    // The connection to the server is kept, and probes have left no trace in it.
+    // The connection to the server is kept, and probes have not been forwarded on it.
     let mut second = Client::send(agent.address, "GET", "/second").await;
     let mut exchange = exchange.next().await;
     assert!(exchange.head.starts_with("GET /second "));

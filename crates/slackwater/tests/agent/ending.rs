@@ -1,5 +1,5 @@
-//! SIGTERM: first probes say so while requests are still served, then the listeners close, then
-//! what runs is finished.
+//! SIGTERM: first probes report draining while requests are still served, then the listeners close,
+//! then running requests finish.
 
 use crate::client::Client;
 use crate::process::{Agent, until};

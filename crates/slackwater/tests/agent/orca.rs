@@ -1,4 +1,4 @@
-//! Responses that say how loaded the server is.
+//! Responses with load reports.
 
 use crate::arguments::assert_fails;
 use crate::client::Client;
@@ -15,8 +15,8 @@ fn saying(orca: &str) -> PathBuf {
     file
 }
 
-/// What a request with these fields gets as its report, and the head that the server saw; its
-/// response has `fields`.
+/// Returns the report for a request with the fields `asks`, and the head that the server received;
+/// the server's response has `fields`.
 async fn report(
     agent: &Agent,
     server: &Server,
@@ -43,7 +43,7 @@ async fn who_asks_is_told_and_the_server_hears_nothing_of_it() {
     std::fs::remove_file(&file).unwrap();
     let asks = "endpoint-load-metrics-format: text\r\n";
     let (told, heard) = report(&agent, &server, asks, "").await;
-    // The request itself is still there.
+    // The request itself is still in flight.
     let told = told.unwrap();
     assert!(told.contains("named_metrics.rif=1"));
     assert!(!told.contains("cpu_utilization"), "nobody knows: {told}");

@@ -1,4 +1,4 @@
-//! What an agent knows of its server as a process, and what it says with responses.
+//! The agent's data about its server's process, and its reports in responses.
 
 use crate::arguments::assert_fails;
 use crate::client::Client;
@@ -57,7 +57,7 @@ fn mistakes_name_the_key() {
 #[tokio::test]
 async fn the_server_s_process_is_found_and_said_once() {
     let server = Server::tcp().await;
-    // Relative names start from the file's own directory.
+    // Relative names are resolved from the file's own directory.
     let pid = Keys::new("server.pid", &format!("{}\n", std::process::id()));
     let name = pid.0.file_name().unwrap().to_str().unwrap();
     let keys = Keys::new("pid.toml", &format!("[replica]\npid_file = \"{name}\"\n"));
@@ -85,7 +85,7 @@ async fn a_server_that_cannot_be_found_is_served_all_the_same() {
     assert!(told.is_empty(), "by default nobody is told");
 }
 
-/// What a client gets as its `x-slackwater-load` where the server's response has `fields`.
+/// The `x-slackwater-load` that a client receives when the server's response has `fields`.
 async fn told(agent: &Agent, server: &Server, fields: &str) -> Vec<String> {
     let mut client = Client::send(agent.address, "GET", "/").await;
     let mut exchange = server.request().await;
@@ -103,7 +103,8 @@ async fn responses_say_what_is_in_flight_besides_them() {
     let agent = Agent::start(&server.to, &["--config", keys.path()]).await;
     let _waiting = Client::send(agent.address, "GET", "/").await;
     let _held = server.request().await;
-    // What the server says itself is of what reaches it, and probes are the agent's to answer.
+    // A server's own field is about its own view of the load, and probes are answered by the agent.
+    // So the agent's value replaces it.
     assert_eq!(
         told(&agent, &server, "x-slackwater-load: 9;;\r\n").await,
         ["1;;"]

@@ -1,4 +1,5 @@
-//! A server that is not there: the agent says so and turns requests away, and comes back by itself.
+//! A server that is not there: the agent reports this and rejects requests, and comes back without
+//! help.
 
 use crate::client::{Answer, Client, fetch};
 use crate::process::{Agent, until};
@@ -52,7 +53,7 @@ async fn so_is_a_unix_socket_that_is_missing_and_one_that_nobody_listens_at() {
     let server = Server::unix(&path);
     withdrawn(&agent, false).await;
     assert_serves(&agent, &server).await;
-    // The file stays behind when its listener is gone.
+    // The file stays when its listener is gone.
     drop(server);
     assert!(path.exists());
     withdrawn(&agent, true).await;
@@ -76,7 +77,7 @@ async fn a_server_that_dies_without_traffic_is_found_out() {
 async fn the_requests_that_find_out_are_turned_away_and_the_next_ones_do_not_even_try() {
     let server = Server::tcp_at(([127, 91, 0, 3], 0).into()).await;
     let address = server.to.parse().unwrap();
-    // So long an interval that it is not the check that finds out.
+    // The interval is so long that the periodic check cannot be what notices it.
     let agent = Agent::start(&server.to, &["--check-interval", "1m"]).await;
     assert_serves(&agent, &server).await;
     drop(server);
@@ -84,14 +85,14 @@ async fn the_requests_that_find_out_are_turned_away_and_the_next_ones_do_not_eve
         assert_turned_away(&agent.fetch("/").await);
     }
     assert!(agent.report().await.draining);
-    // Three are evidence; the agent's own looks may be among them.
+    // Three failures are enough; the agent's own checks may be among them.
     let failures = agent.count("connect_failures").await;
     assert!((1..=3).contains(&failures), "{failures}");
     assert_eq!(agent.rif().await, 0);
     let server = Server::tcp_at(address).await;
     withdrawn(&agent, false).await;
     assert_serves(&agent, &server).await;
-    // The log is written off everybody's way.
+    // The log is written asynchronously.
     until("the log says that it is back", async || {
         agent.times_said(BACK) == 1
     })
@@ -118,7 +119,7 @@ async fn requests_that_the_server_still_answers_are_not_cut_off() {
     let agent = Agent::start(&server.to, &["--check-interval", "50ms"]).await;
     let mut client = Client::send(agent.address, "GET", "/").await;
     let mut exchange = server.request().await;
-    drop(server); // as a server does that restarts with care
+    drop(server); // like a server that restarts gracefully
     withdrawn(&agent, true).await;
     assert_eq!(agent.rif().await, 1);
     exchange.answer("last words").await;

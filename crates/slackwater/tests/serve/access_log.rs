@@ -1,4 +1,4 @@
-//! The access log as its reader finds it: a line for each request, whatever became of it.
+//! The access log: a line for each request, whatever its result.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
@@ -6,7 +6,7 @@ use crate::replicas::{Replica, nobody};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// A file that goes when this is dropped.
+/// A file that is removed when this is dropped.
 pub(crate) struct Log(PathBuf);
 
 impl Log {
@@ -24,7 +24,7 @@ impl Log {
         std::fs::read_to_string(&self.0).unwrap_or_default()
     }
 
-    /// The first `count` lines, once they are there.
+    /// Returns the first `count` lines, once they are written.
     pub(crate) async fn lines(&self, count: usize) -> Vec<Value> {
         until("the lines are there", async || {
             let text = self.text();
@@ -154,7 +154,7 @@ async fn requests_that_cannot_be_read_have_lines_and_counts() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], &log.toml(""));
     let endless = format!("GET /{}", "x".repeat(70_000));
-    // However much of it comes at once: no line is looked for beyond what a head may have.
+    // However much arrives at once, no line end is searched beyond the size limit of a head.
     let whole = format!("{endless} HTTP/1.1\r\nhost: x\r\n\r\n");
     let field = format!("GET / HTTP/1.1\r\na: {}\r\n\r\n", "x".repeat(70_000));
     let requests = [
@@ -201,7 +201,7 @@ async fn a_client_that_leaves_is_told_of() {
     let log = Log::new("gone");
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
-        // Until the proxy leaves.
+        // Until the proxy closes the connection.
         connection.more().await;
     })
     .await;

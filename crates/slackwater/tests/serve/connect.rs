@@ -1,4 +1,4 @@
-//! CONNECT: tunnels by way of replicas that open them.
+//! CONNECT: tunnels through replicas that open them.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
@@ -9,8 +9,7 @@ use tokio::net::TcpStream;
 
 const PASS: &str = "connect = \"pass\"";
 
-/// A replica that is a proxy: it connects to whatever it is asked for, but only to those who say
-/// who they are.
+/// A replica that is a proxy: it connects to any target, but only for clients that authenticate.
 async fn opener() -> Replica {
     Replica::scripted(|mut connection| async move {
         let head = connection.head().await.unwrap();
@@ -27,7 +26,7 @@ async fn opener() -> Replica {
             return;
         }
         let mut server = TcpStream::connect(target).await.unwrap();
-        // What frames a body means nothing in this response, and must not reach the client.
+        // Fields that frame a body have no meaning in this response, and must not reach the client.
         connection
             .send("HTTP/1.1 200 Connection established\r\ncontent-length: 7\r\nx-proxy: p\r\n\r\n")
             .await;
@@ -65,7 +64,7 @@ async fn a_replica_opens_the_tunnel_and_it_counts_as_long_as_it_is_open() {
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let proxy = Proxy::start(&[replica.address], PASS);
     let mut client = Client::connect(proxy.address).await;
-    // The first request within comes before anybody knows whether there is a within.
+    // The first request in the tunnel is sent before the tunnel is known to exist.
     let inner = "GET /first HTTP/1.1\r\nhost: inner\r\n\r\n";
     client.send(&(connect(server.address) + inner)).await;
     let head = client.head().await;
@@ -160,7 +159,7 @@ async fn only_one_replica_hears_of_a_tunnel() {
     assert_eq!(client.answer().await.status, 502);
     assert_eq!(one.connections() + other.connections(), 1);
 
-    // One that is not there has heard nothing.
+    // A replica that cannot be connected to has received nothing.
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let proxy = Proxy::start(&[nobody().await, replica.address], PASS);
     for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! Why a replica was picked, as whoever asks the admin server hears it: the same story as in the
-//! access log, under the same id.
+//! Why a replica was picked, as the admin server reports it: consistent with the access log, under
+//! the same id.
 
 mod absent;
 
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 const ALL: &str = "[decisions]\nsample = 1\n";
 const NAMED: &str = "[request_id]\nheader = \"x-request-id\"\n";
 
-/// The decisions that are asked for, once there are so many.
+/// Returns the decisions that match, once there are `count` of them.
 pub(crate) async fn decisions(proxy: &Proxy, query: &str, count: usize) -> Vec<Value> {
     until("the decisions are there", async || {
         let page = proxy.admin_page(&format!("/decisions?{query}")).await;
@@ -35,7 +35,7 @@ fn story(decision: &Value) -> Vec<[&str; 3]> {
         .collect()
 }
 
-/// A replica that fails, and notes the heads that it gets.
+/// A replica that answers with this status, and records the heads that it receives.
 async fn says(status: u16, heads: &Arc<Mutex<Vec<String>>>) -> Replica {
     let heads = Arc::clone(heads);
     Replica::scripted(move |mut connection| {
@@ -51,7 +51,7 @@ async fn says(status: u16, heads: &Arc<Mutex<Vec<String>>>) -> Replica {
     .await
 }
 
-/// Replicas of which whichever has the first copy of a late request never answers it.
+/// Two replicas. The one that receives the first copy of a late request never answers it.
 async fn pair() -> [Replica; 2] {
     let late = Arc::<AtomicUsize>::default();
     let replica = async || {
@@ -233,7 +233,7 @@ async fn a_shadow_trial_is_told_with_the_request_that_it_is_a_copy_of() {
         (&first["answered"], &trial["answered"]),
         (&true.into(), &false.into())
     );
-    // Whoever chose the first replica knew that the sick one is out.
+    // The first pick took into account that the failing replica is ejected.
     let out = &first["outs"][0];
     assert_eq!(
         (&out["replica"], &out["why"]),
@@ -299,7 +299,7 @@ async fn what_the_policy_compared_is_told_by_the_replicas_names() {
             .all(|candidate| candidate["in_flight"] == 0)
     );
 
-    // Replicas that answer no probes are known by the client's own counts. None is hot, however few
+    // Replicas without probes are ranked by the client's own counts. None is hot, however few
     // requests it has.
     let toml = format!(
         "policy = \"prequal\"\nprequal.local_only = true\nprequal.rif_limit_quantile = 1\n{ALL}"
@@ -307,7 +307,7 @@ async fn what_the_policy_compared_is_told_by_the_replicas_names() {
     let proxy = Proxy::start(&addresses, &toml);
     let mut client = Client::connect(proxy.address).await;
     let decision = until("a report decides", async || {
-        // One soon after the other: a report counts for a second.
+        // Requests follow quickly, because a report is valid for a second.
         for _ in 0..20 {
             assert_eq!(client.get("/").await.status, 200);
         }

@@ -1,4 +1,4 @@
-//! The same from a shell: `slackwater admin`.
+//! Changes from a shell: `slackwater admin`.
 
 use super::{TOKEN, Token, config, controlled, overrides};
 use crate::clients::{Client, get};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What a command has come to.
+/// The result of a command.
 struct Ended {
     code: Option<i32>,
     out: String,
@@ -17,13 +17,13 @@ struct Ended {
 }
 
 impl Ended {
-    /// Its text, if it went well.
+    /// Its output, if it succeeded.
     fn well(self) -> String {
         assert_eq!((self.code, self.error.as_str()), (Some(0), ""));
         self.out
     }
 
-    /// Its complaint, if it ended with this code.
+    /// Its error, if it ended with this code.
     fn badly(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.error);
         assert_eq!(self.out, "");
@@ -40,7 +40,7 @@ async fn admin(proxy: &Proxy, token: Option<&str>, args: &[&str]) -> Ended {
     if let Some(token) = token {
         command.env("SLACKWATER_ADMIN_TOKEN", token);
     }
-    // Replicas run on this thread.
+    // Replicas run on this thread, so it must not block.
     let output = tokio::task::spawn_blocking(move || command.output());
     let output = output.await.unwrap().unwrap();
     Ended {
@@ -50,7 +50,7 @@ async fn admin(proxy: &Proxy, token: Option<&str>, args: &[&str]) -> Ended {
     }
 }
 
-/// The same by somebody who may, and it goes well.
+/// Runs the command with the token; it must succeed.
 async fn done(proxy: &Proxy, args: &[&str]) -> String {
     admin(proxy, Some(TOKEN), args).await.well()
 }
@@ -177,7 +177,7 @@ async fn settings_are_tried_set_and_taken_back_and_the_rest_is_told() {
         "there was nothing to take back\n"
     );
 
-    // Whoever only reads needs no token.
+    // Commands that only read need no token.
     let address = one.address.to_string();
     let asked = [
         "decisions",

@@ -1,4 +1,4 @@
-//! Who may not, and what is mistaken: nothing is changed, and it is said why.
+//! Unauthorized and mistaken changes: nothing is changed, and the answer states why.
 
 use super::{TOKEN, ask, bearer, config, controlled, done, overrides, send};
 use crate::clients::Client;
@@ -253,7 +253,8 @@ async fn a_process_that_stops_says_so_and_changes_nothing() {
     })
     .await;
     proxy.signal("TERM");
-    // Its files have the word in their names, which other lines of the log tell.
+    // The whole phrase, because the test's files have "stopping" in their names, which other log
+    // lines contain.
     proxy.log_line("stopping; once more");
     let change = json!({"replica": one.address.to_string(), "drained": true});
     let (refused, why) = ask(&proxy, "/replica", &change).await;

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
-/// Who answers so many requests, in all workers.
+/// Sends requests, and counts how many each replica answers, in all workers.
 async fn answers<const N: usize>(proxy: &Proxy, names: [&str; N], requests: usize) -> [usize; N] {
     let mut counts = [0; N];
     for _ in 0..requests {
-        // Connections go to workers by chance.
+        // The connections are distributed randomly over workers.
         let answer = get(proxy.address, "/").await;
         let name = answer.text().lines().next().unwrap_or_default();
         let place = names.iter().position(|other| *other == name);
@@ -116,7 +116,7 @@ async fn whoever_is_drained_gets_nothing_also_where_nobody_is_left() {
         (status(&proxy).await["replicas"][1]["health"]["verdict"] == "down").then_some(())
     })
     .await;
-    // The policy finds nobody, and chooses from all: from those that nobody has drained.
+    // The policy finds no available replica, so it picks from all that no operator has drained.
     for _ in 0..10 {
         assert_ne!(get(proxy.address, "/").await.status, 200);
     }
@@ -209,7 +209,7 @@ async fn a_weight_changes_the_share_and_goes_with_who_has_it() {
         (&json!(3), &json!(1))
     );
 
-    // Another fleet, without it for a moment, changes nothing of that.
+    // A fleet without this replica for a moment changes nothing about that.
     written.become_text(&text(&[two]));
     reload(&proxy);
     written.become_text(&text(&[one, two]));

@@ -1,4 +1,4 @@
-//! Node's stock HTTP/2, whose `destroy()` sends `RST_STREAM(NO_ERROR)` in the middle of a message.
+//! Node's own HTTP/2, whose `destroy()` sends `RST_STREAM(NO_ERROR)` in the middle of a message.
 
 use super::peers::{Reader, Replica, Watch, get};
 use super::table::{Ends, HALF};
