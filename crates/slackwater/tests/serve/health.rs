@@ -1,4 +1,5 @@
-//! Active health checks: who is down gets no requests, who comes back gets them again.
+//! Active health checks: replicas that are down receive no requests, and receive them again when
+//! they recover.
 
 use crate::clients::{Client, full, get};
 use crate::proxy::{Proxy, until};
@@ -11,8 +12,8 @@ use hyper::body::{Frame, Incoming};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// A replica that answers checks, which come without cookies, with a status that can be changed,
-/// and others with its name.
+/// A replica that answers checks, which have no cookies, with a status that can be changed, and
+/// other requests with its name.
 pub(crate) async fn checked(name: &'static str, status: u16) -> (Replica, Arc<AtomicU16>) {
     let status = Arc::new(AtomicU16::new(status));
     let now = Arc::clone(&status);
@@ -36,10 +37,10 @@ pub(crate) async fn checked(name: &'static str, status: u16) -> (Replica, Arc<At
     (replica, status)
 }
 
-/// Whoever answers is waited for, however busy the machine is.
+/// A check's timeout is so long that any answer arrives in time, however busy the machine is.
 pub(crate) const HTTP: &str = "[health]\ncheck = \"http\"\npath = \"/check\"\nhost = \"checked.example\"\ninterval = \"20ms\"\ntimeout = \"20s\"\n";
 
-/// Waits until the status calls the replicas this, in their order.
+/// Waits until the status has these states for the replicas, in their order.
 async fn verdicts(proxy: &Proxy, expected: &[&str]) {
     until(&format!("the replicas are {expected:?}"), async || {
         let status: serde_json::Value =
@@ -115,7 +116,7 @@ async fn where_all_are_down_all_get_requests() {
     .await;
 }
 
-// The log is waited for while replicas answer.
+// Replicas answer while the test waits for the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_are_down_only_when_all_have_been_checked() {
     let (quick, status) = checked("quick", 200).await;

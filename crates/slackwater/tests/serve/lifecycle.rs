@@ -1,4 +1,4 @@
-//! Starting, refusing to start, idling, and stopping in order.
+//! Starting, refusing to start, idling, and orderly shutdown.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -18,8 +18,8 @@ async fn in_flight(proxy: &Proxy) {
 async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "done").await;
-    // One worker: that it has closed the idle connection says that it has told the busy one, too.
-    // Others may be later.
+    // With one worker, the closed idle connection shows that the busy one has been notified, too.
+    // Other workers may be later.
     let mut proxy = Proxy::start(&[replica.address], "workers = 1");
     let mut idle = Client::connect(proxy.address).await;
     assert_eq!(idle.get("/").await.status, 200);
@@ -174,13 +174,13 @@ async fn bad_arguments_end_with_2() {
 #[tokio::test]
 async fn clients_have_limited_time_for_a_head_and_for_nothing() {
     let replica = nobody().await;
-    // One is short and the other too long to be waited for.
+    // One timeout is short, and the other one is too long to wait for.
     let little_for_a_head = "[timeouts]\nhead = \"100ms\"\nidle = \"1h\"";
     let proxy = Proxy::start(&[replica], little_for_a_head);
     let mut trickling = Client::connect(proxy.address).await;
     trickling.send("GET / HT").await;
     assert!(trickling.rest().await.is_empty());
-    // Enough to ask once on a busy machine.
+    // Enough for one request on a busy machine.
     let little_for_nothing = "[timeouts]\nhead = \"1m\"\nidle = \"1s\"";
     let proxy = Proxy::start(&[replica], little_for_nothing);
     let idle = Client::connect(proxy.address).await;

@@ -1,4 +1,4 @@
-//! The process's own log, where nobody reads it.
+//! The process's own log, when it is not read.
 
 use crate::clients::{Client, get};
 use crate::proxy::{PATIENCE, address_in, slackwater, until};
@@ -7,10 +7,10 @@ use core::net::SocketAddr;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Stdio};
 
-/// Lines of which so many do not fit into a pipe and what waits before it.
+/// Number of lines that do not fit into a pipe and the buffer before it.
 const BAD_REQUESTS: usize = 4000;
 
-/// A process whose log is read up to the line that it serves, and then no further.
+/// A process whose log is read up to the line "serving", and then no further.
 struct Unread {
     child: Child,
     log: BufReader<ChildStderr>,
@@ -26,7 +26,7 @@ impl Unread {
         unread
     }
 
-    /// Nothing of its log has been read.
+    /// Starts a process. None of its log has been read.
     fn spawn(replica: SocketAddr, arguments: &[&str]) -> Self {
         let replica = replica.to_string();
         let mut child = slackwater(&["serve", "--listen", "127.0.0.1:0", "--replicas", &replica])
@@ -52,7 +52,7 @@ impl Unread {
         }
     }
 
-    /// The next line with this in it.
+    /// Reads up to the next line that contains the text.
     fn line(&mut self, text: &str) -> String {
         loop {
             let mut line = String::new();
@@ -121,8 +121,7 @@ async fn a_log_that_nobody_reads_holds_up_no_request_and_no_end() {
     let lost = proxy.lost().await;
     assert!(lost > 0, "the log took {BAD_REQUESTS} lines");
 
-    // It comes to an end although its last lines are not read, and those that were written are
-    // whole.
+    // It ends although its last lines are not read, and the written lines are complete.
     rustix::process::kill_process(
         rustix::process::Pid::from_child(&proxy.child),
         rustix::process::Signal::TERM,

@@ -1,10 +1,10 @@
-//! Replicas that say with their responses how loaded they are.
+//! Replicas that report their load in responses.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
 
-/// A replica that answers with its name, and with `metrics` in its trailers.
+/// A replica that answers with its name, and with `metrics` in the trailers.
 async fn says_last(name: &'static str, metrics: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
@@ -17,7 +17,7 @@ async fn says_last(name: &'static str, metrics: &'static str) -> Replica {
     .await
 }
 
-/// A replica that answers with its name, and with `metrics` in its head.
+/// A replica that answers with its name, and with `metrics` in the head.
 async fn says(name: &'static str, metrics: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {

@@ -1,4 +1,4 @@
-//! Listeners behind a proxy that says who the client is in a header of the PROXY protocol.
+//! Listeners behind a proxy that sends the client's address in a header of the PROXY protocol.
 
 use crate::clients::Client;
 use crate::proxy::{PATIENCE, Proxy, until};
@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
-/// A proxy whose only listener takes connections from `trust`.
+/// A proxy whose only listener accepts headers from `trust`.
 pub(crate) fn start(replica: &Replica, trust: &str, rest: &str) -> Proxy {
     let address = replica.address;
     Proxy::of_file(&format!(
@@ -141,7 +141,7 @@ async fn refused(proxy: &Proxy) -> u64 {
     status["proxy_headers_refused"].as_u64().unwrap()
 }
 
-/// A connection from another address of loopback than others.
+/// A connection from another loopback address.
 async fn connect_from(host: u8, proxy: &Proxy) -> Client {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, host], 0).into()).unwrap();
@@ -159,7 +159,7 @@ fn telling(replica: core::net::SocketAddr, version: &str, more: &str) -> Proxy {
 async fn a_replica_is_told_whose_a_connection_is() {
     let echo = Replica::echo("r").await;
     for version in ["v1", "v2"] {
-        // Which believes no field, but the header.
+        // This process trusts no header field, only the PROXY header.
         let replica = start(&echo, "127.0.0.0/8", "");
         let proxy = telling(replica.address, version, "");
         let (mut one, mut other) = (connect_from(5, &proxy).await, connect_from(6, &proxy).await);
@@ -182,7 +182,7 @@ async fn a_replica_is_told_whose_a_connection_is() {
     }
 }
 
-/// A replica that answers with the header that its connection began with.
+/// A replica that answers with the header at the beginning of its connection.
 async fn header_of_connection() -> Replica {
     Replica::scripted(|mut connection| async move {
         let mut header = String::new();
@@ -220,7 +220,7 @@ async fn a_connection_is_kept_for_its_own_client_alone() {
         }
     }
     assert_eq!(replica.connections(), 2, "each has one, and keeps it");
-    // There is room for two; the oldest goes, and not the newest.
+    // The limit is two connections: the oldest one is closed, not the newest.
     let mut third = Client::connect(proxy.address).await;
     for _ in 0..2 {
         assert_eq!(third.get("/").await.status, 200);
@@ -232,7 +232,7 @@ async fn a_connection_is_kept_for_its_own_client_alone() {
     assert_eq!(replica.connections(), 4);
 }
 
-/// A replica that tells how each of its connections begins.
+/// A replica that reports the beginning of each of its connections.
 async fn checked() -> (Replica, UnboundedReceiver<String>) {
     let (tell, heard) = unbounded_channel();
     let replica = Replica::scripted(move |mut connection| {
@@ -255,7 +255,7 @@ async fn health_checks_speak_for_themselves() {
     let first = timeout(PATIENCE, heard.recv()).await;
     assert_eq!(first.unwrap().unwrap(), "PROXY UNKNOWN");
 
-    // What answers at a port of its own awaits no header.
+    // A server with its own port for checks expects no header.
     let replica = header_of_connection().await;
     let (checked, mut heard) = self::checked().await;
     let port = checked.address.port();

@@ -1,5 +1,5 @@
-//! `--record`: what is in the file of a proxy with two workers, a reload and an end, and that it
-//! can be replayed.
+//! `--record`: the content of the file of a proxy with two workers, a reload and a shutdown, and
+//! its replay.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -8,7 +8,7 @@ use crate::replicas::{Replica, nobody};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A file of the test's own, which is not there yet; gone at its end.
+/// A path of the test's own, at which there is no file yet; removed when dropped.
 pub(crate) struct Recording(PathBuf);
 
 impl Recording {
@@ -21,7 +21,7 @@ impl Recording {
         self.0.to_str().unwrap()
     }
 
-    /// What a replay says of it, which is to succeed.
+    /// The output of a replay, which must succeed.
     fn replayed(&self) -> String {
         let output = slackwater(&["sim", "replay", self.name()])
             .output()
