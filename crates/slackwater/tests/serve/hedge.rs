@@ -291,7 +291,7 @@ async fn a_marked_request_is_sent_twice_with_its_body() {
     assert_eq!(answer.text(), "second order");
     pair.state.closed.notified().await;
 
-    // The same applies to a chunked body of unknown length.
+    // This applies to a chunked body of unknown length, too.
     let mut client = Client::connect(proxy.address).await;
     let head = "PUT /late/chunked HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
     client.send(&format!("{head}5\r\norder\r\n0\r\n\r\n")).await;

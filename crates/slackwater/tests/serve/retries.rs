@@ -1,4 +1,4 @@
-//! Requests that are tried again: which, when, how often, and what the client hears in the end.
+//! Retries: which requests, when, how often, and the client's response in the end.
 
 mod bodies;
 
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::net::{TcpSocket, TcpStream};
 
-/// A replica that reads every request whole and answers it with `status`, `fields` and its name.
+/// A replica that reads each request completely and answers it with `status`, `fields` and its
+/// name.
 async fn says(name: &'static str, status: u16, fields: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while let Some(head) = connection.head().await {
@@ -46,7 +47,7 @@ async fn hangs() -> Replica {
     Replica::scripted(|mut connection| async move { while connection.more().await > 0 {} }).await
 }
 
-/// The statuses that so many requests get, one after the other; `head` is all but the end of a
+/// Sends requests one after the other, and returns their statuses; `head` lacks only the end of a
 /// head.
 async fn statuses(proxy: &Proxy, head: &str, requests: usize) -> Vec<u16> {
     let mut client = Client::connect(proxy.address).await;
@@ -140,7 +141,7 @@ async fn refusals_cost_no_budget_and_end_with_the_attempts() {
             "[retries]\nattempts_max = {attempts_max}\nbudget_share = 0\nbudget_min = 0\nbackoff_base = \"1m\"\nbackoff_max = \"1m\""
         );
         let proxy = Proxy::start(&replicas, &toml);
-        // A method that is not repeated once a replica may have heard it.
+        // This method is not retried once a replica may have received it.
         let head = "POST / HTTP/1.1\r\ncontent-length: 0\r\n";
         assert_eq!(statuses(&proxy, head, 1).await, [502]);
         proxy.settled().await;
@@ -209,7 +210,7 @@ async fn all_tries_together_take_no_longer_than_one_may() {
     let slow = [hangs().await, hangs().await, hangs().await];
     let addresses = slow.each_ref().map(|replica| replica.address);
     for (toml, tries) in [
-        // No time is left after the first.
+        // The first attempt uses up the time.
         ("[timeouts]\nfirst_byte = \"300ms\"", 1),
         (
             "[retries]\nattempt_timeout = \"100ms\"\nattempts_max = 10\n[timeouts]\nfirst_byte = \"2s\"",
@@ -264,8 +265,8 @@ async fn a_try_without_another_one_after_it_takes_all_of_the_time() {
     }
 }
 
-/// An address where connections are neither taken nor refused, as long as what comes with it is
-/// there.
+/// An address at which connections are neither accepted nor refused, until the second value is
+/// dropped.
 async fn stuffed() -> (SocketAddr, impl Sized) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -370,7 +371,7 @@ async fn without_a_budget_the_first_answer_is_the_answer() {
     assert!(metrics.contains(count), "{metrics}");
 }
 
-/// An HTTP/2 replica that answers every call with nothing but this gRPC status, and counts them.
+/// An HTTP/2 replica that answers each call with only this gRPC status, and counts the calls.
 async fn grpc(
     status: &'static str,
     fields: &'static [(&str, &str)],

@@ -1,4 +1,4 @@
-//! Requests that belong together go to the same replica, and elsewhere when it is not there.
+//! Related requests go to the same replica, and to another one if it is not available.
 
 use crate::clients::{Answer, Client};
 use crate::proxy::{Proxy, until};
@@ -34,7 +34,7 @@ async fn a_cookie_leads_back_and_is_set_anew_when_its_replica_is_gone() {
     let three = three().await;
     let all = addresses(&three);
     let mut replicas = Vec::from(three);
-    // Without kept connections a replica that does not listen is gone.
+    // Without kept connections, a replica that does not listen cannot be reached.
     let toml = "[replica]\nidle_connections_max = 0\n\
                 [sticky]\nby = \"cookie\"\ncookie = \"at\"\ncookie_age = \"1m\"";
     let proxy = Proxy::start(&all, toml);
@@ -79,7 +79,7 @@ async fn the_same_value_of_a_field_goes_to_the_same_replica() {
     let toml = "[sticky]\nby = \"header\"\nheader = \"x-user\"";
     let proxy = Proxy::start(&addresses(&replicas), toml);
     let mut names = Vec::new();
-    // So many that none of three is left out by chance, whatever their ports.
+    // There are enough users for each of the three replicas to get some, whatever their ports.
     for user in 0..64 {
         let field = format!("x-user: {user}\r\n");
         let home = name(&ask(&proxy, &field).await);
@@ -143,7 +143,7 @@ async fn a_replica_that_fails_its_requests_loses_them_to_another_try() {
     );
     let toml = "[sticky]\nby = \"header\"\nheader = \"x-user\"";
     let proxy = Proxy::start(&[bad.address, well.address], toml);
-    // Some of so many belong to the bad one.
+    // Some of these users belong to the bad replica.
     for user in 0..64 {
         let answer = ask(&proxy, &format!("x-user: {user}\r\n")).await;
         assert_eq!(name(&answer), "well");

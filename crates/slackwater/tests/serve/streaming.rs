@@ -1,5 +1,5 @@
 //! Bodies are streamed: the first bytes arrive before the last are sent, in both directions and
-//! protocols.
+//! with both protocols.
 
 use crate::clients::{self, Client, empty};
 use crate::proxy::{PATIENCE, Proxy};

@@ -1,5 +1,5 @@
-//! Tied requests: a proxy, agents that keep queues, and servers that work on one request at a time.
-//! Which copies reach a server, and what is said and counted of the others.
+//! Tied requests: a proxy, agents with queues, and servers that process one request at a time. The
+//! tests check which copies reach a server, and how the other ones are reported and counted.
 
 use crate::clients::{Answer, Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// Time for an agent that begins to say so before the second copy comes.
+/// Enough time for an agent that starts a request to report it before the second copy arrives.
 pub(crate) const TIED: &str = "[tie]\nenabled = true\ndelay = \"300ms\"\n";
 
-/// A server that answers each request when it is told to; at `/break` the `other` one breaks off.
+/// A server that answers each request when notified; at `/break` the server `other` breaks the
+/// connection.
 pub(crate) struct Server {
     pub(crate) replica: Replica,
     pub(crate) go_on: Arc<Notify>,
@@ -50,7 +51,7 @@ impl Server {
         self.heads.lock().unwrap().clone()
     }
 
-    /// How often it was asked for that.
+    /// Number of requests for this path that it received.
     fn asked(&self, path: &str) -> usize {
         let begin = format!(" {path} ");
         self.heads()
@@ -67,7 +68,7 @@ impl Server {
     }
 }
 
-/// Two agents before a server each, and a proxy before them.
+/// Two agents, each before a server, and a proxy before them.
 pub(crate) struct Site {
     pub(crate) servers: [Server; 2],
     pub(crate) agents: [Proxy; 2],
@@ -88,7 +89,7 @@ impl Site {
         }
     }
 
-    /// Takes the only place at the server behind that agent.
+    /// Takes the only permit at the server behind that agent.
     pub(crate) async fn fill(&self, number: usize) -> JoinHandle<Answer> {
         let address = self.agents[number].address;
         let asking = tokio::spawn(async move { get(address, "/full").await });
@@ -101,7 +102,7 @@ impl Site {
         tokio::spawn(async move { get(address, path).await })
     }
 
-    /// A request waits at the agent.
+    /// Waits until a request is queued at the agent.
     pub(crate) async fn waits_at(&self, number: usize) {
         until("it waits", async || {
             let status = status(&self.agents[number]).await;
@@ -110,7 +111,7 @@ impl Site {
         .await;
     }
 
-    /// A count of the agent's.
+    /// One of the agent's counts.
     async fn ties(&self, number: usize, count: &str) -> u64 {
         status(&self.agents[number]).await["own_ties"][count]
             .as_u64()
@@ -147,8 +148,8 @@ async fn status(process: &Proxy) -> Value {
     serde_json::from_str(&process.admin_page("/status").await).unwrap()
 }
 
-/// Of the proxy's service: tied, second copies sent, won by those, dropped by a replica, without a
-/// second for the budget.
+/// Counts of the proxy's service: tied requests, second copies sent, won by a second copy, dropped
+/// by a replica, without a second copy for lack of budget.
 async fn counts(proxy: &Proxy) -> [u64; 5] {
     let status = status(proxy).await;
     let admission = &status["services"][0]["admission"];
@@ -192,7 +193,7 @@ async fn the_copy_that_waits_leaves_its_queue_when_the_other_begins() {
         0
     );
     assert_eq!(counts(&site.proxy).await, [1, 1, won, 1, 0]);
-    // It is neither a failure nor load.
+    // A dropped copy counts neither as a failure nor as load.
     assert_eq!(site.proxy.sum("/requests/superseded").await, 1);
     for none in ["responses_5xx", "shed", "retries", "client_gone"] {
         assert_eq!(
@@ -308,13 +309,13 @@ async fn replicas_that_know_nothing_of_ties_work_twice_as_far_as_the_budget_goes
     assert_eq!(answer.text(), "other");
     let won = u64::from(answer.field("x-slackwater-attempt") == Some("2"));
     assert_eq!(counts(&proxy).await, [1, 1, won, 0, 0]);
-    // Nobody dropped either, so that was all.
+    // No replica dropped a copy, so the budget is used up.
     let answer = tokio::spawn(async move { get(address, "/once").await });
     until("the budget is spent", async || {
         (counts(&proxy).await[4] == 1).then_some(())
     })
     .await;
-    // The first that was given up still waits for its word.
+    // The cancelled first copy still waits for its notification.
     for server in &servers {
         server.go_on.notify_one();
         server.go_on.notify_one();

@@ -1,11 +1,11 @@
-//! Agents that have withdrawn: what they turned away goes to another replica, and whose word is
-//! taken for an agent's.
+//! Agents that have withdrawn: the requests that they reject go to another replica, and only an
+//! agent's answer counts as such a rejection.
 
 use crate::clients::Client;
 use crate::proxy::Proxy;
 use crate::replicas::Replica;
 
-/// An agent that has withdrawn, and what else it says.
+/// An agent that has withdrawn, and its other fields.
 async fn withdrawn(fields: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {

@@ -1,4 +1,4 @@
-//! Arguments that make no sense, and folders that cannot be written: told before anything is
+//! Arguments that make no sense, and folders that cannot be written: reported before anything is
 //! played.
 
 use crate::rig::{Scratch, sim, stderr, stdout};

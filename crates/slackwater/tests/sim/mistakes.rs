@@ -1,8 +1,8 @@
-//! Scenario files with mistakes: each is found, and told with its place.
+//! Scenario files with mistakes: each mistake is found, and reported with its position.
 //!
-//! Each fixture in `fixtures/sim/bad` says in comments what is expected of it: every `#: ` line is
-//! the first line of one mistake, in order. `BLESS=1` writes what is found into the fixtures, to be
-//! read before it is committed.
+//! Each fixture in `fixtures/sim/bad` states in comments what is expected of it: each `#: ` line is
+//! the first line of one mistake, in order. `BLESS=1` writes what is found into the fixtures; read
+//! it before you commit it.
 
 use crate::rig::{fixtures, scenarios, sim, stderr, stdout};
 use std::fs;

@@ -25,7 +25,7 @@ fn examples_and_good_fixtures_are_played() {
     }
 }
 
-/// What was printed, without the line that says how long it took.
+/// The output without the line about the time that it took.
 fn figures(output: &Output) -> String {
     let shown = stdout(output);
     let lines = shown

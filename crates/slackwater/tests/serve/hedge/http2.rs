@@ -53,7 +53,7 @@ async fn over_http2_the_loser_s_stream_is_reset() {
     let answer = get(proxy.address, "/late").await;
     assert_eq!(answer.field("x-slackwater-attempt"), Some("2"));
     reset.notified().await;
-    // The same applies to a client that uses HTTP/2 itself.
+    // This applies to a client that uses HTTP/2 itself, too.
     late.store(0, Ordering::SeqCst);
     let mut client = clients::http2(proxy.address).await;
     let request = Request::get("http://x/late").body(empty()).unwrap();

@@ -1,4 +1,5 @@
-//! TLS to replicas: who is believed, under which name, what they are shown, what is agreed on.
+//! TLS to replicas: which certificates are accepted, for which name, the client certificate,
+//! negotiation.
 
 use super::rig::{Authority, Folder, TlsReplica, quoted};
 use crate::clients::get;
@@ -6,11 +7,11 @@ use crate::proxy::Proxy;
 use core::net::SocketAddr;
 use rustls::HandshakeKind;
 
-/// A proxy that speaks TLS to one replica.
+/// A proxy that uses TLS with one replica.
 fn proxy(replica: SocketAddr, folder: &Folder, authority: &Authority, keys: &str) -> Proxy {
     folder.write("ca.pem", &authority.pem());
     let keys = keys.replace("CA", &quoted(&folder.file("ca.pem")));
-    // A handshake of a debug build takes long where others work, too.
+    // A handshake of a debug build takes long while other tests run.
     Proxy::start(&[replica], &(keys + "\n[timeouts]\nconnect = \"30s\"\n"))
 }
 
@@ -157,7 +158,7 @@ async fn http2_has_to_be_agreed_on() {
 async fn connections_to_a_replica_resume() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = TlsReplica::start(&authority.issue(&["127.0.0.1"]), &[], None).await;
-    // Each request makes a connection of its own.
+    // Each request opens a new connection.
     let keys = "[replica]\nidle_connections_max = 0\n[replica.tls]\nca = CA";
     let proxy = proxy(replica.address, &folder, &authority, keys);
     for _ in 0..3 {
