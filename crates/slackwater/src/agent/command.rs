@@ -93,6 +93,8 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let tls = Tls::read(&config)?;
     let target = tls.target(&config);
     let connect = async || reach(&target, config.timeouts.connect).await;
+    // The first check comes before probes are answered, so that a dead server is never reported as
+    // available.
     checker::first_look(&presence, connect).await;
 
     let key = probe_key(&config)?;
@@ -137,6 +139,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     tokio::spawn(supervisor::watch(watchdog));
 
     let mut upgrade = Upgrade::default();
+    // The checker runs on this thread until the very end, also while connections are drained.
     let mut looking = pin!(checker::keep_looking(
         &presence,
         config.check_interval,
@@ -169,6 +172,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         stop_slowly(&config, &presence, &mut signals, &workers, looking.as_mut()).await;
     }
     workers.enter(Phase::Draining);
+    // Another signal ends the drain.
     tokio::select! {
         ended = workers.threads.ended() => ended?,
         () = &mut looking => (),

@@ -73,6 +73,8 @@ impl Sockets {
                 Some(_) => None,
                 None => inherited_probes(inherited, address)?,
             };
+            // Unless `probe.listen` is set, requests and probes share a port. So a socket that
+            // exists already determines the port of the other one.
             let (opened, probes) = match (passed, socket, probes_at) {
                 (passed, _, Some(probes)) => {
                     let opened = passed.map_or_else(|| open_listeners(address, workers), Ok)?;

@@ -79,9 +79,11 @@ pub(super) async fn run(
     let driven = show.sides.each_mut().map(|side| side.drive(&stop));
     lifecycle.set_serving();
     let loads = show.watch(driven, &stop, &lifecycle, &mut signals).await?;
+    // If the user has stopped the wait, the summary covers the requests that have ended.
     let loads = loads.unwrap_or_else(|| show.sides.each_ref().map(Side::load_summary));
     let last = show.look(Phase::Stopping);
     let [first, second] = show.sides;
+    // The table restores the terminal before the summary is printed.
     drop(screen);
     tokio::join!(first.shutdown(), second.shutdown());
     Ok(sum_up(loads, &last))

@@ -149,6 +149,7 @@ async fn serve(
 
     let mut upgrade = Upgrade::default();
     let succeeded = loop {
+        // An arm that neither continues nor breaks leads to the reload below.
         tokio::select! {
             () = signals.next() => break false,
             fault = running.proxy.unasked_end() => return Err(fault),
@@ -172,6 +173,7 @@ async fn serve(
                     control::put_off(asking);
                     continue;
                 }
+                // A signal cancels the change, which then has no effect.
                 tokio::select! {
                     () = signals.next() => break false,
                     () = control::carry_out(&mut running, written, &queue, asking) => continue,

@@ -59,6 +59,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     } = ScenarioFile::load(&args.file)?;
     effort.apply(&mut scenario)?;
     let chosen = chosen(args, &Around { settings, health })?;
+    // Everything that can fail is checked before the run, which may take long.
     args.out.as_deref().map_or(Ok(()), out::check)?;
     let runs = memory::Runs {
         scenario: &scenario,

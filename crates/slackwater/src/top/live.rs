@@ -65,6 +65,7 @@ pub(super) async fn run(
             () = signals.next() => break,
             _ = hang_up.recv() => break,
         }
+        // Requests run in their own tasks, so that a slow answer does not block the screen.
         for ask in app.ask(Instant::now()) {
             tokio::spawn(answer(address.clone(), ask, answers_out.clone()));
         }

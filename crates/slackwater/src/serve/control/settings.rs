@@ -30,6 +30,7 @@ pub(super) async fn change(
     if !mistaken.is_empty() {
         return Err(Refused::Mistaken(mistaken.join("\n")));
     }
+    // The settings are checked as part of the whole configuration before anything changes.
     let read = written.load_with(set).await.map_err(fault)?;
     let read = read.map_err(|mistakes| refused(&mistakes))?;
     let changed: Vec<_> = (change.set.keys())

@@ -78,6 +78,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
         let head = text::recording(&file.to_string(), &recording);
         return print(&format!("{head}{services}"));
     }
+    // Opened before the replay, so that a bad path is reported at once.
     let json = args.json.clone().map(JsonOutput::open).transpose()?;
     let is_told = !json.as_ref().is_some_and(JsonOutput::is_stdout);
     let stop = Stop::on_signals()?;

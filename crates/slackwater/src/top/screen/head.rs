@@ -52,7 +52,7 @@ pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
     }
 }
 
-/// Draws the names of the services, if there are several. The current one is reversed.
+/// Draws the names of the services, if there are several. The current one is in brackets.
 pub(super) fn services(app: &mut App, canvas: &mut Canvas<'_>) {
     let services = &app.model().fleet().services;
     if services.len() < 2 {
