@@ -99,7 +99,7 @@ fn keep_secret(file: &Path) {
 }
 
 #[test]
-fn every_mistake_is_found_and_told_with_its_place() {
+fn every_mistake_is_found_and_reported_with_its_position() {
     let names = names("bad");
     assert!(names.len() >= 25, "the fixtures are there");
     for name in names {
@@ -136,7 +136,7 @@ fn a_mistake_shows_its_line_with_a_caret_below() {
 }
 
 #[test]
-fn a_summary_says_who_chooses_whom_and_where_probes_go() {
+fn a_summary_shows_policies_replicas_and_probes() {
     let shown = stdout(&check(&["good/everything.toml"]));
     assert_eq!(
         shown,
@@ -249,7 +249,7 @@ fn help_has_examples_and_exit_codes() {
 }
 
 #[test]
-fn without_a_file_the_usage_is_told() {
+fn without_a_file_the_usage_is_shown() {
     let output = check(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("<FILE>"));
@@ -287,7 +287,7 @@ fn blocks_of_toml(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn whoever_comes_from_another_balancer_is_shown_valid_files() {
+fn hints_for_users_of_other_balancers_are_valid_files() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/migrating.md");
     let blocks = blocks_of_toml(&fs::read_to_string(page).expect("the page"));
     assert!(blocks.len() >= 6, "{} configurations", blocks.len());
@@ -317,7 +317,7 @@ fn whoever_comes_from_another_balancer_is_shown_valid_files() {
 }
 
 #[test]
-fn a_scenario_is_known_by_its_sections_and_summed_up() {
+fn a_scenario_is_recognized_by_its_sections_and_summarized() {
     let name = "sim/good/minimal.sim.toml";
     let summary = "  8 replicas, 1 client, 1,360.0 queries/s (85 % of the fleet's allocation)
   60 s after 10 s of warm-up: some 81,600 queries with each seed
@@ -342,7 +342,7 @@ fn a_scenario_is_known_by_its_sections_and_summed_up() {
 }
 
 #[test]
-fn a_scenario_s_mistakes_are_told_as_a_configuration_s() {
+fn mistakes_of_a_scenario_are_reported_like_those_of_a_configuration() {
     let name = "sim/bad/many.sim.toml";
     let output = check(&[name, "good/minimal.toml"]);
     assert_eq!(output.status.code(), Some(2));
@@ -355,7 +355,7 @@ fn a_scenario_s_mistakes_are_told_as_a_configuration_s() {
 }
 
 #[test]
-fn an_agents_file_is_known_by_its_server_and_shown_in_full() {
+fn an_agents_file_is_recognized_by_its_server_and_shown_in_full() {
     let directory =
         std::env::temp_dir().join(format!("slackwater-agent-file-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory for the test");
@@ -394,7 +394,7 @@ fn an_agents_file_is_known_by_its_server_and_shown_in_full() {
 }
 
 #[test]
-fn a_mistaken_fleet_file_is_told_with_its_own_lines() {
+fn mistakes_of_a_fleet_file_are_reported_with_its_own_lines() {
     let output = check(&["fleets/mistaken.toml"]);
     assert_eq!(output.status.code(), Some(2));
     let told = stderr(&output);
@@ -420,7 +420,7 @@ fn a_mistaken_fleet_file_is_told_with_its_own_lines() {
 }
 
 #[test]
-fn what_opentelemetry_s_variables_say_is_checked_like_a_start() {
+fn variables_of_opentelemetry_are_checked_as_at_a_start() {
     let file = std::env::temp_dir().join(format!("slackwater-otel-{}.toml", std::process::id()));
     let text = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n[tracing]\n";
     fs::write(&file, text).expect("a file for the test");

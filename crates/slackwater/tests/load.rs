@@ -214,7 +214,7 @@ fn figures(url: &str, options: &[&str]) -> Value {
 }
 
 #[test]
-fn https_is_spoken_with_verified_certificates_over_both_protocols() {
+fn https_verifies_certificates_over_both_protocols() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let ca = folder.write("ca.pem", &authority.pem());
     let ca = ca.to_str().unwrap();
@@ -248,7 +248,7 @@ fn https_is_spoken_with_verified_certificates_over_both_protocols() {
 }
 
 #[test]
-fn a_target_without_http2_over_tls_is_an_error_that_says_so() {
+fn a_target_without_http2_over_tls_is_a_clear_error() {
     let authority = Authority::new();
     let tls = acceptor(&authority.identity(&["localhost"]), &[]);
     let server = Server::start_with(StatusCode::OK, Some(tls));
@@ -261,7 +261,7 @@ fn a_target_without_http2_over_tls_is_an_error_that_says_so() {
 }
 
 #[test]
-fn json_on_standard_output_stands_alone_and_quiet_says_nothing() {
+fn json_on_standard_output_stands_alone_and_quiet_prints_nothing() {
     let server = Server::start(StatusCode::OK);
     let options = ["--rate", "100", "--seconds", "0.1", "--threads", "2"];
     let output = server
@@ -314,7 +314,7 @@ fn errors_of_the_target_fail_the_command_only_beyond_max_errors() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_sent() {
+fn mistakes_are_reported_before_anything_is_sent() {
     let server = Server::start(StatusCode::OK);
     for (options, complaint) in [
         (&["--rate", "NaN"][..], "--rate NaN: must be above 0"),

@@ -48,7 +48,7 @@ fn at_start<T>(prelude: &str, words: &str, look: impl FnOnce(u32) -> T) -> (Stri
 /// Most of the memory in huge pages would be unused.
 #[cfg(target_os = "linux")]
 #[test]
-fn no_huge_pages_are_asked_for() {
+fn huge_pages_are_not_requested() {
     let maps = |process| std::fs::read_to_string(format!("/proc/{process}/smaps")).unwrap();
     for words in [SERVE, AGENT] {
         let (_, maps) = at_start("true", words, maps);
@@ -62,7 +62,7 @@ fn no_huge_pages_are_asked_for() {
 }
 
 #[test]
-fn the_soft_limit_of_open_files_is_raised_and_a_hard_one_that_is_too_low_is_told() {
+fn the_soft_limit_of_open_files_is_raised_and_a_low_hard_limit_is_logged() {
     for words in [SERVE, AGENT] {
         let log = log_of_start("ulimit -Sn 64; ulimit -Hn 256", words);
         assert!(
@@ -235,7 +235,7 @@ fn a_reader_that_has_seen_enough_is_none() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_what_to_do() {
+fn a_port_in_use_is_reported_with_the_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let flag = format!("--listen {}", taken.local_addr().unwrap());
     for words in [SERVE, AGENT] {
@@ -248,7 +248,7 @@ fn a_port_in_use_is_told_with_what_to_do() {
 }
 
 #[test]
-fn mistakes_are_told_in_the_users_words() {
+fn mistakes_are_reported_in_the_users_words() {
     for (words, expected) in [
         (
             "agent --listen 127.0.0.1:9".to_owned(),
@@ -277,7 +277,7 @@ fn mistakes_are_told_in_the_users_words() {
 }
 
 #[test]
-fn a_wrong_filter_of_the_log_is_told_once() {
+fn a_wrong_filter_of_the_log_is_reported_once() {
     for words in [SERVE, AGENT] {
         let log = log_of_start("export RUST_LOG=slackwater=loud", words);
         assert_eq!(
@@ -290,7 +290,7 @@ fn a_wrong_filter_of_the_log_is_told_once() {
 }
 
 #[test]
-fn an_agent_that_may_answer_probes_from_elsewhere_says_so() {
+fn an_agent_that_may_answer_probes_from_elsewhere_warns() {
     const REMARK: &str = "every address of this machine, and the system chooses";
     let log = log_of_start(":", &AGENT.replace("127.0.0.1:0", "0.0.0.0:0"));
     assert!(
@@ -309,7 +309,7 @@ fn an_agent_that_may_answer_probes_from_elsewhere_says_so() {
 }
 
 #[test]
-fn an_agent_tells_its_supervisor_when_it_serves_and_when_it_stops() {
+fn an_agent_notifies_its_supervisor_when_it_serves_and_when_it_stops() {
     let name = format!("slackwater-agent-notify-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -345,7 +345,7 @@ fn an_agent_tells_its_supervisor_when_it_serves_and_when_it_stops() {
 }
 
 #[test]
-fn ready_asks_a_running_process() {
+fn ready_queries_a_running_process() {
     let ask = |admin: &str| {
         let asked = Command::new(SLACKWATER)
             .args(["ready", "--admin", admin])

@@ -184,7 +184,7 @@ fn a_table_and_json_for_scripts() {
 }
 
 #[test]
-fn whoever_is_not_there_is_told_with_an_exit_code() {
+fn an_unreachable_server_is_reported_with_an_exit_code() {
     // A host that no other test uses, so that the port stays free.
     let free = TcpListener::bind("127.94.0.3:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
@@ -429,7 +429,7 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
-fn a_process_that_ends_is_told_on_the_screen() {
+fn a_process_that_ends_is_reported_on_the_screen() {
     let demo = Demo::start();
     let mut top = InTerminal::start(&demo.address);
     top.shows(&["slackwater top", "round_robin"]);

@@ -234,7 +234,7 @@ mod tests {
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
     #[tokio::test]
-    async fn events_come_one_by_one_and_the_end_is_told() {
+    async fn events_arrive_one_by_one_and_the_end_is_reported() {
         let body =
             "event: a\ndata: 1\n\nevent: b\ndata: 2\n\n: still here\n\nevent: c\ndata: 3\n\n";
         let mut pieces = vec![HEAD.to_vec()];
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_no_admin_server_is_told_apart() {
+    async fn other_servers_are_distinguished_from_an_admin_server() {
         let missing = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
         let text = refusal(missing).await;
         assert!(text.contains("there is no such path"), "{text}");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_listens() {
+    async fn a_refused_connection_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
         drop(listener);

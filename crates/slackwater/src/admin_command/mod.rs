@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mistaken_is_told_apart_from_what_cannot_be_done() {
+    fn usage_errors_are_distinguished_from_runtime_errors() {
         let refused = |status: u16, why: &str| {
             let status = StatusCode::from_u16(status).expect("a status");
             fault(&Failure::Refused(status, why.to_owned()), true)
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_token_is_said_where_it_is_needed_and_nowhere_else() {
+    async fn the_token_is_sent_only_where_it_is_needed() {
         let clear = || Command::Clear { service: None };
         for (command, is_said) in [
             (Command::Status, false),

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_said_and_not_shown() {
+    fn a_token_is_sent_and_not_shown() {
         let token = Token::read(b" 0123456789abcdef\n", &"here").expect("16 characters");
         assert_eq!(token.authorization(), "Bearer 0123456789abcdef");
         assert_eq!(
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_can_carry_is_told_with_its_place_and_not_repeated() {
+    fn an_invalid_token_is_reported_with_its_source_and_not_repeated() {
         for odd in ["secret", "0123456789abcdef\nx-more: 1", ""] {
             let why = Token::read(odd.as_bytes(), &"--token-file t").expect_err(odd);
             let why = why.to_string();

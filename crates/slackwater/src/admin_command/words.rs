@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_says_its_rate_and_its_errors_by_kind() {
+    fn a_service_shows_its_rate_and_its_errors_by_kind() {
         let quiet = RecentFacts {
             span_ms: 10_000,
             requests: 25,
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_says_since_when_and_what_to_do() {
+    fn a_problem_shows_since_when_and_the_remedy() {
         let problem = Problem {
             severe: true,
             service: Some("web".to_owned()),

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_refused_request_has_the_server_looked_at_until_it_is_clear() {
+    async fn one_refused_connection_starts_checks_until_the_state_is_clear() {
         let (presence, server) = (presence(), Server::new(true));
         run(&presence, &server, async {
             pass(10).await;

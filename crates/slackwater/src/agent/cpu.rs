@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_reason() {
+    fn missing_figures_are_reported_with_the_reason() {
         let file = PidFile::new("missing");
         let reason = |text: &str| {
             file.write(text);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_is_timed_and_a_look_without_one_is_not() {
+    fn a_reading_is_timed_and_a_check_is_not() {
         let file = PidFile::new("timed");
         file.write(&std::process::id().to_string());
         let process = ServerProcess::PidFile(file.0.clone());
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_server_is_quiet_it_is_looked_at_less_often() {
+    fn a_quiet_server_is_read_less_often() {
         let steps = |quiet: &[bool]| {
             let mut step = STEP;
             let each = quiet.iter().map(|is_quiet| {

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_server_makes_probes_say_draining_until_it_is_found() {
+    fn a_lost_server_makes_probes_report_draining_until_it_is_found() {
         let (presence, load, lifecycle) = presence();
         for _ in 1..REFUSED_MAX {
             presence.lose(&refused());
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_connections_time_out_at_once_is_no_evidence() {
+    async fn connections_that_time_out_at_once_are_not_enough() {
         let (presence, ..) = presence();
         tokio::time::sleep(Duration::from_secs(1)).await;
         for _ in 0..300 {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_time_out_for_seconds_without_a_sign_of_life_are() {
+    async fn connections_that_time_out_for_seconds_without_a_sign_of_life_are_enough() {
         let (presence, ..) = presence();
         for second in 0..3 {
             presence.lose(&late());
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_is_told_once() {
+    fn each_response_is_reported_once() {
         let (presence, ..) = presence();
         assert!(!presence.has_answered());
         presence.note_answer(false);

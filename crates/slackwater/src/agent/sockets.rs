@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_that_was_asked_for_is_not_exchanged() {
+    async fn a_configured_port_is_not_exchanged() {
         let taken = bind_udp(([127, 92, 0, 2], 0).into()).expect("a free port");
         let address = taken.local_addr().expect("bound");
         let fault = open_both(address, 1).err().expect("taken").to_string();

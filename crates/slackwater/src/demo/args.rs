@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_taken() {
+    fn arguments_become_settings() {
         let settings = settings(
             "--policy least_loaded --versus random --replicas 3 --rate 12.5 --seconds 0.5 --seed 9 --admin [::1]:81 --no-table",
         )

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_seconds_are_kept_however_long_nobody_looked() {
+    fn only_the_newest_seconds_are_kept_after_a_long_gap() {
         let mut history = History::default();
         history.note(5, None, read);
         history.note(1_000_000, None, read);

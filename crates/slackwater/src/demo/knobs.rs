@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_understood() {
+    fn requests_are_parsed_into_orders() {
         assert_eq!(read(Knob::Load, r#"{"rate": 12.5}"#), Ok(Order::Load(12.5)));
         assert_eq!(
             read(Knob::Weather, r#"{"on": false}"#),

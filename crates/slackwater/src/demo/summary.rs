@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_closing_words_are_a_table_and_a_verdict() {
+    async fn the_summary_is_a_table_and_a_verdict() {
         let sides = [
             side("prequal", 142.0, 12_034).await,
             side("round_robin", 1_310.0, 12_034).await,

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn better_the_same_and_worse_are_said_alike() {
+    fn better_equal_and_worse_are_stated_equally() {
         assert_eq!(
             said(142.0, 1_310.0),
             "prequal's p99 was 0.11 of round_robin's: 142 ms against 1,310 ms"
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_computer_is_said_to_be_one() {
+    fn a_busy_computer_is_reported() {
         assert_eq!(doubt(5.0, Tense::Past), None);
         assert_eq!(
             doubt(1_241.0, Tense::Present).as_deref(),

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_when_told_to_stop_or_when_nobody_takes_arrivals() {
+    fn ends_when_stopped_or_when_arrivals_are_not_accepted() {
         let hour = Duration::from_hours(1);
         pace(
             [hour].into_iter().peekable(),

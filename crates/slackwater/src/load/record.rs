@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_contribute_the_time_until_they_were_known() {
+    fn other_failures_contribute_the_time_until_they_were_noticed() {
         let mut record = record(Duration::ZERO);
         record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
         assert_eq!(record.all.max, 7 * MS);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn some_figures_begin_anew_and_the_others_forget_nothing() {
+    fn some_figures_restart_and_the_rest_is_kept() {
         let mut record = record(Duration::ZERO);
         record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
         record.begin_anew();

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_that_hear_of_another_rate_in_time_have_the_same_arrivals() {
+    fn both_sides_have_the_same_arrivals_if_the_rate_changes_in_time() {
         let schedule = || Schedule::new(Arrivals::Poisson, Duration::from_secs(20), 5);
         let twin = |heard: usize| {
             let mut count = 0;

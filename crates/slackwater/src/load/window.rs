@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_reused_cleanly_and_what_is_too_late_stays_out() {
+    fn a_second_is_reused_cleanly_and_late_results_are_dropped() {
         let mut window = Window::new(2);
         window.record(at(0.0), 500 * MS, true);
         window.record(at(2.0), 1 * MS, false);

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_does_not_read_holds_up_nobody_and_what_does_not_fit_is_counted() {
+    fn an_unread_log_delays_no_caller_and_lost_lines_are_counted() {
         let (lines, may, heard) = rig();
         lines.push(b"first\n");
         while !lines.state().is_writing {

@@ -289,7 +289,7 @@ fn file() -> PathBuf {
 }
 
 #[test]
-fn the_document_says_what_the_types_say() {
+fn the_document_matches_the_types() {
     let text = serde_json::to_string_pretty(&document()).expect("JSON") + "\n";
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(file(), &text).expect("written");
@@ -341,7 +341,7 @@ fn every_schema_is_one_and_every_field_of_the_status_is_described() {
 }
 
 #[test]
-fn links_are_left_out_and_rules_are_not() {
+fn links_are_removed_and_rules_are_kept() {
     assert_eq!(
         without_links("a [b c](d.md#e) [A13] f [g](h)"),
         "a b c [A13] f g"

@@ -79,7 +79,7 @@ mod tests {
     use slackwater_config::testing::replica;
 
     #[test]
-    fn what_is_told_is_understood_and_nothing_is_not_told() {
+    fn overrides_survive_encoding_and_none_are_not_encoded() {
         assert_eq!(encode(&Overrides::default()), None);
         let overrides = Overrides {
             settings: vec![SettingOverridden {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_and_not_left_out() {
+    fn unknown_overrides_are_rejected_and_not_dropped() {
         for odd in [
             "",
             "{}",

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_says_what_is_lost_and_what_is_there() {
+    fn a_stop_reports_what_is_lost_and_what_is_kept() {
         let (written, lost) = FIGURES[..4].split_at(2);
         let out = Path::new("sim-results");
         assert_eq!(

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_is_read_off_the_system_s_figures() {
+    fn free_memory_is_read_from_the_system() {
         let meminfo = "MemTotal:       16303428 kB\nMemFree:  1 kB\nMemAvailable:    2048 kB\n";
         assert_eq!(available_in(meminfo), Some(2_097_152.0));
         assert_eq!(available_in("MemFree: 1 kB\n"), None);

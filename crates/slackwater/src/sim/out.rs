@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_and_what_is_below_it_are_told() {
+    fn a_file_and_paths_below_it_are_rejected() {
         let folder = scratch("slackwater-out-bad");
         let taken = folder.join("taken");
         File::create(&taken).expect("a file for the test");

@@ -73,7 +73,7 @@ mod tests {
     use slackwater_sim::presets::{at_load, web};
 
     #[test]
-    fn a_line_says_who_sends_how_much_to_whom() {
+    fn a_line_describes_clients_load_and_fleet() {
         assert_eq!(
             fleet_and_load(&web(1, 1, 0.85)).split(", ").next(),
             Some("1 replica")

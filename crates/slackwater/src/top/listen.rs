@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_ends_is_told_and_opened_again() {
+    async fn a_stream_that_ends_is_reported_and_opened_again() {
         let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
             event: fleet\ndata: {\"revision\":7}\n\nevent: tick\ndata: {\"revision\":7}\n\n";
         let address = server(answer).await;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waits_grow_while_nobody_answers() {
+    async fn pauses_grow_while_the_server_does_not_answer() {
         let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
         let address = server(answer).await;
         let stream = Stream::open(&address).await.unwrap();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_skipped_and_what_cannot_be_read_is_told() {
+    fn unknown_events_are_skipped_and_unreadable_ones_are_reported() {
         let tick = understand(&event("tick", r#"{"revision":3,"later":{"a":[1]}}"#));
         let Ok(Some(Received::Tick(tick))) = tick else {
             unreachable!("{tick:?}");

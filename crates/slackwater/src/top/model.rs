@@ -317,7 +317,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_replica_is_told_by_its_columns() {
+    fn a_row_is_made_from_the_columns() {
         let model = samples::serve();
         let row = model.row(0, 4).unwrap();
         assert_eq!((row.name, row.state), ("10.0.0.5:8080", "available"));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_of_another_fleet_is_left_out() {
+    fn a_tick_of_another_fleet_is_ignored() {
         let mut model = samples::serve();
         let mut fleet = model.fleet().clone();
         fleet.revision += 1;
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_begins_anew() {
+    fn another_process_starts_an_empty_history() {
         let mut model = samples::serve();
         let mut fleet = model.fleet().clone();
         fleet.process += 1;
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_the_same_number_that_is_up_for_less_begins_anew() {
+    fn a_process_with_the_same_id_and_a_shorter_uptime_starts_an_empty_history() {
         let mut model = samples::serve();
         let again = |model: &mut Model, uptime_ms: u64| {
             let mut tick = samples::serve_tick();

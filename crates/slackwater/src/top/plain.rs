@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn how_full_replicas_are_has_a_column_where_one_says_what_it_can_carry() {
+    fn utilization_has_a_column_if_a_replica_reports_its_capacity() {
         let mut tick = samples::serve_tick();
         let columns = &mut tick.services[0].replicas;
         columns.capacity_millirif = vec![Some(6_000); 20];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demo_tells_who_is_ahead_and_both_sides() {
+    fn a_demo_shows_its_verdict_and_both_sides() {
         let text = table(&samples::demo(), "x:1");
         assert!(
             text.contains("\nprequal's p99 is 0.06 of round_robin's"),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_words_that_all_have_to_be_there() {
+    fn all_words_of_a_filter_must_match() {
         let model = samples::serve();
         let matching = |filter| -> Vec<usize> {
             let rows = model.rows(0);

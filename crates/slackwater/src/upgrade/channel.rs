@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_older_versions_do_not_know_has_another_greeting() {
+    fn only_messages_unknown_to_older_versions_have_another_greeting() {
         let file = File::open("/dev/null").expect("on every system");
         let requests = Purpose::Requests("[::1]:80".parse().expect("an address"));
         for (purposes, greeting) in [
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_hears_that_the_channel_is_given_up() {
+    fn a_wait_ends_when_the_channel_is_cancelled() {
         let (old, _new) = ends(PATIENCE);
         let hold = old.hold().expect("a descriptor");
         let waiting = std::thread::spawn(move || old.receive_serving());

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_systemd_that_nobody_serves_is_refused() {
+    fn a_socket_of_systemd_that_is_not_served_is_rejected() {
         let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
         let fault = inherited(address, None)
             .finish()

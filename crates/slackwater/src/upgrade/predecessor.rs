@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_that_is_given_up_ends_the_new_process() {
+    fn a_cancelled_attempt_ends_the_new_process() {
         let (attempt, hold) = HandOver::new(Duration::from_hours(1)).expect("sockets");
         let program = program("/bin/sh", &["-c", "exec sleep 1000"]);
         let waiting =
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_keeps_the_new_process_from_serving_is_told() {
+    fn the_reason_why_the_new_process_does_not_serve_is_reported() {
         let why = hand_over(&program("/nowhere/slackwater", &[]), PATIENCE);
         let why = why.expect_err("no such file");
         assert!(

@@ -7,7 +7,7 @@ use crate::server::Server;
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn probes_say_so_before_the_listener_closes() {
+async fn probes_report_draining_before_the_listener_closes() {
     let server = Server::tcp().await;
     let mut agent = Agent::start(&server.to, &["--drain-delay", "1m"]).await;
     agent.terminate();
@@ -64,7 +64,7 @@ async fn what_does_not_finish_is_cut_off() {
 }
 
 #[tokio::test]
-async fn signals_that_ask_for_something_else_do_not_end_it() {
+async fn other_signals_do_not_end_it() {
     let server = Server::tcp().await;
     let mut agent = Agent::start(&server.to, &["--drain-delay", "0s"]).await;
     for (name, answer) in [

@@ -36,7 +36,7 @@ async fn report(
 }
 
 #[tokio::test]
-async fn who_asks_is_told_and_the_server_hears_nothing_of_it() {
+async fn requested_reports_are_sent_and_the_request_for_them_is_not_forwarded() {
     let server = Server::tcp().await;
     let file = saying("asked");
     let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;
@@ -59,7 +59,7 @@ async fn who_asks_is_told_and_the_server_hears_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn all_are_told_if_the_file_says_so_and_nobody_by_default() {
+async fn all_responses_carry_reports_if_configured_and_none_by_default() {
     let server = Server::tcp().await;
     let file = saying("bin");
     let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;
@@ -78,7 +78,7 @@ async fn all_are_told_if_the_file_says_so_and_nobody_by_default() {
 }
 
 #[tokio::test]
-async fn how_busy_the_cpu_is_of_a_server_whose_process_is_known_is_told() {
+async fn cpu_utilization_is_reported_if_the_process_is_known() {
     let server = Server::tcp().await;
     let file = |suffix: &str, text: String| {
         let name = format!("slackwater-orca-{}-{suffix}", std::process::id());
@@ -103,7 +103,7 @@ async fn how_busy_the_cpu_is_of_a_server_whose_process_is_known_is_told() {
 }
 
 #[tokio::test]
-async fn grpc_is_told_in_the_trailers() {
+async fn grpc_reports_are_in_the_trailers() {
     let server = Server::tcp().await;
     let file = saying("text");
     let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;

@@ -100,7 +100,7 @@ async fn the_urgent_go_first_and_all_count_as_in_flight() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_passed_is_never_begun() {
+async fn an_expired_request_is_never_started() {
     let server = Server::tcp().await;
     let agent = agent("deadline", &server, "", &[]).await;
     let mut first = send(&agent, "/first", "").await;
@@ -141,7 +141,7 @@ async fn a_deadline_that_passed_is_never_begun() {
 }
 
 #[tokio::test]
-async fn what_finds_no_room_is_turned_away_at_once() {
+async fn a_request_to_a_full_queue_is_rejected_at_once() {
     let server = Server::tcp().await;
     let agent = agent("full", &server, "waiting_max = 1", &[]).await;
     let mut first = send(&agent, "/first", "").await;
@@ -171,7 +171,7 @@ async fn what_finds_no_room_is_turned_away_at_once() {
 }
 
 #[tokio::test]
-async fn who_leaves_the_line_is_never_begun() {
+async fn a_request_that_leaves_the_queue_is_never_started() {
     let server = Server::tcp().await;
     let agent = agent("leaves", &server, "", &[]).await;
     let mut first = send(&agent, "/first", "").await;
@@ -191,7 +191,7 @@ async fn who_leaves_the_line_is_never_begun() {
 }
 
 #[tokio::test]
-async fn who_waits_when_the_server_goes_hears_that_it_is_gone() {
+async fn a_waiting_request_is_rejected_when_the_server_goes() {
     let server = Server::tcp_at(([127, 91, 0, 8], 0).into()).await;
     let agent = agent("gone", &server, "", &["--check-interval", "50ms"]).await;
     let _first = send(&agent, "/first", "").await;
@@ -215,7 +215,7 @@ async fn who_waits_when_the_server_goes_hears_that_it_is_gone() {
 }
 
 #[tokio::test]
-async fn who_never_sends_the_rest_does_not_keep_the_place() {
+async fn an_unfinished_request_does_not_keep_its_permit() {
     let server = Server::tcp().await;
     let timeout = ["--first-byte-timeout", "1s"];
     let agent = agent("loris", &server, "wait_max = \"20s\"", &timeout).await;
@@ -251,7 +251,7 @@ async fn a_tunnel_keeps_no_place() {
 }
 
 #[tokio::test]
-async fn a_limit_is_learned_and_told() {
+async fn a_limit_is_learned_and_reported() {
     let server = Server::tcp().await;
     let file =
         std::env::temp_dir().join(format!("slackwater-adaptive-{}.toml", std::process::id()));
@@ -287,7 +287,7 @@ async fn a_limit_is_learned_and_told() {
 }
 
 #[tokio::test]
-async fn without_a_queue_there_is_none_to_tell_of() {
+async fn without_a_queue_none_is_reported() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     assert!(agent.status().await["own_queue"].is_null());

@@ -55,7 +55,7 @@ fn mistakes_name_the_key() {
 }
 
 #[tokio::test]
-async fn the_server_s_process_is_found_and_said_once() {
+async fn the_servers_process_is_found_and_logged_once() {
     let server = Server::tcp().await;
     // Relative names are resolved from the file's own directory.
     let pid = Keys::new("server.pid", &format!("{}\n", std::process::id()));
@@ -97,7 +97,7 @@ async fn told(agent: &Agent, server: &Server, fields: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn responses_say_what_is_in_flight_besides_them() {
+async fn responses_report_the_other_requests_in_flight() {
     let server = Server::tcp().await;
     let keys = Keys::new("reports.toml", "report_with_responses = true\n");
     let agent = Agent::start(&server.to, &["--config", keys.path()]).await;
@@ -112,7 +112,7 @@ async fn responses_say_what_is_in_flight_besides_them() {
 }
 
 #[tokio::test]
-async fn responses_over_http2_say_it_too() {
+async fn responses_over_http2_report_it_too() {
     let server = Server::tcp().await;
     let keys = Keys::new("reports-2.toml", "report_with_responses = true\n");
     let agent = Agent::start(&server.to, &["--config", keys.path()]).await;

@@ -66,7 +66,7 @@ async fn a_new_agent_answers_requests_and_probes_while_the_old_one_finishes_its_
 }
 
 #[tokio::test]
-async fn a_configuration_is_read_anew_by_an_upgrade_and_not_by_a_reload() {
+async fn a_configuration_is_read_again_by_an_upgrade_and_not_by_a_reload() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     agent.signal("HUP");
@@ -124,7 +124,7 @@ async fn sockets_that_systemd_opened_are_used_for_requests_and_probes() {
 }
 
 #[test]
-fn a_datagram_socket_that_nobody_answers_at_is_refused() {
+fn a_datagram_socket_that_is_not_served_is_rejected() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let probes = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (listen, lost) = (listener.local_addr().unwrap(), probes.local_addr().unwrap());

@@ -46,7 +46,7 @@ async fn a_server_that_is_late_is_waited_for() {
 }
 
 #[tokio::test]
-async fn so_is_a_unix_socket_that_is_missing_and_one_that_nobody_listens_at() {
+async fn a_unix_socket_that_is_missing_or_has_no_listener_withdraws_the_agent() {
     let path = socket_path("late");
     let agent = Agent::start(&format!("unix:{}", path.display()), &[]).await;
     withdrawn(&agent, true).await;
@@ -64,7 +64,7 @@ async fn so_is_a_unix_socket_that_is_missing_and_one_that_nobody_listens_at() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_without_traffic_is_found_out() {
+async fn a_server_that_dies_without_traffic_is_noticed() {
     let server = Server::tcp_at(([127, 91, 0, 2], 0).into()).await;
     let agent = Agent::start(&server.to, &["--check-interval", "50ms"]).await;
     withdrawn(&agent, false).await;
@@ -74,7 +74,7 @@ async fn a_server_that_dies_without_traffic_is_found_out() {
 }
 
 #[tokio::test]
-async fn the_requests_that_find_out_are_turned_away_and_the_next_ones_do_not_even_try() {
+async fn the_first_failing_requests_are_rejected_and_later_ones_do_not_connect() {
     let server = Server::tcp_at(([127, 91, 0, 3], 0).into()).await;
     let address = server.to.parse().unwrap();
     // The interval is so long that the periodic check cannot be what notices it.
@@ -127,7 +127,7 @@ async fn requests_that_the_server_still_answers_are_not_cut_off() {
 }
 
 #[tokio::test]
-async fn only_the_agent_itself_says_withdrawn() {
+async fn only_the_agent_itself_reports_withdrawn() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     let mut client = Client::send(agent.address, "POST", "/").await;

@@ -68,7 +68,7 @@ fn address(fleet: &Value, side: usize, replica: usize) -> SocketAddr {
 const ASK: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 
 #[test]
-fn load_neighbours_and_death_act_at_once_and_on_both_sides_alike() {
+fn load_neighbours_and_death_act_at_once_and_on_both_sides() {
     let running = Running::start(&["--rate", "60", "--replicas", "4", "--seed", "3"]);
     let mut live = Live::open(&running);
     let fleet = live.wait("fleet", |_| true);

@@ -239,7 +239,7 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
 }
 
 #[test]
-fn a_second_signal_does_not_wait_and_figures_go_to_standard_output_when_asked() {
+fn a_second_signal_does_not_wait_and_figures_can_go_to_standard_output() {
     let mut command = demo(&[
         "--rate",
         "50",
@@ -272,7 +272,7 @@ fn a_second_signal_does_not_wait_and_figures_go_to_standard_output_when_asked() 
 }
 
 #[test]
-fn mistakes_are_told_before_anything_runs() {
+fn mistakes_are_reported_before_anything_runs() {
     assert_complains(
         &["--policy", "nginx"],
         2,

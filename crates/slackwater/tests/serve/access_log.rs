@@ -46,7 +46,7 @@ impl Drop for Log {
 }
 
 #[tokio::test]
-async fn a_line_tells_what_became_of_a_request() {
+async fn a_line_has_the_result_of_a_request() {
     let log = Log::new("line");
     let replica = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
@@ -197,7 +197,7 @@ async fn requests_that_cannot_be_read_have_lines_and_counts() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_told_of() {
+async fn a_client_that_leaves_is_logged() {
     let log = Log::new("gone");
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
@@ -221,7 +221,7 @@ async fn a_client_that_leaves_is_told_of() {
 }
 
 #[tokio::test]
-async fn the_file_is_opened_anew_on_a_signal() {
+async fn the_file_is_reopened_on_a_signal() {
     let log = Log::new("reopen");
     let moved = Log::new("reopen-moved");
     let replica = Replica::echo("r").await;

@@ -127,7 +127,7 @@ pub(crate) async fn warms_up(proxy: &Proxy, replica: usize) {
 }
 
 #[tokio::test]
-async fn who_fails_at_once_gets_trials_alone_until_it_heals() {
+async fn a_replica_that_fails_at_once_gets_only_trials_until_it_heals() {
     for policy in ["least_loaded", "prequal", "peak_ewma"] {
         let fleet = Fleet::with_status(500).await;
         let toml = format!("policy = \"{policy}\"\n{EAGER}");
@@ -156,7 +156,7 @@ async fn who_fails_at_once_gets_trials_alone_until_it_heals() {
 }
 
 #[tokio::test]
-async fn metrics_and_the_access_log_tell_of_it() {
+async fn metrics_and_the_access_log_report_ejections() {
     let log = Log::new("trial");
     let fleet = Fleet::with_status(500).await;
     let proxy = Proxy::start(&fleet.addresses(), &(log.toml("") + EAGER));
@@ -250,7 +250,7 @@ async fn where_all_fail_nobody_is_ejected() {
 }
 
 #[tokio::test]
-async fn without_aversion_who_fails_has_its_share() {
+async fn without_aversion_a_failing_replica_has_its_share() {
     let fleet = Fleet::with_status(500).await;
     let off = "error_aversion.enabled = false";
     let proxy = Proxy::start(&fleet.addresses(), off);
@@ -362,7 +362,7 @@ async fn requests_to_last(proxy: &Proxy, client: &mut Client, requests: usize) -
 }
 
 #[tokio::test]
-async fn a_new_one_earns_its_share_and_the_clock_keeps_out_of_it() {
+async fn a_new_replica_earns_its_share_by_requests_and_not_by_time() {
     let [one, two, three, new] = &[works().await, works().await, works().await, works().await];
     let written = Written::new("evidence", &joining(&[one, two, three], ""));
     let proxy = written.serve(&[]);

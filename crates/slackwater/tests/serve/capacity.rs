@@ -116,7 +116,7 @@ async fn carried(proxy: &Proxy) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn the_replica_with_more_capacity_gets_more_and_says_so_with_its_responses() {
+async fn the_replica_with_more_capacity_gets_more_and_reports_it_in_responses() {
     let (wide, narrow) = (server("wide", 10).await, server("narrow", 1).await);
     let keys = "report_with_responses = true\n";
     let agents = [wide.address, narrow.address].map(|server| agent(server, keys));
@@ -166,7 +166,7 @@ async fn the_replica_with_more_capacity_gets_more_and_says_so_with_its_responses
 }
 
 #[tokio::test]
-async fn an_orca_report_says_it_as_well() {
+async fn an_orca_report_counts_as_well() {
     let servers = [server("wide", 10).await, server("narrow", 1).await];
     let agents = servers
         .each_ref()
@@ -191,7 +191,7 @@ pub(crate) async fn says(fields: &'static str) -> Replica {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_taken_out_and_others_pass_it_on() {
+async fn unreadable_reports_are_removed_and_other_policies_forward_them() {
     let bad = "x-slackwater-load: 1;;\r\nx-slackwater-load: 2;;\r\nage: 7\r\n";
     let replica = says(bad).await;
     let proxy = Proxy::start(&[replica.address], BY_CAPACITY);

@@ -44,7 +44,7 @@ fn connect(target: SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn tunnels_are_not_offered_unless_told() {
+async fn tunnels_are_off_by_default() {
     let replica = Replica::echo("r").await;
     for settings in ["", "connect = \"refuse\""] {
         let proxy = Proxy::start(&[replica.address], settings);
@@ -144,7 +144,7 @@ async fn a_replica_that_changes_the_protocol_instead_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn only_one_replica_hears_of_a_tunnel() {
+async fn only_one_replica_receives_a_tunnel() {
     const ANY: &str = "connect = \"pass\"\n[retries]\nmethods = \"all\"";
     let breaks = || {
         Replica::scripted(|mut connection| async move {
@@ -170,7 +170,7 @@ async fn only_one_replica_hears_of_a_tunnel() {
 }
 
 #[tokio::test]
-async fn routes_say_for_whom_there_are_tunnels() {
+async fn routes_determine_which_requests_may_open_tunnels() {
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let proxy = Proxy::of_file(&format!(
         "[services.tunnels]\nreplicas = [\"{}\"]\nprobe.transport = \"none\"\n\
@@ -220,7 +220,7 @@ async fn replicas_over_http2_and_clients_over_http2_have_no_tunnels() {
 }
 
 #[tokio::test]
-async fn the_access_log_tells_whom_a_tunnel_was_for() {
+async fn the_access_log_has_the_target_of_a_tunnel() {
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let file = std::env::temp_dir().join(format!("slackwater-connect-{}.log", std::process::id()));
     let settings = format!("{PASS}\n[access_log]\nto = {file:?}\nformat = \"json\"");

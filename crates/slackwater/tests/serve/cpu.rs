@@ -82,7 +82,7 @@ async fn the_server_with_the_busy_cpu_gets_less() {
 }
 
 #[tokio::test]
-async fn nothing_is_told_of_a_server_that_is_not_known() {
+async fn nothing_is_reported_of_an_unknown_server() {
     let server = Replica::echo("server").await;
     let agent = agent(server.address, "");
     let mut client = Client::connect(agent.address).await;

@@ -74,7 +74,7 @@ async fn pair() -> [Replica; 2] {
 }
 
 #[tokio::test]
-async fn the_log_the_replica_the_client_and_the_decision_know_a_request_by_one_id() {
+async fn log_replica_client_and_decision_have_the_same_id_of_a_request() {
     let log = Log::new("decisions");
     let heads = Arc::default();
     let replica = says(200, &heads).await;
@@ -114,7 +114,7 @@ async fn the_log_the_replica_the_client_and_the_decision_know_a_request_by_one_i
 }
 
 #[tokio::test]
-async fn without_a_header_that_names_them_requests_have_ids_that_nobody_is_sent() {
+async fn without_a_configured_header_request_ids_are_not_sent() {
     let log = Log::new("nameless");
     let heads = Arc::default();
     let replica = says(200, &heads).await;
@@ -133,7 +133,7 @@ async fn without_a_header_that_names_them_requests_have_ids_that_nobody_is_sent(
 }
 
 #[tokio::test]
-async fn a_retry_is_told_with_the_try_before_it() {
+async fn a_retry_is_shown_with_the_attempt_before_it() {
     let heads = Arc::default();
     let (bad, well) = (says(503, &heads).await, Replica::echo("well").await);
     let toml = format!("error_aversion.enabled = false\n{ALL}");
@@ -164,7 +164,7 @@ async fn a_retry_is_told_with_the_try_before_it() {
 }
 
 #[tokio::test]
-async fn a_hedge_is_told_with_what_it_was_sent_for_and_the_loser() {
+async fn a_hedge_is_shown_with_its_reason_and_the_loser() {
     let replicas = pair().await;
     let hedge = "[hedge]\nenabled = true\nbudget = 1\nsamples_min = 1\nslow_share = 1\ndelay_min = \"250ms\"\n";
     let addresses = replicas.each_ref().map(|replica| replica.address);
@@ -193,7 +193,7 @@ async fn a_hedge_is_told_with_what_it_was_sent_for_and_the_loser() {
 }
 
 #[tokio::test]
-async fn a_tied_copy_is_told_as_one() {
+async fn a_tied_copy_is_shown_as_one() {
     let replicas = pair().await;
     let tie = "[tie]\nenabled = true\ndelay = \"1ms\"\n";
     let addresses = replicas.each_ref().map(|replica| replica.address);
@@ -205,7 +205,7 @@ async fn a_tied_copy_is_told_as_one() {
 }
 
 #[tokio::test]
-async fn a_shadow_trial_is_told_with_the_request_that_it_is_a_copy_of() {
+async fn a_shadow_trial_is_shown_with_the_request_that_it_copies() {
     let (sick, _well, addresses) = fleet(2).await;
     let proxy = Proxy::start(&addresses, &(ALL.to_owned() + CALM + SHADOWS));
     let mut client = Client::connect(proxy.address).await;
@@ -243,7 +243,7 @@ async fn a_shadow_trial_is_told_with_the_request_that_it_is_a_copy_of() {
 }
 
 #[tokio::test]
-async fn a_failure_is_kept_where_failures_are_and_says_what_happened() {
+async fn a_failure_is_kept_with_its_cause_if_failures_are_kept() {
     let dead = nobody().await;
     let failed = "[decisions]\nsample = 0\nfailed = true\n";
     let proxy = Proxy::start(&[dead], failed);
@@ -268,7 +268,7 @@ async fn a_failure_is_kept_where_failures_are_and_says_what_happened() {
 }
 
 #[tokio::test]
-async fn what_the_policy_compared_is_told_by_the_replicas_names() {
+async fn comparisons_are_shown_with_the_replicas_names() {
     let replicas = [
         Replica::echo("a").await,
         Replica::echo("b").await,

@@ -51,7 +51,7 @@ async fn a_large_upload_that_is_answered_early_is_cut_off_after_the_answer() {
 }
 
 #[tokio::test]
-async fn who_sends_all_before_it_reads_is_read_while_it_is_answered() {
+async fn a_client_that_sends_all_before_it_reads_is_read_while_it_is_answered() {
     const LENGTH: usize = 32 << 20;
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;

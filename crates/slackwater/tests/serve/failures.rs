@@ -64,7 +64,7 @@ async fn unavailable() -> Replica {
 }
 
 #[tokio::test]
-async fn an_application_that_says_503_itself_is_believed() {
+async fn a_503_of_the_application_itself_is_forwarded() {
     let (busy, other) = (unavailable().await, unavailable().await);
     let proxy = Proxy::start(
         &[busy.address, other.address],
@@ -88,7 +88,7 @@ async fn refusals_are_retried_for_http2_replicas_too() {
 }
 
 #[tokio::test]
-async fn without_any_replica_alive_the_client_hears_why() {
+async fn without_any_replica_alive_the_client_receives_the_reason() {
     let proxy = Proxy::start(&[nobody().await, nobody().await], "");
     let answer = get(proxy.address, "/").await;
     assert_eq!(answer.status, 502);
@@ -149,7 +149,7 @@ async fn a_request_that_may_have_had_an_effect_is_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_heard_does_not_go_to_another_replica() {
+async fn a_request_that_may_have_been_received_is_not_retried() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     // It answers once, reads a second request, and is permanently gone.
@@ -207,7 +207,7 @@ async fn only_what_was_cut_off_at_once_and_is_safe_is_sent_again() {
 }
 
 #[tokio::test]
-async fn an_http2_stream_is_sent_again_only_if_the_replica_says_it_was_not_processed() {
+async fn an_http2_stream_is_sent_again_only_if_it_was_not_processed() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     // Each path is answered, except for its first request if the path has a reason for a reset.
@@ -266,7 +266,7 @@ async fn a_replica_that_closes_before_it_answers_is_a_502() {
 }
 
 #[tokio::test]
-async fn a_change_of_protocol_that_nobody_asked_for_is_a_502() {
+async fn an_unrequested_change_of_protocol_is_a_502() {
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
         let switch =

@@ -120,7 +120,7 @@ async fn call(proxy: &Proxy, path: &str, content_type: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_call_without_a_response_hears_a_status_of_its_own_protocol() {
+async fn a_call_without_a_response_receives_a_status_of_its_own_protocol() {
     let log = Log::new("grpc");
     let mute = Replica::scripted(|mut connection| async move {
         connection.head().await;
@@ -167,7 +167,7 @@ async fn a_call_without_a_response_hears_a_status_of_its_own_protocol() {
 }
 
 #[tokio::test]
-async fn an_agent_that_turns_calls_away_is_heard_and_the_call_goes_elsewhere() {
+async fn calls_that_an_agent_rejects_go_to_another_replica() {
     let withdrawn = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             let fields = "content-type: application/grpc\r\nx-slackwater-error: withdrawn\r\n\

@@ -154,7 +154,7 @@ async fn expected_statuses_are_a_choice() {
 }
 
 #[tokio::test]
-async fn a_tcp_check_asks_only_for_a_connection() {
+async fn a_tcp_check_only_connects() {
     let mute =
         Replica::scripted(|mut connection| async move { while connection.more().await > 0 {} })
             .await;
@@ -206,7 +206,7 @@ async fn grpc(service: &'static str, serving: u8) -> core::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn grpc_servers_say_themselves_whether_they_serve() {
+async fn grpc_servers_report_whether_they_serve() {
     let replicas = [
         grpc("shop", 1).await,
         grpc("shop", 2).await,

@@ -216,7 +216,7 @@ async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_can
 }
 
 #[tokio::test]
-async fn the_access_log_says_which_copy_was_heard() {
+async fn the_access_log_names_the_copy_that_won() {
     for (second, hedge) in [(Second::Answered, "won"), (Second::Broken, "lost")] {
         let log = Log::new(hedge);
         let pair = Pair::with(State {
@@ -330,7 +330,7 @@ async fn without_a_budget_there_is_no_second_copy() {
 }
 
 #[tokio::test]
-async fn a_late_request_that_had_no_copy_is_looked_at_again() {
+async fn a_late_request_without_a_copy_is_considered_again() {
     let pair = Pair::new().await;
     // A fifth of a copy for each request: there are three requests so far, with the late one.
     let toml = EAGER.replace("budget = 1", "budget = 0.2\nburst = 1");
@@ -351,7 +351,7 @@ async fn a_late_request_that_had_no_copy_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn where_everybody_is_slow_there_is_no_second_copy() {
+async fn there_is_no_hedge_while_all_replicas_are_slow() {
     let pair = Pair::new().await;
     let toml = EAGER.replace("slow_share = 1", "slow_share = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);

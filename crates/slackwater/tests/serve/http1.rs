@@ -69,7 +69,7 @@ async fn a_request_may_come_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn an_old_client_keeps_its_connection_if_it_asks_to() {
+async fn an_http10_client_can_keep_its_connection() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -128,7 +128,7 @@ async fn a_response_without_a_length_ends_with_its_connection() {
 }
 
 #[tokio::test]
-async fn early_hints_reach_those_who_know_them() {
+async fn early_hints_reach_clients_that_support_them() {
     let replica = saying(
         "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nconnection: close, x-hop\r\n\
          x-hop: 1\r\nkeep-alive: timeout=5\r\nupgrade: h2c\r\nx-slackwater-error: broken\r\nlink: </a>\r\n\r\n\
@@ -156,7 +156,7 @@ async fn early_hints_reach_those_who_know_them() {
 }
 
 #[tokio::test]
-async fn who_waits_for_100_hears_one_whatever_the_replica_says() {
+async fn a_client_that_waits_for_100_receives_one_from_the_proxy() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(!head.contains("expect:"), "{head}");
@@ -338,7 +338,7 @@ async fn responses_are_dated() {
 }
 
 #[tokio::test]
-async fn what_arrives_while_the_proxy_stops_is_served_and_the_client_told_to_go() {
+async fn requests_during_shutdown_are_served_and_their_connections_closed() {
     let replica = Replica::echo("r").await;
     let mut proxy = Proxy::start(&[replica.address], "workers = 1");
     let mut slow = Client::connect(proxy.address).await;

@@ -81,7 +81,7 @@ async fn early_hints_reach_clients_over_http2_from_replicas_of_either_version() 
 }
 
 #[tokio::test]
-async fn who_waits_for_100_over_http2_is_told_when_the_body_is_wanted() {
+async fn a_client_that_waits_for_100_over_http2_receives_it_when_the_body_is_read() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(!head.contains("expect:"), "{head}");

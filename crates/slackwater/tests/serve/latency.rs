@@ -99,7 +99,7 @@ async fn told(proxy: &Proxy, what: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn live_data_leave_out_no_request_of_a_service_that_begins_anew() {
+async fn live_data_miss_no_request_of_a_service_that_is_rebuilt() {
     let replica = versatile().await;
     let config = |first_byte: &str| {
         let replica = replica.address;
@@ -196,7 +196,7 @@ async fn a_client_that_leaves_the_line_is_no_failure() {
 }
 
 #[tokio::test]
-async fn the_time_to_the_head_and_to_the_end_are_told_apart() {
+async fn the_time_to_the_head_and_to_the_end_are_distinguished() {
     let (head, rest) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let came = Arc::new(Notify::new());
     let (wait_head, wait_rest, tell) = (Arc::clone(&head), Arc::clone(&rest), Arc::clone(&came));

@@ -48,7 +48,7 @@ async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
 }
 
 #[tokio::test]
-async fn until_the_delay_is_over_readiness_alone_tells_of_the_stop() {
+async fn during_the_drain_delay_only_readiness_changes() {
     let replica = Replica::echo("r").await;
     let mut proxy = Proxy::start(&[replica.address], "drain_delay = \"1m\"");
     let mut kept = Client::connect(proxy.address).await;
@@ -109,7 +109,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_said_and_ends_with_1() {
+async fn a_port_in_use_is_reported_and_ends_with_1() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for workers in ["1", "2"] {

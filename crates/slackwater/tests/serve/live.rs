@@ -46,7 +46,7 @@ impl Reader {
 }
 
 #[tokio::test]
-async fn the_stream_ends_when_serve_or_an_agent_is_told_to_stop() {
+async fn the_stream_ends_when_serve_or_an_agent_stops() {
     let server = Replica::echo("server").await;
     let to = server.address.to_string();
     let agent = [

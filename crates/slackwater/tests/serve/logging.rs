@@ -81,7 +81,7 @@ impl Drop for Unread {
 }
 
 #[tokio::test]
-async fn where_no_policy_is_named_the_log_says_once_which_one_chooses() {
+async fn the_default_policy_is_logged_once() {
     let replica = Replica::echo("r").await;
     for (policy, expected) in [(&[][..], 1), (&["--policy", "shortest_expected_delay"], 0)] {
         let mut proxy = Unread::spawn(replica.address, policy);
@@ -109,7 +109,7 @@ async fn where_no_policy_is_named_the_log_says_once_which_one_chooses() {
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_holds_up_no_request_and_no_end() {
+async fn an_unread_log_delays_no_request_and_no_shutdown() {
     let replica = Replica::echo("r").await;
     let mut proxy = Unread::start(replica.address);
     for _ in 0..BAD_REQUESTS {
@@ -135,7 +135,7 @@ async fn a_log_that_nobody_reads_holds_up_no_request_and_no_end() {
 }
 
 #[tokio::test]
-async fn whoever_reads_again_hears_how_much_is_missing() {
+async fn the_number_of_lost_lines_is_logged_once_the_log_is_read_again() {
     let replica = Replica::echo("r").await;
     let mut proxy = Unread::start(replica.address);
     while proxy.lost().await == 0 {

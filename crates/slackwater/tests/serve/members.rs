@@ -172,7 +172,7 @@ async fn served_by<const N: usize>(proxy: &Proxy, tier: Option<u8>, names: [&str
 }
 
 #[tokio::test]
-async fn backups_serve_while_nobody_else_passes_its_checks() {
+async fn backups_serve_while_no_other_replica_passes_its_checks() {
     let (one, one_well) = checked("one").await;
     let (two, two_well) = checked("two").await;
     let (backup, backup_well) = checked("backup").await;
@@ -251,7 +251,7 @@ async fn backups_serve_while_all_others_drain_or_are_silent() {
 }
 
 #[tokio::test]
-async fn who_never_answered_probes_is_not_away() {
+async fn a_replica_that_never_answered_probes_is_not_unreachable() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let (_backup, _, _probes, backup) = probed("backup", 1).await;
     let toml = config(&(of_tier(&one, 0) + &of_tier(&two, 0) + &backup), "")

@@ -73,7 +73,7 @@ async fn exemplar(proxy: &Proxy, histogram: &str, labels: &str) -> String {
 }
 
 #[tokio::test]
-async fn buckets_lead_to_requests_that_can_be_looked_up() {
+async fn exemplars_lead_to_requests_that_can_be_looked_up() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let replica = Replica::echo("a").await;
     let collector = nobody().await;
@@ -133,7 +133,7 @@ async fn client_ends(proxy: &Proxy, reason: &str, count: f64) {
 }
 
 #[tokio::test]
-async fn connections_with_clients_end_for_reasons_that_are_told_apart() {
+async fn connections_with_clients_end_for_distinguished_reasons() {
     let replica = Replica::echo("a").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -190,7 +190,7 @@ async fn wilful() -> Replica {
 }
 
 #[tokio::test]
-async fn connections_to_replicas_end_for_reasons_that_are_told_apart() {
+async fn connections_to_replicas_end_for_distinguished_reasons() {
     let replica = wilful().await;
     // Only the request that is never answered has a short timeout.
     let quick = "[retries]\nattempts_max = 1\n\
@@ -212,7 +212,7 @@ async fn connections_to_replicas_end_for_reasons_that_are_told_apart() {
 }
 
 #[tokio::test]
-async fn replicas_beyond_the_bound_are_told_together_and_that_is_said_once() {
+async fn replicas_beyond_the_limit_are_folded_and_that_is_logged_once() {
     let replicas = [
         Replica::echo("a").await,
         Replica::echo("b").await,
@@ -236,7 +236,7 @@ async fn replicas_beyond_the_bound_are_told_together_and_that_is_said_once() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn the_process_is_told_as_its_system_sees_it() {
+async fn process_metrics_match_the_system() {
     let replica = Replica::echo("a").await;
     let proxy = Proxy::start(&[replica.address], "workers = 2");
     let threads = series(&proxy, "process_threads ").await.unwrap();

@@ -22,7 +22,7 @@ fn all_fail(told: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn an_outage_is_told_everywhere_and_so_is_its_end() {
+async fn an_outage_and_its_end_are_reported_everywhere() {
     let address = vacant([127, 92, 0, 1]).await;
     let proxy = Proxy::start(&[address], "");
     let told = requests_until(&proxy, "all replicas fail", all_fail).await;
@@ -59,7 +59,7 @@ async fn an_outage_is_told_everywhere_and_so_is_its_end() {
 }
 
 #[tokio::test]
-async fn readiness_is_the_process_s_own_unless_services_are_asked_for() {
+async fn readiness_is_that_of_the_process_unless_services_are_requested() {
     let well = Replica::echo("well").await;
     let dead = nobody().await;
     let routes =

@@ -25,7 +25,7 @@ const VERSION_2: &[u8] =
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
 #[tokio::test]
-async fn the_client_is_whom_the_header_tells() {
+async fn the_client_is_the_one_in_the_header() {
     let replica = Replica::echo("r").await;
     let proxy = start(&replica, "127.0.0.0/8", "");
     for (header, expected) in [
@@ -55,7 +55,7 @@ async fn the_client_is_whom_the_header_tells() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_left_out_is_where_the_client_connected() {
+async fn a_missing_host_is_the_address_that_the_client_connected_to() {
     let replica = Replica::echo("r").await;
     let proxy = start(&replica, "127.0.0.1", "");
     let mut client = Client::connect(proxy.address).await;
@@ -91,7 +91,7 @@ async fn the_client_is_no_trusted_proxy_because_its_carrier_is_one() {
 }
 
 #[tokio::test]
-async fn whoever_sends_no_header_is_closed_and_counted() {
+async fn connections_without_a_header_are_closed_and_counted() {
     let replica = Replica::echo("r").await;
     let proxy = start(
         &replica,
@@ -156,7 +156,7 @@ fn telling(replica: core::net::SocketAddr, version: &str, more: &str) -> Proxy {
 }
 
 #[tokio::test]
-async fn a_replica_is_told_whose_a_connection_is() {
+async fn a_replica_receives_the_client_of_a_connection() {
     let echo = Replica::echo("r").await;
     for version in ["v1", "v2"] {
         // This process trusts no header field, only the PROXY header.

@@ -85,7 +85,7 @@ async fn requests_beyond_the_limit_wait_their_turn() {
 }
 
 #[tokio::test]
-async fn a_full_line_is_a_503_that_says_when_to_come_back() {
+async fn a_full_queue_is_a_503_with_retry_after() {
     let (replica, go, came) = held().await;
     let toml = "[queue]\nrequests_max = 1\nwaiting_max = 1\nwait_max = \"20s\"";
     let proxy = Proxy::start(&[replica.address], toml);
@@ -142,7 +142,7 @@ async fn a_wait_that_is_over_is_a_503() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_the_line_takes_no_place() {
+async fn a_client_that_leaves_the_queue_takes_no_permit() {
     let (replica, go, came) = held().await;
     let proxy = Proxy::start(
         &[replica.address],

@@ -124,7 +124,7 @@ async fn of_requests_what_is_named_is_recorded_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_started_again_serves_and_records_beside() {
+async fn a_restarted_process_serves_and_records_into_another_file() {
     let one = Replica::echo("one").await;
     let config = format!(
         "listen = \"127.0.0.1:0\"\nreplicas = [\"{}\"]\nprobe.transport = \"none\"\n",

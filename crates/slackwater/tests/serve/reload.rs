@@ -124,7 +124,7 @@ async fn no_request_fails_while_the_configuration_is_read_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_mistaken_configuration_changes_nothing_and_is_said_to_be_so() {
+async fn a_mistaken_configuration_is_reported_and_changes_nothing() {
     let replica = Replica::echo("one").await;
     let good = config(&[&replica], "");
     let written = Written::new("mistaken", &good);
@@ -167,7 +167,7 @@ async fn a_mistaken_configuration_changes_nothing_and_is_said_to_be_so() {
 }
 
 #[tokio::test]
-async fn what_stays_keeps_what_it_knows_and_what_cannot_change_is_named() {
+async fn what_stays_keeps_its_state_and_what_cannot_change_is_named() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let written = Written::new("stays", &config(&[one], ""));
@@ -345,7 +345,7 @@ async fn without_a_file_a_signal_to_read_it_again_is_survived() {
 }
 
 #[tokio::test]
-async fn settings_of_clients_connections_begin_no_service_anew() {
+async fn settings_of_client_connections_rebuild_no_service() {
     let replica = Replica::echo("one").await;
     let text = config(&[&replica], "");
     let written = Written::new("clients", &text);
@@ -368,7 +368,7 @@ async fn settings_of_clients_connections_begin_no_service_anew() {
 }
 
 #[tokio::test]
-async fn what_checks_found_out_outlives_other_settings() {
+async fn results_of_checks_outlive_other_settings() {
     // It passes all checks but the first.
     let down = Replica::scripted(|mut connection| async move {
         let first = connection.index == 0;

@@ -27,7 +27,7 @@ async fn requests_take_turns_over_the_replicas_and_reuse_connections() {
 }
 
 #[tokio::test]
-async fn the_replica_sees_the_request_of_the_client_and_who_it_was() {
+async fn the_replica_receives_the_request_and_the_address_of_the_client() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -381,7 +381,7 @@ async fn an_empty_http2_request_stays_empty() {
 }
 
 #[tokio::test]
-async fn a_replica_that_answers_no_probes_is_said_to_once() {
+async fn a_replica_that_answers_no_probes_is_logged_once() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let addresses = replicas.each_ref().map(|replica| replica.address);
     let proxy = Proxy::start(
@@ -404,7 +404,7 @@ async fn a_replica_that_answers_no_probes_is_said_to_once() {
 }
 
 #[tokio::test]
-async fn the_protocol_is_known_however_the_first_bytes_are_cut() {
+async fn the_protocol_is_detected_however_the_first_bytes_are_split() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     for pieces in [["P", "UT"], ["PR", "OPFIND"], ["P", "OST"]] {

@@ -60,7 +60,7 @@ async fn statuses(proxy: &Proxy, head: &str, requests: usize) -> Vec<u16> {
 }
 
 #[tokio::test]
-async fn a_status_that_says_try_again_is_tried_again_if_that_does_no_harm() {
+async fn a_retryable_status_is_retried_if_that_is_safe() {
     let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
     let toml = "error_aversion.enabled = false";
     let proxy = Proxy::start(&[bad.address, well.address], toml);
@@ -150,7 +150,7 @@ async fn refusals_cost_no_budget_and_end_with_the_attempts() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_tried_again_elsewhere_if_that_is_wanted() {
+async fn a_broken_connection_is_retried_elsewhere_if_configured() {
     let (bad, well) = (resets().await, Replica::echo("well").await);
     let replicas = [bad.address, well.address];
     for (toml, expected) in [
@@ -283,7 +283,7 @@ async fn stuffed() -> (SocketAddr, impl Sized) {
 }
 
 #[tokio::test]
-async fn time_in_which_nobody_is_reached_is_taken_from_no_other_replica() {
+async fn time_spent_on_connecting_is_not_taken_from_another_replica() {
     let (nowhere, _stuffed) = stuffed().await;
     let slow = hangs().await;
     let toml = "[timeouts]\nconnect = \"1s\"\nfirst_byte = \"800ms\"";
@@ -299,7 +299,7 @@ async fn time_in_which_nobody_is_reached_is_taken_from_no_other_replica() {
 }
 
 #[tokio::test]
-async fn nobody_gets_a_request_whose_time_is_over() {
+async fn an_expired_request_is_not_sent() {
     let (nowhere, _stuffed) = stuffed().await;
     let well = Replica::echo("well").await;
     let toml = format!(
@@ -317,7 +317,7 @@ async fn nobody_gets_a_request_whose_time_is_over() {
 }
 
 #[tokio::test]
-async fn what_a_replica_asks_for_is_waited_for_if_it_is_short() {
+async fn a_short_retry_after_is_respected() {
     for (fields, retry_after_max, is_retried) in [
         ("retry-after: 0\r\n", "0s", true),
         ("retry-after: 1\r\n", "1s", true),
@@ -486,7 +486,7 @@ async fn a_route_may_have_rules_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_route_s_time_for_a_try_is_shorter_than_the_service_s() {
+async fn the_attempt_timeout_of_a_route_replaces_that_of_the_service() {
     let (slow, well) = (hangs().await, Replica::echo("well").await);
     let (one, other) = (slow.address, well.address);
     let proxy = Proxy::of_file(&format!(

@@ -26,7 +26,7 @@ pub(crate) async fn in_flight(proxy: &Proxy, count: u64) {
 }
 
 #[tokio::test]
-async fn who_finds_a_replica_full_takes_another_one() {
+async fn a_request_that_finds_a_replica_full_takes_another_one() {
     let go_on = Arc::new(Notify::new());
     let (one, two) = (
         Replica::slow(&go_on, "one").await,
@@ -87,7 +87,7 @@ async fn where_there_is_no_room_the_first_free_place_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_wait_in_vain_is_a_503_that_says_so() {
+async fn a_wait_in_vain_is_a_503_with_the_reason() {
     let go_on = Arc::new(Notify::new());
     let slow = Replica::slow(&go_on, "slow").await;
     let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"50ms\"";

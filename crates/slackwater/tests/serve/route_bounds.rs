@@ -11,7 +11,7 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn copies_go_to_a_shadow_that_nobody_waits_for() {
+async fn copies_go_to_a_shadow_without_delaying_the_client() {
     let web = Replica::echo("web").await;
     let (seen, mut shadowed) = tokio::sync::mpsc::unbounded_channel();
     let shadow = Replica::scripted(move |mut connection| {

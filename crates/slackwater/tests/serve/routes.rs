@@ -115,7 +115,7 @@ async fn requests_go_by_host_path_method_and_field_and_the_first_route_decides()
 }
 
 #[tokio::test]
-async fn http2_requests_are_routed_alike() {
+async fn http2_requests_are_routed_by_the_same_rules() {
     let web = Replica::echo("web").await;
     let api = replicas::http2(|request| async move {
         Response::new(clients::full(format!("api\n{}", request.uri())))
@@ -184,7 +184,7 @@ async fn a_path_of_two_readings_is_refused_where_they_lead_apart_and_passed_on_w
 }
 
 #[tokio::test]
-async fn paths_that_no_route_asks_for_are_nobodys_business() {
+async fn without_routes_paths_are_forwarded_unchanged() {
     let web = Replica::echo("web").await;
     let proxy = Proxy::start(&[web.address], "");
     for target in ["/a/../b", "/%2e%2e/x", "//x", "/a%2Fb"] {
@@ -322,7 +322,7 @@ async fn redirects_and_fixed_answers_need_no_replica() {
 }
 
 #[tokio::test]
-async fn a_redirect_keeps_the_scheme_that_a_trusted_proxy_tells() {
+async fn a_redirect_keeps_the_scheme_from_a_trusted_proxy() {
     const PROTO: &str = "x-forwarded-proto: https";
     const BOTH: &str = "x-forwarded-proto: http, HTTPS\r\nforwarded: proto=http";
     const FORWARDED: &str =

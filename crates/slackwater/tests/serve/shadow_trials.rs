@@ -103,7 +103,7 @@ async fn shadow_trials(proxy: &Proxy) -> u64 {
 }
 
 #[tokio::test]
-async fn no_client_hears_of_a_replica_that_is_out_until_it_is_well() {
+async fn no_client_request_reaches_an_ejected_replica_until_it_is_healthy() {
     let log = Log::new("shadow");
     let (sick, _well, addresses) = fleet(2).await;
     let proxy = Proxy::start(&addresses, &(log.toml("") + CALM + SHADOWS));
@@ -182,7 +182,7 @@ async fn a_copy_has_the_body_of_what_may_be_repeated_and_nothing_else_is_copied(
 }
 
 #[tokio::test]
-async fn what_failed_elsewhere_is_not_tried_out() {
+async fn requests_that_failed_elsewhere_are_not_copied() {
     let sick = Sick::new(2).await;
     let well = async || {
         Replica::scripted(|mut connection| async move {

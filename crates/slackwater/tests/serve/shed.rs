@@ -37,7 +37,7 @@ async fn mirror() -> Replica {
 }
 
 #[tokio::test]
-async fn what_was_turned_away_goes_to_another_replica_whatever_the_method() {
+async fn rejected_requests_go_to_another_replica_whatever_the_method() {
     let full = sheds("shed_full", "too many queries wait already").await;
     let well = Replica::echo("well").await;
     let proxy = Proxy::start(&[full.address, well.address], "policy = \"round_robin\"");
@@ -60,7 +60,7 @@ async fn what_was_turned_away_goes_to_another_replica_whatever_the_method() {
 }
 
 #[tokio::test]
-async fn where_all_turn_it_away_the_client_hears_when_to_come_back() {
+async fn if_all_replicas_reject_a_request_the_client_receives_retry_after() {
     let one = sheds("shed_overloaded", "the queue has stood for too long").await;
     let other = sheds("shed_wait_over", "its turn did not come in time").await;
     let proxy = Proxy::start(&[one.address, other.address], "");
@@ -77,7 +77,7 @@ async fn where_all_turn_it_away_the_client_hears_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn who_turns_everything_away_has_less_and_is_not_out() {
+async fn a_replica_that_rejects_all_requests_gets_less_and_is_not_ejected() {
     for (mark, line) in [
         ("shed_full", "too many queries wait already"),
         // A server's own 503.
@@ -130,7 +130,7 @@ fn told(head: &str, field: &str, unit: &str) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_replica_is_told_what_is_left_and_never_more() {
+async fn a_replica_receives_the_remaining_timeout_and_never_more() {
     let replica = mirror().await;
     let toml = services(&[("web", replica.address)])
         + "[[routes]]\npath_prefix = \"/bound\"\nservice = \"web\"\ntimeouts.total = \"20s\"\n\

@@ -25,7 +25,7 @@ async fn four() -> (
 }
 
 #[tokio::test]
-async fn the_log_says_who_is_out_and_by_which_figures_and_who_is_back() {
+async fn the_log_has_ejections_with_their_figures_and_returns() {
     let (_replicas, bad, addresses) = four().await;
     let proxy = Proxy::start(&addresses, EAGER);
     let mut client = Client::connect(proxy.address).await;
@@ -106,7 +106,7 @@ async fn probed(incarnation: &Arc<AtomicUsize>) -> Replica {
 }
 
 #[tokio::test]
-async fn who_has_restarted_by_its_reports_warms_up() {
+async fn a_replica_that_has_restarted_by_its_reports_warms_up() {
     let incarnations: [Arc<AtomicUsize>; 3] = core::array::from_fn(|_| Arc::default());
     let mut fleet = Vec::new();
     for incarnation in &incarnations {

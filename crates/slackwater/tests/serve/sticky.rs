@@ -30,7 +30,7 @@ fn name(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_cookie_leads_back_and_is_set_anew_when_its_replica_is_gone() {
+async fn a_cookie_leads_back_and_is_replaced_when_its_replica_is_gone() {
     let three = three().await;
     let all = addresses(&three);
     let mut replicas = Vec::from(three);
@@ -102,7 +102,7 @@ async fn the_same_value_of_a_field_goes_to_the_same_replica() {
 }
 
 #[tokio::test]
-async fn the_client_s_address_is_the_one_that_trusted_proxies_tell() {
+async fn the_clients_address_is_that_from_trusted_proxies() {
     let replicas = three().await;
     let toml = "[sticky]\nby = \"address\"\n[forwarded]\ntrust = [\"127.0.0.0/8\"]";
     let proxy = Proxy::start(&addresses(&replicas), toml);

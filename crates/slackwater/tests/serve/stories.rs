@@ -157,7 +157,7 @@ async fn leave(site: &Site, when: impl AsyncFnOnce()) {
 }
 
 #[tokio::test]
-async fn who_leaves_while_a_retry_is_out_got_nothing_of_the_try_before_it() {
+async fn a_client_that_leaves_during_a_retry_received_nothing_of_the_first_attempt() {
     for (name, body) in [("retry-empty", EMPTY), ("retry-full", FULL)] {
         let retried = Arc::new(Notify::new());
         let notes = Arc::clone(&retried);
@@ -201,7 +201,7 @@ async fn who_leaves_while_a_retry_is_out_got_nothing_of_the_try_before_it() {
 }
 
 #[tokio::test]
-async fn who_leaves_before_a_retry_got_nothing_of_the_try_before_it() {
+async fn a_client_that_leaves_before_a_retry_received_nothing_of_the_first_attempt() {
     for (name, body) in [("wait-empty", EMPTY), ("wait-full", FULL)] {
         let replicas = pair(move |_, mut connection| async move {
             let head = "HTTP/1.1 503 X\r\nretry-after: 30\r\n";
@@ -229,7 +229,7 @@ async fn who_leaves_before_a_retry_got_nothing_of_the_try_before_it() {
 }
 
 #[tokio::test]
-async fn a_refused_response_that_is_passed_on_for_want_of_a_better_one_is_what_the_client_got() {
+async fn a_retryable_response_that_is_forwarded_for_lack_of_a_better_one_is_the_clients() {
     for (name, body) in [("last-empty", EMPTY), ("last-full", FULL)] {
         let replicas = pair(move |_, mut connection| async move {
             connection.send(&format!("HTTP/1.1 503 X\r\n{body}")).await;
@@ -255,7 +255,7 @@ async fn a_refused_response_that_is_passed_on_for_want_of_a_better_one_is_what_t
 const TIE: &str = "[tie]\nenabled = true\ndelay = \"1ms\"\n";
 
 #[tokio::test]
-async fn who_leaves_a_race_that_nobody_has_won_got_nothing() {
+async fn a_client_that_leaves_an_undecided_hedge_received_nothing() {
     for (name, body) in [("race-empty", EMPTY), ("race-full", FULL)] {
         let replicas = race(body, "").await;
         let addresses = replicas.each_ref().map(|it| it.address);
@@ -279,7 +279,7 @@ async fn who_leaves_a_race_that_nobody_has_won_got_nothing() {
 }
 
 #[tokio::test]
-async fn a_copy_that_has_won_is_told_with_all_that_is_its_own() {
+async fn a_copy_that_has_won_is_recorded_with_its_own_figures() {
     for (name, body) in [("won-empty", EMPTY), ("won-full", FULL)] {
         let half = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nha";
         let replicas = race(body, half).await;
@@ -403,7 +403,7 @@ async fn failures_over_grpc_are_kept_and_logged_where_failures_are() {
 }
 
 #[tokio::test]
-async fn an_answer_of_our_own_to_a_call_is_told_as_the_client_gets_it() {
+async fn an_answer_of_our_own_to_a_call_is_recorded_as_the_client_receives_it() {
     let site = Site::new("grpc-own", &[nobody().await], "").await;
     let answer = call(site.proxy.address).await;
     assert!(

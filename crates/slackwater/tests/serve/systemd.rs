@@ -132,7 +132,7 @@ impl Drop for Supervisor {
 }
 
 #[tokio::test]
-async fn a_supervisor_hears_when_a_reload_begins_and_when_it_is_over() {
+async fn a_supervisor_is_notified_of_the_start_and_end_of_a_reload() {
     let replica = Replica::echo("r").await;
     let supervisor = Supervisor::new("reload");
     let words = format!(
@@ -177,7 +177,7 @@ impl Drop for Orphan {
 }
 
 #[tokio::test]
-async fn a_supervisor_hears_of_start_watchdog_successor_and_end() {
+async fn a_supervisor_is_notified_of_start_watchdog_successor_and_end() {
     let replica = Replica::echo("r").await;
     let supervisor = Supervisor::new("life");
     let words = format!(

@@ -216,7 +216,7 @@ async fn the_copy_that_waits_leaves_its_queue_when_the_other_begins() {
 }
 
 #[tokio::test]
-async fn a_copy_that_comes_after_the_other_has_begun_is_dropped_at_once() {
+async fn a_copy_that_arrives_after_the_other_has_started_is_dropped_at_once() {
     let site = Site::new(TIED).await;
     let answer = site.ask("/work");
     until("a copy is dropped", async || {
@@ -242,7 +242,7 @@ async fn a_copy_that_comes_after_the_other_has_begun_is_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn when_who_began_fails_the_request_goes_to_the_replica_that_had_dropped_it() {
+async fn if_the_started_copy_fails_the_request_goes_to_the_replica_that_dropped_it() {
     let site = Site::new(TIED).await;
     let full = [site.fill(0).await, site.fill(1).await];
     let answer = site.ask("/break");
@@ -285,7 +285,7 @@ async fn an_agent_that_is_gone_costs_the_request_nothing() {
 }
 
 #[tokio::test]
-async fn replicas_that_know_nothing_of_ties_work_twice_as_far_as_the_budget_goes() {
+async fn replicas_without_ties_work_twice_within_the_budget() {
     let servers = [Server::new("one").await, Server::new("other").await];
     let addresses = servers.each_ref().map(|server| server.replica.address);
     let keys = format!("{TIED}budget = 0\nburst = 1\n");
@@ -326,7 +326,7 @@ async fn replicas_that_know_nothing_of_ties_work_twice_as_far_as_the_budget_goes
 }
 
 #[tokio::test]
-async fn only_what_may_be_repeated_is_tied_and_nobody_outside_ties_anything() {
+async fn only_repeatable_requests_are_tied_and_clients_cannot_tie_any() {
     let servers = [Server::new("one").await, Server::new("other").await];
     let addresses = servers.each_ref().map(|server| server.replica.address);
     for keys in ["", TIED] {

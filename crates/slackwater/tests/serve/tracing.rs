@@ -127,7 +127,7 @@ fn kinds(attempts: &[Span]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_request_is_one_story_in_its_spans_its_line_its_decision_and_what_its_replica_heard() {
+async fn spans_line_decision_and_replica_agree_on_a_request() {
     for protocol in ["grpc", "http"] {
         let (collector, tracing) = collector(protocol).await;
         let witness = Witness::answering(200).await;
@@ -392,7 +392,7 @@ async fn both_copies_of_a_tied_request_have_a_span_each() {
 }
 
 #[tokio::test]
-async fn a_request_that_fails_says_how() {
+async fn a_failed_request_has_its_cause() {
     let (collector, tracing) = collector("grpc").await;
     let proxy = Proxy::start(&[nobody().await], &tracing);
     assert_eq!(get(proxy.address, "/").await.status, 502);
@@ -440,7 +440,7 @@ async fn a_route_names_the_request_and_what_is_answered_here_has_no_attempt() {
 }
 
 #[tokio::test]
-async fn http2_and_grpc_are_alike() {
+async fn http2_and_grpc_are_traced_in_the_same_way() {
     let (collector, tracing) = collector("grpc").await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&told);

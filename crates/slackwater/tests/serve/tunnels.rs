@@ -112,7 +112,7 @@ async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
 }
 
 #[tokio::test]
-async fn only_the_protocols_that_are_configured_are_asked_for() {
+async fn only_configured_protocols_are_requested() {
     let replica = Replica::echo("r").await;
     for (configured, asked, told) in [
         ("[]", "websocket", None),
@@ -140,7 +140,7 @@ async fn only_the_protocols_that_are_configured_are_asked_for() {
 }
 
 #[tokio::test]
-async fn replicas_that_speak_http2_cannot_be_asked_to_change_the_protocol() {
+async fn replicas_over_http2_cannot_change_the_protocol() {
     let replica = crate::replicas::http2(|_| async {
         http::Response::new(crate::clients::full("no change"))
     })

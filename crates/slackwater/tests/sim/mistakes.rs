@@ -10,7 +10,7 @@ use std::fs;
 const MARK: &str = "#: ";
 
 #[test]
-fn every_mistake_is_found_and_told_with_its_place() {
+fn every_mistake_is_found_and_reported_with_its_position() {
     let files = scenarios(&fixtures().join("bad"));
     assert!(files.len() >= 12, "the fixtures are there");
     for file in files {

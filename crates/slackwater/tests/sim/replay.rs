@@ -59,7 +59,7 @@ fn a_recorded_demo_makes_the_same_picks_again_on_both_sides() {
 }
 
 #[test]
-fn another_policy_is_told_with_the_models_error() {
+fn another_policy_is_reported_with_the_models_error() {
     let scratch = Scratch::new("replay-other");
     let file = record(&scratch, &["--versus", "prequal"]);
     let json = scratch.path("replay.json");
@@ -181,7 +181,7 @@ fn fields_that_hold_secrets_are_not_recorded() {
 }
 
 #[test]
-fn what_cannot_be_played_is_told() {
+fn unplayable_recordings_are_reported() {
     let scratch = Scratch::new("replay-wrong");
     let file = record(&scratch, &[]);
     let bytes = fs::read(&file).expect("it was written");

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_its_place_among_the_names_and_a_trouble_is_told_in_words() {
+    fn a_fault_has_a_code_and_a_trouble_a_text() {
         let told = |taken_percent, fault: Fault| {
             let trouble = Trouble {
                 taken_percent,

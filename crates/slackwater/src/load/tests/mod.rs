@@ -197,7 +197,7 @@ async fn method_headers_and_body_arrive_as_planned() {
 }
 
 #[tokio::test]
-async fn the_warm_up_is_sent_but_left_out_of_the_summary() {
+async fn the_warm_up_is_sent_but_not_in_the_summary() {
     let address = http(|_| async { ok() }).await;
     let mut plan = plan(address, 20, Duration::from_millis(100));
     plan.warmup = Duration::from_millis(100);
@@ -259,7 +259,7 @@ async fn dropping_a_run_closes_its_connections() {
 }
 
 #[tokio::test]
-async fn requests_are_numbered_by_arrival_when_asked_and_else_not() {
+async fn requests_are_numbered_by_arrival_if_configured() {
     let name = http::HeaderName::from_static("x-number");
     for header in [Some(name.clone()), None] {
         let seen = Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -80,7 +80,7 @@ fn six_lines_are_a_scenario() {
 }
 
 #[test]
-fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
+fn the_values_of_a_file_are_in_the_scenario_and_in_the_policies() {
     let ScenarioFile {
         scenario,
         settings,

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_is_told_by_number() {
+    fn tries_are_described_by_number() {
         let sizings: Vec<_> = PolicyChoice::names()
             .take(7)
             .filter_map(PolicyChoice::named)

@@ -129,7 +129,7 @@ fn a_chosen_replica_is_found_again_in_another_fleet() {
 }
 
 #[test]
-fn services_go_round_and_are_asked_for_their_last_minutes() {
+fn services_are_cycled_and_their_histories_requested() {
     let mut app = App::new(String::new());
     app.take_fleet(two_services());
     let asks = app.ask(Instant::now());
@@ -217,7 +217,7 @@ fn a_demo_begins_with_both_sides_and_twins_stay_chosen() {
 }
 
 #[test]
-fn a_replicas_page_asks_for_its_last_minutes_now_and_then() {
+fn a_replicas_page_requests_its_history_at_intervals() {
     let mut app = serve();
     let start = Instant::now();
     // The service's last minutes are requested once.

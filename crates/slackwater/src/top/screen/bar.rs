@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_in_the_middle_of_the_scale_until_somebody_has_far_more() {
+    fn the_limit_is_in_the_middle_of_the_scale_unless_a_replica_has_far_more() {
         assert_eq!(rif_scale(3, None), 8);
         assert_eq!(rif_scale(9, Some(8)), 16);
         assert_eq!(rif_scale(3, Some(9)), 32);

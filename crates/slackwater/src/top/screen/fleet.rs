@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_left_out_until_the_rest_has_room_and_bars_grow_into_what_is_left() {
+    fn columns_are_left_out_until_the_rest_fits_and_bars_fill_the_space() {
         for width in 36..300 {
             for tells_capacity in [false, true] {
                 let layout = Layout::new(width, 20, tells_capacity);

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_all_go_first_unless_the_policy_says_which() {
+    fn all_equals_are_marked_unless_the_policy_names_one() {
         let mut pool = [
             delay(report(0, 2, Some(0)), 9_400.0),
             delay(report(0, 3, Some(1)), 9_400.0),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn each_factor_has_a_column_and_what_is_not_known_a_dash() {
+    fn each_factor_has_a_column_and_unknown_values_a_dash() {
         let factor = |key: &str, name: &str, unit: &str| FactorFacts {
             key: key.to_owned(),
             name: name.to_owned(),

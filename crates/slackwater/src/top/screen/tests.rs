@@ -184,7 +184,7 @@ fn an_agent_shows_its_own_load_and_queue() {
 }
 
 #[test]
-fn how_full_a_replica_is_has_a_column_where_one_says_what_it_can_carry() {
+fn utilization_has_a_column_if_any_replica_reports_its_capacity() {
     let (fleet, mut tick) = (samples::serve_fleet(), samples::serve_tick());
     let plain = text(&drawn(&mut app_of(fleet.clone(), tick.clone()), LARGE));
     assert!(!plain.contains("FULL"), "{plain}");
@@ -220,7 +220,7 @@ fn how_full_a_replica_is_has_a_column_where_one_says_what_it_can_carry() {
 }
 
 #[test]
-fn before_the_first_figures_and_without_services_it_says_so() {
+fn the_absence_of_figures_and_of_services_is_shown() {
     let mut app = App::new("x:1".to_owned());
     assert!(text(&drawn(&mut app, SMALL)).contains("waiting for the first figures"));
     app.take_fleet(samples::serve_fleet());
@@ -234,7 +234,7 @@ fn before_the_first_figures_and_without_services_it_says_so() {
 }
 
 #[test]
-fn a_lost_connection_and_a_pause_are_told_until_they_are_over() {
+fn a_lost_connection_and_a_pause_are_shown_until_they_end() {
     let mut app = serve();
     let now = Instant::now();
     app.link = Link::Lost {

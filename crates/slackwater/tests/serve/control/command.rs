@@ -124,7 +124,7 @@ async fn a_replica_is_drained_waited_for_weighed_and_taken_back() {
 }
 
 #[tokio::test]
-async fn settings_are_tried_set_and_taken_back_and_the_rest_is_told() {
+async fn settings_are_tried_set_and_removed_and_the_rest_is_reported() {
     let one = Replica::echo("one").await;
     let token = Token::new("command-settings");
     let more = token.section() + "[decisions]\nsample = 1\n";
@@ -199,7 +199,7 @@ async fn settings_are_tried_set_and_taken_back_and_the_rest_is_told() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_with_what_to_do() {
+async fn errors_are_reported_with_the_remedy() {
     let one = Replica::echo("one").await;
     let (proxy, _written, _token) = controlled("command-wrong", &[&one]);
     let bare = Proxy::start(&[one.address], "");
@@ -298,7 +298,7 @@ async fn what_goes_wrong_is_told_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_apart_from_a_mistake() {
+async fn a_refused_connection_is_distinguished_from_a_mistake() {
     let one = Replica::echo("one").await;
     let (proxy, _written, _token) = controlled("command-gone", &[&one]);
     let address = nobody().await.to_string();

@@ -96,7 +96,7 @@ async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has()
 }
 
 #[tokio::test]
-async fn whoever_is_drained_gets_nothing_also_where_nobody_is_left() {
+async fn a_drained_replica_gets_nothing_even_if_no_other_is_left() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let down = "[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\ntimeout = \"20s\"\nfall = 1\n";
     let token = Token::new("all-drained");
@@ -177,7 +177,7 @@ async fn a_drained_replica_is_probed_on() {
 }
 
 #[tokio::test]
-async fn a_weight_changes_the_share_and_goes_with_who_has_it() {
+async fn a_weight_changes_the_share_and_stays_with_its_replica() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let token = Token::new("weights");
@@ -222,7 +222,7 @@ async fn a_weight_changes_the_share_and_goes_with_who_has_it() {
 }
 
 #[tokio::test]
-async fn changes_at_once_are_carried_out_one_after_the_other() {
+async fn concurrent_changes_are_carried_out_one_after_the_other() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let (proxy, written, _token) = controlled("at-once", &[one, two]);

@@ -20,7 +20,7 @@ fn outs(decision: &Value) -> Vec<[Value; 3]> {
 }
 
 #[tokio::test]
-async fn whoever_waited_for_room_does_not_belong_where_it_went() {
+async fn a_pick_after_waiting_for_a_connection_is_not_pinned() {
     let go = Arc::new(Semaphore::new(0));
     let wait = Arc::clone(&go);
     let replica = Replica::scripted(move |mut connection| {
@@ -58,7 +58,7 @@ async fn whoever_waited_for_room_does_not_belong_where_it_went() {
 }
 
 #[tokio::test]
-async fn a_replica_that_is_full_is_told_to_be() {
+async fn a_full_replica_is_listed_as_full() {
     let go_on = Arc::new(Notify::new());
     let replicas = [
         Replica::slow(&go_on, "one").await,
@@ -92,7 +92,7 @@ async fn a_replica_that_is_full_is_told_to_be() {
 }
 
 #[tokio::test]
-async fn down_drained_and_not_in_use_are_told_apart() {
+async fn down_drained_and_unused_tiers_are_distinguished() {
     let names = ["one", "drained", "backup"];
     let [one, drained, backup] = [
         Replica::echo(names[0]).await,

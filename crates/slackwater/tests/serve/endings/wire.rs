@@ -142,7 +142,7 @@ impl Frame {
 }
 
 #[test]
-fn the_readers_tell_a_part_from_the_whole() {
+fn the_readers_distinguish_a_part_from_the_whole() {
     use Progress::{Unfinished, UntilClose, Whole};
     let head = "HTTP/1.1 200 OK\r\n";
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";

@@ -41,7 +41,7 @@ async fn http2_replica(late: &Arc<AtomicUsize>, reset: &Arc<Notify>) -> SocketAd
 }
 
 #[tokio::test]
-async fn over_http2_the_loser_s_stream_is_reset() {
+async fn over_http2_the_stream_of_the_loser_is_reset() {
     let (late, reset) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let replica = async || http2_replica(&late, &reset).await;
     let addresses = [replica().await, replica().await];

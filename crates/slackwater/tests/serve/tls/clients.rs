@@ -70,7 +70,7 @@ async fn alpn_decides_the_protocol_and_without_it_it_is_http1() {
 }
 
 #[tokio::test]
-async fn a_listener_offers_the_protocols_that_it_is_told() {
+async fn a_listener_offers_the_configured_protocols() {
     let authority = Authority::new();
     let (proxy, _replica) = proxy(&authority, "protocols = [\"http/1.1\"]").await;
     let client = authority.client().alpn(&["h2", "http/1.1"]);
@@ -79,7 +79,7 @@ async fn a_listener_offers_the_protocols_that_it_is_told() {
 }
 
 #[tokio::test]
-async fn the_certificate_goes_by_the_name_that_is_asked_for() {
+async fn the_certificate_matches_the_requested_name() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = Replica::echo("replica").await;
     let issue = |name: &str, names: &[&str]| -> Issued {
@@ -319,7 +319,7 @@ async fn replicas_are_told_verified_certificates_and_nobody_can_pass_for_another
 }
 
 #[tokio::test]
-async fn where_nobody_tells_certificates_the_field_is_left_alone() {
+async fn without_forwarded_certificates_the_field_is_left_unchanged() {
     let authority = Authority::new();
     let (proxy, _replica) = proxy(&authority, "client_ca = CA").await;
     let client = authority.client().shows(&authority.issue(&["me"]));

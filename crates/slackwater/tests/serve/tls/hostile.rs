@@ -48,7 +48,7 @@ async fn others_go_on(proxy: &Proxy, authority: &Authority) {
 }
 
 #[tokio::test]
-async fn plain_http_is_told_so_in_the_clear() {
+async fn plain_http_receives_an_error_in_plain_text() {
     let authority = Authority::new();
     let (proxy, replica) = proxy(&authority, "", "").await;
     for request in [

@@ -77,7 +77,7 @@ async fn replicas_are_verified_by_authority_and_name() {
 }
 
 #[tokio::test]
-async fn the_name_asked_for_is_the_host_as_it_is_written() {
+async fn the_requested_name_is_the_host_as_written() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = TlsReplica::start(&authority.issue(&["localhost"]), &[], None).await;
     folder.write("ca.pem", &authority.pem());
@@ -104,7 +104,7 @@ async fn the_name_asked_for_is_the_host_as_it_is_written() {
 }
 
 #[tokio::test]
-async fn replicas_that_ask_are_shown_our_certificate() {
+async fn replicas_that_request_one_receive_our_certificate() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let ours = authority.issue(&["proxy"]);
     ours.write(&folder, "proxy");
@@ -176,7 +176,7 @@ async fn connections_to_a_replica_resume() {
 }
 
 #[tokio::test]
-async fn a_new_authority_is_believed_without_a_restart() {
+async fn a_new_authority_is_trusted_without_a_restart() {
     let (old, new, folder) = (Authority::new(), Authority::new(), Folder::new());
     let replica = TlsReplica::start(&new.issue(&["127.0.0.1"]), &[], None).await;
     let proxy = proxy(replica.address, &folder, &old, "[replica.tls]\nca = CA");

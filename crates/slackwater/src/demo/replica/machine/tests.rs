@@ -201,7 +201,7 @@ async fn a_failing_machine_fails_just_its_part_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_weather_nobody_is_slowed() {
+async fn without_weather_no_replica_is_slowed() {
     let seconds = Duration::from_secs;
     let hood = Neighbourhood {
         hobbles: Some(Hobbles {

@@ -226,7 +226,7 @@ async fn shut_down_it_finishes_what_is_in_flight() {
 }
 
 #[tokio::test]
-async fn shut_down_it_does_not_wait_longer_than_it_is_told() {
+async fn shutdown_waits_no_longer_than_its_timeout() {
     let replica = replica(1_000, Duration::from_hours(1)).await;
     let mut client = http1(replica.addr()).await;
     let lost = tokio::spawn(async move { client.send_request(request(known_work().0)).await });

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_told_with_its_line() {
+    fn an_invalid_time_is_reported_with_its_line() {
         for (text, column, expected) in [
             ("1\n\n# no\n-1\n", None, "a.csv:4:1: value: found \"-1\""),
             ("1\nnan\n", None, "a.csv:2:1: value: found \"nan\""),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_values_are_thinned_out_by_rank() {
+    fn many_values_are_thinned_out_by_rank() {
         let text = log(&[histogram(&[
             (1, 9_000_000_000),
             (2, 999_000_000),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_histogram_says_of_its_own_length_is_not_believed() {
+    fn the_length_in_a_histogram_is_not_trusted() {
         let mut plain = Vec::new();
         V2Serializer::new()
             .serialize(&histogram(&[(5, 1)]), &mut plain)
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_told_with_its_place() {
+    fn a_broken_line_is_reported_with_its_position() {
         let good = log(&[histogram(&[(3, 2)])]);
         let lines = good.lines().count();
         for (line, expected) in [
