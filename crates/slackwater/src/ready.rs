@@ -34,7 +34,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let admin = args.admin;
     let answer = ask(admin, Duration::from_secs(args.timeout))
-        .map_err(|error| Fault::runtime(format!("nobody answers at {admin}: {error}")))?;
+        .map_err(|error| Fault::runtime(format!("no answer from {admin}: {error}")))?;
     let (status, phase) = parse(&answer).ok_or_else(|| {
         Fault::runtime(format!(
             "what answers at {admin} is not slackwater's admin server"

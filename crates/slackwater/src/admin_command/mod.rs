@@ -518,14 +518,14 @@ mod tests {
             token: Some(Token::of("0123456789abcdef")),
         };
         let asked = tokio::spawn(async move { server.carry_out(command, false).await });
-        let (mut stream, _) = listener.accept().await.expect("somebody asks");
+        let (mut stream, _) = listener.accept().await.expect("a client connects");
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(stream.read_u8().await.expect("a whole head"));
         }
         drop(stream);
         let outcome = asked.await.expect("no panic");
-        assert!(outcome.is_err(), "nobody has answered");
+        assert!(outcome.is_err(), "no answer was sent");
         String::from_utf8(head).expect("text")
     }
 

@@ -308,7 +308,7 @@ pub(super) fn reloaded(told: &Reloaded) -> String {
         ..told.meaning.clone()
     } == Meaning::default();
     if is_same {
-        text += "no service begins anew, and no listener\n";
+        text += "no service and no listener changes\n";
     }
     text + &meaning(&told.meaning)
 }
@@ -324,7 +324,10 @@ fn preface(is_dry_run: bool) -> String {
 fn meaning(meaning: &Meaning) -> String {
     let mut text = String::new();
     for (what, names) in [
-        ("services that begin anew", &meaning.services_started),
+        (
+            "services that are new or rebuilt",
+            &meaning.services_started,
+        ),
         ("services that end", &meaning.services_ended),
         ("listeners that open", &meaning.listeners_opened),
         ("listeners that close", &meaning.listeners_closed),

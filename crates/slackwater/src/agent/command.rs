@@ -211,11 +211,11 @@ async fn stop_slowly(
     looking: Pin<&mut impl Future<Output = ()>>,
 ) {
     presence.stop();
-    supervisor::stopping("finishing what runs");
+    supervisor::stopping("finishing running requests");
     tracing::info!(
         delay = ?config.drain_delay,
         drain = ?config.timeouts.drain,
-        "stopping: probes say so; once more to stop at once"
+        "shutting down: probes report draining; signal again to exit immediately"
     );
     tokio::select! {
         () = looking => (),

@@ -318,7 +318,7 @@ mod tests {
         let (mut watch, mut now) = (file.watch(), Instant::now());
         assert_eq!(watch.read(now), None, "there is no file");
         file.write(&format!("{}\n", std::process::id()));
-        assert_eq!(watch.read(now + LOOK / 2), None, "nobody looks yet");
+        assert_eq!(watch.read(now + LOOK / 2), None, "it is not looked up yet");
         now += LOOK;
         let used = burn(&mut watch, now);
         let limit = watch.read(now).and_then(|totals| totals.limit_millicores);

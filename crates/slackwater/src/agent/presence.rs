@@ -314,7 +314,7 @@ mod tests {
         assert!(!presence.is_doubted());
         tokio::time::sleep(TIMED_OUT_SPAN).await;
         presence.lose(&late());
-        assert!(!presence.is_withdrawn(), "a new doubt begins anew");
+        assert!(!presence.is_withdrawn(), "a new doubt starts from zero");
     }
 
     #[tokio::test(start_paused = true)]

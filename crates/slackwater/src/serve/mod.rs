@@ -165,9 +165,9 @@ async fn serve(
                     }
                     continue;
                 }
-                ProcessSignal::Reload => tracing::info!("asked to read the configuration again"),
+                ProcessSignal::Reload => tracing::info!("reload requested by SIGHUP"),
             },
-            () = written.changed() => tracing::info!("the configuration's file has changed"),
+            () = written.changed() => tracing::info!("the configuration file has changed"),
             asking = queue.next() => {
                 if upgrade.is_under_way() {
                     control::put_off(asking);
@@ -227,8 +227,12 @@ async fn announce_end(
         running.config().drain_delay,
         running.config().timeouts.drain,
     );
-    tracing::info!(?delay, ?drain, "stopping; once more to stop at once");
-    supervisor::stopping("finishing what runs");
+    tracing::info!(
+        ?delay,
+        ?drain,
+        "shutting down; signal again to exit immediately"
+    );
+    supervisor::stopping("finishing running requests");
     running.proxy.lifecycle().set_draining();
     upgrade.give_up().await;
     tokio::select! {
@@ -301,14 +305,14 @@ async fn take_again(
     match reloaded.await {
         Ok((reloaded, remarks, source, mut set)) => {
             for service in set.forget_absent(running.config()) {
-                tracing::warn!(service, "is gone, and so is what was set of it at run time");
+                tracing::warn!(
+                    service,
+                    "service removed: its settings at run time are dropped"
+                );
             }
             if !set.is_empty() {
                 let settings = set.len();
-                tracing::info!(
-                    settings,
-                    "set at run time, and in force over the file still"
-                );
+                tracing::info!(settings, "settings at run time stay in force over the file");
             }
             written.take(source, set);
             running.status.set_settings(&written.set);

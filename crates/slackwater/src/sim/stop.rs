@@ -33,7 +33,10 @@ impl Stop {
                 signals.next().await;
                 // Printed before the flag is set, because the thread that sees the flag may print
                 // the losses at once.
-                let _ = writeln!(std::io::stderr(), "stopping; once more to stop at once");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "stopping; press Ctrl-C again to exit immediately"
+                );
                 told.0.store(true, Ordering::Relaxed);
                 signals.next().await;
             });

@@ -28,7 +28,7 @@ impl Upgrade {
     /// Starts an attempt, unless one is running.
     pub(crate) fn begin(&mut self, program: &io::Result<Program>, sockets: &Arc<Passed>) {
         if self.0.is_some() {
-            tracing::warn!("an upgrade is under way already");
+            tracing::warn!("an upgrade is running already");
             return;
         }
         let program = match program {
@@ -65,7 +65,7 @@ impl Upgrade {
                 supervisor::succeeded_by(process);
                 tracing::info!(
                     process,
-                    "another process has taken over; finishing what runs here"
+                    "another process has taken over; finishing running requests here"
                 );
                 look_after(child, true);
                 true
@@ -98,7 +98,7 @@ impl Upgrade {
                 look_after(child, false);
             }
             Ok(Err(_)) | Err(_) => {
-                tracing::info!("the upgrade that was under way is given up");
+                tracing::info!("upgrade cancelled: this process shuts down");
             }
         }
     }
@@ -116,8 +116,8 @@ fn look_after(mut child: Child, is_to_stay: bool) {
             tracing::error!(
                 process,
                 %status,
-                "the process that had taken over has ended, so nobody takes connections here: start slackwater again; this one only \
-                 finishes what runs"
+                "the process that had taken over has ended, so no process accepts connections here: start slackwater again; \
+                 this process only finishes running requests"
             );
         }
     };
@@ -128,5 +128,5 @@ fn look_after(mut child: Child, is_to_stay: bool) {
 }
 
 fn failed(why: &str) {
-    tracing::error!("the new process has not taken over, so this one goes on: {why}");
+    tracing::error!("the new process has not taken over, this process continues: {why}");
 }

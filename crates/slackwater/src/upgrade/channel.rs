@@ -303,7 +303,7 @@ mod tests {
         let hold = old.hold().expect("a descriptor");
         let waiting = std::thread::spawn(move || old.receive_serving());
         drop(hold);
-        let error = waiting.join().expect("no panic").expect_err("given up");
+        let error = waiting.join().expect("no panic").expect_err("cancelled");
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 

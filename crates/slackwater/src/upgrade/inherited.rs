@@ -281,7 +281,7 @@ mod tests {
         let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
         let fault = inherited(address, None)
             .finish()
-            .expect_err("nobody serves it");
+            .expect_err("it is not served");
         assert!(matches!(&fault, Fault::Usage(_)), "{fault}");
         assert!(fault.to_string().contains("127.0.0.1:80"), "{fault}");
     }

@@ -206,7 +206,7 @@ fn why_not(child: &mut Child, error: &io::Error, left: Duration) -> String {
     );
     // The process has closed its end, so it is exiting. Give it time to do so, for its exit code.
     if is_gone && let Some(status) = wait(child, left.min(Duration::from_secs(1))) {
-        return format!("it ended before it served, {status}; what it said stands above");
+        return format!("it ended before it served, {status}; its output is above");
     }
     let _ = child.kill();
     let _ = child.wait();
@@ -256,7 +256,7 @@ mod tests {
             std::thread::spawn(move || attempt.carry_out(&program, &Passed::default()).map(drop));
         drop(hold);
         // `join` returns only after the process has ended.
-        let why = waiting.join().expect("no panic").expect_err("given up");
+        let why = waiting.join().expect("no panic").expect_err("cancelled");
         assert!(why.contains("ended"), "{why}");
     }
 

@@ -68,7 +68,11 @@ async fn a_client_that_leaves_ends_its_request() {
     let (agent, client, mut exchange) = holding(&server).await;
     drop(client);
     settled(&agent).await;
-    assert_eq!(exchange.read(&mut [0]).await, 0, "the server hears of it");
+    assert_eq!(
+        exchange.read(&mut [0]).await,
+        0,
+        "the server's connection ends"
+    );
     assert_eq!(agent.count("client_gone").await, 1);
     assert_eq!(agent.report().await.latency, None, "which is no sample");
 }

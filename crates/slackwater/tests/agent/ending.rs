@@ -35,7 +35,7 @@ async fn what_runs_is_finished_after_the_listener_has_closed() {
     let mut client = Client::send(agent.address, "GET", "/").await;
     let mut exchange = server.request().await;
     agent.terminate();
-    until("nobody listens", async || {
+    until("nothing listens", async || {
         TcpStream::connect(agent.address).await.is_err()
     })
     .await;
@@ -72,7 +72,10 @@ async fn other_signals_do_not_end_it() {
         ("USR1", "an agent has no files of logs"),
     ] {
         agent.signal(name);
-        until("it has heard of it", async || agent.times_said(answer) == 1).await;
+        until("the signal has been handled", async || {
+            agent.times_said(answer) == 1
+        })
+        .await;
     }
     let mut client = Client::send(agent.address, "GET", "/").await;
     server.request().await.answer("still here").await;

@@ -46,7 +46,7 @@ async fn requested_reports_are_sent_and_the_request_for_them_is_not_forwarded() 
     // The request itself is still in flight.
     let told = told.unwrap();
     assert!(told.contains("named_metrics.rif=1"));
-    assert!(!told.contains("cpu_utilization"), "nobody knows: {told}");
+    assert!(!told.contains("cpu_utilization"), "unknown: {told}");
     assert!(!heard.contains("endpoint-load-metrics"), "{heard}");
     let json = "endpoint-load-metrics-format: json\r\n";
     let (told, _) = report(&agent, &server, json, "").await;

@@ -82,7 +82,7 @@ async fn a_server_that_cannot_be_found_is_served_all_the_same() {
     let said = "the server's CPU cannot be read";
     until("it has said so", async || agent.times_said(said) > 0).await;
     let told = told(&agent, &server, "").await;
-    assert!(told.is_empty(), "by default nobody is told");
+    assert!(told.is_empty(), "there is no report by default");
 }
 
 /// The `x-slackwater-load` that a client receives when the server's response has `fields`.

@@ -174,7 +174,7 @@ fn a_replica_stalls_or_fails_on_both_sides_until_all_is_reset() {
     running.turn("replica", r#"{"replica": 0, "fault": "failing"}"#);
     for side in 0..2 {
         let (code, body) = exchange(address(&fleet, side, 0), ASK);
-        assert_eq!((code, body.as_str()), (503, "replica 0: told to fail\n"));
+        assert_eq!((code, body.as_str()), (503, "replica 0: made to fail\n"));
     }
 
     // Requests that fail there have their decisions kept, on both sides.

@@ -373,7 +373,7 @@ async fn a_new_replica_earns_its_share_by_requests_and_not_by_time() {
 
     written.become_text(&joining(&[one, two, three, new], ""));
     reload(&proxy);
-    let joined = until("the worker has heard of it", async || {
+    let joined = until("the worker has the change", async || {
         let status = status(&proxy).await;
         (state(&status, 3) == "warming_up").then_some(status)
     })

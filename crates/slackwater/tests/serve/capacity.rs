@@ -67,7 +67,7 @@ async fn ask_on(proxy: SocketAddr, answers: Arc<Answers>) {
         let head = answer.head.to_ascii_lowercase();
         assert!(
             !head.contains("x-slackwater-load"),
-            "clients are not told: {head}"
+            "clients receive no load: {head}"
         );
         let count = match answer.text() {
             "wide" => &answers.wide,
@@ -207,6 +207,6 @@ async fn unreadable_reports_are_removed_and_other_policies_forward_them() {
     let other = Proxy::start(&[good.address], "");
     let answer = get(other.address, "/").await;
     let load = answer.field("x-slackwater-load");
-    assert_eq!(load, Some("1;4000;"), "nobody looks");
+    assert_eq!(load, Some("1;4000;"), "the policy does not read it");
     assert_eq!(carried(&other).await, [0]);
 }

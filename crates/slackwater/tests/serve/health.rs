@@ -76,20 +76,20 @@ async fn a_replica_that_fails_its_checks_gets_nothing_until_it_passes_them() {
             .log_line("replica down: health checks failed")
             .contains("status 503")
     );
-    until("the worker has heard of it", async || {
+    until("the worker has the change", async || {
         (names(&proxy).await == ["one"]).then_some(())
     })
     .await;
     status.store(204, Ordering::SeqCst);
     verdicts(&proxy, &["up", "up"]).await;
     proxy.log_line("replica available");
-    until("the worker has heard of it", async || {
+    until("the worker has the change", async || {
         (names(&proxy).await == ["one", "two"]).then_some(())
     })
     .await;
     status.store(404, Ordering::SeqCst);
     verdicts(&proxy, &["up", "down"]).await;
-    until("the worker has heard of it", async || {
+    until("the worker has the change", async || {
         (names(&proxy).await == ["one"]).then_some(())
     })
     .await;

@@ -204,7 +204,11 @@ async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_can
     assert_eq!(pair.late("/late"), 2);
     assert!(proxy.sum("/requests/hedges").await >= 1);
     assert!(proxy.sum("/requests/superseded").await >= 1);
-    assert_eq!(proxy.sum("/requests/client_gone").await, 0, "nobody left");
+    assert_eq!(
+        proxy.sum("/requests/client_gone").await,
+        0,
+        "no client left"
+    );
     assert_eq!(proxy.sum("/requests/retries").await, 0);
     let service = "{service=\"default\"}";
     assert!(metric(&proxy, &format!("slackwater_hedges_total{service}")).await >= 1);

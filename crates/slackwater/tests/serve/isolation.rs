@@ -167,7 +167,7 @@ async fn a_client_that_leaves_is_noticed_though_nobody_reads_its_body() {
     })
     .await;
     drop((ends, resets));
-    until("two are given up", async || {
+    until("two are cancelled", async || {
         (seen.given_up.load(SeqCst) == 2).then_some(())
     })
     .await;

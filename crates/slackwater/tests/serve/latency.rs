@@ -120,7 +120,7 @@ async fn live_data_miss_no_request_of_a_service_that_is_rebuilt() {
     for _ in 0..2 {
         get(proxy.address, "/").await;
     }
-    until("they are told", async || {
+    until("they are reported", async || {
         (told(&proxy, "requests").await == 2).then_some(())
     })
     .await;
@@ -132,13 +132,13 @@ async fn live_data_miss_no_request_of_a_service_that_is_rebuilt() {
         let counted = classes(&status(&proxy).await);
         counted.get("2xx").copied().unwrap_or_default()
     };
-    until("three are counted anew", async || {
+    until("three are counted again", async || {
         get(proxy.address, "/").await;
         (counted().await >= 3).then_some(())
     })
     .await;
     let expected = 2 + counted().await;
-    until("all are told", async || {
+    until("all are reported", async || {
         (told(&proxy, "requests").await == expected).then_some(())
     })
     .await;
@@ -160,7 +160,7 @@ async fn a_client_that_leaves_is_no_failure() {
     becomes(&proxy, &[("client_gone", 1)]).await;
     let first_byte = &status(&proxy).await["services"][0]["latency"][0]["first_byte_us"];
     assert!(first_byte.is_null(), "there was no head: {first_byte}");
-    until("it is told", async || {
+    until("it is reported", async || {
         (told(&proxy, "requests").await == 1).then_some(())
     })
     .await;
@@ -188,7 +188,7 @@ async fn a_client_that_leaves_the_line_is_no_failure() {
     .await;
     drop(second);
     becomes(&proxy, &[("client_gone", 1)]).await;
-    until("it is told", async || {
+    until("it is reported", async || {
         (told(&proxy, "requests").await == 1).then_some(())
     })
     .await;

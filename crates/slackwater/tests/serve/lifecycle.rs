@@ -32,7 +32,7 @@ async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
         idle.rest().await.is_empty(),
         "an idle connection is just closed"
     );
-    until("nobody is let in any more", async || {
+    until("no connection is accepted any more", async || {
         TcpStream::connect(proxy.address)
             .await
             .is_err()
@@ -54,7 +54,7 @@ async fn during_the_drain_delay_only_readiness_changes() {
     let mut kept = Client::connect(proxy.address).await;
     assert_eq!(kept.get("/").await.status, 200);
     proxy.signal("TERM");
-    until("readiness tells", async || {
+    until("readiness changes", async || {
         let mut client = Client::connect(proxy.admin).await;
         (client.get("/readyz").await.status == 503).then_some(())
     })
@@ -102,7 +102,7 @@ async fn a_second_signal_ends_it_at_once() {
     busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
     in_flight(&proxy).await;
     proxy.signal("TERM");
-    proxy.log_line("stopping");
+    proxy.log_line("shutting down");
     proxy.signal("INT");
     assert!(busy.rest().await.is_empty());
     assert_eq!(proxy.ended().await.code(), Some(0));

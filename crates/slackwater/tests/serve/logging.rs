@@ -146,6 +146,6 @@ async fn the_number_of_lost_lines_is_logged_once_the_log_is_read_again() {
         }
     }
     let lost = proxy.lost().await;
-    let line = proxy.line("lines of this log are lost");
+    let line = proxy.line("log lines lost");
     assert!(line.contains(&format!("lines={lost}")), "{line}: {lost}");
 }

@@ -90,7 +90,7 @@ async fn exemplars_lead_to_requests_that_can_be_looked_up() {
     becomes(&proxy, count, 1.0).await;
     assert!(
         !proxy.open_metrics().await.contains(" # {"),
-        "nobody can look it up"
+        "it cannot be looked up"
     );
     for (fields, labels) in [
         (

@@ -21,7 +21,7 @@ const STAY: [(&str, &str); 12] = [
     ("slackwater_workers", "those that a process begins with"),
     (
         "slackwater_log_lost_lines_total",
-        "moves in `logging`, where nobody reads",
+        "moves in `logging`, where the log is not read",
     ),
     (
         "slackwater_probes_unsent_total",

@@ -48,7 +48,7 @@ async fn weights_follow_reports_in_responses() {
             assert_eq!(
                 answer.field("endpoint-load-metrics"),
                 None,
-                "clients are not told"
+                "clients receive no report"
             );
             idles += usize::from(answer.text() == "idle");
         }

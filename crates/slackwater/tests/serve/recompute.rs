@@ -237,7 +237,7 @@ fn drawn(equals: &[&Candidate<'_>], draw: Option<f64>) -> String {
     if equals.len() == 1 {
         return first(equals);
     }
-    let draw = draw.expect("equals are told apart by a draw");
+    let draw = draw.expect("a draw decides between equals");
     let place = (0..equals.len()).rfind(|place| *place as f64 <= draw * equals.len() as f64);
     name(equals[place.unwrap()])
 }

@@ -195,7 +195,7 @@ async fn what_stays_keeps_its_state_and_what_cannot_change_is_named() {
     written.become_text(&config(&[two, one], "").replace("round_robin", "random"));
     proxy.signal("HUP");
     proxy.log_line("services_started=\"default\"");
-    assert_eq!(picks().await, 0, "begun anew");
+    assert_eq!(picks().await, 0, "rebuilt");
     assert_eq!(get(proxy.address, "/").await.status, 200);
 }
 
@@ -230,7 +230,7 @@ async fn listeners_come_and_go_and_requests_on_them_finish() {
         idle.rest().await.is_empty(),
         "an idle connection is just closed"
     );
-    until("nobody is let in any more", async || {
+    until("no connection is accepted any more", async || {
         TcpStream::connect(first).await.is_err().then_some(())
     })
     .await;
@@ -252,7 +252,7 @@ async fn other_settings_of_clients_take_the_same_socket() {
     reload(&proxy);
     assert!(
         old.rest().await.is_empty(),
-        "what was begun by the old ones ends"
+        "what the old ones started ends"
     );
     let long = format!("/{}", "x".repeat(9000));
     let answer = get(proxy.address, &long).await;

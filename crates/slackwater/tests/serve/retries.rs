@@ -84,7 +84,11 @@ async fn a_retryable_status_is_retried_if_that_is_safe() {
     let refused = proxy.sum("/requests/responses_5xx").await;
     assert!(retries > 0);
     assert_eq!(refused, retries + 2, "two were passed on");
-    assert_eq!(proxy.sum("/requests/client_gone").await, 0, "nobody left");
+    assert_eq!(
+        proxy.sum("/requests/client_gone").await,
+        0,
+        "no client left"
+    );
 }
 
 #[tokio::test]

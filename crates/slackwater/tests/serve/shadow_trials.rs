@@ -127,7 +127,7 @@ async fn no_client_request_reaches_an_ejected_replica_until_it_is_healthy() {
     }
     let metric = format!("slackwater_shadow_trials_total{{service=\"default\"}} {shadows}\n");
     assert!(proxy.admin_page("/metrics").await.contains(&metric));
-    let line = until("the log tells of a copy", async || {
+    let line = until("the log has a copy", async || {
         let lines = log.lines(1).await.into_iter();
         lines
             .rev()

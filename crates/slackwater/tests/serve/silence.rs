@@ -162,7 +162,7 @@ async fn what_is_cut_off_at_the_end_is_logged_as_that_even_by_a_sample_of_none()
         })
         .await;
         proxy.signal("TERM");
-        proxy.log_line("stopping");
+        proxy.log_line("shutting down");
         if terms > 1 {
             proxy.signal("TERM");
         }

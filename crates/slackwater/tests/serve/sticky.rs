@@ -47,7 +47,7 @@ async fn a_cookie_leads_back_and_is_replaced_when_its_replica_is_gone() {
     for _ in 0..6 {
         let again = ask(&proxy, &cookie).await;
         assert_eq!(name(&again), name(&first));
-        assert_eq!(again.field("set-cookie"), None, "nothing new to tell");
+        assert_eq!(again.field("set-cookie"), None, "nothing has changed");
     }
     assert_eq!(proxy.sum("/in_flight").await, 0);
     let metrics = proxy.admin_page("/metrics").await;
@@ -88,7 +88,7 @@ async fn the_same_value_of_a_field_goes_to_the_same_replica() {
     }
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), 3, "each replica is somebody's");
+    assert_eq!(names.len(), 3, "each replica has users");
     let mut without = Vec::new();
     for _ in 0..3 {
         without.push(name(&ask(&proxy, "").await));
@@ -125,7 +125,11 @@ async fn the_clients_address_is_that_from_trusted_proxies() {
         ));
     }
     names.dedup();
-    assert_eq!(names.len(), 1, "nobody is trusted, and all are 127.0.0.1");
+    assert_eq!(
+        names.len(),
+        1,
+        "no proxy is trusted, and all clients are 127.0.0.1"
+    );
 }
 
 #[tokio::test]

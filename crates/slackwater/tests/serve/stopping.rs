@@ -72,8 +72,8 @@ async fn sigterm_gives_up_an_upgrade_that_is_under_way() {
     proxy.signal("USR2");
     proxy.log_line("starting a new process");
     proxy.signal("TERM");
-    proxy.log_line("given up");
-    until("nobody listens", async || {
+    proxy.log_line("upgrade cancelled");
+    until("nothing listens", async || {
         let connected = TcpStream::connect(proxy.address).await;
         connected.is_err().then_some(())
     })

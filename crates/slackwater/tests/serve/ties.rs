@@ -224,7 +224,7 @@ async fn a_copy_that_arrives_after_the_other_has_started_is_dropped_at_once() {
         (dropped > 0).then_some(())
     })
     .await;
-    until("it is begun", async || {
+    until("it has started", async || {
         let asked = site.servers.iter().map(|server| server.asked("/work"));
         (asked.sum::<usize>() > 0).then_some(())
     })
@@ -261,7 +261,11 @@ async fn if_the_started_copy_fails_the_request_goes_to_the_replica_that_dropped_
         assert_eq!(full.await.unwrap().status, 200);
     }
     assert_eq!(site.proxy.sum("/requests/retries").await, 1);
-    assert_eq!(site.ties(0, "told").await, 0, "it has no twin any more");
+    assert_eq!(
+        site.ties(0, "told").await,
+        0,
+        "it has no other copy any more"
+    );
 }
 
 #[tokio::test]

@@ -242,7 +242,7 @@ async fn an_upgrade_after_reloads_passes_the_sockets_that_are_in_use_then() {
     // The successor does both as well.
     write(&[at(1), at(2)], 63);
     second.signal("HUP");
-    until("the successor listens where it is told to", async || {
+    until("the successor listens at the new address", async || {
         tokio::net::TcpStream::connect(at(2)).await.ok().map(drop)
     })
     .await;

@@ -184,7 +184,7 @@ fn seeing_the_load_is_several_times_better_at_the_tail_from_any_seed() {
         let plays = rules.map(|rule| Play::run(&world, rule));
         for play in &plays {
             println!("seed {seed} {play}");
-            assert_eq!(play.refused, 0, "seed {seed}: nobody is refused");
+            assert_eq!(play.refused, 0, "seed {seed}: no query is rejected");
             assert!(
                 (0.52..0.72).contains(&play.utilisation()),
                 "seed {seed}: {play}"

@@ -91,7 +91,7 @@ pub(crate) enum Refusal {
     #[error("replica is shutting down")]
     Stopped,
     /// The fault `failing` makes the replica fail this query.
-    #[error("told to fail")]
+    #[error("made to fail")]
     Failing,
 }
 

@@ -97,7 +97,7 @@ impl ControlQueue {
                 tracing::info!(
                     service = name,
                     replicas,
-                    "away for too long: what was wanted of them at run time is forgotten"
+                    "replicas absent for too long: their overrides are dropped"
                 );
             }
         }
@@ -217,7 +217,7 @@ async fn clear_all(
         service = service.unwrap_or("all"),
         settings = cleared.settings.len(),
         replicas = cleared.replicas.len(),
-        "what was set at run time is taken back"
+        "overrides removed"
     );
     Ok(cleared)
 }
@@ -228,7 +228,10 @@ pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<Stri
     let mut gone = written.set.forget_absent(running.config());
     gone.extend(lost);
     for service in gone {
-        tracing::warn!(service, "is gone, and so is what was set of it at run time");
+        tracing::warn!(
+            service,
+            "service removed: its settings at run time are dropped"
+        );
     }
     running.status.set_settings(&written.set);
     let set = running.status.overrides();
@@ -237,14 +240,15 @@ pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<Stri
         tracing::info!(
             settings,
             replicas,
-            "changed at run time in the process before, and in force still"
+            "overrides of the previous process stay in force"
         );
     }
 }
 
 /// Rejects the change: a successor has already received the overrides, and would miss this one.
 pub(super) fn put_off(asking: Asking) {
-    let why = "another process is taking over, and would not hear of it; ask again in a moment";
+    let why =
+        "another process is taking over and would not receive the change; try again in a moment";
     tracing::warn!(peer = %asking.by, "nothing was changed: {why}");
     let _ = asking.answer.send(Err(Refused::Failed(why.to_owned())));
 }

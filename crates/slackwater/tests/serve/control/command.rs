@@ -134,7 +134,7 @@ async fn settings_are_tried_set_and_removed_and_the_rest_is_reported() {
 
     let tried = done(&proxy, &["policy", "random", "--dry-run"]).await;
     let expected = "dry run, nothing is changed; it would be:\npolicy: \"round_robin\" → \"random\"\n\
-                    services that begin anew: default\nremark: ";
+                    services that are new or rebuilt: default\nremark: ";
     assert!(tried.starts_with(expected), "{tried}");
     assert_eq!(overrides(&proxy).await["settings"], json!([]));
     done(&proxy, &["policy", "random"]).await;
@@ -165,7 +165,7 @@ async fn settings_are_tried_set_and_removed_and_the_rest_is_reported() {
     let told = done(&proxy, &["reload", "--dry-run"]).await;
     assert!(told.starts_with("dry run, nothing is changed"), "{told}");
     let told = done(&proxy, &["reload"]).await;
-    let expected = "no service begins anew, and no listener\nremark: ";
+    let expected = "no service and no listener changes\nremark: ";
     assert!(told.starts_with(expected), "{told}");
     let told = done(&proxy, &["clear"]).await;
     assert!(

@@ -33,7 +33,7 @@ async fn what_is_changed_is_in_force_in_the_next_process_and_the_one_after() {
 
     let first = process(&proxy).await;
     proxy.signal("USR2");
-    let line = proxy.log_line("changed at run time in the process before");
+    let line = proxy.log_line("overrides of the previous process");
     assert!(
         line.contains("settings=2") && line.contains("replicas=2"),
         "{line}"
@@ -105,7 +105,7 @@ async fn a_file_that_does_not_go_with_it_is_refused_and_what_is_of_no_service_an
 
     written.become_text(&text(&["web"], "udp"));
     proxy.signal("USR2");
-    let line = proxy.log_line("what was set of it");
+    let line = proxy.log_line("its settings at run time are dropped");
     assert!(line.contains("service=\"api\""), "{line}");
     let new = successor_of(&proxy, old).await;
     // The old process may answer until it has ended.

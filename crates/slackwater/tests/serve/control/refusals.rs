@@ -253,9 +253,7 @@ async fn a_process_that_stops_rejects_changes() {
     })
     .await;
     proxy.signal("TERM");
-    // The whole phrase, because the test's files have "stopping" in their names, which other log
-    // lines contain.
-    proxy.log_line("stopping; once more");
+    proxy.log_line("shutting down");
     let change = json!({"replica": one.address.to_string(), "drained": true});
     let (refused, why) = ask(&proxy, "/replica", &change).await;
     assert_eq!(refused, 503, "{why}");

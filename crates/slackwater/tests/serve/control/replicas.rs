@@ -79,11 +79,7 @@ async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has()
     expected[place] = 0;
     assert_eq!(answers(&proxy, names, 20).await, expected);
     go_on.notify_one();
-    assert_eq!(
-        held.answer().await.text(),
-        names[place],
-        "it had been begun"
-    );
+    assert_eq!(held.answer().await.text(), names[place], "it had started");
 
     let body = json!({"replica": name, "drained": false});
     done(&proxy, "/replica", &body).await;
@@ -163,16 +159,13 @@ async fn a_drained_replica_is_probed_on() {
     done(&proxy, "/replica", &body).await;
     until_shown(&proxy, 0, "available", false).await;
     load.set_draining(true);
-    until(
-        "it is heard that it drains by its own word, too",
-        async || {
-            assert_ne!(
-                get(proxy.address, "/").await.text().lines().next(),
-                Some("one")
-            );
-            (status(&proxy).await["replicas"][0]["draining"] == true).then_some(())
-        },
-    )
+    until("its own report of draining is received, too", async || {
+        assert_ne!(
+            get(proxy.address, "/").await.text().lines().next(),
+            Some("one")
+        );
+        (status(&proxy).await["replicas"][0]["draining"] == true).then_some(())
+    })
     .await;
 }
 

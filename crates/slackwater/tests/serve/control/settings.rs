@@ -47,7 +47,7 @@ async fn another_policy_chooses_from_then_on() {
         assert_eq!(get(proxy.address, "/").await.status, 200);
     }
     assert_eq!(picks(&proxy, "random").await, 5);
-    assert_eq!(picks(&proxy, "turn").await, 0, "begun anew");
+    assert_eq!(picks(&proxy, "turn").await, 0, "rebuilt");
     let set = overrides(&proxy).await;
     let first = &set["settings"][0];
     assert_eq!(first["key"], "policy");
@@ -171,7 +171,7 @@ async fn what_goes_with_its_service_goes_and_what_makes_a_file_mistaken_refuses_
     proxy.signal("HUP");
     assert!(
         proxy
-            .log_line("what was set of it")
+            .log_line("its settings at run time are dropped")
             .contains("service=\"api\"")
     );
     proxy.log_line("the configuration has been read again");

@@ -202,7 +202,7 @@ async fn killed_it_refuses_and_loses_what_was_in_flight_and_revived_it_serves_on
     replica.kill().await.unwrap();
     assert!(timeout(DEADLINE, lost).await.unwrap().unwrap().is_err());
     until(&replica, |figures| figures.jobs == 0).await;
-    let refused = TcpStream::connect(addr).await.expect_err("nobody listens");
+    let refused = TcpStream::connect(addr).await.expect_err("nothing listens");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 
     replica.revive().unwrap();

@@ -120,7 +120,7 @@ pub(super) async fn an_upload_that_broke_off_is_not_retried() {
         upload.break_off().await;
         assert_eq!(next(&mut said).await, (0, "cut off"));
         proxy.settled().await;
-        assert!(said.try_recv().is_err(), "nobody else has it");
+        assert!(said.try_recv().is_err(), "no other replica has it");
         assert_eq!(proxy.sum("/requests/retries").await, 0);
     }
 }
