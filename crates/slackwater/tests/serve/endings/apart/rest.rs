@@ -207,7 +207,7 @@ pub(super) const TLS: &str =
     "[replica.tls]\nverify = \"insecure\"\n[timeouts]\nconnect = \"30s\"\n";
 
 /// What a client sees of a response over TLS that lasts until its connection ends, with or without
-/// a close_notify.
+/// a `close_notify`.
 async fn over_tls(is_told: bool, ends: Ends) -> Vec<String> {
     let acceptor = tls();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
