@@ -25,15 +25,16 @@ use summary::summary;
 const EXAMPLES: &str = "\
 Examples:
   slackwater check slackwater.toml
-  slackwater check --show slackwater.toml     every key as it is in force, defaults included
+  slackwater check --show slackwater.toml     every key with its value, defaults included
   slackwater check /etc/slackwater/*.toml
   slackwater check my-fleet.sim.toml          a scenario of `slackwater sim`
   slackwater check --schema serve             a JSON Schema, for editors that complete keys
 
-A file with the key \"to\" is one of `slackwater agent`; one with [load], [cost] or [[fleet]], or named *.sim.toml, is a
-scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files, fleet files and traces
-are read, as at a start; names in the DNS whose answers may change are not asked for, and no socket is opened.
-Exit codes: 0 all files are in order (notes and warnings do not count), 2 at least one has a mistake.";
+A file with the key \"to\" belongs to `slackwater agent`; one with [load], [cost] or [[fleet]], or
+named *.sim.toml, is a scenario of `slackwater sim`; any other one belongs to `slackwater serve`.
+As at a start, host names are resolved, and key files, fleet files and traces are read. Names for
+discovery by DNS are not resolved, and no socket is opened.
+Exit codes: 0 all files are valid (notes and warnings do not count), 2 at least one has a mistake.";
 
 /// Arguments of `slackwater check`.
 #[derive(Debug, clap::Args)]

@@ -84,7 +84,7 @@ pub(crate) struct Cli {
 enum Command {
     /// Balance HTTP requests over replicas
     Serve(serve::Args),
-    /// Stand before one replica: count its requests and answer probes for it
+    /// Run beside one replica: count its requests and answer probes for it
     Agent(agent::Args),
     #[cfg(feature = "load")]
     /// Generate load at a fixed rate and measure latency from the intended start
@@ -95,8 +95,7 @@ enum Command {
     #[cfg(feature = "top")]
     /// See the fleet of a running serve, agent or demo in this terminal
     Top(top::Args),
-    /// Change a running serve at its admin address, or ask it: drain, weights, policy, settings,
-    /// reload
+    /// Inspect or change a running serve: status, drain, weights, policy, settings, reload
     Admin(admin_command::Args),
     #[cfg(feature = "sim")]
     /// Play policies in virtual time: the papers' figures, or your own fleet

@@ -10,10 +10,10 @@ use std::net::TcpStream;
 
 const EXAMPLES: &str = "\
 Examples:
-  slackwater ready                            asks 127.0.0.1:9900, where serve tells its status unless told otherwise
+  slackwater ready                            queries 127.0.0.1:9900, the default of serve
   slackwater ready --admin 127.0.0.1:9901
 
-Exit codes: 0 it takes requests, 1 it does not: it starts, it stops, or nobody answers.";
+Exit codes: 0 it accepts requests, 1 it does not: it starts, it stops, or it does not answer.";
 
 /// Longer answers do not come from an admin server.
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Where it serves its status: admin.listen
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9900")]
     admin: SocketAddr,
-    /// How long an answer may take, in seconds
+    /// Timeout of the answer, in seconds
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
 }

@@ -33,22 +33,21 @@ const TEXT: &str = "text/plain";
 const EXAMPLES: &str = "\
 Examples:
   slackwater admin status                              the serve on this machine, at 127.0.0.1:9900
-  slackwater admin decisions --slower-than 100ms       why slow requests went where they went
+  slackwater admin decisions --slower-than 100ms       why the replicas of slow requests were picked
   export SLACKWATER_ADMIN_TOKEN=$(cat /etc/slackwater/token)
   slackwater admin drain 10.0.0.1:8080 --wait 30s      before that replica is stopped
   slackwater admin undrain 10.0.0.1:8080
-  slackwater admin weight 10.0.0.1:8080 3              instead of what its fleet says
+  slackwater admin weight 10.0.0.1:8080 3              instead of its fleet's weight
   slackwater admin policy least_loaded --dry-run
   slackwater admin set prequal.probe_rate=2 hedge.enabled=true
   slackwater admin overrides --json
   slackwater admin clear
   slackwater admin reload --admin lb-3.example.com --token-file /etc/slackwater/token
 
-What changes something needs the token in the file that admin.token_file of that serve names: by
---token-file, or in the environment as SLACKWATER_ADMIN_TOKEN. What is changed outlives reloads and
-upgrades, and ends with a restart; what is to stay belongs in the configuration.
-Exit codes: 0 done, 1 nobody answers there or it could not be done, 2 what was asked for is
-mistaken, or the token is.";
+Changes need the token from the file that admin.token_file of that serve names. Pass it by
+--token-file, or in the environment as SLACKWATER_ADMIN_TOKEN. Changes outlive reloads and upgrades,
+and end with a restart; permanent ones belong in the configuration.
+Exit codes: 0 done; 1 no answer from the server, or not possible; 2 mistaken arguments or token.";
 
 /// Arguments of `slackwater admin`.
 #[derive(Debug, clap::Args)]
@@ -69,7 +68,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show how the process, its services and their replicas do
+    /// Show the state of the process, its services and their replicas
     Status,
     /// Show why replicas were picked, for requests whose decisions are kept
     Decisions(Filter),
@@ -85,7 +84,7 @@ enum Command {
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
-    /// Let a drained replica have requests again
+    /// Send requests to a drained replica again
     Undrain(ReplicaName),
     /// Give a replica another weight
     Weight {
@@ -95,14 +94,14 @@ enum Command {
         #[arg(value_name = "WEIGHT", value_parser = weight)]
         weight: Weight,
     },
-    /// Have a service go by another policy
+    /// Give a service another policy
     Policy {
         /// Its name; slackwater serve --help lists them
         policy: String,
         #[command(flatten)]
         how: How,
     },
-    /// Set keys of a service over what the file and the flags say
+    /// Set keys of a service, with priority over the file and the flags
     Set {
         /// A key as in the configuration, and its value
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = Setting::parse)]
@@ -110,7 +109,7 @@ enum Command {
         #[command(flatten)]
         how: How,
     },
-    /// Let keys of a service be as the file and the flags say
+    /// Remove keys that were set, so that the file and the flags apply again
     Unset {
         /// A key as in the configuration
         #[arg(required = true, value_name = "KEY")]
@@ -118,13 +117,13 @@ enum Command {
         #[command(flatten)]
         how: How,
     },
-    /// Have the configuration read again, as SIGHUP does
+    /// Read the configuration again, as SIGHUP does
     Reload {
-        /// Change nothing, and say what would be
+        /// Change nothing, and show what would change
         #[arg(long)]
         dry_run: bool,
     },
-    /// Take back what was changed at run time
+    /// Remove what was changed at run time
     Clear {
         /// Only of this service
         #[arg(long, value_name = "NAME")]
@@ -136,17 +135,17 @@ enum Command {
 struct ReplicaName {
     /// The replica's name, or its address
     replica: String,
-    /// Whose replica it is; may be left out where there is one service
+    /// The replica's service; may be left out if there is only one
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct How {
-    /// Whose settings they are; may be left out where there is one service
+    /// The service; may be left out if there is only one
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
-    /// Change nothing, and say what would be
+    /// Change nothing, and show what would change
     #[arg(long)]
     dry_run: bool,
 }

@@ -44,11 +44,11 @@ Examples:
   slackwater agent --config agent.toml
 
 Balancers send requests to --listen instead of to the server, and probes, too: by UDP to the same
-port, or by HTTP to /prequal/probe. When the server cannot be connected to, probes say so, requests
-get 503, and the agent comes back by itself as soon as a connection succeeds.
-SIGTERM and SIGINT: says so to probes, serves for --drain-delay, takes no new connections,
-finishes what runs (30 s at most), exits with 0. A second one: at once.
-SIGUSR2: puts a new process in the place of this one, with the file and the binary of now.";
+port, or by HTTP to /prequal/probe. While the agent cannot connect to the server, it answers probes
+as draining and requests with 503. It comes back as soon as a connection succeeds.
+SIGTERM and SIGINT: reports draining to probes, serves for --drain-delay, stops accepting
+connections, finishes running requests (30 s at most), exits with 0. A second one: exits at once.
+SIGUSR2: replaces this process with the current binary and configuration; no connection is dropped.";
 
 /// Arguments of `slackwater agent`.
 #[derive(Debug, clap::Args)]

@@ -15,16 +15,16 @@ Examples:
   slackwater demo                                          prequal against round_robin, until Ctrl-C
   slackwater demo --seconds 30 --json demo.json            half a minute, figures to a file
   slackwater demo --versus least_loaded                    against one that counts its own requests
-  slackwater demo --policy random --versus round_robin     two that look at nothing
-  slackwater demo --policy shortest_expected_delay         what serve does where no policy is named
+  slackwater demo --policy random --versus round_robin     two that measure nothing
+  slackwater demo --policy shortest_expected_delay         serve's default policy
   slackwater demo --replicas 24 --rate 800 --seed 7        a larger fleet, other weather
   slackwater demo --seconds 60 --record demo.rec           for slackwater sim replay
 
 Both sides get the same requests at the same times, over real HTTP through the proxy of `serve`.
-The replicas are emulated: a request takes time there, not processor. docs/reference/demo.md says what that
-shows and what it does not.
-Ctrl-C stops sending, waits for the answers under way and sums up; a second one does not wait.
-Exit codes: 0 it ran, whoever won; 1 it could not run; 2 bad arguments.";
+The replicas are emulated: a request takes time there, not processor. docs/reference/demo.md
+describes what that shows and what it does not.
+Ctrl-C stops sending, waits for running requests and sums up; a second one does not wait.
+Exit codes: 0 it ran, whichever side won; 1 it could not run; 2 bad arguments.";
 
 /// Arguments of `slackwater demo`.
 #[derive(Debug, clap::Args)]
@@ -52,8 +52,8 @@ pub(crate) struct Args {
     /// day]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Decides arrivals, costs of requests, neighbours and slow episodes: the same seed, the same
-    /// load and troubles
+    /// Seed of arrivals, costs of requests, neighbours and slow episodes: the same seed gives the
+    /// same load and troubles
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
     /// Write the figures to this file as JSON at the end; - is standard output, instead of all else
@@ -63,7 +63,8 @@ pub(crate) struct Args {
     /// Where the page is served [default: 127.0.0.1:9900, or the next of 20 ports that is free]
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<SocketAddr>,
-    /// A line every two seconds instead of the live table, as when standard output is no terminal
+    /// Print a line every two seconds instead of the live table, as when standard output is no
+    /// terminal
     #[arg(long)]
     no_table: bool,
     #[command(flatten)]

@@ -22,8 +22,10 @@ Examples:
   slackwater load http://127.0.0.1:8080/items --rate 50 --method POST --header 'content-type: application/json' --body-file item.json
 
 Latency counts from the moment a request was meant to start to the last byte of its answer.
-Ctrl-C stops sending and waits for the answers under way; a second one leaves at once. Both print what was measured.
-Exit codes: 0 the run finished, whatever its errors; 1 it could not run, or had more than --max-errors; 2 bad arguments.";
+Ctrl-C stops sending and waits for running requests; a second one exits at once. Both print the
+figures so far.
+Exit codes: 0 the run finished, whatever its errors; 1 it could not run, or had more than
+--max-errors; 2 bad arguments.";
 
 /// Arguments of `slackwater load`.
 #[derive(Debug, clap::Args)]

@@ -44,10 +44,11 @@ Examples:
   slackwater serve --config slackwater.toml --workers 4
   slackwater serve --config slackwater.toml --record /var/tmp/today.rec
 
-Replicas are asked for their load by UDP at their own port; put `slackwater agent` before those that cannot answer.
+Replicas are probed for their load by UDP at their own port; run `slackwater agent` beside replicas
+that cannot answer.
 SIGHUP: reads the configuration again; a mistaken one changes nothing.
-SIGTERM and SIGINT: says so (/readyz), after drain_delay (0) takes no new connections, finishes what runs (30 s at most),
-exits with 0. A second one: at once.";
+SIGTERM and SIGINT: reports draining (/readyz), stops accepting connections after drain_delay (0),
+finishes running requests (30 s at most), exits with 0. A second one: exits at once.";
 
 /// Arguments of `slackwater serve`.
 #[derive(Debug, clap::Args)]
@@ -56,7 +57,7 @@ pub(crate) struct Args {
     /// The configuration file; flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Read the configuration again when its file changes, too, and not on SIGHUP only
+    /// Read the configuration again also when its file changes, not only on SIGHUP
     #[arg(long, requires = "config")]
     watch: bool,
     #[command(flatten)]

@@ -27,12 +27,12 @@ Exit codes: 0 played and written; 1 failed, or --strict and a claim was not repr
 
 pub(super) const OVERVIEW: &str = "\
 Examples:
-  slackwater sim fig6                                      a figure of the paper: played, judged, written
+  slackwater sim fig6                                      a figure of the paper, with its claims
   slackwater sim all --out sim-results                     all figures
   slackwater sim run my-fleet.toml --policy prequal --versus peak_ewma
   slackwater sim size my-fleet.toml --slo p99.9=300ms
 
-Exit codes: 0 all went well; 1 failed; 2 bad arguments or scenario; 130 stopped by Ctrl-C.";
+Exit codes: 0 done; 1 failed; 2 bad arguments or scenario; 130 stopped by Ctrl-C.";
 
 /// Arguments of `slackwater sim fig6` and the others.
 #[derive(Debug, clap::Args)]

@@ -25,7 +25,7 @@ Examples:
   slackwater sim run my-fleet.toml --versus least_loaded --versus round_robin --seeds 10
   slackwater sim run my-fleet.toml --versus all --seconds 120 --out results
 
-All policies meet the same arrivals, costs and neighbours, seed by seed. Means over seeds have 95 % intervals;
+All policies get the same arrivals, costs and neighbours, seed by seed. Means over seeds have 95 % intervals;
 ratios are paired, each seed with itself. Six lines of TOML are a scenario; its keys are in docs/reference/scenario.md.
 Exit codes: 0 it was played; 1 failed; 2 bad arguments or file; 130 stopped.";
 

@@ -36,12 +36,12 @@ const EXAMPLES: &str = "\
 Examples:
   slackwater top                       the serve or demo on this machine, at 127.0.0.1:9900
   slackwater top :9901                 another port of this machine
-  slackwater top lb-3.example.com      another machine's, port 9900
+  slackwater top lb-3.example.com      another machine, port 9900
   slackwater top --once                one plain table, for scripts; also where standard output is no terminal
   slackwater top --json | jq '.tick.services[0].latency_10s.p99_us'
 
-In it, ? tells the keys, q quits. NO_COLOR is honoured.
-Exit codes: 0 you quit, or the table is written; 1 nobody answers there; 2 bad arguments.";
+Press ? for help, q to quit. NO_COLOR is honoured.
+Exit codes: 0 you quit, or the table is written; 1 no answer from the server; 2 bad arguments.";
 
 /// Arguments of `slackwater top`.
 #[derive(Debug, clap::Args)]

@@ -40,8 +40,8 @@ Examples:
   slackwater sim size my-fleet.toml --slo p99=50ms --slo errors=0.1% --policy prequal,peak_ewma,round_robin
   slackwater sim size my-fleet.toml --slo mean=20ms --policy all --most 500
 
-The file's total rate is held; the number of its replicas is varied, groups in proportion. An objective has to hold on
-every seed. A query that failed counts as never answered.
+The file's total rate is fixed; the number of its replicas varies, groups in proportion. Each
+objective must hold on every seed. A failed query counts as never answered.
 Exit codes: 0 all policies were sized, also if none is enough; 1 failed; 2 bad arguments or file; 130 stopped.";
 
 /// Arguments of `slackwater sim size`.
