@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn each_response_is_reported_once() {
+    fn responses_since_the_last_call_are_reported_once() {
         let (presence, ..) = presence();
         assert!(!presence.has_answered());
         presence.note_answer(false);

@@ -98,8 +98,7 @@ impl Slo {
         }
     }
 
-    /// Returns whether the run met the objective, as exactly as latencies are measured: within 0.1
-    /// %.
+    /// Returns whether the run met the objective. It is as exact as the latencies: within 0.1 %.
     pub(super) fn holds(self, run: &Measured) -> bool {
         match (self, self.reached(run)) {
             (Self::Quantile { bound, .. } | Self::Mean { bound }, Reached::Latency(latency)) => {

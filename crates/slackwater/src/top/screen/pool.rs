@@ -68,7 +68,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// Draws the pool as a column beside the fleet: the deciding factor, and its first component.
+/// Draws the pool as a column beside the fleet: the first factor, and the deciding one.
 pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     let model = app.model();
     let tick = model.service(app.service);
