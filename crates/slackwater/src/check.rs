@@ -1,9 +1,9 @@
-//! The sub-command `slackwater check`: what `serve` or `agent` would make of a configuration, and
-//! `sim` of a scenario, without opening a socket or playing anything.
+//! The sub-command `slackwater check`: shows how `serve` or `agent` would read a configuration, and
+//! `sim` a scenario, without opening a socket or running anything.
 //!
-//! Host names are resolved and key files read, as at a start. What is in order goes to standard
-//! output, mistakes and remarks go to standard error, in the form of compilers: `file:line:column:
-//! field: message`.
+//! As at a start, host names are resolved and key files read. The summary of a valid file goes to
+//! standard output. Mistakes and remarks go to standard error, in the form that compilers use:
+//! `file:line:column: field: message`.
 
 mod summary;
 
@@ -25,15 +25,16 @@ use summary::summary;
 const EXAMPLES: &str = "\
 Examples:
   slackwater check slackwater.toml
-  slackwater check --show slackwater.toml     every key as it is in force, defaults included
+  slackwater check --show slackwater.toml     every key with its value, defaults included
   slackwater check /etc/slackwater/*.toml
   slackwater check my-fleet.sim.toml          a scenario of `slackwater sim`
   slackwater check --schema serve             a JSON Schema, for editors that complete keys
 
-A file with the key \"to\" is one of `slackwater agent`; one with [load], [cost] or [[fleet]], or named *.sim.toml, is a
-scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files, fleet files and traces
-are read, as at a start; names in the DNS whose answers may change are not asked for, and no socket is opened.
-Exit codes: 0 all files are in order (notes and warnings do not count), 2 at least one has a mistake.";
+A file with the key \"to\" belongs to `slackwater agent`; one with [load], [cost] or [[fleet]], or
+named *.sim.toml, is a scenario of `slackwater sim`; any other one belongs to `slackwater serve`.
+As at a start, host names are resolved, and key files, fleet files and traces are read. Names for
+discovery by DNS are not resolved, and no socket is opened.
+Exit codes: 0 all files are valid (notes and warnings do not count), 2 at least one has a mistake.";
 
 /// Arguments of `slackwater check`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     schema: Option<Described>,
 }
 
-/// Whose configuration a schema describes.
+/// The command whose configuration a schema describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Described {
     /// `slackwater serve`.
@@ -96,7 +97,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     )))
 }
 
-/// What to say of a file that is in order; remarks are told on the way.
+/// Returns the summary of a valid file. Its remarks are printed meanwhile.
 fn summary_of(file: &Path, show: bool) -> Result<String, Mistakes> {
     let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
     let summed_up = |summary: String| format!("{}: ok\n{summary}", file.display());
@@ -133,7 +134,7 @@ fn print_error(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// How many replicas each service has in its file, where it has one.
+/// Reads the number of replicas in each service's fleet file; `None` for a service without one.
 fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
     let LoadedFile::Serve(loaded) = loaded else {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! The command line: the sub-commands, the help that belongs to all of them, and the way from a
-//! sub-command's end to an exit code. Each sub-command's own arguments live in its module.
+//! The command line: the sub-commands, the help that belongs to all of them, and the conversion of
+//! a sub-command's result into an exit code. Each sub-command's own arguments are in its module.
 
 #[cfg(all(test, feature = "demo", feature = "sim", feature = "top"))]
 mod docs;
@@ -19,7 +19,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What the help shows, and which of it this build has.
+/// The examples in the help, and whether this build has each of them.
 const EXAMPLES: &[(bool, &str, &str)] = &[
     (
         cfg!(feature = "demo"),
@@ -61,7 +61,7 @@ const EXAMPLES: &[(bool, &str, &str)] = &[
     (true, "check slackwater.toml", ""),
 ];
 
-/// What the help ends with.
+/// Returns the last part of the help.
 fn after_help() -> String {
     let mut text = String::from("Examples:\n");
     for (_, arguments, about) in EXAMPLES.iter().filter(|(is_here, ..)| *is_here) {
@@ -84,7 +84,7 @@ pub(crate) struct Cli {
 enum Command {
     /// Balance HTTP requests over replicas
     Serve(serve::Args),
-    /// Stand before one replica: count its requests and answer probes for it
+    /// Run beside one replica: count its requests and answer probes for it
     Agent(agent::Args),
     #[cfg(feature = "load")]
     /// Generate load at a fixed rate and measure latency from the intended start
@@ -95,15 +95,14 @@ enum Command {
     #[cfg(feature = "top")]
     /// See the fleet of a running serve, agent or demo in this terminal
     Top(top::Args),
-    /// Change a running serve at its admin address, or ask it: drain, weights, policy, settings,
-    /// reload
+    /// Inspect or change a running serve: status, drain, weights, policy, settings, reload
     Admin(admin_command::Args),
     #[cfg(feature = "sim")]
     /// Play policies in virtual time: the papers' figures, or your own fleet
     Sim(sim::Args),
     /// Validate configuration and scenario files
     Check(check::Args),
-    /// Ask a running serve or agent whether it takes requests
+    /// Check whether a running serve or agent accepts requests
     Ready(ready::Args),
     /// Print a completion script for a shell
     Completions {
@@ -112,8 +111,8 @@ enum Command {
     },
 }
 
-/// A mistake in the arguments, with the remedy where a configuration stands without its flag:
-/// other servers take it as an argument.
+/// Adds the remedy to an error about an argument if a configuration file was given without its
+/// flag, as other servers take it.
 fn with_hint(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
         return error;
@@ -131,7 +130,7 @@ fn with_hint(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Parses the process's arguments and runs what they ask for.
+/// Parses the process's arguments and runs the sub-command.
 pub(crate) fn run() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| with_hint(error).exit());
     let end = match cli.command {

@@ -1,15 +1,15 @@
-//! The sub-command `slackwater completions`: a script for a shell, which completes sub-commands,
-//! flags, and the values of flags that take one of a few names.
+//! The sub-command `slackwater completions`: a script for a shell that completes sub-commands,
+//! flags, and the values of flags with a fixed set of names.
 //!
-//! Such values are checked by the configuration's reader, whose errors say more than a list. So the
-//! command line itself takes any text, and only the script has the names.
+//! The configuration's reader checks these values, because its errors say more than a list. So the
+//! command line accepts any text, and only the script has the names.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
 use slackwater_config::{AgentOverrides, Overrides};
 use slackwater_core::policy::POLICIES;
 
-/// The script for `shell`.
+/// Returns the script for `shell`.
 pub(crate) fn script(command: Command, shell: clap_complete::Shell) -> Vec<u8> {
     let mut script = Vec::new();
     let mut command = with_values(command);
@@ -17,7 +17,7 @@ pub(crate) fn script(command: Command, shell: clap_complete::Shell) -> Vec<u8> {
     script
 }
 
-/// The command with the values that its arguments may have.
+/// Adds the possible values to the command's arguments.
 fn with_values(command: Command) -> Command {
     let choices = match command.get_name() {
         "serve" => Overrides::choices(),
@@ -45,7 +45,7 @@ fn with_value(arg: Arg, choices: &[(&'static str, Vec<String>)]) -> Arg {
         }
         "attempt" => arg.value_parser(["first", "retry", "hedge", "tie", "trial"]),
         "access_log" => arg.value_hint(ValueHint::AnyPath),
-        // Without a hint shells offer the names of files, also for a number.
+        // Without a hint, shells complete file names even for a number.
         _ if arg.get_value_hint() == ValueHint::Unknown => arg.value_hint(ValueHint::Other),
         _ => arg,
     }

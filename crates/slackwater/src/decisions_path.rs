@@ -1,4 +1,4 @@
-//! Where the admin server tells why replicas were picked: `GET /decisions`.
+//! The path at which the admin server reports why replicas were picked: `GET /decisions`.
 
 use futures_util::FutureExt;
 use http::StatusCode;
@@ -6,7 +6,7 @@ use slackwater_admin::{AdminServer, in_pieces, refusal};
 use slackwater_proxy::decisions::{Archive, answer};
 use std::sync::Arc;
 
-/// The server, with the path at which it tells of all that is in `archives`.
+/// Adds the path to the server. It reports the decisions in `archives`.
 pub(crate) fn add(server: AdminServer, archives: Vec<Arc<Archive>>) -> AdminServer {
     server.get("/decisions", move |asked| {
         let reply = match answer(&archives, asked.query.pairs()) {

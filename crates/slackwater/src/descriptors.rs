@@ -1,20 +1,22 @@
-//! The process's limit of open files: every connection takes a descriptor, and one that goes on to
-//! a replica a second one.
+//! The process's limit of open files. Each client connection takes a descriptor, and each
+//! connection to a replica another one.
 //!
-//! Many systems start processes with a soft limit of 1,024, for programs that use `select`; whoever
-//! doesn't may raise it to the hard limit. Nothing here fails: where raising is not allowed, what
-//! there is has to do.
+//! Many systems start processes with a soft limit of 1,024, for programs that use `select`. Other
+//! programs may raise it to the hard limit. Nothing here fails: if raising is not allowed, the
+//! current limit stays.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use slackwater_config::Limits;
 
-/// What every system allows, also those that refuse to lift the limit altogether.
+/// A limit that every system allows, also those that do not allow an unlimited number.
 const MODEST: u64 = 10_240;
 
-/// For listeners, runtimes, probes, the log, and connections to the admin server.
+/// Descriptors reserved for listeners, runtimes, probes, the log, and connections to the admin
+/// server.
 const KEPT_BACK: u64 = 128;
 
-/// Raises the limit of open files as far as allowed; what it then is. `None`: there is none.
+/// Raises the limit of open files as far as allowed. Returns the limit then in force; `None` if
+/// there is none.
 pub(crate) fn raise_limit() -> Option<u64> {
     let hard = getrlimit(Resource::Nofile).maximum;
     for wanted in [hard, Some(hard.unwrap_or(MODEST).min(MODEST))] {
@@ -28,11 +30,12 @@ pub(crate) fn raise_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// So many connections are enough for whoever has not asked for a number.
+/// The number of connections that is enough if none is configured.
 const UNASKED: u32 = 4_096;
 
-/// Says what `connections_max` promises beyond the limit of open files, if it does. Its default is
-/// a bound, not a promise: that is told only where it is far off.
+/// Returns a remark if `connections_max` exceeds what the limit of open files allows. Its default
+/// is a bound and not a promise, so a remark on the default is made only if the limit is far too
+/// low.
 pub(crate) fn remark(limit: Option<u64>, connections_max: u32) -> Option<String> {
     let limit = limit?;
     let carried = limit.saturating_sub(KEPT_BACK) / 2;

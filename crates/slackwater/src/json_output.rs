@@ -1,8 +1,8 @@
-//! Where `--json` goes: a file, or standard output for `-`. Shared by every sub-command that ends
-//! with figures.
+//! The output of `--json`: a file, or standard output for `-`. All sub-commands that end with
+//! figures share it.
 //!
-//! The file is opened before the run, so that a bad path costs nobody ten minutes, and written once
-//! after it.
+//! The file is opened before the run, so that a bad path is reported at once and not after ten
+//! minutes, and written once after it.
 
 use serde::Serialize;
 use slackwater_config::Fault;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Where `--json` goes.
+/// Where the output of `--json` goes.
 #[derive(Debug)]
 pub(crate) enum JsonOutput {
     Stdout,
@@ -18,7 +18,7 @@ pub(crate) enum JsonOutput {
 }
 
 impl JsonOutput {
-    /// Opens or creates the file; what is in it stays until there are new figures.
+    /// Opens or creates the file. Its content stays until there are new figures.
     pub(crate) fn open(path: PathBuf) -> Result<Self, Fault> {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
@@ -37,12 +37,12 @@ impl JsonOutput {
         }
     }
 
-    /// Whether it is standard output, which then carries nothing else.
+    /// Returns whether it is standard output, which then carries nothing else.
     pub(crate) fn is_stdout(&self) -> bool {
         matches!(self, Self::Stdout)
     }
 
-    /// Writes the figures in place of what was there.
+    /// Replaces the content with the figures.
     pub(crate) fn write(self, figures: &impl Serialize) -> Result<(), Fault> {
         let mut text = serde_json::to_vec_pretty(figures)
             .map_err(|error| Fault::runtime(format!("--json: {error}")))?;
@@ -62,7 +62,7 @@ impl JsonOutput {
 }
 
 fn write_anew(mut file: File, text: &[u8]) -> io::Result<()> {
-    // A pipe or terminal has no length to cut.
+    // A pipe or terminal cannot be truncated.
     if file.metadata()?.is_file() {
         file.set_len(0)?;
     }

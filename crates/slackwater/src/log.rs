@@ -1,8 +1,8 @@
-//! The process's own log: lines on standard error, as text or JSON, in the manner of the journal
-//! where that reads them.
+//! The process's own log: lines on standard error, as text or JSON, or in the journal's format if
+//! standard error is the journal.
 //!
-//! A thread of its own writes them (`writer`). `RUST_LOG`, where it is set, says what is logged,
-//! also by module; else the configuration's level does.
+//! A separate thread writes the lines (`writer`). If `RUST_LOG` is set, it determines what is
+//! logged, also by module; otherwise the configuration's level does.
 
 mod writer;
 
@@ -21,7 +21,7 @@ use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The log at work. Dropping it waits for the last lines, for a second at most.
+/// The running log. Dropping it waits for the last lines, at most for a second.
 #[derive(Debug)]
 pub(crate) struct Logging(());
 
@@ -31,15 +31,15 @@ impl Drop for Logging {
     }
 }
 
-/// Begins to log.
+/// Starts the log.
 ///
 /// # Errors
 ///
-/// The system gives no thread.
+/// The system has no thread left.
 pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
     writer::start().map_err(|error| Fault::runtime(format!("no thread for the log: {error}")))?;
     let asked = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|asked| !asked.is_empty());
-    // The HTTP/2 library warns of single frames of clients, who could fill the log with them.
+    // The HTTP/2 library warns about single frames of clients, which could flood the log with them.
     let level = || EnvFilter::new(format!("{},h2=error", settings.level.as_str()));
     let (filter, wrong) = match EnvFilter::try_from_default_env() {
         Ok(filter) if asked.is_some() => (filter, None),
@@ -49,7 +49,7 @@ pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| writer::ToLines);
-    // An error means that a logger is there already, which is as good.
+    // An error means that a logger is installed already, which is fine.
     let _ = match settings.format {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
         LogFormat::Text if is_journal() => builder.event_format(ForJournal::new()).try_init(),
@@ -65,7 +65,7 @@ pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
     Ok(Logging(()))
 }
 
-/// Whether standard error is a stream of systemd's journal.
+/// Returns whether standard error is a stream of systemd's journal.
 fn is_journal() -> bool {
     let ours = || {
         let stderr: File = io::stderr().as_fd().try_clone_to_owned().ok()?.into();
@@ -75,8 +75,7 @@ fn is_journal() -> bool {
     std::env::var("JOURNAL_STREAM").is_ok_and(|stream| ours() == Some(stream))
 }
 
-/// Lines without time and level, which the journal keeps itself: the level stands before them as
-/// `<6>`.
+/// Lines without time and level, which the journal records itself. The level is prepended as `<6>`.
 struct ForJournal {
     rest: Format<Full, ()>,
 }
@@ -106,7 +105,7 @@ where
     }
 }
 
-/// The level as syslog has it, and `sd-daemon(3)` with it.
+/// The level as a number of syslog, as in `sd-daemon(3)`.
 const fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,

@@ -1,5 +1,5 @@
-//! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit
-//! code.
+//! The command `slackwater`: parses the command line, runs one sub-command, converts its result
+//! into an exit code.
 
 mod admin_client;
 mod admin_command;

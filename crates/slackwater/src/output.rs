@@ -1,16 +1,16 @@
 //! Text on standard output.
 //!
-//! A reader that has seen enough (`slackwater check f | head -1`) closes the pipe, which is its
-//! choice and no failure. Any other error is one: a full disk must not look like a success.
+//! A reader that has read enough (`slackwater check f | head -1`) closes the pipe, which is no
+//! failure. Any other error is one: a full disk must not look like a success.
 
 use slackwater_config::Fault;
 use std::io::{self, ErrorKind, Write};
 
-/// Writes all of `text`, as it is.
+/// Writes all of `text` unchanged.
 ///
 /// # Errors
 ///
-/// It cannot be written, for another reason than a closed pipe.
+/// It cannot be written, for a reason other than a closed pipe.
 pub(crate) fn print(text: &str) -> Result<(), Fault> {
     let mut stdout = io::stdout().lock();
     let written = stdout
@@ -24,7 +24,8 @@ pub(crate) fn print(text: &str) -> Result<(), Fault> {
     }
 }
 
-/// The text without what a terminal would obey: it comes from another machine.
+/// Returns the text without the characters that control a terminal, because it comes from another
+/// machine.
 pub(crate) fn clean(text: &str) -> String {
     let printable = |character: char| {
         if character.is_control() {

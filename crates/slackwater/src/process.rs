@@ -1,5 +1,4 @@
-//! What the sub-commands that serve have in common as processes: the signals that end them, and
-//! their log.
+//! What the serving sub-commands share as processes: the signals that end them, and their log.
 
 use crate::descriptors;
 use crate::log::log_to_stderr;
@@ -8,7 +7,7 @@ use slackwater_config::LogSettings;
 use slackwater_config::toml_reader::{Remark, Severity};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that ask for an end.
+/// The signals that request shutdown.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Signal,
@@ -16,7 +15,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches them from now on.
+    /// Catches these signals from now on.
     pub(crate) fn new() -> Result<Self, Fault> {
         Ok(Self {
             terminate: catch(SignalKind::terminate())?,
@@ -24,7 +23,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => (),
@@ -33,18 +32,18 @@ impl Signals {
     }
 }
 
-/// What else a process can be asked for by signals.
+/// Other requests to a process by signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessSignal {
     /// SIGHUP: read the configuration again.
     Reload,
-    /// SIGUSR1: open the files of logs anew.
+    /// SIGUSR1: reopen the log files.
     Reopen,
-    /// SIGUSR2: put a new process in the place of this one.
+    /// SIGUSR2: replace this process with a new one.
     Upgrade,
 }
 
-/// The signals that ask for it.
+/// The signals for these requests.
 #[derive(Debug)]
 pub(crate) struct ProcessSignals {
     reload: Signal,
@@ -53,7 +52,7 @@ pub(crate) struct ProcessSignals {
 }
 
 impl ProcessSignals {
-    /// Catches them from now on.
+    /// Catches these signals from now on.
     pub(crate) fn new() -> Result<Self, Fault> {
         Ok(Self {
             reload: catch(SignalKind::hangup())?,
@@ -62,7 +61,7 @@ impl ProcessSignals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> ProcessSignal {
         tokio::select! {
             _ = self.reload.recv() => ProcessSignal::Reload,
@@ -76,7 +75,8 @@ fn catch(kind: SignalKind) -> Result<Signal, Fault> {
     signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
 }
 
-/// Lets the process open as many files as it may, and logs if `connections_max` needs more.
+/// Raises the limit of open files as far as allowed, and logs a warning if `connections_max` needs
+/// more.
 fn allow_connections(connections_max: u32) {
     let limit = descriptors::raise_limit();
     if let Some(remark) = descriptors::remark(limit, connections_max) {
@@ -84,7 +84,7 @@ fn allow_connections(connections_max: u32) {
     }
 }
 
-/// Logs what was remarked on the configuration.
+/// Logs a remark on the configuration.
 pub(crate) fn log_remark(remark: &Remark) {
     match remark.severity {
         Severity::Note => tracing::info!("{}", remark.about),
@@ -92,15 +92,15 @@ pub(crate) fn log_remark(remark: &Remark) {
     }
 }
 
-/// How `serve` and `agent` begin once they are configured: the log, what was remarked, the limit of
-/// open files; then `work` to its end, on this thread.
+/// Runs `serve` or `agent` after it is configured: starts the log, logs the remarks, raises the
+/// limit of open files, and then runs `work` to its end, on this thread.
 pub(crate) fn run_configured(
     log: &LogSettings,
     remarks: &[Remark],
     connections_max: u32,
     work: impl Future<Output = Result<(), Fault>>,
 ) -> Result<(), Fault> {
-    // Before everything else, so that it ends last.
+    // The log starts first, so that it ends last.
     let _logging = log_to_stderr(log)?;
     remarks.iter().for_each(log_remark);
     allow_connections(connections_max);

@@ -1,5 +1,5 @@
-//! The sub-command `slackwater ready`: asks a running `serve` or `agent` whether it takes requests,
-//! for supervisors that run commands and images that have no other tool.
+//! The sub-command `slackwater ready`: queries a running `serve` or `agent` whether it accepts
+//! requests. It is for supervisors that run commands and for images that have no other tool.
 
 use crate::output::print;
 use core::net::SocketAddr;
@@ -10,12 +10,12 @@ use std::net::TcpStream;
 
 const EXAMPLES: &str = "\
 Examples:
-  slackwater ready                            asks 127.0.0.1:9900, where serve tells its status unless told otherwise
+  slackwater ready                            queries 127.0.0.1:9900, the default of serve
   slackwater ready --admin 127.0.0.1:9901
 
-Exit codes: 0 it takes requests, 1 it does not: it starts, it stops, or nobody answers.";
+Exit codes: 0 it accepts requests, 1 it does not: it starts, it stops, or it does not answer.";
 
-/// Longer answers are not those of an admin server.
+/// Longer answers do not come from an admin server.
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
 
 /// Arguments of `slackwater ready`.
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Where it serves its status: admin.listen
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9900")]
     admin: SocketAddr,
-    /// How long an answer may take, in seconds
+    /// Timeout of the answer, in seconds
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let admin = args.admin;
     let answer = ask(admin, Duration::from_secs(args.timeout))
-        .map_err(|error| Fault::runtime(format!("nobody answers at {admin}: {error}")))?;
+        .map_err(|error| Fault::runtime(format!("no answer from {admin}: {error}")))?;
     let (status, phase) = parse(&answer).ok_or_else(|| {
         Fault::runtime(format!(
             "what answers at {admin} is not slackwater's admin server"
@@ -58,7 +58,7 @@ fn ask(admin: SocketAddr, timeout: Duration) -> io::Result<String> {
     Ok(answer)
 }
 
-/// The status, and the body's line.
+/// Returns the status, and the body without its line break.
 fn parse(answer: &str) -> Option<(u16, &str)> {
     let status = answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
     let (_, body) = answer.split_once("\r\n\r\n")?;

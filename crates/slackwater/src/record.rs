@@ -1,4 +1,5 @@
-//! The flags of the commands that can be recorded: which file, how large, what of requests.
+//! The flags of the commands that can be recorded: the file, its maximal size, and what is recorded
+//! of requests.
 
 use http::HeaderName;
 use slackwater_config::Fault;
@@ -13,7 +14,7 @@ use toml::de::DeValue;
 /// Flags of the commands that can be recorded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Record what policies are told and which replicas they pick, for `slackwater sim replay`;
+    /// Record the events of policies and the replicas that they pick, for `slackwater sim replay`;
     /// `serve` leaves a file that is there and takes FILE.2, FILE.3…
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -23,16 +24,17 @@ pub(crate) struct RecordArgs {
     /// Write the recording over a file that is there already
     #[arg(long, requires = "record")]
     record_force: bool,
-    /// Record of each request its method, its status and how large its body and its response's
-    /// were, too
+    /// Record also the method and status of each request, and the sizes of its body and its
+    /// response's
     #[arg(long, requires = "record")]
     record_requests: bool,
-    /// And what it said in this field, up to 64 bytes of it; up to 8 times; none that holds secrets
+    /// Record also this header field of requests, up to 64 bytes of it; up to 8 times; not allowed
+    /// for fields with secrets
     #[arg(long, value_name = "NAME", requires = "record", value_parser = field)]
     record_header: Vec<HeaderName>,
 }
 
-/// Room for the heads of a few streams, and some events.
+/// Space for the heads of a few streams, and some events.
 const SIZE_MIN: u32 = 64 << 10;
 
 fn size(text: &str) -> Result<u32, String> {
@@ -41,7 +43,7 @@ fn size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "expected a size from 64KiB to 4095MiB, such as \"256MiB\"".to_owned())
 }
 
-/// A field that may be recorded.
+/// Checks the name of a field that may be recorded.
 fn field(name: &str) -> Result<HeaderName, String> {
     let field = HeaderName::try_from(name);
     let field = field.map_err(|_| "expected the name of a field, such as x-tenant".to_owned())?;
@@ -63,27 +65,27 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// What becomes of a file that is there already.
+/// How to handle a file that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// Nothing: it is an error. Somebody is there to name another file.
+    /// Fail: a person is there who can name another file.
     Refused,
-    /// It stays as it is, unless it may be written over, and the recording goes into the first of
-    /// `FILE.2` to `FILE.99` that is not there: who is started again, perhaps after a crash, is to
-    /// serve.
+    /// Keep it, unless it may be overwritten, and record into the first of `FILE.2` to `FILE.99`
+    /// that does not exist. A process that is started again, perhaps after a crash, must serve all
+    /// the same.
     Kept,
-    /// The same, and it is not written over: the process that this one takes over from still writes
+    /// Keep it as above, but never overwrite it: the process that this one replaces still writes to
     /// it.
     InUse,
 }
 
 impl RecordArgs {
-    /// Opens the file and begins to write; `None` if nothing is to be recorded.
+    /// Opens the file and starts to write; `None` if nothing is to be recorded.
     ///
     /// # Errors
     ///
-    /// The file is there already and that is `Refused`, or it cannot be written; more fields are
-    /// named than are recorded; the system gives no thread.
+    /// The file exists and the handling is `Refused`, or it cannot be written; more fields are
+    /// named than can be recorded; the system has no thread left.
     pub(crate) fn start(&self, existing: Existing) -> Result<Option<Writing>, Fault> {
         let Some(path) = &self.record else {
             return Ok(None);
@@ -104,7 +106,8 @@ impl RecordArgs {
         Writing::start(&free, self.record_max, false, fields).map(Some)
     }
 
-    /// What is recorded of requests: these fields, beside the rest; `None`: nothing.
+    /// The header fields of requests that are recorded in addition; `None` if no requests are
+    /// recorded.
     fn fields(&self) -> Result<Option<Arc<[HeaderName]>>, Fault> {
         let mut fields = Vec::new();
         for field in &self.record_header {
@@ -130,7 +133,7 @@ mod tests {
     use slackwater_recording::file::{End, Ending, read};
     use std::fs;
 
-    /// A file of the test's own, gone at its end.
+    /// A temporary file of the test, removed at its end.
     struct Scratch(PathBuf);
 
     impl Scratch {

@@ -1,4 +1,4 @@
-//! Where draws start: the value of a flag `--seed`.
+//! The seed of draws: the value of a flag `--seed`.
 
 /// The value of a flag `--seed`.
 pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {

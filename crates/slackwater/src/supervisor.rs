@@ -1,22 +1,22 @@
-//! What the process reports to its supervisor by `sd_notify(3)`, at the socket that `NOTIFY_SOCKET`
+//! Reports of the process to its supervisor by `sd_notify(3)`, at the socket that `NOTIFY_SOCKET`
 //! names.
 //!
-//! Without that variable it reports nothing. The watchdog hears that all is well only while every
-//! worker shows a sign of life: a heartbeat of the main thread alone would say nothing of the
-//! workers, which carry the requests.
+//! Without that variable nothing is reported. The watchdog is notified only while all workers show
+//! a sign of life: a heartbeat of the main thread alone would not cover the workers, which carry
+//! the requests.
 
 use core::time::Duration;
 use sd_notify::NotifyState;
 use slackwater_proxy::watchdog::Watchdog;
 
-/// Requests are taken.
+/// Reports that requests are accepted.
 pub(crate) fn ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// The configuration is read again. Until the next [`ready`], whoever has asked for that waits.
+/// Reports that the configuration is read again. Until the next [`ready`], the supervisor waits.
 pub(crate) fn reloading() {
-    // A supervisor takes it for the answer to its own signal only with the time on it
+    // Only with the time does a supervisor accept this as the answer to its own signal
     // (`Type=notify-reload`).
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
@@ -24,31 +24,32 @@ pub(crate) fn reloading() {
     }
 }
 
-/// What runs is finished, nothing new is taken.
+/// Reports that running requests are finished and no new ones are accepted.
 pub(crate) fn stopping(status: &str) {
     notify(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-/// Another process carries requests from now on. The watchdog's time begins anew with that, for
-/// until now it did not listen to that process.
+/// Reports that another process carries requests from now on. This restarts the watchdog's time,
+/// because the supervisor ignored that process until now.
 pub(crate) fn succeeded_by(process: u32) {
     notify(&[NotifyState::MainPid(process), NotifyState::Watchdog]);
 }
 
 fn notify(state: &[NotifyState<'_>]) {
-    // Whoever supervises has a deadline of its own for what it does not hear.
+    // A supervisor has its own timeout for reports that do not arrive.
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "the supervisor at NOTIFY_SOCKET cannot be told of our state");
+        tracing::warn!(%error, "cannot notify the supervisor at NOTIFY_SOCKET");
     }
 }
 
-/// Notices workers that show no sign of life, where a supervisor wants to know.
+/// Returns the watchdog that notices workers without a sign of life, if a supervisor has a watchdog
+/// enabled.
 pub(crate) fn watchdog() -> Watchdog {
     look_period().map_or_else(Watchdog::default, Watchdog::new)
 }
 
-/// Tells the supervisor's watchdog that all is well, while every heart beats, and often enough that
-/// it bears to miss that now and then.
+/// Notifies the supervisor's watchdog while all workers show a sign of life. This is often enough
+/// for the watchdog to miss a notification now and then.
 pub(crate) async fn watch(watchdog: Watchdog) {
     let Some(period) = watchdog.period() else {
         return;
@@ -61,14 +62,14 @@ pub(crate) async fn watch(watchdog: Watchdog) {
         } else {
             tracing::error!(
                 workers = stopped,
-                "no sign of life; the watchdog is not told that all is well"
+                "workers show no sign of life: the supervisor's watchdog is not notified"
             );
         }
     }
 }
 
-/// A quarter of the time after which the watchdog bites: twice as often as `sd_watchdog_enabled(3)`
-/// advises, so that one look at which somebody was slow does not make it bite.
+/// A quarter of the watchdog's timeout: twice as often as `sd_watchdog_enabled(3)` advises, so that
+/// one late heartbeat does not trigger it.
 fn look_period() -> Option<Duration> {
     let look = sd_notify::watchdog_enabled()? / 4;
     (!look.is_zero()).then_some(look)

@@ -1,9 +1,9 @@
-//! Tables as plain text: columns as wide as they have to be.
+//! Tables as plain text, with columns as wide as necessary.
 
 use core::fmt::Write as _;
 
-/// Lines with these heads and rows; columns from `figures_from` on are figures, which end where
-/// their heads end.
+/// Lines with these heads and rows. Columns from `figures_from` on are figures, aligned to the
+/// right.
 pub(crate) fn text_table<const N: usize>(
     heads: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,

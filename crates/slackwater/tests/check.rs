@@ -1,9 +1,9 @@
 //! `slackwater check` from the outside: exit codes, standard output and standard error.
 //!
-//! Each fixture says in comments what is expected of it: every `#: ` line is the first line of one
-//! mistake or remark, less the file's name, in order. Files in `bad` have mistakes, those in `good`
-//! have at most remarks. `BLESS=1` writes what is found into the fixtures, to be read before it is
-//! committed.
+//! Each fixture states in comments what is expected of it: each `#: ` line is the first line of one
+//! mistake or remark, without the file's name, in order. Files in `bad` have mistakes, files in
+//! `good` have at most remarks. `BLESS=1` writes what is found into the fixtures; read it before
+//! you commit it.
 
 #![expect(
     clippy::expect_used,
@@ -50,7 +50,8 @@ fn names(directory: &str) -> Vec<String> {
     names
 }
 
-/// What a fixture expects, and what the command found: the first lines, less the file's name.
+/// The lines that a fixture expects, and those that the command printed: first lines, without the
+/// file's name.
 fn expected_and_found(name: &str, output: &Output) -> (Vec<String>, Vec<String>) {
     let file = fixtures().join(name);
     let told = stderr(output);
@@ -67,7 +68,7 @@ fn expected_and_found(name: &str, output: &Output) -> (Vec<String>, Vec<String>)
     (expected.map(str::to_owned).collect(), found)
 }
 
-/// Puts what was found at the end of the fixture, where it moves no line.
+/// Appends what was found to the fixture, where it moves no line.
 fn bless(file: &Path, found: &[String]) {
     let text = fs::read_to_string(file).expect("a fixture");
     let kept = text.lines().filter(|line| !line.starts_with(MARK));
@@ -76,7 +77,8 @@ fn bless(file: &Path, found: &[String]) {
     fs::write(file, lines.join("\n") + "\n").expect("a fixture");
 }
 
-/// A fresh clone has the key files as the umask left them, of which the command would warn.
+/// In a fresh clone the umask determines the mode of key files, and the command would warn about
+/// it.
 fn keep_key_secret() {
     for key in [
         "good/probe.key",
@@ -97,7 +99,7 @@ fn keep_secret(file: &Path) {
 }
 
 #[test]
-fn every_mistake_is_found_and_told_with_its_place() {
+fn every_mistake_is_found_and_reported_with_its_position() {
     let names = names("bad");
     assert!(names.len() >= 25, "the fixtures are there");
     for name in names {
@@ -134,7 +136,7 @@ fn a_mistake_shows_its_line_with_a_caret_below() {
 }
 
 #[test]
-fn a_summary_says_who_chooses_whom_and_where_probes_go() {
+fn a_summary_shows_policies_replicas_and_probes() {
     let shown = stdout(&check(&["good/everything.toml"]));
     assert_eq!(
         shown,
@@ -247,7 +249,7 @@ fn help_has_examples_and_exit_codes() {
 }
 
 #[test]
-fn without_a_file_the_usage_is_told() {
+fn without_a_file_the_usage_is_shown() {
     let output = check(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("<FILE>"));
@@ -285,7 +287,7 @@ fn blocks_of_toml(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn whoever_comes_from_another_balancer_is_shown_valid_files() {
+fn hints_for_users_of_other_balancers_are_valid_files() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/migrating.md");
     let blocks = blocks_of_toml(&fs::read_to_string(page).expect("the page"));
     assert!(blocks.len() >= 6, "{} configurations", blocks.len());
@@ -315,7 +317,7 @@ fn whoever_comes_from_another_balancer_is_shown_valid_files() {
 }
 
 #[test]
-fn a_scenario_is_known_by_its_sections_and_summed_up() {
+fn a_scenario_is_recognized_by_its_sections_and_summarized() {
     let name = "sim/good/minimal.sim.toml";
     let summary = "  8 replicas, 1 client, 1,360.0 queries/s (85 % of the fleet's allocation)
   60 s after 10 s of warm-up: some 81,600 queries with each seed
@@ -331,7 +333,7 @@ fn a_scenario_is_known_by_its_sections_and_summed_up() {
     assert_eq!(shown.status.code(), Some(2));
     let told = format!("{copy}: is a scenario, which --show does not show\n");
     assert!(stderr(&shown).starts_with(&told), "{}", stderr(&shown));
-    // Nothing but a name says what an empty file was to be.
+    // Only the name shows what an empty file was meant to be.
     let empty = directory.join("x.sim.toml").to_string_lossy().into_owned();
     fs::write(&empty, "").expect("a file");
     let told = stderr(&check(&[&empty]));
@@ -340,7 +342,7 @@ fn a_scenario_is_known_by_its_sections_and_summed_up() {
 }
 
 #[test]
-fn a_scenario_s_mistakes_are_told_as_a_configuration_s() {
+fn mistakes_of_a_scenario_are_reported_like_those_of_a_configuration() {
     let name = "sim/bad/many.sim.toml";
     let output = check(&[name, "good/minimal.toml"]);
     assert_eq!(output.status.code(), Some(2));
@@ -353,7 +355,7 @@ fn a_scenario_s_mistakes_are_told_as_a_configuration_s() {
 }
 
 #[test]
-fn an_agents_file_is_known_by_its_server_and_shown_in_full() {
+fn an_agents_file_is_recognized_by_its_server_and_shown_in_full() {
     let directory =
         std::env::temp_dir().join(format!("slackwater-agent-file-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory for the test");
@@ -392,7 +394,7 @@ fn an_agents_file_is_known_by_its_server_and_shown_in_full() {
 }
 
 #[test]
-fn a_mistaken_fleet_file_is_told_with_its_own_lines() {
+fn mistakes_of_a_fleet_file_are_reported_with_its_own_lines() {
     let output = check(&["fleets/mistaken.toml"]);
     assert_eq!(output.status.code(), Some(2));
     let told = stderr(&output);
@@ -418,7 +420,7 @@ fn a_mistaken_fleet_file_is_told_with_its_own_lines() {
 }
 
 #[test]
-fn what_opentelemetry_s_variables_say_is_checked_like_a_start() {
+fn variables_of_opentelemetry_are_checked_as_at_a_start() {
     let file = std::env::temp_dir().join(format!("slackwater-otel-{}.toml", std::process::id()));
     let text = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n[tracing]\n";
     fs::write(&file, text).expect("a file for the test");

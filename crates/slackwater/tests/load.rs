@@ -1,6 +1,6 @@
 //! `slackwater load` as a user runs it: a process against a server on loopback; its table, its
-//! JSON, its exit codes. What the generator makes of each kind of bad target is tested next to it,
-//! in `src/load/tests.rs`.
+//! JSON, its exit codes. The generator's behaviour with each kind of bad target is tested next to
+//! it, in `src/load/tests.rs`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers")]
 
@@ -27,8 +27,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// A server for HTTP/1.1 and h2c that answers everything with the status; lives as long as the
-/// value.
+/// A server for HTTP/1.1 and h2c that answers all requests with this status, until it is dropped.
 struct Server {
     runtime: Runtime,
     address: SocketAddr,
@@ -40,7 +39,7 @@ impl Server {
         Self::start_with(status, None)
     }
 
-    /// Over TLS where there is an acceptor.
+    /// Starts the server, with TLS if there is an acceptor.
     fn start_with(status: StatusCode, tls: Option<TlsAcceptor>) -> Self {
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -82,7 +81,7 @@ impl Server {
     }
 }
 
-/// A server's side of TLS, which offers these protocols by ALPN.
+/// The server side of TLS, which offers these protocols by ALPN.
 fn acceptor(identity: &Identity, protocols: &[&[u8]]) -> TlsAcceptor {
     let provider = Arc::clone(slackwater_config::tls::provider());
     let shown = SingleCertAndKey::from(Arc::clone(&identity.certified));
@@ -125,7 +124,7 @@ fn the_json_has_every_field_of_the_interface_and_the_table_the_same_figures() {
     let server = Server::start(StatusCode::OK);
     for http in ["1", "2"] {
         let path = scratch(&format!("load-fields-{http}.json"));
-        // Whatever was there before, longer than the new content, must be gone afterwards.
+        // The previous content, longer than the new one, must be gone afterwards.
         std::fs::write(&path, "x".repeat(100_000)).unwrap();
         let path = path.to_str().unwrap();
         let options = [
@@ -215,7 +214,7 @@ fn figures(url: &str, options: &[&str]) -> Value {
 }
 
 #[test]
-fn https_is_spoken_with_verified_certificates_over_both_protocols() {
+fn https_verifies_certificates_over_both_protocols() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let ca = folder.write("ca.pem", &authority.pem());
     let ca = ca.to_str().unwrap();
@@ -249,7 +248,7 @@ fn https_is_spoken_with_verified_certificates_over_both_protocols() {
 }
 
 #[test]
-fn a_target_without_http2_over_tls_is_an_error_that_says_so() {
+fn a_target_without_http2_over_tls_is_a_clear_error() {
     let authority = Authority::new();
     let tls = acceptor(&authority.identity(&["localhost"]), &[]);
     let server = Server::start_with(StatusCode::OK, Some(tls));
@@ -262,7 +261,7 @@ fn a_target_without_http2_over_tls_is_an_error_that_says_so() {
 }
 
 #[test]
-fn json_on_standard_output_stands_alone_and_quiet_says_nothing() {
+fn json_on_standard_output_stands_alone_and_quiet_prints_nothing() {
     let server = Server::start(StatusCode::OK);
     let options = ["--rate", "100", "--seconds", "0.1", "--threads", "2"];
     let output = server
@@ -315,7 +314,7 @@ fn errors_of_the_target_fail_the_command_only_beyond_max_errors() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_sent() {
+fn mistakes_are_reported_before_anything_is_sent() {
     let server = Server::start(StatusCode::OK);
     for (options, complaint) in [
         (&["--rate", "NaN"][..], "--rate NaN: must be above 0"),

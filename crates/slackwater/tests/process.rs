@@ -1,5 +1,5 @@
-//! What `serve` and `agent` do as processes, from the outside: limits of open files, `RUST_LOG`,
-//! ports in use, outputs that cannot be written.
+//! `serve` and `agent` as processes, from the outside: limits of open files, `RUST_LOG`, ports in
+//! use, outputs that cannot be written.
 
 #![expect(clippy::unwrap_used, reason = "tests and their helpers")]
 
@@ -14,13 +14,14 @@ const SERVE: &str =
     "serve --listen 127.0.0.1:0 --replicas 127.0.0.1:9 --probe none --admin none --workers 1";
 const AGENT: &str = "agent --listen 127.0.0.1:0 --to 127.0.0.1:9";
 
-/// The log of `slackwater` with these words from its start until it serves; `prelude` runs in the
-/// shell before it.
+/// Returns the log of `slackwater` with these arguments from its start until it serves; `prelude`
+/// runs in the shell before it.
 fn log_of_start(prelude: &str, words: &str) -> String {
     at_start(prelude, words, |_| ()).0
 }
 
-/// The same, and what `look` sees of the process, of which it is told the number, when it serves.
+/// Like [`log_of_start`]. Also returns what `look` finds when the process serves; its argument is
+/// the process's id.
 fn at_start<T>(prelude: &str, words: &str, look: impl FnOnce(u32) -> T) -> (String, T) {
     let script = format!("{prelude}; exec \"$0\" {words}");
     let mut child = Command::new("sh")
@@ -44,10 +45,10 @@ fn at_start<T>(prelude: &str, words: &str, look: impl FnOnce(u32) -> T) -> (Stri
     (log, seen)
 }
 
-/// Of huge pages most is memory that nobody uses.
+/// Most of the memory in huge pages would be unused.
 #[cfg(target_os = "linux")]
 #[test]
-fn no_huge_pages_are_asked_for() {
+fn huge_pages_are_not_requested() {
     let maps = |process| std::fs::read_to_string(format!("/proc/{process}/smaps")).unwrap();
     for words in [SERVE, AGENT] {
         let (_, maps) = at_start("true", words, maps);
@@ -61,7 +62,7 @@ fn no_huge_pages_are_asked_for() {
 }
 
 #[test]
-fn the_soft_limit_of_open_files_is_raised_and_a_hard_one_that_is_too_low_is_told() {
+fn the_soft_limit_of_open_files_is_raised_and_a_low_hard_limit_is_logged() {
     for words in [SERVE, AGENT] {
         let log = log_of_start("ulimit -Sn 64; ulimit -Hn 256", words);
         assert!(
@@ -71,7 +72,7 @@ fn the_soft_limit_of_open_files_is_raised_and_a_hard_one_that_is_too_low_is_told
     }
 }
 
-/// What `slackwater` says of these words, which it refuses with this exit code.
+/// Returns the error of `slackwater` with these arguments, which it rejects with this exit code.
 fn complaint(words: &str, code: i32) -> String {
     let output = Command::new(SLACKWATER)
         .args(words.split_whitespace())
@@ -116,7 +117,7 @@ fn a_negative_number_is_refused_with_the_flag_and_its_range() {
     }
 }
 
-/// `slackwater` with these words and with this as its standard output.
+/// Runs `slackwater` with these arguments and this standard output.
 fn run_into(words: &str, output: impl Into<Stdio>) -> Output {
     Command::new(SLACKWATER)
         .args(words.split_whitespace())
@@ -127,7 +128,7 @@ fn run_into(words: &str, output: impl Into<Stdio>) -> Output {
         .unwrap()
 }
 
-/// Commands that write to standard output and come to an end by themselves.
+/// Commands that write to standard output and end without a signal.
 const WRITERS: [&str; 4] = [
     "completions bash",
     "check tests/fixtures/good/minimal.toml",
@@ -157,7 +158,7 @@ fn a_configuration_without_its_flag_is_answered_with_the_whole_command() {
     assert!(!found.contains("--config somewhere"), "{found}");
 }
 
-/// What bash offers for the last of these words.
+/// The completions of bash for the last of these words.
 #[cfg(target_os = "linux")]
 fn offered_by_bash(words: &str) -> Vec<String> {
     let script = format!(
@@ -234,7 +235,7 @@ fn a_reader_that_has_seen_enough_is_none() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_what_to_do() {
+fn a_port_in_use_is_reported_with_the_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let flag = format!("--listen {}", taken.local_addr().unwrap());
     for words in [SERVE, AGENT] {
@@ -247,7 +248,7 @@ fn a_port_in_use_is_told_with_what_to_do() {
 }
 
 #[test]
-fn mistakes_are_told_in_the_users_words() {
+fn mistakes_are_reported_in_the_users_words() {
     for (words, expected) in [
         (
             "agent --listen 127.0.0.1:9".to_owned(),
@@ -276,7 +277,7 @@ fn mistakes_are_told_in_the_users_words() {
 }
 
 #[test]
-fn a_wrong_filter_of_the_log_is_told_once() {
+fn a_wrong_filter_of_the_log_is_reported_once() {
     for words in [SERVE, AGENT] {
         let log = log_of_start("export RUST_LOG=slackwater=loud", words);
         assert_eq!(
@@ -289,7 +290,7 @@ fn a_wrong_filter_of_the_log_is_told_once() {
 }
 
 #[test]
-fn an_agent_that_may_answer_probes_from_elsewhere_says_so() {
+fn an_agent_that_may_answer_probes_from_elsewhere_warns() {
     const REMARK: &str = "every address of this machine, and the system chooses";
     let log = log_of_start(":", &AGENT.replace("127.0.0.1:0", "0.0.0.0:0"));
     assert!(
@@ -308,7 +309,7 @@ fn an_agent_that_may_answer_probes_from_elsewhere_says_so() {
 }
 
 #[test]
-fn an_agent_tells_its_supervisor_when_it_serves_and_when_it_stops() {
+fn an_agent_notifies_its_supervisor_when_it_serves_and_when_it_stops() {
     let name = format!("slackwater-agent-notify-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -344,7 +345,7 @@ fn an_agent_tells_its_supervisor_when_it_serves_and_when_it_stops() {
 }
 
 #[test]
-fn ready_asks_a_running_process() {
+fn ready_queries_a_running_process() {
     let ask = |admin: &str| {
         let asked = Command::new(SLACKWATER)
             .args(["ready", "--admin", admin])
@@ -378,7 +379,7 @@ fn ready_asks_a_running_process() {
     serve.wait().unwrap();
     let (code, told) = ask(&admin);
     assert_eq!(code, Some(1));
-    assert!(told.contains("nobody answers at"), "{told}");
+    assert!(told.contains("no answer from"), "{told}");
 }
 
 #[test]
@@ -402,7 +403,7 @@ fn the_log_may_be_json_and_its_level_is_configured() {
         assert_eq!(serving["level"], "INFO", "{serving}");
         assert!(serving["address"].is_string() && serving["timestamp"].is_string());
     }
-    // The port is taken, so it ends at once; only that is left to be told.
+    // The port is taken, so it ends at once and logs only that.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let words = SERVE.replace("127.0.0.1:0", &address);

@@ -1,5 +1,5 @@
-//! The command without what a sidecar's image leaves out: it serves a request over real sockets,
-//! and has those sub-commands that its features say. `cargo xtask test` runs this with
+//! The command without the parts that a sidecar's image leaves out: it serves a request over real
+//! sockets, and has exactly the sub-commands of its features. `cargo xtask test` runs this with
 //! `--no-default-features`.
 
 #![expect(clippy::unwrap_used, reason = "tests and their helpers")]

@@ -1,5 +1,5 @@
-//! `slackwater top` as a user runs it, beside a demo that runs: a plain table, JSON, and the screen
-//! of a terminal, which has to be as it was when the command ends.
+//! `slackwater top` as a user runs it, with a running demo: a plain table, JSON, and the screen of
+//! a terminal, which must be restored when the command ends.
 
 #![expect(clippy::unwrap_used, reason = "tests and their helpers")]
 
@@ -17,16 +17,16 @@ use std::time::Instant;
 
 const SLACKWATER: &str = env!("CARGO_BIN_EXE_slackwater");
 
-/// What is waited for takes so long only when something is broken.
+/// Timeout of all waits; reached only if something is broken.
 const LIMIT: Duration = Duration::from_mins(1);
 
 const COLUMNS: u16 = 120;
 const ROWS: u16 = 40;
 
-/// A demo that runs; killed when dropped.
+/// A running demo; killed when dropped.
 struct Demo {
     child: Child,
-    /// Where its page is.
+    /// The address of its page.
     address: String,
 }
 
@@ -45,7 +45,7 @@ impl Demo {
             let rest = line.strip_prefix("page http://")?;
             Some(rest.split('/').next()?.to_owned())
         });
-        // Whatever else it says has to go somewhere.
+        // The rest of its output must be read.
         std::thread::spawn(move || lines.for_each(drop));
         Self {
             child,
@@ -56,18 +56,18 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // Fails when it has ended, which is as good.
+        // This fails if the process has ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A `serve` or an `agent` that runs; killed when dropped.
+/// A running `serve` or `agent`; killed when dropped.
 struct Proxy {
     child: Child,
-    /// Where requests go.
+    /// The address for requests.
     address: String,
-    /// Where its admin server is.
+    /// The address of its admin server.
     admin: String,
 }
 
@@ -90,7 +90,7 @@ impl Proxy {
         };
         let admin = said("status and metrics address=");
         let address = said("serving address=");
-        // Whatever else it says has to go somewhere.
+        // The rest of its output must be read.
         std::thread::spawn(move || lines.for_each(drop));
         Self {
             child,
@@ -99,7 +99,7 @@ impl Proxy {
         }
     }
 
-    /// So many requests, one after the other, all answered with 200.
+    /// Sends requests one after the other, which must all be answered with 200.
     fn ask(&self, requests: usize) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let mut heads = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -115,13 +115,13 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Fails when it has ended, which is as good.
+        // This fails if the process has ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A replica that answers 200 to each request, and where it is.
+/// Starts a replica that answers all requests with 200, and returns its address.
 fn replica() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -132,7 +132,7 @@ fn replica() -> String {
                 let lines = BufReader::new(stream.try_clone().unwrap()).lines();
                 for line in lines.map_while(Result::ok) {
                     let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-                    // Whoever asked may have gone.
+                    // The client may have gone.
                     if line.is_empty() && stream.write_all(answer).is_err() {
                         break;
                     }
@@ -159,7 +159,7 @@ fn succeeds(output: Output) -> String {
 #[test]
 fn a_table_and_json_for_scripts() {
     let demo = Demo::start();
-    // A pipe is no terminal: no need for --once.
+    // A pipe is not a terminal, so --once is not needed.
     for arguments in [vec![demo.address.as_str()], vec!["--once", &demo.address]] {
         let text = succeeds(top(&arguments));
         let first = format!(" at {}, serving, up 0:", demo.address);
@@ -170,7 +170,7 @@ fn a_table_and_json_for_scripts() {
         }
         let heads = text.lines().filter(|line| line.starts_with("REPLICA"));
         assert_eq!(heads.count(), 2, "{text}");
-        // Each side has four.
+        // Each side has four replicas.
         let replicas = text.lines().filter(|line| line.starts_with("replica "));
         assert_eq!(replicas.count(), 2 * 4, "{text}");
     }
@@ -184,8 +184,8 @@ fn a_table_and_json_for_scripts() {
 }
 
 #[test]
-fn whoever_is_not_there_is_told_with_an_exit_code() {
-    // A host that nobody else uses, so that nobody else is given the port.
+fn an_unreachable_server_is_reported_with_an_exit_code() {
+    // A host that no other test uses, so that the port stays free.
     let free = TcpListener::bind("127.94.0.3:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
     drop(free);
@@ -210,8 +210,8 @@ fn whoever_is_not_there_is_told_with_an_exit_code() {
     }
 }
 
-/// What a terminal shows that was told this: characters where the cursor was moved to. Colours are
-/// left out.
+/// What a terminal shows after this output: characters at the cursor's positions. Colours are left
+/// out.
 fn screen(said: &str) -> String {
     let mut cells = vec![vec![' '; usize::from(COLUMNS)]; usize::from(ROWS)];
     let (mut row, mut column) = (0, 0);
@@ -224,7 +224,7 @@ fn screen(said: &str) -> String {
             column += 1;
             continue;
         }
-        // `ESC [`, numbers, and a letter that says what is meant.
+        // `ESC [`, numbers, and a letter for the command.
         let mut numbers = String::new();
         let command = rest.by_ref().skip(1).find(|next| {
             let is_end = next.is_ascii_alphabetic();
@@ -245,13 +245,13 @@ fn screen(said: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// `top` in a terminal of its own.
+/// `top` in its own terminal.
 struct InTerminal {
     child: Child,
     terminal: File,
-    /// The other end, as the command has it; open, so that its settings can be read at the end.
+    /// The command's end of the terminal, kept open so that its settings can be read at the end.
     inside: File,
-    /// What it says, piece by piece.
+    /// The output of the command, piece by piece.
     heard: Receiver<Vec<u8>>,
     said: Vec<u8>,
 }
@@ -306,7 +306,7 @@ impl InTerminal {
         });
     }
 
-    /// Reads on until what was said is as it should be.
+    /// Reads on until `is_enough` accepts the output.
     fn read_until(&mut self, is_enough: impl Fn(&str) -> bool) {
         let by = Instant::now() + LIMIT;
         loop {
@@ -314,7 +314,7 @@ impl InTerminal {
             if is_enough(&said) {
                 return;
             }
-            // It draws once a second, whatever happens.
+            // It redraws once a second in any case.
             let heard = self
                 .heard
                 .recv_timeout(by.saturating_duration_since(Instant::now()));
@@ -332,9 +332,9 @@ impl InTerminal {
         !modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO)
     }
 
-    /// It has ended well, and the terminal is as it was.
+    /// Checks that the command has succeeded, and that the terminal is restored.
     fn ends(mut self) {
-        // Leaves its screen, shows the cursor.
+        // It leaves its screen and shows the cursor.
         self.read_until(|said| said.contains("\u{1b}[?1049l") && said.ends_with("\u{1b}[?25h"));
         assert!(self.child.wait().unwrap().success());
         assert!(!self.is_raw());
@@ -343,7 +343,7 @@ impl InTerminal {
 
 impl Drop for InTerminal {
     fn drop(&mut self) {
-        // Fails when it has ended, which is as good.
+        // This fails if the process has ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -353,13 +353,13 @@ impl Drop for InTerminal {
 fn the_screen_comes_obeys_keys_and_goes() {
     let demo = Demo::start();
     let mut top = InTerminal::start(&demo.address);
-    // Both sides, with a row for each twin.
+    // Both sides, with a row for each replica.
     top.shows(&["slackwater top", "■ prequal", "■ round_robin", "in flight"]);
     assert!(top.is_raw());
     top.press("?");
     top.shows(&["PgUp PgDn g G   a screen up or down, the first, the last"]);
     top.press("x");
-    // The chosen replica's own page, with what the server has kept of it.
+    // The selected replica's own page, with the history from the server.
     top.press("j\r");
     top.shows(&["seen from here: ", "latency, as it reports"]);
     top.press("q");
@@ -384,7 +384,7 @@ fn a_serve_shows_its_replicas_and_the_decisions_that_were_kept() {
     assert!(row.unwrap().contains(" available "), "{table}");
     let mut screen = InTerminal::start(&serve.admin);
     screen.shows(&["slackwater top  serve ", &replica, "available"]);
-    // Its page has them from /decisions.
+    // Its page shows the requests from /decisions.
     screen.press("j\r");
     screen.shows(&[
         "the last requests that were kept, and why they came here",
@@ -429,7 +429,7 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
-fn a_process_that_ends_is_told_on_the_screen() {
+fn a_process_that_ends_is_reported_on_the_screen() {
     let demo = Demo::start();
     let mut top = InTerminal::start(&demo.address);
     top.shows(&["slackwater top", "round_robin"]);

@@ -1,21 +1,21 @@
-//! Where an admin server is, as people write it: a host, a port, both, or the address of its page.
+//! An admin server's address as people write it: a host, a port, both, or the URL of its page.
 
 use http::Uri;
 
-/// The port that `serve` tells its status at unless told otherwise.
+/// The default port of `serve`'s admin server.
 const PORT: u16 = 9900;
 const HOST: &str = "127.0.0.1";
 
-/// An admin server's address. The name in it is not resolved yet.
+/// An admin server's address. Its host name is not resolved yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// A name or an address; one of version 6 without its brackets.
+    /// A host name or an IP address; an IPv6 address has no brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
 impl Address {
-    /// As a URL and a `host` header have it.
+    /// The address as it stands in a URL and in a `host` header.
     pub(crate) fn authority(&self) -> String {
         let Self { host, port } = self;
         if host.contains(':') {
@@ -26,18 +26,18 @@ impl Address {
     }
 }
 
-/// Reads an address: `HOST`, `HOST:PORT`, `:PORT`, `[V6]:PORT`, each also as `http://…/`.
+/// Parses an address: `HOST`, `HOST:PORT`, `:PORT`, `[V6]:PORT`, each also as `http://…/`.
 ///
 /// # Errors
 ///
-/// What is wrong with it, for the command line's own message.
+/// What is wrong with the text, for the command line's own message.
 pub(crate) fn parse(text: &str) -> Result<Address, String> {
     if text.starts_with("https://") {
         return Err("admin servers speak plain HTTP; leave out https://".to_owned());
     }
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let bare = bare.strip_suffix('/').unwrap_or(bare);
-    // An address of version 6 without brackets has no port.
+    // An IPv6 address without brackets has no port.
     if bare.parse::<core::net::Ipv6Addr>().is_ok() {
         return Ok(Address {
             host: bare.to_owned(),
@@ -62,7 +62,7 @@ pub(crate) fn parse(text: &str) -> Result<Address, String> {
         .and_then(|host| host.strip_suffix(']'));
     let host = inside.unwrap_or(host).to_owned();
     let address = Address { host, port };
-    // What a `host` header cannot carry is nobody's address.
+    // An address must fit into a `host` header.
     let is_sound = |authority: &str| {
         let uri = authority.parse::<Uri>().ok()?;
         Some(uri.port_u16() == Some(port) && !authority.contains('@') && uri.host().is_some())

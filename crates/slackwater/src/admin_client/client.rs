@@ -1,5 +1,5 @@
-//! The connection to an admin server, and single answers. Every wait has an end, every answer a
-//! size.
+//! The connection to an admin server, and single answers. Every wait has a timeout and every answer
+//! has a size limit.
 
 use super::address::Address;
 use crate::output::clean;
@@ -17,36 +17,36 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// A connection and the head of an answer have to be here by then, each.
+/// Timeout of connecting, and of waiting for the head of an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// The answer to a change comes when it is done, which may take host names that are resolved and
-/// fleets that are heard of.
+/// Timeout of a change. It is answered when it is done, and before that host names may have to be
+/// resolved and fleets discovered.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Whole answers may have so many bytes.
+/// Largest body of an answer.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// So much of a refusal's body is told.
+/// The most bytes that are shown of an error response's body.
 const REFUSAL_BYTES_MAX: usize = 4 << 10;
 
-/// Why there is nothing to be heard. Its text completes "… at ADDRESS".
+/// Why there is no answer. Its text completes "… at ADDRESS".
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The name has no address, or nobody listens there.
+    /// The name has no address, or nothing listens there.
     #[error("no connection: {0}")]
     Connect(io::Error),
-    /// No connection, or no answer, in time.
+    /// The connection or the answer timed out.
     #[error("no answer in time")]
     Late,
-    /// The connection broke, or it is no HTTP.
+    /// The connection broke, or the peer does not speak HTTP.
     #[error("the connection broke: {0}")]
     Broken(hyper::Error),
-    /// Another answer than the one that was asked for.
+    /// The server answered with another status than 200.
     #[error("{}", refusal(*.0, .1))]
     Refused(StatusCode, String),
-    /// Not what an admin server says.
+    /// The answer does not come from an admin server.
     #[error("{0}")]
     Strange(String),
-    /// It was ended by the other side.
+    /// The server ended the stream.
     #[cfg(feature = "top")]
     #[error("it ended the stream")]
     Ended,
@@ -61,26 +61,26 @@ fn refusal(status: StatusCode, why: &str) -> String {
 }
 
 impl Failure {
-    /// The end of a sub-command that asked there.
+    /// Returns the error with which a sub-command that used this address ends.
     pub(crate) fn at(&self, address: &Address) -> Fault {
         let (authority, why) = (address.authority(), clean(&self.to_string()));
         Fault::runtime(format!("the admin server at {authority}: {why}"))
     }
 }
 
-/// What somebody wants of the server.
+/// A request to the server.
 #[derive(Debug)]
 pub(crate) struct Wanted<'w> {
     path: &'w str,
     accept: &'static str,
-    /// A header that says who wants it.
+    /// The header that authenticates the caller.
     authorization: Option<&'w HeaderValue>,
-    /// JSON that says what is to be changed; `None`: nothing, it is only read.
+    /// JSON with the change; `None` for a request that only reads.
     change: Option<Bytes>,
 }
 
 impl<'w> Wanted<'w> {
-    /// A path that is read.
+    /// Returns a request that reads a path.
     pub(crate) const fn read(path: &'w str, accept: &'static str) -> Self {
         Self {
             path,
@@ -90,7 +90,7 @@ impl<'w> Wanted<'w> {
         }
     }
 
-    /// A path that changes something; `body` is JSON.
+    /// Returns a request that changes something; `body` is JSON.
     pub(crate) fn change(path: &'w str, body: Bytes) -> Self {
         Self {
             change: Some(body),
@@ -98,7 +98,7 @@ impl<'w> Wanted<'w> {
         }
     }
 
-    /// The same, by somebody who says this.
+    /// Adds the credentials of the caller.
     pub(crate) fn by(self, authorization: Option<&'w HeaderValue>) -> Self {
         Self {
             authorization,
@@ -106,7 +106,7 @@ impl<'w> Wanted<'w> {
         }
     }
 
-    /// Whether it changes something.
+    /// Returns whether the request changes something.
     pub(crate) const fn is_change(&self) -> bool {
         self.change.is_some()
     }
@@ -136,7 +136,7 @@ impl<'w> Wanted<'w> {
     }
 }
 
-/// Asks for something that has a whole answer.
+/// Sends a request and returns the whole body of the answer.
 pub(crate) async fn answer(address: &Address, wanted: Wanted<'_>) -> Result<Bytes, Failure> {
     let (answer, _connection) = ask(address, wanted).await?;
     timeout(ANSWER_TIMEOUT, whole(answer, ANSWER_BYTES_MAX))
@@ -144,7 +144,7 @@ pub(crate) async fn answer(address: &Address, wanted: Wanted<'_>) -> Result<Byte
         .map_err(|_| Failure::Late)?
 }
 
-/// The task that carries a connection; it ends with this.
+/// The task that drives a connection. Dropping this aborts it.
 #[derive(Debug)]
 pub(super) struct Connection(AbortHandle);
 
@@ -154,7 +154,7 @@ impl Drop for Connection {
     }
 }
 
-/// The answer's head, where it is 200.
+/// Sends a request and returns the answer once its head with status 200 is here.
 pub(super) async fn ask(
     address: &Address,
     wanted: Wanted<'_>,
@@ -168,7 +168,7 @@ pub(super) async fn ask(
     let opened = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = opened.map_err(Failure::Broken)?;
     let task = tokio::spawn(async move {
-        // What breaks it reaches whoever waits for the answer.
+        // An error here also reaches the caller that waits for the answer.
         let _ = connection.await;
     });
     let connection = Connection(task.abort_handle());
@@ -204,7 +204,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    /// A server that gives one connection these pieces, each on its own, and what it was asked.
+    /// A server that sends one connection these pieces, each on its own. Its task returns the
+    /// request.
     async fn server(pieces: Vec<Vec<u8>>) -> (Address, tokio::task::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
@@ -214,7 +215,7 @@ mod tests {
             let mut head = vec![0; 4_096];
             let length = stream.read(&mut head).await.unwrap();
             for piece in pieces {
-                // The other side may have heard enough.
+                // The client may have closed the connection early.
                 if stream.write_all(&piece).await.is_err() {
                     break;
                 }
@@ -233,7 +234,7 @@ mod tests {
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
     #[tokio::test]
-    async fn events_come_one_by_one_and_the_end_is_told() {
+    async fn events_arrive_one_by_one_and_the_end_is_reported() {
         let body =
             "event: a\ndata: 1\n\nevent: b\ndata: 2\n\n: still here\n\nevent: c\ndata: 3\n\n";
         let mut pieces = vec![HEAD.to_vec()];
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_no_admin_server_is_told_apart() {
+    async fn other_servers_are_distinguished_from_an_admin_server() {
         let missing = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
         let text = refusal(missing).await;
         assert!(text.contains("there is no such path"), "{text}");
@@ -265,7 +266,7 @@ mod tests {
         assert!(text.contains("is no stream of events"), "{text}");
         let text = refusal(b"SSH-2.0-OpenSSH\r\n\r\n").await;
         assert!(text.contains("the connection broke"), "{text}");
-        // A refusal is told as far as it is short.
+        // Only the beginning of an error response's body is shown.
         let mut endless = b"HTTP/1.1 500 X\r\n\r\n".to_vec();
         endless.resize(REFUSAL_BYTES_MAX + 100, b'x');
         let text = refusal(&endless).await;
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_listens() {
+    async fn a_refused_connection_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
         drop(listener);

@@ -1,8 +1,8 @@
-//! What the sub-commands share that talk to the admin server of a running process: where it is,
-//! what is asked of it, and what it says.
+//! What all sub-commands that talk to the admin server of a running process share: its address, the
+//! requests, and the answers.
 //!
-//! What comes from there comes from another machine: every wait has an end, every answer a size,
-//! and nothing of it reaches a terminal before it is [`clean`](crate::output::clean).
+//! Answers come from another machine: every wait has a timeout, every answer has a size limit, and
+//! no text of an answer reaches a terminal before it is [`clean`](crate::output::clean).
 
 pub(crate) mod address;
 mod client;
@@ -21,17 +21,17 @@ pub(crate) use stream::{Stream, json};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use slackwater_config::Fault;
 
-/// Every character that may mean something in a path or a query.
+/// All characters that may have a meaning in a path or a query.
 const RESERVED: AsciiSet = (NON_ALPHANUMERIC.remove(b'-').remove(b'.'))
     .remove(b'_')
     .remove(b'~');
 
-/// A name for a path or a query.
+/// Percent-encodes a name for a path or a query.
 pub(crate) fn encode(text: &str) -> PercentEncode<'_> {
     utf8_percent_encode(text, &RESERVED)
 }
 
-/// Runs what talks to an admin server to its end, on this thread.
+/// Runs a request to an admin server to its end, on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

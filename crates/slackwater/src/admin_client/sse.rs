@@ -1,13 +1,13 @@
-//! A stream of server-sent events, read as it comes: bytes in, events out, whatever the pieces.
+//! An incremental parser of server-sent events: bytes in, events out, however the bytes are split.
 //!
-//! As the HTML standard has it ("9.2 Server-sent events"): lines end in LF, CR or both; a blank
-//! line ends an event; `data` lines are joined by LF; comments and unknown fields say nothing.
-//! Absent on purpose: `id` and `retry`, which the admin server does not send, since a stream begins
-//! with all that there is to know.
+//! It follows the HTML standard ("9.2 Server-sent events"): lines end in LF, CR or both; a blank
+//! line ends an event; `data` lines are joined by LF; comments and unknown fields are ignored. `id`
+//! and `retry` are absent on purpose: the admin server does not send them, because each stream
+//! begins with the complete state.
 
 use memchr::memchr2;
 
-/// An event may be so long: the largest fleet's has some hundred KiB.
+/// Largest event. That of the largest fleet has some hundred KiB.
 pub(super) const EVENT_BYTES_MAX: usize = 16 << 20;
 
 /// A byte order mark, which a stream may begin with.
@@ -22,10 +22,10 @@ pub(crate) struct Event {
     pub(crate) data: String,
 }
 
-/// The stream cannot be read any further.
+/// Why the stream cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadStream {
-    /// An event or a line is longer than what is kept of one.
+    /// An event or a line is longer than the limit.
     #[error("it sent an event of more than {EVENT_BYTES_MAX} bytes")]
     TooLong,
     /// It is not UTF-8.
@@ -33,22 +33,23 @@ pub(super) enum BadStream {
     NotText,
 }
 
-/// A reader in the middle of a stream.
+/// A parser in the middle of a stream.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// The line that has begun.
+    /// The unfinished line.
     line: Vec<u8>,
-    /// Of the event that has begun; each line with an LF.
+    /// The data of the unfinished event; each line ends with an LF.
     data: Vec<u8>,
     name: Vec<u8>,
-    /// The last byte was a CR: an LF that follows belongs to it.
+    /// The last byte was a CR, so an LF that follows belongs to it.
     is_after_cr: bool,
     is_first_line: bool,
     bytes_max: usize,
 }
 
 impl Reader {
-    /// At the beginning of a stream, of which no event may have more bytes than this.
+    /// Returns a parser at the beginning of a stream. No event may have more bytes than
+    /// `bytes_max`.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             line: Vec::new(),
@@ -60,11 +61,11 @@ impl Reader {
         }
     }
 
-    /// Reads on; events that end in these bytes are added to `events`.
+    /// Parses more bytes. Events that end in them are added to `events`.
     ///
     /// # Errors
     ///
-    /// The stream is unusable from here on; events before that have been added.
+    /// The stream is unusable from here on. Events before the error have been added.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -91,7 +92,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What the line that has ended does; an event if it ends one.
+    /// Handles the line that has ended. Returns an event if the line ends one.
     fn end_line(&mut self) -> Result<Option<Event>, BadStream> {
         let line = core::mem::take(&mut self.line);
         let mut text = line.as_slice();
@@ -158,11 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn events_have_names_and_lines_of_data_and_comments_say_nothing() {
+    fn events_have_names_and_lines_of_data_and_comments_are_ignored() {
         let stream = b"event: fleet\ndata: {\"a\":\ndata:  1}\n\n: still here\n\ndata\n\nid: 7\nevent: tick\n\ndata:x\n\n";
         let expected = events(&[("fleet", "{\"a\":\n 1}"), ("message", ""), ("message", "x")]);
         assert_eq!(read(&[stream]), expected);
-        // What has not ended is not there.
+        // An unfinished event is not returned.
         assert_eq!(read(&[b"event: tick\ndata: 1\n"]), events(&[]));
     }
 
@@ -196,10 +197,10 @@ mod tests {
         let long = [b'x'; 65];
         assert_eq!(read(&[&long]), Err(BadStream::TooLong));
         assert_eq!(read(&[&long[..64], b"x"]), Err(BadStream::TooLong));
-        // Lines that are kept count with the one that is read.
+        // The limit covers the kept lines and the current one.
         let lines = b"data: 45678901234567890\n".repeat(4);
         assert_eq!(read(&[&lines]), Err(BadStream::TooLong));
-        // Those of events that have ended do not.
+        // It does not cover events that have ended.
         let ended = b"data: 45678901234567890\n\n".repeat(40);
         assert_eq!(read(&[&ended]).unwrap().len(), 40);
         assert_eq!(read(&[b"data: \xff\n\n"]), Err(BadStream::NotText));

@@ -1,4 +1,4 @@
-//! A stream of events, for what follows a running process.
+//! A stream of events from a running process.
 
 use super::address::Address;
 use super::client::{Connection, Failure, Wanted, answer, ask};
@@ -10,8 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-/// A stream that says nothing for so long is broken: the server says that it is still there every
-/// 15 s.
+/// Read timeout of the stream. The server sends a keep-alive every 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(40);
 
 /// An open stream of events.
@@ -19,7 +18,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(40);
 pub(crate) struct Stream {
     body: Incoming,
     reader: sse::Reader,
-    /// Read, and not asked for yet; the last is the next.
+    /// Events that are parsed and not returned yet; the last one is the next.
     events: Vec<Event>,
     _connection: Connection,
 }
@@ -60,7 +59,7 @@ impl Stream {
     }
 }
 
-/// Asks for a path that answers with JSON.
+/// Requests a path that answers with JSON.
 pub(crate) async fn json(address: &Address, path: &str) -> Result<Bytes, Failure> {
     answer(address, Wanted::read(path, "application/json")).await
 }

@@ -24,7 +24,7 @@ use std::time::Instant;
 use token::{Token, VARIABLE};
 use words::{Status, clean_lines, counted};
 
-/// Between two looks at a replica whose requests are waited for.
+/// Polling interval while waiting for a replica's requests to end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 const JSON: &str = "application/json";
@@ -33,22 +33,21 @@ const TEXT: &str = "text/plain";
 const EXAMPLES: &str = "\
 Examples:
   slackwater admin status                              the serve on this machine, at 127.0.0.1:9900
-  slackwater admin decisions --slower-than 100ms       why slow requests went where they went
+  slackwater admin decisions --slower-than 100ms       why the replicas of slow requests were picked
   export SLACKWATER_ADMIN_TOKEN=$(cat /etc/slackwater/token)
   slackwater admin drain 10.0.0.1:8080 --wait 30s      before that replica is stopped
   slackwater admin undrain 10.0.0.1:8080
-  slackwater admin weight 10.0.0.1:8080 3              instead of what its fleet says
+  slackwater admin weight 10.0.0.1:8080 3              instead of its fleet's weight
   slackwater admin policy least_loaded --dry-run
   slackwater admin set prequal.probe_rate=2 hedge.enabled=true
   slackwater admin overrides --json
   slackwater admin clear
   slackwater admin reload --admin lb-3.example.com --token-file /etc/slackwater/token
 
-What changes something needs the token in the file that admin.token_file of that serve names: by
---token-file, or in the environment as SLACKWATER_ADMIN_TOKEN. What is changed outlives reloads and
-upgrades, and ends with a restart; what is to stay belongs in the configuration.
-Exit codes: 0 done, 1 nobody answers there or it could not be done, 2 what was asked for is
-mistaken, or the token is.";
+Changes need the token from the file that admin.token_file of that serve names. Pass it by
+--token-file, or in the environment as SLACKWATER_ADMIN_TOKEN. Changes outlive reloads and upgrades,
+and end with a restart; permanent ones belong in the configuration.
+Exit codes: 0 done; 1 no answer from the server, or not possible; 2 mistaken arguments or token.";
 
 /// Arguments of `slackwater admin`.
 #[derive(Debug, clap::Args)]
@@ -60,7 +59,7 @@ pub(crate) struct Args {
     /// A file with the token, in place of the one in the environment
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Write the answer in JSON, as the server tells it
+    /// Write the answer in JSON, as the server sends it
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -69,40 +68,40 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show how the process, its services and their replicas do
+    /// Show the state of the process, its services and their replicas
     Status,
-    /// Tell why replicas were picked, for requests whose decisions are kept
+    /// Show why replicas were picked, for requests whose decisions are kept
     Decisions(Filter),
     /// Show what is changed at run time, and since when
     Overrides,
     /// Write the configuration in force, as a file; needs the token
     Config,
-    /// Give a replica no new requests; those that it has end
+    /// Send a replica no new requests; running ones end
     Drain {
         #[command(flatten)]
         replica: ReplicaName,
-        /// Wait until this process has no more requests there, so long at most
+        /// Wait until this process has no more requests there, at most this long
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
-    /// Let a drained replica have requests again
+    /// Send requests to a drained replica again
     Undrain(ReplicaName),
     /// Give a replica another weight
     Weight {
         #[command(flatten)]
         replica: ReplicaName,
-        /// From 0 (none of the requests) to 65535, or "fleet": as its fleet says
+        /// From 0 (none of the requests) to 65535, or "fleet" for its fleet's weight
         #[arg(value_name = "WEIGHT", value_parser = weight)]
         weight: Weight,
     },
-    /// Have a service go by another policy
+    /// Give a service another policy
     Policy {
         /// Its name; slackwater serve --help lists them
         policy: String,
         #[command(flatten)]
         how: How,
     },
-    /// Set keys of a service over what the file and the flags say
+    /// Set keys of a service, with priority over the file and the flags
     Set {
         /// A key as in the configuration, and its value
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = Setting::parse)]
@@ -110,7 +109,7 @@ enum Command {
         #[command(flatten)]
         how: How,
     },
-    /// Let keys of a service be as the file and the flags say
+    /// Remove keys that were set, so that the file and the flags apply again
     Unset {
         /// A key as in the configuration
         #[arg(required = true, value_name = "KEY")]
@@ -118,15 +117,15 @@ enum Command {
         #[command(flatten)]
         how: How,
     },
-    /// Have the configuration read again, as SIGHUP does
+    /// Read the configuration again, as SIGHUP does
     Reload {
-        /// Change nothing, and say what would be
+        /// Change nothing, and show what would change
         #[arg(long)]
         dry_run: bool,
     },
-    /// Take back what was changed at run time
+    /// Remove what was changed at run time
     Clear {
-        /// Of this service only
+        /// Only of this service
         #[arg(long, value_name = "NAME")]
         service: Option<String>,
     },
@@ -136,51 +135,51 @@ enum Command {
 struct ReplicaName {
     /// The replica's name, or its address
     replica: String,
-    /// Whose replica it is; may be left out where there is one service
+    /// The replica's service; may be left out if there is only one
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct How {
-    /// Whose settings they are; may be left out where there is one service
+    /// The service; may be left out if there is only one
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
-    /// Change nothing, and say what would be
+    /// Change nothing, and show what would change
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Which decisions are asked for; the server knows what there is of each.
+/// Filters of the decisions. The server describes each of them.
 #[derive(Debug, clap::Args)]
 struct Filter {
-    /// Of the request with this id, as the access log has it
+    /// The request with this id, as in the access log
     #[arg(long)]
     id: Option<String>,
-    /// Of requests for this service
+    /// Requests for this service
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
-    /// With an attempt at this replica
+    /// Requests with an attempt at this replica
     #[arg(long, value_name = "NAME")]
     replica: Option<String>,
-    /// With an attempt that went where it went for this reason, such as hot
+    /// Requests with an attempt whose replica was picked for this reason, such as hot
     #[arg(long)]
     reason: Option<String>,
-    /// With an attempt of this kind: first, retry, hedge, tie or trial
+    /// Requests with an attempt of this kind: first, retry, hedge, tie or trial
     #[arg(long, value_name = "KIND")]
     attempt: Option<String>,
-    /// Of requests that failed (true), or that did not (false)
+    /// Requests that failed (true) or that did not fail (false)
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     failed: Option<bool>,
-    /// Of requests that took so long or longer, such as 50ms
+    /// Requests that took this long or longer, such as 50ms
     #[arg(long, value_name = "DURATION")]
     slower_than: Option<String>,
-    /// At most so many, the newest
+    /// At most this many, the newest
     #[arg(long, value_name = "COUNT")]
     limit: Option<u32>,
 }
 
-/// A weight in place of the fleet's; `None`: as that says.
+/// A weight in place of the fleet's; `None` restores the fleet's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Weight(Option<u16>);
 
@@ -208,7 +207,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     print(&text)
 }
 
-/// Who is asked, and by whom.
+/// The admin server, and the credentials for it.
 #[derive(Debug)]
 struct Server {
     address: Address,
@@ -216,7 +215,7 @@ struct Server {
 }
 
 impl Server {
-    /// What is to be said when it is done.
+    /// Runs a command and returns its output.
     async fn carry_out(&self, command: Command, is_json: bool) -> Result<String, Fault> {
         match command {
             Command::Status => {
@@ -307,10 +306,10 @@ impl Server {
             tokio::time::sleep(LOOK_INTERVAL).await;
             let status: Status = self.understand(&self.read("/status", JSON).await?)?;
             let replica = status.replicas.iter().find(|it| it.is(drained));
-            // One that has left the fleet has none that could be seen.
+            // A replica that has left the fleet is not in the status.
             let in_flight = replica.map_or(0, words::Replica::in_flight);
             let was_idle = core::mem::replace(&mut is_idle, in_flight == 0);
-            // Twice: at the first look a worker may not have heard of it yet.
+            // Two polls in a row: at the first one a worker may not have applied the drain yet.
             if is_idle && was_idle {
                 return Ok(());
             }
@@ -324,7 +323,7 @@ impl Server {
         }
     }
 
-    /// What a path says, in words.
+    /// Reads a path and formats its answer as text.
     async fn told<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -335,7 +334,7 @@ impl Server {
         self.tell(&answer, is_json, tell)
     }
 
-    /// What has become of a change, in words.
+    /// Changes something and formats the answer as text.
     async fn changed<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -377,7 +376,7 @@ impl Server {
         self.ask(wanted.by(self.authorization())).await
     }
 
-    /// The token, for what needs it: it goes over the wire as it is, so nothing else has it.
+    /// The header with the token. It is sent in plain text, so only requests that need it carry it.
     fn authorization(&self) -> Option<&HeaderValue> {
         self.token.as_ref().map(Token::authorization)
     }
@@ -388,7 +387,7 @@ impl Server {
         answer.map_err(|failure| self.fault(&failure, is_change))
     }
 
-    /// What went wrong, and what to do.
+    /// Returns the error, with the remedy.
     fn fault(&self, failure: &Failure, is_change: bool) -> Fault {
         let place = format!("the admin server at {}", self.address.authority());
         match failure {
@@ -400,7 +399,7 @@ impl Server {
                     "{place} wants a token: name its file with --token-file, or have it in the environment as {VARIABLE}"
                 ),
             }),
-            // As its router says of a path.
+            // The router's answer for an unknown path.
             Failure::Refused(StatusCode::NOT_FOUND, why) if why.starts_with("there is no /") => {
                 Fault::usage(format!(
                     "{place} has nothing of that: it is an agent, a demo or an older slackwater; serve has it"
@@ -478,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mistaken_is_told_apart_from_what_cannot_be_done() {
+    fn usage_errors_are_distinguished_from_runtime_errors() {
         let refused = |status: u16, why: &str| {
             let status = StatusCode::from_u16(status).expect("a status");
             fault(&Failure::Refused(status, why.to_owned()), true)
@@ -509,7 +508,7 @@ mod tests {
         }
     }
 
-    /// The head of the request that a command sends.
+    /// Runs a command and returns the head of the request that it sends.
     async fn said(command: Command) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
@@ -518,19 +517,19 @@ mod tests {
             token: Some(Token::of("0123456789abcdef")),
         };
         let asked = tokio::spawn(async move { server.carry_out(command, false).await });
-        let (mut stream, _) = listener.accept().await.expect("somebody asks");
+        let (mut stream, _) = listener.accept().await.expect("a client connects");
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(stream.read_u8().await.expect("a whole head"));
         }
         drop(stream);
         let outcome = asked.await.expect("no panic");
-        assert!(outcome.is_err(), "nobody has answered");
+        assert!(outcome.is_err(), "no answer was sent");
         String::from_utf8(head).expect("text")
     }
 
     #[tokio::test]
-    async fn the_token_is_said_where_it_is_needed_and_nowhere_else() {
+    async fn the_token_is_sent_only_where_it_is_needed() {
         let clear = || Command::Clear { service: None };
         for (command, is_said) in [
             (Command::Status, false),

@@ -1,7 +1,7 @@
 //! Settings on a command line: `prequal.probe_rate=2`, `policy=least_loaded`, `hedge.enabled=true`.
 //!
-//! A value is what TOML takes it for, so that it looks as it does in the file; what TOML takes for
-//! nothing is a text, so that `probe.deadline=50ms` needs no quotes.
+//! A value is parsed as TOML, so it looks as it does in the file. What is not TOML is taken as a
+//! string, so `probe.deadline=50ms` needs no quotes.
 
 use serde_json::{Map, Value};
 
@@ -34,7 +34,8 @@ impl Setting {
         })
     }
 
-    /// Many of them as the admin server takes them; of one key the last counts.
+    /// Merges settings into the object that the admin server expects. If a key repeats, its last
+    /// value counts.
     pub(super) fn all(settings: impl IntoIterator<Item = Self>) -> Map<String, Value> {
         let pairs = settings.into_iter().map(|it| (it.key, it.value));
         pairs.collect()
@@ -46,7 +47,7 @@ fn value_of(text: &str) -> Value {
     value.unwrap_or_else(|| Value::from(text))
 }
 
-/// `None` for what no key has: dates, sections, and numbers that are none.
+/// Converts a value; `None` for what no key has: dates, sections, and numbers that are not finite.
 fn to_json(value: toml::Value) -> Option<Value> {
     Some(match value {
         toml::Value::String(text) => text.into(),
@@ -76,7 +77,7 @@ mod tests {
             ("a.b=x=y", json!("x=y")),
             ("a.b=2026-11-22", json!("2026-11-22")),
             ("a.b={c = 1}", json!("{c = 1}")),
-            // What JSON has no number for must not become null, which would take the key back.
+            // Numbers that JSON does not have must not become null, which would remove the key.
             ("a.b=nan", json!("nan")),
             ("a.b=[inf]", json!("[inf]")),
         ] {

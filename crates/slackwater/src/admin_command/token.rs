@@ -1,5 +1,5 @@
-//! The token that whoever changes something has to know: from a file or from the environment, and
-//! never on a command line, which everybody on the machine can read.
+//! The token that authorizes changes. It comes from a file or from the environment, and never from
+//! the command line, which all users of the machine can read.
 
 use core::fmt;
 use http::HeaderValue;
@@ -9,18 +9,18 @@ use slackwater_config::toml_reader::read_bounded;
 use std::env;
 use std::path::Path;
 
-/// Where the token is where no file is named.
+/// The environment variable with the token, used if no file is named.
 pub(super) const VARIABLE: &str = "SLACKWATER_ADMIN_TOKEN";
 
-/// A token, ready to be said. It shows itself nowhere.
+/// A token, ready to be sent. Its `Debug` output hides it.
 pub(super) struct Token(HeaderValue);
 
 impl Token {
-    /// The token in `file`, or else in the environment; `None` where there is neither.
+    /// Reads the token from `file`, or else from the environment; `None` if there is neither.
     ///
     /// # Errors
     ///
-    /// What is there is no token.
+    /// The content is not a valid token.
     pub(super) fn find(file: Option<&Path>) -> Result<Option<Self>, Fault> {
         let Some(file) = file else {
             let value = env::var_os(VARIABLE).filter(|value| !value.is_empty());
@@ -44,13 +44,13 @@ impl Token {
         Ok(Self(value))
     }
 
-    /// This one.
+    /// Returns a token with this text.
     #[cfg(test)]
     pub(super) fn of(text: &str) -> Self {
         Self::read(text.as_bytes(), &"a test").expect("a token")
     }
 
-    /// The header `authorization` that says it.
+    /// The `authorization` header with the token.
     pub(super) const fn authorization(&self) -> &HeaderValue {
         &self.0
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_said_and_not_shown() {
+    fn a_token_is_sent_and_not_shown() {
         let token = Token::read(b" 0123456789abcdef\n", &"here").expect("16 characters");
         assert_eq!(token.authorization(), "Bearer 0123456789abcdef");
         assert_eq!(
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_can_carry_is_told_with_its_place_and_not_repeated() {
+    fn an_invalid_token_is_reported_with_its_source_and_not_repeated() {
         for odd in ["secret", "0123456789abcdef\nx-more: 1", ""] {
             let why = Token::read(odd.as_bytes(), &"--token-file t").expect_err(odd);
             let why = why.to_string();

@@ -1,5 +1,5 @@
-//! What an admin server answers, in words. All of it comes from another machine, so nothing of it
-//! is shown as it is.
+//! Answers of an admin server, as text. They come from another machine, so no text is shown before
+//! it is cleaned.
 
 use crate::output::clean;
 use crate::terminal::words::{clock, count};
@@ -14,10 +14,10 @@ use slackwater_telemetry::facts::RecentFacts;
 use slackwater_telemetry::problems::Problem;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is written where nothing is said.
+/// What is shown for an absent value.
 const NOTHING: &str = "–";
 
-/// Of the status, what is shown here.
+/// The part of the status that is shown here.
 #[derive(Debug, Deserialize)]
 pub(super) struct Status {
     version: String,
@@ -25,7 +25,7 @@ pub(super) struct Status {
     process: u32,
     phase: String,
     uptime_ms: u64,
-    /// This is absent from earlier versions, as is all else that has a default.
+    /// Earlier versions do not send this field, nor the others that have a default.
     #[serde(default)]
     problems: Vec<Problem>,
     overrides: Option<Changes>,
@@ -59,7 +59,7 @@ pub(super) struct Replica {
     name: String,
     address: String,
     weight: u32,
-    /// This and the next are absent from versions that have no one word for it.
+    /// This and the next field are absent from versions that have no single word for the state.
     state: Option<String>,
     since_ms: Option<u64>,
     why: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct Replica {
     requests: Requests,
 }
 
-/// What became of attempts at a replica, since the start.
+/// Results of attempts at a replica, since the start.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Requests {
@@ -88,18 +88,18 @@ impl Requests {
 }
 
 impl Replica {
-    /// Whether it is the one that an answer is about.
+    /// Returns whether it is the replica that an answer is about.
     pub(super) fn is(&self, told: &ReplicaOverridden) -> bool {
         let told = (&told.service, &told.replica, &told.address);
         (&self.service, &self.name, &self.address) == told
     }
 
-    /// Requests that this process has there.
+    /// Requests of this process that are in flight there.
     pub(super) const fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Why it is in its state, with the attempts that failed in a row.
+    /// Why the replica is in its state, with the number of consecutive failed attempts.
     fn why(&self, now: SystemTime) -> String {
         let why = shown(self.why.as_ref());
         let Some(failure) = &self.failure else {
@@ -113,7 +113,7 @@ impl Replica {
         }
     }
 
-    /// Its state, with the share where it is not all.
+    /// The replica's state, with its share if that is less than all.
     fn state(&self) -> String {
         let state = shown(self.state.as_ref());
         match self.share_percent {
@@ -123,7 +123,7 @@ impl Replica {
     }
 }
 
-/// How a process, its services and their replicas do.
+/// The state of a process, its services and their replicas.
 pub(super) fn status(status: &Status, address: &str) -> String {
     let up = clock(Duration::from_millis(status.uptime_ms));
     let mut text = format!(
@@ -197,7 +197,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
     text
 }
 
-/// A problem, and what to do about it.
+/// Adds a problem, with its remedy.
 fn add_problem(text: &mut String, problem: &Problem, now: SystemTime) {
     let mark = if problem.severe { "PROBLEM" } else { "problem" };
     let service = problem.service.as_deref().map(clean);
@@ -211,7 +211,7 @@ fn add_problem(text: &mut String, problem: &Problem, now: SystemTime) {
     }
 }
 
-/// Requests of late, and which errors there were.
+/// Recent requests, and their errors.
 fn recent(recent: &RecentFacts) -> String {
     let mut text = format!(", {:.1} requests/s", recent.rate());
     let errors = [
@@ -257,7 +257,7 @@ fn age(at_ms: u64, now: SystemTime) -> Duration {
     since.unwrap_or_default()
 }
 
-/// What is in force of one replica.
+/// The overrides in force for one replica.
 pub(super) fn replica(told: &ReplicaOverridden) -> String {
     let state = if told.drained {
         "drained"
@@ -267,7 +267,7 @@ pub(super) fn replica(told: &ReplicaOverridden) -> String {
     format!("{}: {state}, weight {}\n", named(told), weight(told))
 }
 
-/// A replica, as one line names it.
+/// A replica's name for use within a line.
 pub(super) fn named(told: &ReplicaOverridden) -> String {
     let (service, name) = (clean(&told.service), clean(&told.replica));
     if told.replica == told.address {
@@ -282,12 +282,12 @@ fn weight(told: &ReplicaOverridden) -> String {
     weight.unwrap_or_else(|| "as its fleet says".to_owned())
 }
 
-/// What is said, if anything is.
+/// The cleaned text, or [`NOTHING`].
 fn shown(text: Option<&String>) -> String {
     text.map_or(NOTHING.to_owned(), |text| clean(text))
 }
 
-/// What other settings mean.
+/// The effect of changed settings.
 pub(super) fn settings(told: &SettingsChanged) -> String {
     let mut text = preface(told.dry_run);
     if told.changed.is_empty() {
@@ -300,7 +300,7 @@ pub(super) fn settings(told: &SettingsChanged) -> String {
     text + &meaning(&told.meaning)
 }
 
-/// What reading the configuration again means.
+/// The effect of a reload.
 pub(super) fn reloaded(told: &Reloaded) -> String {
     let mut text = preface(told.dry_run);
     let is_same = Meaning {
@@ -308,7 +308,7 @@ pub(super) fn reloaded(told: &Reloaded) -> String {
         ..told.meaning.clone()
     } == Meaning::default();
     if is_same {
-        text += "no service begins anew, and no listener\n";
+        text += "no service and no listener changes\n";
     }
     text + &meaning(&told.meaning)
 }
@@ -324,7 +324,10 @@ fn preface(is_dry_run: bool) -> String {
 fn meaning(meaning: &Meaning) -> String {
     let mut text = String::new();
     for (what, names) in [
-        ("services that begin anew", &meaning.services_started),
+        (
+            "services that are new or rebuilt",
+            &meaning.services_started,
+        ),
         ("services that end", &meaning.services_ended),
         ("listeners that open", &meaning.listeners_opened),
         ("listeners that close", &meaning.listeners_closed),
@@ -340,7 +343,7 @@ fn meaning(meaning: &Meaning) -> String {
     text
 }
 
-/// What is changed at run time; `None`: nothing.
+/// The overrides at run time; `None` if there are none.
 pub(super) fn overrides(told: &Overrides) -> Option<String> {
     let settings = told.settings.iter().map(|it| {
         let before = it.instead_of.as_deref().map_or(NOTHING.to_owned(), clean);
@@ -387,7 +390,7 @@ pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{ending}", count(number))
 }
 
-/// Many lines, each ended.
+/// Cleans several lines, each of which ends with an LF.
 pub(super) fn clean_lines(text: &str) -> String {
     let lines = text.lines().map(clean);
     lines.fold(String::new(), |text, line| text + &line + "\n")
@@ -506,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_says_its_rate_and_its_errors_by_kind() {
+    fn a_service_shows_its_rate_and_its_errors_by_kind() {
         let quiet = RecentFacts {
             span_ms: 10_000,
             requests: 25,
@@ -531,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_says_since_when_and_what_to_do() {
+    fn a_problem_shows_since_when_and_the_remedy() {
         let problem = Problem {
             severe: true,
             service: Some("web".to_owned()),

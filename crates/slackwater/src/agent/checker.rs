@@ -1,12 +1,11 @@
-//! Goes and looks whether the server is there: the only one who connects for that purpose, so
-//! nothing piles up.
+//! Checks whether the server accepts connections. It is the only task that connects for that
+//! purpose, so checks do not pile up.
 //!
-//! While the agent is withdrawn, or in doubt after a connection that failed, it tries again and
-//! again, first after 50 ms, then after twice as long each time up to 1 s. While all is well, it
-//! connects only when the server has given no
-//! response for a whole interval; so a busy server is never bothered, and a dead one without
-//! traffic is found as well. A check is a connection, opened and closed: what the server makes of
-//! it beyond that is not asked.
+//! While the agent is withdrawn, or in doubt after a failed connection, it tries again after 50 ms,
+//! then after twice as long each time, up to 1 s. While the server is available, it connects only
+//! if the server has given no response for a whole interval. So checks never add to the load of a
+//! busy server, and a dead server without traffic is found as well. A check is a connection that is
+//! opened and closed; it sends no request.
 
 use super::presence::Presence;
 use core::time::Duration;
@@ -15,10 +14,10 @@ use std::io;
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Looks that make an interval: its silence is measured to within one of them.
+/// Polls per interval: the server's silence is measured to within one of them.
 const LOOKS_PER_INTERVAL: u32 = 4;
 
-/// Tries once, so that the agent knows where it stands before it listens.
+/// Checks once, so that the state is known before the agent listens.
 pub(super) async fn first_look<C>(presence: &Presence, connect: C)
 where
     C: AsyncFn() -> io::Result<()>,
@@ -29,8 +28,8 @@ where
     }
 }
 
-/// Keeps `presence` true for ever. `connect` opens a connection and closes it, and ends by itself
-/// in good time.
+/// Keeps `presence` up to date forever. `connect` opens a connection and closes it, and has a
+/// timeout of its own.
 pub(super) async fn keep_looking<C>(presence: &Presence, interval: Duration, connect: C)
 where
     C: AsyncFn() -> io::Result<()>,
@@ -98,7 +97,7 @@ mod tests {
     use slackwater_tower::server::Load;
     use tokio::time::Instant;
 
-    /// A server that is there or not, and notes when it is tried, in milliseconds.
+    /// A server that is up or down. It notes the times of connection attempts, in milliseconds.
     struct Server {
         up: Cell<bool>,
         began: Instant,
@@ -131,7 +130,7 @@ mod tests {
         Presence::new(server, Load::new(), Lifecycle::default())
     }
 
-    /// Lets the checker run beside `script`, in paused time.
+    /// Runs the checker beside `script`, in paused time.
     async fn run(presence: &Presence, server: &Server, script: impl Future<Output = ()>) {
         tokio::select! {
             () = keep_looking(presence, Duration::from_secs(1), async || server.connect()) => (),
@@ -149,7 +148,7 @@ mod tests {
         run(&presence, &server, async {
             pass(999).await;
             assert!(!presence.is_doubted());
-            // The look at 1 s fails, and so do those 50 and 150 ms later.
+            // The check at 1 s fails, and so do the checks 50 and 150 ms later.
             pass(150).await;
             assert!(presence.is_doubted() && !presence.is_withdrawn());
             pass(2).await;
@@ -183,7 +182,8 @@ mod tests {
             pass(100).await;
             presence.withdraw(&io::ErrorKind::ConnectionRefused.into());
             pass(4_600).await;
-            // However many requests report the same, it is one task that tries.
+            // Checks do not multiply with the number of requests that report a failure: one task
+            // makes them.
             assert_eq!(
                 *server.tries_ms.borrow(),
                 [150, 250, 450, 850, 1_650, 2_650, 3_650, 4_650]
@@ -191,7 +191,7 @@ mod tests {
             server.up.set(true);
             pass(1_000).await;
             assert!(!presence.is_withdrawn());
-            // And the next loss begins with short pauses again.
+            // The next loss begins with short pauses again.
             server.up.set(false);
             presence.withdraw(&io::ErrorKind::ConnectionRefused.into());
             let lost_at = server.began.elapsed().as_millis();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_refused_request_has_the_server_looked_at_until_it_is_clear() {
+    async fn one_refused_connection_starts_checks_until_the_state_is_clear() {
         let (presence, server) = (presence(), Server::new(true));
         run(&presence, &server, async {
             pass(10).await;

@@ -1,8 +1,8 @@
-//! `slackwater agent` itself: opens its sockets, starts its workers, and ends in order.
+//! `slackwater agent` itself: opens its sockets, starts its workers, and shuts down in order.
 //!
-//! The main thread answers UDP probes, looks after the server and waits for signals, so that probes
-//! are answered in time however busy the workers are. On a signal the agent first only *says* that
-//! it stops; balancers hear it by their next probes, and then the listeners close.
+//! The main thread answers UDP probes, checks the server and waits for signals, so that probes are
+//! answered in time however busy the workers are. On a signal the agent first only *reports* that
+//! it stops. Balancers receive this in their next probes, and then the listeners close.
 
 use super::checker;
 use super::cpu::{learn_from, start_learning};
@@ -44,11 +44,11 @@ Examples:
   slackwater agent --config agent.toml
 
 Balancers send requests to --listen instead of to the server, and probes, too: by UDP to the same
-port, or by HTTP to /prequal/probe. When the server cannot be connected to, probes say so, requests
-get 503, and the agent comes back by itself as soon as a connection succeeds.
-SIGTERM and SIGINT: says so to probes, serves for --drain-delay, takes no new connections,
-finishes what runs (30 s at most), exits with 0. A second one: at once.
-SIGUSR2: puts a new process in the place of this one, with the file and the binary of now.";
+port, or by HTTP to /prequal/probe. While the agent cannot connect to the server, it answers probes
+as draining and requests with 503. It comes back as soon as a connection succeeds.
+SIGTERM and SIGINT: reports draining to probes, serves for --drain-delay, stops accepting
+connections, finishes running requests (30 s at most), exits with 0. A second one: exits at once.
+SIGUSR2: replaces this process with the current binary and configuration; no connection is dropped.";
 
 /// Arguments of `slackwater agent`.
 #[derive(Debug, clap::Args)]
@@ -93,6 +93,8 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let tls = Tls::read(&config)?;
     let target = tls.target(&config);
     let connect = async || reach(&target, config.timeouts.connect).await;
+    // The first check comes before probes are answered, so that a dead server is never reported as
+    // available.
     checker::first_look(&presence, connect).await;
 
     let key = probe_key(&config)?;
@@ -137,6 +139,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     tokio::spawn(supervisor::watch(watchdog));
 
     let mut upgrade = Upgrade::default();
+    // The checker runs on this thread until the very end, also while connections are drained.
     let mut looking = pin!(checker::keep_looking(
         &presence,
         config.check_interval,
@@ -157,10 +160,10 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             },
         }
     };
-    // Else the listeners would go on to queue connections after they have been closed.
+    // Otherwise the listeners would go on queueing connections after they are closed.
     drop(passed);
     if succeeded {
-        // Probes are its successor's to answer, and status and metrics to tell.
+        // The successor answers probes now, and serves status and metrics.
         responders.iter().for_each(JoinHandle::abort);
         let admin = admin.take();
         tokio::task::spawn_blocking(move || drop(admin));
@@ -169,6 +172,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         stop_slowly(&config, &presence, &mut signals, &workers, looking.as_mut()).await;
     }
     workers.enter(Phase::Draining);
+    // Another signal ends the drain.
     tokio::select! {
         ended = workers.threads.ended() => ended?,
         () = &mut looking => (),
@@ -177,7 +181,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     workers.threads.ended().await
 }
 
-/// Answers the probes that come to these sockets, each in a task of its own.
+/// Answers the probes that arrive at these sockets, each socket in a task of its own.
 fn answer_probes(
     sockets: Vec<UdpSocket>,
     load: &Load,
@@ -197,7 +201,8 @@ fn answer_probes(
     sockets.into_iter().map(answer).collect()
 }
 
-/// Lets probes say that the agent leaves, and goes on for long enough to be heard.
+/// Reports in probe answers that the agent leaves, and keeps running long enough for balancers to
+/// notice.
 async fn stop_slowly(
     config: &AgentConfig,
     presence: &Presence,
@@ -206,11 +211,11 @@ async fn stop_slowly(
     looking: Pin<&mut impl Future<Output = ()>>,
 ) {
     presence.stop();
-    supervisor::stopping("finishing what runs");
+    supervisor::stopping("finishing running requests");
     tracing::info!(
         delay = ?config.drain_delay,
         drain = ?config.timeouts.drain,
-        "stopping: probes say so; once more to stop at once"
+        "shutting down: probes report draining; signal again to exit immediately"
     );
     tokio::select! {
         () = looking => (),
@@ -236,8 +241,8 @@ fn admission(config: &AgentConfig, peers: Option<Peers>) -> Option<Admission> {
     })
 }
 
-/// Those that tied requests are shared with, spoken to from where probes are answered; `None` where
-/// none are shared.
+/// The peers that share tied requests with this agent. Messages to them leave from the sockets that
+/// answer probes. `None` if no requests are shared.
 fn peers(
     config: &AgentConfig,
     key: Option<ProbeKey>,
@@ -325,7 +330,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Phases only go forward.
+    /// Enters a phase. Phases only go forward.
     fn enter(&self, phase: Phase) {
         self.phase.send_modify(|now| *now = (*now).max(phase));
     }

@@ -1,9 +1,10 @@
-//! The CPU that the server gets, for what the agent learns of its capacity: read by a thread of its
-//! own, never on a request's way, and less often while the server has hardly anything to do.
+//! Measures the server's CPU time, from which the agent learns its capacity. A thread of its own
+//! reads it, so readings never delay a request, and it reads less often while the server is almost
+//! idle.
 //!
-//! The server may start after the agent, end, and start again as another process: it is looked for
-//! every second, and sums go on where they were. What is not there is said once, and capacity is
-//! learned from latency alone meanwhile.
+//! The server may start after the agent, end, and start again as another process. So the process is
+//! looked up every second, and the sums continue where they were. If it is missing, this is logged
+//! once, and capacity is learned from latency alone meanwhile.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -19,30 +20,29 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// The pause after a reading is so many times as long as the reading itself, so that one of very
-/// many threads takes no more than a hundredth of a core.
+/// Pause after a reading, as a multiple of the reading's duration. With it, readings of a process
+/// with many threads take at most a hundredth of a core.
 const PAUSE_READINGS: u32 = 99;
-/// But no longer than this: one that took long because this process had to wait for a CPU itself
-/// says that there is something to learn.
+/// Longest pause. A reading that took long because this process had to wait for a CPU shows that
+/// there is something to learn.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// While the server is quiet it is looked that often whether it still is: a look costs a fraction
-/// of what a reading does.
+/// How often a quiet server is checked for activity. A check costs a fraction of a reading.
 const QUIET_LOOK: Duration = Duration::from_millis(200);
-/// How often it is looked where the server is.
+/// How often the server's process is looked up.
 const LOOK: Duration = Duration::from_secs(1);
-/// And how often what limits it is read: quotas hardly ever change.
+/// How often the server's CPU limits are read: quotas hardly ever change.
 const LIMITS: Duration = Duration::from_secs(5);
 thread_local! {
-    /// How long the reading took that was just taken by this thread; none for a look that took
-    /// none, so that these need no clock.
+    /// Duration of the reading that this thread took last; zero if only a check was made. So checks
+    /// need no clock.
     static TOOK: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// A process id, with a line's end and some blanks.
 const PID_FILE_BYTES_MAX: u64 = 32;
 
-/// Gives `builder` the server's CPU to learn from, whenever [`start_learning`]'s thread says;
-/// nothing if nothing is known of the server's process.
+/// Adds the server's CPU time to what `builder` learns from, at the times that [`start_learning`]'s
+/// thread chooses. Adds nothing if the server's process is unknown.
 pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBuilder {
     if process == ServerProcess::Unknown {
         return builder;
@@ -58,10 +58,10 @@ pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBu
     builder.cpu_totals(read).learn_on_request()
 }
 
-/// Has `load` learn on a thread of its own: to wake a runtime by a timer takes several times what a
-/// reading does. It ends with the process and nobody waits for it, for it has nothing to finish.
-/// Without knowledge of the server's process there is none, for then whoever asks for a report has
-/// it learn.
+/// Makes `load` learn on a thread of its own, because waking a runtime by a timer costs several
+/// times as much as a reading. The thread ends with the process and is never joined, for it has
+/// nothing to finish. If the server's process is unknown, no thread is started: `load` then learns
+/// whenever a report is requested.
 ///
 /// # Errors
 ///
@@ -86,8 +86,8 @@ fn keep_learning(load: &Load) {
     }
 }
 
-/// From one look to the next. After some time in which hardly anything happened, for so long again
-/// hardly anything is missed.
+/// Returns the pause until the next reading. After a time with little activity, the pause may be as
+/// long as that time.
 fn step_after(step: Duration, is_quiet: bool) -> Duration {
     if is_quiet {
         (step * 2).min(QUIET_LOOK)
@@ -96,7 +96,8 @@ fn step_after(step: Duration, is_quiet: bool) -> Duration {
     }
 }
 
-/// Whether it was last done at least so long ago, or never; then it is done now.
+/// Returns whether `every` has passed since the last time, or whether there was none. If so, `last`
+/// becomes `now`.
 fn is_due(last: &mut Option<Instant>, now: Instant, every: Duration) -> bool {
     let is_due = last.is_none_or(|at| now.saturating_duration_since(at) >= every);
     if is_due {
@@ -118,17 +119,17 @@ struct Watch {
     threads: ThreadTotals,
     looked_at: Option<Instant>,
     limits_read_at: Option<Instant>,
-    /// Why nothing is read, as it was last said.
+    /// Why nothing can be read, as it was last logged.
     missing: Option<String>,
 }
 
-/// What is read now.
+/// The source that is read now.
 #[derive(Debug)]
 struct Open {
     source: Source,
-    /// Of a process.
+    /// The process, if the source is one; `None` for a cgroup.
     pid: Option<u32>,
-    /// Waiting is told of each thread; what is told otherwise is a lower bound and of no use.
+    /// Waiting is measured for each thread. Other figures of waiting are lower bounds and not used.
     tells_waits: bool,
     last: Reading,
 }
@@ -146,7 +147,8 @@ impl Watch {
         }
     }
 
-    /// What the server has used and waited for by now; `None` while it is not there.
+    /// Returns the CPU time that the server has used and waited for so far; `None` while it is not
+    /// there.
     fn read(&mut self, now: Instant) -> Option<CpuTotals> {
         if is_due(&mut self.looked_at, now, LOOK)
             && let Err(reason) = self.look()
@@ -180,11 +182,11 @@ impl Watch {
         })
     }
 
-    /// Looks where the server is, and opens what it finds unless that is open.
+    /// Looks up the server's process and opens its figures, unless they are open already.
     fn look(&mut self) -> Result<(), String> {
         let (pid, target) = match &self.process {
             ServerProcess::Unknown => return Ok(()),
-            // It stays where it is, and its path need not be copied.
+            // A cgroup stays where it is, so its path need not be copied.
             ServerProcess::Cgroup(_) if self.open.is_some() => return Ok(()),
             ServerProcess::PidFile(file) => {
                 let pid = read_pid(file).map_err(|why| format!("{}: {why}", file.display()))?;
@@ -221,7 +223,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Nothing can be read, which is said once.
+    /// Notes that nothing can be read. The reason is logged once.
     fn miss(&mut self, reason: String) {
         self.open = None;
         if self.missing.as_ref() != Some(&reason) {
@@ -231,11 +233,11 @@ impl Watch {
     }
 }
 
-/// The process id that is in a file.
+/// Reads the process id in a file.
 fn read_pid(file: &Path) -> Result<u32, String> {
     let metadata = std::fs::metadata(file).map_err(|error| error.to_string())?;
     if !metadata.is_file() {
-        // To open a pipe would wait for somebody to write.
+        // Opening a pipe would block until a process writes into it.
         return Err("is no file".to_owned());
     }
     let mut text = String::new();
@@ -256,7 +258,7 @@ mod tests {
 
     const STEP: Duration = CapacityEstimator::STEP;
 
-    /// A process that lasts until it is dropped.
+    /// A process that runs until this is dropped.
     struct Server(Child);
 
     impl Server {
@@ -299,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Uses the CPU until the watch says that something was used.
+    /// Uses the CPU until the watch reports some use.
     fn burn(watch: &mut Watch, now: Instant) -> Duration {
         let before = watch.read(now).expect("it is there").used;
         loop {
@@ -316,7 +318,7 @@ mod tests {
         let (mut watch, mut now) = (file.watch(), Instant::now());
         assert_eq!(watch.read(now), None, "there is no file");
         file.write(&format!("{}\n", std::process::id()));
-        assert_eq!(watch.read(now + LOOK / 2), None, "nobody looks yet");
+        assert_eq!(watch.read(now + LOOK / 2), None, "it is not looked up yet");
         now += LOOK;
         let used = burn(&mut watch, now);
         let limit = watch.read(now).and_then(|totals| totals.limit_millicores);
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_reason() {
+    fn missing_figures_are_reported_with_the_reason() {
         let file = PidFile::new("missing");
         let reason = |text: &str| {
             file.write(text);
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_is_timed_and_a_look_without_one_is_not() {
+    fn a_reading_is_timed_and_a_check_is_not() {
         let file = PidFile::new("timed");
         file.write(&std::process::id().to_string());
         let process = ServerProcess::PidFile(file.0.clone());
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_server_is_quiet_it_is_looked_at_less_often() {
+    fn a_quiet_server_is_read_less_often() {
         let steps = |quiet: &[bool]| {
             let mut step = STEP;
             let each = quiet.iter().map(|is_quiet| {

@@ -1,15 +1,15 @@
-//! What becomes of a request: a probe is answered, a request goes to the server and counts on its
-//! way.
+//! How the agent handles a request: a probe is answered, any other request is forwarded to the
+//! server and counted.
 //!
-//! A query is in flight from the moment that it is sent on to the last byte of its response, by a
-//! guard that the response's body holds. What the agent answers itself is no sign of how the server
-//! does: probes, refusals, and requests turned away while withdrawn don't count at all; a request
-//! that found no server counts as failed. `[T1]`
+//! A query is in flight from the moment it is forwarded until the last byte of its response; a
+//! guard in the response's body counts it. Answers of the agent itself are no sign of the server's
+//! health: probes, errors, and requests that are rejected while the agent is withdrawn do not count
+//! at all. A request that cannot connect to the server counts as failed. `[T1]`
 //!
-//! Where there is a queue, a request waits in it for its turn, and is in flight from the moment
-//! that it comes: what waits is load, too. One that is turned away then was never sent, and ends as
-//! if it had been given up. So does the copy of a tied request whose other copy has begun
-//! elsewhere. `[H2]`
+//! If there is a queue, a request waits in it for its turn. It is in flight from the moment it
+//! arrives, because waiting requests are load, too. A request that is rejected in the queue was
+//! never sent, and ends as if it had been cancelled. So does the copy of a tied request whose other
+//! copy has started elsewhere. `[H2]`
 
 use super::presence::Presence;
 use bytes::Bytes;
@@ -36,26 +36,26 @@ use std::io;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// One worker's way to the server.
+/// One worker's path to the server.
 #[derive(Debug)]
 pub(super) struct AgentHandler {
     pub(super) server: Replica,
     pub(super) presence: Presence,
     pub(super) load: Load,
-    /// `None`: the server has all at once.
+    /// The queue before the server; `None` sends all requests there at once.
     pub(super) admission: Option<Admission>,
     pub(super) probe_path: Box<str>,
-    /// Signs HTTP probes and their answers; `None`: anybody may ask.
+    /// Signs HTTP probes and their answers; `None` accepts probes of any sender.
     pub(super) probe_key: Option<ProbeKey>,
     pub(super) counts: Arc<ReplicaCounts>,
-    /// Of those who stood in the queue, however that ended.
+    /// Waiting times in the queue, however the waiting ended.
     pub(super) waits: Arc<LatencyHistogram>,
     pub(super) unreadable: Arc<UnreadableCounts>,
-    /// What becomes of CONNECT.
+    /// How CONNECT is handled.
     pub(super) connect: Connect,
-    /// Which responses say how loaded the server is.
+    /// The responses that carry a load report.
     pub(super) orca: OrcaReports,
-    /// All responses of the server say how loaded it is, in fields of our own.
+    /// Whether all responses of the server carry its load, in header fields of our own.
     pub(super) reports: bool,
 }
 
@@ -90,7 +90,7 @@ impl AgentHandler {
             self.presence.count_refused();
             return answer(Some(&Cause::Withdrawn));
         }
-        // What is said of a tie is for this agent alone.
+        // The tie's headers are for this agent alone.
         let tie = (self.admission.as_ref()).and_then(|it| it.tie(request.headers()));
         let protocol = self.server.protocol();
         let prepared = prepare_request(&mut request, protocol, self.connect, origin);
@@ -120,7 +120,8 @@ impl AgentHandler {
             };
             match admitted {
                 Ok(_) if self.presence.is_withdrawn() => {
-                    // While it waited: nothing tries to connect on its behalf.
+                    // The agent withdrew while the request waited. No connection is tried on behalf
+                    // of a waiting request.
                     self.presence.count_refused();
                     passing.end(End::Cancelled);
                     return answer(Some(&Cause::Withdrawn));
@@ -152,7 +153,7 @@ impl AgentHandler {
                 passing.head_ready(end_by_head(reply.response()));
                 let status = reply.status();
                 if status == StatusCode::SWITCHING_PROTOCOLS || is_connect && status.is_success() {
-                    // A tunnel lasts for hours and may carry nothing.
+                    // A tunnel may last for hours without traffic, so it holds no permit.
                     passing.permit = None;
                 }
                 let load = self.load_of(&passing, &mut reply);
@@ -169,18 +170,19 @@ impl AgentHandler {
         }
     }
 
-    /// What a response's head is to say of the load, if anything; then not what the server says of
-    /// itself.
+    /// Returns the field for the load that a response's head must carry, if any. The field replaces
+    /// the one that the server itself may have sent.
     fn load_of(&self, passing: &Passing, reply: &mut Reply) -> Option<CarriedField> {
         let query = passing.query.as_ref().filter(|_| self.reports)?;
-        // A look at each name is cheaper than to look it up.
+        // Comparing each name is cheaper than a lookup.
         if reply.headers().keys().any(|name| *name == LOAD) {
             reply.headers_mut().remove(LOAD);
         }
         Some(query.carried_field())
     }
 
-    /// Waits for its turn; the server is told what is left of the time that the request had.
+    /// Waits for the request's turn. The server then receives what is left of the request's
+    /// timeout.
     async fn wait(
         &self,
         waiting: Waiting,
@@ -226,8 +228,8 @@ impl AgentHandler {
         answer(Some(cause))
     }
 
-    /// The server could not be connected to. Nothing of the request reached it, so its sender may
-    /// send it elsewhere, whether or not the agent withdraws for it.
+    /// Handles a failed connection to the server. Nothing of the request reached it, so the sender
+    /// may retry it elsewhere, whether or not the agent withdraws.
     fn withdraw(&self, error: &io::Error) -> Answer {
         self.presence.lose(error);
         self.presence.count_refused();
@@ -235,7 +237,7 @@ impl AgentHandler {
     }
 }
 
-/// Stands in the queue.
+/// A request in the queue.
 struct Standing<'w> {
     since: Instant,
     waits: &'w LatencyHistogram,
@@ -247,17 +249,18 @@ impl Drop for Standing<'_> {
     }
 }
 
-/// A request on its way, to the end of its response. Dropped before that: its client has left.
+/// A forwarded request, until the end of its response. If it is dropped before that, its client has
+/// left.
 #[derive(Debug)]
 pub(super) struct Passing {
     /// `None` once ended.
     query: Option<QueryInFlight>,
-    /// Its place at the server.
+    /// The permit to run at the server.
     permit: Option<Permit>,
     counts: Arc<ReplicaCounts>,
-    /// The trailers blame the server.
+    /// The trailers report an error of the server.
     has_failed: bool,
-    /// What the trailers are to say.
+    /// The load that the trailers report.
     tells: Option<Load>,
 }
 
@@ -275,7 +278,7 @@ impl Passing {
     }
 
     fn end(mut self, end: End) {
-        // Where the head came first, this says nothing new.
+        // If the head came first, the permit has this already.
         if let Some(permit) = &mut self.permit {
             permit.head_ready(end);
         }
@@ -310,7 +313,7 @@ impl Watch for Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        // The query, dropped, ends as cancelled.
+        // The query ends as cancelled when it is dropped.
         if self.query.is_some() {
             self.counts.client_gone.add_one();
         }

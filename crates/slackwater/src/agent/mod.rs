@@ -1,21 +1,20 @@
-//! The sub-command `slackwater agent`: the sidecar before one replica whose server cannot be
-//! changed.
+//! The sub-command `slackwater agent`: the sidecar of one replica whose server cannot be changed.
 //!
-//! It forwards requests to that one server, counts them, and answers probes in its name. When the
-//! server cannot be connected to, it withdraws: a dead server behind a live agent would otherwise
-//! look idle and attract everything.
+//! It forwards requests to that server, counts them, and answers probes in its place. When it
+//! cannot connect to the server, it withdraws. Otherwise a dead server behind a live agent would
+//! look idle and attract all requests.
 //!
 //! | | file |
 //! |---|---|
-//! | the command: threads, signals, the order of its end | `command` |
-//! | everything that listens | `sockets` |
-//! | one thread that carries requests | `worker` |
-//! | what becomes of a request | `handler` |
-//! | whether the server is there, and who is told | `presence` |
-//! | going to look | `checker` |
+//! | the command: threads, signals, shutdown in order | `command` |
+//! | all sockets | `sockets` |
+//! | a thread that carries requests | `worker` |
+//! | the handling of a request | `handler` |
+//! | whether the server is there, and what the agent reports of it | `presence` |
+//! | the check that the server is there | `checker` |
 //! | the server's CPU | `cpu` |
 //! | TLS on both sides | `tls` |
-//! | for the admin server | `status` |
+//! | the status for the admin server | `status` |
 
 mod checker;
 mod command;

@@ -1,17 +1,17 @@
-//! Whether the server is there, and what follows from that: the one place that decides what probes
-//! say.
+//! Whether the server is there, and what follows from it: the one place that decides what probes
+//! report.
 //!
-//! Two things make the agent unwelcoming: its server cannot be connected to (it *withdraws*, and
-//! comes back), or the agent itself is asked to stop (it does not come back). Either way its load
-//! says *draining*, so that balancers send it nothing. Who connects is not decided here: requests
-//! report what they meet, and `checker` goes and looks.
+//! The agent reports *draining*, so that balancers send it nothing, in two cases: it cannot connect
+//! to its server (it *withdraws*, and comes back), or it is being shut down (it does not come
+//! back). This module makes no connections: requests report their results, and `checker` probes the
+//! server.
 //!
-//! One failed connection is no evidence: a server that is busy for a second lets connections time
-//! out, and all agents of a fleet that withdraw for it at once are an outage. So the agent
-//! withdraws after [`REFUSED_MAX`] connections that failed at once (refused, no such socket), with
-//! none made in between, or after [`TIMED_OUT_MAX`] that timed out over [`TIMED_OUT_SPAN`], with no
-//! sign of life in between. The first failure has `checker` look again at once, so a server that is
-//! gone is known within 150 ms also where few requests come.
+//! One failed connection is not enough. A server that is busy for a second lets connections time
+//! out, and if all agents of a fleet withdrew at once for that, it would be an outage. So the agent
+//! withdraws after [`REFUSED_MAX`] connections that failed immediately (refused, no such socket)
+//! without a successful one in between, or after [`TIMED_OUT_MAX`] that timed out over
+//! [`TIMED_OUT_SPAN`] without a sign of life in between. The first failure makes `checker` check
+//! again at once, so a dead server is found within 150 ms also if there are few requests.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -23,13 +23,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// Connections that failed at once, from which on the server is gone.
+/// Number of connections that fail immediately after which the agent withdraws.
 const REFUSED_MAX: u32 = 3;
-/// The same for connections that timed out, if they did so over [`TIMED_OUT_SPAN`].
+/// Number of connections that time out after which the agent withdraws, if they did so over
+/// [`TIMED_OUT_SPAN`].
 const TIMED_OUT_MAX: u32 = 3;
 const TIMED_OUT_SPAN: Duration = Duration::from_secs(3);
 
-/// A handle to the knowledge; clones share it.
+/// A handle to the server's state. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Presence {
     shared: Arc<Shared>,
@@ -40,15 +41,15 @@ struct Shared {
     server: ReplicaAddress,
     load: Load,
     lifecycle: Lifecycle,
-    /// Taken only when something changes.
+    /// Locked only when something changes.
     state: Mutex<State>,
-    /// A copy of the state's, for requests.
+    /// A copy of the state's flag that requests read without the lock.
     withdrawn: AtomicBool,
-    /// Whether there is a doubt, for requests.
+    /// A copy for requests: whether the server is in doubt.
     doubted: AtomicBool,
-    /// The server has answered since the last look.
+    /// The server has responded since the last check.
     answered: AtomicBool,
-    /// There is a doubt, or the agent has withdrawn.
+    /// Notified when the server is in doubt, or the agent has withdrawn.
     lost: Notify,
     refused: AtomicU64,
 }
@@ -60,7 +61,7 @@ struct State {
     stopping: bool,
 }
 
-/// Connections that failed since the last one that was made.
+/// Connections that failed since the last successful one.
 #[derive(Debug)]
 struct Doubt {
     began: tokio::time::Instant,
@@ -77,7 +78,7 @@ impl Doubt {
         }
     }
 
-    /// Another connection failed. Whether that is enough.
+    /// Adds a failed connection. Returns whether the agent must withdraw.
     fn add(&mut self, error: &io::Error) -> bool {
         let count = match error.kind() {
             io::ErrorKind::TimedOut => &mut self.timed_out,
@@ -90,7 +91,8 @@ impl Doubt {
 }
 
 impl Presence {
-    /// Knowledge of `server`, which is taken to be there, told by `load` and `lifecycle`.
+    /// Returns the state of `server`, which is assumed to be there. `load` and `lifecycle` receive
+    /// its changes.
     pub(super) fn new(server: ReplicaAddress, load: Load, lifecycle: Lifecycle) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -107,21 +109,22 @@ impl Presence {
         }
     }
 
-    /// Whether the agent has withdrawn because its server cannot be connected to.
+    /// Returns whether the agent has withdrawn because it cannot connect to its server.
     pub(super) fn is_withdrawn(&self) -> bool {
         self.shared.withdrawn.load(Ordering::Relaxed)
     }
 
-    /// Whether connections have failed since the last one that was made, too few to withdraw.
+    /// Returns whether connections have failed since the last successful one, but too few to
+    /// withdraw.
     pub(super) fn is_doubted(&self) -> bool {
         self.shared.doubted.load(Ordering::Relaxed)
     }
 
-    /// The server gave a response. One that came by a connection that was there before says nothing
-    /// of those that are refused now: a server that restarts finishes its requests, too.
+    /// Notes a response of the server. A response on an existing connection does not disprove
+    /// refused connections: a server that restarts finishes its requests, too.
     pub(super) fn note_answer(&self, by_new_connection: bool) {
-        // Read first: between two checks only one request has to take the cache line from the
-        // others.
+        // Read before write: between two checks, only one request takes the cache line from the
+        // other cores.
         if !self.shared.answered.load(Ordering::Relaxed) {
             self.shared.answered.store(true, Ordering::Relaxed);
         }
@@ -131,7 +134,8 @@ impl Presence {
                 if state.doubt.as_ref().is_some_and(is_refuted) {
                     state.doubt = None;
                 } else if let Some(doubt) = &mut state.doubt {
-                    // It speaks against a server that hangs, though not against one that refuses.
+                    // A response disproves that the server hangs, but not that it refuses
+                    // connections.
                     doubt.timed_out = 0;
                     doubt.began = tokio::time::Instant::now();
                 }
@@ -140,13 +144,13 @@ impl Presence {
         }
     }
 
-    /// Whether the server gave a response since the last call.
+    /// Returns whether the server has responded since the last call.
     pub(super) fn has_answered(&self) -> bool {
         self.shared.answered.swap(false, Ordering::Relaxed)
     }
 
-    /// A connection to the server failed: the agent withdraws if that is evidence enough, and is
-    /// in doubt otherwise.
+    /// Notes a failed connection to the server. The agent withdraws if there were enough of them,
+    /// and is in doubt otherwise.
     pub(super) fn lose(&self, error: &io::Error) {
         let mut is_new_doubt = false;
         let has_withdrawn = self.change(|state| {
@@ -168,7 +172,7 @@ impl Presence {
         }
     }
 
-    /// The server is not there, whatever the evidence: it never was.
+    /// Withdraws at once, whatever the evidence: the server was never there.
     pub(super) fn withdraw(&self, error: &io::Error) {
         let has_withdrawn = self.change(|state| {
             let is_new = state.withdrawn_at.is_none();
@@ -190,7 +194,7 @@ impl Presence {
         self.shared.lost.notify_one();
     }
 
-    /// A connection to the server was made: the agent is back, if it had withdrawn.
+    /// Notes a successful connection to the server. If the agent had withdrawn, it is back.
     pub(super) fn find(&self) {
         let mut withdrawn_at = None;
         self.change(|state| {
@@ -208,13 +212,14 @@ impl Presence {
         }
     }
 
-    /// The agent stops: from now on probes say so, whatever the server does.
+    /// Stops the agent: from now on probes report it as draining, whatever the server does.
     pub(super) fn stop(&self) {
         self.shared.lifecycle.set_draining();
         self.change(|state| !core::mem::replace(&mut state.stopping, true));
     }
 
-    /// A request was turned away because the agent has withdrawn; told when it is back.
+    /// Counts a request that was rejected because the agent has withdrawn. The number is logged
+    /// when the agent is back.
     pub(super) fn count_refused(&self) {
         self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -224,12 +229,12 @@ impl Presence {
         self.shared.lost.notified().await;
     }
 
-    /// Changes the state and, if `changed` says so, tells it to the world; gives what `changed`
-    /// said.
+    /// Changes the state. If `changed` returns true, probe answers and readiness follow. Returns
+    /// what `changed` returned.
     fn change(&self, changed: impl FnOnce(&mut State) -> bool) -> bool {
         let shared = &self.shared;
-        // Held throughout, so that two changes are told in the order in which they were made. No
-        // change can panic halfway.
+        // Held throughout, so that two changes are published in the order in which they were made.
+        // No change can panic halfway.
         let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         let has_changed = changed(&mut state);
         let is_doubted = state.doubt.is_some() && state.withdrawn_at.is_none();
@@ -266,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_server_makes_probes_say_draining_until_it_is_found() {
+    fn a_lost_server_makes_probes_report_draining_until_it_is_found() {
         let (presence, load, lifecycle) = presence();
         for _ in 1..REFUSED_MAX {
             presence.lose(&refused());
@@ -297,23 +302,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_connections_time_out_at_once_is_no_evidence() {
+    async fn connections_that_time_out_at_once_are_not_enough() {
         let (presence, ..) = presence();
         tokio::time::sleep(Duration::from_secs(1)).await;
         for _ in 0..300 {
             presence.lose(&late());
         }
         assert!(presence.is_doubted() && !presence.is_withdrawn());
-        // The server responds on a connection that it has accepted before.
+        // The server responds on a connection that it accepted before.
         presence.note_answer(false);
         assert!(!presence.is_doubted());
         tokio::time::sleep(TIMED_OUT_SPAN).await;
         presence.lose(&late());
-        assert!(!presence.is_withdrawn(), "a new doubt begins anew");
+        assert!(!presence.is_withdrawn(), "a new doubt starts from zero");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_time_out_for_seconds_without_a_sign_of_life_are() {
+    async fn connections_that_time_out_for_seconds_without_a_sign_of_life_are_enough() {
         let (presence, ..) = presence();
         for second in 0..3 {
             presence.lose(&late());
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_is_told_once() {
+    fn responses_since_the_last_call_are_reported_once() {
         let (presence, ..) = presence();
         assert!(!presence.has_answered());
         presence.note_answer(false);

@@ -1,8 +1,8 @@
-//! Everything that listens, opened before anything else happens, so that a port in use is told at
-//! once.
+//! All sockets of the agent. They are opened before anything else, so that a port in use is
+//! reported at once.
 //!
-//! UDP sockets are not shared between workers as the listeners are: one task answers probes in
-//! microseconds, and a reply must leave by the socket that was asked. Sockets that come from a
+//! Unlike listeners, UDP sockets are not shared between workers: one task answers probes in
+//! microseconds, and a reply must leave by the socket that received the probe. Sockets from a
 //! predecessor or from systemd are used as they are.
 
 use crate::upgrade::{Inherited, Passed};
@@ -17,19 +17,19 @@ use std::io;
 use std::net::TcpListener;
 use tokio::net::UdpSocket;
 
-/// How often the system is asked for a port that is free for requests and for probes.
+/// Most tries to get a port from the system that is free for both requests and probes.
 const PORT_TRIES: u32 = 16;
 
 /// The agent's sockets. Port 0 has become the port that the system chose.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    /// For each worker, at least one for each address.
+    /// For each worker, at least one listener for each address.
     pub(super) listeners: Vec<Vec<TcpListener>>,
     pub(super) probes: Vec<UdpSocket>,
     pub(super) admin: Option<TcpListener>,
-    /// Each address for requests, and where its probes go.
+    /// Each address for requests, and the address for its probes.
     pub(super) addresses: Vec<(SocketAddr, SocketAddr)>,
-    /// All of them, for a successor. Connections wait in a listener as long as this is there.
+    /// All sockets, for a successor. Connections stay queued in a listener as long as this exists.
     pub(super) passed: Passed,
 }
 
@@ -38,7 +38,7 @@ impl Sockets {
     ///
     /// # Errors
     ///
-    /// A port is in use, an address is not this machine's, or the user may not.
+    /// A port is in use, an address does not belong to this machine, or the user lacks permission.
     pub(super) fn open(config: &AgentConfig, inherited: &mut Inherited) -> Result<Self, Fault> {
         let workers = usize::from(config.workers.get());
         let mut sockets = Self {
@@ -73,6 +73,8 @@ impl Sockets {
                 Some(_) => None,
                 None => inherited_probes(inherited, address)?,
             };
+            // Unless `probe.listen` is set, requests and probes share a port. So a socket that
+            // exists already determines the port of the other one.
             let (opened, probes) = match (passed, socket, probes_at) {
                 (passed, _, Some(probes)) => {
                     let opened = passed.map_or_else(|| open_listeners(address, workers), Ok)?;
@@ -103,7 +105,7 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// Takes a socket for probes, which was asked for at `configured`; where it is.
+    /// Keeps a socket for probes that is configured as `configured`. Returns its actual address.
     fn keep(&mut self, socket: UdpSocket, configured: SocketAddr) -> Result<SocketAddr, Fault> {
         self.passed
             .add_probes(configured, &socket)
@@ -146,12 +148,12 @@ fn inherited_probes(
 
 struct Opened {
     address: SocketAddr,
-    /// Those of each worker.
+    /// The listeners of each worker.
     listeners: Vec<Vec<TcpListener>>,
 }
 
-/// Listeners and a socket for probes at one port. A port that the system chose may be in use for
-/// UDP; then it is asked for another one.
+/// Opens listeners and a socket for probes at the same port. A port that the system chose may be in
+/// use for UDP; then it is tried again with another one.
 fn open_both(address: SocketAddr, workers: usize) -> Result<(Opened, UdpSocket), Fault> {
     let mut tries_left = if address.port() == 0 { PORT_TRIES } else { 1 };
     loop {
@@ -188,7 +190,7 @@ fn bind_probes(address: SocketAddr) -> Result<UdpSocket, Fault> {
     })
 }
 
-/// An IPv6 wildcard takes IPv4, too, as the listeners do.
+/// An IPv6 wildcard also accepts IPv4, as that of the listeners does.
 fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
@@ -206,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_of_the_systems_choice_is_free_for_both() {
-        // With enough UDP ports taken, a first choice would often collide.
+        // With this many UDP ports taken, the first choice would often collide.
         let any = SocketAddr::from(([127, 92, 0, 1], 0));
         let taken: Vec<_> = (0..500)
             .map(|_| bind_udp(any).expect("a free port"))
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_that_was_asked_for_is_not_exchanged() {
+    async fn a_configured_port_is_not_exchanged() {
         let taken = bind_udp(([127, 92, 0, 2], 0).into()).expect("a free port");
         let address = taken.local_addr().expect("bound");
         let fault = open_both(address, 1).err().expect("taken").to_string();

@@ -1,4 +1,5 @@
-//! What the admin server hears of an agent: its own load, and one replica, the server behind it.
+//! The agent's source of status for the admin server: its own load, and one replica, which is the
+//! server behind it.
 
 use super::presence::Presence;
 use super::tls::Tls;
@@ -17,11 +18,11 @@ use slackwater_tower::server::admission::Admission;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What an agent's one service is called: as no service can be named, so that nobody adds an
-/// agent's counts to those of a proxy, which has sent the same requests.
+/// Name of an agent's one service. No service can be configured with it, so an agent's counts are
+/// never added to those of a proxy that has sent the same requests.
 const AGENT: &str = "(agent)";
 
-/// All that an agent can tell of itself.
+/// All that an agent reports of itself.
 #[derive(Debug)]
 pub(super) struct AgentStatus {
     /// The server, as the user wrote it.
@@ -29,15 +30,15 @@ pub(super) struct AgentStatus {
     pub(super) load: Load,
     pub(super) presence: Presence,
     pub(super) admission: Option<Admission>,
-    /// One for each worker.
+    /// Request counts, one for each worker.
     pub(super) counts: Vec<Arc<ReplicaCounts>>,
-    /// The same: why connections to the server ended.
+    /// Why connections to the server ended, for each worker.
     pub(super) ends: Vec<Arc<ReplicaEnds>>,
-    /// The same: how long requests stood in the queue.
+    /// Waiting times in the queue, for each worker.
     pub(super) waits: Vec<Arc<LatencyHistogram>>,
-    /// The same.
+    /// Requests that could not be read, for each worker.
     pub(super) unreadable: Vec<Arc<UnreadableCounts>>,
-    /// The same.
+    /// Connections of clients, for each worker.
     pub(super) connections: Vec<Arc<ConnectionCounts>>,
     pub(super) tls: Tls,
     pub(super) states: StateTracker,

@@ -1,4 +1,4 @@
-//! What TLS is spoken by, to clients and to the server.
+//! TLS to clients and to the server.
 
 use slackwater_config::AgentConfig;
 use slackwater_config::Fault;
@@ -10,22 +10,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// `None` where TLS is not spoken. The same for all workers.
+/// TLS with clients; `None` if it is off. All workers share it.
 #[derive(Clone, Debug)]
 pub(super) struct Tls {
     server: Option<watch::Receiver<Server>>,
     client: Option<watch::Receiver<Client>>,
-    /// Follows the files; `None` if there are none.
+    /// Watches the files; `None` if there are none.
     watcher: Option<Arc<Watcher>>,
     counts: Arc<HandshakeCounts>,
 }
 
 impl Tls {
-    /// Reads what is configured, and follows its files.
+    /// Reads the configured certificates and keys, and watches their files.
     ///
     /// # Errors
     ///
-    /// A file that cannot be used; the system gives no thread.
+    /// A file cannot be used, or the system has no thread left.
     pub(super) fn read(config: &AgentConfig) -> Result<Self, Fault> {
         let mut secrets = Secrets::default();
         let server = (config.tls.as_ref())
@@ -42,7 +42,7 @@ impl Tls {
         })
     }
 
-    /// A worker's handshakes at one listener.
+    /// Returns a worker's handshakes at one listener.
     pub(super) fn accept(&self, config: &AgentConfig) -> Option<Rc<Handshakes>> {
         let (tls, server) = config.tls.as_ref().zip(self.server.clone())?;
         Some(Rc::new(Handshakes::new(
@@ -53,7 +53,7 @@ impl Tls {
         )))
     }
 
-    /// The server, under the name that its certificate is to be for.
+    /// Returns the server, with the name that its certificate must have.
     pub(super) fn target(&self, config: &AgentConfig) -> Target {
         let protocol = config.replica.protocol.alpn();
         let connector = (self.client.clone().zip(config.to_name.clone()))
@@ -67,7 +67,7 @@ impl Tls {
         watcher.map_or_else(Vec::new, |watcher| watcher.facts())
     }
 
-    /// How handshakes ended, over all listeners; nothing where there are none.
+    /// How handshakes ended, over all listeners; empty if TLS is off.
     pub(super) fn handshakes(&self) -> Vec<HandshakeFacts> {
         let counts = self.server.iter().map(|_| self.counts.read("listen"));
         counts.collect()

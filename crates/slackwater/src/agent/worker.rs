@@ -1,7 +1,7 @@
-//! A worker: one thread with a runtime, listeners, and connections of its own. What it shares with
-//! the others is the load, whose tracker takes no lock, and the knowledge whether the server is
-//! there, which requests only read. With a queue before the server that is shared, too: a limit
-//! before one server has to be one, and a lock keeps it, for a moment.
+//! A worker: one thread with its own runtime, listeners, and connections. Workers share the load,
+//! whose tracker takes no lock, and the server's state, which requests only read. A queue before
+//! the server is shared, too: there must be one limit before one server, so a lock guards it for
+//! short moments.
 
 use super::handler::AgentHandler;
 use super::presence::Presence;
@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Semaphore, watch};
 
-/// What a worker is made of.
+/// The parts of a worker.
 #[derive(Debug)]
 pub(super) struct WorkerParts {
     pub(super) config: Arc<AgentConfig>,
@@ -39,7 +39,7 @@ pub(super) struct WorkerParts {
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-/// What all workers have in common.
+/// The parts that all workers share.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     pub(super) tls: Tls,
@@ -54,7 +54,7 @@ pub(super) struct Shared {
 ///
 /// # Errors
 ///
-/// The system has no runtime to give; the worker did not begin.
+/// The runtime could not be created; the worker did not start.
 pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
     let fault = |error: io::Error| Fault::runtime(format!("cannot start a worker: {error}"));
     let runtime = Builder::new_current_thread()

@@ -1,5 +1,5 @@
-//! A few lines on what a configuration amounts to: where clients connect, who is balanced over and
-//! how, which requests go where.
+//! A short summary of a configuration: where clients connect, how requests are balanced and over
+//! which replicas, and which routes there are.
 
 use super::plural;
 use core::fmt::Write as _;
@@ -14,10 +14,10 @@ use slackwater_config::{
     StickySettings, Thresholds,
 };
 
-/// How many replicas and routes a summary names.
+/// Most replicas and routes that a summary names.
 const NAMED_MAX: usize = 8;
 
-/// A few lines on what the configuration amounts to.
+/// Returns a few lines that summarize the configuration.
 pub(super) fn summary(loaded: &LoadedFile, fleets: &[Option<usize>]) -> String {
     match loaded {
         LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config, fleets),
@@ -70,7 +70,7 @@ fn summary_of_serve(config: &Config, fleets: &[Option<usize>]) -> String {
     text
 }
 
-/// An address, and what it offers by TLS.
+/// An address, and its TLS settings.
 fn listener(listener: &ListenerConfig) -> String {
     let tls = listener.tls.as_ref().map_or_else(String::new, tls);
     format!("{}{tls}", listener.address)
@@ -171,7 +171,7 @@ fn retries(rules: &RetryRules) -> String {
     )
 }
 
-/// A line for each route, as far as they are named.
+/// A line for each route, up to the limit.
 fn routes(config: &Config) -> Vec<String> {
     let line = |(index, route): (usize, &Route)| {
         let (when, then) = (conditions(config, &route.when), action(config, &route.then));
@@ -208,7 +208,7 @@ fn conditions(config: &Config, when: &Conditions) -> String {
     parts.join(", ")
 }
 
-/// With the key, since a `*` in a path is an ordinary character.
+/// The path with its key, since a `*` in a path is an ordinary character.
 fn path(path: &PathRule) -> String {
     match path {
         PathRule::Exact(path) => format!("path {path}"),

@@ -1,5 +1,5 @@
-//! The command line in the documentation: `docs/reference/cli.md` is made of it, and every command
-//! that a page shows is one that this version takes.
+//! The command line in the documentation. `docs/reference/cli.md` is made from it, and each command
+//! on a page must be one that this version accepts.
 
 use super::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -11,7 +11,7 @@ use std::path::Path;
 #[path = "../../tests/docs/pages.rs"]
 mod pages;
 
-/// The top of the page.
+/// The beginning of the page.
 const TOP: &str = "\
 # Command line
 
@@ -21,8 +21,8 @@ Every command with its `--help`. This page is made from the command itself:
 `slackwater completions bash`, or another shell, prints a completion script.
 ";
 
-/// Commands below `command`, with what they are called by. Commands that differ by their name and
-/// their sentence alone are told with the first of them.
+/// Adds the sub-commands of `command`. Commands that differ only by their name and their
+/// description share one entry, that of the first of them.
 fn describe(command: &Command, depth: usize, page: &mut String) {
     let mut told: Vec<(String, String)> = Vec::new();
     for sub in command.get_subcommands() {
@@ -30,7 +30,7 @@ fn describe(command: &Command, depth: usize, page: &mut String) {
             continue;
         }
         let name = sub.get_bin_name().unwrap_or_default().to_owned();
-        // What each command has is said once: `--help`, and the flags of the command above.
+        // Common arguments are described once: `--help`, and the flags of the parent command.
         let own = sub.clone().mut_args(|argument| {
             let is_common = argument.is_global_set() && depth > 2 || argument.get_id() == "help";
             argument.hide(is_common)
@@ -73,18 +73,19 @@ fn page_of_commands_is_fresh() {
     );
 }
 
-/// The calls of `slackwater` in a text of a shell, each as its arguments.
+/// Finds the calls of `slackwater` in a shell text; each is returned as its arguments.
 fn calls(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace("\\\n", " ");
     let mut calls = Vec::new();
     for line in joined.lines() {
-        // A picture of a terminal, a part of a unit file, or octets of a signature: not typed.
+        // These lines are not typed: pictures of a terminal, parts of a unit file, octets of a
+        // signature.
         if line.starts_with(' ') || line.contains('⏎') {
             continue;
         }
         for words in commands(line.trim_start_matches("$ ")) {
             let is_name = |word: &String| word == "slackwater" || word.ends_with("/slackwater");
-            // What may stand before a command.
+            // Words that may precede a command.
             let before = ["sudo", "exec", "until", "while", "if", "!", "do", "("];
             let at = words.iter().position(|word| {
                 !(before.contains(&word.as_str()) || word.contains('=') && !word.starts_with('-'))
@@ -97,14 +98,14 @@ fn calls(text: &str) -> Vec<Vec<String>> {
     calls
 }
 
-/// The commands of a line, each as its words. Less than a shell does, and enough for the pages:
-/// quotes, comments, redirections, and what stands between commands.
+/// Splits a line into commands, each as its words. It handles less than a shell does, but enough
+/// for the pages: quotes, comments, redirections, and separators of commands.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = Vec::new();
     let mut command = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
-    // Three spaces before a remark, as in the examples of `--help`.
+    // In the examples of `--help`, three spaces precede a remark.
     let line = line.split("   ").next().unwrap_or_default();
     for character in line.chars().chain([' ']) {
         if let Some(open) = quote {
@@ -135,7 +136,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// What is wrong with a call, if anything is. One within a sentence may be a part of a call.
+/// Returns the mistake in a call, if there is one. A call within a sentence may be incomplete.
 fn mistake(call: &[String], is_inline: bool) -> Option<String> {
     let error = Cli::try_parse_from(call).err()?;
     let is_part = match error.kind() {

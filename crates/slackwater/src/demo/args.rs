@@ -1,5 +1,5 @@
-//! The arguments of `slackwater demo`, and their way into [`Settings`]: everything is checked
-//! before anything starts.
+//! The arguments of `slackwater demo`, and their conversion into [`Settings`]: everything is
+//! checked before anything starts.
 
 use crate::json_output::JsonOutput;
 use crate::record::RecordArgs;
@@ -15,25 +15,25 @@ Examples:
   slackwater demo                                          prequal against round_robin, until Ctrl-C
   slackwater demo --seconds 30 --json demo.json            half a minute, figures to a file
   slackwater demo --versus least_loaded                    against one that counts its own requests
-  slackwater demo --policy random --versus round_robin     two that look at nothing
-  slackwater demo --policy shortest_expected_delay         what serve does where no policy is named
+  slackwater demo --policy random --versus round_robin     two that measure nothing
+  slackwater demo --policy shortest_expected_delay         serve's default policy
   slackwater demo --replicas 24 --rate 800 --seed 7        a larger fleet, other weather
   slackwater demo --seconds 60 --record demo.rec           for slackwater sim replay
 
 Both sides get the same requests at the same times, over real HTTP through the proxy of `serve`.
-The replicas are emulated: a request takes time there, not processor. docs/reference/demo.md says what that
-shows and what it does not.
-Ctrl-C stops sending, waits for the answers under way and sums up; a second one does not wait.
-Exit codes: 0 it ran, whoever won; 1 it could not run; 2 bad arguments.";
+The replicas are emulated: a request takes time there, not processor. docs/reference/demo.md
+describes what that shows and what it does not.
+Ctrl-C stops sending, waits for running requests and sums up; a second one does not wait.
+Exit codes: 0 it ran, whichever side won; 1 it could not run; 2 bad arguments.";
 
 /// Arguments of `slackwater demo`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    // The names come from the registry, so help never lags behind it.
+    // The names come from the registry, so the help is always up to date.
     #[arg(long, value_name = "NAME", default_value = "prequal", help = format!("Who balances the first side: {}", names()))]
     policy: String,
-    /// Who balances the other side; the same names
+    /// The policy of the other side; the same names
     #[arg(long, value_name = "NAME", default_value = "round_robin")]
     versus: String,
     /// Replicas on each side, 2 to 1000
@@ -52,8 +52,8 @@ pub(crate) struct Args {
     /// day]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Decides arrivals, costs of requests, neighbours and slow episodes: the same seed, the same
-    /// load and troubles
+    /// Seed of arrivals, costs of requests, neighbours and slow episodes: the same seed gives the
+    /// same load and troubles
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
     /// Write the figures to this file as JSON at the end; - is standard output, instead of all else
@@ -63,58 +63,59 @@ pub(crate) struct Args {
     /// Where the page is served [default: 127.0.0.1:9900, or the next of 20 ports that is free]
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<SocketAddr>,
-    /// A line every two seconds instead of the live table, as when standard output is no terminal
+    /// Print a line every two seconds instead of the live table, as when standard output is no
+    /// terminal
     #[arg(long)]
     no_table: bool,
     #[command(flatten)]
     record: RecordArgs,
 }
 
-/// Fleet sizes that can be asked for.
+/// Fleet sizes that are accepted.
 const REPLICAS: core::ops::RangeInclusive<usize> = 2..=1_000;
 
 /// The rate at which the emulated fleet is calibrated, for each replica.
 const RATE_PER_REPLICA: f64 = 40.0;
 
-/// Requests per second to each side that can be asked for.
+/// Lowest rate that is accepted, in requests per second to each side.
 pub(super) const RATE_MIN: f64 = 1.0;
-/// The same: what two cores carry for both sides.
+/// Highest rate that is accepted: what two cores carry for both sides.
 pub(super) const RATE_MAX: f64 = 2_000.0;
 
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// Where the page is looked for first, unless told otherwise.
+/// Address of the page, if no other is given. If its port is taken, the next ones are tried.
 const ADMIN_DEFAULT: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9_900);
 
 /// Ports tried from the default on.
 const ADMIN_PORTS: u16 = 20;
 
-/// A valid order for a demo.
+/// The checked settings of a demo.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// Who balances each side.
+    /// The policy of each side.
     pub(super) policies: [&'static PolicyEntry; 2],
     /// Replicas on each side.
     pub(super) replicas: usize,
     /// Requests per second to each side.
     pub(super) rate_per_second: f64,
-    /// `None`: until stopped, but at most [`Settings::LENGTH_MAX`].
+    /// The demo's length; `None` runs until stopped, but at most for [`Settings::LENGTH_MAX`].
     pub(super) length: Option<Duration>,
-    /// Decides everything that is drawn.
+    /// Seed of all random draws.
     pub(super) seed: u64,
-    /// Where the figures go at the end.
+    /// The file for the figures at the end.
     pub(super) json: Option<JsonOutput>,
     /// Addresses for the page, to be tried in order.
     pub(super) admin: Vec<SocketAddr>,
-    /// Whether the live table is wanted, where the terminal can show it.
+    /// Whether to show the live table, if the terminal can show it.
     pub(super) is_table_wanted: bool,
-    /// Where both sides are recorded.
+    /// The recordings of both sides.
     pub(super) record: RecordArgs,
 }
 
 impl Settings {
-    /// How long a demo without `--seconds` runs if nobody stops it.
+    /// Longest run of a demo without `--seconds`.
     pub(super) const LENGTH_MAX: Duration = Duration::from_hours(24);
 }
 
@@ -160,7 +161,7 @@ impl Args {
     }
 }
 
-/// Every policy's name.
+/// The names of all policies.
 fn names() -> String {
     let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
     names.join(", ")
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_taken() {
+    fn arguments_become_settings() {
         let settings = settings(
             "--policy least_loaded --versus random --replicas 3 --rate 12.5 --seconds 0.5 --seed 9 --admin [::1]:81 --no-table",
         )

@@ -1,8 +1,9 @@
-//! One of the twin fleets: embedded replicas with the real server side around each, and its UDP
-//! probe responder.
+//! One of the two identical fleets: embedded replicas, each with the real server side around it and
+//! its UDP probe responder.
 //!
-//! Inside is emulation (`replica`); from the load layer outwards everything is what a service in
-//! production would run. All tasks go to the runtime of the caller and end with the fleet.
+//! Only the inside of a replica is emulated (`replica`). From the load layer outwards everything is
+//! what a service in production would run. All tasks run on the caller's runtime and end with the
+//! fleet.
 
 use super::replica::World;
 use super::replica::machine::{Figures, Machine};
@@ -31,7 +32,7 @@ struct Member {
     replica: Replica,
     watched: Watched,
     probe_address: SocketAddr,
-    /// Answers probes, unless there is a fault that keeps it from that.
+    /// Answers probes, except while a fault prevents that.
     _responder: AbortOnDropHandle<()>,
 }
 
@@ -41,7 +42,7 @@ struct Watched {
     load: Load,
 }
 
-/// Reads the state of a fleet's replicas; any thread may.
+/// Reads the state of a fleet's replicas, from any thread.
 #[derive(Debug, Clone)]
 pub(super) struct Watcher(Vec<Watched>);
 
@@ -53,7 +54,7 @@ impl Watcher {
     }
 }
 
-/// Where one replica is to be reached.
+/// The addresses of one replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Addresses {
     /// For requests.
@@ -63,10 +64,10 @@ pub(super) struct Addresses {
 }
 
 impl Fleet {
-    /// Starts every replica of `world` on free ports of 127.0.0.1.
+    /// Starts all replicas of `world` on free ports of 127.0.0.1.
     ///
     /// # Errors
-    /// When the machine has no port left.
+    /// The machine has no port left.
     pub(super) async fn start(world: &World) -> io::Result<Self> {
         let mut members = Vec::with_capacity(world.replicas);
         for index in 0..world.replicas {
@@ -75,7 +76,7 @@ impl Fleet {
         Ok(Self { members })
     }
 
-    /// Where the replicas are, by index.
+    /// The addresses of the replicas, by index.
     pub(super) fn addresses(&self) -> impl Iterator<Item = Addresses> + '_ {
         self.members.iter().map(|member| Addresses {
             requests: member.replica.addr(),
@@ -83,16 +84,16 @@ impl Fleet {
         })
     }
 
-    /// Somebody who looks at the replicas, also after the fleet's end.
+    /// Returns a handle that reads the replicas' state, also after the fleet's end.
     pub(super) fn watcher(&self) -> Watcher {
         let watched = self.members.iter().map(|member| member.watched.clone());
         Watcher(watched.collect())
     }
 
-    /// What is wrong with a replica from now on.
+    /// Sets what is wrong with a replica from now on.
     ///
     /// # Errors
-    /// A replica that lives again has lost its port to another process, or there is none of that
+    /// A revived replica has lost its port to another process, or there is no replica of that
     /// index.
     pub(super) async fn set_fault(&mut self, index: usize, fault: Fault) -> io::Result<()> {
         let Some(member) = self.members.get_mut(index) else {
@@ -106,21 +107,22 @@ impl Fleet {
         }
     }
 
-    /// A neighbour takes so many hundredths of a replica's machine from now on.
+    /// Makes a neighbour take this percentage of a replica's machine from now on.
     pub(super) fn set_taken(&self, index: usize, percent: u8) {
         if let Some(member) = self.members.get(index) {
             member.watched.machine.set_taken(percent);
         }
     }
 
-    /// Slow episodes come by themselves from now on, or do not.
+    /// Turns random slow episodes on or off.
     pub(super) fn set_weather(&self, on: bool) {
         for member in &self.members {
             member.watched.machine.set_weather(on);
         }
     }
 
-    /// Lets what is in flight finish for at most `patience`, all replicas at once; ends the rest.
+    /// Lets requests in flight finish for at most `patience`, at all replicas at once, and ends the
+    /// rest.
     pub(super) async fn shutdown(self, patience: Duration) {
         let replicas = self.members.into_iter().map(|member| member.replica);
         join_all(replicas.map(|replica| replica.shutdown(patience))).await;
@@ -149,12 +151,12 @@ impl Member {
     }
 }
 
-/// Answers probes while nothing is wrong that keeps the replica from it. Those that come meanwhile
-/// wait in the socket.
+/// Answers probes, except while a fault prevents that. Probes that arrive meanwhile wait in the
+/// socket.
 async fn respond(socket: UdpSocket, load: Load, mut faults: watch::Receiver<Fault>) {
     let mut responder = pin!(respond_udp(socket, load, None));
-    // Either ends only with the runtime; a replica that falls silent is balanced by what the proxy
-    // sees.
+    // Both futures end only with the runtime. A replica that stops answering probes is balanced by
+    // what the proxy measures itself.
     while faults
         .wait_for(|fault| fault.answers_probes())
         .await

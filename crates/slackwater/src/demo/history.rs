@@ -1,5 +1,5 @@
-//! The last minute, second by second: what the page's chart and the terminal's small one are drawn
-//! from.
+//! The last minute, second by second. The page's chart and the terminal's small one are drawn from
+//! it.
 
 use super::picture::{Quantiles, Second};
 use std::collections::VecDeque;
@@ -13,14 +13,14 @@ pub(super) struct History {
     seconds: VecDeque<Second>,
     /// The second that is not over yet.
     current: u64,
-    /// The replica that was slowed at some time in it.
+    /// The replica that was slowed at some time in the current second.
     hobbled: Option<usize>,
 }
 
 impl History {
-    /// Notes what is seen during second `now` of the run: which replica is slowed, if one is.
-    /// Seconds that have ended since the last call are read by `read(side, second)` and kept; of
-    /// more than [`SECONDS`], only the newest.
+    /// Notes the state during second `now` of the run: which replica is slowed, if one is. Seconds
+    /// that have ended since the last call are read by `read(side, second)` and kept. If there are
+    /// more than [`SECONDS`], only the newest are kept.
     pub(super) fn note(
         &mut self,
         now: u64,
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_seconds_are_kept_however_long_nobody_looked() {
+    fn only_the_newest_seconds_are_kept_after_a_long_gap() {
         let mut history = History::default();
         history.note(5, None, read);
         history.note(1_000_000, None, read);

@@ -1,5 +1,5 @@
-//! Where orders are taken: knobs are turned at the admin address, on its thread, and obeyed by
-//! whoever has the sides.
+//! The queue of orders. Knobs are turned on the admin server's thread, and the task that owns the
+//! sides carries the orders out.
 
 use super::knobs::{Knob, Order};
 use super::live::InForce;
@@ -8,20 +8,20 @@ use http::StatusCode;
 use slackwater_admin::{Asked, Reply, json, may_change, refusal};
 use tokio::sync::{mpsc, oneshot};
 
-/// Orders that wait; with more, whoever comes waits before the queue.
+/// Capacity of the queue. When it is full, further orders wait before it.
 const WAITING_MAX: usize = 16;
 
-/// An order has to be carried out by then. What it takes longer for, it does all the same.
+/// Timeout of the answer to an order. An order that takes longer is carried out all the same.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An order, and where to say what is in force afterwards, or why it cannot be carried out.
+/// An order, and the channel for its result: what is in force afterwards, or why the order failed.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) order: Order,
     pub(super) done: oneshot::Sender<Result<InForce, String>>,
 }
 
-/// Takes orders.
+/// The sending end of the queue.
 #[derive(Debug, Clone)]
 pub(super) struct KnobQueue {
     turns: mpsc::Sender<Turn>,
@@ -29,13 +29,13 @@ pub(super) struct KnobQueue {
 }
 
 impl KnobQueue {
-    /// A queue for fleets of so many replicas, and the orders as they come.
+    /// Returns a queue for fleets of this many replicas, and the receiver of the orders.
     pub(super) fn open(replicas: usize) -> (Self, mpsc::Receiver<Turn>) {
         let (turns, orders) = mpsc::channel(WAITING_MAX);
         (Self { turns, replicas }, orders)
     }
 
-    /// Turns a knob as a request wants it; the answer to it.
+    /// Turns a knob as a request demands. Returns the answer to the request.
     pub(super) async fn turn(&self, knob: Knob, asked: &Asked) -> Reply {
         if let Err(refused) = may_change(&asked.headers) {
             return refused;

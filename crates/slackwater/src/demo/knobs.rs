@@ -1,5 +1,4 @@
-//! The knobs of the demo, as people turn them: what is asked for, in bounds, or why it cannot be
-//! had.
+//! The knobs of the demo: parses a request into an order and checks its bounds.
 
 use super::args::{RATE_MAX, RATE_MIN};
 use super::replica::trouble::{Fault, Trouble};
@@ -11,27 +10,27 @@ use slackwater_core::policy::{POLICIES, PolicyEntry, policy_named};
 /// One turn of a knob.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Order {
-    /// So many requests per second to each side.
+    /// Sets the load, in requests per second to each side.
     Load(f64),
-    /// What is wrong with a replica, on both sides; what is absent stays.
+    /// Sets what is wrong with a replica, on both sides. Absent values stay as they are.
     Replica {
         index: usize,
         taken_percent: Option<u8>,
         fault: Option<Fault>,
     },
-    /// Who balances a side.
+    /// Sets the policy of a side.
     Policy {
         side: usize,
         policy: &'static PolicyEntry,
     },
-    /// Whether slow episodes come by themselves.
+    /// Turns random slow episodes on or off.
     Weather(bool),
-    /// Everything as it was at the start.
+    /// Restores the state of the start.
     Reset,
 }
 
 named! {
-    /// A knob, by the path at which it is turned.
+    /// A knob, by the path of its request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(super) enum Knob by path {
         Load = "/demo/load",
@@ -43,10 +42,10 @@ named! {
 }
 
 impl Knob {
-    /// What the JSON in `body` asks for, of fleets of so many replicas.
+    /// Parses the order in the JSON `body`, for fleets of this many replicas.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// What is wrong with the body, as text.
     pub(super) fn read(self, body: &[u8], replicas: usize) -> Result<Order, String> {
         match self {
             Self::Load => load(&json(body)?),
@@ -69,7 +68,7 @@ pub(crate) struct LoadBody {
     rate: f64,
 }
 
-/// What is wrong with a replica, on both sides; what is left out stays as it is.
+/// What is wrong with a replica, on both sides. Absent values stay as they are.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoReplica"))]
@@ -80,16 +79,15 @@ pub(crate) struct ReplicaBody {
     /// Percent of its machine that a noisy neighbour takes; 0: none.
     #[cfg_attr(test, schemars(range(min = 0, max = Trouble::TAKEN_PERCENT_MAX)))]
     taken_percent: Option<u64>,
-    /// What is wrong with itself.
+    /// The replica's own fault.
     #[cfg_attr(test, schemars(extend("enum" = Fault::NAMES)))]
     fault: Option<String>,
-    /// Percent of its requests that are answered with 503; goes with the fault `failing`. Left out:
-    /// all.
+    /// Percent of its requests that are answered with 503, for the fault `failing`. Default: all.
     #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     failing_percent: Option<u64>,
 }
 
-/// Who balances a side.
+/// The policy of a side.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoSidePolicy"))]
@@ -103,17 +101,17 @@ pub(crate) struct PolicyBody {
     policy: String,
 }
 
-/// Whether slow episodes come by themselves.
+/// Whether random slow episodes occur.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoWeather"))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WeatherBody {
-    /// They do.
+    /// They occur.
     on: bool,
 }
 
-/// Nothing is said.
+/// An empty body.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoReset"))]
@@ -204,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_understood() {
+    fn requests_are_parsed_into_orders() {
         assert_eq!(read(Knob::Load, r#"{"rate": 12.5}"#), Ok(Order::Load(12.5)));
         assert_eq!(
             read(Knob::Weather, r#"{"on": false}"#),

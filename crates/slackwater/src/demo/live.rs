@@ -1,5 +1,5 @@
-//! What the demo adds to live data: what the knobs stand at, and what the load generators see.
-//! `docs/reference/live.md` has each field.
+//! The demo's additions to live data: the positions of the knobs, and what the load generators
+//! measure. `docs/reference/live.md` describes each field.
 
 use super::args::{RATE_MAX, RATE_MIN};
 use super::picture::{Picture, Quantiles, Recent, Side, Weather};
@@ -13,10 +13,10 @@ use slackwater_core::policy::POLICIES;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The picture last made; none before the first.
+/// The latest picture; `None` before the first.
 pub(super) type Latest = watch::Receiver<Option<Arc<Picture>>>;
 
-/// The demo's part of live data, from the picture last made.
+/// The demo's part of live data, made from the latest picture.
 #[derive(Debug)]
 pub(super) struct DemoLive {
     pub(super) seed: u64,
@@ -39,7 +39,7 @@ impl DemoLive {
         }
     }
 
-    /// `None`: nothing has been seen yet.
+    /// The tick; `None` before the first picture.
     fn tick(&self) -> Option<DemoTick> {
         let picture = self.latest.borrow().clone()?;
         Some(DemoTick {
@@ -59,12 +59,12 @@ impl Extra for DemoLive {
     }
 }
 
-/// What a fleet has more in a demo.
+/// Additional fields of a fleet in a demo.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoFleet"))]
 pub(crate) struct DemoFleet {
-    /// That a side may get.
+    /// The policies that a side may have.
     policies: Vec<Offered>,
     /// The least load, in requests per second to each side.
     rate_min: f64,
@@ -74,7 +74,7 @@ pub(crate) struct DemoFleet {
     taken_percent_max: u8,
     /// The names of faults, in the order that columns of faults count.
     faults: [&'static str; 4],
-    /// Decides arrivals, costs and weather.
+    /// Seed of arrivals, costs and weather.
     seed: u64,
 }
 
@@ -85,51 +85,52 @@ pub(crate) struct DemoFleet {
 struct Offered {
     /// Its name.
     name: &'static str,
-    /// It in a sentence.
+    /// Its description, in a sentence.
     about: &'static str,
 }
 
-/// What the knobs stand at, and how that goes; also what turning one is answered.
+/// The positions of the knobs, and their effects. It is also the answer to turning a knob.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoInForce"))]
 pub(crate) struct InForce {
     /// Since the first request, in milliseconds.
     elapsed_ms: u64,
-    /// How long the demo will be, in milliseconds; `null`: until it is stopped.
+    /// How long the demo runs, in milliseconds; `null` until it is stopped.
     length_ms: Option<u64>,
     /// Requests per second that are being sent to each side.
     rate: f64,
-    /// Slow episodes come by themselves.
+    /// Whether random slow episodes occur.
     weather: bool,
     /// The replica that an episode slows now, by its place; `null`: none.
     slowed: Option<usize>,
-    /// How late 1 % of the requests leave at least, in milliseconds.
+    /// Lateness of sending, in milliseconds: 1 % of the requests leave at least this late.
     sent_late_p99_ms: f64,
-    /// The difference in a sentence; empty before there is one.
+    /// The difference between the sides in a sentence; empty before there is one.
     verdict: String,
-    /// What is to be said against it; `null`: nothing.
+    /// The reason to doubt the verdict; `null` if there is none.
     doubt: Option<String>,
     /// Columns over the replicas of one side; both sides have the same.
     replicas: Troubles,
 }
 
-/// What is wrong with replicas, column by column.
+/// What is wrong with replicas, as columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoReplicas"))]
 struct Troubles {
     /// Percent of its machine that a noisy neighbour takes.
     taken_percent: Vec<u32>,
-    /// Its fault's place among the fleet's `faults`.
+    /// Index of its fault in the fleet's `faults`.
     fault: Vec<u32>,
-    /// Percent of its requests that are answered with 503 while its fault is `failing`; else 0.
+    /// Percent of its requests that are answered with 503 while its fault is `failing`; otherwise
+    /// 0.
     failing_percent: Vec<u32>,
     /// Thousandths of a core that it has now.
     capacity_milli: Vec<u32>,
 }
 
-/// What a tick has more in a demo.
+/// Additional fields of a tick in a demo.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoTick"))]
@@ -140,18 +141,18 @@ pub(crate) struct DemoTick {
     sides: [SideTick; 2],
 }
 
-/// One side, as its load generator sees it.
+/// One side, as its load generator measures it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoSide"))]
 struct SideTick {
-    /// What its service is called.
+    /// The name of its service.
     service: String,
-    /// Who balances it.
+    /// Its policy.
     policy: &'static str,
     /// Requests that have ended since the start.
     requests: u64,
-    /// Of these, those that failed.
+    /// Requests since the start that failed.
     errors: u64,
     /// The last 10 s.
     recent: Figures,
@@ -159,25 +160,25 @@ struct SideTick {
     overall: Figures,
 }
 
-/// What ended in some time; latencies are from the intended start, in microseconds, and `null`
-/// where nothing ended.
+/// Requests that ended within a period. Latencies are from the intended start, in microseconds, and
+/// `null` if no request ended.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoFigures"))]
 struct Figures {
-    /// So many requests.
+    /// Number of requests.
     requests: u64,
-    /// Of these, those that failed.
+    /// Number of requests that failed.
     errors: u64,
-    /// Half of them took no longer.
+    /// Median latency.
     p50_us: Option<u64>,
-    /// As above, 99 in 100.
+    /// 99th percentile of the latency.
     p99_us: Option<u64>,
-    /// As above, 999 in 1,000.
+    /// 99.9th percentile of the latency.
     p999_us: Option<u64>,
 }
 
-/// What the knobs stand at in this picture.
+/// Returns the positions of the knobs in this picture.
 pub(super) fn in_force(picture: &Picture) -> InForce {
     let names = picture.names();
     let contender = |index: usize| {
@@ -236,7 +237,7 @@ fn figures(figures: &Recent) -> Figures {
     }
 }
 
-/// The nearest whole number; what is none is 0.
+/// Rounds to the nearest integer; NaN becomes 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -299,7 +300,7 @@ mod tests {
         }
     }
 
-    /// The keys of objects within objects; lists by their first entry.
+    /// Collects the keys of objects within objects; lists by their first entry.
     fn keys(value: &Value, at: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {

@@ -1,19 +1,19 @@
-//! The sub-command `slackwater demo`: two policies balance the same load over twin fleets, on this
-//! machine, for all to see.
+//! The sub-command `slackwater demo`: two policies balance the same load over two identical fleets
+//! on this machine, visibly side by side.
 //!
 //! Real: the HTTP requests, the proxies (`serve`, in this process), the load layer and the UDP
-//! probes of every replica, the load generator. Emulated: how long a replica takes (`replica`), so
-//! that two cores play a fleet of many.
+//! probes of each replica, the load generator. Emulated: the service time of a replica (`replica`),
+//! so that two cores can play a large fleet.
 //!
 //! | | |
 //! |---|---|
-//! | what is asked for | `args` |
+//! | arguments | `args` |
 //! | one side: replicas, proxy, load | `side`, `fleet`, `replica` |
-//! | the run from beginning to end | `stage` |
-//! | what is seen, as data | `observe` makes a `picture`; `history` keeps the last minute |
-//! | how it is shown | `terminal`, `page`, `live` |
-//! | what those who watch may change | `knobs`, taken at the `queue` |
-//! | what it came to | `summary`, `verdict`, `words` |
+//! | the run from start to end | `stage` |
+//! | the state, as data | `observe` makes a `picture`; `history` keeps the last minute |
+//! | the display | `terminal`, `page`, `live` |
+//! | changes by users | `knobs`, queued in `knob_queue` |
+//! | the results | `summary`, `verdict` |
 
 mod args;
 mod fleet;
@@ -54,17 +54,18 @@ use tokio::runtime::{Builder, Runtime};
 /// Threads for the replicas of both sides and for both load generators.
 const THREADS: usize = 2;
 
-/// How long what is left at the end may take to end.
+/// Timeout of everything that is still running at the end.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs `slackwater demo`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let mut settings = args.settings()?;
-    // Everything in a demo is a socket of this one process, at both of its ends.
+    // Both ends of all the demo's connections are sockets of this one process.
     let _ = descriptors::raise_limit();
     let listener = page::bind(&settings.admin)?;
     let runtime = runtime()?;
-    // Caught before anything is said, so that whoever reads the first line may already end it.
+    // Signals are caught before the first line is printed, so that a reader of that line may
+    // already end the process.
     let signals = {
         let _inside = runtime.enter();
         Signals::new()?
@@ -90,7 +91,7 @@ fn runtime() -> Result<Runtime, Fault> {
         .map_err(|error| Fault::runtime(format!("cannot start the runtime: {error}")))
 }
 
-/// Says where the page is, and chooses how the run is shown.
+/// Prints where the page is, and chooses how the run is shown.
 fn screen(
     settings: &Settings,
     listener: &TcpListener,

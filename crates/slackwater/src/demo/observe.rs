@@ -1,7 +1,6 @@
-//! Looks at both sides and puts a [`Picture`] together: load generator, replicas and proxy, read at
-//! one moment.
+//! Assembles a [`Picture`] of both sides: load generator, replicas and proxy, read at one moment.
 //!
-//! Everything is read through handles that may be used from any thread.
+//! All handles may be read from any thread.
 
 use super::fleet::Watcher;
 use super::history::History;
@@ -14,19 +13,19 @@ use slackwater_core::policy::{PickReason, PolicyEntry};
 use slackwater_telemetry::facts::{Facts, StatusSource};
 use std::sync::Arc;
 
-/// What "recent" covers; also the length of the load generator's window.
+/// The span of "recent" figures; also the length of the load generator's window.
 pub(super) const RECENT_SECONDS: usize = 10;
 
-/// What a run was asked to be.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
     pub(super) seed: u64,
     pub(super) length: Option<Duration>,
 }
 
-/// Handles to all there is to see of one side.
+/// Handles to all figures of one side.
 pub(super) struct Handles {
-    /// What the proxy's service is called.
+    /// The name of the proxy's service.
     pub(super) service: String,
     pub(super) policy: &'static PolicyEntry,
     pub(super) live: Live,
@@ -34,7 +33,7 @@ pub(super) struct Handles {
     pub(super) proxy: Arc<dyn StatusSource>,
 }
 
-/// Makes pictures, and remembers what a single look cannot tell.
+/// Makes pictures, and keeps what must be remembered between them.
 pub(super) struct Observer {
     order: Order,
     sides: [Observed; 2],
@@ -73,17 +72,17 @@ impl Observer {
         }
     }
 
-    /// A knob was turned.
+    /// Counts a turn of a knob.
     pub(super) fn count_turn(&mut self) {
         self.turns += 1;
     }
 
-    /// Slow episodes come by themselves from now on, or do not.
+    /// Notes whether random slow episodes occur from now on.
     pub(super) fn set_weather(&mut self, on: bool) {
         self.weather = on;
     }
 
-    /// Who balances a side from now on, and what its service is called.
+    /// Notes a side's policy from now on, and the name of its service.
     pub(super) fn set_policy(&mut self, side: usize, policy: &'static PolicyEntry, service: &str) {
         if let Some(side) = self.sides.get_mut(side) {
             side.handles.policy = policy;
@@ -92,7 +91,7 @@ impl Observer {
         }
     }
 
-    /// Figures of the whole begin anew, on both sides.
+    /// Restarts the overall figures of both sides.
     pub(super) fn begin_anew(&mut self) {
         for side in &self.sides {
             side.handles.live.begin_anew();
@@ -100,7 +99,7 @@ impl Observer {
         self.overall_at = None;
     }
 
-    /// Both sides now.
+    /// Returns a picture of both sides at this moment.
     pub(super) fn look(&mut self, phase: Phase) -> Picture {
         let [first, second] = &mut self.sides;
         first.ask_proxy();
@@ -108,7 +107,7 @@ impl Observer {
         let elapsed = first.handles.live.figures().elapsed;
         let now = elapsed.as_secs();
         // Reading the whole run's histogram takes some hundred microseconds: once a second is
-        // enough, but for the end.
+        // enough, except at the end.
         if self.overall_at != Some(now) || phase == Phase::Stopping {
             self.overall_at = Some(now);
             first.read_overall();
@@ -189,7 +188,7 @@ impl Observed {
     }
 }
 
-/// What a proxy's workers count, added up.
+/// Adds up the counts of a proxy's workers.
 fn balancer(facts: &Facts) -> Balancer {
     let mut balancer = Balancer::default();
     let workers = || facts.services.iter().flat_map(|service| &service.workers);

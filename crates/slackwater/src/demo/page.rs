@@ -1,4 +1,4 @@
-//! The demo's admin server: its knobs, and what is as of any `serve`, with two services, one for
+//! The demo's admin server: the demo's knobs, and the pages of a `serve` with two services, one for
 //! each side.
 
 use super::knob_queue::KnobQueue;
@@ -15,17 +15,16 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-/// Between two ticks of the live data.
+/// Interval between two ticks of the live data.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Requests to the admin address at once; others wait to be accepted.
+/// Most concurrent connections at the admin address. Others wait to be accepted.
 const CONNECTIONS_MAX: u32 = 32;
 
-/// Opens the page's listener at the first of `addresses` that is free. With one address to choose
-/// from, its being taken is an error; with several, only that all are.
+/// Opens the page's listener at the first of `addresses` that is not in use.
 ///
 /// # Errors
-/// No address can be had.
+/// All addresses are in use, or one cannot be opened for another reason.
 pub(super) fn bind(addresses: &[SocketAddr]) -> Result<TcpListener, Fault> {
     for address in addresses {
         match TcpListener::bind(address) {
@@ -77,7 +76,7 @@ pub(super) fn serve(
         .map_err(|error| Fault::runtime(format!("cannot serve the page: {error}")))
 }
 
-/// What both proxies know, as that of one process.
+/// The status of both proxies, as that of one process.
 struct BothSides([Arc<dyn StatusSource>; 2]);
 
 impl StatusSource for BothSides {
@@ -100,7 +99,7 @@ impl StatusSource for BothSides {
         }
         Facts {
             role: "demo",
-            // Each proxy has a listener for the load generator alone.
+            // Each proxy's listener serves the load generator alone, so it is not shown.
             listeners: Arc::default(),
             routes: Arc::default(),
             ..facts
@@ -108,7 +107,7 @@ impl StatusSource for BothSides {
     }
 }
 
-/// The reloads of both proxies: how often, and what became of the last one.
+/// Merges the reloads of both proxies: their number, and the last result.
 fn both(first: Option<ReloadFacts>, second: Option<ReloadFacts>) -> Option<ReloadFacts> {
     let (first, second) = (first?, second?);
     let (taken, refused) = (first.taken + second.taken, first.refused + second.refused);

@@ -1,7 +1,7 @@
-//! What the demo shows at one moment, as plain data: the terminal draws it, and live data have a
-//! part of it.
+//! The demo's state at one moment, as plain data. The terminal draws it, and a part of it is in
+//! live data.
 //!
-//! Nothing here reads a clock, a socket or a lock; `observe` does.
+//! This module reads no clock, socket or lock; `observe` does.
 
 use super::replica::trouble::Trouble;
 use crate::load::{LatencyFigures, WindowFigures};
@@ -12,42 +12,42 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Picture {
     pub(super) phase: Phase,
-    /// Since the first request was due.
+    /// Time since the first request was due.
     pub(super) elapsed: Duration,
-    /// `None`: until it is stopped.
+    /// The demo's length; `None` until it is stopped.
     pub(super) length: Option<Duration>,
-    /// Requests per second to each side, as asked for now.
+    /// Current target rate, in requests per second to each side.
     pub(super) rate: f64,
-    /// Whether slow episodes come by themselves.
+    /// Whether random slow episodes occur.
     pub(super) weather: bool,
     /// How often a knob was turned.
     pub(super) turns: u64,
     pub(super) seed: u64,
-    /// How late requests left the load generators since the start, at p99 and on the worse side:
-    /// how far this computer lags behind what it plays.
+    /// Lateness of the load generators since the start, at p99 and on the worse side: how far this
+    /// computer lags behind the schedule.
     pub(super) sent_late_p99_ms: f64,
-    /// What both twins of each replica have in common.
+    /// What both copies of a replica have in common.
     pub(super) replicas: Vec<Weather>,
     pub(super) sides: [Side; 2],
     /// The last whole seconds, oldest first; at most [`super::history::SECONDS`].
     pub(super) history: Vec<Second>,
 }
 
-/// Where a demo is in its life.
+/// The phase of a demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Requests are being sent.
     Running,
-    /// No more are sent; answers are waited for.
+    /// No more requests are sent; the demo waits for responses.
     Stopping,
 }
 
 /// The state of the machine below a replica, the same on both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Weather {
-    /// What the neighbours leave it, in cores.
+    /// Capacity that the neighbours leave it, in cores.
     pub(super) capacity_cores: f64,
-    /// Whether it is the one that is slowed to a tenth now.
+    /// Whether a slow episode reduces it to a tenth now.
     pub(super) hobbled: bool,
     /// What else is wrong with it.
     pub(super) trouble: Trouble,
@@ -56,26 +56,26 @@ pub(super) struct Weather {
 /// One side.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Side {
-    /// What its proxy's service is called.
+    /// The name of its proxy's service.
     pub(super) service: String,
     pub(super) policy: &'static str,
-    /// Ended since the start, errors included.
+    /// Requests that ended since the start, errors included.
     pub(super) requests: u64,
     pub(super) errors: u64,
     /// The last [`super::observe::RECENT_SECONDS`] seconds.
     pub(super) recent: Recent,
-    /// Since the start, or since the figures began anew.
+    /// Since the start, or since the last restart of the figures.
     pub(super) overall: Recent,
     pub(super) replicas: Vec<ReplicaState>,
     pub(super) balancer: Balancer,
 }
 
-/// What ended in some time.
+/// Requests that ended within a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Recent {
     pub(super) requests: u64,
     pub(super) errors: u64,
-    /// `None` when nothing ended.
+    /// `None` if no request ended.
     pub(super) latency: Option<Quantiles>,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct Quantiles {
 }
 
 impl Quantiles {
-    /// The quantiles of `count` requests; `None` of none.
+    /// Returns the quantiles of `count` requests; `None` if there were none.
     pub(super) fn of(count: u64, figures: &LatencyFigures) -> Option<Self> {
         (count > 0).then_some(Self {
             p50_ms: figures.p50_ms,
@@ -115,7 +115,7 @@ impl Quantiles {
 /// One replica of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReplicaState {
-    /// Requests in flight, as its answers to probes say.
+    /// Requests in flight, as its probe answers report.
     pub(super) rif: u32,
     /// The highest seen so far.
     pub(super) rif_high: u32,
@@ -123,31 +123,31 @@ pub(super) struct ReplicaState {
     pub(super) served: u64,
 }
 
-/// What a side's proxy knows and did.
+/// The state and the counts of a side's proxy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Balancer {
-    /// How often each reason decided, since the start; only those that did.
+    /// How often each reason decided a pick since the start; reasons that never did are left out.
     pub(super) picks: Vec<Picks>,
     pub(super) probes_sent: u64,
     pub(super) probes_answered: u64,
     pub(super) probes_lost: u64,
 }
 
-/// How often one reason decided.
+/// How often one reason decided a pick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Picks {
     pub(super) reason: &'static str,
     pub(super) count: u64,
 }
 
-/// What ended in one second of the run.
+/// Requests that ended in one second of the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Second {
-    /// From 0, the first.
+    /// Index of the second, from 0.
     pub(super) number: u64,
-    /// Index of the replica that was slowed at some time in it.
+    /// Index of the replica that was slowed at some time in this second.
     pub(super) hobbled: Option<usize>,
-    /// By side; `None` where nothing ended.
+    /// By side; `None` if no request ended.
     pub(super) sides: [Option<Quantiles>; 2],
 }
 
@@ -157,7 +157,8 @@ impl Picture {
         self.replicas.iter().position(|replica| replica.hobbled)
     }
 
-    /// What somebody has done to the replicas, in words: `3 killed, 5 fails 50 %`; `None`: nothing.
+    /// Faults that users have given the replicas, as text: `3 killed, 5 fails 50 %`; `None` if
+    /// there are none.
     pub(super) fn troubles(&self) -> Option<String> {
         let replicas = self.replicas.iter().enumerate();
         let troubles: Vec<_> = replicas
@@ -169,14 +170,13 @@ impl Picture {
         (!troubles.is_empty()).then(|| troubles.join(", "))
     }
 
-    /// The names of the policies; where both sides have the same, the second gets an ending that
-    /// tells them apart.
+    /// The names of the policies. If both are the same, a suffix distinguishes them.
     pub(super) fn names(&self) -> [String; 2] {
         names(self.sides.each_ref().map(|side| side.policy))
     }
 }
 
-/// Names for two sides: their policies', told apart where those are the same.
+/// Returns names for two sides: their policies, with a suffix each if both are the same.
 pub(super) fn names([first, second]: [&str; 2]) -> [String; 2] {
     if first == second {
         [format!("{first} (1)"), format!("{second} (2)")]

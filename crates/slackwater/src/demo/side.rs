@@ -1,9 +1,8 @@
-//! One side of the demo: a fleet, the proxy of `slackwater serve` before it, and the load that is
-//! sent to it.
+//! One side of the demo: a fleet, the proxy of `slackwater serve` before it, and the load for it.
 //!
-//! The proxy is the real one, in this process on a thread of its own, configured by the text of a
-//! file: everything at its default but what the demo has to choose. Both sides are made alike; only
-//! the policy differs.
+//! The proxy is the real one. It runs in this process on its own thread and is configured by the
+//! text of a file: everything has its default except what the demo must choose. Both sides are set
+//! up in the same way; only the policy differs.
 
 use super::fleet::{Addresses, Fleet};
 use super::observe::{Handles, RECENT_SECONDS};
@@ -23,23 +22,22 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Idle connections that a proxy keeps to each replica: fewer than by default, because the
-/// replicas, the proxies and the load generators all share the descriptors of one process.
+/// Idle connections that a proxy keeps to each replica: fewer than by default, because replicas,
+/// proxies and load generators all share the descriptors of one process.
 const IDLE_CONNECTIONS_MAX: u32 = 16;
 
-/// Connections are kept for as long as a demo can last: one that is closed for having been idle, in
-/// the moment in which a request is sent over it, would be counted as that policy's error.
+/// Idle timeout: as long as a demo can last. If a connection were closed as idle at the moment a
+/// request is sent on it, that would count as an error of the policy.
 const IDLE: &str = "24h";
 
-/// Requests that take so long are kept, with why they went where they went; those that fail are,
-/// too.
+/// Requests that take this long or longer are kept with their decisions; so are those that fail.
 const SLOW: &str = "250ms";
 
-/// Longest time that a request may take: long enough that a replica slowed for 3 s shows as
-/// latency, not as errors.
+/// Timeout of a request: long enough that a replica that is slowed for 3 s shows as latency, not as
+/// errors.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a fleet may take to end once nobody sends any more.
+/// Timeout of the fleet's shutdown when no more requests are sent.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_millis(200);
 
 /// The load for one side.
@@ -54,7 +52,7 @@ pub(super) struct Load {
 #[derive(Debug)]
 pub(super) struct Side {
     policy: &'static PolicyEntry,
-    /// What the proxy's service is called.
+    /// The name of the proxy's service.
     service: String,
     fleet: Fleet,
     proxy: Proxy,
@@ -62,7 +60,7 @@ pub(super) struct Side {
     run: Option<load::Run>,
 }
 
-/// The load of a side, under way. Dropping it ends it.
+/// The running load of a side. Dropping it ends it.
 pub(super) type Driven = AbortOnDropHandle<std::io::Result<load::Summary>>;
 
 impl Side {
@@ -104,12 +102,12 @@ impl Side {
         })
     }
 
-    /// Why it picked the replicas that it did.
+    /// The decisions that are kept: why replicas were picked.
     pub(super) const fn archive(&self) -> Option<&Arc<Archive>> {
         self.proxy.archive()
     }
 
-    /// What there is to see of this side.
+    /// Returns the handles to this side's figures.
     pub(super) fn handles(&self) -> Handles {
         Handles {
             service: self.service.clone(),
@@ -120,28 +118,28 @@ impl Side {
         }
     }
 
-    /// Begins to send, in a task of the current runtime; `stop` ends the schedule early. `None` if
-    /// it began before.
+    /// Starts the load, in a task of the current runtime; `stop` ends the schedule early. `None` if
+    /// it was started before.
     pub(super) fn drive(&mut self, stop: &CancellationToken) -> Option<Driven> {
         let driven = self.run.take()?.drive(stop.clone());
         Some(AbortOnDropHandle::new(tokio::spawn(driven)))
     }
 
-    /// Who balances.
+    /// The side's policy.
     pub(super) const fn policy(&self) -> &'static PolicyEntry {
         self.policy
     }
 
-    /// What the proxy's service is called.
+    /// The name of the proxy's service.
     pub(super) fn service(&self) -> &str {
         &self.service
     }
 
-    /// Has somebody else balance from now on, by a service of this name: the proxy reads another
-    /// configuration. Requests that run stay where they are.
+    /// Switches to another policy, with a service of this name, by reconfiguring the proxy. Running
+    /// requests stay where they are.
     ///
     /// # Errors
-    /// The proxy cannot; then nothing has changed.
+    /// The proxy rejected the configuration; then nothing has changed.
     pub(super) async fn set_policy(
         &mut self,
         policy: &'static PolicyEntry,
@@ -154,12 +152,12 @@ impl Side {
         Ok(())
     }
 
-    /// How far the load has come.
+    /// The time since the start of the load.
     pub(super) fn elapsed(&self) -> Duration {
         self.live.elapsed()
     }
 
-    /// Asks for another rate from this offset of the load on.
+    /// Sets another rate from this offset of the load on.
     pub(super) fn set_rate(&self, from: Duration, per_second: f64) {
         self.live.set_rate(from, per_second);
     }
@@ -181,8 +179,8 @@ impl Side {
     }
 }
 
-/// What a side's service is called: by its policy, told apart from the other side's where that is
-/// called so.
+/// Returns the name of a side's service: its policy, with a suffix if the other side has the same
+/// one.
 pub(super) fn service_name(side: usize, policy: &PolicyEntry, other: Option<&str>) -> String {
     if other == Some(policy.name) {
         format!("{}_{}", policy.name, side + 1)
@@ -197,12 +195,12 @@ async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
     let mut plan = Plan::new(target, load.rate_per_second, load.length);
     plan.seed = load.seed;
     plan.timeout = TIMEOUT;
-    // The number decides what a request costs: both sides get the same work.
+    // The number determines the cost of a request: both sides get the same work.
     plan.number_header = Some(REQUEST_NUMBER);
     load::Run::prepare(plan, RECENT_SECONDS).await
 }
 
-/// Read from the text of a file for `slackwater serve`.
+/// Returns a configuration, read from the text of a file for `slackwater serve`.
 fn config(
     policy: &'static PolicyEntry,
     name: &str,
@@ -214,7 +212,8 @@ fn config(
     });
     let replicas = replicas.collect::<Vec<_>>().join(", ");
     let policy = policy.name;
-    // A request that fails is one more in the picture, not a second one elsewhere.
+    // Failed requests are not retried: each must count as one failure, not as a second request
+    // elsewhere.
     let text = format!(
         "listen = \"127.0.0.1:0\"\nworkers = 1\ntimeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n\
          decisions.slower_than = \"{SLOW}\"\ndecisions.failed = true\n\

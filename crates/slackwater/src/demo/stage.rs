@@ -1,9 +1,9 @@
-//! The demo from curtain to curtain: both sides started, the same load sent to both, shown while it
-//! runs, summed up.
+//! The demo from start to end: starts both sides, sends the same load to both, shows them while
+//! they run, and sums up.
 //!
-//! Everything but the proxies and the page runs on one small runtime. The first Ctrl-C (or SIGTERM)
-//! ends the schedules and waits for the answers under way, the second does not wait. Whatever was
-//! started is ended on every way out.
+//! Everything except the proxies and the page runs on one small runtime. The first Ctrl-C (or
+//! SIGTERM) ends the schedules and waits for the running requests; the second does not wait.
+//! Whatever was started is ended on every exit path.
 
 use super::args::Settings;
 use super::knob_queue::{KnobQueue, Turn};
@@ -31,13 +31,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-/// How often the sides are looked at, and the table is redrawn.
+/// Interval of reading the sides and of redrawing the table.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// From an order for another rate until it is in force: longer than the load generators sleep.
+/// Time between an order for another rate and its effect: longer than the load generators sleep.
 const RATE_LEAD: Duration = Duration::from_millis(50);
 
-/// Runs the demo that `settings` ask for; `listener` is the page's.
+/// Runs the demo of `settings`; `listener` is the page's.
 ///
 /// # Errors
 /// Something cannot be started.
@@ -47,7 +47,7 @@ pub(super) async fn run(
     mut screen: Screen,
     mut signals: Signals,
 ) -> Result<Summary, Fault> {
-    // Ends last, when the policies are gone.
+    // It ends last, after the policies.
     let recording = settings.record.start(Existing::Refused)?;
     let recorder = recording.as_ref().map(Writing::recorder);
     let sides = start_sides(settings, recorder).await?;
@@ -79,9 +79,11 @@ pub(super) async fn run(
     let driven = show.sides.each_mut().map(|side| side.drive(&stop));
     lifecycle.set_serving();
     let loads = show.watch(driven, &stop, &lifecycle, &mut signals).await?;
+    // If the user has stopped the wait, the summary covers the requests that have ended.
     let loads = loads.unwrap_or_else(|| show.sides.each_ref().map(Side::load_summary));
     let last = show.look(Phase::Stopping);
     let [first, second] = show.sides;
+    // The table restores the terminal before the summary is printed.
     drop(screen);
     tokio::join!(first.shutdown(), second.shutdown());
     Ok(sum_up(loads, &last))
@@ -104,7 +106,7 @@ async fn start_sides(settings: &Settings, recorder: Option<&Recorder>) -> Result
     ])
 }
 
-/// Looks, shows and passes on, and does what is asked for.
+/// The main loop: reads both sides, shows and publishes their state, and carries out orders.
 struct Show<'a> {
     settings: &'a Settings,
     sides: [Side; 2],
@@ -115,7 +117,7 @@ struct Show<'a> {
 }
 
 impl Show<'_> {
-    /// Until both loads have ended, or nobody wants to wait any more: then `None`.
+    /// Waits until both loads have ended. Returns `None` if the user stops the wait.
     async fn watch(
         &mut self,
         driven: [Option<Driven>; 2],
@@ -149,7 +151,7 @@ impl Show<'_> {
                     self.observer.count_turn();
                     let picture = self.look(phase);
                     let answer = done.map(|()| live::in_force(&picture));
-                    // Whoever asked may have left.
+                    // The client may have left.
                     let _ = turn.done.send(answer.map_err(|fault| fault.to_string()));
                 }
                 _ = ticks.tick() => {
@@ -192,8 +194,8 @@ impl Show<'_> {
         Ok(())
     }
 
-    /// From the same offset on at both sides, and late enough that both hear of it before: their
-    /// arrivals stay the same.
+    /// Sets the rate from the same offset on at both sides. It is late enough that both receive it
+    /// before, so their arrivals stay the same.
     fn set_rate(&self, per_second: f64) {
         let elapsed = self.sides.iter().map(Side::elapsed).max();
         let from = elapsed.unwrap_or_default() + RATE_LEAD;
@@ -223,7 +225,8 @@ impl Show<'_> {
         self.observer.set_weather(on);
     }
 
-    /// Figures of the whole begin anew: they would be those of two policies.
+    /// Sets a side's policy. The overall figures restart, since they would otherwise cover two
+    /// policies.
     async fn set_policy(&mut self, side: usize, policy: &'static PolicyEntry) -> Result<(), Fault> {
         let other = self.sides.get(1 - side.min(1));
         let other = other.map(|other| other.service().to_owned());

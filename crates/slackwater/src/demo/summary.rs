@@ -1,8 +1,8 @@
-//! What a demo came to: the figures for `--json`, and the closing table and verdict for people.
+//! The results of a demo: the figures for `--json`, and the closing table and verdict for people.
 //!
-//! The JSON's names are an interface (`docs/reference/demo.md` lists them). Each side has all that
-//! `slackwater load` measures, so `p50_ms`, `p99_ms`, `p999_ms`, `errors` and `requests` mean here
-//! what they mean there.
+//! The names in the JSON are an interface (`docs/reference/demo.md` lists them). Each side has
+//! everything that `slackwater load` measures, so `p50_ms`, `p99_ms`, `p999_ms`, `errors` and
+//! `requests` mean the same in both.
 
 use super::picture::{Picks, Side, names};
 use super::verdict::{Contender, Tense, doubt, ratio, verdict};
@@ -18,13 +18,12 @@ pub(super) struct Summary {
     /// Requests per second to each side.
     pub(super) rate: f64,
     pub(super) seed: u64,
-    /// Length of the schedule; shorter than asked for when interrupted.
+    /// Length of the schedule; shorter than requested if it was interrupted.
     pub(super) seconds: f64,
     pub(super) interrupted: bool,
-    /// How often a knob was turned on the way.
+    /// How often a knob was turned during the run.
     pub(super) knobs_turned: u64,
-    /// The first side's 99th percentile as a share of the second's; `None` where nothing was
-    /// measured.
+    /// Ratio of the first side's 99th percentile to the second's; `None` if nothing was measured.
     pub(super) p99_ratio: Option<f64>,
     /// As given by `--policy` and `--versus`.
     pub(super) sides: [SideSummary; 2],
@@ -36,19 +35,19 @@ pub(super) struct SideSummary {
     pub(super) policy: &'static str,
     #[serde(flatten)]
     pub(super) load: load::Summary,
-    /// How often each reason decided.
+    /// How often each reason decided a pick.
     pub(super) picks: Vec<Picks>,
     pub(super) probes_sent: u64,
     pub(super) probes_answered: u64,
     pub(super) probes_lost: u64,
     /// By index of the replica.
     pub(super) served_by_replica: Vec<u64>,
-    /// The most requests that were seen in flight at one replica.
+    /// Most requests in flight that were seen at one replica.
     pub(super) rif_high: u32,
 }
 
 impl SideSummary {
-    /// What was last seen of a side, and what was measured of it.
+    /// Combines the last state of a side with its measurements.
     pub(super) fn new(side: &Side, load: load::Summary) -> Self {
         let replicas = side.replicas.iter();
         Self {
@@ -63,14 +62,14 @@ impl SideSummary {
         }
     }
 
-    /// The 99th percentile; `None` if nothing ended.
+    /// The 99th percentile; `None` if no request ended.
     fn p99_ms(&self) -> Option<f64> {
         (self.load.requests > 0).then_some(self.load.latency.p99_ms)
     }
 }
 
 impl Summary {
-    /// Sums two sides up.
+    /// Summarizes two sides.
     pub(super) fn new(replicas: usize, knobs_turned: u64, sides: [SideSummary; 2]) -> Self {
         let [first, second] = sides.each_ref().map(|side| &side.load);
         Self {
@@ -87,7 +86,7 @@ impl Summary {
 }
 
 impl Display for Summary {
-    /// The closing words, without a last line break.
+    /// Writes the closing text, without a last line break.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let names = names(self.sides.each_ref().map(|side| side.policy));
         self.fmt_table(f, &names)?;
@@ -139,7 +138,7 @@ impl Summary {
 }
 
 impl SideSummary {
-    /// This side's column of the table, with the rows' names.
+    /// This side's column of the table, with the names of the rows.
     fn cells(&self) -> [(&'static str, String); 7] {
         let (load, latency) = (&self.load, &self.load.latency);
         let ms = |ms| words::ms_if_any((load.requests > 0).then_some(ms));
@@ -162,7 +161,7 @@ mod tests {
     use crate::load::{Plan, Run};
     use core::time::Duration;
 
-    /// A side's figures, without a run.
+    /// A side with these figures, without a run.
     async fn side(policy: &'static str, p99_ms: f64, requests: u64) -> SideSummary {
         let target = "http://127.0.0.1:1/".parse().expect("an address");
         let plan = Plan::new(target, 400.0, Duration::from_secs(30));
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_closing_words_are_a_table_and_a_verdict() {
+    async fn the_summary_is_a_table_and_a_verdict() {
         let sides = [
             side("prequal", 142.0, 12_034).await,
             side("round_robin", 1_310.0, 12_034).await,

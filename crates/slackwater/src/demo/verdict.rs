@@ -1,13 +1,14 @@
-//! Who did better at the 99th percentile, in a sentence: the point of the demo, said as plainly
-//! when it is missed.
+//! The verdict in a sentence: which policy did better at the 99th percentile. It is stated as
+//! plainly if the demo misses its point.
 
 use crate::terminal::words;
 
-/// Requests below which a 99th percentile says little: it would rest on fewer than ten of them.
+/// Number of requests below which a 99th percentile means little: it would rest on fewer than ten
+/// of them.
 const REQUESTS_MIN: u64 = 1_000;
 
-/// Within this of one another, two 99th percentiles count as the same: arrivals and neighbours are
-/// twins, but which replica gets which request is not.
+/// Two 99th percentiles within this share of each other count as equal. Arrivals and neighbours are
+/// identical on both sides, but the assignment of requests to replicas is not.
 const SAME_WITHIN: f64 = 0.1;
 
 /// One side's share of the comparison.
@@ -16,20 +17,20 @@ pub(super) struct Contender<'a> {
     pub(super) name: &'a str,
     pub(super) requests: u64,
     pub(super) errors: u64,
-    /// `None` when nothing ended.
+    /// `None` if no request ended.
     pub(super) p99_ms: Option<f64>,
 }
 
-/// When the sentence is said.
+/// The tense of the sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tense {
-    /// While it runs.
+    /// While the demo runs.
     Present,
-    /// After the end.
+    /// After its end.
     Past,
 }
 
-/// The first side's 99th percentile as a share of the second's; `None` where one of them is unknown
+/// The ratio of the first side's 99th percentile to the second's; `None` if one of them is unknown
 /// or zero.
 pub(super) fn ratio(sides: [Option<f64>; 2]) -> Option<f64> {
     let [first, second] = sides;
@@ -67,12 +68,12 @@ pub(super) fn verdict(sides: [Contender<'_>; 2], tense: Tense) -> String {
     text
 }
 
-/// Lateness of requests on leaving the generator, at p99, from which the figures are called into
-/// doubt: the latencies are then the computer's rather than the policies'.
+/// Lateness of sending at p99 from which the figures are doubtful: the latencies are then the
+/// computer's rather than the policies'.
 const SENT_LATE_MS: f64 = 5.0;
 
-/// A warning when the computer has no time for the demo, in lines of at most 80 columns; `None`
-/// when it has.
+/// Returns a warning if the computer is too slow for the demo, in lines of at most 80 columns;
+/// otherwise `None`.
 pub(super) fn doubt(sent_late_p99_ms: f64, tense: Tense) -> Option<String> {
     let (is, leave) = match tense {
         Tense::Present => ("is", "leave"),
@@ -84,7 +85,7 @@ pub(super) fn doubt(sent_late_p99_ms: f64, tense: Tense) -> Option<String> {
     })
 }
 
-/// What qualifies the sentence: a line each, each after a line break.
+/// Returns the qualifications of the sentence: a line for each, each after a line break.
 fn reservations(sides: [Contender<'_>; 2]) -> String {
     let failing = sides.iter().filter(|side| side.errors > 0).map(|side| {
         let (errors, plural) = (words::count(side.errors), plural(side.errors));
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn better_the_same_and_worse_are_said_alike() {
+    fn better_equal_and_worse_are_stated_equally() {
         assert_eq!(
             said(142.0, 1_310.0),
             "prequal's p99 was 0.11 of round_robin's: 142 ms against 1,310 ms"
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_computer_is_said_to_be_one() {
+    fn a_busy_computer_is_reported() {
         assert_eq!(doubt(5.0, Tense::Past), None);
         assert_eq!(
             doubt(1_241.0, Tense::Present).as_deref(),

@@ -1,5 +1,5 @@
-//! The arguments of `slackwater load`, and their way into a [`Plan`]: everything is checked before
-//! anything is sent.
+//! The arguments of `slackwater load`, and their conversion into a [`Plan`]: everything is checked
+//! before anything is sent.
 
 use super::{Arrivals, Plan, Protocol, parse};
 use crate::seed::parse_seed;
@@ -22,8 +22,10 @@ Examples:
   slackwater load http://127.0.0.1:8080/items --rate 50 --method POST --header 'content-type: application/json' --body-file item.json
 
 Latency counts from the moment a request was meant to start to the last byte of its answer.
-Ctrl-C stops sending and waits for the answers under way; a second one leaves at once. Both print what was measured.
-Exit codes: 0 the run finished, whatever its errors; 1 it could not run, or had more than --max-errors; 2 bad arguments.";
+Ctrl-C stops sending and waits for running requests; a second one exits at once. Both print the
+figures so far.
+Exit codes: 0 the run finished, whatever its errors; 1 it could not run, or had more than
+--max-errors; 2 bad arguments.";
 
 /// Arguments of `slackwater load`.
 #[derive(Debug, clap::Args)]
@@ -141,7 +143,7 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 const CONNECTIONS_HTTP2: NonZeroUsize = NonZeroUsize::MIN.saturating_add(7);
 
 impl Args {
-    /// Checks the arguments and makes a plan of them. Reads the body's file.
+    /// Checks the arguments and makes a plan from them. Reads the file of the body.
     pub(super) fn plan(&self) -> Result<Plan, Fault> {
         let target = parse::url(&self.url)?;
         let mut plan = Plan::new(target, self.rate()?, self.duration()?);
@@ -166,7 +168,7 @@ impl Args {
         Ok(plan)
     }
 
-    /// By what `https://` is spoken, with the authorities read; none for `http://`.
+    /// Returns the TLS configuration for `https://`, with its authorities; `None` for `http://`.
     fn tls(&self, plan: &Plan) -> Result<Option<Arc<ClientConfig>>, Fault> {
         if plan.target.scheme_str() != Some("https") {
             let flag = match (&self.ca, self.insecure) {

@@ -1,8 +1,8 @@
-//! `slackwater load` itself: runs the plan, shows its progress, tells its figures.
+//! `slackwater load` itself: runs the plan, shows its progress, prints its figures.
 //!
-//! The table goes to standard output, progress to standard error and only when that is a terminal,
-//! so that output can be piped. The JSON file is opened before the run, so that a bad path costs
-//! nobody ten minutes.
+//! The table goes to standard output. Progress goes to standard error, and only if that is a
+//! terminal, so that output can be piped. The JSON file is opened before the run, so that a bad
+//! path is reported at once and not after ten minutes.
 
 use super::{Args, Live, Run, Summary};
 use crate::json_output::JsonOutput;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
         bar.finish_and_clear();
         summary.map_err(|error| Fault::runtime(format!("cannot start a thread: {error}")))
     })?;
-    // Whatever was left unfinished by a second Ctrl-C is not waited for.
+    // Requests that a second Ctrl-C left unfinished are not waited for.
     runtime.shutdown_background();
     print_summary(&summary, json, args.quiet)?;
     match args.max_errors {
@@ -53,9 +53,9 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     }
 }
 
-/// One thread measures best as long as it keeps up: no wake-up crosses from one processor to
-/// another between the kernel and the request, which is worth 60 µs at the median and a quarter of
-/// the processor time at 10,000 requests/s.
+/// One thread measures best as long as it keeps up: no wake-up crosses between processors on the
+/// way from the kernel to the request. This saves 60 µs at the median and a quarter of the
+/// processor time at 10,000 requests/s.
 fn runtime(threads: usize) -> Result<Runtime, Fault> {
     let mut builder = match threads {
         1 => Builder::new_current_thread(),
@@ -70,7 +70,7 @@ fn runtime(threads: usize) -> Result<Runtime, Fault> {
     built.map_err(|error| Fault::runtime(format!("cannot start the runtime: {error}")))
 }
 
-/// Drives the run, refreshing the bar. The first Ctrl-C ends the schedule, the second the run.
+/// Drives the run and refreshes the bar. The first Ctrl-C ends the schedule, the second the run.
 async fn watch(run: Run, bar: &ProgressBar) -> io::Result<Summary> {
     let live = run.live();
     let stop = CancellationToken::new();
@@ -93,7 +93,7 @@ async fn watch(run: Run, bar: &ProgressBar) -> io::Result<Summary> {
     }
 }
 
-/// Ends with the next Ctrl-C; never, where the signal cannot be listened to.
+/// Waits for the next Ctrl-C; never returns if the signal cannot be caught.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         core::future::pending::<()>().await;
@@ -106,7 +106,7 @@ fn progress_bar(length: Duration) -> ProgressBar {
     }
     let total_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     let bar = ProgressBar::with_draw_target(Some(total_ms), ProgressDrawTarget::stderr());
-    // An unusable template would leave indicatif's own bar.
+    // With an unusable template, indicatif's own bar stays.
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {wide_msg}") {
         bar.set_style(style);
     }

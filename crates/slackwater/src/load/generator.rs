@@ -1,12 +1,12 @@
-//! The open loop: arrivals come when the schedule says, whatever the target does.
+//! The open loop: arrivals come at the times of the schedule, whatever the target does.
 //!
-//! Three parties. The *pacer* thread puts each arrival, when due, into a bounded queue and never
-//! waits; an arrival that finds the queue full has failed. The *dispatcher* task takes arrivals out
-//! in order and spawns each one's exchange as soon as a slot (a connection, or a stream of one) is
-//! free. Each *exchange* ends at its deadline, counted from the intended start like the latency.
-//! Since deadlines fall due in the order of arrival, a queue behind a target that hangs drains by
-//! itself: no arrival stays past its deadline, and a run ends at most one timeout after its
-//! schedule.
+//! There are three parties. The *pacer* thread puts each arrival, when due, into a bounded queue
+//! and never waits; an arrival that finds the queue full has failed. The *dispatcher* task takes
+//! arrivals out in order and spawns an exchange for each as soon as a slot (a connection, or a
+//! stream of one) is free. Each *exchange* ends at its deadline, which counts from the intended
+//! start like the latency. Deadlines fall due in the order of arrival, so a queue behind a hanging
+//! target drains by itself: no arrival stays past its deadline, and a run ends at most one timeout
+//! after its schedule.
 
 use super::live::{Live, Shared};
 use super::outcome::Failure;
@@ -25,23 +25,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// From the start of a run to its offset 0: time for the pacer's thread to come up.
+/// From the start of a run to its offset 0: time for the pacer's thread to start.
 const START_LEAD: Duration = Duration::from_millis(1);
 
-/// One entry of the queue.
+/// An entry of the queue.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
-    /// Its place among all arrivals, from 0; those that find the queue full have one, too.
+    /// Index among all arrivals, from 0. Those that find the queue full are numbered, too.
     number: u64,
     intended: Instant,
 }
 
-/// A run that is ready to go: the target's name is resolved, nothing has been sent.
+/// A run that is ready: the target's name is resolved, nothing has been sent.
 #[derive(Debug)]
 pub(crate) struct Run(Arc<Shared>);
 
 impl Run {
-    /// Makes a run ready. Its live figures cover the last `window_seconds` seconds; 0 counts as 1.
+    /// Prepares a run. Its live figures cover the last `window_seconds` seconds; 0 counts as 1.
     ///
     /// # Errors
     /// The target's name cannot be resolved, or the plan has no usable target.
@@ -50,23 +50,23 @@ impl Run {
         Ok(Self(Arc::new(Shared::new(plan, transport, window_seconds))))
     }
 
-    /// A handle to read the run's figures by, before, during and after it.
+    /// Returns a handle that reads the run's figures before, during and after it.
     pub(crate) fn live(&self) -> Live {
         Live::new(Arc::clone(&self.0))
     }
 
-    /// Carries the plan out and waits for every answer or its deadline. `stop` ends the schedule
-    /// early; what is under way or queued by then is still waited for. Dropping the future ends
-    /// everything at once.
+    /// Carries out the plan and waits for each answer or its deadline. `stop` ends the schedule
+    /// early; requests that are running or queued by then are still waited for. Dropping the future
+    /// ends everything at once.
     ///
-    /// Needs a tokio runtime with time and I/O; the measurement is only as good as the share of a
-    /// processor that the runtime gets.
+    /// It needs a tokio runtime with time and I/O. The measurement is only as good as the share of
+    /// a processor that the runtime gets.
     ///
     /// # Errors
     /// The pacer's thread cannot be started.
     pub(crate) async fn drive(self, stop: CancellationToken) -> io::Result<Summary> {
         let shared = self.0;
-        // Dropped with this future: the pacer then stops too.
+        // Dropped with this future, which then stops the pacer, too.
         let stop = stop.child_token();
         let _stop_on_drop = stop.clone().drop_guard();
         let (queue, arrivals) = mpsc::channel(shared.plan.queue_capacity.get());
@@ -116,7 +116,7 @@ fn start_pacer(
     Ok(())
 }
 
-/// A schedule at the rates that are asked for now.
+/// A schedule at the current target rates.
 struct Asked<'s> {
     schedule: Schedule,
     shared: &'s Shared,
@@ -132,17 +132,18 @@ impl Timetable for Asked<'_> {
     }
 }
 
-/// Starts an exchange for each arrival, in order, as slots are free; returns when all have ended.
+/// Starts an exchange for each arrival, in order, as slots become free. Returns when all have
+/// ended.
 async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Arrival>) {
     let slots = shared.plan.slots().min(Semaphore::MAX_PERMITS);
     let slots = Arc::new(Semaphore::new(slots));
     let mut exchanges = JoinSet::new();
-    // Whoever was due before the last wait for a slot ended has waited too, behind the one that
-    // did.
+    // All arrivals that were due before the end of the last wait have waited as well, behind the
+    // one that waited.
     let mut last_wait_ended = shared.start();
     loop {
-        // The slot comes first: what has left the queue is sent at once, so the queue holds just
-        // what its capacity says.
+        // The slot comes first: an arrival that has left the queue is sent at once, so the queue
+        // holds exactly its capacity.
         let slot = if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
             slot
         } else {
@@ -163,7 +164,7 @@ async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Arrival>) {
     while exchanges.join_next().await.is_some() {}
 }
 
-/// One arrival's way from its slot to its record.
+/// Runs one arrival from its slot to its record.
 async fn exchange(
     shared: Arc<Shared>,
     Arrival { number, intended }: Arrival,
@@ -187,7 +188,7 @@ async fn exchange(
                 record.answer(intended - start, answer.ended - start, &answer);
             });
             if let Some(kept) = kept {
-                // Late or closing: the connection is dropped.
+                // If this times out or the connection is closing, the connection is dropped.
                 let _ = tokio::time::timeout_at(deadline, shared.transport.keep(kept)).await;
             }
         }

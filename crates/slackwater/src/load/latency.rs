@@ -1,19 +1,19 @@
-//! Latencies as a histogram, and the figures read from it.
+//! A histogram of latencies, and the figures calculated from it.
 //!
-//! Kept in whole microseconds up to [`LATENCY_MAX`]; longer ones count as that. A histogram answers
-//! with the upper end of the bucket a value lies in, so figures are never too low, and too high by
-//! less than 0.1 % (three digits) or 1 % (two).
+//! Latencies are stored in whole microseconds up to [`LATENCY_MAX`]; longer ones count as that. The
+//! histogram returns the upper end of a value's bucket, so figures are never too low, and too high
+//! by less than 0.1 % (three digits) or 1 % (two).
 
 use core::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The longest latency told apart; also the longest timeout a plan may have.
+/// The longest latency that is distinguished; also the longest timeout of a plan.
 pub(crate) const LATENCY_MAX: Duration = Duration::from_hours(1);
 
 const LATENCY_MAX_US: u64 = 3_600_000_000;
 
-/// How finely latencies are kept.
+/// The histogram's resolution.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Digits {
     /// About 200 KiB.

@@ -1,7 +1,7 @@
-//! The state that a run shares with whoever watches it.
+//! The state that a run shares with the code that watches it.
 //!
-//! One lock guards the record; it is held for well under a microsecond by each request, and for
-//! some tens while a watcher reads the window. Watch a few times a second, not in a loop.
+//! One lock guards the record. Each request holds it for well under a microsecond, and a watcher
+//! that reads the window for some tens of microseconds. Watch a few times a second, not in a loop.
 
 use super::plan::Plan;
 use super::record::Record;
@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// A run's plan, its way to the target and its record.
+/// A run's plan, its transport to the target, and its record.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,
@@ -51,7 +51,7 @@ impl Shared {
         write(&mut self.lock(), start);
     }
 
-    /// The schedule is at its end, or was stopped before.
+    /// Notes that the schedule has ended, or was stopped early.
     pub(super) fn end_schedule(&self, is_interrupted: bool) {
         let elapsed = self.elapsed();
         let mut record = self.lock();
@@ -69,7 +69,7 @@ impl Shared {
         Instant::now().saturating_duration_since(self.start())
     }
 
-    /// How many requests a second are asked for.
+    /// The target rates.
     pub(super) fn rates(&self) -> MutexGuard<'_, Rates> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,11 +90,11 @@ pub(crate) struct LiveFigures {
     pub(crate) elapsed: Duration,
     /// Ended so far, errors included.
     pub(crate) requests: u64,
-    /// Those of them that failed.
+    /// Requests that ended with an error.
     pub(crate) errors: u64,
-    /// Being sent or answered now.
+    /// Requests that are being sent or answered now.
     pub(crate) in_flight: u64,
-    /// Due, but waiting for a connection.
+    /// Requests that are due, but wait for a connection.
     pub(crate) waiting: u64,
     /// The last seconds.
     pub(crate) window: WindowFigures,
@@ -120,20 +120,20 @@ impl Live {
         }
     }
 
-    /// What ended in second `number` of the schedule, from 0; `None` if nothing did, or it
-    /// has left the window.
+    /// The requests that ended in second `number` of the schedule, from 0. `None` if none did, or
+    /// if the second has left the window.
     pub(crate) fn second(&self, number: u64) -> Option<WindowFigures> {
         self.0.lock().window.second(number)
     }
 
-    /// Asks for another mean rate from `from` on, an offset from the start; arrivals that were due
-    /// before stay as they were. Runs of the same schedule that are told the same, before that time
-    /// comes, have the same arrivals still.
+    /// Sets another mean rate from `from` on, an offset from the start. Arrivals that were due
+    /// before stay as they were. Runs of the same schedule whose rates are changed in the same way,
+    /// before `from` comes, still have the same arrivals.
     pub(crate) fn set_rate(&self, from: Duration, per_second: f64) {
         self.0.rates().change(from, per_second);
     }
 
-    /// The rate that is asked for now, in requests per second.
+    /// The current target rate, in requests per second.
     pub(crate) fn rate(&self) -> f64 {
         self.0.rates().per_second()
     }
@@ -143,17 +143,18 @@ impl Live {
         self.0.elapsed()
     }
 
-    /// What ended since the last [`begin_anew`](Self::begin_anew), or since the start.
+    /// The requests that ended since the last [`begin_anew`](Self::begin_anew), or since the start.
     pub(crate) fn since(&self) -> WindowFigures {
         self.0.lock().since()
     }
 
-    /// Lets [`since`](Self::since) begin anew. Nothing else forgets anything.
+    /// Restarts the figures of [`since`](Self::since). No other figures are affected.
     pub(crate) fn begin_anew(&self) {
         self.0.lock().begin_anew();
     }
 
-    /// The summary of what has ended so far; what has not is counted in [`Summary::unfinished`].
+    /// The summary of the requests that have ended so far. The rest is counted in
+    /// [`Summary::unfinished`].
     pub(crate) fn summary(&self) -> Summary {
         self.0.summary()
     }

@@ -1,14 +1,14 @@
-//! The sub-command `slackwater load`, and the open-loop generator within it.
+//! The sub-command `slackwater load`, and its open-loop generator.
 //!
-//! Open loop: requests start when a schedule says, not when earlier answers have come, and latency
-//! counts from that intended start. A target that stalls is therefore measured by every request
-//! that users would have sent meanwhile ("coordinated omission" is what a generator that waits for
-//! answers commits).
+//! Open loop: requests start when a schedule says so, not when earlier answers have come, and
+//! latency counts from that intended start. So a stall of the target is measured by each request
+//! that users would have sent meanwhile. A generator that waits for answers misses them, which is
+//! called "coordinated omission".
 //!
 //! To run it in-process: [`Run::prepare`] with a [`Plan`], [`Run::live`] for figures while it runs,
-//! [`Run::drive`]. The way of a request: `schedule` says when, `pacer` waits until then,
-//! `generator` gives it a slot, `transport` carries it, `record` counts what came of it, `summary`
-//! and `table` tell. `args`, `parse` and `command` are the command line.
+//! [`Run::drive`]. The path of a request: `schedule` determines its time, `pacer` waits until then,
+//! `generator` gives it a slot, `transport` carries it, `record` counts its result, `summary` and
+//! `table` report. `args`, `parse` and `command` are the command line.
 
 mod args;
 mod command;

@@ -1,6 +1,6 @@
-//! How a request can end, and the kinds of error that the figures tell apart.
+//! The possible ends of a request, and the kinds of error that the figures distinguish.
 //!
-//! Every arrival ends exactly once, as an [`Answer`] or as a [`Failure`]; both go into the latency
+//! Each arrival ends exactly once, as an [`Answer`] or as a [`Failure`]; both go into the latency
 //! record. A 5xx answer is an answer here (its body was read to the end); the record counts it as
 //! an error.
 
@@ -17,25 +17,24 @@ named! {
     pub(crate) enum ErrorKind by name {
         /// No connection could be opened: refused, unreachable, out of ports or file descriptors.
         Connect = "connect",
-        /// The answer's last byte had not come when the timeout, counted from the intended start,
-        /// was over.
+        /// The answer was not complete when the timeout, counted from the intended start, expired.
         Timeout = "timeout",
-        /// The connection or stream was closed or reset before the whole answer had come.
+        /// The connection or stream was closed or reset before the answer was complete.
         Closed = "closed",
         /// The target answered with a status from 500 to 599.
         Status5xx = "status_5xx",
-        /// Never sent: every connection was taken and the queue was full.
+        /// Never sent: all connections were in use and the queue was full.
         Overload = "overload",
         /// Anything else, such as an answer that is not HTTP.
         Other = "other",
     }
 }
 
-/// A request that got no whole answer.
+/// A request without a complete answer.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) kind: ErrorKind,
-    /// The first of each kind is shown to the user.
+    /// The message for the user, who sees the first of each kind.
     pub(super) message: String,
 }
 
@@ -54,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// No connection came about.
+    /// A failure to connect.
     pub(super) fn connect(error: &(dyn Error + 'static)) -> Self {
         Self {
             kind: ErrorKind::Connect,
@@ -62,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// A connection was there, but no whole answer came over it.
+    /// A failure on an open connection, before the answer was complete.
     pub(super) fn exchange(error: &hyper::Error) -> Self {
         let kind = if error.is_parse() || error.is_user() {
             ErrorKind::Other
@@ -87,11 +86,11 @@ impl From<io::Error> for Failure {
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body_bytes: u64,
-    /// When the last byte had come.
+    /// When the last byte arrived.
     pub(super) ended: Instant,
 }
 
-/// The error's message and those of its causes, each said once.
+/// The messages of the error and of its causes, each only once.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();

@@ -1,35 +1,35 @@
-//! Turns a schedule into arrivals at the right moments, on a thread of its own.
+//! Turns a schedule into arrivals at the right moments, on a separate thread.
 //!
-//! An async timer wakes on whole milliseconds; a thread asleep in the kernel wakes within tens of
-//! microseconds and is not held up by a busy runtime. Linux may add up to 50 µs to any sleep (the
-//! default timer slack), so the pacer asks to be woken that much early and spins away what is left,
-//! which is usually nothing and never over 50 µs for each sleep. Arrivals nearer to each other than
-//! that are issued without spinning, a few at a time: at high rates the pacer still sleeps, at low
-//! rates it costs next to nothing. What lateness remains is measured ("sent late"). It never waits
-//! for the target: whoever takes the arrivals must do so without blocking.
+//! An async timer wakes on whole milliseconds, but a thread that sleeps in the kernel wakes within
+//! tens of microseconds and is not delayed by a busy runtime. Linux may add up to 50 µs to any
+//! sleep (the default timer slack). So the pacer requests a wake-up that much earlier and spins for
+//! the rest, which is usually nothing and never over 50 µs for each sleep. Arrivals that are closer
+//! together than that are issued without spinning, a few at a time: at high rates the pacer still
+//! sleeps, at low rates it costs next to nothing. The remaining lateness is measured ("sent late").
+//! The pacer never waits for the target: the function that takes the arrivals must not block.
 
 use core::ops::ControlFlow;
 use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-/// How much earlier than due the pacer asks to be woken: the kernel's default timer slack.
+/// How much before the due time the pacer requests its wake-up: the kernel's default timer slack.
 const WAKE_LEAD: Duration = Duration::from_micros(50);
 
-/// Longest sleep in one piece: how soon a stop is noticed.
+/// Longest single sleep. It bounds the delay until a stop is noticed.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
-/// What is due when.
+/// The times of the arrivals.
 pub(super) trait Timetable {
-    /// The offset of the next arrival, as things stand; `None` where there is none.
+    /// Returns the offset of the next arrival by the current rates; `None` if there is none.
     fn next_offset(&mut self) -> Option<Duration>;
-    /// It has been.
+    /// Moves on to the following arrival.
     fn advance(&mut self);
 }
 
-/// Calls `issue` with each arrival's intended start, `start` plus its offset, no earlier than that;
-/// returns at `start` plus `length`, or as soon as `issue` breaks or `stopped` says so. The
-/// timetable may change on the way: it is asked again after each sleep.
+/// Calls `issue` with the intended start of each arrival, `start` plus its offset, no earlier than
+/// that. Returns at `start` plus `length`, or as soon as `issue` breaks or `stopped` returns true.
+/// The timetable may change meanwhile: it is read again after each sleep.
 pub(super) fn pace(
     mut timetable: impl Timetable,
     start: Instant,
@@ -47,7 +47,7 @@ pub(super) fn pace(
     }
 }
 
-/// Waits for the next arrival, or for the end: then `None`.
+/// Waits for the next arrival; returns `None` at the end.
 fn wait_for_next(
     timetable: &mut impl Timetable,
     start: Instant,
@@ -130,12 +130,12 @@ mod tests {
             },
             |_| ControlFlow::Continue(()),
         );
-        // One look at the clock for each arrival and one at the end: nothing was waited for.
+        // The clock is read once for each arrival and once at the end, so the pacer never waited.
         assert_eq!(looks.get(), 1_001);
     }
 
     #[test]
-    fn ends_when_told_to_stop_or_when_nobody_takes_arrivals() {
+    fn ends_when_stopped_or_when_arrivals_are_not_accepted() {
         let hour = Duration::from_hours(1);
         pace(
             [hour].into_iter().peekable(),
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(issued, 1);
     }
 
-    /// One arrival, moved nearer while it is waited for.
+    /// One arrival that is moved closer while the pacer waits for it.
     struct Moved {
         asked: u32,
     }

@@ -1,6 +1,6 @@
-//! From the words on the command line to values: address, lengths of time, counts, headers.
+//! Parses the values on the command line: addresses, durations, counts, headers.
 //!
-//! Each mistake is a [`Fault::usage`] that names the argument, what was given and what would do.
+//! Each mistake is a [`Fault::usage`] that names the argument, its value and what is accepted.
 
 use super::LATENCY_MAX;
 use core::num::NonZeroUsize;
@@ -11,7 +11,7 @@ use slackwater_config::Fault;
 
 const SECONDS_MAX: f64 = 604_800.0;
 
-/// An address that a request can be sent to.
+/// An address to which a request can be sent.
 pub(super) fn url(text: &str) -> Result<Uri, Fault> {
     let fault = |why: &str| Fault::usage(format!("URL {text:?}: {why}"));
     let url: Uri = text.parse().map_err(|error| fault(&format!("{error}")))?;
@@ -31,7 +31,7 @@ pub(super) fn url(text: &str) -> Result<Uri, Fault> {
     if url.host().is_none_or(str::is_empty) {
         return Err(fault("has no host"));
     }
-    // `http` takes a port that is too large for no port at all.
+    // `http` treats a port that is too large as no port at all.
     let bare_host = authority.len() == url.host().map_or(0, str::len);
     if !bare_host && url.port_u16().is_none_or(|port| port == 0) {
         return Err(fault("the port must be a number from 1 to 65535"));
@@ -39,7 +39,7 @@ pub(super) fn url(text: &str) -> Result<Uri, Fault> {
     Ok(url)
 }
 
-/// A length of time for the option `name`, 0 included.
+/// A duration for the option `name`; 0 is allowed.
 pub(super) fn seconds(name: &str, value: f64) -> Result<Duration, Fault> {
     let duration = Duration::try_from_secs_f64(value).ok();
     duration.filter(|_| value <= SECONDS_MAX).ok_or_else(|| {

@@ -1,8 +1,8 @@
-//! What one run of the generator is asked to do: target, rate, length, protocol, request.
+//! The plan of a run of the generator: target, rate, length, protocol, request.
 //!
-//! A plan is plain data. The command line builds it from checked arguments ([`super::args`]), the
-//! demo builds it in code; [`super::Run`] carries it out. Nothing here opens a socket or reads a
-//! clock.
+//! A plan is plain data. The command line builds it from checked arguments ([`super::args`]), and
+//! the demo builds it in code. [`super::Run`] carries it out. Nothing here opens a socket or reads
+//! a clock.
 
 use bytes::Bytes;
 use core::num::NonZeroUsize;
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::ClientConfig;
 /// How the gaps between arrivals are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Arrivals {
-    /// Exponential gaps: arrivals that know nothing of each other, as from many independent users.
+    /// Exponential gaps: independent arrivals, as from many users.
     Poisson,
     /// Equal gaps.
     Constant,
@@ -31,15 +31,15 @@ impl Arrivals {
     }
 }
 
-/// The protocol spoken to the target; over TLS where the target's address says https.
+/// The protocol with the target, over TLS if the target's address has the scheme https.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// HTTP/1.1 with kept connections, one request at a time on each.
+    /// HTTP/1.1 with keep-alive, one request at a time on each connection.
     Http1,
     /// HTTP/2: with prior knowledge (h2c), or agreed on by ALPN over TLS.
     Http2 {
-        /// Requests at once on one connection. The target may allow fewer; the surplus waits inside
-        /// the connection, its latency running.
+        /// Concurrent requests on one connection. The target may allow fewer; the surplus waits
+        /// inside the connection, and its latency counts.
         streams_per_connection: NonZeroUsize,
     },
 }
@@ -54,7 +54,7 @@ impl Protocol {
         }
     }
 
-    /// What TLS is to agree on.
+    /// The HTTP version that TLS must negotiate.
     pub(crate) fn alpn(self) -> HttpVersion {
         match self {
             Self::Http1 => HttpVersion::Http1,
@@ -68,7 +68,7 @@ impl Protocol {
 pub(crate) struct Plan {
     /// Absolute `http://` or `https://` address, path and query included.
     pub(crate) target: Uri,
-    /// By what `https://` is spoken; a target of that kind without it is an error.
+    /// TLS for `https://`. A target of that kind without it is an error.
     pub(crate) tls: Option<Arc<ClientConfig>>,
     /// Mean number of arrivals per second; finite and above 0.
     pub(crate) rate_per_second: f64,
@@ -78,14 +78,14 @@ pub(crate) struct Plan {
     pub(crate) duration: Duration,
     /// Load sent before the measured part and left out of the [`super::Summary`]. 0: none.
     pub(crate) warmup: Duration,
-    /// The protocol spoken to the target.
+    /// The protocol with the target.
     pub(crate) protocol: Protocol,
     /// Most connections open at once.
     pub(crate) connections: NonZeroUsize,
-    /// Most arrivals that wait because every connection is taken. An arrival that finds the queue
+    /// Most arrivals that wait because all connections are in use. An arrival that finds the queue
     /// full is not sent and ends as [`super::outcome::ErrorKind::Overload`].
     pub(crate) queue_capacity: NonZeroUsize,
-    /// Longest time from an arrival's intended start to its answer's last byte.
+    /// Timeout from an arrival's intended start to the last byte of its answer.
     pub(crate) timeout: Duration,
     /// Seed of the arrival times: the same seed, rate and length give the same arrivals for every
     /// target.
@@ -95,20 +95,20 @@ pub(crate) struct Plan {
     /// The request's headers besides those the generator sets (`host`, `user-agent`,
     /// `content-length`); a `host` or `user-agent` given here wins.
     pub(crate) headers: HeaderMap,
-    /// Carries each request's number, its place among the arrivals from 0, in place of a header of
-    /// that name; `None`: no request is numbered. Runs of the same schedule give the same numbers
-    /// to the same arrivals.
+    /// The header that carries each request's number, its index among the arrivals from 0; it
+    /// replaces a header of that name. `None`: requests are not numbered. Runs of the same schedule
+    /// give the same numbers to the same arrivals.
     pub(crate) number_header: Option<HeaderName>,
     /// The request's body, the same for each request.
     pub(crate) body: Bytes,
 }
 
 impl Plan {
-    /// Arrivals that wait for a connection at most, unless asked otherwise: a target that hangs for
-    /// 5 s at 10,000 requests/s fits.
+    /// Default limit of the arrivals that wait for a connection: enough for a target that hangs for
+    /// 5 s at 10,000 requests/s.
     pub(crate) const QUEUE_CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
 
-    /// A plan for plain `GET` requests over HTTP/1.1: Poisson arrivals, no warm-up, 1,000
+    /// Returns a plan for plain `GET` requests over HTTP/1.1: Poisson arrivals, no warm-up, 1,000
     /// connections, a timeout of 5 s, seed 1.
     pub(crate) fn new(target: Uri, rate_per_second: f64, duration: Duration) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Plan {
         self.protocol.name(self.tls.is_some())
     }
 
-    /// Requests that can be under way at once; arrivals beyond wait in the queue.
+    /// Most concurrent requests; further arrivals wait in the queue.
     pub(crate) fn slots(&self) -> usize {
         match self.protocol {
             Protocol::Http1 => self.connections.get(),

@@ -1,13 +1,13 @@
-//! The record of a run: what every arrival came to, counted exactly once.
+//! The record of a run: the result of each arrival, counted exactly once.
 //!
-//! What each end contributes to the latencies:
+//! The latency that each result contributes:
 //! - an answer: from the intended start to the last byte of the body, whatever its status;
 //! - a timeout, and an arrival that was never sent because the queue was full: the whole timeout;
-//! - any other failure: from the intended start to the moment the failure was known, at most the
+//! - any other failure: from the intended start to the moment the failure was noticed, at most the
 //!   timeout.
 //!
-//! So a stall is seen by every arrival that was meant to start in it, and a target cannot look fast
-//! by failing. For one that fails *quickly* the latencies of good answers are kept apart as well.
+//! So each arrival that was due in a stall shows it, and a target cannot look fast by failing. For
+//! a target that fails *quickly*, the latencies of good answers are kept separately as well.
 
 use super::latency::{Digits, Latencies};
 use super::outcome::{Answer, ErrorKind, Failure};
@@ -25,24 +25,24 @@ pub(super) struct Record {
     /// Whole run, warm-up included.
     pub(super) whole: Progress,
     pub(super) window: Window,
-    /// Latencies and errors since whoever watches last wanted them to begin anew; warm-up excluded.
+    /// Latencies and errors since the last restart of these figures; warm-up excluded.
     since: Latencies,
     since_errors: u64,
-    /// Everything below: only arrivals meant to start after the warm-up.
+    /// This field and those below count only arrivals that were due after the warm-up.
     pub(super) issued: u64,
     pub(super) all: Latencies,
     pub(super) good: Latencies,
     pub(super) sent_late: Latencies,
-    /// Arrivals that found every connection taken and waited.
+    /// Arrivals that found all connections in use and waited.
     pub(super) waited: u64,
     pub(super) errors: [u64; KINDS],
-    /// The first failure of each kind, in words.
+    /// The message of the first failure of each kind.
     pub(super) first_failures: [Option<String>; KINDS],
     /// Answers by the first digit of their status, 1 to 5 at index 0 to 4.
     pub(super) statuses: [u64; 5],
     pub(super) body_bytes: u64,
-    /// Good answers that came between the end of the warm-up and the end of the schedule, also to
-    /// arrivals of the warm-up.
+    /// Good answers that arrived between the end of the warm-up and the end of the schedule. They
+    /// include answers to arrivals of the warm-up.
     pub(super) good_in_time: u64,
     /// When the schedule ended or was stopped; `None` while it runs.
     pub(super) schedule_ended: Option<Duration>,
@@ -50,16 +50,16 @@ pub(super) struct Record {
     pub(super) is_interrupted: bool,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
-    /// Arrivals that are due, whatever has become of them.
+    /// Arrivals that are due, whatever their result.
     pub(super) issued: u64,
-    /// Taken from the queue.
+    /// Arrivals taken from the queue.
     pub(super) started: u64,
-    /// Answered or failed after having been taken from the queue.
+    /// Arrivals answered or failed after they were taken from the queue.
     pub(super) ended: u64,
-    /// Found the queue full.
+    /// Arrivals that found the queue full.
     pub(super) overloads: u64,
     pub(super) errors: u64,
 }
@@ -88,13 +88,13 @@ impl Record {
         }
     }
 
-    /// An arrival is due.
+    /// Notes that an arrival is due.
     pub(super) fn issue(&mut self, intended: Duration) {
         self.whole.issued += 1;
         self.issued += u64::from(self.is_measured(intended));
     }
 
-    /// An arrival left the queue at `now` and is about to be sent.
+    /// Notes that an arrival left the queue at `now` and is about to be sent.
     pub(super) fn start(&mut self, intended: Duration, now: Duration, has_waited: bool) {
         self.whole.started += 1;
         if self.is_measured(intended) {
@@ -103,7 +103,7 @@ impl Record {
         }
     }
 
-    /// An arrival got a whole answer, whose last byte came at `now`.
+    /// Notes the answer to an arrival; its last byte arrived at `now`.
     pub(super) fn answer(&mut self, intended: Duration, now: Duration, answer: &Answer) {
         self.whole.ended += 1;
         let latency = now.saturating_sub(intended);
@@ -127,7 +127,7 @@ impl Record {
         self.good_in_time += u64::from(is_in_time);
     }
 
-    /// An arrival ended at `now` without a whole answer.
+    /// Notes that an arrival ended at `now` without a complete answer.
     pub(super) fn fail(&mut self, intended: Duration, now: Duration, failure: Failure) {
         let latency = match failure.kind {
             ErrorKind::Timeout | ErrorKind::Overload => self.timeout,
@@ -160,7 +160,7 @@ impl Record {
         }
     }
 
-    /// What ended since the figures began anew.
+    /// The requests that ended since the last restart of the figures.
     pub(super) fn since(&self) -> WindowFigures {
         WindowFigures {
             requests: self.since.count(),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_contribute_the_time_until_they_were_known() {
+    fn other_failures_contribute_the_time_until_they_were_noticed() {
         let mut record = record(Duration::ZERO);
         record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
         assert_eq!(record.all.max, 7 * MS);
@@ -277,15 +277,15 @@ mod tests {
             (whole.issued, whole.started, whole.ended, whole.overloads),
             (2, 1, 1, 1)
         );
-        // The answer came after the warm-up's end: it is part of the throughput of the measured
-        // time.
+        // The answer arrived after the end of the warm-up, so it counts for the measured
+        // throughput.
         assert_eq!(record.good_in_time, 1);
         record.issue(before + MS);
         assert_eq!(record.issued, 1);
     }
 
     #[test]
-    fn some_figures_begin_anew_and_the_others_forget_nothing() {
+    fn some_figures_restart_and_the_rest_is_kept() {
         let mut record = record(Duration::ZERO);
         record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
         record.begin_anew();

@@ -1,8 +1,8 @@
-//! When each request should start: a pure, seeded sequence of offsets from the start of a run.
+//! The intended start of each request: a pure, seeded sequence of offsets from the start of a run.
 //!
-//! The schedule knows nothing of the target, so two targets given the same seed, rate and length
-//! get exactly the same arrivals (common random numbers): a difference between their latencies is
-//! then theirs, not the draw's.
+//! The schedule does not depend on the target, so two targets with the same seed, rate and length
+//! get exactly the same arrivals (common random numbers). A difference between their latencies is
+//! then due to them and not to the draw.
 
 use super::plan::Arrivals;
 use core::time::Duration;
@@ -18,15 +18,14 @@ fn fraction(draw: &mut impl Draw) -> f64 {
 /// The times of arrivals: offsets from the start of the run, never decreasing, all below the
 /// schedule's length.
 ///
-/// Arrivals are drawn in *mean gaps*, a time that passes as quickly as requests are asked for;
-/// [`Rates`] turn it into real time. So another rate moves what is still to come and draws nothing
-/// anew.
+/// Arrivals are drawn in units of *mean gaps*; [`Rates`] convert them into time. So another rate
+/// moves the arrivals that are still to come, without new draws.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     arrivals: Arrivals,
     length: Duration,
     draws: SplitMix64,
-    /// Arrivals that have been.
+    /// Number of past arrivals.
     count: u64,
     /// Mean gaps from the start to the next arrival.
     gaps: f64,
@@ -35,8 +34,8 @@ pub(crate) struct Schedule {
 const NS_PER_SECOND: f64 = 1e9;
 
 impl Schedule {
-    /// Arrivals for `length`. Constant arrivals begin at offset 0, Poisson arrivals after their
-    /// first gap. Only Poisson arrivals draw from `seed`.
+    /// Returns arrivals for `length`. Constant arrivals begin at offset 0, Poisson arrivals after
+    /// their first gap. Only Poisson arrivals draw from `seed`.
     pub(crate) fn new(arrivals: Arrivals, length: Duration, seed: u64) -> Self {
         let mut schedule = Self {
             arrivals,
@@ -49,7 +48,7 @@ impl Schedule {
         schedule
     }
 
-    /// When the next one is due, by the rates as they are now; `None` where the schedule ends
+    /// Returns when the next arrival is due, by the current rates; `None` if the schedule ends
     /// before.
     pub(crate) fn next_offset(&self, rates: &Rates) -> Option<Duration> {
         // A double holds 53 bits of nanoseconds, 104 days, without loss.
@@ -58,7 +57,7 @@ impl Schedule {
         (offset < self.length).then_some(offset)
     }
 
-    /// The next one has been.
+    /// Moves on to the following arrival.
     pub(crate) fn advance(&mut self) {
         self.count += 1;
         self.draw_gap();
@@ -66,16 +65,16 @@ impl Schedule {
 
     fn draw_gap(&mut self) {
         self.gaps = match self.arrivals {
-            // From the count, not from the last offset: no rounding error adds up.
+            // Calculated from the count, not from the last offset: rounding errors do not add up.
             Arrivals::Constant => self.count as f64,
-            // The inverse of the exponential distribution; 1 - u lies in (0, 1], so the logarithm
-            // is finite.
+            // The inverse of the exponential distribution; 1 - u is in (0, 1], so the logarithm is
+            // finite.
             Arrivals::Poisson => self.gaps - (1.0 - fraction(&mut self.draws)).ln(),
         };
     }
 }
 
-/// How many requests a second are asked for, and from when on.
+/// The target rates in requests per second, and the time from which each applies.
 #[derive(Debug, Clone)]
 pub(crate) struct Rates(VecDeque<Step>);
 
@@ -83,16 +82,16 @@ pub(crate) struct Rates(VecDeque<Step>);
 #[derive(Debug, Clone, Copy)]
 struct Step {
     from_ns: f64,
-    /// Mean gaps from the start until then.
+    /// Mean gaps from the start until this step.
     from_gaps: f64,
     per_second: f64,
 }
 
 impl Rates {
-    /// Steps that are kept; arrivals older than all of them have been.
+    /// Most steps that are kept. All arrivals before the oldest step are in the past.
     const STEPS_MAX: usize = 256;
 
-    /// A mean of so many (above 0), from the start.
+    /// Returns a mean rate (above 0) that applies from the start.
     pub(crate) fn new(per_second: f64) -> Self {
         Self(VecDeque::from([Step {
             from_ns: 0.0,
@@ -101,7 +100,7 @@ impl Rates {
         }]))
     }
 
-    /// A mean of so many (above 0) from this offset on; steps that begin later are no more.
+    /// Sets another mean rate (above 0) from this offset on. Later steps are removed.
     pub(crate) fn change(&mut self, from: Duration, per_second: f64) {
         let from_ns = from.as_secs_f64() * NS_PER_SECOND;
         while self.0.len() > 1 && self.0.back().is_some_and(|last| last.from_ns >= from_ns) {
@@ -140,7 +139,7 @@ impl Rates {
 mod tests {
     use super::*;
 
-    /// All offsets of a schedule; before each, `change` may change the rates.
+    /// All offsets of a schedule. `change` may change the rates before each.
     fn offsets(
         mut schedule: Schedule,
         mut rates: Rates,
@@ -250,7 +249,8 @@ mod tests {
     fn another_rate_moves_what_is_to_come_and_nothing_that_has_been() {
         let ms = |ms: &[u64]| -> Vec<_> { ms.iter().copied().map(Duration::from_millis).collect() };
         let schedule = Schedule::new(Arrivals::Constant, Duration::from_secs(2), 1);
-        // From 1,050 ms on ten times as many: of the gap of 100 ms that runs then, half is left.
+        // From 1,050 ms on the rate is ten times as high: of the gap of 100 ms that runs then, half
+        // is left.
         let mut left = 11;
         let offsets = offsets(schedule, Rates::new(10.0), |rates| {
             if left == 0 {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_that_hear_of_another_rate_in_time_have_the_same_arrivals() {
+    fn both_sides_have_the_same_arrivals_if_the_rate_changes_in_time() {
         let schedule = || Schedule::new(Arrivals::Poisson, Duration::from_secs(20), 5);
         let twin = |heard: usize| {
             let mut count = 0;

@@ -1,9 +1,9 @@
-//! What a run came to, as the figures that go into JSON. The table for people is in
+//! The results of a run, as the figures that go into JSON. The table for people is in
 //! [`super::table`].
 //!
-//! The JSON's names are an interface (`docs/reference/load.md` lists them); `p50_ms`, `p99_ms`,
-//! `p999_ms`, `errors` and `requests` are those that every JSON file of Slackwater's commands uses
-//! for these things.
+//! The names in the JSON are an interface (`docs/reference/load.md` lists them). All JSON files of
+//! Slackwater's commands use `p50_ms`, `p99_ms`, `p999_ms`, `errors` and `requests` for the same
+//! things.
 
 use super::latency::LatencyFigures;
 use super::outcome::ErrorKind;
@@ -20,12 +20,12 @@ pub(crate) struct Summary {
     pub(crate) target: String,
     pub(crate) protocol: &'static str,
     pub(crate) arrivals: &'static str,
-    /// Arrivals per second that were asked for.
+    /// Target rate, in arrivals per second.
     pub(crate) rate: f64,
     pub(crate) seed: u64,
     pub(crate) timeout_ms: f64,
     pub(crate) warmup_seconds: f64,
-    /// Length of the measured part; shorter than asked for when interrupted.
+    /// Length of the measured part; shorter than requested if it was interrupted.
     pub(crate) seconds: f64,
     /// Whether the schedule was stopped before its end.
     pub(crate) interrupted: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Summary {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) errors_by_kind: Counts<{ ErrorKind::ALL.len() }>,
-    /// The first failure of each kind that occurred, in words, by the kind's name.
+    /// The message of the first failure of each kind that occurred, by the kind's name.
     pub(crate) first_failures: BTreeMap<&'static str, String>,
     /// Due but not ended when the summary was made; in none of the other figures. 0 after a whole
     /// run.
@@ -41,24 +41,24 @@ pub(crate) struct Summary {
     /// Answers by class of status, `1xx` to `5xx`.
     pub(crate) statuses: Counts<5>,
     /// Latency of all requests from their intended start. A timeout and an overload contribute the
-    /// whole timeout, any other failure the time until it was known.
+    /// whole timeout, any other failure the time until it was noticed.
     #[serde(flatten)]
     pub(crate) latency: LatencyFigures,
-    /// The same, for requests that ended without an error.
+    /// Latency of the requests that ended without an error.
     pub(crate) without_errors: LatencyFigures,
-    /// Good answers per second that came within the measured part.
+    /// Good answers per second that arrived within the measured part.
     pub(crate) achieved_rate: f64,
     /// From the intended start to the moment the request left the generator's queue.
     pub(crate) sent_late: LatencyFigures,
-    /// Arrivals that found every connection taken and waited for one.
+    /// Arrivals that found all connections in use and waited for one.
     pub(crate) waited_for_connection: u64,
     /// Connections opened in the whole run, warm-up included.
     pub(crate) connections_opened: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of the bodies of answers.
     pub(crate) body_bytes: u64,
 }
 
-/// Counts by name, in an order of their own.
+/// Counts by name, in a fixed order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts<const N: usize>([(&'static str, u64); N]);
 
@@ -67,7 +67,7 @@ impl<const N: usize> Counts<N> {
         Self(from_fn(|place| (names[place], counts[place])))
     }
 
-    /// Those that are not 0.
+    /// The counts that are not 0.
     pub(super) fn seen(self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.into_iter().filter(|(_, count)| *count > 0)
     }
@@ -87,7 +87,7 @@ impl<const N: usize> Serialize for Counts<N> {
 }
 
 impl Summary {
-    /// Summarises `record` as it stands at `elapsed` since the start of the run.
+    /// Summarises `record` as it is at `elapsed` since the start of the run.
     pub(super) fn new(
         plan: &Plan,
         record: &Record,

@@ -3,11 +3,11 @@
 use super::summary::Summary;
 use core::fmt::{self, Display, Formatter};
 
-/// Lateness of the generator itself, at p99, from which the table warns.
+/// Lateness of the generator itself, at p99, from which the table shows a warning.
 const SENT_LATE_WARNING_MS: f64 = 2.0;
 
 impl Display for Summary {
-    /// The table at the end of a run, without a last line break.
+    /// Writes the table at the end of a run, without a last line break.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "target       {} over {}", self.target, self.protocol)?;
         write!(

@@ -1,7 +1,7 @@
 //! The last few seconds of a run: a ring with one histogram for each second.
 //!
-//! A request belongs to the second in which it ended, whenever it was meant to start; so what is
-//! still stuck shows up here only when it ends or times out. Memory is fixed at construction.
+//! A request belongs to the second in which it ended, whatever its intended start. So a stuck
+//! request appears here only when it ends or times out. Memory is fixed at construction.
 
 use super::latency::{Digits, Latencies, LatencyFigures};
 use core::time::Duration;
@@ -14,25 +14,25 @@ pub(super) struct Window {
 
 #[derive(Debug)]
 struct Second {
-    /// Which second of the run these figures belong to; `None` before the first use.
+    /// The second of the run to which these figures belong; `None` before the first use.
     number: Option<u64>,
     latencies: Latencies,
     errors: u64,
 }
 
-/// What the window holds.
+/// The figures of the window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WindowFigures {
     /// Requests that ended in the window, errors included.
     pub(crate) requests: u64,
-    /// Those of them that failed.
+    /// Requests in the window that failed.
     pub(crate) errors: u64,
-    /// Latencies of all of them, errors included.
+    /// Latencies of all these requests, errors included.
     pub(crate) latency: LatencyFigures,
 }
 
 impl Window {
-    /// A window over the last `length` seconds, the running one included; 0 counts as 1.
+    /// Returns a window over the last `length` seconds, including the current one; 0 counts as 1.
     pub(super) fn new(length: usize) -> Self {
         let empty = || Second {
             number: None,
@@ -44,8 +44,8 @@ impl Window {
         }
     }
 
-    /// Records a request that ended at `elapsed` since the start of the run. One that arrives so
-    /// late that its second has left the window is not recorded.
+    /// Records a request that ended at `elapsed` since the start of the run. If its second has left
+    /// the window, the request is not recorded.
     pub(super) fn record(&mut self, elapsed: Duration, latency: Duration, is_error: bool) {
         let number = elapsed.as_secs();
         let length = self.seconds.len() as u64;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_reused_cleanly_and_what_is_too_late_stays_out() {
+    fn a_second_is_reused_cleanly_and_late_results_are_dropped() {
         let mut window = Window::new(2);
         window.record(at(0.0), 500 * MS, true);
         window.record(at(2.0), 1 * MS, false);

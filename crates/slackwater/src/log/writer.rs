@@ -1,8 +1,8 @@
-//! The thread that writes the log: whoever logs never waits for whoever reads it.
+//! The thread that writes the log. Code that logs never waits for a slow reader of the log.
 //!
-//! Lines wait in one bounded buffer. Where standard error takes none, as a pipe that nobody reads,
-//! what comes when the buffer is full is lost and counted, and the log says how many those were
-//! once it takes lines again.
+//! Lines wait in one bounded buffer. If standard error accepts none, for example a pipe without a
+//! reader, lines are dropped and counted while the buffer is full. The log reports their number
+//! once it accepts lines again.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -13,29 +13,28 @@ use std::thread::Builder;
 /// Bytes that may wait to be written: some 2,000 lines.
 const BYTES_MAX: usize = 256 << 10;
 
-/// For the last lines of a process.
+/// Longest wait for the last lines of a process.
 const END_MAX: Duration = Duration::from_secs(1);
 
 static LINES: Lines = Lines::new();
 
-/// Starts the thread, for standard error.
+/// Starts the thread that writes to standard error.
 pub(super) fn start() -> io::Result<()> {
     let work = || run(&LINES, io::stderr());
     Builder::new().name("log".to_owned()).spawn(work).map(drop)
 }
 
-/// Lines of the log that were lost since the start.
+/// Number of log lines that were lost since the start.
 pub(crate) fn lost_lines() -> u64 {
     LINES.lost.load(Relaxed)
 }
 
-/// Waits until all lines are written, or until that has taken too long: what reads them may have
-/// gone.
+/// Waits until all lines are written, or until the timeout: the reader of the log may be gone.
 pub(super) fn flush() {
     LINES.flush(END_MAX);
 }
 
-/// Takes one line for each write.
+/// Adds one line for each write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToLines;
 
@@ -53,7 +52,7 @@ impl Write for ToLines {
 #[derive(Debug)]
 struct Lines {
     state: Mutex<State>,
-    /// There is something to write, or all is written.
+    /// Notified when there is something to write, and when all is written.
     changed: Condvar,
     lost: AtomicU64,
 }
@@ -61,7 +60,7 @@ struct Lines {
 #[derive(Debug)]
 struct State {
     waiting: Vec<u8>,
-    /// Some have been taken that may not be written yet.
+    /// Lines have been taken that may not be written yet.
     is_writing: bool,
 }
 
@@ -97,7 +96,7 @@ impl Lines {
         self.lost.fetch_add(lines, Relaxed);
     }
 
-    /// Waits for lines and takes them all; the last ones taken are written.
+    /// Waits for lines and takes them all. The lines that were taken before are written by then.
     fn take(&self, empty: &mut Vec<u8>) {
         let mut state = self.state();
         state.is_writing = false;
@@ -117,16 +116,16 @@ impl Lines {
 fn run(lines: &Lines, mut to: impl Write) {
     let mut taken = Vec::new();
     let mut told = 0;
-    // While nothing can be written, a line that says so would be one more of those.
+    // While nothing can be written, a line about lost lines would be lost, too.
     let mut is_taken = true;
     loop {
         lines.take(&mut taken);
         let lost = lines.lost.load(Relaxed);
         if is_taken && lost > told {
-            // It goes the way of all lines, where there is room just now.
+            // It goes through the buffer like all lines, which has space now.
             tracing::warn!(
                 lines = lost - told,
-                "lines of this log are lost: it took none for a while"
+                "log lines lost: standard error accepted none for a while"
             );
             told = lost;
         }
@@ -145,10 +144,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// For what must come; far beyond what it takes on a busy machine.
+    /// Timeout of events that must happen; far more than they take on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// Writes a piece when it is told to, and then tells it.
+    /// Writes a piece when the test allows it, and then reports it to the test.
     struct Told {
         may: Receiver<bool>,
         wrote: Sender<Vec<u8>>,
@@ -173,13 +172,13 @@ mod tests {
         let (may, told) = channel();
         let (wrote, heard) = channel();
         let (own, to) = (Arc::clone(&lines), Told { may: told, wrote });
-        // It waits for more when the test is over, and ends with the process.
+        // The thread still waits for lines when the test is over, and ends with the process.
         std::thread::spawn(move || run(&own, to));
         (lines, may, heard)
     }
 
     #[test]
-    fn a_reader_who_does_not_read_holds_up_nobody_and_what_does_not_fit_is_counted() {
+    fn an_unread_log_delays_no_caller_and_lost_lines_are_counted() {
         let (lines, may, heard) = rig();
         lines.push(b"first\n");
         while !lines.state().is_writing {

@@ -1,4 +1,4 @@
-//! The document, made from the table and the types; descriptions of the status come from
+//! The document, made from the table and the types. Descriptions of the status come from
 //! `docs/reference/admin.md`.
 
 use super::table::{ALL, OPERATIONS, Operation, Shape};
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const SCHEMAS: &str = "/components/schemas";
-/// What there is no type for and everything has.
+/// The content type of error responses, which have no type of ours.
 const REFUSAL: &str = "text/plain";
 
-/// Makes schemas of what is sent, and of what is read.
+/// Makes schemas of what is sent, and of what is received.
 struct Schemas {
     sent: SchemaGenerator,
     read: SchemaGenerator,
@@ -118,10 +118,10 @@ impl Schemas {
         told
     }
 
-    /// All that were made.
+    /// Returns all schemas that were made.
     fn into_definitions(mut self) -> Map<String, Value> {
-        // The admin server knows only that whoever runs it may add something to live data; of the
-        // demo we know what.
+        // To the admin server, additions to live data are opaque values. Those of the demo are
+        // known here.
         let demo = [
             ("Fleet", self.sent.subschema_for::<Option<DemoFleet>>()),
             ("Tick", self.sent.subschema_for::<Option<DemoTick>>()),
@@ -130,7 +130,7 @@ impl Schemas {
         for (name, schema) in demo {
             all[name]["properties"]["demo"] = schema.to_value();
         }
-        // What is sent may have more fields one day.
+        // Later versions may send more fields.
         for schema in all.values_mut().filter_map(Value::as_object_mut) {
             schema.remove("additionalProperties");
         }
@@ -202,7 +202,7 @@ fn document() -> Value {
     })
 }
 
-/// What `docs/reference/admin.md` says of fields of the status.
+/// The descriptions of the status's fields in `docs/reference/admin.md`.
 fn meanings() -> BTreeMap<String, String> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/admin.md");
     let text = std::fs::read_to_string(docs).expect("docs/reference/admin.md");
@@ -252,7 +252,7 @@ fn without_links(text: &str) -> String {
     plain + rest
 }
 
-/// Gives each field that has no description the one that the documentation has for it.
+/// Adds the descriptions of the documentation to fields that have none.
 fn describe(
     schemas: &mut Map<String, Value>,
     name: &str,
@@ -283,13 +283,13 @@ fn describe(
     }
 }
 
-/// Where the document is; the other path leads there.
+/// The file with the document; the other path is a link to it.
 fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openapi.json")
 }
 
 #[test]
-fn the_document_says_what_the_types_say() {
+fn the_document_matches_the_types() {
     let text = serde_json::to_string_pretty(&document()).expect("JSON") + "\n";
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(file(), &text).expect("written");
@@ -341,7 +341,7 @@ fn every_schema_is_one_and_every_field_of_the_status_is_described() {
 }
 
 #[test]
-fn links_are_left_out_and_rules_are_not() {
+fn links_are_removed_and_rules_are_kept() {
     assert_eq!(
         without_links("a [b c](d.md#e) [A13] f [g](h)"),
         "a b c [A13] f g"

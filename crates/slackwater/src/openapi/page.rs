@@ -1,4 +1,4 @@
-//! The page of the admin interface for readers, made from the document for programs:
+//! The page of the admin interface for people, made from the document for programs:
 //! `docs/reference/api.md`.
 
 use core::fmt::Write as _;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The top of the page.
+/// The beginning of the page.
 const TOP: &str = "\
 # Admin API
 

@@ -1,4 +1,5 @@
-//! Every path of the admin server: who serves it, what it takes, what it answers.
+//! All paths of the admin server: which sub-commands serve them, their parameters, and their
+//! answers.
 
 use crate::demo::{InForce, LoadBody, PolicyBody, ReplicaBody, ResetBody, WeatherBody};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -16,23 +17,23 @@ use slackwater_proxy::request_record::AttemptKind;
 pub(super) const ALL: &[&str] = &["serve", "agent", "demo"];
 pub(super) const SERVE: &[&str] = &["serve"];
 
-/// A path, and what is asked of it.
+/// A path, and the requests to it.
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
-    /// Who serves it.
+    /// The sub-commands that serve it.
     pub(super) roles: &'static [&'static str],
     pub(super) summary: &'static str,
     pub(super) parameters: &'static [Parameter],
-    /// What it takes; `None`: no body.
+    /// The type of its body; `None` if it takes no body.
     pub(super) body: Option<Shape>,
-    /// The body may be empty, which says nothing.
+    /// The body may be empty.
     pub(super) may_be_empty: bool,
-    /// What it answers with 200.
+    /// The answer with status 200.
     pub(super) answer: Shape,
-    /// What else, with what that means.
+    /// Other statuses, and their meanings.
     pub(super) others: &'static [(u16, &'static str)],
-    /// Whoever asks has to know the token.
+    /// The request needs the token.
     pub(super) needs_token: bool,
 }
 
@@ -40,19 +41,19 @@ pub(super) struct Operation {
 pub(super) struct Parameter {
     pub(super) name: &'static str,
     pub(super) is_required: bool,
-    /// What it may be.
+    /// The kind of its value.
     pub(super) kind: Kind,
     pub(super) about: &'static str,
 }
 
-/// What a parameter may be.
+/// The kind of a parameter's value.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
     YesOrNo,
-    /// A whole number, from 1 to so many.
+    /// A whole number, from 1 to this one.
     UpTo(usize),
-    /// One of these.
+    /// One of these names.
     OneOf(fn() -> Vec<&'static str>),
 }
 
@@ -79,16 +80,16 @@ enum History {
     Replica(ReplicaHistory),
 }
 
-/// What a body is.
+/// The content of a body.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
-    /// Of one of these types, with nothing to be said of what is in it.
+    /// One of these content types, without a description of the content.
     Plain(&'static [&'static str]),
     /// JSON of a type of ours.
     Json(Schemas),
-    /// JSON that says itself what it is.
+    /// JSON that describes itself.
     AnyJson,
-    /// The same, or in sentences.
+    /// JSON of a type of ours, or text.
     JsonOrText(Schemas),
     /// A stream of events: the name of each, and its JSON.
     Events(&'static [(&'static str, Schemas)]),
@@ -100,7 +101,7 @@ const fn of<T: JsonSchema>() -> Shape {
 
 const TEXT: Shape = Shape::Plain(&["text/plain"]);
 
-/// What everything that changes something may be answered.
+/// The error responses of all operations that change something.
 const REFUSALS: &[(u16, &str)] = &[
     (400, "The body is no JSON, or there are parameters"),
     (401, "The token is missing or wrong"),
@@ -160,7 +161,7 @@ const fn parameter(name: &'static str, kind: Kind, about: &'static str) -> Param
     }
 }
 
-/// A knob of the demo, which answers what is in force then.
+/// A knob of the demo. Its answer is what is in force afterwards.
 const fn knob(path: &'static str, summary: &'static str, body: Shape) -> Operation {
     Operation {
         method: "post",
@@ -191,7 +192,7 @@ const fn knob(path: &'static str, summary: &'static str, body: Shape) -> Operati
     }
 }
 
-/// All of them.
+/// All operations.
 pub(super) const OPERATIONS: &[Operation] = &[
     read(
         "/status",

@@ -1,8 +1,8 @@
-//! What is changed at run time, from one process to the one that takes over: it is in force from
-//! the first request on.
+//! Overrides that a process passes to its successor, where they are in force from the first request
+//! on.
 //!
-//! It is told as `GET /overrides` tells it, so that processes of different versions understand each
-//! other as far as their admin servers do.
+//! Their form is that of `GET /overrides`, so processes of different versions understand each other
+//! as far as their admin servers do.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -13,7 +13,7 @@ use slackwater_proxy::orders::{Order, Orders};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a process was told by the one before.
+/// The overrides that a process received from its predecessor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct HandedOver {
     pub(super) settings: SettingOverrides,
@@ -21,20 +21,20 @@ pub(super) struct HandedOver {
     pub(super) orders: BTreeMap<String, Orders>,
 }
 
-/// What to tell a successor; `None`: nothing is changed.
+/// Encodes the overrides for a successor; `None` if there are none.
 pub(super) fn encode(overrides: &Overrides) -> Option<String> {
     if overrides.settings.is_empty() && overrides.replicas.is_empty() {
         return None;
     }
-    // Plain data: it can be written.
+    // Plain data can always be serialized.
     serde_json::to_string(overrides).ok()
 }
 
-/// What a predecessor has told.
+/// Decodes the overrides of a predecessor.
 ///
 /// # Errors
 ///
-/// It is not understood.
+/// The text cannot be decoded.
 pub(super) fn understand(told: &str) -> Result<HandedOver, Fault> {
     let fault = |what: &dyn core::fmt::Display| {
         Fault::runtime(format!(
@@ -79,7 +79,7 @@ mod tests {
     use slackwater_config::testing::replica;
 
     #[test]
-    fn what_is_told_is_understood_and_nothing_is_not_told() {
+    fn overrides_survive_encoding_and_none_are_not_encoded() {
         assert_eq!(encode(&Overrides::default()), None);
         let overrides = Overrides {
             settings: vec![SettingOverridden {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_and_not_left_out() {
+    fn unknown_overrides_are_rejected_and_not_dropped() {
         for odd in [
             "",
             "{}",

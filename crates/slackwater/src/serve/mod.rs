@@ -1,7 +1,8 @@
 //! The sub-command `slackwater serve`: a balancing proxy for HTTP/1.1 and HTTP/2.
 //!
-//! [`run`] is the command: configuration, signals, exit code; [`slackwater_proxy`] is the proxy
-//! itself. What is changed at run time is in `control`, a successor's part of it in `handed_over`.
+//! [`run`] is the command: configuration, signals, exit code. [`slackwater_proxy`] is the proxy
+//! itself. Changes at run time are in `control`, and the part of them that is for a successor in
+//! `handed_over`.
 
 mod control;
 mod handed_over;
@@ -28,11 +29,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use written::Written;
 
-/// How a process ends.
+/// How the process shuts down.
 enum Ended {
-    /// Requests that run are finished.
+    /// Running requests are finished first.
     InOrder,
-    /// A second signal has come.
+    /// A second signal has arrived.
     AtOnce,
 }
 
@@ -43,10 +44,11 @@ Examples:
   slackwater serve --config slackwater.toml --workers 4
   slackwater serve --config slackwater.toml --record /var/tmp/today.rec
 
-Replicas are asked for their load by UDP at their own port; put `slackwater agent` before those that cannot answer.
+Replicas are probed for their load by UDP at their own port; run `slackwater agent` beside replicas
+that cannot answer.
 SIGHUP: reads the configuration again; a mistaken one changes nothing.
-SIGTERM and SIGINT: says so (/readyz), after drain_delay (0) takes no new connections, finishes what runs (30 s at most),
-exits with 0. A second one: at once.";
+SIGTERM and SIGINT: reports draining (/readyz), stops accepting connections after drain_delay (0),
+finishes running requests (30 s at most), exits with 0. A second one: exits at once.";
 
 /// Arguments of `slackwater serve`.
 #[derive(Debug, clap::Args)]
@@ -55,7 +57,7 @@ pub(crate) struct Args {
     /// The configuration file; flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Read the configuration again when its file changes, too, and not on SIGHUP only
+    /// Read the configuration again also when its file changes, not only on SIGHUP
     #[arg(long, requires = "config")]
     watch: bool,
     #[command(flatten)]
@@ -76,7 +78,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
         watchdog: supervisor::watchdog(),
         ..Outside::default()
     };
-    // Before the first look, so that no change is missed.
+    // Created before the file is first read, so that no change is missed.
     let mut written = Written::new(args, settings);
     let Loaded {
         config,
@@ -105,7 +107,7 @@ async fn serve(
     outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
     let spans = Exporter::start(&config.tracing)?;
     outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
-    // Ends last, when the policies are gone.
+    // The recording ends last, after the policies.
     let existing = if inherited.is_passed_on() {
         Existing::InUse
     } else {
@@ -113,9 +115,10 @@ async fn serve(
     };
     let recording = record.start(existing)?;
     outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
-    // They are read at the admin server alone.
+    // Decisions can be read only at the admin server.
     outside.keeps_decisions = config.admin.listen.is_some();
-    // Before anything is served: whoever asked for an admin server wants to look at what happens.
+    // Opened before any request is served: an operator with an admin server must be able to watch
+    // from the start.
     let admin_listener = config.admin.listen.map(|address| {
         inherited
             .admin(address)
@@ -123,6 +126,7 @@ async fn serve(
     });
     let admin_listener = admin_listener.transpose()?;
     let fleets = find(&config).await?;
+    // Services that had overrides in the predecessor and are no longer configured.
     let lost: Vec<_> = (outside.orders.keys())
         .filter(|name| config.services.iter().all(|service| service.name != **name))
         .cloned()
@@ -146,6 +150,7 @@ async fn serve(
 
     let mut upgrade = Upgrade::default();
     let succeeded = loop {
+        // An arm that neither continues nor breaks leads to the reload below.
         tokio::select! {
             () = signals.next() => break false,
             fault = running.proxy.unasked_end() => return Err(fault),
@@ -161,14 +166,15 @@ async fn serve(
                     }
                     continue;
                 }
-                ProcessSignal::Reload => tracing::info!("asked to read the configuration again"),
+                ProcessSignal::Reload => tracing::info!("reload requested by SIGHUP"),
             },
-            () = written.changed() => tracing::info!("the configuration's file has changed"),
+            () = written.changed() => tracing::info!("the configuration file has changed"),
             asking = queue.next() => {
                 if upgrade.is_under_way() {
                     control::put_off(asking);
                     continue;
                 }
+                // A signal cancels the change, which then has no effect.
                 tokio::select! {
                     () = signals.next() => break false,
                     () = control::carry_out(&mut running, written, &queue, asking) => continue,
@@ -186,10 +192,10 @@ async fn serve(
             _ = read_again(&mut running, written, &queue) => (),
         }
     };
-    // Whoever still wants something hears that it is not done.
+    // Callers that still wait for a change receive an error.
     drop(queue);
     if succeeded {
-        // Its successor answers at the same address; what waits there is its.
+        // The successor serves the same address, and accepts the connections that are queued there.
         let admin = admin.take();
         tokio::task::spawn_blocking(move || drop(admin));
     } else if let Ended::AtOnce = announce_end(&mut running, &mut signals, upgrade).await? {
@@ -201,7 +207,7 @@ async fn serve(
     Ok(())
 }
 
-/// Lets requests that run end, or cuts them off at another signal.
+/// Waits for running requests to end, or cancels them at another signal.
 async fn finish(running: &mut Running, signals: &mut Signals) -> Result<(), Fault> {
     running.drain();
     tokio::select! {
@@ -211,7 +217,7 @@ async fn finish(running: &mut Running, signals: &mut Signals) -> Result<(), Faul
     running.proxy.ended().await
 }
 
-/// Says that the process ends, and waits for `drain_delay`; whether somebody wants it to end at
+/// Announces the shutdown and waits for `drain_delay`. Returns whether a signal demands to stop at
 /// once.
 async fn announce_end(
     running: &mut Running,
@@ -222,8 +228,12 @@ async fn announce_end(
         running.config().drain_delay,
         running.config().timeouts.drain,
     );
-    tracing::info!(?delay, ?drain, "stopping; once more to stop at once");
-    supervisor::stopping("finishing what runs");
+    tracing::info!(
+        ?delay,
+        ?drain,
+        "shutting down; signal again to exit immediately"
+    );
+    supervisor::stopping("finishing running requests");
     running.proxy.lifecycle().set_draining();
     upgrade.give_up().await;
     tokio::select! {
@@ -233,7 +243,7 @@ async fn announce_end(
     }
 }
 
-/// Which policy chooses where none is named may be another in another version.
+/// Logs the default policy, because another version may have another default.
 fn log_default(policies_unnamed: &[String]) {
     if !policies_unnamed.is_empty() {
         tracing::info!(
@@ -259,13 +269,14 @@ fn log_start(running: &Running) {
     }
 }
 
-/// Takes the configuration as it is written now, or says why not.
+/// Reads the configuration again and puts it in force, or returns why it is rejected.
 async fn read_again(
     running: &mut Running,
     written: &mut Written,
     queue: &ControlQueue,
 ) -> Result<Meaning, Fault> {
-    // Whoever asked hears of it, also where there is nothing to read.
+    // The supervisor that requested the reload is notified in any case, even if there is nothing to
+    // read.
     supervisor::reloading();
     if !written.has_file() {
         tracing::warn!("there is no configuration file to read again: all is in the flags");
@@ -295,14 +306,14 @@ async fn take_again(
     match reloaded.await {
         Ok((reloaded, remarks, source, mut set)) => {
             for service in set.forget_absent(running.config()) {
-                tracing::warn!(service, "is gone, and so is what was set of it at run time");
+                tracing::warn!(
+                    service,
+                    "service removed: its settings at run time are dropped"
+                );
             }
             if !set.is_empty() {
                 let settings = set.len();
-                tracing::info!(
-                    settings,
-                    "set at run time, and in force over the file still"
-                );
+                tracing::info!(settings, "settings at run time stay in force over the file");
             }
             written.take(source, set);
             running.status.set_settings(&written.set);

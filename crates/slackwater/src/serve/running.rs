@@ -1,4 +1,4 @@
-//! The proxy in its process: with an admin server, and with what goes to a successor.
+//! The proxy in its process: with an admin server, and with the state for a successor.
 
 use super::handed_over;
 use super::status::Status;
@@ -13,12 +13,12 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-/// The proxy at work, and what the process tells of it.
+/// The running proxy, and the process's status.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) proxy: Proxy,
     pub(super) status: Arc<Status>,
-    /// The admin server's socket, and where it was to be, for a successor.
+    /// The admin server's socket and its configured address, for a successor.
     admin: Option<(SocketAddr, TcpListener)>,
 }
 
@@ -36,7 +36,7 @@ impl Running {
         self.proxy.config()
     }
 
-    /// The services of now, in the order of the configuration.
+    /// The current services, in the order of the configuration.
     pub(super) fn services(&self) -> Arc<[ServiceParts]> {
         self.proxy.status().services()
     }
@@ -70,7 +70,7 @@ impl Running {
         Ok(thread)
     }
 
-    /// What a successor gets: clones of all sockets, and what is changed at run time.
+    /// Returns what a successor receives: clones of all sockets, and the overrides.
     ///
     /// # Errors
     ///
@@ -89,9 +89,9 @@ impl Running {
         Ok(Arc::new(passed))
     }
 
-    /// Takes no new connections; requests that run have `timeouts.drain` to finish.
+    /// Stops accepting connections. Running requests have `timeouts.drain` to finish.
     pub(super) fn drain(&mut self) {
-        // Else it would go on listening when the admin server is gone.
+        // Otherwise the socket would go on listening after the admin server ends.
         self.admin = None;
         self.proxy.drain();
     }

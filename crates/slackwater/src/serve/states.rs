@@ -1,4 +1,4 @@
-//! The log of what happens to replicas and services, merged over workers: a line for each first
+//! The log of state changes of replicas and services, merged over workers: a line for each first
 //! failure, for each change of a replica's state, and when all replicas of a service fail.
 
 use core::time::Duration;
@@ -8,7 +8,7 @@ use slackwater_telemetry::state_tracker::{FirstFailure, News, ServiceChange, Sta
 use std::collections::BTreeMap;
 use std::sync::Weak;
 
-/// Polling interval. What comes and goes in between is not worth a line.
+/// Polling interval. Changes that are undone within it are not worth a line.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The most lines of one service in one interval; of further ones only the number is logged.
 const LINES_MAX: usize = 10;
@@ -25,7 +25,7 @@ pub(super) async fn watch(workers: Weak<Workers>) {
 }
 
 fn log(news: &News) {
-    // What matters most comes first, and its lines are never left out.
+    // The most important lines come first, and are never left out.
     for change in &news.services {
         log_service(change);
     }
@@ -35,7 +35,7 @@ fn log(news: &News) {
     log_some(&news.changes, |it| &it.service, log_change, more_changes);
 }
 
-/// Logs so many of each service, and of the rest their number.
+/// Logs up to [`LINES_MAX`] lines of each service, and the number of the rest.
 fn log_some<T>(news: &[T], service: fn(&T) -> &str, log: impl Fn(&T), rest: &str) {
     let mut counts = BTreeMap::<&str, usize>::new();
     for it in news {
@@ -93,7 +93,7 @@ fn log_failure(failure: &FirstFailure) {
     );
 }
 
-/// A line at that level; the level has to be there when this is compiled.
+/// Logs a line at this level. `tracing` needs the level at compile time.
 macro_rules! line {
     ($level:ident, $change:expr, $($field:tt)*) => {{
         let change: &StateChange = $change;
@@ -127,7 +127,8 @@ fn part(millionths: u32) -> f64 {
 }
 
 fn log_change(change: &StateChange) {
-    // One that was down and is ejected responds again, and is on trial: better than before.
+    // A replica that was down and is now ejected responds again and is on trial, which is better
+    // than before.
     let is_better =
         change.from == Some(ReplicaState::Down) && change.standing.state == ReplicaState::Ejected;
     if change.standing.state.is_alarming() && !is_better {

@@ -1,4 +1,4 @@
-//! What the admin server hears of `serve`: what the proxy knows, and what is set at run time.
+//! The status of `serve` for the admin server: the proxy's state, and what is set at run time.
 
 use crate::log::lost_lines;
 use slackwater_admin::Control;
@@ -7,13 +7,13 @@ use slackwater_proxy::Workers;
 use slackwater_telemetry::facts::{Facts, OverrideFacts, StatusSource};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The facts of the proxy, and those of the process around it.
+/// The status of the proxy, and of the process around it.
 #[derive(Debug)]
 pub(super) struct Status {
     pub(super) workers: Arc<Workers>,
-    /// What is set at run time.
+    /// Settings that are set at run time.
     settings: Mutex<Arc<SettingOverrides>>,
-    /// How that is done; absent where it cannot be.
+    /// The control that carries out changes; absent if changes are impossible.
     control: OnceLock<Control>,
 }
 
@@ -26,19 +26,19 @@ impl Status {
         }
     }
 
-    /// What is set at run time is this from now on.
+    /// Replaces the settings that are set at run time.
     pub(super) fn set_settings(&self, settings: &SettingOverrides) {
         let place = self.settings.lock();
         *place.unwrap_or_else(PoisonError::into_inner) = Arc::new(settings.clone());
     }
 
-    /// What is set at run time.
+    /// Returns the settings that are set at run time.
     pub(super) fn settings(&self) -> Arc<SettingOverrides> {
         let settings = self.settings.lock();
         Arc::clone(&settings.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What can be changed is changed by this from now on.
+    /// Sets the control that carries out changes from now on.
     pub(super) fn set_control(&self, control: &Control) {
         let _ = self.control.set(control.clone());
     }

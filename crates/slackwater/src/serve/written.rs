@@ -1,4 +1,5 @@
-//! The configuration as it is written, in a file and in flags, and what is set over it at run time.
+//! The configuration as written in a file and in flags, with the settings that are set over it at
+//! run time.
 
 use super::Args;
 use slackwater_config::Fault;
@@ -8,21 +9,21 @@ use slackwater_discovery::file_watch::FileWatch;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The configuration as it is written, which may change.
+/// The written configuration, which may change.
 #[derive(Debug)]
 pub(super) struct Written {
     file: Option<PathBuf>,
     overrides: Overrides,
-    /// Absent: only a signal says that it is to be read again.
+    /// `None`: the file is read again only on a signal.
     watch: Option<FileWatch>,
-    /// The file's text that is in force. What is set at run time is set over that, and not over
-    /// what somebody is writing.
+    /// The text of the file that is in force. Settings at run time are set over this text, and not
+    /// over a file that is being edited.
     source: Option<Arc<Source>>,
-    /// What is in force of that.
+    /// Settings that are set at run time and in force.
     pub(super) set: SettingOverrides,
 }
 
-/// A configuration that may be taken, and what it comes from.
+/// A configuration that can be put in force, and its sources.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) loaded: Loaded,
@@ -31,7 +32,8 @@ pub(super) struct Read {
 }
 
 impl Written {
-    /// `set` is what is set at run time from the start on.
+    /// Returns the configuration of these arguments; `set` are the settings at run time from the
+    /// start on.
     pub(super) fn new(args: Args, set: SettingOverrides) -> Self {
         let Args {
             config,
@@ -51,7 +53,7 @@ impl Written {
         }
     }
 
-    /// Reads it for the first time.
+    /// Reads the configuration for the first time.
     pub(super) fn load(&mut self) -> Result<Loaded, Fault> {
         let source = self.read()?;
         let loaded = Config::load_over(source.as_deref(), &self.overrides, &self.set)?;
@@ -59,19 +61,20 @@ impl Written {
         Ok(loaded)
     }
 
-    /// Whether there is a file that could be read again.
+    /// Returns whether there is a file that could be read again.
     pub(super) const fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Reads the file again, beside whoever else is on this thread: host names may take their time.
+    /// Reads the file again. It does not block this thread's other tasks, since resolving host
+    /// names may take long.
     pub(super) async fn load_again(&self) -> Result<Read, Fault> {
         let source = self.read()?;
         Ok(self.load_over(source, self.set.clone()).await??)
     }
 
-    /// What would be in force with these settings in place of those that are set now; the file is
-    /// as it is in force.
+    /// Returns the configuration with these settings in place of the current ones, over the file's
+    /// text that is in force.
     pub(super) async fn load_with(
         &self,
         set: SettingOverrides,
@@ -97,7 +100,7 @@ impl Written {
         loaded.map_err(|_| Fault::runtime("the configuration could not be read"))
     }
 
-    /// What was read is in force.
+    /// Notes what is in force now.
     pub(super) fn take(&mut self, source: Option<Arc<Source>>, set: SettingOverrides) {
         self.source = source;
         self.set = set;
@@ -109,7 +112,7 @@ impl Written {
         Ok(source.map(Arc::new))
     }
 
-    /// Waits until the file has changed; for ever, where nobody looks.
+    /// Waits until the file has changed; forever if the file is not watched.
     pub(super) async fn changed(&mut self) {
         match &mut self.watch {
             Some(watch) => watch.changed().await,
@@ -119,7 +122,7 @@ impl Written {
 }
 
 impl Read {
-    /// The configuration, and the rest.
+    /// The configuration, and its sources.
     pub(super) fn into_parts(self) -> (Loaded, Option<Arc<Source>>, SettingOverrides) {
         (self.loaded, self.source, self.set)
     }

@@ -1,4 +1,4 @@
-//! How much is played and on how many threads: the arguments that every sub-command of `sim` has.
+//! How much is played and on how many threads: the arguments that all sub-commands of `sim` share.
 
 use super::summary::counted;
 use core::fmt::Display;
@@ -17,16 +17,16 @@ const THREADS_MAX: usize = 1_024;
 pub(super) struct EffortArgs {
     #[command(flatten)]
     how_often: HowOften,
-    /// Measure so many simulated seconds, above 0 and at most 604800 [default: the figure's, or the
-    /// file's]
+    /// Measure this many simulated seconds, above 0 and at most 604800 [default: the figure's, or
+    /// the file's]
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = span)]
     seconds: Option<Duration>,
-    /// Play so many simulated seconds before, 0 to 604800 [default: the figure's, or the file's]
+    /// Play this many simulated seconds before, 0 to 604800 [default: the figure's, or the file's]
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = warmup)]
     warmup: Option<Duration>,
 }
 
-/// With which seeds, and on how many threads.
+/// The seeds, and the number of threads.
 #[derive(Debug, clap::Args)]
 pub(super) struct HowOften {
     /// Play with N seeds, 1 to 10000
@@ -53,7 +53,7 @@ pub(super) struct HowOften {
     threads: Option<usize>,
 }
 
-/// The same, with defaults.
+/// The arguments with their defaults filled in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
     pub(super) seeds: Seeds,
@@ -125,7 +125,7 @@ fn seconds(text: &str) -> Option<Duration> {
 }
 
 impl Effort {
-    /// Puts what was asked for in place of what the scenario says.
+    /// Applies the arguments to the scenario.
     pub(super) fn apply(&self, scenario: &mut Scenario) -> Result<(), Fault> {
         scenario.span = self.span.unwrap_or(scenario.span);
         scenario.warmup = self.warmup.unwrap_or(scenario.warmup);
@@ -139,7 +139,7 @@ impl Effort {
     }
 }
 
-/// What it took to play `runs`.
+/// The events and the time that it took to play `runs`.
 pub(super) fn summary<'r>(runs: impl Iterator<Item = &'r Measured>, elapsed: Duration) -> String {
     let (mut count, mut events, mut cpu) = (0_usize, 0_u64, Duration::ZERO);
     for run in runs {

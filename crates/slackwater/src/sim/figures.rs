@@ -1,4 +1,4 @@
-//! The papers' figures: played, held against their claims, written.
+//! The papers' figures: plays them, checks their claims, writes them.
 
 use super::effort::{self, Effort, EffortArgs};
 use super::memory::{self, Runs};
@@ -27,12 +27,12 @@ Exit codes: 0 played and written; 1 failed, or --strict and a claim was not repr
 
 pub(super) const OVERVIEW: &str = "\
 Examples:
-  slackwater sim fig6                                      a figure of the paper: played, judged, written
+  slackwater sim fig6                                      a figure of the paper, with its claims
   slackwater sim all --out sim-results                     all figures
   slackwater sim run my-fleet.toml --policy prequal --versus peak_ewma
   slackwater sim size my-fleet.toml --slo p99.9=300ms
 
-Exit codes: 0 all went well; 1 failed; 2 bad arguments or scenario; 130 stopped by Ctrl-C.";
+Exit codes: 0 done; 1 failed; 2 bad arguments or scenario; 130 stopped by Ctrl-C.";
 
 /// Arguments of `slackwater sim fig6` and the others.
 #[derive(Debug, clap::Args)]
@@ -140,8 +140,8 @@ fn run_one(
     Ok(Some(findings))
 }
 
-/// Says why the cells cannot be played, if they can't be: not at all, or not in the memory of so
-/// many bytes.
+/// Reports why the cells cannot be played, if they cannot: not at all, or not in this many bytes of
+/// memory.
 fn refuse(
     figure: &dyn Figure,
     cells: &[Cell],
@@ -166,7 +166,8 @@ fn refuse(
     memory::check(&runs.collect::<Vec<_>>(), effort.threads, available, lower)
 }
 
-/// What a stop cost: `fig7, fig8 not written; fig3, fig6 in DIR, without an index`.
+/// What was lost by a stop, and what is kept: `fig7, fig8 not written; fig3, fig6 in DIR, without
+/// an index`.
 fn lost_and_kept(lost: &[&dyn Figure], written: &[&dyn Figure], out: &Path) -> String {
     let names = |figures: &[&dyn Figure]| {
         let names: Vec<_> = figures.iter().map(|figure| figure.name()).collect();
@@ -181,7 +182,7 @@ fn lost_and_kept(lost: &[&dyn Figure], written: &[&dyn Figure], out: &Path) -> S
     text
 }
 
-/// Claims that were not reproduced.
+/// The number of claims that were not reproduced.
 fn missed(done: &[(&dyn Figure, Findings)]) -> usize {
     let claims = done.iter().flat_map(|(_, findings)| &findings.claims);
     claims
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_says_what_is_lost_and_what_is_there() {
+    fn a_stop_reports_what_is_lost_and_what_is_kept() {
         let (written, lost) = FIGURES[..4].split_at(2);
         let out = Path::new("sim-results");
         assert_eq!(

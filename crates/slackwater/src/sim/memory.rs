@@ -1,5 +1,5 @@
-//! The memory that the runs under way and the results kept will take, held against what the machine
-//! has, before anything is played.
+//! Checks, before anything is played, that the running simulations and the results that are kept
+//! fit into the machine's memory.
 
 use super::summary::counted;
 use slackwater_config::Fault;
@@ -13,11 +13,12 @@ pub(super) struct Runs<'s> {
     pub(super) count: usize,
 }
 
-/// How many of the runs may be under way at once, up to `threads`, in the memory of so many bytes
-/// (`None`: not known, any); each result is kept, and once more together with those of other seeds.
+/// Returns how many of the runs, up to `threads`, may run at the same time in this much memory, in
+/// bytes (`None`: unknown, no limit). Each result is kept, and once more when it is merged with
+/// those of other seeds.
 ///
 /// # Errors
-/// If it is less than one at a time; `lower` says what to lower.
+/// Not even one run fits; `lower` names what to lower.
 pub(super) fn at_once(
     runs: &[Runs<'_>],
     threads: usize,
@@ -35,10 +36,10 @@ pub(super) fn at_once(
     }
 }
 
-/// As [`at_once`], where `threads` at once are asked for.
+/// Like [`at_once`], but requires all `threads` at the same time.
 ///
 /// # Errors
-/// If fewer fit; says how many do.
+/// Fewer fit; the error states how many do.
 pub(super) fn check(
     runs: &[Runs<'_>],
     threads: usize,
@@ -55,11 +56,11 @@ pub(super) fn check(
     }
 }
 
-/// What runs take.
+/// The memory that runs need.
 struct Need<'s> {
-    /// Those that take most come first.
+    /// The largest runs come first.
     runs: Vec<Runs<'s>>,
-    /// What all results take, in bytes.
+    /// Memory of all results, in bytes.
     kept: f64,
 }
 
@@ -77,7 +78,7 @@ impl<'s> Need<'s> {
         self.runs.iter().map(|run| run.count).sum()
     }
 
-    /// What the largest `at_once` take, and the results.
+    /// Memory of the largest `at_once` runs, and of the results.
     fn bytes(&self, at_once: usize) -> f64 {
         let mut left = at_once;
         let under_way = self.runs.iter().map(|run| {
@@ -108,7 +109,7 @@ impl<'s> Need<'s> {
     }
 }
 
-/// What can be had without swapping, in bytes; `None` where the system does not say.
+/// Memory that is available without swapping, in bytes; `None` if the system does not report it.
 pub(super) fn available() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     available_in(&text)
@@ -122,7 +123,7 @@ fn available_in(meminfo: &str) -> Option<f64> {
     Some(kib * 1_024.0)
 }
 
-/// What to lower of a scenario file, and of the arguments.
+/// What to lower, in a scenario file and in the arguments.
 pub(super) const LOWER_ALL: &str = "lower load.rate, load.clients, deadline, --seconds, --seeds or the number of replicas, or give \
      the fleet more capacity";
 
@@ -176,12 +177,12 @@ mod tests {
             };
             check(&[runs], 1, Some(16e9), LOWER_ALL).is_ok()
         };
-        // 480 MB each, and once more together with others.
+        // 480 MB each, and once more merged with others.
         assert!(fits(15) && !fits(20));
     }
 
     #[test]
-    fn what_is_free_is_read_off_the_system_s_figures() {
+    fn free_memory_is_read_from_the_system() {
         let meminfo = "MemTotal:       16303428 kB\nMemFree:  1 kB\nMemAvailable:    2048 kB\n";
         assert_eq!(available_in(meminfo), Some(2_097_152.0));
         assert_eq!(available_in("MemFree: 1 kB\n"), None);

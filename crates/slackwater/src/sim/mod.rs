@@ -9,10 +9,10 @@
 //! | `sim fig6` and the other figures, `sim all`, `sim list` | `figures` |
 //! | a scenario in a line | `summary` |
 //! | seeds, seconds, threads | `effort` |
-//! | what is checked before anything is played | `out`, `memory` |
+//! | checks before anything is played | `out`, `memory` |
 //! | policies by name | `policies` |
-//! | how far it has come, and how it is stopped | `progress`, `stop` |
-//! | what a page says of where it came from | `written` |
+//! | progress, and stopping | `progress`, `stop` |
+//! | the provenance of a page, and the list of files | `written` |
 
 mod effort;
 mod figures;
@@ -57,20 +57,20 @@ enum Fixed {
     All(figures::Args),
 }
 
-/// What is to be done: a fixed sub-command, or a figure by its name.
+/// The command to run: a fixed sub-command, or a figure by its name.
 #[derive(Debug)]
 enum Command {
     Fixed(Fixed),
     Figure(String, figures::Args),
 }
 
-/// The figures' sub-commands come from their list, so that a new figure has one at once, with its
-/// help.
+/// The sub-commands of figures come from the list of figures, so a new figure has a sub-command at
+/// once, with its help.
 impl Subcommand for Command {
     fn augment_subcommands(parser: Parser) -> Parser {
         let figure = |figure: &&dyn Figure| {
-            // The arguments have a text of their own about what they are, which is not what a
-            // figure shows.
+            // The description of the arguments is not that of a figure, so the figure's title
+            // replaces it.
             <figures::Args as clap::Args>::augment_args(Parser::new(figure.name()))
                 .about(figure.title())
         };
@@ -103,8 +103,8 @@ impl FromArgMatches for Command {
     }
 }
 
-/// What `slackwater check` says of a file that is a scenario: a few lines, or its mistakes; `None`
-/// if it is none.
+/// Returns the output of `slackwater check` for a scenario: a few lines, or the mistakes; `None` if
+/// the file is not a scenario.
 pub(crate) fn check(source: &Source) -> Option<Result<String, Mistakes>> {
     file::is_one(source).then(|| {
         let file::ScenarioFile { scenario, .. } = file::ScenarioFile::of(source)?;

@@ -1,16 +1,16 @@
-//! The folder that `--out` names, checked before anything is played: a run of an hour must not end
-//! with a file that cannot be written.
+//! The folder of `--out`, checked before anything is played: a run of an hour must not end with a
+//! file that cannot be written.
 
 use slackwater_config::Fault;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Tries whether files can be written into `out`, and leaves nothing behind: the folder itself is
-/// made after the run.
+/// Checks that files can be written into `out`, and leaves nothing behind: the folder itself is
+/// created after the run.
 pub(super) fn check(out: &Path) -> Result<(), Fault> {
     let existing = out.ancestors().find(|path| is_there(path));
-    // An empty ancestor is where a relative path begins.
+    // A relative path has an empty ancestor, which is the current directory.
     let existing = existing.filter(|path| !path.as_os_str().is_empty());
     try_writing(existing.unwrap_or(Path::new("."))).map_err(|error| {
         Fault::runtime(format!(
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_and_what_is_below_it_are_told() {
+    fn a_file_and_paths_below_it_are_rejected() {
         let folder = scratch("slackwater-out-bad");
         let taken = folder.join("taken");
         File::create(&taken).expect("a file for the test");

@@ -25,7 +25,7 @@ Examples:
   slackwater sim run my-fleet.toml --versus least_loaded --versus round_robin --seeds 10
   slackwater sim run my-fleet.toml --versus all --seconds 120 --out results
 
-All policies meet the same arrivals, costs and neighbours, seed by seed. Means over seeds have 95 % intervals;
+All policies get the same arrivals, costs and neighbours, seed by seed. Means over seeds have 95 % intervals;
 ratios are paired, each seed with itself. Six lines of TOML are a scenario; its keys are in docs/reference/scenario.md.
 Exit codes: 0 it was played; 1 failed; 2 bad arguments or file; 130 stopped.";
 
@@ -59,6 +59,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     } = ScenarioFile::load(&args.file)?;
     effort.apply(&mut scenario)?;
     let chosen = chosen(args, &Around { settings, health })?;
+    // Everything that can fail is checked before the run, which may take long.
     args.out.as_deref().map_or(Ok(()), out::check)?;
     let runs = memory::Runs {
         scenario: &scenario,
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     ))
 }
 
-/// Each policy with each seed, as cells of step `name`; `None` if it was stopped.
+/// Plays each policy with each seed, as cells of step `name`; `None` if it was stopped.
 fn play(
     name: &str,
     scenario: &Arc<Scenario>,
@@ -139,7 +140,7 @@ fn play(
     played.collect()
 }
 
-/// `--policy`, then those of `--versus`.
+/// The policy of `--policy`, then those of `--versus`.
 fn chosen(args: &Args, around: &Around) -> Result<Vec<PolicyChoice>, Fault> {
     if args.policy.contains(',') {
         return Err(Fault::usage(format!(
@@ -161,7 +162,7 @@ fn chosen(args: &Args, around: &Around) -> Result<Vec<PolicyChoice>, Fault> {
     Ok(core::iter::once(base).chain(versus).collect())
 }
 
-/// A tail that a handful of queries decide is not worth reading.
+/// Warns if too few queries determine the tail for it to be meaningful.
 fn warn_of_luck(scenario: &Scenario) {
     let queries = summary::queries(scenario);
     let name = match queries {
@@ -181,7 +182,7 @@ fn title(name: &str, scenario: &Scenario, seeds: Seeds) -> String {
     format!("{name}: {what}, {times}, {seeds}")
 }
 
-/// The file's name without `.toml` and `.sim`, for what is written.
+/// The file's name without `.toml` and `.sim`, for the names of output files.
 fn name_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".toml").unwrap_or(&name);

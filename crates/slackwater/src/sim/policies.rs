@@ -1,4 +1,4 @@
-//! Policies as they are named on the command line.
+//! Policies by their names on the command line.
 
 use slackwater_config::Fault;
 use slackwater_config::toml_reader::nearest;
@@ -6,23 +6,23 @@ use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::PolicyChoice;
 
-/// Every name that can be given.
+/// All names that are accepted.
 fn names() -> String {
     PolicyChoice::names().collect::<Vec<_>>().join(", ")
 }
 
-/// What a scenario says of the policies that it is played under.
+/// What a scenario sets for the policies that it is played under.
 #[derive(Debug)]
 pub(super) struct Around {
     pub(super) settings: PolicySettings,
     pub(super) health: Option<HealthConfig>,
 }
 
-/// What stands for every name.
+/// The name that selects all policies.
 const ALL: &str = "all";
 
-/// The policies named, each as the scenario has it; `option` is what they were given by. The only
-/// name `all` stands for all.
+/// Returns the named policies, each with the scenario's settings; `option` is the flag that names
+/// them. The single name `all` selects all.
 pub(super) fn choose(
     option: &str,
     names: &[String],
@@ -47,12 +47,12 @@ pub(super) fn choose(
     Ok(chosen)
 }
 
-/// Whether the names are the one that stands for every policy.
+/// Returns whether the names are the single one that selects all policies.
 pub(super) fn is_all(names: &[String]) -> bool {
     matches!(names, [only] if only == ALL)
 }
 
-/// Whether there is such a policy.
+/// Checks that there is such a policy.
 pub(super) fn check(option: &str, name: &str) -> Result<(), Fault> {
     let around = Around {
         settings: PolicySettings::default(),
@@ -61,7 +61,7 @@ pub(super) fn check(option: &str, name: &str) -> Result<(), Fault> {
     choice(option, name, &around).map(drop)
 }
 
-/// The one policy that is named.
+/// Returns the named policy.
 pub(super) fn choice(option: &str, name: &str, around: &Around) -> Result<PolicyChoice, Fault> {
     let choice = PolicyChoice::with_settings(name, around.settings.clone())
         .or_else(|| PolicyChoice::named(name));
@@ -83,7 +83,7 @@ pub(super) fn choice(option: &str, name: &str, around: &Around) -> Result<Policy
     })
 }
 
-/// What help says of the names.
+/// The help text about the names.
 pub(super) fn help() -> String {
     format!("\nPolicies: {}.\n", names())
 }

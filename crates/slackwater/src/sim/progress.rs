@@ -1,5 +1,5 @@
-//! How far the work has come, for whoever waits: a bar with the time left, or plain lines where
-//! standard error is no terminal.
+//! The progress of the work: a bar with the time left, or plain lines if standard error is not a
+//! terminal.
 
 use super::summary::counted;
 use core::time::Duration;
@@ -12,18 +12,18 @@ use std::time::Instant;
 
 /// Steps of the bar.
 const STEPS: f64 = 1_000.0;
-/// Between two pictures of a bar that has nothing new to show: only that it is alive.
+/// Redraw interval of the bar when nothing has changed, to show that it is alive.
 const TICK: Duration = Duration::from_millis(200);
-/// What one thread plays in a second, for a first guess: six to eight events to a query, on a core
-/// of 2024 that others use, too.
+/// First estimate of what one thread plays per second: six to eight events per query, on a core of
+/// 2024 that is shared with other work.
 const QUERIES_PER_SECOND: f64 = 500_000.0;
-/// Between two lines, where there is no bar.
+/// Interval between two lines, if there is no bar.
 const LINE_PERIOD: Duration = Duration::from_secs(10);
 
 /// The progress of one piece of work.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// What is worked on.
+    /// The name of the work.
     name: String,
     bar: Option<ProgressBar>,
     start: Instant,
@@ -42,7 +42,7 @@ impl Meter {
         }
     }
 
-    /// Shows what there is to do before the first run ends. `queries` is of all runs together.
+    /// Shows the amount of work before the first run ends. `queries` is the total of all runs.
     pub(super) fn begin(&self, runs: usize, queries: f64, threads: usize) {
         let seconds = queries / QUERIES_PER_SECOND / threads.clamp(1, runs.max(1)) as f64;
         let text = format!(
@@ -64,12 +64,12 @@ impl Meter {
         }
     }
 
-    /// Since the work began.
+    /// The time since the work began.
     pub(super) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Shows how far the runs have come.
+    /// Shows the progress of the runs.
     pub(super) fn show(&self, progress: Progress) {
         let Progress { done, total, share } = progress;
         let left = time_left(self.elapsed(), share);
@@ -86,7 +86,7 @@ impl Meter {
         }
     }
 
-    /// Shows how far a try has come, where nobody can say how many tries there will be.
+    /// Shows the progress of a try, when the number of tries is unknown.
     pub(super) fn try_out(&self, what: &str, progress: Progress) {
         let Progress { done, total, share } = progress;
         let text = format!("{}: {what}: {done} of {total} runs", self.name);
@@ -127,7 +127,7 @@ fn steps(share: f64) -> u64 {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::stderr());
-    // An unusable template would leave indicatif's own bar.
+    // With an unusable template, indicatif's own bar stays.
     if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:24} {percent:>3}%  {wide_msg}")
     {
         bar.set_style(style);

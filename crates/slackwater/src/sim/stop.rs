@@ -1,5 +1,5 @@
-//! Ctrl-C: the first one ends the runs under way, and with them the command, in good order; the
-//! second one ends the process.
+//! Ctrl-C: the first one stops the runs, and with them the command, in an orderly way; the second
+//! one ends the process.
 
 use crate::process::Signals;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use slackwater_config::Fault;
 use std::io::Write;
 use std::sync::Arc;
 
-/// What a shell reports of a process that Ctrl-C ended.
+/// The exit code that shells use for a process that Ctrl-C ended.
 const EXIT_CODE: i32 = 130;
 
 /// Set by the first signal.
@@ -15,7 +15,7 @@ const EXIT_CODE: i32 = 130;
 pub(super) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Catches signals from now on, on a thread of its own.
+    /// Catches signals from now on, on a separate thread.
     pub(super) fn on_signals() -> Result<Self, Fault> {
         let stop = Self(Arc::new(AtomicBool::new(false)));
         let told = stop.clone();
@@ -23,7 +23,7 @@ impl Stop {
             .enable_all()
             .build()
             .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
-        // Caught before any work begins.
+        // Signals are caught before any work begins.
         let mut signals = {
             let _inside = runtime.enter();
             Signals::new()?
@@ -31,9 +31,12 @@ impl Stop {
         let watch = move || {
             runtime.block_on(async {
                 signals.next().await;
-                // Said before the flag is up: whoever sees it may be the first to write what was
-                // lost.
-                let _ = writeln!(std::io::stderr(), "stopping; once more to stop at once");
+                // Printed before the flag is set, because the thread that sees the flag may print
+                // the losses at once.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "stopping; press Ctrl-C again to exit immediately"
+                );
                 told.0.store(true, Ordering::Relaxed);
                 signals.next().await;
             });
@@ -46,13 +49,13 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Never set.
+    /// Returns a flag that is never set.
     #[cfg(test)]
     pub(super) fn never() -> Self {
         Self(Arc::default())
     }
 
-    /// What [`run_all`](slackwater_sim::runner::run_all) looks at.
+    /// The flag that [`run_all`](slackwater_sim::runner::run_all) checks.
     pub(super) fn flag(&self) -> &AtomicBool {
         &self.0
     }
@@ -61,7 +64,7 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The end of a command that was stopped; `lost` is what was not written.
+    /// The error of a command that was stopped; `lost` is what was not written.
     pub(super) fn fault(lost: &str) -> Fault {
         Fault::Interrupted(format!("stopped: {lost}"))
     }

@@ -1,11 +1,11 @@
-//! A scenario in a line: who sends how much to whom.
+//! A scenario in a line: the clients, the load, the fleet.
 
 use core::fmt::Write;
 use slackwater_sim::Scenario;
 use slackwater_sim::presets::rate_at;
 use slackwater_sim::report::with_thousands;
 
-/// The load as a share of what the fleet is allocated; 0 where it takes any load.
+/// The load as a share of the fleet's allocation; 0 if the fleet can take any load.
 pub(super) fn load_of(scenario: &Scenario) -> f64 {
     let whole = rate_at(1.0, &scenario.fleet, &scenario.cost);
     if whole > 0.0 {
@@ -42,12 +42,12 @@ pub(super) fn times(scenario: &Scenario) -> String {
     format!("{span} s after {warmup} s of warm-up")
 }
 
-/// How many queries a seed measures.
+/// Number of queries that a seed measures.
 pub(super) fn queries(scenario: &Scenario) -> f64 {
     scenario.load.rate * scenario.span.as_secs_f64()
 }
 
-/// How many queries a run plays, the warm-up included.
+/// Number of queries that a run plays, including the warm-up.
 pub(super) fn queries_played(scenario: &Scenario) -> f64 {
     scenario.load.rate * (scenario.warmup + scenario.span).as_secs_f64()
 }
@@ -58,7 +58,7 @@ pub(super) fn counted(count: usize, what: &str) -> String {
     format!("{} {what}{plural}", with_thousands(&count.to_string()))
 }
 
-/// A rate with a decimal; a very low one with as many as it takes.
+/// A rate with one decimal; a very low one with as many as it needs.
 fn tenths(rate: f64) -> String {
     if rate < 0.1 {
         format!("{rate:.2e}")
@@ -73,7 +73,7 @@ mod tests {
     use slackwater_sim::presets::{at_load, web};
 
     #[test]
-    fn a_line_says_who_sends_how_much_to_whom() {
+    fn a_line_describes_clients_load_and_fleet() {
         assert_eq!(
             fleet_and_load(&web(1, 1, 0.85)).split(", ").next(),
             Some("1 replica")

@@ -1,4 +1,4 @@
-//! What is written besides text: where it came from, and which files there are.
+//! Output besides text: its provenance, and the list of files.
 
 use crate::output::print;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use slackwater_config::Fault;
 use slackwater_sim::report::{RunInfo, WriteError};
 use std::path::PathBuf;
 
-/// What a page says of the run.
+/// The information about the run on a page.
 pub(super) fn run_info(threads: usize, wall: Duration) -> RunInfo {
     let arguments = std::env::args_os().skip(1);
     let words = arguments.map(|argument| shell_word(&argument.to_string_lossy()));
@@ -19,7 +19,7 @@ pub(super) fn run_info(threads: usize, wall: Duration) -> RunInfo {
     }
 }
 
-/// The version, and the commit where whoever built it has said which.
+/// The version, and the commit if it was set at build time.
 fn version() -> String {
     let version = concat!("slackwater ", env!("CARGO_PKG_VERSION"));
     option_env!("SLACKWATER_COMMIT").map_or_else(
@@ -28,7 +28,7 @@ fn version() -> String {
     )
 }
 
-/// The argument as a shell takes it.
+/// The argument, quoted for a shell.
 fn shell_word(argument: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:%+@".contains(c);
     if !argument.is_empty() && argument.chars().all(is_plain) {
@@ -38,7 +38,7 @@ fn shell_word(argument: &str) -> String {
     }
 }
 
-/// Names the files that were written, or the one that could not be.
+/// Prints the files that were written, or returns the error of the one that could not be.
 pub(super) fn report(written: Result<Vec<PathBuf>, WriteError>) -> Result<(), Fault> {
     let files = written.map_err(|error| Fault::runtime(error.to_string()))?;
     for file in files {

@@ -1,15 +1,16 @@
-//! Bars from block characters: lying, standing, and a small chart on a logarithmic scale.
+//! Bars from block characters: horizontal, vertical, and a small chart on a logarithmic scale.
 
 const EIGHTHS_LYING: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const EIGHTHS_STANDING: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The end of the scale for bars of which the longest so far was `high`: 32 or the next doubling,
-/// so that bars change their scale seldom and a fleet at ease looks at ease.
+/// The end of the scale for bars of which the longest so far was `high`: 32 or the next doubling.
+/// So the scale rarely changes, and a lightly loaded fleet has short bars.
 pub(crate) fn scale(high: u32) -> u32 {
     high.max(32).checked_next_power_of_two().unwrap_or(u32::MAX)
 }
 
-/// A bar of `value` on a scale that ends at `end`, in at most `columns`. What is not zero shows.
+/// A horizontal bar of `value` on a scale that ends at `end`, in at most `columns`. Any value above
+/// zero is visible.
 pub(crate) fn lying(value: u32, end: u32, columns: usize) -> String {
     let eighths = eighths(value, end, columns);
     let mut bar = EIGHTHS_LYING[8].to_string().repeat(eighths / 8);
@@ -19,8 +20,8 @@ pub(crate) fn lying(value: u32, end: u32, columns: usize) -> String {
     bar
 }
 
-/// Standing bars, one for every `spacing` columns, in `rows` lines from the top. What is not zero
-/// shows.
+/// Vertical bars, one for every `spacing` columns, in `rows` lines from the top. Any value above
+/// zero is visible.
 pub(crate) fn standing(values: &[u32], end: u32, rows: usize, spacing: usize) -> Vec<String> {
     let row = |row: usize| {
         let below = (rows - 1 - row) * 8;

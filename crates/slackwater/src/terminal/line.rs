@@ -1,11 +1,11 @@
-//! A line of the terminal: stretches of text, each with an ink, measured in columns before any
-//! colour is added.
+//! A line of the terminal: stretches of text, each with an ink, measured in columns before colours
+//! are added.
 //!
-//! Everything written here has characters of one column each, so a character is a column.
+//! All characters that are written here are one column wide.
 
 use core::fmt::Write as _;
 
-/// What a stretch of text is about; the colour only repeats what the words say.
+/// The meaning of a stretch of text. The colour only repeats what the words say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ink {
     Plain,
@@ -20,8 +20,8 @@ pub(crate) enum Ink {
 }
 
 impl Ink {
-    /// Of the sixteen colours that every terminal has in its own shades, readable on light and
-    /// dark.
+    /// The code of one of the sixteen colours that every terminal has in its own shades, readable
+    /// on light and dark.
     fn code(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -50,13 +50,13 @@ impl Line {
         self
     }
 
-    /// Fills up with blanks to the column.
+    /// Fills up with blanks to this column.
     pub(crate) fn padded_to(self, column: usize) -> Self {
         let blanks = column.saturating_sub(self.columns);
         self.with(Ink::Plain, " ".repeat(blanks))
     }
 
-    /// Adds text that ends at the column; where there is no room for it, it ends later, after one
+    /// Adds text that ends at this column. If there is not enough space, it ends later, after one
     /// blank.
     pub(crate) fn ending_at(self, column: usize, ink: Ink, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -69,17 +69,17 @@ impl Line {
         self.padded_to(start).with(ink, text)
     }
 
-    /// What it is made of, from left to right.
+    /// The stretches of the line, from left to right.
     pub(crate) fn stretches(&self) -> &[(Ink, String)] {
         &self.stretches
     }
 
-    /// The columns that it takes.
+    /// The width in columns.
     pub(crate) fn columns(&self) -> usize {
         self.columns
     }
 
-    /// The line cut to `columns_max`, with escape sequences for colours if they are wanted.
+    /// Returns the line cut to `columns_max`, with escape sequences for colours if they are wanted.
     pub(crate) fn render(&self, columns_max: usize, is_coloured: bool) -> String {
         let mut rendered = String::new();
         let mut left = columns_max;

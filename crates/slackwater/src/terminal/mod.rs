@@ -1,5 +1,5 @@
-//! What all that is shown in a terminal is made of: lines with inks, bars, figures in words. The
-//! demo's table and `top` use it.
+//! The elements of what is shown in a terminal: lines with inks, bars, figures as text. The demo's
+//! table and `top` use them.
 
 #[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) mod bars;

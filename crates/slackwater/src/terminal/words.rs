@@ -1,5 +1,5 @@
-//! Figures in words: the one way in which terminal, summary and verdict write milliseconds, counts
-//! and times.
+//! Figures as text: terminal, summary and verdict all format milliseconds, counts and times in this
+//! way.
 
 use core::time::Duration;
 
@@ -13,18 +13,18 @@ pub(crate) fn ms(ms: f64) -> String {
     format!("{} ms", grouped(&rounded))
 }
 
-/// The same, or a dash where nothing was measured.
+/// Milliseconds, or a dash if nothing was measured.
 #[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) fn ms_if_any(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), ms)
 }
 
-/// A count with its thousands apart: `12,034`.
+/// A count with thousands separators: `12,034`.
 pub(crate) fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
-/// A number of requests per second: whole where it is whole.
+/// A number of requests per second, without decimals if it is whole.
 #[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) fn rate(per_second: f64) -> String {
     let text = format!("{per_second:.1}");
@@ -36,7 +36,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// Minutes and seconds, and hours where there are some: `0:23`, `1:02:03`.
+/// Minutes and seconds, with hours if there are any: `0:23`, `1:02:03`.
 pub(crate) fn clock(span: Duration) -> String {
     let seconds = span.as_secs();
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);

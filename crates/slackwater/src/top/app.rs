@@ -1,5 +1,5 @@
-//! What is on the screen and what was chosen there: the state that keys, the mouse and the stream
-//! change. Pure: what has to be asked of the server comes out as [`Ask`].
+//! The state of the screen: keys, the mouse and the stream change it. It is pure: requests to the
+//! server are returned as [`Ask`].
 
 use super::keys::{Action, Page};
 use super::message::{Decision, Decisions, Fleet, History, Tick};
@@ -9,49 +9,49 @@ use core::time::Duration;
 use ratatui::layout::{Position, Rect};
 use std::time::Instant;
 
-/// A replica's page is brought up to date so often.
+/// Refresh interval of a replica's page.
 const DETAILS_EVERY: Duration = Duration::from_secs(2);
 
-/// Figures that are older than so many intervals, and than this, are no longer news.
+/// Figures are stale when they are older than this many intervals, and than a minimum.
 const STALE_INTERVALS: u32 = 3;
 const STALE_AFTER: Duration = Duration::from_secs(3);
 
-/// Letters that a filter has at most.
+/// Most characters of a filter.
 const FILTER_MAX: usize = 64;
 
-/// Whether the stream runs.
+/// The state of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Link {
-    /// It runs.
+    /// It is open.
     Live,
     /// It broke.
     Lost {
         why: String,
-        /// When it is tried again.
+        /// When the next attempt is made.
         retry_at: Instant,
     },
 }
 
-/// What has to be asked of the server.
+/// A request to the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) service: String,
-    /// `None`: of the service itself.
+    /// `None` asks about the service itself.
     pub(super) replica: Option<String>,
     pub(super) what: Wanted,
 }
 
-/// What of it.
+/// What is requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// The last minutes.
     #[default]
     History,
-    /// The last requests whose story was kept.
+    /// The last requests whose decisions were kept.
     Decisions,
 }
 
-/// What came, or why it did not.
+/// The answer, or the error.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -62,60 +62,60 @@ pub(super) enum Answer {
     Decisions(Result<Decisions, String>),
 }
 
-/// What the page of a replica shows beside the last tick.
+/// The figures on a replica's page in addition to the last tick.
 #[derive(Debug)]
 struct Details {
     service: String,
     replica: String,
     asked_at: Instant,
-    /// Answers that have not come.
+    /// Number of answers that are still missing.
     missing: usize,
     history: Option<Result<History, String>>,
     decisions: Vec<Decision>,
 }
 
-/// Where things are on the screen, for the mouse.
+/// Positions on the screen, for the mouse.
 #[derive(Debug, Default)]
 pub(super) struct Hits {
     /// The rows of the list.
     pub(super) list: Rect,
-    /// The heads of its columns.
+    /// The heads of the list's columns.
     pub(super) heads: Vec<(Rect, Column)>,
     /// The names of services.
     pub(super) services: Vec<(Rect, usize)>,
 }
 
-/// All of it.
+/// The whole state.
 #[derive(Debug)]
 pub(super) struct App {
     model: Model,
-    /// Of the server, for the title.
+    /// The server's address, for the title.
     pub(super) address: String,
     pub(super) link: Link,
-    /// The last figures: of when, by the server's clock, and when they came.
+    /// The last figures: their time by the server's clock, and when they arrived.
     received: Option<(u64, Instant)>,
     pub(super) page: Page,
     pub(super) service: usize,
     pub(super) order: Order,
     pub(super) filter: String,
     pub(super) is_filter_written: bool,
-    /// Place in the fleet of the replica that is chosen; it stays chosen wherever the order puts
-    /// it.
+    /// Index of the selected replica in the fleet. It stays selected when the order changes.
     pub(super) selected: Option<usize>,
-    /// The first row that is shown.
+    /// The first row that is visible.
     pub(super) top: usize,
     pub(super) is_helping: bool,
     pub(super) is_over: bool,
-    /// While the picture stands still: what came last.
+    /// While the picture is paused: the latest messages.
     paused: Option<(Option<Fleet>, Option<Tick>)>,
     details: Option<Details>,
-    /// What has to be asked for at the next opportunity.
+    /// Requests to make at the next opportunity.
     wanted: Vec<Ask>,
     pub(super) hits: Hits,
 }
 
 impl App {
-    /// For the server at `address`, with the stream open and nothing heard yet.
+    /// Returns the state for the server at `address`, with the stream open and nothing received
+    /// yet.
     pub(super) fn new(address: String) -> Self {
         Self {
             model: Model::default(),
@@ -146,8 +146,8 @@ impl App {
         self.paused.is_some()
     }
 
-    /// For how long no figures have come although the stream runs: the workers hang, or the whole
-    /// process. `None` while they come, and where the stream is known to be broken.
+    /// For how long no figures have arrived although the stream is open, because the workers or the
+    /// whole process hang. `None` while figures arrive, and when the stream is known to be broken.
     pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
         let interval = Duration::from_millis(self.model.fleet().interval_ms);
         let usual = interval.saturating_mul(STALE_INTERVALS).max(STALE_AFTER);
@@ -156,7 +156,7 @@ impl App {
         (self.link == Link::Live && age > usual).then_some(age)
     }
 
-    /// Another fleet, or the first. The services' last minutes are asked for next.
+    /// Takes another fleet, or the first one. The services' last minutes are requested next.
     pub(super) fn take_fleet(&mut self, fleet: Fleet) {
         if let Some((waiting, tick)) = &mut self.paused {
             *waiting = Some(fleet);
@@ -177,7 +177,7 @@ impl App {
         if self.page == Page::Sides && !self.has_sides() {
             self.page = Page::Fleet;
         }
-        // The service that is shown and the replica that was chosen may have got another place.
+        // The indices of the current service and of the selected replica may have changed.
         let services = &self.model.fleet().services;
         let place = services.iter().position(|service| service.name == shown);
         self.service = place.unwrap_or(0);
@@ -192,7 +192,7 @@ impl App {
         self.want_histories();
     }
 
-    /// Asks for the last minutes of all services.
+    /// Requests the last minutes of all services.
     fn want_histories(&mut self) {
         let services = &self.model.fleet().services;
         let asks = services.iter().map(|service| Ask {
@@ -202,7 +202,8 @@ impl App {
         self.wanted = asks.collect();
     }
 
-    /// The next figures. A server repeats its last ones to whoever comes anew: those are no news.
+    /// Takes the next figures. A server repeats its last ones on each new connection; those are not
+    /// new.
     pub(super) fn take_tick(&mut self, tick: Tick, now: Instant) {
         if self.received.is_none_or(|(at_ms, _)| at_ms != tick.at_ms) {
             self.received = Some((tick.at_ms, now));
@@ -214,7 +215,7 @@ impl App {
         }
     }
 
-    /// What was asked for.
+    /// Takes an answer.
     pub(super) fn take_answer(&mut self, of: &Ask, answer: Answer) {
         let Some(replica) = &of.replica else {
             let mut services = self.model.fleet().services.iter();
@@ -233,15 +234,15 @@ impl App {
         details.missing = details.missing.saturating_sub(1);
         match answer {
             Answer::History(history) => details.history = Some(history),
-            // Not every process keeps them.
+            // Not every process keeps decisions.
             Answer::Decisions(decisions) => {
                 details.decisions = decisions.unwrap_or_default().decisions;
             }
         }
     }
 
-    /// What has to be asked for now: last minutes that are missing, and what the replica's page
-    /// shows if it is time for it.
+    /// Returns the requests to make now: histories that are missing, and the content of the
+    /// replica's page if it is due.
     pub(super) fn ask(&mut self, now: Instant) -> Vec<Ask> {
         let mut asks = core::mem::take(&mut self.wanted);
         asks.extend(self.ask_details(now));
@@ -265,7 +266,7 @@ impl App {
         let mut details = before.filter(is_same).unwrap_or_else(|| Details {
             service,
             replica,
-            // Long ago enough.
+            // Long enough ago for a request at once.
             asked_at: now.checked_sub(DETAILS_EVERY).unwrap_or(now),
             missing: 0,
             history: None,
@@ -286,13 +287,12 @@ impl App {
         if is_due { asks.into() } else { Vec::new() }
     }
 
-    /// The last minutes of the replica that is shown: what came, or why it did not; `None` while it
-    /// is asked for.
+    /// The last minutes of the replica on the page, or the error; `None` until the answer arrives.
     pub(super) fn replica_history(&self) -> Option<&Result<History, String>> {
         self.details.as_ref()?.history.as_ref()
     }
 
-    /// The last requests that were sent to it and whose story was kept, newest first.
+    /// The last requests that were sent to the replica and whose decisions were kept, newest first.
     pub(super) fn replica_decisions(&self) -> &[Decision] {
         let details = self.details.as_ref();
         details.map_or(&[], |details| details.decisions.as_slice())
@@ -306,14 +306,14 @@ impl App {
         rows
     }
 
-    /// Both sides of a demo are there.
+    /// Returns whether both sides of a demo are there.
     pub(super) fn has_sides(&self) -> bool {
         let fleet = self.model.fleet();
         fleet.demo.is_some() && fleet.services.len() == 2
     }
 
-    /// Moves the list so that the chosen one of `rows` is within `height` rows, and no room is left
-    /// below the last.
+    /// Scrolls the list so that the selected one of `rows` is within `height` rows, and no space is
+    /// left below the last.
     pub(super) fn scroll(&mut self, indices: &[usize], height: usize) {
         self.top = self.top.min(indices.len().saturating_sub(height));
         let chosen = self.selected.and_then(|selected| {
@@ -326,10 +326,10 @@ impl App {
         }
     }
 
-    /// Does what a key asks for; stopping the process is the caller's.
+    /// Carries out the action of a key. Stopping the process is left to the caller.
     pub(super) fn act(&mut self, action: Action) {
         if self.is_helping && !matches!(action, Action::Quit) {
-            // Any key closes it.
+            // Any key closes the help.
             self.is_helping = false;
             return;
         }
@@ -369,7 +369,7 @@ impl App {
         }
     }
 
-    /// A click at this place.
+    /// Handles a click at this position.
     pub(super) fn click(&mut self, at: Position) {
         if self.is_helping {
             self.is_helping = false;
@@ -392,7 +392,7 @@ impl App {
         }
     }
 
-    /// Sorts by a column; the other way round if it is that one already.
+    /// Sorts by a column; reverses the order if it is that column already.
     fn sort_by(&mut self, column: Column) {
         let is_reversed = self.order.by == column && !self.order.is_reversed;
         self.order = Order {
@@ -401,7 +401,7 @@ impl App {
         };
     }
 
-    /// The page that one comes from and goes back to.
+    /// The page to which `back` leads.
     fn home(&self) -> Page {
         if self.has_sides() {
             Page::Sides
@@ -410,7 +410,8 @@ impl App {
         }
     }
 
-    /// One step out: of writing the filter, of a page, of the filter, of what is chosen.
+    /// Goes one step back: out of editing the filter, out of a page, then removes the filter, then
+    /// the selection.
     fn back(&mut self) {
         if self.is_filter_written {
             self.is_filter_written = false;
@@ -424,7 +425,7 @@ impl App {
         }
     }
 
-    /// Shows a page; back from it where it is shown already.
+    /// Shows a page, or goes back from it if it is shown already.
     fn show(&mut self, page: Page) {
         if page == Page::Sides && !self.has_sides() {
             return;
@@ -444,8 +445,7 @@ impl App {
         }
     }
 
-    /// Chooses the row so many places further; the first or the last one where there is none so
-    /// far.
+    /// Selects the row this many places further; the first or the last one if none is selected.
     fn step(&mut self, by: isize) {
         let indices: Vec<usize> = self.rows().iter().map(|row| row.index).collect();
         let Some(last) = indices.len().checked_sub(1) else {
@@ -471,7 +471,7 @@ impl App {
         }
     }
 
-    /// Another service. In a demo the chosen replica is the other side's twin.
+    /// Shows another service. In a demo the same replica of the other side is selected.
     fn show_service(&mut self, service: usize) {
         if service >= self.model.fleet().services.len() || service == self.service {
             return;
@@ -504,12 +504,12 @@ impl App {
         };
     }
 
-    /// Lets the picture stand still, or brings it up to date.
+    /// Pauses the picture, or brings it up to date.
     fn pause(&mut self) {
         match self.paused.take() {
             None => self.paused = Some((None, None)),
             Some((fleet, tick)) => {
-                // What the server has kept of the meantime is asked for.
+                // The history that the server has kept meanwhile is requested.
                 match fleet {
                     Some(fleet) => self.take_fleet(fleet),
                     None => self.want_histories(),

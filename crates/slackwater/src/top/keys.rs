@@ -1,45 +1,44 @@
-//! Which key does what. The keys are those that people know from `htop`, `less` and `k9s`;
-//! `screen::help` tells them.
+//! The actions of keys. The keys are those of `htop`, `less` and `k9s`; `screen::help` lists them.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
     /// Stop the process, as the shell's job control does.
     Suspend,
-    /// Out of whatever one is in.
+    /// Leave the current mode or page.
     Back,
-    /// So many rows down, or up.
+    /// Move this many rows down; up if negative.
     Move(isize),
-    /// So many screens down, or up.
+    /// Move this many screens down; up if negative.
     Page(isize),
     First,
     Last,
-    /// The replica's own page.
+    /// Open the replica's page.
     Open,
-    /// So many services on, or back.
+    /// Show the service this many places further; back if negative.
     Step(isize),
     /// The service of this number, from 0.
     Service(usize),
-    /// Sort by the column so many places to the right.
+    /// Sort by the column this many places to the right.
     Sort(isize),
     Reverse,
-    /// Begin to write the filter.
+    /// Start editing the filter.
     Filter,
     View(Page),
     Pause,
     Help,
-    /// While the filter is written:
+    /// Add a character to the filter.
     Write(char),
     Erase,
     EraseAll,
-    /// The filter is as it should be.
+    /// Keep the filter.
     Keep,
 }
 
-/// What fills the screen.
+/// The page on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     /// A service's replicas.
@@ -54,7 +53,7 @@ pub(super) enum Page {
     Replica,
 }
 
-/// What the key asks for; `None`: nothing.
+/// Returns the action of the key; `None` if it has none.
 pub(super) fn action(key: KeyEvent, is_filter_written: bool) -> Option<Action> {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     if is_control {
@@ -71,7 +70,7 @@ pub(super) fn action(key: KeyEvent, is_filter_written: bool) -> Option<Action> {
             _ => None,
         };
     }
-    // The list can be gone through while its filter is written.
+    // These keys move through the list also while its filter is edited.
     let everywhere = match key.code {
         KeyCode::Up => Some(Action::Move(-1)),
         KeyCode::Down => Some(Action::Move(1)),

@@ -1,5 +1,5 @@
-//! Hears the server for as long as the screen is there: when the stream breaks, it is tried again,
-//! later each time.
+//! Receives from the server for as long as the screen is open. When the stream breaks, it is opened
+//! again, with growing pauses.
 
 use super::message::{Fleet, Tick};
 use crate::admin_client::{Address, Event, Failure, Stream};
@@ -7,23 +7,23 @@ use core::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-/// Before the first further try; doubled before each that follows.
+/// Pause before the first retry; doubled for each further one.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(8);
 
-/// What was heard.
+/// A message of the stream, or its end.
 #[derive(Debug)]
 pub(super) enum Received {
     Fleet(Box<Fleet>),
     Tick(Box<Tick>),
-    /// Nothing any more; it is tried again after `wait`.
+    /// The stream broke; the next attempt is after `wait`.
     Lost {
         why: String,
         wait: Duration,
     },
 }
 
-/// Hears `stream` and what follows it. Ends when nobody wants to know.
+/// Receives from `stream` and its successors. Ends when the receiver is gone.
 pub(super) async fn listen(address: Address, stream: Stream, out: mpsc::Sender<Received>) {
     let mut stream = Some(stream);
     let mut wait = RETRY_FIRST;
@@ -51,8 +51,8 @@ pub(super) async fn listen(address: Address, stream: Stream, out: mpsc::Sender<R
     }
 }
 
-/// Hears one stream to its end, and why that was; `None`: nobody wants to know. A stream that says
-/// something makes the next wait a short one.
+/// Receives one stream to its end. Returns why it ended; `None` if the receiver is gone. Once the
+/// stream delivers a message, the next pause is short again.
 async fn receive(
     mut stream: Stream,
     out: &mpsc::Sender<Received>,
@@ -74,7 +74,7 @@ async fn receive(
     }
 }
 
-/// `None`: an event that is not known here.
+/// Decodes an event; `None` if it is unknown here.
 fn understand(event: &Event) -> Result<Option<Received>, Failure> {
     match event.name.as_str() {
         "fleet" => read(event).map(|fleet| Some(Received::Fleet(Box::new(fleet)))),
@@ -83,7 +83,7 @@ fn understand(event: &Event) -> Result<Option<Received>, Failure> {
     }
 }
 
-/// The event's JSON.
+/// Decodes the event's JSON.
 pub(super) fn read<T: DeserializeOwned>(event: &Event) -> Result<T, Failure> {
     serde_json::from_str(&event.data).map_err(|error| {
         Failure::Strange(format!(
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// A server that gives each connection this answer and ends it.
+    /// A server that sends this answer on each connection and closes it.
     async fn server(answer: &'static str) -> Address {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_ends_is_told_and_opened_again() {
+    async fn a_stream_that_ends_is_reported_and_opened_again() {
         let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
             event: fleet\ndata: {\"revision\":7}\n\nevent: tick\ndata: {\"revision\":7}\n\n";
         let address = server(answer).await;
@@ -139,7 +139,7 @@ mod tests {
             let Some(Received::Lost { why, wait }) = heard.recv().await else {
                 unreachable!("nothing lost");
             };
-            // It was heard before: the wait is short again.
+            // A message was received before, so the pause is short again.
             assert_eq!((why.as_str(), wait), ("it ended the stream", RETRY_FIRST));
         }
         drop(heard);
@@ -147,11 +147,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waits_grow_while_nobody_answers() {
+    async fn pauses_grow_while_the_server_does_not_answer() {
         let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
         let address = server(answer).await;
         let stream = Stream::open(&address).await.unwrap();
-        // A port that nobody listens at any more.
+        // A port at which nothing listens any more.
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let closed = address::parse(&closed.local_addr().unwrap().to_string()).unwrap();
         let (sender, mut heard) = mpsc::channel(1);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_skipped_and_what_cannot_be_read_is_told() {
+    fn unknown_events_are_skipped_and_unreadable_ones_are_reported() {
         let tick = understand(&event("tick", r#"{"revision":3,"later":{"a":[1]}}"#));
         let Ok(Some(Received::Tick(tick))) = tick else {
             unreachable!("{tick:?}");

@@ -1,5 +1,5 @@
-//! The screen as it runs: the stream, the keys, signals and the clock in one loop, a picture after
-//! each.
+//! The running screen: the stream, keys, signals and the clock in one loop, with a new picture
+//! after each.
 
 use super::app::{Answer, App, Ask, Link, Wanted};
 use super::keys::{self, Action};
@@ -20,16 +20,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-/// The clock in a picture that nothing else changes.
+/// Redraw interval of a picture in which only the clock changes.
 const CLOCK: Duration = Duration::from_secs(1);
 
-/// So many of a replica's last decisions are asked for.
+/// Most decisions of a replica that are requested.
 const DECISIONS: usize = 50;
 
-/// Rows that a turn of the mouse's wheel goes.
+/// Rows that one step of the mouse wheel scrolls.
 const WHEEL_ROWS: isize = 3;
 
-/// Shows what the server says until somebody quits.
+/// Shows the server's messages until the user quits.
 pub(super) async fn run(
     address: Address,
     stream: Stream,
@@ -65,6 +65,7 @@ pub(super) async fn run(
             () = signals.next() => break,
             _ = hang_up.recv() => break,
         }
+        // Requests run in their own tasks, so that a slow answer does not block the screen.
         for ask in app.ask(Instant::now()) {
             tokio::spawn(answer(address.clone(), ask, answers_out.clone()));
         }
@@ -77,7 +78,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// What the terminal said.
+/// Handles an event of the terminal.
 fn take_event(app: &mut App, event: &Event) -> Option<Action> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => {
@@ -100,7 +101,7 @@ fn take_event(app: &mut App, event: &Event) -> Option<Action> {
     }
 }
 
-/// What the server said.
+/// Handles a message of the server.
 fn take_received(app: &mut App, heard: Received, now: Instant) {
     match heard {
         Received::Fleet(fleet) => app.take_fleet(*fleet),
@@ -114,7 +115,7 @@ fn take_received(app: &mut App, heard: Received, now: Instant) {
     }
 }
 
-/// Asks, and hands on what came.
+/// Sends a request, and passes on its answer.
 async fn answer(address: Address, ask: Ask, out: mpsc::Sender<(Ask, Answer)>) {
     let answer = match ask.what {
         Wanted::History => Answer::History(get(&address, "/history", &ask, "").await),
@@ -123,11 +124,11 @@ async fn answer(address: Address, ask: Ask, out: mpsc::Sender<(Ask, Answer)>) {
             Answer::Decisions(get(&address, "/decisions", &ask, &few).await)
         }
     };
-    // Nobody wants to know at the end.
+    // At the end the receiver is gone.
     let _ = out.send((ask, answer)).await;
 }
 
-/// What the path says of it.
+/// Reads a path with the service and replica of the request.
 async fn get<T: DeserializeOwned>(
     address: &Address,
     path: &str,

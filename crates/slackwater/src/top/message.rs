@@ -1,8 +1,8 @@
-//! What the admin server says, as far as it is shown here: `docs/reference/live.md`, read.
+//! The admin server's messages of `docs/reference/live.md`, as far as they are shown here.
 //!
-//! The messages are the admin server's own, and here is what else it says. Lenient: what is missing
-//! is empty, what is unknown is skipped, columns may be shorter than the fleet. The process on the
-//! other side may be older or newer than this one.
+//! The types are the admin server's own; this module has the remaining ones. Decoding is lenient:
+//! missing values are empty, unknown ones are skipped, columns may be shorter than the fleet. The
+//! other process may be older or newer than this one.
 
 use serde::Deserialize;
 pub(super) use slackwater_admin::messages::{
@@ -10,13 +10,13 @@ pub(super) use slackwater_admin::messages::{
     Tick,
 };
 
-/// The sum, as far as there are numbers for it: they come from elsewhere.
+/// The sum, saturating, because the counts come from another process.
 pub(super) fn sum<'a, N: Copy + Into<u64> + 'a>(counts: impl IntoIterator<Item = &'a N>) -> u64 {
     let counts = counts.into_iter().map(|count| (*count).into());
     counts.fold(0, u64::saturating_add)
 }
 
-/// A demo's troubles and what its load generators saw.
+/// A demo's faults, and the measurements of its load generators.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct DemoTick {
@@ -24,7 +24,7 @@ pub(super) struct DemoTick {
     pub(super) length_ms: Option<u64>,
     pub(super) rate: f64,
     pub(super) weather: bool,
-    /// The replica that is slowed now.
+    /// The replica that a slow episode affects now.
     pub(super) slowed: Option<usize>,
     pub(super) verdict: String,
     pub(super) doubt: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct DemoTick {
     pub(super) sides: Vec<Side>,
 }
 
-/// The troubles of both twins.
+/// The faults of the replicas, which are the same on both sides.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct DemoColumns {
@@ -41,7 +41,7 @@ pub(super) struct DemoColumns {
     pub(super) failing_percent: Vec<u64>,
 }
 
-/// One side, from its load generator's end.
+/// One side, as its load generator measures it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Side {
@@ -49,7 +49,7 @@ pub(super) struct Side {
     pub(super) overall: Seen,
 }
 
-/// What a load generator saw over some time.
+/// The measurements of a load generator over a period.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Seen {
@@ -60,7 +60,7 @@ pub(super) struct Seen {
     pub(super) p999_us: Option<u64>,
 }
 
-/// A service's or a replica's last minutes; columns of the other kind are empty.
+/// The last minutes of a service or of a replica; columns of the other kind are empty.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct History {
@@ -78,7 +78,7 @@ pub(super) struct History {
     pub(super) sent: Vec<u64>,
 }
 
-/// Requests whose story was kept, newest first: `docs/reference/decisions.md`.
+/// Requests whose decisions were kept, newest first: `docs/reference/decisions.md`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Decisions {
@@ -89,22 +89,22 @@ pub(super) struct Decisions {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Decision {
-    /// When it came: RFC 3339, UTC.
+    /// Arrival time: RFC 3339, UTC.
     pub(super) time: String,
-    /// What the client got; 0: nothing.
+    /// The status that the client received; 0: none.
     pub(super) status: u64,
     pub(super) failed: bool,
     pub(super) total_us: u64,
     pub(super) attempts: Vec<Attempt>,
 }
 
-/// One try of it.
+/// One attempt of the request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Attempt {
     pub(super) kind: String,
     pub(super) replica: String,
-    /// Its response is the one that the client got.
+    /// Whether the client received this attempt's response.
     pub(super) answered: bool,
     pub(super) reason: String,
     pub(super) rif_limit: Option<u64>,
@@ -113,7 +113,7 @@ pub(super) struct Attempt {
     pub(super) outcome: Option<String>,
 }
 
-/// What was known of a replica.
+/// What was known of a replica at the pick.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Candidate {

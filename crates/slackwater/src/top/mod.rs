@@ -1,13 +1,14 @@
-//! The sub-command `slackwater top`: the fleet in a terminal, as the admin server of a running
-//! `serve`, `agent` or `demo` tells it.
+//! The sub-command `slackwater top`: the fleet in a terminal, as reported by the admin server of a
+//! running `serve`, `agent` or `demo`.
 //!
 //! | | |
 //! |---|---|
-//! | what is asked for | this file |
-//! | what the server says | [`admin_client`](crate::admin_client) carries, `message` reads, `listen` repeats it |
-//! | what is known | `model`, with the last minutes in `trend`; `rows` filters and sorts |
-//! | what is on the screen | `app` by `keys`; `screen` draws it; `live` runs it on a `terminal` |
-//! | one picture as text | `plain`; `words` are shared |
+//! | arguments | this file |
+//! | messages of the server | [`admin_client`](crate::admin_client), `message`, `listen` |
+//! | the model | `model`, with the last minutes in `trend`; `rows` filters and sorts |
+//! | the screen | `app` and `keys`; `screen` draws it; `live` runs it on a `terminal` |
+//! | one picture as text | `plain` |
+//! | figures as text | `words` |
 
 mod app;
 mod keys;
@@ -35,12 +36,12 @@ const EXAMPLES: &str = "\
 Examples:
   slackwater top                       the serve or demo on this machine, at 127.0.0.1:9900
   slackwater top :9901                 another port of this machine
-  slackwater top lb-3.example.com      another machine's, port 9900
+  slackwater top lb-3.example.com      another machine, port 9900
   slackwater top --once                one plain table, for scripts; also where standard output is no terminal
   slackwater top --json | jq '.tick.services[0].latency_10s.p99_us'
 
-In it, ? tells the keys, q quits. NO_COLOR is honoured.
-Exit codes: 0 you quit, or the table is written; 1 nobody answers there; 2 bad arguments.";
+Press ? for help, q to quit. NO_COLOR is honoured.
+Exit codes: 0 you quit, or the table is written; 1 no answer from the server; 2 bad arguments.";
 
 /// Arguments of `slackwater top`.
 #[derive(Debug, clap::Args)]
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     /// Write one plain table and end
     #[arg(long)]
     once: bool,
-    /// Write one fleet and tick as a line of JSON, as the server tells them, and end
+    /// Write one fleet and tick as a line of JSON, as the server sends them, and end
     #[arg(long, conflicts_with = "once")]
     json: bool,
     /// Take the mouse: wheel, click on replicas, heads of columns and services
@@ -91,7 +92,7 @@ async fn top(args: Args) -> Result<(), Fault> {
     live::run(address, stream, Theme { is_coloured }, mouse).await
 }
 
-/// The first tick, and the fleet that it goes by.
+/// Receives the first tick, and the fleet that it belongs to.
 async fn first(stream: &mut Stream) -> Result<(Event, Event), Failure> {
     let mut fleet = None;
     loop {
@@ -104,7 +105,7 @@ async fn first(stream: &mut Stream) -> Result<(Event, Event), Failure> {
     }
 }
 
-/// Both as they came, on one line.
+/// Both events as received, on one line.
 fn json_line(fleet: &Event, tick: &Event) -> Result<String, Failure> {
     let line = serde_json::json!({
         "fleet": listen::read::<serde_json::Value>(fleet)?,

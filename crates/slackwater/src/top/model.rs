@@ -1,5 +1,4 @@
-//! What is known of the process that is looked at: the fleet, its last tick, and the last minutes.
-//! Pure.
+//! The model of the observed process: the fleet, its last tick, and the last minutes. It is pure.
 
 use super::message::{Columns, Compared, DemoTick, Fleet, History, ServiceTick, Tick};
 use super::trend::Trend;
@@ -9,96 +8,96 @@ use serde_json::Value;
 use slackwater_telemetry::comparison::ComparisonFacts;
 use slackwater_telemetry::replica_state::ReplicaState;
 
-/// All that is known.
+/// All that is known of the process.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     fleet: Fleet,
-    /// The last one that goes by this fleet; `None` before the first.
+    /// The last tick of this fleet; `None` before the first.
     tick: Option<Tick>,
-    /// What the tick has more in a demo.
+    /// The demo's part of the tick.
     demo: Option<DemoTick>,
-    /// One for each service.
+    /// The last minutes of each service.
     trends: Vec<Trend>,
-    /// How long the process had been up at the last tick: less than that, and it is another one,
-    /// whatever its number. In a container they all have the same.
+    /// Uptime of the process at the last tick. A lower one belongs to another process, whatever its
+    /// number: in containers all processes have the same.
     uptime_ms: u64,
 }
 
 /// One replica now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Row<'a> {
-    /// Its place in the fleet.
+    /// Index in the fleet.
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) address: &'a str,
     pub(super) tier: u8,
     pub(super) weight: u32,
-    /// The name of its state; empty while nothing is known.
+    /// The name of its state; empty while it is unknown.
     pub(super) state: &'a str,
-    /// The higher, the worse; 0: nothing is wrong with it.
+    /// Severity of the state, 0 if nothing is wrong.
     pub(super) state_rank: usize,
-    /// Why it is in that state; empty where there is nothing to say.
+    /// Why it is in that state; empty if there is nothing to report.
     pub(super) why: &'a str,
     /// For how long, in ms; `None` since the process first saw it.
     pub(super) state_age_ms: Option<u64>,
-    /// As it reported last.
+    /// Requests in flight, as reported last.
     pub(super) rif: Option<u64>,
     pub(super) is_hot: Option<bool>,
     pub(super) latency_us: Option<u64>,
     pub(super) report_age_ms: Option<u64>,
-    /// What it can carry, in thousandths of a request in flight, as it reported last.
+    /// Its capacity, in thousandths of a request in flight, as reported last.
     pub(super) capacity_millirif: Option<u64>,
     pub(super) cost_us: Option<u64>,
     pub(super) in_flight: u64,
-    /// Requests/s that it was sent in the last seconds.
+    /// Requests/s that were sent to it in the last seconds.
     pub(super) rate: f64,
-    /// Of these, those that failed.
+    /// Requests/s of these that failed.
     pub(super) failing: f64,
-    /// Its part of what the service sent, from 0 to 1.
+    /// Its share of the service's requests, from 0 to 1.
     pub(super) load: f64,
-    /// As seen from the process, over the last 10 s.
+    /// Median latency as measured by the process, over the last 10 s.
     pub(super) p50_us: Option<u64>,
     pub(super) p99_us: Option<u64>,
-    /// Of its usual part of the load that it may have, in thousandths.
+    /// The share of its usual load that it may have, in thousandths.
     pub(super) share: Option<u64>,
     pub(super) trouble: Option<Trouble<'a>>,
 }
 
-/// Whether there is nothing wrong with a replica in the state of that name. One that this version
-/// does not know is taken for trouble.
+/// Returns whether nothing is wrong with a replica in the state of that name. A state that this
+/// version does not know counts as a problem.
 pub(super) fn is_well(state: &str) -> bool {
     use ReplicaState::{Available, Unprobed};
     state.is_empty() || matches!(ReplicaState::named(state), Some(Available | Unprobed))
 }
 
 impl Row<'_> {
-    /// What its bar shows: what it reported, or what this process has there.
+    /// The value of its bar: the RIF that it reported, or the requests that this process has there.
     pub(super) fn rif_or_own(&self) -> u64 {
         self.rif.unwrap_or(self.in_flight)
     }
 
-    /// How much of what it can carry is in flight there: 1 is all. Both as it reported last.
+    /// Utilization: requests in flight divided by capacity, both as reported last; 1 is full.
     pub(super) fn full(&self) -> Option<f64> {
         let capacity = self.capacity_millirif.filter(|capacity| *capacity > 0)?;
         Some(self.rif? as f64 * 1e3 / capacity as f64)
     }
 
-    /// Nothing is wrong with it.
+    /// Returns whether nothing is wrong with the replica.
     pub(super) fn is_well(&self) -> bool {
         is_well(self.state)
     }
 }
 
-/// What a demo does to a replica.
+/// The fault that a demo gives a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble<'a> {
     /// A slow episode.
     Slowed,
-    /// A knob: killed, stalled.
+    /// A fault set by a knob: killed, stalled.
     Fault(&'a str),
-    /// A knob: so many % of its requests fail.
+    /// Set by a knob: this percentage of its requests fails.
     Failing(u64),
-    /// A knob: so many % of its machine are taken.
+    /// Set by a knob: this percentage of its machine is taken.
     Taken(u64),
 }
 
@@ -114,7 +113,7 @@ impl fmt::Display for Trouble<'_> {
 }
 
 impl Model {
-    /// Another fleet, or the first one.
+    /// Takes another fleet, or the first one.
     pub(super) fn take_fleet(&mut self, fleet: Fleet) {
         let is_same_process = fleet.process == self.fleet.process;
         let names = |fleet: &Fleet| -> Vec<String> {
@@ -132,7 +131,7 @@ impl Model {
         self.demo = None;
     }
 
-    /// The next tick. One that goes by another fleet is left out: its columns mean nothing here.
+    /// Takes the next tick. A tick of another fleet is ignored, because its columns would not fit.
     pub(super) fn take_tick(&mut self, tick: Tick) {
         if tick.revision != self.fleet.revision {
             return;
@@ -149,12 +148,12 @@ impl Model {
         self.tick = Some(tick);
     }
 
-    /// Forgets what each replica was sent: the fleet is another one, or ticks were left out.
+    /// Clears the request counts of replicas: the fleet has changed, or ticks were skipped.
     pub(super) fn forget_rates(&mut self) {
         self.trends.iter_mut().for_each(Trend::forget_replicas);
     }
 
-    /// What the server has kept of a service.
+    /// Takes the history that the server has kept of a service.
     pub(super) fn take_history(&mut self, service: usize, history: &History) {
         if let Some(trend) = self.trends.get_mut(service) {
             trend.take_history(history);
@@ -183,13 +182,13 @@ impl Model {
         service.map_or("", |service| service.name.as_str())
     }
 
-    /// Who chooses in it.
+    /// The name of its policy.
     pub(super) fn policy(&self, service: usize) -> &str {
         let service = self.fleet.services.get(service);
         service.map_or("", |service| service.policy.as_str())
     }
 
-    /// How the next pick of the service's first worker compares replicas, where it does.
+    /// How the next pick of the service's first worker compares replicas, if it does.
     pub(super) fn compared(&self, service: usize) -> Option<(&Compared, &ComparisonFacts)> {
         let compared = self.service(service)?.compared.first()?;
         let mut known = self.fleet.comparisons.iter();
@@ -201,12 +200,12 @@ impl Model {
         self.trends.get(service)
     }
 
-    /// The RIF from which a report of the service is hot.
+    /// The RIF limit of the service, from which a report is hot.
     pub(super) fn rif_limit(&self, service: usize) -> Option<u64> {
         Some(self.service(service)?.rif_limit?.median.into())
     }
 
-    /// How many replicas a service has.
+    /// Number of replicas of a service.
     pub(super) fn replica_count(&self, service: usize) -> usize {
         let service = self.fleet.services.get(service);
         service.map_or(0, |service| service.replicas.len())
@@ -220,17 +219,17 @@ impl Model {
             .collect()
     }
 
-    /// One of them.
+    /// The row of one replica.
     pub(super) fn row(&self, service: usize, index: usize) -> Option<Row<'_>> {
         self.row_beside(service, index, self.rate_of_all(service))
     }
 
-    /// Requests/s that the service sends.
+    /// Requests/s of the service.
     fn rate_of_all(&self, service: usize) -> f64 {
         self.trends.get(service).map_or(0.0, Trend::rate_of_all)
     }
 
-    /// One of them, of a service that sends so many requests/s.
+    /// The row of one replica, in a service with this rate.
     fn row_beside(&self, service: usize, index: usize, rate_of_all: f64) -> Option<Row<'_>> {
         let replica = self.fleet.services.get(service)?.replicas.get(index)?;
         let columns = self.service(service).map(|service| &service.replicas);
@@ -274,19 +273,19 @@ impl Model {
         })
     }
 
-    /// Whether any replica of a service says what it can carry.
+    /// Returns whether any replica of a service reports its capacity.
     pub(super) fn tells_capacity(&self, service: usize) -> bool {
         let columns = self.service(service).map(|service| &service.replicas);
         columns.is_some_and(|it| it.capacity_millirif.iter().any(Option::is_some))
     }
 
-    /// A state's name; one that the fleet does not tell is unknown.
+    /// A state's name; empty if the fleet does not name it.
     pub(super) fn state_name(&self, state: u8) -> &str {
         let name = self.fleet.states.get(usize::from(state));
         name.map_or("unknown", String::as_str)
     }
 
-    /// What a demo does to both twins of this number.
+    /// The fault that a demo gives the replicas of this index, on both sides.
     fn trouble(&self, index: usize) -> Option<Trouble<'_>> {
         let demo = self.demo()?;
         let percent = |column: &[u64]| column.get(index).copied().filter(|percent| *percent > 0);
@@ -318,7 +317,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_replica_is_told_by_its_columns() {
+    fn a_row_is_made_from_the_columns() {
         let model = samples::serve();
         let row = model.row(0, 4).unwrap();
         assert_eq!((row.name, row.state), ("10.0.0.5:8080", "available"));
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_of_another_fleet_is_left_out() {
+    fn a_tick_of_another_fleet_is_ignored() {
         let mut model = samples::serve();
         let mut fleet = model.fleet().clone();
         fleet.revision += 1;
@@ -352,16 +351,16 @@ mod tests {
         model.take_fleet(fleet);
         model.take_tick(samples::serve_tick());
         assert!(model.tick().is_none());
-        // The replicas are there, and nothing is known of them.
+        // The replicas are known, but not their state.
         let rows = model.rows(0);
         assert_eq!(rows.len(), 3);
         assert_eq!((rows[0].state, rows[0].rif, rows[0].rate), ("", None, 0.0));
-        // The service's last minutes stay.
+        // The service's last minutes are kept.
         assert_eq!(model.trend(0).unwrap().points().len(), 1);
     }
 
     #[test]
-    fn another_process_begins_anew() {
+    fn another_process_starts_an_empty_history() {
         let mut model = samples::serve();
         let mut fleet = model.fleet().clone();
         fleet.process += 1;
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_the_same_number_that_is_up_for_less_begins_anew() {
+    fn a_process_with_the_same_id_and_a_shorter_uptime_starts_an_empty_history() {
         let mut model = samples::serve();
         let again = |model: &mut Model, uptime_ms: u64| {
             let mut tick = samples::serve_tick();
@@ -381,7 +380,7 @@ mod tests {
             model.trend(0).unwrap().points().len()
         };
         let up = samples::serve_tick().uptime_ms;
-        // A reconnect keeps what was heard before.
+        // A reconnect keeps the earlier points.
         assert_eq!(again(&mut model, up + 1_000), 2);
         assert_eq!(again(&mut model, 500), 1);
     }
@@ -396,7 +395,7 @@ mod tests {
         let rows = model.rows(0);
         assert_eq!((rows[0].state, rows[1].state), ("unknown", ""));
         assert_eq!((rows[1].rif, rows[2].rif), (Some(1), None));
-        // Without a report, the process's own count.
+        // Without a report, the process's own count is used.
         assert_eq!(rows[2].rif_or_own(), rows[2].in_flight);
     }
 

@@ -1,4 +1,4 @@
-//! One picture as plain text, for scripts and for terminals that can only be written to.
+//! One picture as plain text, for scripts and for terminals that cannot move their cursor.
 
 use super::message::Latency;
 use super::model::Model;
@@ -9,18 +9,18 @@ use core::array::from_fn;
 use core::fmt::Write as _;
 use core::time::Duration;
 
-/// A cell has so many letters at most.
+/// Most characters in a cell.
 const CELL_MAX: usize = 64;
 
-/// `FULL` is there only where a replica says what it can carry.
+/// `FULL` is shown only if a replica reports its capacity.
 const HEADS: [&str; 11] = [
     "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
 ];
 
-/// The place of `FULL`.
+/// Index of `FULL`.
 const FULL: usize = 3;
 
-/// Columns from here on are figures: they end where their heads end.
+/// Columns from here on are figures, aligned to the right.
 const FIGURES_FROM: usize = 2;
 
 /// All services, each with its replicas.
@@ -37,7 +37,7 @@ pub(super) fn table(model: &Model, address: &str) -> String {
         let _ = write!(text, ", {}, up {up}", tick.phase.as_str());
     }
     text.push('\n');
-    // There is none before anything was measured.
+    // The verdict is empty before anything was measured.
     if let Some(demo) = model.demo().filter(|demo| !demo.verdict.is_empty()) {
         let _ = writeln!(text, "{}", clean(&demo.verdict));
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn how_full_replicas_are_has_a_column_where_one_says_what_it_can_carry() {
+    fn utilization_has_a_column_if_a_replica_reports_its_capacity() {
         let mut tick = samples::serve_tick();
         let columns = &mut tick.services[0].replicas;
         columns.capacity_millirif = vec![Some(6_000); 20];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demo_tells_who_is_ahead_and_both_sides() {
+    fn a_demo_shows_its_verdict_and_both_sides() {
         let text = table(&samples::demo(), "x:1");
         assert!(
             text.contains("\nprequal's p99 is 0.06 of round_robin's"),

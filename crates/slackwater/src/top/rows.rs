@@ -1,11 +1,11 @@
-//! Which replicas are shown, and in which order.
+//! The replicas that are shown, and their order.
 
 use super::model::Row;
 use core::cmp::Ordering;
 use slackwater_core::named;
 
 named! {
-    /// What the fleet can be sorted by: the columns of its table.
+    /// The columns of the fleet's table, by which it can be sorted.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(super) enum Column by title {
         /// The order of the fleet.
@@ -13,7 +13,7 @@ named! {
         Name = "REPLICA",
         State = "STATE",
         Rif = "RIF",
-        /// How much of what a replica can carry is in flight there; only where any says that.
+        /// Utilization of a replica; only if any replica reports its capacity.
         Full = "FULL",
         Latency = "LATENCY",
         Age = "AGE",
@@ -29,7 +29,7 @@ named! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) by: Column,
-    /// The other way round than what one mostly wants: names rise, figures fall.
+    /// Reverses the default order, in which names rise and figures fall.
     pub(super) is_reversed: bool,
 }
 
@@ -43,7 +43,7 @@ impl Default for Order {
 }
 
 impl Order {
-    /// Sorts; equals stay in the order of the fleet, the unknown is last.
+    /// Sorts the rows. Equal ones stay in the order of the fleet, unknown values come last.
     pub(super) fn sort(self, rows: &mut [Row<'_>]) {
         rows.sort_by(|left, right| self.compare(left, right));
     }
@@ -78,13 +78,13 @@ impl Order {
     }
 }
 
-/// For any row, whatever it was borrowed from.
+/// A function item, and not a method path, so that it works for rows of any lifetime.
 fn full(row: &Row<'_>) -> Option<f64> {
     row.full()
 }
 
-/// Whether a replica has every word of the filter in its name, address, state or trouble; `hot` and
-/// `cold` are words, too. Upper and lower case are the same.
+/// Returns whether all words of the filter are in a replica's name, address, state or trouble,
+/// ignoring case. `hot` and `cold` are words, too.
 pub(super) fn is_match(row: &Row<'_>, filter: &str) -> bool {
     let temperature = match row.is_hot {
         Some(true) => "hot",
@@ -103,7 +103,7 @@ pub(super) fn is_match(row: &Row<'_>, filter: &str) -> bool {
     })
 }
 
-/// Names as people count them: `replica 9` before `replica 10`.
+/// Natural order of names: `replica 9` before `replica 10`.
 fn natural(left: &str, right: &str) -> Ordering {
     let (mut left_rest, mut right_rest) = (left, right);
     loop {
@@ -113,7 +113,7 @@ fn natural(left: &str, right: &str) -> Ordering {
             _ => left_part.cmp(right_part),
         };
         if ordering.is_ne() || left_part.is_empty() {
-            // `01` and `1` are the same number, and two names.
+            // `01` and `1` are the same number, but two names.
             return ordering.then_with(|| left.cmp(right));
         }
         left_rest = &left_rest[left_part.len()..];
@@ -121,7 +121,7 @@ fn natural(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// The digits, or what is none, that a text begins with.
+/// The digits, or the other characters, with which a text begins.
 fn first_part(text: &str) -> &str {
     let is_number = text.starts_with(|first: char| first.is_ascii_digit());
     let end = text.find(|next: char| next.is_ascii_digit() != is_number);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_words_that_all_have_to_be_there() {
+    fn all_words_of_a_filter_must_match() {
         let model = samples::serve();
         let matching = |filter| -> Vec<usize> {
             let rows = model.rows(0);

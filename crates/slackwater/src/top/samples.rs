@@ -1,5 +1,5 @@
-//! The samples of `admin/live`, as tests need them: what a `serve` and a `demo` of twenty replicas
-//! say.
+//! The samples of `admin/live` for tests: messages of a `serve` and of a `demo` with twenty
+//! replicas.
 
 use super::message::{Compared, Decisions, Fleet, History, PooledReport, Tick};
 use super::model::Model;
@@ -39,7 +39,8 @@ pub(super) fn replica_history() -> History {
     sample!("replica_history")
 }
 
-/// Requests that went to the first replica of a `serve`, as `docs/reference/decisions.md` has them.
+/// Requests that went to the first replica of a `serve`, in the form of
+/// `docs/reference/decisions.md`.
 pub(super) fn decisions() -> Decisions {
     let decisions = serde_json::json!({"kept": 3, "matching": 3, "decisions": [
         {"id": "c", "time": "2026-01-02T03:04:05.678Z", "kept": "sampled", "status": 200, "failed": false,
@@ -62,7 +63,7 @@ pub(super) fn serve() -> Model {
     after_a_tick(serve_fleet(), serve_tick())
 }
 
-/// The same under the policy by default: each report with its expected delay.
+/// A `serve` with the default policy: each report has its expected delay.
 pub(super) fn serve_by_delay() -> (Fleet, Tick) {
     let (mut fleet, mut tick) = (serve_fleet(), serve_tick());
     "shortest_expected_delay".clone_into(&mut fleet.services[0].policy);
@@ -75,7 +76,7 @@ pub(super) fn serve_by_delay() -> (Fleet, Tick) {
         shared: [].into(),
     }];
     for report in &mut service.pool {
-        // Two are as low as each other.
+        // Two reports have the same, lowest delay.
         let queue = f64::from(report.rif.max(1) + 1);
         (report.uses_left, report.hot) = (None, false);
         report.factors = [

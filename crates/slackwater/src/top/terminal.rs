@@ -1,5 +1,5 @@
-//! The terminal as it is taken and given back: raw, with a screen of its own, and the mouse if it
-//! is wanted. It is given back however the command ends: by itself, by a signal, by a panic.
+//! Takes over the terminal and restores it: raw mode, an alternate screen, and the mouse if it is
+//! wanted. The terminal is restored however the command ends: normally, by a signal, by a panic.
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -13,7 +13,7 @@ use slackwater_config::Fault;
 use std::io::{self, Stdout};
 use tokio::sync::mpsc;
 
-/// A terminal that is taken; given back when dropped.
+/// The terminal in raw mode. Dropping this restores it.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) terminal: Terminal<CrosstermBackend<Stdout>>,
@@ -21,7 +21,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Takes it.
+    /// Takes over the terminal.
     pub(super) fn new(has_mouse: bool) -> Result<Self, Fault> {
         let taken = take(has_mouse).and_then(|()| {
             let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
@@ -36,7 +36,8 @@ impl Taken {
         })
     }
 
-    /// Gives it back, stops this process as Ctrl-Z does, and takes it again when it goes on.
+    /// Restores the terminal, stops this process as Ctrl-Z does, and takes it over again when the
+    /// process continues.
     pub(super) fn suspend(&mut self) -> Result<(), Fault> {
         give_back();
         let own = rustix::process::getpid();
@@ -53,7 +54,7 @@ impl Drop for Taken {
     }
 }
 
-/// Has a panic give the terminal back before it is told, or nobody could read what it says.
+/// Makes a panic restore the terminal before its message is printed, which would otherwise be lost.
 pub(super) fn give_back_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -62,8 +63,8 @@ pub(super) fn give_back_on_panic() {
     }));
 }
 
-/// Reads keys, mouse and size on a thread of its own, since that waits; the thread ends with the
-/// process.
+/// Reads keys, mouse and size on a separate thread, because reading blocks. The thread ends with
+/// the process.
 pub(super) fn read_events() -> Result<mpsc::Receiver<io::Result<Event>>, Fault> {
     let (sender, receiver) = mpsc::channel(64);
     let thread = std::thread::Builder::new().name("keys".to_owned());
@@ -89,7 +90,7 @@ fn take(has_mouse: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Whatever of it was taken. A terminal that is gone needs nothing back.
+/// Restores the terminal as far as it was changed. Errors are ignored: the terminal may be gone.
 fn give_back() {
     let _ = execute!(
         io::stdout(),

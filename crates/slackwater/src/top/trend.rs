@@ -1,16 +1,17 @@
-//! What a service was like over the last minutes, and what each of its replicas was sent in the
-//! last seconds.
+//! A service's figures over the last minutes, and the requests that each of its replicas received
+//! in the last seconds.
 //!
-//! Bounded: so many points, and so many seconds of columns.
+//! Both are bounded: the number of points, and the seconds of columns.
 
 use super::message::{Columns, History, ServiceTick, Tick, sum};
 use std::collections::VecDeque;
 
-/// Points that are kept: five minutes of a demo, which tells twice a second.
+/// Most points: five minutes of a demo, which sends two ticks a second.
 const POINTS_MAX: usize = 600;
-/// Rates of replicas are means over so long: a replica of a thousand gets a request now and then.
+/// Averaging time of replicas' rates: in a fleet of a thousand, a replica receives only an
+/// occasional request.
 const RATE_OVER_MS: u64 = 5_000;
-/// Ticks that such a mean is made of at most.
+/// Most ticks in such an average.
 const COLUMNS_MAX: usize = 64;
 
 /// A service in one interval.
@@ -19,7 +20,7 @@ pub(super) struct Point {
     pub(super) at_ms: u64,
     /// Requests/s.
     pub(super) rate: f64,
-    /// Of the requests that ended, the part that failed, in thousandths.
+    /// Share of the ended requests that failed, in thousandths.
     pub(super) failed_thousandths: u64,
     pub(super) p50_us: Option<u64>,
     pub(super) p99_us: Option<u64>,
@@ -27,7 +28,7 @@ pub(super) struct Point {
     pub(super) rif_limit: Option<u64>,
 }
 
-/// What each replica was sent in one interval.
+/// Requests that each replica received in one interval.
 #[derive(Debug)]
 struct Sent {
     interval_ms: u64,
@@ -43,7 +44,7 @@ pub(super) struct Trend {
 }
 
 impl Trend {
-    /// Adds a tick, unless it is known already.
+    /// Adds a tick, unless it was added already.
     pub(super) fn take(&mut self, tick: &Tick, service: &ServiceTick) {
         let Columns { sent, failed, .. } = &service.replicas;
         self.sent.push_back(Sent {
@@ -70,7 +71,7 @@ impl Trend {
         });
     }
 
-    /// Replaces the points by what the server has kept, and keeps those that are newer.
+    /// Replaces the points with the server's history, and keeps the newer ones.
     pub(super) fn take_history(&mut self, history: &History) {
         let newer = core::mem::take(&mut self.points);
         for (index, at_ms) in history.at_ms.iter().enumerate() {
@@ -91,17 +92,17 @@ impl Trend {
         }
     }
 
-    /// Forgets what each replica was sent: the fleet is another one.
+    /// Clears the request counts of replicas, because the fleet has changed.
     pub(super) fn forget_replicas(&mut self) {
         self.sent.clear();
     }
 
-    /// Oldest first.
+    /// The points, oldest first.
     pub(super) fn points(&self) -> impl DoubleEndedIterator<Item = &Point> + ExactSizeIterator {
         self.points.iter()
     }
 
-    /// Requests/s that the replica was sent in the last seconds, and those of it that failed.
+    /// Requests/s that were sent to the replica in the last seconds, and those that failed.
     pub(super) fn rates(&self, replica: usize) -> (f64, f64) {
         let all = |column: fn(&Sent) -> &Vec<u64>| {
             let counts = self
@@ -113,7 +114,7 @@ impl Trend {
         (all(|sent| &sent.requests), all(|sent| &sent.failed))
     }
 
-    /// Requests/s that all replicas were sent in the last seconds.
+    /// Requests/s that were sent to all replicas in the last seconds.
     pub(super) fn rate_of_all(&self) -> f64 {
         let sent = self.sent.iter().flat_map(|sent| &sent.requests);
         per_second(sum(sent), self.length_ms())
@@ -142,7 +143,7 @@ fn per_second(count: u64, length_ms: u64) -> f64 {
     count as f64 * 1_000.0 / length_ms.max(1) as f64
 }
 
-/// The part of `of`, rounded up, so that what is not zero shows.
+/// The part of `of` in thousandths, rounded up so that any part above zero is visible.
 fn thousandths(part: u64, of: u64) -> u64 {
     part.saturating_mul(1_000).div_ceil(of.max(1)).min(1_000)
 }
@@ -182,7 +183,7 @@ mod tests {
         for second in 2..=6 {
             taken(&mut trend, second * 1_000, &[10, 0], &[1, 0]);
         }
-        // The first second is over.
+        // The first second has ended.
         assert_eq!(trend.rates(0), (10.0, 1.0));
         assert_eq!(trend.rates(1), (0.0, 0.0));
         assert_eq!(trend.rates(9), (0.0, 0.0));
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn history_goes_before_what_was_heard_since() {
+    fn history_comes_before_newer_ticks() {
         let mut trend = Trend::default();
         taken(&mut trend, 3_000, &[1], &[1]);
         taken(&mut trend, 4_000, &[1_001], &[1]);

@@ -1,11 +1,11 @@
-//! Figures as the table writes them: short, so that a column is not wider than it has to be. On top
-//! of the demo's words.
+//! Figures in the form of the table: short, so that no column is wider than necessary. They build
+//! on the demo's words.
 
 pub(super) use crate::output::clean;
 
 use crate::terminal::words;
 
-/// What is written where nothing is known.
+/// What is shown for an unknown value.
 pub(super) const UNKNOWN: &str = "–";
 
 /// A latency: `9.4 ms`, `2,552 ms`, `12.6 s`. At most 8 columns, below 28 hours.
@@ -18,12 +18,12 @@ pub(super) fn latency(us: u64) -> String {
     }
 }
 
-/// The same, or a dash.
+/// A latency, or a dash if it is unknown.
 pub(super) fn latency_if_any(us: Option<u64>) -> String {
     us.map_or_else(|| UNKNOWN.to_owned(), latency)
 }
 
-/// The same of a percentile that is off by up to a quarter.
+/// A percentile with an error of up to a quarter, or a dash if it is unknown.
 pub(super) fn about_if_any(us: Option<u64>) -> String {
     us.map_or_else(|| UNKNOWN.to_owned(), |us| format!("≈{}", latency(us)))
 }
@@ -48,13 +48,12 @@ pub(super) fn rate(per_second: f64) -> String {
     }
 }
 
-/// A part, from 0 to 1, as a percentage with one decimal.
+/// A share, from 0 to 1, as a percentage with one decimal.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// How much of what can be carried is in flight, which may be more than all: `38 %`, `1,250 %`, in
-/// at most 7 columns.
+/// Utilization, which may be more than all: `38 %`, `1,250 %`, in at most 7 columns.
 pub(super) fn full(share: f64) -> String {
     if share < 99.995 {
         format!("{} %", words::rate((share * 100.0).round()))
@@ -63,12 +62,12 @@ pub(super) fn full(share: f64) -> String {
     }
 }
 
-/// What can be carried, from thousandths of a request in flight.
+/// A capacity, from thousandths of a request in flight.
 pub(super) fn carries(millirif: u64) -> String {
     format!("{:.1}", millirif as f64 / 1e3)
 }
 
-/// What a request costs, which may be very little.
+/// The cost of a request, which may be very small.
 pub(super) fn cost(us: u64) -> String {
     if us < 1_000 {
         format!("{us} µs")
@@ -77,18 +76,18 @@ pub(super) fn cost(us: u64) -> String {
     }
 }
 
-/// A count as a part of another.
+/// A count as a percentage of another.
 pub(super) fn percent_of(part: u64, of: u64) -> String {
     percent(part as f64 / of.max(1) as f64)
 }
 
-/// The noun as it is for so many.
+/// The noun in singular or plural.
 pub(super) fn plural(noun: &str, count: usize) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{noun}{ending}")
 }
 
-/// The text in so many columns: cut with an ellipsis where it is longer.
+/// The text in at most this many columns; a longer one is cut with an ellipsis.
 pub(super) fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
@@ -97,7 +96,7 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     kept.chain((columns > 0).then_some('…')).collect()
 }
 
-/// The text in lines of so many columns, broken at blanks; a longer word is on a line of its own.
+/// The text in lines of this many columns, broken at blanks. A longer word is on a line of its own.
 pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

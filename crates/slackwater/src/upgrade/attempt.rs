@@ -1,4 +1,4 @@
-//! Tries at an upgrade, one at a time, beside everything else that a process does.
+//! Attempts at an upgrade, one at a time, concurrent with everything else in a process.
 
 use super::channel::Hold;
 use super::predecessor::{HandOver, Passed, Program};
@@ -10,11 +10,11 @@ use std::process::Child;
 use std::sync::Arc;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// From the start of a new process until it has to serve. What takes time is reading files and
-/// resolving names.
+/// Timeout from the start of a new process until it serves. Reading files and resolving names take
+/// time.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The try that is under way, if there is one. Dropping it gives it up.
+/// The running attempt, if there is one. Dropping it cancels the attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Upgrade(Option<Try>);
 
@@ -25,10 +25,10 @@ struct Try {
 }
 
 impl Upgrade {
-    /// Begins, unless a try is under way.
+    /// Starts an attempt, unless one is running.
     pub(crate) fn begin(&mut self, program: &io::Result<Program>, sockets: &Arc<Passed>) {
         if self.0.is_some() {
-            tracing::warn!("an upgrade is under way already");
+            tracing::warn!("an upgrade is running already");
             return;
         }
         let program = match program {
@@ -45,13 +45,14 @@ impl Upgrade {
         self.0 = Some(Try { handing, hold });
     }
 
-    /// Whether a try is under way: what a successor was told is what it goes by.
+    /// Returns whether an attempt is running. The successor then works with what it has already
+    /// received.
     pub(crate) const fn is_under_way(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Waits for the end of the try that is under way, for ever if there is none. `true`: another
-    /// process has taken over.
+    /// Waits for the end of the running attempt; forever if there is none. Returns `true` if
+    /// another process has taken over.
     pub(crate) async fn ended(&mut self) -> bool {
         let Some(Try { handing, .. }) = &mut self.0 else {
             return core::future::pending().await;
@@ -64,7 +65,7 @@ impl Upgrade {
                 supervisor::succeeded_by(process);
                 tracing::info!(
                     process,
-                    "another process has taken over; finishing what runs here"
+                    "another process has taken over; finishing running requests here"
                 );
                 look_after(child, true);
                 true
@@ -80,9 +81,9 @@ impl Upgrade {
         }
     }
 
-    /// This process was told to stop, and so is the new one, if it has come into being. To be
-    /// called before this one's listeners close: the try has them, too, and as long as it does,
-    /// clients wait there for nobody.
+    /// Cancels a running attempt, and ends the new process if it was started, because this process
+    /// shuts down. Call this before this process's listeners close: the attempt holds them, too,
+    /// and as long as it does, clients would wait there in vain.
     pub(crate) async fn give_up(&mut self) {
         let Some(Try { handing, hold }) = self.0.take() else {
             return;
@@ -97,15 +98,15 @@ impl Upgrade {
                 look_after(child, false);
             }
             Ok(Err(_)) | Err(_) => {
-                tracing::info!("the upgrade that was under way is given up");
+                tracing::info!("upgrade cancelled: this process shuts down");
             }
         }
     }
 }
 
-/// Waits for the end of a process that has taken over, on a thread of its own: nobody else would,
-/// as long as this one runs, and whoever supervises could take it for alive. Its end is told unless
-/// it was told to end.
+/// Waits on a separate thread for the end of a process that has taken over. Otherwise it would
+/// remain a zombie after its end while this process runs, and a supervisor could mistake it for a
+/// live one. Its end is logged unless it was requested.
 fn look_after(mut child: Child, is_to_stay: bool) {
     let waiting = move || {
         let process = child.id();
@@ -115,8 +116,8 @@ fn look_after(mut child: Child, is_to_stay: bool) {
             tracing::error!(
                 process,
                 %status,
-                "the process that had taken over has ended, so nobody takes connections here: start slackwater again; this one only \
-                 finishes what runs"
+                "the process that had taken over has ended, so no process accepts connections here: start slackwater again; \
+                 this process only finishes running requests"
             );
         }
     };
@@ -127,5 +128,5 @@ fn look_after(mut child: Child, is_to_stay: bool) {
 }
 
 fn failed(why: &str) {
-    tracing::error!("the new process has not taken over, so this one goes on: {why}");
+    tracing::error!("the new process has not taken over, this process continues: {why}");
 }

@@ -1,11 +1,11 @@
-//! What an old and a new process say to each other: short messages over a pair of sockets, some
-//! with a socket attached.
+//! The protocol between an old and a new process: short messages over a pair of sockets, some with
+//! a socket attached.
 //!
-//! The old one begins with a greeting that names the form of what follows, sends each socket with
-//! its purpose, and ends the list. The new one answers once, when it serves. A message that is not
-//! known ends the conversation: versions that say something else have to have another greeting.
-//! What an older version does not know is said, and announced in the greeting, only where there is
-//! something of it to say, so that all others still understand each other.
+//! The old process begins with a greeting that names the version of the protocol, sends each socket
+//! with its purpose, and ends the list. The new one answers once, when it serves. An unknown
+//! message ends the exchange: incompatible versions must have another greeting. A message that an
+//! older version does not know is sent, and announced in the greeting, only if it is needed, so
+//! that versions otherwise stay compatible.
 
 use core::mem::MaybeUninit;
 use core::time::Duration;
@@ -19,25 +19,25 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Bytes of a message, at most: a purpose and an address.
+/// Most bytes of a message: a purpose and an address.
 const MESSAGE_BYTES_MAX: usize = 256;
 
 const GREETING: &str = "slackwater hand-over 1";
-/// The same, with a file of what is changed at run time.
+/// The greeting when a file with overrides follows.
 const GREETING_WITH_OVERRIDES: &str = "slackwater hand-over 2";
 const END: &str = "end";
 const SERVING: &str = "serving";
 
-/// What a descriptor that is passed is for.
+/// The purpose of a descriptor that is passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Requests. The address as it is configured, which with port 0 is not the socket's own.
+    /// Requests, with the address as configured; with port 0 it differs from the socket's.
     Requests(core::net::SocketAddr),
-    /// Status and metrics, likewise.
+    /// Status and metrics, with the address as configured.
     Admin(core::net::SocketAddr),
-    /// Probes over UDP, likewise.
+    /// Probes over UDP, with the address as configured.
     Probes(core::net::SocketAddr),
-    /// What is changed at run time: no socket but a file in memory.
+    /// Overrides: not a socket but a file in memory.
     Overrides,
 }
 
@@ -68,36 +68,36 @@ impl Purpose {
     }
 }
 
-/// One end.
+/// One end of the channel.
 #[derive(Debug)]
 pub(super) struct Channel(Socket);
 
-/// Ends a channel from another thread when it is dropped: whoever waits on it hears that its peer
-/// is gone.
+/// Ends a channel from another thread when it is dropped: a call that waits on the channel then
+/// returns as if the peer were gone.
 #[derive(Debug)]
 pub(super) struct Hold(Socket);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // An error means that there is nothing left to end.
+        // An error means that the channel has ended already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
 impl Channel {
-    /// Both ends. Whoever waits on one for longer than `patience` gets an error.
+    /// Returns both ends. A wait on one that is longer than `patience` fails.
     pub(super) fn pair(patience: Duration) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
         let ours = Self::bounded(ours, patience)?;
         Ok((ours, theirs.into()))
     }
 
-    /// What ends it from another thread.
+    /// Returns a handle that ends the channel from another thread.
     pub(super) fn hold(&self) -> io::Result<Hold> {
         Ok(Hold(self.0.try_clone()?))
     }
 
-    /// An end that came from another process.
+    /// Wraps an end that was inherited from another process.
     pub(super) fn of(socket: OwnedFd, patience: Duration) -> io::Result<Self> {
         Self::bounded(socket.into(), patience)
     }
@@ -127,7 +127,7 @@ impl Channel {
         self.send(END, None)
     }
 
-    /// Takes all sockets.
+    /// Receives all sockets.
     pub(super) fn receive_sockets(&self) -> io::Result<Vec<(Purpose, OwnedFd)>> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let (greeting, _) = self.receive()?;
@@ -147,12 +147,12 @@ impl Channel {
         }
     }
 
-    /// Says that the new process serves.
+    /// Reports that the new process serves.
     pub(super) fn send_serving(&self) -> io::Result<()> {
         self.send(SERVING, None)
     }
 
-    /// Waits for that.
+    /// Waits for the report that the new process serves.
     pub(super) fn receive_serving(&self) -> io::Result<()> {
         match self.receive()? {
             (message, _) if message == SERVING => Ok(()),
@@ -171,7 +171,7 @@ impl Channel {
             attached.push(SendAncillaryMessage::ScmRights(&sockets));
         }
         let text = [IoSlice::new(message.as_bytes())];
-        // A peer that has gone is an error here, not a signal.
+        // A peer that is gone is an error here, not a signal.
         let flags = SendFlags::NOSIGNAL;
         retried(|| sendmsg(self.0.as_fd(), &text, &mut attached, flags))?;
         Ok(())
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_older_versions_do_not_know_has_another_greeting() {
+    fn only_messages_unknown_to_older_versions_have_another_greeting() {
         let file = File::open("/dev/null").expect("on every system");
         let requests = Purpose::Requests("[::1]:80".parse().expect("an address"));
         for (purposes, greeting) in [
@@ -298,12 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_hears_that_the_channel_is_given_up() {
+    fn a_wait_ends_when_the_channel_is_cancelled() {
         let (old, _new) = ends(PATIENCE);
         let hold = old.hold().expect("a descriptor");
         let waiting = std::thread::spawn(move || old.receive_serving());
         drop(hold);
-        let error = waiting.join().expect("no panic").expect_err("given up");
+        let error = waiting.join().expect("no panic").expect_err("cancelled");
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 

@@ -1,10 +1,10 @@
-//! Listening sockets that come from outside: from the process that this one takes over from, or
-//! from systemd's socket activation (`sd_listen_fds(3)`). Whatever is not among them is opened.
+//! Listening sockets from outside: from the process that this one replaces, or from systemd's
+//! socket activation (`sd_listen_fds(3)`). Sockets that are not among them are opened.
 //!
-//! Sockets are matched by address. Each that was passed must be used, since nobody else accepts
-//! from it. Workers share what there is: with more sockets than workers some accept from several,
-//! with fewer several accept from one. So the number of workers may change, and no connection waits
-//! where nobody looks.
+//! Sockets are matched by address. Each passed socket must be used, since no other process accepts
+//! from it. Workers share the sockets: if there are more than workers, some workers accept from
+//! several; if there are fewer, several workers accept from one. So the number of workers may
+//! change, and no connection waits in a socket from which no worker accepts.
 
 use super::channel::Purpose;
 use super::successor::{self, Announce};
@@ -17,8 +17,7 @@ use std::io::{self, Read as _, Seek as _};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
-/// The name that a socket has to have in its socket unit (`FileDescriptorName=`) to be the admin
-/// server's.
+/// The name that marks a socket in its socket unit (`FileDescriptorName=`) as the admin server's.
 const ADMIN: &str = "admin";
 
 /// Sockets that are not yet in use.
@@ -31,12 +30,12 @@ pub(crate) struct Inherited {
     announce: Option<Announce>,
 }
 
-/// What is changed at run time takes no more than so many bytes: 1,024 settings and every replica.
+/// Largest size of the overrides: 1,024 settings and every replica.
 const OVERRIDES_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug)]
 struct Socket<S = TcpListener> {
-    /// What it is called by the one who passed it: the address as configured there, or its own.
+    /// The address under which it was passed: the configured one of the predecessor, or its own.
     address: SocketAddr,
     socket: S,
 }
@@ -59,16 +58,18 @@ impl OpenSockets for Inherited {
 }
 
 impl Inherited {
-    /// Whether there is a predecessor, which this process takes over from with the same arguments.
+    /// Returns whether there is a predecessor, from which this process takes over with the same
+    /// arguments.
     pub(crate) const fn is_passed_on(&self) -> bool {
         self.announce.is_some()
     }
 
-    /// Takes what was passed to this process. To be called once, before threads are started.
+    /// Takes the sockets that were passed to this process. Call it once, before threads are
+    /// started.
     ///
     /// # Errors
     ///
-    /// Something was passed that is no listening TCP socket, or a predecessor is not understood.
+    /// A descriptor is not a listening TCP socket, or a predecessor speaks another protocol.
     pub(crate) fn take() -> Result<Self, Fault> {
         let mut inherited = Self::default();
         if let Some(received) = successor::receive()? {
@@ -96,9 +97,9 @@ impl Inherited {
         Ok(inherited)
     }
 
-    /// What systemd passed.
+    /// Takes the sockets that systemd passed.
     fn take_activated(&mut self) -> Result<(), Fault> {
-        // Read first: the crate takes its variables out of the environment, but not this one.
+        // Read first: the crate removes its variables from the environment, but not this one.
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
         let mut passed = ListenFd::from_env();
@@ -110,7 +111,7 @@ impl Inherited {
                      an IP address and a port"
                 ))
             };
-            // Whichever of the two it is not, the crate gives it back.
+            // If the socket is of another kind, the crate puts it back.
             if let Ok(Some(socket)) = passed.take_udp_socket(index) {
                 let address = socket.local_addr().map_err(fault)?;
                 socket.set_nonblocking(true).map_err(fault)?;
@@ -130,27 +131,27 @@ impl Inherited {
         Ok(())
     }
 
-    /// The socket for status and metrics.
+    /// Takes the socket for status and metrics.
     pub(crate) fn admin(&mut self, address: SocketAddr) -> Option<TcpListener> {
         take(&mut self.admin, address)
     }
 
-    /// A socket for probes over UDP.
+    /// Takes a socket for probes over UDP.
     pub(crate) fn probes(&mut self, address: SocketAddr) -> Option<UdpSocket> {
         take(&mut self.probes, address)
     }
 
-    /// What a predecessor says is changed at run time; `None`: nothing, or there is none.
+    /// Takes the predecessor's overrides; `None` if there are none, or no predecessor.
     pub(crate) fn overrides(&mut self) -> Option<String> {
         self.overrides.take()
     }
 
-    /// Ends the taking: whatever is left. From a predecessor it is just closed, for that one still
-    /// serves it until it ends, and connections that wait there are its.
+    /// Handles the sockets that were not taken. Those of a predecessor are just closed: the
+    /// predecessor serves them until it ends, with the connections that wait there.
     ///
     /// # Errors
     ///
-    /// systemd passed a socket at an address that nobody serves: connections would wait there in
+    /// systemd passed a socket at an address that is not served: connections would wait there in
     /// vain.
     pub(crate) fn finish(self) -> Result<Option<Announce>, Fault> {
         let listeners = self.requests.iter().chain(&self.admin);
@@ -169,7 +170,7 @@ impl Inherited {
 fn read_overrides(file: OwnedFd) -> Result<String, Fault> {
     let mut file = File::from(file);
     let mut text = String::new();
-    // Whoever wrote it has left it at its end.
+    // The writer has left the file position at the end.
     let read = file.rewind();
     let read = read.and_then(|()| file.take(OVERRIDES_BYTES_MAX).read_to_string(&mut text));
     match read {
@@ -276,11 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_systemd_that_nobody_serves_is_refused() {
+    fn a_socket_of_systemd_that_is_not_served_is_rejected() {
         let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
         let fault = inherited(address, None)
             .finish()
-            .expect_err("nobody serves it");
+            .expect_err("it is not served");
         assert!(matches!(&fault, Fault::Usage(_)), "{fault}");
         assert!(fault.to_string().contains("127.0.0.1:80"), "{fault}");
     }

@@ -1,20 +1,20 @@
-//! A new binary in place of a running one, without a connection lost.
+//! Replaces the binary of a running process without losing a connection.
 //!
-//! The running process starts the new one and passes it the very sockets that it listens on: a
-//! socket's queue of connections belongs to the socket and not to a process, so whoever waits in it
-//! is served by whichever process accepts first. Opening the port a second time would not do: what
-//! waits in a closed socket's queue is reset.
+//! The running process starts the new one and passes its listening sockets to it. A socket's queue
+//! of connections belongs to the socket and not to a process, so a queued connection is served by
+//! whichever process accepts first. Opening the port a second time would not be enough: connections
+//! in a closed socket's queue are reset.
 //!
 //! | | file |
 //! |---|---|
-//! | what the two say to each other | `channel` |
-//! | the old process's part | `predecessor`; one try after the other, `attempt` |
+//! | the protocol between the two | `channel` |
+//! | the old process's part | `predecessor`; its attempts, `attempt` |
 //! | the new process's part | `successor` |
-//! | sockets that come from outside: from a predecessor, or from systemd | `inherited` |
+//! | sockets from outside: from a predecessor, or from systemd | `inherited` |
 //!
-//! The two may be of different versions, with different configurations and numbers of workers.
-//! Until the new one has said that it serves, the old one goes on; if that does not come, it still
-//! goes on, and says why.
+//! The two processes may have different versions, configurations and numbers of workers. The old
+//! one continues until the new one has reported that it serves. If that report does not come, the
+//! old one still continues, and logs why.
 
 mod attempt;
 mod channel;

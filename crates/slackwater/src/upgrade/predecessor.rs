@@ -1,4 +1,4 @@
-//! The old process's part: it starts the new one, passes its sockets, and waits for the word that
+//! The old process's part: starts the new one, passes its sockets, and waits for the report that
 //! the new one serves.
 
 use super::channel::{Channel, Hold, Purpose};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Instant;
 
-/// The program as it was started, to be started again.
+/// The program as it was started, so that it can be started again.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     path: PathBuf,
@@ -25,12 +25,13 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// What this process is. To be called at the start: later, the file of this name may be another
-    /// one, which is the point, and the working directory, too.
+    /// Returns the program of this process. Call it at the start: later, the working directory may
+    /// have changed, and the file of this name may be another one, which is the purpose of an
+    /// upgrade.
     ///
     /// # Errors
     ///
-    /// It cannot be found out.
+    /// It cannot be determined.
     pub(crate) fn of_this_process() -> io::Result<Self> {
         let mut arguments = env::args_os();
         let path = match arguments.next() {
@@ -50,8 +51,8 @@ impl fmt::Display for Program {
     }
 }
 
-/// By the name that it was called by, and not by the file behind it: a link that leads to a new
-/// version has to be followed anew.
+/// Locates the program by the name with which it was called, and not by the file behind that name:
+/// a link that now leads to a new version must be followed again.
 fn locate(name: &Path) -> io::Result<PathBuf> {
     if name.components().count() > 1 || name.is_absolute() {
         return std::path::absolute(name);
@@ -64,13 +65,13 @@ fn locate(name: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Sockets that are passed on, as clones: this process goes on with its own. And what is to be said
-/// beside them.
+/// Sockets to pass on, as clones, because this process continues with its own; and the data that
+/// goes with them.
 #[derive(Debug, Default)]
 pub(crate) struct Passed(Vec<(Purpose, OwnedFd)>);
 
 impl Passed {
-    /// Adds one for requests; `configured` is the address as the configuration has it.
+    /// Adds a socket for requests; `configured` is its address in the configuration.
     pub(crate) fn add_requests(
         &mut self,
         configured: SocketAddr,
@@ -79,7 +80,7 @@ impl Passed {
         self.add(Purpose::Requests(configured), socket)
     }
 
-    /// Adds one for status and metrics, likewise.
+    /// Adds the socket for status and metrics; `configured` is its address in the configuration.
     pub(crate) fn add_admin(
         &mut self,
         configured: SocketAddr,
@@ -88,7 +89,7 @@ impl Passed {
         self.add(Purpose::Admin(configured), socket)
     }
 
-    /// Adds one for probes, likewise.
+    /// Adds a socket for probes; `configured` is its address in the configuration.
     pub(crate) fn add_probes(
         &mut self,
         configured: SocketAddr,
@@ -97,13 +98,13 @@ impl Passed {
         self.add(Purpose::Probes(configured), socket)
     }
 
-    /// Adds what is changed at run time, in the words that a successor reads it in.
+    /// Adds the overrides, in the form in which a successor reads them.
     ///
     /// # Errors
     ///
     /// The system has no descriptor or no memory left.
     pub(crate) fn add_overrides(&mut self, text: &str) -> io::Result<()> {
-        // Of any length, unlike a message, and nobody else can read it.
+        // A file can have any length, unlike a message, and no other process can read it.
         let file = memfd_create("slackwater-overrides", MemfdFlags::CLOEXEC)?;
         let mut file = File::from(file);
         file.write_all(text.as_bytes())?;
@@ -117,7 +118,7 @@ impl Passed {
     }
 }
 
-/// One try at a hand-over.
+/// One attempt at a hand-over.
 #[derive(Debug)]
 pub(super) struct HandOver {
     patience: Duration,
@@ -126,11 +127,12 @@ pub(super) struct HandOver {
 }
 
 impl HandOver {
-    /// One that takes `patience` at most, and a little; and what gives it up earlier.
+    /// Returns an attempt that takes little more than `patience` at most, and a handle that cancels
+    /// it earlier.
     ///
     /// # Errors
     ///
-    /// The system gives no sockets.
+    /// The system has no sockets left.
     pub(super) fn new(patience: Duration) -> io::Result<(Self, Hold)> {
         let (ours, theirs) = Channel::pair(patience)?;
         let hold = ours.hold()?;
@@ -142,11 +144,11 @@ impl HandOver {
         Ok((hand_over, hold))
     }
 
-    /// Starts the program anew with these sockets, and waits until it serves. Blocks.
+    /// Starts the program again with these sockets, and waits until it serves. This blocks.
     ///
     /// # Errors
     ///
-    /// Why it does not serve. It is ended then.
+    /// Why it does not serve. The new process has been ended then.
     pub(super) fn carry_out(self, program: &Program, sockets: &Passed) -> Result<Child, String> {
         hand_over(program, sockets, self)
     }
@@ -169,14 +171,15 @@ fn hand_over(program: &Program, sockets: &Passed, attempt: HandOver) -> Result<C
         .args(&program.arguments)
         .env(MARK, "stdin")
         .stdin(theirs);
-    // These concern this process alone.
+    // These variables concern this process alone.
     for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
         command.env_remove(name);
     }
     let child = command.spawn();
     let mut child =
         child.map_err(|error| format!("{} does not start: {error}", program.path.display()))?;
-    // The command holds the other end, which has to be the child's alone for its end to be noticed.
+    // The command still holds the other end. Only the child may hold it, so that its end is
+    // noticed.
     drop(command);
     let said = ours
         .send_sockets(
@@ -195,15 +198,15 @@ fn hand_over(program: &Program, sockets: &Passed, attempt: HandOver) -> Result<C
     }
 }
 
-/// What to say of a process that does not serve; it has ended afterwards.
+/// Returns why a process does not serve. The process has ended afterwards.
 fn why_not(child: &mut Child, error: &io::Error, left: Duration) -> String {
     let is_gone = matches!(
         error.kind(),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
     );
-    // It closed its end, so it ends; give it the time to do that by itself, for its exit code.
+    // The process has closed its end, so it is exiting. Give it time to do so, for its exit code.
     if is_gone && let Some(status) = wait(child, left.min(Duration::from_secs(1))) {
-        return format!("it ended before it served, {status}; what it said stands above");
+        return format!("it ended before it served, {status}; its output is above");
     }
     let _ = child.kill();
     let _ = child.wait();
@@ -246,19 +249,19 @@ mod tests {
     }
 
     #[test]
-    fn a_try_that_is_given_up_ends_the_new_process() {
+    fn a_cancelled_attempt_ends_the_new_process() {
         let (attempt, hold) = HandOver::new(Duration::from_hours(1)).expect("sockets");
         let program = program("/bin/sh", &["-c", "exec sleep 1000"]);
         let waiting =
             std::thread::spawn(move || attempt.carry_out(&program, &Passed::default()).map(drop));
         drop(hold);
-        // That it comes back says that it has waited for the end of the process.
-        let why = waiting.join().expect("no panic").expect_err("given up");
+        // `join` returns only after the process has ended.
+        let why = waiting.join().expect("no panic").expect_err("cancelled");
         assert!(why.contains("ended"), "{why}");
     }
 
     #[test]
-    fn whatever_keeps_the_new_process_from_serving_is_told() {
+    fn the_reason_why_the_new_process_does_not_serve_is_reported() {
         let why = hand_over(&program("/nowhere/slackwater", &[]), PATIENCE);
         let why = why.expect_err("no such file");
         assert!(

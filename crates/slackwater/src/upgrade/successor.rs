@@ -1,4 +1,4 @@
-//! The new process's part: it takes the sockets of the old one, and says when it serves.
+//! The new process's part: receives the sockets of the old one, and reports when it serves.
 
 use super::channel::{Channel, Purpose};
 use core::time::Duration;
@@ -8,37 +8,37 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Set where standard input is the channel to a predecessor.
+/// Set if standard input is the channel to a predecessor.
 pub(super) const MARK: &str = "SLACKWATER_HAND_OVER";
 
-/// The predecessor sends everything at once.
+/// Timeout of the predecessor's messages, all of which it sends at once.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The word that the predecessor waits for.
+/// The pending report that this process serves.
 #[derive(Debug)]
 pub(crate) struct Announce(Channel);
 
 impl Announce {
-    /// Requests are taken. If the predecessor is gone meanwhile, so be it.
+    /// Reports that requests are accepted. It does not matter if the predecessor is gone.
     pub(crate) fn serving(self) {
         if let Err(error) = self.0.send_serving() {
-            tracing::warn!(%error, "the process that handed over has gone");
+            tracing::warn!(%error, "the previous process is gone");
         }
     }
 }
 
-/// What a predecessor has passed.
+/// What a predecessor has passed on.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) announce: Announce,
     pub(super) sockets: Vec<(Purpose, OwnedFd)>,
 }
 
-/// The sockets of a predecessor, if there is one.
+/// Receives the sockets of a predecessor, if there is one.
 ///
 /// # Errors
 ///
-/// It says something that is not understood, or nothing.
+/// It sends something unknown, or nothing.
 pub(super) fn receive() -> Result<Option<Received>, Fault> {
     if env::var_os(MARK).is_none() {
         return Ok(None);
@@ -56,8 +56,8 @@ pub(super) fn receive() -> Result<Option<Received>, Fault> {
     }))
 }
 
-/// Takes standard input's place as the channel, and leaves emptiness there: whoever reads it later
-/// is not to take part.
+/// Takes the channel from standard input, and replaces it with an empty input, so that later
+/// readers cannot interfere.
 fn channel() -> io::Result<Channel> {
     let stdin = io::stdin();
     let channel = Channel::of(stdin.as_fd().try_clone_to_owned()?, PATIENCE)?;

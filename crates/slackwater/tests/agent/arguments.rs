@@ -1,4 +1,4 @@
-//! What a user may get wrong, and what may be in the way, is told before anything starts.
+//! Mistakes of a user, and obstacles on the machine, are reported before anything starts.
 
 use crate::client::Client;
 use crate::process::{Agent, command, until};
@@ -94,7 +94,7 @@ fn ports_in_use_are_named_with_their_protocol() {
 }
 
 #[tokio::test]
-async fn a_file_says_the_same_and_flags_win_over_it() {
+async fn a_file_sets_the_same_keys_and_flags_win_over_it() {
     let server = Server::tcp().await;
     let file = std::env::temp_dir().join(format!("slackwater-agent-{}.toml", std::process::id()));
     let text = "listen = \"127.0.0.1:0\"\nto = \"127.0.0.1:1\"\ndrain_delay = \"0s\"\n\
@@ -117,7 +117,7 @@ async fn a_file_says_the_same_and_flags_win_over_it() {
 }
 
 #[tokio::test]
-async fn a_latency_is_reported_until_it_is_as_old_as_the_file_says() {
+async fn a_latency_is_reported_until_its_configured_maximal_age() {
     let server = Server::tcp().await;
     let file = std::env::temp_dir().join(format!("slackwater-age-{}.toml", std::process::id()));
     std::fs::write(&file, "sample_age_max = \"1ms\"\n").unwrap();
@@ -130,7 +130,7 @@ async fn a_latency_is_reported_until_it_is_as_old_as_the_file_says() {
         answered.elapsed() > Duration::from_millis(1)
     })
     .await;
-    // By default it would be reported for three seconds.
+    // The default keeps a latency in reports for three seconds.
     assert_eq!(agent.report().await.latency, None);
 
     std::fs::write(&file, "sample_age_max = \"0s\"\n").unwrap();

@@ -1,5 +1,5 @@
-//! What a balancer or an operator does to an agent: requests, probes, questions to the admin
-//! server.
+//! The clients of an agent: requests and probes as of a balancer, requests of an operator to the
+//! admin server.
 
 use crate::process::{Agent, soon};
 use core::net::SocketAddr;
@@ -15,7 +15,7 @@ use slackwater_tower::wire::headers;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// A response read to its end.
+/// A response, read to its end.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
@@ -58,7 +58,7 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// The head of the response.
+    /// Reads the head of the response.
     pub(crate) async fn head(&mut self) -> Answer {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// The whole response, which must have a content length; an error if it breaks off.
+    /// Reads the whole response, which must have a content length; an error if it is cut off.
     pub(crate) async fn answer(&mut self) -> std::io::Result<Answer> {
         let mut answer = self.head().await;
         let length = answer.header("content-length").unwrap().parse().unwrap();
@@ -92,7 +92,7 @@ impl Client {
     }
 }
 
-/// One request and its response.
+/// Sends one request and reads its response.
 pub(crate) async fn fetch(address: SocketAddr, path: &str) -> Answer {
     Client::send(address, "GET", path)
         .await
@@ -102,7 +102,7 @@ pub(crate) async fn fetch(address: SocketAddr, path: &str) -> Answer {
 }
 
 impl Agent {
-    /// What it says of its load over UDP.
+    /// The load that the agent reports over UDP.
     pub(crate) async fn report(&self) -> LoadReport {
         self.report_with(None).await
     }
@@ -113,7 +113,7 @@ impl Agent {
         for nonce in 0_u64.. {
             socket.send(&probe(nonce, key)).await.unwrap();
             let mut reply = [0; DATAGRAM_BYTES_MAX];
-            // A datagram may be lost, even on loopback; then the next one is asked.
+            // A datagram may be lost, even on loopback; then another probe is sent.
             let receiving = tokio::time::timeout(Duration::from_secs(2), socket.recv(&mut reply));
             if let Ok(received) = receiving.await {
                 let reply = decode_reply(&reply[..received.unwrap()], key).unwrap();
@@ -129,7 +129,7 @@ impl Agent {
         self.report().await.rif.count()
     }
 
-    /// What it says of its load over HTTP.
+    /// The load that the agent reports over HTTP.
     pub(crate) async fn http_report(&self) -> LoadReport {
         let answer = fetch(self.address, "/prequal/probe").await;
         assert_eq!(answer.status, 200);
@@ -151,7 +151,7 @@ impl Agent {
     }
 }
 
-/// A probe's datagram.
+/// The datagram of a probe.
 pub(crate) fn probe(nonce: u64, key: Option<&ProbeKey>) -> Vec<u8> {
     let mut datagram = [0; DATAGRAM_BYTES_MAX];
     let request = ProbeRequest { nonce, hint: b"" };

@@ -1,4 +1,4 @@
-//! CONNECT: a tunnel by way of a server that opens them.
+//! CONNECT: a tunnel through a server that opens tunnels.
 
 use crate::client::Client;
 use crate::process::{Agent, until};
@@ -7,7 +7,7 @@ use crate::server::Server;
 const CONNECT: &str = "CONNECT a.example:443 HTTP/1.1\r\nhost: a.example:443\r\n\r\n";
 
 #[tokio::test]
-async fn a_tunnel_is_refused_unless_the_file_says_otherwise_and_counts_while_it_is_open() {
+async fn a_tunnel_is_rejected_by_default_and_counts_while_it_is_open() {
     let server = Server::tcp().await;
     let refusing = Agent::start(&server.to, &[]).await;
     let mut client = Client::connect(refusing.address).await;

@@ -1,5 +1,5 @@
-//! Requests in flight: they rise when a request goes to the server and fall at the last byte, or
-//! however else it ends.
+//! Requests in flight: the number rises when a request is forwarded to the server and falls at the
+//! last byte, or however else the request ends.
 
 use crate::client::Client;
 use crate::process::{Agent, until};
@@ -35,7 +35,7 @@ async fn a_request_counts_until_its_last_byte_and_probes_never_do() {
     settled(&agent).await;
     assert_eq!(agent.count("responses_2xx").await, 1);
 
-    // The connection to the server is kept, and probes have left no trace in it.
+    // The connection to the server is kept, and probes have not been forwarded on it.
     let mut second = Client::send(agent.address, "GET", "/second").await;
     let mut exchange = exchange.next().await;
     assert!(exchange.head.starts_with("GET /second "));
@@ -68,7 +68,11 @@ async fn a_client_that_leaves_ends_its_request() {
     let (agent, client, mut exchange) = holding(&server).await;
     drop(client);
     settled(&agent).await;
-    assert_eq!(exchange.read(&mut [0]).await, 0, "the server hears of it");
+    assert_eq!(
+        exchange.read(&mut [0]).await,
+        0,
+        "the server's connection ends"
+    );
     assert_eq!(agent.count("client_gone").await, 1);
     assert_eq!(agent.report().await.latency, None, "which is no sample");
 }

@@ -1,5 +1,5 @@
-//! SIGTERM: first probes say so while requests are still served, then the listeners close, then
-//! what runs is finished.
+//! SIGTERM: first probes report draining while requests are still served, then the listeners close,
+//! then running requests finish.
 
 use crate::client::Client;
 use crate::process::{Agent, until};
@@ -7,7 +7,7 @@ use crate::server::Server;
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn probes_say_so_before_the_listener_closes() {
+async fn probes_report_draining_before_the_listener_closes() {
     let server = Server::tcp().await;
     let mut agent = Agent::start(&server.to, &["--drain-delay", "1m"]).await;
     agent.terminate();
@@ -35,7 +35,7 @@ async fn what_runs_is_finished_after_the_listener_has_closed() {
     let mut client = Client::send(agent.address, "GET", "/").await;
     let mut exchange = server.request().await;
     agent.terminate();
-    until("nobody listens", async || {
+    until("nothing listens", async || {
         TcpStream::connect(agent.address).await.is_err()
     })
     .await;
@@ -64,7 +64,7 @@ async fn what_does_not_finish_is_cut_off() {
 }
 
 #[tokio::test]
-async fn signals_that_ask_for_something_else_do_not_end_it() {
+async fn other_signals_do_not_end_it() {
     let server = Server::tcp().await;
     let mut agent = Agent::start(&server.to, &["--drain-delay", "0s"]).await;
     for (name, answer) in [
@@ -72,7 +72,10 @@ async fn signals_that_ask_for_something_else_do_not_end_it() {
         ("USR1", "an agent has no files of logs"),
     ] {
         agent.signal(name);
-        until("it has heard of it", async || agent.times_said(answer) == 1).await;
+        until("the signal has been handled", async || {
+            agent.times_said(answer) == 1
+        })
+        .await;
     }
     let mut client = Client::send(agent.address, "GET", "/").await;
     server.request().await.answer("still here").await;

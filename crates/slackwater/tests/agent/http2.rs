@@ -1,4 +1,4 @@
-//! HTTP/2 without TLS: many requests on one connection, to a server of either version.
+//! HTTP/2 without TLS: many requests on one connection, to a server with either version.
 
 use crate::process::{Agent, soon, until};
 use crate::server::Server;
@@ -48,7 +48,7 @@ async fn streams_of_one_connection_reach_a_server_of_http1() {
         assert_eq!(body, text);
     }
     until("nothing is in flight", async || agent.rif().await == 0).await;
-    // A client that gives up one stream keeps the others.
+    // A client that resets one stream keeps the other ones.
     let given_up = client.send_request(request("/3"));
     let mut third = one.next().await;
     assert_eq!(agent.rif().await, 1);

@@ -1,9 +1,8 @@
 //! `slackwater agent` as a user runs it: the real binary on loopback, before servers that behave
 //! well or badly.
 //!
-//! Servers are scripted byte by byte by the test itself (`server`), so what the agent has seen is
-//! known at each step. Every wait is for a condition and ends with a failure after
-//! [`process::PATIENCE`].
+//! The test itself scripts servers byte by byte (`server`), so what the agent has received is known
+//! at each step. Each wait is for a condition and fails after [`process::PATIENCE`].
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 

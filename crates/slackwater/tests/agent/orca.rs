@@ -1,4 +1,4 @@
-//! Responses that say how loaded the server is.
+//! Responses with load reports.
 
 use crate::arguments::assert_fails;
 use crate::client::Client;
@@ -15,8 +15,8 @@ fn saying(orca: &str) -> PathBuf {
     file
 }
 
-/// What a request with these fields gets as its report, and the head that the server saw; its
-/// response has `fields`.
+/// Returns the report for a request with the fields `asks`, and the head that the server received;
+/// the server's response has `fields`.
 async fn report(
     agent: &Agent,
     server: &Server,
@@ -36,17 +36,17 @@ async fn report(
 }
 
 #[tokio::test]
-async fn who_asks_is_told_and_the_server_hears_nothing_of_it() {
+async fn requested_reports_are_sent_and_the_request_for_them_is_not_forwarded() {
     let server = Server::tcp().await;
     let file = saying("asked");
     let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;
     std::fs::remove_file(&file).unwrap();
     let asks = "endpoint-load-metrics-format: text\r\n";
     let (told, heard) = report(&agent, &server, asks, "").await;
-    // The request itself is still there.
+    // The request itself is still in flight.
     let told = told.unwrap();
     assert!(told.contains("named_metrics.rif=1"));
-    assert!(!told.contains("cpu_utilization"), "nobody knows: {told}");
+    assert!(!told.contains("cpu_utilization"), "unknown: {told}");
     assert!(!heard.contains("endpoint-load-metrics"), "{heard}");
     let json = "endpoint-load-metrics-format: json\r\n";
     let (told, _) = report(&agent, &server, json, "").await;
@@ -59,7 +59,7 @@ async fn who_asks_is_told_and_the_server_hears_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn all_are_told_if_the_file_says_so_and_nobody_by_default() {
+async fn all_responses_carry_reports_if_configured_and_none_by_default() {
     let server = Server::tcp().await;
     let file = saying("bin");
     let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;
@@ -78,7 +78,7 @@ async fn all_are_told_if_the_file_says_so_and_nobody_by_default() {
 }
 
 #[tokio::test]
-async fn how_busy_the_cpu_is_of_a_server_whose_process_is_known_is_told() {
+async fn cpu_utilization_is_reported_if_the_process_is_known() {
     let server = Server::tcp().await;
     let file = |suffix: &str, text: String| {
         let name = format!("slackwater-orca-{}-{suffix}", std::process::id());
@@ -103,7 +103,7 @@ async fn how_busy_the_cpu_is_of_a_server_whose_process_is_known_is_told() {
 }
 
 #[tokio::test]
-async fn grpc_is_told_in_the_trailers() {
+async fn grpc_reports_are_in_the_trailers() {
     let server = Server::tcp().await;
     let file = saying("text");
     let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;

@@ -1,11 +1,12 @@
-//! The queue before the server: who is next, who never begins, and what is said of it.
+//! The queue before the server: the order of requests, requests that are never started, and what is
+//! reported about them.
 
 use crate::client::{Answer, Client};
 use crate::process::{Agent, until};
 use crate::server::{Exchange, Server};
 use std::time::Instant;
 
-/// An agent whose server has one request at a time; its directory goes with the test.
+/// An agent whose server takes one request at a time. Its directory is removed with the test.
 async fn agent(name: &str, server: &Server, keys: &str, more: &[&str]) -> Agent {
     let name = format!("slackwater-agent-queue-{}-{name}.toml", std::process::id());
     let file = std::env::temp_dir().join(name);
@@ -24,7 +25,7 @@ async fn send(agent: &Agent, path: &str, fields: &str) -> Client {
     client
 }
 
-/// A request that is in line behind those that came before.
+/// A request that is queued behind the earlier ones.
 async fn wait(agent: &Agent, path: &str, fields: &str) -> Client {
     let before = waiting(agent).await;
     let client = send(agent, path, fields).await;
@@ -80,7 +81,7 @@ async fn the_urgent_go_first_and_all_count_as_in_flight() {
     assert_eq!(status["services"][0]["name"], "(agent)");
     exchange.answer("first").await;
     assert_eq!(first.answer().await.unwrap().text(), "first");
-    // Each worker has connections of its own.
+    // Each worker has its own connections.
     let mut order = Vec::new();
     for _ in 0..4 {
         exchange = tokio::select! {
@@ -99,7 +100,7 @@ async fn the_urgent_go_first_and_all_count_as_in_flight() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_passed_is_never_begun() {
+async fn an_expired_request_is_never_started() {
     let server = Server::tcp().await;
     let agent = agent("deadline", &server, "", &[]).await;
     let mut first = send(&agent, "/first", "").await;
@@ -140,7 +141,7 @@ async fn a_deadline_that_passed_is_never_begun() {
 }
 
 #[tokio::test]
-async fn what_finds_no_room_is_turned_away_at_once() {
+async fn a_request_to_a_full_queue_is_rejected_at_once() {
     let server = Server::tcp().await;
     let agent = agent("full", &server, "waiting_max = 1", &[]).await;
     let mut first = send(&agent, "/first", "").await;
@@ -160,7 +161,7 @@ async fn what_finds_no_room_is_turned_away_at_once() {
     is_empty(&agent).await;
     assert_eq!(agent.count("sent").await, 2);
     assert_eq!(agent.count("client_gone").await, 0);
-    // Nobody waits for ever, and a full house is no sign of speed.
+    // The wait is bounded, and a 503 of a full queue is no sign of a fast replica.
     let agent = self::agent("wait", &server, "wait_max = \"50ms\"", &[]).await;
     let _first = send(&agent, "/first", "").await;
     let _exchange = server.request().await;
@@ -170,7 +171,7 @@ async fn what_finds_no_room_is_turned_away_at_once() {
 }
 
 #[tokio::test]
-async fn who_leaves_the_line_is_never_begun() {
+async fn a_request_that_leaves_the_queue_is_never_started() {
     let server = Server::tcp().await;
     let agent = agent("leaves", &server, "", &[]).await;
     let mut first = send(&agent, "/first", "").await;
@@ -190,7 +191,7 @@ async fn who_leaves_the_line_is_never_begun() {
 }
 
 #[tokio::test]
-async fn who_waits_when_the_server_goes_hears_that_it_is_gone() {
+async fn a_waiting_request_is_rejected_when_the_server_goes() {
     let server = Server::tcp_at(([127, 91, 0, 8], 0).into()).await;
     let agent = agent("gone", &server, "", &["--check-interval", "50ms"]).await;
     let _first = send(&agent, "/first", "").await;
@@ -214,7 +215,7 @@ async fn who_waits_when_the_server_goes_hears_that_it_is_gone() {
 }
 
 #[tokio::test]
-async fn who_never_sends_the_rest_does_not_keep_the_place() {
+async fn an_unfinished_request_does_not_keep_its_permit() {
     let server = Server::tcp().await;
     let timeout = ["--first-byte-timeout", "1s"];
     let agent = agent("loris", &server, "wait_max = \"20s\"", &timeout).await;
@@ -250,7 +251,7 @@ async fn a_tunnel_keeps_no_place() {
 }
 
 #[tokio::test]
-async fn a_limit_is_learned_and_told() {
+async fn a_limit_is_learned_and_reported() {
     let server = Server::tcp().await;
     let file =
         std::env::temp_dir().join(format!("slackwater-adaptive-{}.toml", std::process::id()));
@@ -262,7 +263,7 @@ async fn a_limit_is_learned_and_told() {
     assert_eq!(agent.status().await["own_queue"]["limit"], 2);
     let mut exchange = None::<Exchange>;
     let mut client = Client::connect(agent.address).await;
-    // A window is over after 16 of them, if they take a millisecond together.
+    // A window ends after 16 requests, if they take a millisecond together.
     until("the limit is learned", async || {
         client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
         let mut next = match exchange.take() {
@@ -286,7 +287,7 @@ async fn a_limit_is_learned_and_told() {
 }
 
 #[tokio::test]
-async fn without_a_queue_there_is_none_to_tell_of() {
+async fn without_a_queue_none_is_reported() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     assert!(agent.status().await["own_queue"].is_null());

@@ -1,4 +1,5 @@
-//! Where probes are answered, by UDP and by HTTP, and for whom.
+//! The addresses at which probes are answered, by UDP and by HTTP, and the senders whose probes
+//! are.
 
 use crate::client::{Client, fetch, probe};
 use crate::process::{Agent, soon};
@@ -43,7 +44,7 @@ async fn a_key_leaves_those_without_it_unanswered() {
     ] {
         socket.send(&datagram).await.unwrap();
     }
-    // They are answered in their order, so the first answer tells that the others got none.
+    // They are answered in order, so the first answer shows that the earlier ones got none.
     let mut reply = [0; DATAGRAM_BYTES_MAX];
     let bytes = soon("a reply", socket.recv(&mut reply)).await.unwrap();
     assert_eq!(decode_reply(&reply[..bytes], Some(&key)).unwrap().nonce, 3);
@@ -63,12 +64,12 @@ async fn both_can_be_moved_elsewhere() {
         0
     );
 
-    // The usual path is the server's now, and so is another method at our own.
+    // The default path now belongs to the server, and so do other methods at the agent's path.
     for (method, path) in [("GET", "/prequal/probe"), ("POST", "/load")] {
         let mut client = Client::send(agent.address, method, path).await;
         let mut exchange = server.request().await;
         assert!(exchange.head.starts_with(&format!("{method} {path} ")));
-        // Closed, so that the next one comes on a new connection.
+        // Closed, so that the next request arrives on a new connection.
         exchange
             .write("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
             .await;

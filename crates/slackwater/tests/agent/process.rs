@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// For a condition that a test waits for; far beyond what any takes on a busy machine.
+/// Timeout of a condition that a test waits for; far more than any takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// `slackwater agent` with these arguments.
@@ -29,7 +29,7 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
     assert!(waited.is_ok(), "waited in vain until {what}");
 }
 
-/// What must come soon.
+/// Waits for something that must happen soon.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(PATIENCE, future).await;
     waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
@@ -39,16 +39,16 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 pub(crate) struct Agent {
     child: Child,
     log: Arc<Mutex<String>>,
-    /// Where it takes requests.
+    /// The address for requests.
     pub(crate) address: SocketAddr,
-    /// Where it answers UDP probes.
+    /// The address for UDP probes.
     pub(crate) probes: SocketAddr,
-    /// Where its admin server is.
+    /// The address of its admin server.
     pub(crate) admin: SocketAddr,
 }
 
 impl Agent {
-    /// An agent before `server` that serves.
+    /// Starts an agent before `server`, and waits until it serves.
     pub(crate) async fn start(server: &str, more: &[&str]) -> Self {
         let mut arguments = vec!["--to", server, "--listen", "127.0.0.1:0"];
         arguments.extend(["--admin", "127.0.0.1:0"]);
@@ -56,7 +56,7 @@ impl Agent {
         Self::spawn(&mut command(&arguments)).await
     }
 
-    /// What this command starts, with an admin server.
+    /// Starts the command, with an admin server.
     pub(crate) async fn spawn(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
@@ -93,7 +93,7 @@ impl Agent {
         self.log().contains(text)
     }
 
-    /// How often it has logged that.
+    /// How often this text is in its log.
     pub(crate) fn times_said(&self, text: &str) -> usize {
         self.log().matches(text).count()
     }
@@ -113,7 +113,7 @@ impl Agent {
         assert!(sent.success());
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         let mut status = None;
         until("the agent has ended", async || {

@@ -1,5 +1,5 @@
-//! A server that does just what the test says: it takes a request when told to, and writes these
-//! bytes and no others.
+//! A server whose behaviour the test determines: it takes a request when the test does so, and
+//! writes exactly the test's bytes.
 
 use crate::process::soon;
 use core::net::SocketAddr;
@@ -18,14 +18,14 @@ enum Listener {
 /// A listening server.
 pub(crate) struct Server {
     listener: Listener,
-    /// As `--to` wants it.
+    /// Its address in the form of `--to`.
     pub(crate) to: String,
 }
 
 /// A request that has arrived, and the connection that it came on.
 pub(crate) struct Exchange {
     stream: Box<dyn Io>,
-    /// The head as it came, up to the empty line.
+    /// The head as received, up to the empty line.
     pub(crate) head: String,
 }
 
@@ -48,8 +48,8 @@ impl Server {
         Self { listener, to }
     }
 
-    /// The next request on a new connection. Connections that were only opened to look are passed
-    /// over.
+    /// Returns the next request on a new connection. Connections without a request, as of checks,
+    /// are skipped.
     pub(crate) async fn request(&self) -> Exchange {
         loop {
             let stream: Box<dyn Io> = match &self.listener {
@@ -72,7 +72,7 @@ impl Server {
 }
 
 impl Exchange {
-    /// The next request on the same connection.
+    /// Returns the next request on the same connection.
     pub(crate) async fn next(mut self) -> Self {
         assert!(self.read_head().await, "the connection is kept");
         self
@@ -90,12 +90,12 @@ impl Exchange {
         self.write(response).await;
     }
 
-    /// What there is to read, at most what fits; 0 at the end.
+    /// Reads the available bytes, as many as fit; returns 0 at the end.
     pub(crate) async fn read(&mut self, into: &mut [u8]) -> usize {
         soon("bytes", self.stream.read(into)).await.unwrap_or(0)
     }
 
-    /// `false` if the connection ended before a request.
+    /// Returns `false` if the connection ended before a request.
     async fn read_head(&mut self) -> bool {
         self.head.clear();
         while !self.head.ends_with("\r\n\r\n") {
@@ -110,8 +110,8 @@ impl Exchange {
     }
 }
 
-/// An address that nobody listens at, on a host of the test's own, so that no other test takes it
-/// by chance.
+/// An address at which nothing listens, on the test's own host, so that no other test takes it by
+/// chance.
 pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from((host, 0)))
         .await
@@ -119,8 +119,8 @@ pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
-/// A path for a socket of this test alone, with nothing at it. Short: the path of a socket may have
-/// about 100 bytes.
+/// A path for a socket of this test alone, at which there is nothing. It is short, since the path
+/// of a socket may have only about 100 bytes.
 pub(crate) fn socket_path(name: &str) -> PathBuf {
     let id = std::process::id();
     let path = std::env::temp_dir().join(format!("slackwater-agent-{id}-{name}.sock"));

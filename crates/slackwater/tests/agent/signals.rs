@@ -1,4 +1,4 @@
-//! What an agent knows of its server as a process, and what it says with responses.
+//! The agent's data about its server's process, and its reports in responses.
 
 use crate::arguments::assert_fails;
 use crate::client::Client;
@@ -55,9 +55,9 @@ fn mistakes_name_the_key() {
 }
 
 #[tokio::test]
-async fn the_server_s_process_is_found_and_said_once() {
+async fn the_servers_process_is_found_and_logged_once() {
     let server = Server::tcp().await;
-    // Relative names start from the file's own directory.
+    // Relative names are resolved from the file's own directory.
     let pid = Keys::new("server.pid", &format!("{}\n", std::process::id()));
     let name = pid.0.file_name().unwrap().to_str().unwrap();
     let keys = Keys::new("pid.toml", &format!("[replica]\npid_file = \"{name}\"\n"));
@@ -82,10 +82,10 @@ async fn a_server_that_cannot_be_found_is_served_all_the_same() {
     let said = "the server's CPU cannot be read";
     until("it has said so", async || agent.times_said(said) > 0).await;
     let told = told(&agent, &server, "").await;
-    assert!(told.is_empty(), "by default nobody is told");
+    assert!(told.is_empty(), "there is no report by default");
 }
 
-/// What a client gets as its `x-slackwater-load` where the server's response has `fields`.
+/// The `x-slackwater-load` that a client receives when the server's response has `fields`.
 async fn told(agent: &Agent, server: &Server, fields: &str) -> Vec<String> {
     let mut client = Client::send(agent.address, "GET", "/").await;
     let mut exchange = server.request().await;
@@ -97,13 +97,14 @@ async fn told(agent: &Agent, server: &Server, fields: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn responses_say_what_is_in_flight_besides_them() {
+async fn responses_report_the_other_requests_in_flight() {
     let server = Server::tcp().await;
     let keys = Keys::new("reports.toml", "report_with_responses = true\n");
     let agent = Agent::start(&server.to, &["--config", keys.path()]).await;
     let _waiting = Client::send(agent.address, "GET", "/").await;
     let _held = server.request().await;
-    // What the server says itself is of what reaches it, and probes are the agent's to answer.
+    // A server's own field is about its own view of the load, and probes are answered by the agent.
+    // So the agent's value replaces it.
     assert_eq!(
         told(&agent, &server, "x-slackwater-load: 9;;\r\n").await,
         ["1;;"]
@@ -111,7 +112,7 @@ async fn responses_say_what_is_in_flight_besides_them() {
 }
 
 #[tokio::test]
-async fn responses_over_http2_say_it_too() {
+async fn responses_over_http2_report_it_too() {
     let server = Server::tcp().await;
     let keys = Keys::new("reports-2.toml", "report_with_responses = true\n");
     let agent = Agent::start(&server.to, &["--config", keys.path()]).await;

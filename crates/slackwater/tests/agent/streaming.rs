@@ -1,4 +1,5 @@
-//! Large bodies pass both ways at once as they come, and the agent holds only a little of them.
+//! Large bodies are streamed in both directions at once, and the agent buffers only a little of
+//! them.
 
 use crate::client::Client;
 use crate::process::{Agent, soon, until};
@@ -8,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const BYTES: usize = 96 << 20;
 const CHUNK: usize = 64 << 10;
 
-/// Most memory that the process ever had, in bytes.
+/// Peak memory of the process, in bytes.
 #[cfg(target_os = "linux")]
 fn memory_peak_bytes(id: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
@@ -31,7 +32,7 @@ async fn a_body_larger_than_its_memory_passes_each_way() {
     client.write(head).await;
     let mut exchange = server.request().await;
 
-    // Whoever reads begins late, so that all that lies between fills up first.
+    // The reader starts late, so that all buffers in between fill up first.
     let (mut reader, mut writer) = client.stream.into_split();
     let upload = tokio::spawn(async move {
         let chunk = vec![7; CHUNK];
@@ -68,8 +69,8 @@ async fn a_body_larger_than_its_memory_passes_each_way() {
 
     until("nothing is in flight", async || agent.rif().await == 0).await;
     let grown = memory_peak_bytes(agent.id()) - before;
-    // Held back, a body would show whole; what shows is buffers, and what the allocator keeps of
-    // them.
+    // A body that is held back would show in full; what remains is buffers, and memory that the
+    // allocator keeps of them.
     assert!(grown < BYTES / 3, "{grown} bytes more than before");
 }
 
@@ -86,7 +87,7 @@ async fn pieces_pass_as_they_come() {
         .write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
         .await;
     client.head().await;
-    // Each piece waits for the one before it to have come back, so nothing may be held until there
+    // Each piece waits until the previous one has come back, so nothing may be buffered until there
     // is more.
     for round in 0..3 {
         client.write("4\r\nping\r\n").await;

@@ -1,4 +1,4 @@
-//! A new agent in place of a running one, and sockets that systemd has opened.
+//! Replacing a running agent by a new one, and sockets that systemd has opened.
 
 use crate::client::Client;
 use crate::process::{Agent, until};
@@ -7,13 +7,14 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 
-/// A successor, which is nobody's child and ends with this.
+/// A successor. It is not a child of the test, and it is killed when this is dropped.
 struct Successor(String);
 
 impl Successor {
-    /// The one that has taken over from this agent.
+    /// The process that has taken over from this agent.
     async fn of(agent: &Agent) -> Self {
-        const WORDS: &str = "another process has taken over; finishing what runs here process=";
+        const WORDS: &str =
+            "another process has taken over; finishing running requests here process=";
         until("another process has taken over", async || {
             agent.log().contains(WORDS)
         })
@@ -66,7 +67,7 @@ async fn a_new_agent_answers_requests_and_probes_while_the_old_one_finishes_its_
 }
 
 #[tokio::test]
-async fn a_configuration_is_read_anew_by_an_upgrade_and_not_by_a_reload() {
+async fn a_configuration_is_read_again_by_an_upgrade_and_not_by_a_reload() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     agent.signal("HUP");
@@ -77,7 +78,7 @@ async fn a_configuration_is_read_anew_by_an_upgrade_and_not_by_a_reload() {
     assert_eq!(agent.rif().await, 0);
 }
 
-/// Starts what systemd would start with a listening and a datagram socket.
+/// Starts an agent as systemd would, with a listening and a datagram socket.
 fn activated(listener: TcpListener, probes: UdpSocket, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     let script = format!(
@@ -95,7 +96,7 @@ fn activated(listener: TcpListener, probes: UdpSocket, arguments: &[&str]) -> Co
 #[tokio::test]
 async fn sockets_that_systemd_opened_are_used_for_requests_and_probes() {
     let server = Server::tcp().await;
-    // The same port for both, as the agent itself would choose it.
+    // Both sockets have the same port, as the agent itself would choose it.
     let (listener, probes) = loop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         if let Ok(probes) = UdpSocket::bind(listener.local_addr().unwrap()) {
@@ -103,7 +104,7 @@ async fn sockets_that_systemd_opened_are_used_for_requests_and_probes() {
         }
     };
     let address = listener.local_addr().unwrap();
-    // It waits already, and is not turned away.
+    // It waits in the socket already, and is not rejected.
     let mut early = Client::send(address, "GET", "/early").await;
     let (to, listen) = (server.to.as_str(), address.to_string());
     let arguments = [
@@ -124,7 +125,7 @@ async fn sockets_that_systemd_opened_are_used_for_requests_and_probes() {
 }
 
 #[test]
-fn a_datagram_socket_that_nobody_answers_at_is_refused() {
+fn a_datagram_socket_that_is_not_served_is_rejected() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let probes = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (listen, lost) = (listener.local_addr().unwrap(), probes.local_addr().unwrap());

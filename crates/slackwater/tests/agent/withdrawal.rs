@@ -1,4 +1,5 @@
-//! A server that is not there: the agent says so and turns requests away, and comes back by itself.
+//! A server that is not there: the agent reports this and rejects requests, and comes back without
+//! help.
 
 use crate::client::{Answer, Client, fetch};
 use crate::process::{Agent, until};
@@ -45,14 +46,14 @@ async fn a_server_that_is_late_is_waited_for() {
 }
 
 #[tokio::test]
-async fn so_is_a_unix_socket_that_is_missing_and_one_that_nobody_listens_at() {
+async fn a_unix_socket_that_is_missing_or_has_no_listener_withdraws_the_agent() {
     let path = socket_path("late");
     let agent = Agent::start(&format!("unix:{}", path.display()), &[]).await;
     withdrawn(&agent, true).await;
     let server = Server::unix(&path);
     withdrawn(&agent, false).await;
     assert_serves(&agent, &server).await;
-    // The file stays behind when its listener is gone.
+    // The file stays when its listener is gone.
     drop(server);
     assert!(path.exists());
     withdrawn(&agent, true).await;
@@ -63,7 +64,7 @@ async fn so_is_a_unix_socket_that_is_missing_and_one_that_nobody_listens_at() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_without_traffic_is_found_out() {
+async fn a_server_that_dies_without_traffic_is_noticed() {
     let server = Server::tcp_at(([127, 91, 0, 2], 0).into()).await;
     let agent = Agent::start(&server.to, &["--check-interval", "50ms"]).await;
     withdrawn(&agent, false).await;
@@ -73,10 +74,10 @@ async fn a_server_that_dies_without_traffic_is_found_out() {
 }
 
 #[tokio::test]
-async fn the_requests_that_find_out_are_turned_away_and_the_next_ones_do_not_even_try() {
+async fn the_first_failing_requests_are_rejected_and_later_ones_do_not_connect() {
     let server = Server::tcp_at(([127, 91, 0, 3], 0).into()).await;
     let address = server.to.parse().unwrap();
-    // So long an interval that it is not the check that finds out.
+    // The interval is so long that the periodic check cannot be what notices it.
     let agent = Agent::start(&server.to, &["--check-interval", "1m"]).await;
     assert_serves(&agent, &server).await;
     drop(server);
@@ -84,14 +85,14 @@ async fn the_requests_that_find_out_are_turned_away_and_the_next_ones_do_not_eve
         assert_turned_away(&agent.fetch("/").await);
     }
     assert!(agent.report().await.draining);
-    // Three are evidence; the agent's own looks may be among them.
+    // Three failures are enough; the agent's own checks may be among them.
     let failures = agent.count("connect_failures").await;
     assert!((1..=3).contains(&failures), "{failures}");
     assert_eq!(agent.rif().await, 0);
     let server = Server::tcp_at(address).await;
     withdrawn(&agent, false).await;
     assert_serves(&agent, &server).await;
-    // The log is written off everybody's way.
+    // The log is written asynchronously.
     until("the log says that it is back", async || {
         agent.times_said(BACK) == 1
     })
@@ -118,7 +119,7 @@ async fn requests_that_the_server_still_answers_are_not_cut_off() {
     let agent = Agent::start(&server.to, &["--check-interval", "50ms"]).await;
     let mut client = Client::send(agent.address, "GET", "/").await;
     let mut exchange = server.request().await;
-    drop(server); // as a server does that restarts with care
+    drop(server); // like a server that restarts gracefully
     withdrawn(&agent, true).await;
     assert_eq!(agent.rif().await, 1);
     exchange.answer("last words").await;
@@ -126,7 +127,7 @@ async fn requests_that_the_server_still_answers_are_not_cut_off() {
 }
 
 #[tokio::test]
-async fn only_the_agent_itself_says_withdrawn() {
+async fn only_the_agent_itself_reports_withdrawn() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     let mut client = Client::send(agent.address, "POST", "/").await;

@@ -1,5 +1,5 @@
-//! The knobs, turned over real HTTP, and what changes then: at the replicas, in the live data, in
-//! the status.
+//! The knobs, turned over real HTTP, and the effects: at the replicas, in the live data, in the
+//! status.
 
 use super::{LIMIT, Running, exchange};
 use core::net::SocketAddr;
@@ -41,14 +41,14 @@ impl Live {
 }
 
 impl Running {
-    /// Turns a knob; status and body of the answer.
+    /// Turns a knob. Returns status and body of the answer.
     fn post(&self, path: &str, headers: &str, body: &str) -> (u16, String) {
         let length = body.len();
         let head = format!("POST {path} HTTP/1.1\r\n{headers}content-length: {length}\r\n\r\n");
         exchange(self.page, &format!("{head}{body}"))
     }
 
-    /// Turns a knob as the page does; what is in force then.
+    /// Turns a knob as the page does. Returns what is in force then.
     fn turn(&self, knob: &str, body: &str) -> Value {
         let page = self.page;
         let json = "content-type: application/json\r\n";
@@ -59,7 +59,7 @@ impl Running {
     }
 }
 
-/// Where a replica is, by side and index.
+/// The address of a replica, by side and index.
 fn address(fleet: &Value, side: usize, replica: usize) -> SocketAddr {
     let replica = &fleet["services"][side]["replicas"][replica];
     replica["address"].as_str().unwrap().parse().unwrap()
@@ -68,7 +68,7 @@ fn address(fleet: &Value, side: usize, replica: usize) -> SocketAddr {
 const ASK: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 
 #[test]
-fn load_neighbours_and_death_act_at_once_and_on_both_sides_alike() {
+fn load_neighbours_and_death_act_at_once_and_on_both_sides() {
     let running = Running::start(&["--rate", "60", "--replicas", "4", "--seed", "3"]);
     let mut live = Live::open(&running);
     let fleet = live.wait("fleet", |_| true);
@@ -80,7 +80,7 @@ fn load_neighbours_and_death_act_at_once_and_on_both_sides_alike() {
         tick["demo"]["sides"][1]["requests"].as_u64() > Some(20)
     });
 
-    // Load: the same to both sides.
+    // Load: the same on both sides.
     let in_force = running.turn("load", r#"{"rate": 120}"#);
     assert_eq!(
         (&in_force["rate"], &in_force["weather"]),
@@ -104,7 +104,7 @@ fn load_neighbours_and_death_act_at_once_and_on_both_sides_alike() {
     assert!(left(&serde_json::json!({"demo": in_force})) < Some(600));
     running.turn("replica", r#"{"replica": 1, "taken_percent": 0}"#);
 
-    // Kill: both twins are gone, and Prequal learns of it by its probes.
+    // Kill: the replica is gone on both sides, and Prequal notices by its probes.
     running.turn("replica", r#"{"replica": 2, "fault": "killed"}"#);
     for side in 0..2 {
         let refused = TcpStream::connect(address(&fleet, side, 2)).unwrap_err();
@@ -134,7 +134,8 @@ fn a_replica_stalls_or_fails_on_both_sides_until_all_is_reset() {
         tick["services"][0]["probes"]["answered"].as_u64() > Some(0)
     });
 
-    // Stall: connections are taken, nothing is answered, probes neither; afterwards it goes on.
+    // Stall: connections are accepted, but nothing is answered, not even probes. Afterwards the
+    // replica continues.
     running.turn("replica", r#"{"replica": 3, "fault": "stalled"}"#);
     let mut asked: Vec<_> = (0..2)
         .map(|side| {
@@ -173,10 +174,10 @@ fn a_replica_stalls_or_fails_on_both_sides_until_all_is_reset() {
     running.turn("replica", r#"{"replica": 0, "fault": "failing"}"#);
     for side in 0..2 {
         let (code, body) = exchange(address(&fleet, side, 0), ASK);
-        assert_eq!((code, body.as_str()), (503, "replica 0: told to fail\n"));
+        assert_eq!((code, body.as_str()), (503, "replica 0: made to fail\n"));
     }
 
-    // Requests that fail there have their decisions kept, of either side.
+    // Requests that fail there have their decisions kept, on both sides.
     let start = Instant::now();
     for side in ["prequal", "round_robin"] {
         let found = loop {
@@ -192,7 +193,7 @@ fn a_replica_stalls_or_fails_on_both_sides_until_all_is_reset() {
         assert_eq!(found["decisions"][0]["service"], side);
     }
 
-    // Weather, and everything as it was.
+    // Random slow episodes, and the reset.
     let in_force = running.turn("weather", r#"{"on": false}"#);
     assert_eq!(
         (&in_force["weather"], &in_force["slowed"]),
@@ -252,7 +253,7 @@ fn another_policy_is_another_service_of_that_side_and_the_other_side_stays() {
     let past: Value = serde_json::from_str(&past).unwrap();
     assert!(!past["at_ms"].as_array().unwrap().is_empty(), "{past}");
     assert_eq!(running.get("/history?service=round_robin").0, 404);
-    // The same policy as the other side has a name of its own.
+    // A side with the same policy as the other one has a service with a suffix.
     running.turn("policy", r#"{"side": 1, "policy": "prequal"}"#);
     let next = live.wait("fleet", |_| true);
     assert_eq!(next["services"][1]["name"], "prequal_2");

@@ -1,6 +1,6 @@
-//! `slackwater demo` as a user runs it: a process of its own, its text, its JSON, its page, its
-//! knobs, its end by time and by signal. Who wins is no matter here: that takes a quiet machine and
-//! half a minute (`docs/reference/demo.md`).
+//! `slackwater demo` as a user runs it: a separate process, its text, its JSON, its page, its
+//! knobs, its end by time and by signal. The winner does not matter here: that takes a quiet
+//! machine and half a minute (`docs/reference/demo.md`).
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers")]
 
@@ -15,7 +15,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
-/// Far longer than any of these runs takes; reached only when something is broken.
+/// Far longer than any of these runs takes; reached only if something is broken.
 const LIMIT: Duration = Duration::from_mins(1);
 
 fn demo(arguments: &[&str]) -> Command {
@@ -24,17 +24,17 @@ fn demo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A demo that runs; killed when dropped.
+/// A running demo; killed when dropped.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
     page: SocketAddr,
-    /// What has been read of standard output.
+    /// The text read from standard output so far.
     said: String,
 }
 
 impl Running {
-    /// Starts a demo with its page on a free port and reads where that is.
+    /// Starts a demo with its page on a free port, and reads the page's address.
     fn start(arguments: &[&str]) -> Self {
         let mut command = demo(arguments);
         command
@@ -87,7 +87,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Fails when it has ended, which is as good.
+        // This fails if the process has ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -202,7 +202,7 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
     }
     let tick = Live::open(&running).wait("tick", |tick| {
         let side = &tick["demo"]["sides"][1];
-        // Figures of the whole run are put together once a second.
+        // Figures of the whole run are calculated once a second.
         side["requests"].as_u64() > Some(20)
             && side["overall"]["p99_us"].as_u64() > Some(0)
             && tick["services"][1]["probes"]["answered"].as_u64() > Some(0)
@@ -239,7 +239,7 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
 }
 
 #[test]
-fn a_second_signal_does_not_wait_and_figures_go_to_standard_output_when_asked() {
+fn a_second_signal_does_not_wait_and_figures_can_go_to_standard_output() {
     let mut command = demo(&[
         "--rate",
         "50",
@@ -260,7 +260,7 @@ fn a_second_signal_does_not_wait_and_figures_go_to_standard_output_when_asked() 
     stderr.read_line(&mut line).unwrap();
     assert!(line.starts_with("page http://127.0.0.1:"), "{line}");
     let id = child.id().to_string();
-    // Whenever the two come, and whether they count as one, the end is the same.
+    // Whenever the two signals arrive, and whether they count as one, the end is the same.
     for _ in 0..2 {
         let sent = Command::new("kill").args(["-s", "TERM", &id]).status();
         assert!(sent.unwrap().success());
@@ -272,7 +272,7 @@ fn a_second_signal_does_not_wait_and_figures_go_to_standard_output_when_asked() 
 }
 
 #[test]
-fn mistakes_are_told_before_anything_runs() {
+fn mistakes_are_reported_before_anything_runs() {
     assert_complains(
         &["--policy", "nginx"],
         2,

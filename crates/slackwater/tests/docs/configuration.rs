@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use toml::{Table, Value};
 
-/// A mistake, by the names of the files that it is in; nothing if there is none.
+/// Checks a text, and returns the mistake with the names of the files that it is in.
 fn check(folder: &Path, name: &str, text: &str) -> Result<(), String> {
     fs::write(folder.join(name), text).expect("a file");
     let output = Command::new(env!("CARGO_BIN_EXE_slackwater"))
@@ -23,15 +23,15 @@ fn check(folder: &Path, name: &str, text: &str) -> Result<(), String> {
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Puts the files that configurations name into a folder, and the configurations' own paths in
-/// their place: what is checked is the configuration, not the machine.
+/// Puts the files that configurations name into a folder, and replaces the configurations' paths by
+/// theirs: the test checks the configuration, not the machine.
 fn with_files(folder: &Path, text: &str) -> String {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut out = text.to_owned();
     let quoted: BTreeSet<&str> = text.split('"').skip(1).step_by(2).collect();
     for path in quoted {
         let name = path.rsplit('/').next().unwrap_or(path);
-        // Nothing: a list of replicas, which is written here.
+        // No file is needed: this is a list of replicas, which is written here.
         let from = match name.rsplit('.').next() {
             Some("pem" | "crt") => "good/tls.pem",
             Some("key") if name.contains("probe") => "good/probe.key",
@@ -62,7 +62,7 @@ fn keep_secret(file: &Path) {
     }
 }
 
-/// The names of the services that a value speaks of, wherever in it.
+/// The names of the services that a value contains, at any depth.
 fn services_named(value: &Value, named: &mut BTreeSet<String>) {
     match value {
         Value::Table(table) => {
@@ -79,7 +79,7 @@ fn services_named(value: &Value, named: &mut BTreeSet<String>) {
     }
 }
 
-/// A part of a file as a whole one for `serve`.
+/// Completes a part of a file to a whole one for `serve`.
 fn completed(text: &str) -> String {
     let Ok(table) = text.parse::<Table>() else {
         return text.to_owned();
@@ -104,7 +104,7 @@ fn completed(text: &str) -> String {
         .find("[[")
         .map_or(whole.as_str(), |at| &whole[..at])
         .to_owned();
-    // Keys before the first table stay before the tables that are put around them.
+    // Keys before the first table stay before the tables that are added.
     let rest = &whole[at_top.len()..];
     let (keys, tables) = text.split_at(if text.starts_with('[') {
         0
@@ -121,7 +121,7 @@ fn completed(text: &str) -> String {
     whole
 }
 
-/// What is wrong with a block, whichever kind of file it is a part of.
+/// Returns what is wrong with a block, whichever kind of file it is a part of.
 fn mistakes(folder: &Path, block: &Code) -> Result<(), String> {
     let text = with_files(folder, &block.text)
         .replace("\"a.internal:", "\"127.0.0.3:")
@@ -146,7 +146,7 @@ fn mistakes(folder: &Path, block: &Code) -> Result<(), String> {
     Err(told)
 }
 
-/// Whether a block is a part of another program's file.
+/// Returns whether a block is a part of another program's file.
 fn is_other(text: &str) -> bool {
     text.starts_with("[dependencies]") || text.starts_with("[package]")
 }

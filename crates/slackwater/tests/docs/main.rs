@@ -1,9 +1,8 @@
-//! What the pages for users show is taken: every configuration by `slackwater check`, and the
-//! session of the first tutorial by a shell.
+//! The examples on the pages for users are valid: `slackwater check` accepts each configuration,
+//! and a shell runs the session of the first tutorial.
 //!
-//! A configuration may be a part of a file. What it lacks is put around it: somewhere to listen,
-//! replicas, the services that its routes name. A block that is meant to be wrong has `fails` after
-//! its language.
+//! A configuration may be a part of a file. What is missing is added: a listener, replicas, the
+//! services that its routes name. A block that is meant to be wrong has `fails` after its language.
 
 #![expect(
     clippy::expect_used,
@@ -18,7 +17,7 @@ mod session;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of the test's own, empty.
+/// An empty folder for this test alone.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("docs")

@@ -1,4 +1,4 @@
-//! The pages for users, and what stands in them as code: blocks, and words that are marked as code.
+//! The pages for users, and the code in them: blocks, and words that are marked as code.
 
 #![expect(
     clippy::expect_used,
@@ -9,14 +9,14 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Something that a page shows as code.
+/// Code on a page.
 #[derive(Debug)]
 pub(crate) struct Code {
     /// Page and line, for messages.
     pub(crate) place: String,
     /// The words after the fence; empty for an indented block.
     pub(crate) info: String,
-    /// Whether it stands within a sentence.
+    /// Whether it is within a sentence.
     pub(crate) is_inline: bool,
     pub(crate) text: String,
 }
@@ -25,7 +25,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a page of the repository shows as code.
+/// The code on a page of the repository.
 pub(crate) fn code_of(page: &str) -> Vec<Code> {
     let text = fs::read_to_string(root().join(page)).expect("a page of the repository");
     let mut found = Vec::new();
@@ -64,7 +64,8 @@ pub(crate) fn code_of(page: &str) -> Vec<Code> {
     found
 }
 
-/// What all pages for users show as code. Decisions and papers are of their day, and stay so.
+/// The code on all pages for users. Decisions and papers describe their time and are not changed,
+/// so they are left out.
 pub(crate) fn code() -> Vec<Code> {
     let mut pages = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     let mut folders = vec!["docs".to_owned()];

@@ -1,11 +1,11 @@
-//! Blocks of Rust: each is a part of an example, or of the front page of a crate, which are
+//! Blocks of Rust: each must be a part of an example, or of the front page of a crate. Both are
 //! compiled with the tests.
 
 use crate::pages::code;
 use std::fs;
 use std::path::Path;
 
-/// A text as it is compared: what is before and after a line does not count.
+/// A text in the form that is compared: without the blanks before and after each line.
 fn lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     format!("\n{}\n", lines.join("\n").trim())

@@ -1,4 +1,4 @@
-//! The first tutorial, typed as it stands, by a shell.
+//! The first tutorial, executed by a shell as it is written.
 
 use crate::folder;
 use crate::pages::code_of;
@@ -8,21 +8,21 @@ use std::process::Command;
 
 const PAGE: &str = "docs/tutorials/first-hour.md";
 
-/// A loopback address of the test's own: the page's ports are free there.
+/// A loopback address of this test alone, where the page's ports are free.
 const HOST: &str = "127.93.0.1";
 
-/// The commands of the page, at an address of their own, with shorter loads.
+/// The commands of the page, at the test's own address, with shorter loads.
 fn script() -> String {
     let blocks = code_of(PAGE);
     let shell = blocks.iter().filter(|block| block.info == "sh");
-    // It is installed here.
+    // Slackwater is built already, so it is not installed.
     let typed = shell.filter(|block| !block.text.contains("cargo "));
     let mut script = typed.map(|block| block.text.as_str()).collect::<String>();
     script = script.replace("127.0.0.1", HOST);
     script = script
         .replace("--seconds 10", "--seconds 2")
         .replace("sleep 3", "sleep 0.5");
-    // What the page does at the default address of the status.
+    // The page uses the default address of the status, which the test replaces.
     script = script
         .replace(
             "slackwater serve ",
@@ -48,7 +48,7 @@ fn the_first_hour_goes_as_it_is_written() {
     let command = Path::new(env!("CARGO_BIN_EXE_slackwater"));
     let path = std::env::var("PATH").unwrap_or_default();
     let commands = command.parent().expect("the command's folder").display();
-    // With `bash -e` the first command that fails ends it.
+    // With `bash -e` the first command that fails ends the session.
     let output = Command::new("timeout")
         .args(["120", "bash", "-eu", "session.sh"])
         .current_dir(&folder)

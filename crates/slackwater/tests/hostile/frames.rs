@@ -18,7 +18,7 @@ pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 pub(crate) const PADDED: u8 = 8;
 
-/// What a client says first.
+/// The first bytes of a client.
 pub(crate) fn preface() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, &[]));
@@ -68,7 +68,7 @@ pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
         .collect()
 }
 
-/// The fields of a request that is well formed.
+/// The fields of a well-formed request.
 pub(crate) fn request<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![
         (":method", method),
@@ -113,7 +113,7 @@ pub(crate) fn streams(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(|index| 2 * index + 1)
 }
 
-/// What a proxy may say, as far as the table goes into it.
+/// What a proxy may send, as far as it appears in the table.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Status(u32, u16),
@@ -131,7 +131,8 @@ impl Reader {
         Self { read }
     }
 
-    /// The next frame: its kind, its stream and its payload; `None` at the end of the connection.
+    /// Reads the next frame: its kind, its stream and its payload; `None` at the end of the
+    /// connection.
     pub(crate) async fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
         let mut head = [0; 9];
         self.read.read_exact(&mut head).await.ok()?;
@@ -148,7 +149,7 @@ impl Reader {
         Some(())
     }
 
-    /// The next thing that was said; `None` at the end of the connection.
+    /// Reads the next event; `None` at the end of the connection.
     pub(crate) async fn next(&mut self) -> Option<Heard> {
         loop {
             let (kind, stream, payload) = self.frame().await?;
@@ -168,7 +169,7 @@ impl Reader {
     }
 }
 
-/// The status that a block begins with; 0 in trailers. RFC 7541, appendices A and B.
+/// The status at the beginning of a block; 0 in trailers. RFC 7541, appendices A and B.
 fn status(block: &[u8]) -> u16 {
     const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
     // An update of the table's size may come first.

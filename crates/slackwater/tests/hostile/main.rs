@@ -1,10 +1,10 @@
-//! Hostile and malformed input against the real process: a table of what comes in, what is
-//! answered, and what the replica gets to see of it.
+//! Hostile and malformed input against the real process: a table of the input, the answer, and what
+//! the replica receives of it.
 //!
-//! After every row another client, who was connected before it, still gets its own answers; nothing
-//! is in flight; and the process's memory has not grown by more than [`run::GROWTH_BYTES_MAX`] at
-//! any time. The table is also `docs/research/hostile-requests.md`, which a test keeps in step
-//! (`BLESS=1` rewrites it).
+//! After each row, another client that was connected before it still gets its own answers, no
+//! request is in flight, and the process's memory has at no time grown by more than
+//! [`run::GROWTH_BYTES_MAX`]. The table is also `docs/research/hostile-requests.md`, which a test
+//! keeps in step (`BLESS=1` rewrites it).
 
 #![expect(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ mod talk;
 
 use rows::{Group, groups};
 
-/// One test for each group, so that groups run side by side and fail apart.
+/// Makes one test for each group, so that groups run in parallel and fail separately.
 macro_rules! group_tests {
     ($($test:ident: $title:literal,)*) => {
         $(

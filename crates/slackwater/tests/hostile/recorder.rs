@@ -1,7 +1,7 @@
-//! A replica that writes down what it is sent, request by request, and answers each with its own
-//! target.
+//! A replica that records its requests one by one, and answers each with the request's target.
 //!
-//! It reads strictly, so that a second request hidden in a first one shows up as a request.
+//! It parses strictly, so that a second request that is hidden in a first one is recorded as a
+//! request.
 
 use core::fmt::Write;
 use core::net::SocketAddr;
@@ -14,16 +14,16 @@ use tokio::net::{TcpListener, TcpStream};
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// How much `/large` answers: more than any buffer on the way holds.
+/// Size of the answer of `/large`: more than all buffers on the way can hold.
 const LARGE_BYTES: usize = 64 << 20;
 
-/// What was seen, in its order; the number tells requests apart that look alike.
+/// The requests in order; the number distinguishes identical ones.
 type Seen = Arc<Mutex<BTreeMap<u64, String>>>;
 
-/// Whose requests are not written down: they have nothing to do with the rows.
+/// Targets that are not recorded, because they are not part of the rows.
 const UNNOTED: [&str; 2] = ["/other/", "/last"];
 
-/// The replica, until dropped.
+/// The replica; it ends when dropped.
 pub(crate) struct Recorder {
     pub(crate) address: SocketAddr,
     seen: Seen,
@@ -48,7 +48,7 @@ impl Recorder {
         }
     }
 
-    /// Takes what was seen since the last call.
+    /// Takes what was recorded since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         let seen = core::mem::take(&mut *self.seen.lock().unwrap());
         seen.into_values().collect()
@@ -72,7 +72,7 @@ async fn answer_all(stream: TcpStream, seen: Seen) {
             seen.lock().unwrap().insert(number, note);
         }
         if target.contains("/unread") {
-            // Reads nothing of the body.
+            // None of the body is read.
             core::future::pending::<()>().await;
         }
         let Some(body_bytes) = read_body(&mut read, &head).await else {
@@ -107,7 +107,7 @@ async fn write_large(write: &mut OwnedWriteHalf) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Method, host and target, as one reads them in a URL.
+/// Method, host and target in the form of a URL.
 fn describe(head: &str) -> String {
     let mut words = head.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next());
@@ -140,12 +140,12 @@ async fn read_head(read: &mut BufReader<OwnedReadHalf>) -> Option<String> {
 async fn read_line(read: &mut BufReader<OwnedReadHalf>) -> Option<String> {
     let mut line = Vec::new();
     read.read_until(b'\n', &mut line).await.ok()?;
-    // What else could stand before a request shows up in its description.
+    // Other bytes before a request appear in its description.
     line.ends_with(b"\r\n")
         .then(|| String::from_utf8_lossy(&line).into_owned())
 }
 
-/// How long the body was; `None` if it is not all there or not well framed.
+/// The length of the body; `None` if it is incomplete or badly framed.
 async fn read_body(read: &mut BufReader<OwnedReadHalf>, head: &str) -> Option<usize> {
     let lengths: Vec<_> = fields(head, "content-length").collect();
     let codings: Vec<_> = fields(head, "transfer-encoding").collect();
@@ -168,7 +168,7 @@ async fn read_body(read: &mut BufReader<OwnedReadHalf>, head: &str) -> Option<us
                 (read_line(read).await? == "\r\n").then_some(())?;
             }
         }
-        // Two ways to read it: what no proxy may send on.
+        // It can be read in two ways, which a proxy must not forward.
         _ => None,
     }
 }

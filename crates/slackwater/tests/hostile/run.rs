@@ -1,4 +1,4 @@
-//! Runs a group of rows against one process, and looks at everybody else after each.
+//! Runs a group of rows against one process, and checks all other clients after each row.
 
 use crate::proxy::{Proxy, resident_bytes};
 use crate::recorder::Recorder;
@@ -13,20 +13,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// What one row may add to the process's memory, at its worst moment: far below what each flood
-/// sends or asks for.
+/// Most memory that a row may add to the process at any moment: far below what each flood sends or
+/// requests.
 pub(crate) const GROWTH_BYTES_MAX: u64 = 24 << 20;
 
-/// Between two requests of another client.
+/// Pause between two requests of another client.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How often memory is looked at.
+/// Interval of the memory samples.
 const SAMPLES_APART: Duration = Duration::from_millis(2);
 
-/// The group that waits for connections to be closed for being idle. The others must not be,
-/// however busy the machine is.
+/// The group that waits until idle connections are closed. Other groups must not have theirs
+/// closed, however busy the machine is.
 pub(crate) const SLOW: &str = "Too slow";
 
-/// Short, so that what is too slow is found to be so soon.
+/// Short timeouts, so that slow clients are detected soon.
 const SETTINGS: &str = "\
     head = \"1s\"\n\
     first_byte = \"1s\"\n\
@@ -44,7 +44,7 @@ pub(crate) async fn run(group: &Group) {
         let target = proxy.address;
         (proxy, target)
     };
-    // What everything needs once, such as buffers and tables, is there before anything is measured.
+    // What is allocated only once, such as buffers and tables, exists before anything is measured.
     let mut other = Other::connect(proxy.address).await;
     other.ask(0).await.unwrap();
     let mut failed = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) async fn run(group: &Group) {
     );
 }
 
-/// A process with two listeners, and where the one with TLS is.
+/// Starts a process with two listeners. Returns also the address of the one with TLS.
 fn start_tls(replica: SocketAddr, settings: &str) -> (Proxy, SocketAddr) {
     let folder = std::env::temp_dir();
     let name = |kind| folder.join(format!("slackwater-hostile-{}.{kind}", std::process::id()));
@@ -106,7 +106,8 @@ async fn run_row(
         Does::Act(act) => act(proxy.address, replica.address).await,
     };
     others.end().await?;
-    // One that comes only now, over connections that the row may have used.
+    // A client that connects only now; its request may use replica connections that the row has
+    // used.
     Other::connect(proxy.address).await.ask(index).await?;
     proxy.settled().await;
     let grown = memory.grown();
@@ -132,19 +133,19 @@ async fn run_row(
     }
 }
 
-/// A connection that is closed may lose what was said last on it (RFC 9113 §5.4.1), so "closed" is
-/// met by both.
+/// On a connection that is closed, the last messages may be lost (RFC 9113 §5.4.1), so "closed"
+/// satisfies both.
 fn is_met(expected: &str, heard: &str) -> bool {
     heard == expected || (expected.contains("GOAWAY") && heard.ends_with("closed"))
 }
 
-/// What is bad may come with the head, and then it depends on chance whether that is on its way
-/// already.
+/// A malformed body may arrive with the head, and then it depends on timing whether the head has
+/// been forwarded already.
 fn was_seen(expected: &[&str], seen: &[String]) -> bool {
     seen == expected || (seen.is_empty() && matches!(expected, [one] if one.ends_with("cut off")))
 }
 
-/// A client who asks all the time while a row is played.
+/// A client that sends requests all the time while a row runs.
 struct Others {
     over: Arc<AtomicBool>,
     asking: JoinHandle<Result<(), String>>,
@@ -177,7 +178,7 @@ impl Others {
     }
 }
 
-/// A client who wants nothing but its own answers.
+/// A client that checks that it gets its own answers.
 struct Other {
     stream: TcpStream,
 }
@@ -208,11 +209,11 @@ impl Other {
     }
 }
 
-/// Looks at the process's memory all the time.
+/// Samples the process's memory all the time.
 struct Memory {
     before: u64,
     most: Arc<AtomicU64>,
-    /// The watch ends with it.
+    /// Dropping it ends the sampling.
     _over: Sender<()>,
 }
 
@@ -238,7 +239,7 @@ impl Memory {
         }
     }
 
-    /// Since this was made, at most.
+    /// The most memory that was added since this was created.
     fn grown(self) -> u64 {
         self.most.load(Relaxed) - self.before
     }

@@ -1,4 +1,4 @@
-//! What a client says and hears, over HTTP/1.1 and HTTP/2, in words that the table uses.
+//! Requests and answers of a client, over HTTP/1.1 and HTTP/2, in the terms of the table.
 
 use crate::frames::{self, Heard};
 use crate::proxy::PATIENCE;
@@ -9,12 +9,11 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
-/// Between two bytes of a slow client. Well below every deadline of the proxy, so that it is the
-/// sum that is too long.
+/// Pause between two bytes of a slow client. It is well below each timeout of the proxy, so that
+/// only the sum is too long.
 pub(crate) const DRIP: Duration = Duration::from_millis(50);
 
-/// Writes in the background, so that an answer that comes early is read and a write that is refused
-/// ends nothing.
+/// Writes in the background, so that an early answer is read and a failed write ends nothing.
 pub(crate) fn write_all(
     mut write: OwnedWriteHalf,
     bytes: Vec<u8>,
@@ -34,7 +33,7 @@ pub(crate) fn drip(mut write: OwnedWriteHalf, bytes: Vec<u8>) -> tokio::task::Jo
             }
             tokio::time::sleep(DRIP).await;
         }
-        // Dropping the writer would say that this was all.
+        // Dropping the writer would end the request.
         core::future::pending::<()>().await;
     })
 }
@@ -60,7 +59,7 @@ pub(crate) async fn http1_slowly(address: SocketAddr, start: &[u8], rest: Vec<u8
     heard
 }
 
-/// The statuses on a connection that ends, and that it ended.
+/// Reads the statuses on a connection until it ends, and adds that it ended.
 async fn statuses(mut read: OwnedReadHalf) -> String {
     let mut bytes = Vec::new();
     let reading = timeout(PATIENCE, read.read_to_end(&mut bytes));
@@ -75,10 +74,10 @@ async fn statuses(mut read: OwnedReadHalf) -> String {
     heard.join(", ")
 }
 
-/// A request that follows whatever frames were sent.
+/// The stream of the good request that follows the frames.
 const LAST_STREAM: u32 = 0x000f_ffff;
 
-/// Sends frames, then a good request, and tells what happened until that was answered or the
+/// Sends frames and then a good request. Returns what happened until it was answered or the
 /// connection ended.
 pub(crate) async fn http2(address: SocketAddr, frames: Vec<u8>) -> String {
     let (read, write) = connect(address).await;
@@ -89,7 +88,7 @@ pub(crate) async fn http2(address: SocketAddr, frames: Vec<u8>) -> String {
     until_last(read).await
 }
 
-/// As [`http2`], without the preface.
+/// Like [`http2`], without the preface.
 pub(crate) async fn raw_http2(address: SocketAddr, bytes: Vec<u8>) -> String {
     let (read, write) = connect(address).await;
     let _writing = write_all(write, bytes);
@@ -129,7 +128,7 @@ async fn until_last(read: OwnedReadHalf) -> String {
     }
 }
 
-/// What is said many times is told once.
+/// Adds a word, once however often it occurs.
 fn say(said: &mut Vec<String>, word: String) {
     if !said.contains(&word) {
         said.push(word);

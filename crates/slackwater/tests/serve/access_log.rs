@@ -1,4 +1,4 @@
-//! The access log as its reader finds it: a line for each request, whatever became of it.
+//! The access log: a line for each request, whatever its result.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
@@ -6,7 +6,7 @@ use crate::replicas::{Replica, nobody};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// A file that goes when this is dropped.
+/// A file that is removed when this is dropped.
 pub(crate) struct Log(PathBuf);
 
 impl Log {
@@ -24,7 +24,7 @@ impl Log {
         std::fs::read_to_string(&self.0).unwrap_or_default()
     }
 
-    /// The first `count` lines, once they are there.
+    /// Returns the first `count` lines, once they are written.
     pub(crate) async fn lines(&self, count: usize) -> Vec<Value> {
         until("the lines are there", async || {
             let text = self.text();
@@ -46,7 +46,7 @@ impl Drop for Log {
 }
 
 #[tokio::test]
-async fn a_line_tells_what_became_of_a_request() {
+async fn a_line_has_the_result_of_a_request() {
     let log = Log::new("line");
     let replica = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
@@ -154,7 +154,7 @@ async fn requests_that_cannot_be_read_have_lines_and_counts() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], &log.toml(""));
     let endless = format!("GET /{}", "x".repeat(70_000));
-    // However much of it comes at once: no line is looked for beyond what a head may have.
+    // However much arrives at once, no line end is searched beyond the size limit of a head.
     let whole = format!("{endless} HTTP/1.1\r\nhost: x\r\n\r\n");
     let field = format!("GET / HTTP/1.1\r\na: {}\r\n\r\n", "x".repeat(70_000));
     let requests = [
@@ -197,11 +197,11 @@ async fn requests_that_cannot_be_read_have_lines_and_counts() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_told_of() {
+async fn a_client_that_leaves_is_logged() {
     let log = Log::new("gone");
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
-        // Until the proxy leaves.
+        // Until the proxy closes the connection.
         connection.more().await;
     })
     .await;
@@ -221,7 +221,7 @@ async fn a_client_that_leaves_is_told_of() {
 }
 
 #[tokio::test]
-async fn the_file_is_opened_anew_on_a_signal() {
+async fn the_file_is_reopened_on_a_signal() {
     let log = Log::new("reopen");
     let moved = Log::new("reopen-moved");
     let replica = Replica::echo("r").await;

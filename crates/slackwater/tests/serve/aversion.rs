@@ -1,5 +1,5 @@
-//! Replicas that requests tell of: who fails or stalls gets no requests but trials, who heals or
-//! joins earns them.
+//! Replicas whose health shows in requests: those that fail or stall receive only trials, those
+//! that recover or join earn their share.
 
 use crate::access_log::Log;
 use crate::clients::Client;
@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A replica that answers everything at once with a status that can be changed.
+/// A replica that answers all requests at once with a status that can be changed.
 pub(crate) async fn says(status: u16) -> (Replica, Arc<AtomicU16>) {
     let status = Arc::new(AtomicU16::new(status));
     let now = Arc::clone(&status);
@@ -31,7 +31,7 @@ pub(crate) async fn says(status: u16) -> (Replica, Arc<AtomicU16>) {
     (replica, status)
 }
 
-/// One that fails everything, and three that are well.
+/// One replica that fails all requests, and three healthy ones.
 struct Fleet {
     replicas: Vec<Replica>,
     bad: Arc<AtomicU16>,
@@ -53,11 +53,11 @@ impl Fleet {
     }
 }
 
-/// Trials that are soon due and often sent.
+/// Trials that are due soon and sent often.
 pub(crate) const EAGER: &str =
     "[ejection]\nback_off = \"10ms\"\nback_off_max = \"10ms\"\ntrials = 0.1\n";
 
-/// How many of so many requests failed.
+/// Sends requests, and returns how many of them failed.
 pub(crate) async fn failures(client: &mut Client, method: &str, requests: usize) -> u64 {
     let mut failures = 0;
     for _ in 0..requests {
@@ -87,8 +87,8 @@ pub(crate) async fn stands(
     expected: &str,
 ) -> Value {
     until(&format!("it is {expected}"), async || {
-        // Many for each look: it is requests that it takes, and to look takes as long as some of
-        // them.
+        // Many requests for each poll: the state changes by requests, and a poll takes as long as
+        // some of them.
         failures(client, "GET", 20).await;
         let status = status(proxy).await;
         (state(&status, replica) == expected).then_some(status)
@@ -96,11 +96,11 @@ pub(crate) async fn stands(
     .await
 }
 
-/// What a replica takes for a request where it is compared with others: long beside what a busy
-/// machine adds to it.
+/// Service time of a replica in tests that compare replicas: long compared with what a busy machine
+/// adds.
 pub(crate) const WORK: Duration = Duration::from_millis(20);
 
-/// A replica that takes its time.
+/// A replica that takes [`WORK`] for each request.
 async fn works() -> Replica {
     Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
@@ -111,7 +111,7 @@ async fn works() -> Replica {
     .await
 }
 
-/// Sends requests, some at a time, until a replica that is as quick as the others has its whole
+/// Sends requests, some concurrently, until a replica that is as fast as the rest has its whole
 /// share.
 pub(crate) async fn warms_up(proxy: &Proxy, replica: usize) {
     let mut clients = Vec::new();
@@ -127,7 +127,7 @@ pub(crate) async fn warms_up(proxy: &Proxy, replica: usize) {
 }
 
 #[tokio::test]
-async fn who_fails_at_once_gets_trials_alone_until_it_heals() {
+async fn a_replica_that_fails_at_once_gets_only_trials_until_it_heals() {
     for policy in ["least_loaded", "prequal", "peak_ewma"] {
         let fleet = Fleet::with_status(500).await;
         let toml = format!("policy = \"{policy}\"\n{EAGER}");
@@ -156,7 +156,7 @@ async fn who_fails_at_once_gets_trials_alone_until_it_heals() {
 }
 
 #[tokio::test]
-async fn metrics_and_the_access_log_tell_of_it() {
+async fn metrics_and_the_access_log_report_ejections() {
     let log = Log::new("trial");
     let fleet = Fleet::with_status(500).await;
     let proxy = Proxy::start(&fleet.addresses(), &(log.toml("") + EAGER));
@@ -222,7 +222,7 @@ async fn a_trial_that_fails_is_tried_again_as_any_other_request() {
     );
     assert_eq!(state(&after, 0), "ejected");
 
-    // Nor where that is not wanted.
+    // A failed trial is not retried if retries are off.
     let toml = format!("retries.attempts_max = 1\n{EAGER}");
     let proxy = Proxy::start(&fleet.addresses(), &toml);
     let mut client = Client::connect(proxy.address).await;
@@ -250,7 +250,7 @@ async fn where_all_fail_nobody_is_ejected() {
 }
 
 #[tokio::test]
-async fn without_aversion_who_fails_has_its_share() {
+async fn without_aversion_a_failing_replica_has_its_share() {
     let fleet = Fleet::with_status(500).await;
     let off = "error_aversion.enabled = false";
     let proxy = Proxy::start(&fleet.addresses(), off);
@@ -289,7 +289,7 @@ async fn no_more_are_out_than_may_be() {
 pub(crate) const PROBATION: &str = "latency_probation.enabled = true\n\
                 ejection.back_off = \"1m\"\nejection.back_off_max = \"1m\"";
 
-/// Four, of which the first answers nothing any more when it is told so.
+/// Four replicas. The first one stops answering when the flag is set.
 pub(crate) async fn who_stalls() -> (Vec<Replica>, Arc<AtomicBool>) {
     let stalls = Arc::new(AtomicBool::new(false));
     let now = Arc::clone(&stalls);
@@ -310,7 +310,7 @@ pub(crate) async fn who_stalls() -> (Vec<Replica>, Arc<AtomicBool>) {
     (replicas, stalls)
 }
 
-/// Sends requests until it is on probation.
+/// Sends requests until the replica is on probation.
 pub(crate) async fn probation(proxy: &Proxy, stalls: &AtomicBool) -> Value {
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(failures(&mut client, "GET", 40).await, 0);
@@ -337,7 +337,7 @@ async fn who_answers_nothing_is_on_probation_where_that_is_on() {
     assert_eq!(count(&status, "ejections"), 0);
 }
 
-/// Round robin before these replicas, with warm-ups of an hour.
+/// Round robin over these replicas, with warm-ups of an hour.
 pub(crate) fn joining(replicas: &[&Replica], more: &str) -> String {
     let addresses = replicas.iter().map(|replica| replica.address.to_string());
     let list: Vec<_> = addresses.collect();
@@ -347,7 +347,7 @@ pub(crate) fn joining(replicas: &[&Replica], more: &str) -> String {
     )
 }
 
-/// How many of so many requests the last of the replicas gets.
+/// Sends requests, and returns how many of them the last replica receives.
 async fn requests_to_last(proxy: &Proxy, client: &mut Client, requests: usize) -> u64 {
     let sent = async || {
         let status = status(proxy).await;
@@ -362,7 +362,7 @@ async fn requests_to_last(proxy: &Proxy, client: &mut Client, requests: usize) -
 }
 
 #[tokio::test]
-async fn a_new_one_earns_its_share_and_the_clock_keeps_out_of_it() {
+async fn a_new_replica_earns_its_share_by_requests_and_not_by_time() {
     let [one, two, three, new] = &[works().await, works().await, works().await, works().await];
     let written = Written::new("evidence", &joining(&[one, two, three], ""));
     let proxy = written.serve(&[]);
@@ -373,7 +373,7 @@ async fn a_new_one_earns_its_share_and_the_clock_keeps_out_of_it() {
 
     written.become_text(&joining(&[one, two, three, new], ""));
     reload(&proxy);
-    let joined = until("the worker has heard of it", async || {
+    let joined = until("the worker has the change", async || {
         let status = status(&proxy).await;
         (state(&status, 3) == "warming_up").then_some(status)
     })
@@ -400,7 +400,7 @@ async fn by_the_clock_a_new_one_has_to_wait() {
     assert_eq!(failures(&mut client, "GET", 40).await, 0);
     written.become_text(&joining(&[one, two, three, new], by_the_clock));
     reload(&proxy);
-    // A tenth of a quarter is 40 of them.
+    // A tenth of a quarter of the requests is 40.
     let sent = requests_to_last(&proxy, &mut client, 1_600).await;
     assert!((10..=90).contains(&sent), "{sent}");
     let status = status(&proxy).await;

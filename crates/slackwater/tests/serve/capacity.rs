@@ -1,4 +1,4 @@
-//! The policy `capacity` before two agents, whose servers work on one request at a time and on ten.
+//! The policy `capacity` with two agents, whose servers process one request at a time and ten.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -11,10 +11,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub(crate) const BY_CAPACITY: &str = "policy = \"capacity\"\n[probe]\ntransport = \"udp\"\n";
-/// More requests at a time than the narrow server could take, and no more than both can.
+/// More concurrent requests than the narrow server can take, but no more than both can.
 const CLIENTS: usize = 10;
 
-/// A server that works for 20 ms on each request, on so many at a time.
+/// A server that works for 20 ms on each request, `at_a_time` of them concurrently.
 async fn server(name: &'static str, at_a_time: usize) -> Replica {
     let places = Arc::new(Semaphore::new(at_a_time));
     Replica::scripted(move |mut connection| {
@@ -45,7 +45,7 @@ pub(crate) fn agent(server: SocketAddr, keys: &str) -> Proxy {
     agent
 }
 
-/// How often each has answered.
+/// How many requests each has answered.
 #[derive(Debug, Default)]
 struct Answers {
     wide: AtomicU64,
@@ -58,7 +58,7 @@ impl Answers {
     }
 }
 
-/// A client that asks for ever, and looks at the heads of what it gets.
+/// A client that sends requests forever, and counts the replicas that answer.
 async fn ask_on(proxy: SocketAddr, answers: Arc<Answers>) {
     let mut client = Client::connect(proxy).await;
     loop {
@@ -67,7 +67,7 @@ async fn ask_on(proxy: SocketAddr, answers: Arc<Answers>) {
         let head = answer.head.to_ascii_lowercase();
         assert!(
             !head.contains("x-slackwater-load"),
-            "clients are not told: {head}"
+            "clients receive no load: {head}"
         );
         let count = match answer.text() {
             "wide" => &answers.wide,
@@ -77,7 +77,7 @@ async fn ask_on(proxy: SocketAddr, answers: Arc<Answers>) {
     }
 }
 
-/// Clients ask until the condition holds.
+/// Runs clients until the condition holds.
 async fn under_load(proxy: &Proxy, what: &str, mut holds: impl AsyncFnMut(&Answers) -> bool) {
     let answers = Arc::new(Answers::default());
     let mut clients = JoinSet::new();
@@ -91,8 +91,8 @@ async fn under_load(proxy: &Proxy, what: &str, mut holds: impl AsyncFnMut(&Answe
     }
 }
 
-/// So that agents learn what a request takes that meets no other: without that, and without a word
-/// of the CPU, none says what its replica can carry.
+/// Agents need single requests to learn the service time without contention. Without it, and
+/// without CPU figures, none reports a capacity.
 async fn ask_alone(agents: &[Proxy; 2]) {
     for agent in agents {
         let mut client = Client::connect(agent.address).await;
@@ -116,7 +116,7 @@ async fn carried(proxy: &Proxy) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn the_replica_with_more_capacity_gets_more_and_says_so_with_its_responses() {
+async fn the_replica_with_more_capacity_gets_more_and_reports_it_in_responses() {
     let (wide, narrow) = (server("wide", 10).await, server("narrow", 1).await);
     let keys = "report_with_responses = true\n";
     let agents = [wide.address, narrow.address].map(|server| agent(server, keys));
@@ -166,7 +166,7 @@ async fn the_replica_with_more_capacity_gets_more_and_says_so_with_its_responses
 }
 
 #[tokio::test]
-async fn an_orca_report_says_it_as_well() {
+async fn an_orca_report_counts_as_well() {
     let servers = [server("wide", 10).await, server("narrow", 1).await];
     let agents = servers
         .each_ref()
@@ -179,7 +179,7 @@ async fn an_orca_report_says_it_as_well() {
     .await;
 }
 
-/// A replica that says with its responses what it likes.
+/// A replica that adds these fields to its responses.
 pub(crate) async fn says(fields: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
@@ -191,7 +191,7 @@ pub(crate) async fn says(fields: &'static str) -> Replica {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_taken_out_and_others_pass_it_on() {
+async fn unreadable_reports_are_removed_and_other_policies_forward_them() {
     let bad = "x-slackwater-load: 1;;\r\nx-slackwater-load: 2;;\r\nage: 7\r\n";
     let replica = says(bad).await;
     let proxy = Proxy::start(&[replica.address], BY_CAPACITY);
@@ -207,6 +207,6 @@ async fn what_cannot_be_read_is_taken_out_and_others_pass_it_on() {
     let other = Proxy::start(&[good.address], "");
     let answer = get(other.address, "/").await;
     let load = answer.field("x-slackwater-load");
-    assert_eq!(load, Some("1;4000;"), "nobody looks");
+    assert_eq!(load, Some("1;4000;"), "the policy does not read it");
     assert_eq!(carried(&other).await, [0]);
 }

@@ -1,4 +1,4 @@
-//! Clients: one that speaks bytes over HTTP/1.1, and hyper's for HTTP/2.
+//! Clients: one that sends bytes over HTTP/1.1, and hyper's for HTTP/2.
 
 use crate::proxy::{PATIENCE, until};
 use crate::replicas::AnyBody;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// An HTTP/1.1 client that says exactly what it is told.
+/// An HTTP/1.1 client that sends exactly the given bytes.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     unread: Vec<u8>,
@@ -39,14 +39,14 @@ impl Answer {
     }
 }
 
-/// What the table of `/proc/net/tcp` says of a socket. Addresses there are IPv4 as the machine
-/// keeps them, and ports are hexadecimal.
+/// The entry of a socket in `/proc/net/tcp`. Addresses there are IPv4 in the machine's byte order,
+/// and ports are hexadecimal.
 struct Socket {
-    /// Bytes that wait to be acknowledged by the other side.
+    /// Bytes that the peer has not acknowledged yet.
     sending: u64,
     /// Bytes that wait to be read.
     received: u64,
-    /// A process still holds it.
+    /// A process still holds the socket.
     is_held: bool,
 }
 
@@ -93,7 +93,8 @@ impl Client {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Waits until the other side has read all that was sent, as Linux says of both sockets.
+    /// Waits until the peer has read everything that was sent, as Linux reports it for both
+    /// sockets.
     pub(crate) async fn is_read(&self) {
         let own = self.stream.local_addr().unwrap();
         let other = self.stream.peer_addr().unwrap();
@@ -106,7 +107,7 @@ impl Client {
         .await;
     }
 
-    /// Leaves, and waits until the other side has closed its socket too.
+    /// Closes the connection, and waits until the peer has closed its socket, too.
     pub(crate) async fn leave(self) {
         let own = self.stream.local_addr().unwrap();
         let other = self.stream.peer_addr().unwrap();
@@ -161,7 +162,7 @@ impl Client {
         }
     }
 
-    /// Reads exactly so many bytes.
+    /// Reads exactly this many bytes.
     pub(crate) async fn exactly(&mut self, bytes: usize) -> Vec<u8> {
         while self.unread.len() < bytes {
             let read = timeout(PATIENCE, self.stream.read_buf(&mut self.unread)).await;
@@ -171,7 +172,7 @@ impl Client {
         self.unread.drain(..bytes).collect()
     }
 
-    /// Reads to the end of the connection, which may be a hard one.
+    /// Reads to the end of the connection, which may be a reset.
     pub(crate) async fn rest(mut self) -> Vec<u8> {
         let reading = self.stream.read_to_end(&mut self.unread);
         let _ = timeout(PATIENCE, reading)
@@ -181,7 +182,7 @@ impl Client {
     }
 }
 
-/// `GET path` on a connection of its own.
+/// Sends `GET path` on a new connection.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
     Client::connect(address).await.get(path).await
 }
@@ -191,7 +192,7 @@ pub(crate) async fn http2(address: SocketAddr) -> SendRequest<AnyBody> {
     http2_over(TcpStream::connect(address).await.unwrap()).await
 }
 
-/// An HTTP/2 connection over a stream that is there.
+/// An HTTP/2 connection over an existing stream.
 pub(crate) async fn http2_over<S>(stream: S) -> SendRequest<AnyBody>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -1,4 +1,4 @@
-//! CONNECT: tunnels by way of replicas that open them.
+//! CONNECT: tunnels through replicas that open them.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
@@ -9,8 +9,7 @@ use tokio::net::TcpStream;
 
 const PASS: &str = "connect = \"pass\"";
 
-/// A replica that is a proxy: it connects to whatever it is asked for, but only to those who say
-/// who they are.
+/// A replica that is a proxy: it connects to any target, but only for clients that authenticate.
 async fn opener() -> Replica {
     Replica::scripted(|mut connection| async move {
         let head = connection.head().await.unwrap();
@@ -27,7 +26,7 @@ async fn opener() -> Replica {
             return;
         }
         let mut server = TcpStream::connect(target).await.unwrap();
-        // What frames a body means nothing in this response, and must not reach the client.
+        // Fields that frame a body have no meaning in this response, and must not reach the client.
         connection
             .send("HTTP/1.1 200 Connection established\r\ncontent-length: 7\r\nx-proxy: p\r\n\r\n")
             .await;
@@ -45,7 +44,7 @@ fn connect(target: SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn tunnels_are_not_offered_unless_told() {
+async fn tunnels_are_off_by_default() {
     let replica = Replica::echo("r").await;
     for settings in ["", "connect = \"refuse\""] {
         let proxy = Proxy::start(&[replica.address], settings);
@@ -65,7 +64,7 @@ async fn a_replica_opens_the_tunnel_and_it_counts_as_long_as_it_is_open() {
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let proxy = Proxy::start(&[replica.address], PASS);
     let mut client = Client::connect(proxy.address).await;
-    // The first request within comes before anybody knows whether there is a within.
+    // The first request in the tunnel is sent before the tunnel is known to exist.
     let inner = "GET /first HTTP/1.1\r\nhost: inner\r\n\r\n";
     client.send(&(connect(server.address) + inner)).await;
     let head = client.head().await;
@@ -145,7 +144,7 @@ async fn a_replica_that_changes_the_protocol_instead_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn only_one_replica_hears_of_a_tunnel() {
+async fn only_one_replica_receives_a_tunnel() {
     const ANY: &str = "connect = \"pass\"\n[retries]\nmethods = \"all\"";
     let breaks = || {
         Replica::scripted(|mut connection| async move {
@@ -160,7 +159,7 @@ async fn only_one_replica_hears_of_a_tunnel() {
     assert_eq!(client.answer().await.status, 502);
     assert_eq!(one.connections() + other.connections(), 1);
 
-    // One that is not there has heard nothing.
+    // A replica that cannot be connected to has received nothing.
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let proxy = Proxy::start(&[nobody().await, replica.address], PASS);
     for _ in 0..2 {
@@ -171,7 +170,7 @@ async fn only_one_replica_hears_of_a_tunnel() {
 }
 
 #[tokio::test]
-async fn routes_say_for_whom_there_are_tunnels() {
+async fn routes_determine_which_requests_may_open_tunnels() {
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let proxy = Proxy::of_file(&format!(
         "[services.tunnels]\nreplicas = [\"{}\"]\nprobe.transport = \"none\"\n\
@@ -221,7 +220,7 @@ async fn replicas_over_http2_and_clients_over_http2_have_no_tunnels() {
 }
 
 #[tokio::test]
-async fn the_access_log_tells_whom_a_tunnel_was_for() {
+async fn the_access_log_has_the_target_of_a_tunnel() {
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let file = std::env::temp_dir().join(format!("slackwater-connect-{}.log", std::process::id()));
     let settings = format!("{PASS}\n[access_log]\nto = {file:?}\nformat = \"json\"");

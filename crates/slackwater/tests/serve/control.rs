@@ -1,4 +1,4 @@
-//! What is changed at run time, at the admin server: who may, and what becomes of requests.
+//! Changes at run time, at the admin server: authorization, and the effects on requests.
 
 mod command;
 mod handed_over;
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 
 pub(crate) const TOKEN: &str = "5f0c6b1e9d2a48c7";
 
-/// A file with a token, gone at its end.
+/// A file with a token, removed when dropped.
 pub(crate) struct Token(PathBuf);
 
 impl Token {
@@ -46,7 +46,7 @@ impl Drop for Token {
     }
 }
 
-/// One service of two workers, by round robin without probes.
+/// One service with two workers, round robin without probes.
 pub(crate) fn config(replicas: &[&Replica], more: &str) -> String {
     let addresses = replicas.iter().map(|replica| replica.address.to_string());
     let list = addresses.collect::<Vec<_>>();
@@ -56,14 +56,14 @@ pub(crate) fn config(replicas: &[&Replica], more: &str) -> String {
     )
 }
 
-/// A proxy before these replicas at which `TOKEN` may change something.
+/// A proxy before these replicas at which `TOKEN` authorizes changes.
 pub(crate) fn controlled(name: &str, replicas: &[&Replica]) -> (Proxy, Written, Token) {
     let token = Token::new(name);
     let written = Written::new(name, &config(replicas, &token.section()));
     (written.serve(&[]), written, token)
 }
 
-/// Sends a request to the admin server; the status and the body of its answer.
+/// Sends a request to the admin server. Returns the status and the body of its answer.
 pub(crate) async fn send(proxy: &Proxy, request: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(proxy.admin).await.unwrap();
     let length = body.len();
@@ -81,13 +81,13 @@ fn bearer(token: &str) -> String {
     format!("authorization: Bearer {token}\r\ncontent-type: application/json\r\n")
 }
 
-/// Asks for something as somebody who may.
+/// Sends an authorized request.
 async fn ask(proxy: &Proxy, path: &str, body: &Value) -> (u16, String) {
     let request = format!("POST {path}");
     send(proxy, &request, &bearer(TOKEN), &body.to_string()).await
 }
 
-/// The same, of which it is known that it is done.
+/// Sends an authorized request, which must succeed.
 pub(crate) async fn done(proxy: &Proxy, path: &str, body: &Value) -> Value {
     let (status, text) = ask(proxy, path, body).await;
     assert_eq!(status, 200, "{path} {body}: {text}");

@@ -1,5 +1,5 @@
-//! An agent that knows the server's process tells how busy its CPU is, and weighted round robin
-//! goes by that.
+//! An agent with access to the server's process reports its CPU utilization, and weighted round
+//! robin uses it.
 #![cfg(target_os = "linux")]
 
 use crate::capacity::agent;
@@ -13,15 +13,14 @@ use std::process::{Child, Command};
 const BY_WEIGHT: &str = "policy = \"weighted_round_robin\"\n[probe]\ntransport = \"udp\"\n\
                          [weighted_round_robin]\nsmoothing = 0\nblackout = 0\ninterval = \"100ms\"\nupdate_period = \"100ms\"";
 
-/// A process that works on and off, and a file with its id. An agent is told that it is its server.
+/// A process that works on and off, and a file with its id, which the agent takes for its server.
 struct Process {
     child: Child,
     pid_file: PathBuf,
 }
 
 impl Process {
-    /// It goes on working after each of these commands of the shell. It stands back for everybody
-    /// else on this machine.
+    /// Starts a process that loops over this shell command. It runs at low priority.
     fn after(command: &str) -> Self {
         let script = format!("while :; do {command}; done");
         let mut shell = Command::new("nice");
@@ -83,11 +82,11 @@ async fn the_server_with_the_busy_cpu_gets_less() {
 }
 
 #[tokio::test]
-async fn nothing_is_told_of_a_server_that_is_not_known() {
+async fn nothing_is_reported_of_an_unknown_server() {
     let server = Replica::echo("server").await;
     let agent = agent(server.address, "");
     let mut client = Client::connect(agent.address).await;
-    // What the agent learns is learned from 32 requests on.
+    // The agent learns only after 32 requests.
     until("it has learned what it can", async || {
         client.get("/").await;
         let status: Value = serde_json::from_str(&agent.admin_page("/status").await).unwrap();

@@ -1,5 +1,5 @@
-//! Why a replica was picked, as whoever asks the admin server hears it: the same story as in the
-//! access log, under the same id.
+//! Why a replica was picked, as the admin server reports it: consistent with the access log, under
+//! the same id.
 
 mod absent;
 
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 const ALL: &str = "[decisions]\nsample = 1\n";
 const NAMED: &str = "[request_id]\nheader = \"x-request-id\"\n";
 
-/// The decisions that are asked for, once there are so many.
+/// Returns the decisions that match, once there are `count` of them.
 pub(crate) async fn decisions(proxy: &Proxy, query: &str, count: usize) -> Vec<Value> {
     until("the decisions are there", async || {
         let page = proxy.admin_page(&format!("/decisions?{query}")).await;
@@ -35,7 +35,7 @@ fn story(decision: &Value) -> Vec<[&str; 3]> {
         .collect()
 }
 
-/// A replica that fails, and notes the heads that it gets.
+/// A replica that answers with this status, and records the heads that it receives.
 async fn says(status: u16, heads: &Arc<Mutex<Vec<String>>>) -> Replica {
     let heads = Arc::clone(heads);
     Replica::scripted(move |mut connection| {
@@ -51,7 +51,7 @@ async fn says(status: u16, heads: &Arc<Mutex<Vec<String>>>) -> Replica {
     .await
 }
 
-/// Replicas of which whichever has the first copy of a late request never answers it.
+/// Two replicas. The one that receives the first copy of a late request never answers it.
 async fn pair() -> [Replica; 2] {
     let late = Arc::<AtomicUsize>::default();
     let replica = async || {
@@ -74,7 +74,7 @@ async fn pair() -> [Replica; 2] {
 }
 
 #[tokio::test]
-async fn the_log_the_replica_the_client_and_the_decision_know_a_request_by_one_id() {
+async fn log_replica_client_and_decision_have_the_same_id_of_a_request() {
     let log = Log::new("decisions");
     let heads = Arc::default();
     let replica = says(200, &heads).await;
@@ -114,7 +114,7 @@ async fn the_log_the_replica_the_client_and_the_decision_know_a_request_by_one_i
 }
 
 #[tokio::test]
-async fn without_a_header_that_names_them_requests_have_ids_that_nobody_is_sent() {
+async fn without_a_configured_header_request_ids_are_not_sent() {
     let log = Log::new("nameless");
     let heads = Arc::default();
     let replica = says(200, &heads).await;
@@ -133,7 +133,7 @@ async fn without_a_header_that_names_them_requests_have_ids_that_nobody_is_sent(
 }
 
 #[tokio::test]
-async fn a_retry_is_told_with_the_try_before_it() {
+async fn a_retry_is_shown_with_the_attempt_before_it() {
     let heads = Arc::default();
     let (bad, well) = (says(503, &heads).await, Replica::echo("well").await);
     let toml = format!("error_aversion.enabled = false\n{ALL}");
@@ -164,7 +164,7 @@ async fn a_retry_is_told_with_the_try_before_it() {
 }
 
 #[tokio::test]
-async fn a_hedge_is_told_with_what_it_was_sent_for_and_the_loser() {
+async fn a_hedge_is_shown_with_its_reason_and_the_loser() {
     let replicas = pair().await;
     let hedge = "[hedge]\nenabled = true\nbudget = 1\nsamples_min = 1\nslow_share = 1\ndelay_min = \"250ms\"\n";
     let addresses = replicas.each_ref().map(|replica| replica.address);
@@ -193,7 +193,7 @@ async fn a_hedge_is_told_with_what_it_was_sent_for_and_the_loser() {
 }
 
 #[tokio::test]
-async fn a_tied_copy_is_told_as_one() {
+async fn a_tied_copy_is_shown_as_one() {
     let replicas = pair().await;
     let tie = "[tie]\nenabled = true\ndelay = \"1ms\"\n";
     let addresses = replicas.each_ref().map(|replica| replica.address);
@@ -205,7 +205,7 @@ async fn a_tied_copy_is_told_as_one() {
 }
 
 #[tokio::test]
-async fn a_shadow_trial_is_told_with_the_request_that_it_is_a_copy_of() {
+async fn a_shadow_trial_is_shown_with_the_request_that_it_copies() {
     let (sick, _well, addresses) = fleet(2).await;
     let proxy = Proxy::start(&addresses, &(ALL.to_owned() + CALM + SHADOWS));
     let mut client = Client::connect(proxy.address).await;
@@ -233,7 +233,7 @@ async fn a_shadow_trial_is_told_with_the_request_that_it_is_a_copy_of() {
         (&first["answered"], &trial["answered"]),
         (&true.into(), &false.into())
     );
-    // Whoever chose the first replica knew that the sick one is out.
+    // The first pick took into account that the failing replica is ejected.
     let out = &first["outs"][0];
     assert_eq!(
         (&out["replica"], &out["why"]),
@@ -243,7 +243,7 @@ async fn a_shadow_trial_is_told_with_the_request_that_it_is_a_copy_of() {
 }
 
 #[tokio::test]
-async fn a_failure_is_kept_where_failures_are_and_says_what_happened() {
+async fn a_failure_is_kept_with_its_cause_if_failures_are_kept() {
     let dead = nobody().await;
     let failed = "[decisions]\nsample = 0\nfailed = true\n";
     let proxy = Proxy::start(&[dead], failed);
@@ -268,7 +268,7 @@ async fn a_failure_is_kept_where_failures_are_and_says_what_happened() {
 }
 
 #[tokio::test]
-async fn what_the_policy_compared_is_told_by_the_replicas_names() {
+async fn comparisons_are_shown_with_the_replicas_names() {
     let replicas = [
         Replica::echo("a").await,
         Replica::echo("b").await,
@@ -299,7 +299,7 @@ async fn what_the_policy_compared_is_told_by_the_replicas_names() {
             .all(|candidate| candidate["in_flight"] == 0)
     );
 
-    // Replicas that answer no probes are known by the client's own counts. None is hot, however few
+    // Replicas without probes are ranked by the client's own counts. None is hot, however few
     // requests it has.
     let toml = format!(
         "policy = \"prequal\"\nprequal.local_only = true\nprequal.rif_limit_quantile = 1\n{ALL}"
@@ -307,7 +307,7 @@ async fn what_the_policy_compared_is_told_by_the_replicas_names() {
     let proxy = Proxy::start(&addresses, &toml);
     let mut client = Client::connect(proxy.address).await;
     let decision = until("a report decides", async || {
-        // One soon after the other: a report counts for a second.
+        // Requests follow quickly, because a report is valid for a second.
         for _ in 0..20 {
             assert_eq!(client.get("/").await.status, 200);
         }

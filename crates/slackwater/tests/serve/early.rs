@@ -1,4 +1,4 @@
-//! Responses that come before their requests are complete: what becomes of the rest of an upload.
+//! Responses that arrive before their requests are complete: the handling of the rest of an upload.
 
 use crate::clients::{self, Client};
 use crate::proxy::{PATIENCE, Proxy};
@@ -19,7 +19,7 @@ async fn a_large_upload_that_is_answered_early_is_cut_off_after_the_answer() {
         connection
             .send("HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\n\r\nno!")
             .await;
-        // Nothing of the body is read, and the connection stays open.
+        // None of the body is read, and the connection stays open.
         core::future::pending::<()>().await;
     })
     .await;
@@ -31,7 +31,7 @@ async fn a_large_upload_that_is_answered_early_is_cut_off_after_the_answer() {
         let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
         let _ = write.write_all(head.as_bytes()).await;
         let piece = vec![0; 1 << 16];
-        // Until the proxy has enough.
+        // Until the proxy stops reading.
         while write.write_all(&piece).await.is_ok() {}
     });
     let mut answer = Vec::new();
@@ -51,7 +51,7 @@ async fn a_large_upload_that_is_answered_early_is_cut_off_after_the_answer() {
 }
 
 #[tokio::test]
-async fn who_sends_all_before_it_reads_is_read_while_it_is_answered() {
+async fn a_client_that_sends_all_before_it_reads_is_read_while_it_is_answered() {
     const LENGTH: usize = 32 << 20;
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
@@ -77,7 +77,7 @@ async fn who_sends_all_before_it_reads_is_read_while_it_is_answered() {
         .send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
         .await;
     assert!(client.head().await.starts_with("HTTP/1.1 200 "));
-    // More than is allowed, so nobody wants the rest; and more than fits between client and proxy.
+    // More than is allowed, so it is not drained; and more than fits between client and proxy.
     let chunk = format!("100000\r\n{}\r\n", "y".repeat(1 << 20));
     let sending = async {
         for _ in 0..LENGTH >> 20 {
@@ -92,7 +92,7 @@ async fn who_sends_all_before_it_reads_is_read_while_it_is_answered() {
 }
 
 /// An HTTP/2 replica that answers at once, never reads a body and never resets a stream. Its
-/// response to POST ends at once if `ends` says so, and else never.
+/// response to POST ends at once if `ends` is true, and otherwise never.
 async fn reads_nothing(ends: bool) -> SocketAddr {
     let kept: Arc<Mutex<Vec<Incoming>>> = Arc::default();
     replicas::http2(move |request: Request<Incoming>| {

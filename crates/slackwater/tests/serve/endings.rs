@@ -1,11 +1,11 @@
-//! Messages that end before their end: a message that was cut off must never reach the other side
-//! as a whole one.
+//! Truncated messages: a message that was cut off must never reach the other side as a complete
+//! one.
 //!
-//! The table ([`table`]) has every way in which a request's or a response's body can end, by how
-//! the sender says where it ends. Each row is played in both directions and between all protocols
-//! (`play`). What a table does not fit (tunnels, second copies, timeouts, Node) has a test each in
-//! [`apart`] and [`node`]. All of it is also `docs/research/endings.md`, which a test keeps in
-//! step (`BLESS=1` rewrites it).
+//! The table ([`table`]) has all ways in which the body of a request or a response can end, by how
+//! the sender marks its end. Each row is played in both directions and between all protocols
+//! (`play`). Cases that do not fit into a table (tunnels, second copies, timeouts, Node) have a
+//! test each in [`apart`] and [`node`]. All of it is also `docs/research/endings.md`, which a test
+//! keeps in step (`BLESS=1` rewrites it).
 
 mod apart;
 mod node;

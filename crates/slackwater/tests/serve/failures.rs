@@ -1,5 +1,5 @@
-//! Replicas that refuse, hang, close early or send half a response; clients that leave. The client
-//! hears what it should, and nothing stays in flight.
+//! Replicas that refuse connections, hang, close early or send half a response; clients that leave.
+//! The client receives the right error, and no request stays in flight.
 
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{Proxy, until};
@@ -64,7 +64,7 @@ async fn unavailable() -> Replica {
 }
 
 #[tokio::test]
-async fn an_application_that_says_503_itself_is_believed() {
+async fn a_503_of_the_application_itself_is_forwarded() {
     let (busy, other) = (unavailable().await, unavailable().await);
     let proxy = Proxy::start(
         &[busy.address, other.address],
@@ -88,7 +88,7 @@ async fn refusals_are_retried_for_http2_replicas_too() {
 }
 
 #[tokio::test]
-async fn without_any_replica_alive_the_client_hears_why() {
+async fn without_any_replica_alive_the_client_receives_the_reason() {
     let proxy = Proxy::start(&[nobody().await, nobody().await], "");
     let answer = get(proxy.address, "/").await;
     assert_eq!(answer.status, 502);
@@ -103,8 +103,8 @@ async fn without_any_replica_alive_the_client_hears_why() {
 
 #[tokio::test]
 async fn a_connection_that_the_replica_closed_while_idle_is_no_error() {
-    // Every second request meets a pooled connection that the replica closes without an answer, as
-    // it does when the request and the end of its patience cross on the wire.
+    // Every second request gets a pooled connection that the replica closes without an answer, as
+    // when the request and a replica's idle timeout cross on the wire.
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
         connection.answer("ok").await;
@@ -128,7 +128,7 @@ async fn a_request_that_may_have_had_an_effect_is_not_sent_twice() {
         if connection.index == 0 {
             connection.answer("ok").await;
             connection.head().await;
-            // Closed after it was read: the application may have acted on it.
+            // Closed after the request was read: the application may have acted on it.
         } else {
             connection.answer("twice").await;
         }
@@ -149,10 +149,10 @@ async fn a_request_that_may_have_had_an_effect_is_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_heard_does_not_go_to_another_replica() {
+async fn a_request_that_may_have_been_received_is_not_retried() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // Answers once, reads a second request, and is gone for good.
+    // It answers once, reads a second request, and is permanently gone.
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         drop(listener);
@@ -185,7 +185,7 @@ async fn only_what_was_cut_off_at_once_and_is_safe_is_sent_again() {
             connection.answer("ok").await;
             if connection.index == 0 {
                 connection.head().await;
-                // As long as a replica might work on the request before it falls over.
+                // The time for which a replica might work on the request before it crashes.
                 tokio::time::sleep(pause).await;
             }
         })
@@ -207,10 +207,10 @@ async fn only_what_was_cut_off_at_once_and_is_safe_is_sent_again() {
 }
 
 #[tokio::test]
-async fn an_http2_stream_is_sent_again_only_if_the_replica_says_it_was_not_processed() {
+async fn an_http2_stream_is_sent_again_only_if_it_was_not_processed() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // Each path is answered, except for its first request if it has a reason to be reset.
+    // Each path is answered, except for its first request if the path has a reason for a reset.
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let mut connection = h2::server::handshake(stream).await.unwrap();
@@ -266,7 +266,7 @@ async fn a_replica_that_closes_before_it_answers_is_a_502() {
 }
 
 #[tokio::test]
-async fn a_change_of_protocol_that_nobody_asked_for_is_a_502() {
+async fn an_unrequested_change_of_protocol_is_a_502() {
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
         let switch =
@@ -339,7 +339,7 @@ async fn a_replica_that_hangs_is_a_504() {
     assert_eq!(proxy.sum("/requests/timeouts").await, 1);
 }
 
-/// Replicas speak HTTP/2, and have little time for requests at `path` alone.
+/// A configuration with h2c replicas and a short timeout for requests at `path` alone.
 fn hasty(path: &str) -> String {
     format!(
         "[replica]\nprotocol = \"h2c\"\n\
@@ -352,7 +352,7 @@ fn hasty(path: &str) -> String {
 async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // The first connection takes requests and says nothing; the next one answers.
+    // The first connection accepts requests and never answers; the next one answers.
     tokio::spawn(async move {
         let (silent, _) = listener.accept().await.unwrap();
         let mut silent = h2::server::handshake(silent).await.unwrap();
@@ -423,7 +423,7 @@ async fn a_slow_upload_is_not_a_hanging_replica_but_a_stopped_one_is_a_408() {
     client
         .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\n")
         .await;
-    // Each pause is shorter than the timeout, all together are longer.
+    // Each pause is shorter than the timeout, but their sum is longer.
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(200)).await;
         client.send("x").await;

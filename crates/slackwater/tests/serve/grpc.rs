@@ -1,4 +1,4 @@
-//! What becomes of gRPC statuses, which come with HTTP status 200 whatever they say.
+//! The handling of gRPC statuses, which arrive with HTTP status 200 in any case.
 
 use crate::access_log::Log;
 use crate::clients::{Answer, Client};
@@ -7,8 +7,8 @@ use crate::replicas::{Replica, nobody};
 use crate::routes::services;
 use http::Response;
 
-/// A replica that answers everything with the gRPC status, in the head if there is no body, or else
-/// in the trailers.
+/// A replica that answers all requests with the gRPC status: in the head if there is no body,
+/// otherwise in the trailers.
 pub(crate) async fn says(status: &'static str, has_body: bool) -> Replica {
     let fields = "content-type: application/grpc\r\n";
     let last = format!("grpc-status: {status}\r\n");
@@ -30,7 +30,8 @@ pub(crate) async fn says(status: &'static str, has_body: bool) -> Replica {
     .await
 }
 
-/// How many of 100 calls the first of two replicas gets, and how many failures of its are counted.
+/// Makes 100 calls. Returns how many of them the first of two replicas gets, and how many of its
+/// failures are counted.
 async fn calls(first: &Replica, second: &Replica) -> (u64, u64) {
     let toml = "policy = \"els\"\n[retries]\nattempts_max = 1\n";
     let proxy = Proxy::start(&[first.address, second.address], toml);
@@ -84,7 +85,7 @@ async fn a_call_that_fails_is_a_failed_request_of_the_service() {
         until(class, async || {
             let status = proxy.admin_page("/status").await;
             let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
-            // Heads are counted by their status.
+            // Responses without a body are counted by the status in their head.
             let classes = status["services"][0]["latency"].as_array()?;
             let ended = classes.iter().find(|it| it["requests"] == 1)?;
             assert_eq!(ended["class"], class, "body: {has_body}");
@@ -97,7 +98,7 @@ async fn a_call_that_fails_is_a_failed_request_of_the_service() {
 #[tokio::test]
 async fn a_status_that_blames_the_caller_is_none() {
     for has_body in [false, true] {
-        // Beside one that fails, whichever is the faster.
+        // Next to a failing replica, whichever is faster.
         let (well, bad) = (says("5", has_body).await, says("13", has_body).await);
         let (sent, failed) = calls(&well, &bad).await;
         assert!(
@@ -108,7 +109,7 @@ async fn a_status_that_blames_the_caller_is_none() {
     }
 }
 
-/// A call as gRPC makes one, but over HTTP/1.1 and without a message.
+/// A call as gRPC makes it, but over HTTP/1.1 and without a message.
 async fn call(proxy: &Proxy, path: &str, content_type: &str) -> Answer {
     let mut client = Client::connect(proxy.address).await;
     let fields = format!("host: x\r\ncontent-type: {content_type}\r\ncontent-length: 0\r\n");
@@ -119,7 +120,7 @@ async fn call(proxy: &Proxy, path: &str, content_type: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_call_without_a_response_hears_a_status_of_its_own_protocol() {
+async fn a_call_without_a_response_receives_a_status_of_its_own_protocol() {
     let log = Log::new("grpc");
     let mute = Replica::scripted(|mut connection| async move {
         connection.head().await;
@@ -154,7 +155,7 @@ async fn a_call_without_a_response_hears_a_status_of_its_own_protocol() {
         assert_eq!(other.status, http, "{path}: another protocol");
         assert!(!other.body.is_empty(), "{path}");
     }
-    // What the configuration says is said as it is.
+    // A response from the configuration is sent unchanged.
     let fixed = call(&proxy, "/fixed", "application/grpc").await;
     assert_eq!((fixed.status, fixed.text()), (503, "mine"));
     let lines = log.lines(7).await;
@@ -166,7 +167,7 @@ async fn a_call_without_a_response_hears_a_status_of_its_own_protocol() {
 }
 
 #[tokio::test]
-async fn an_agent_that_turns_calls_away_is_heard_and_the_call_goes_elsewhere() {
+async fn calls_that_an_agent_rejects_go_to_another_replica() {
     let withdrawn = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             let fields = "content-type: application/grpc\r\nx-slackwater-error: withdrawn\r\n\

@@ -1,4 +1,5 @@
-//! Active health checks: who is down gets no requests, who comes back gets them again.
+//! Active health checks: replicas that are down receive no requests, and receive them again when
+//! they recover.
 
 use crate::clients::{Client, full, get};
 use crate::proxy::{Proxy, until};
@@ -11,8 +12,8 @@ use hyper::body::{Frame, Incoming};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// A replica that answers checks, which come without cookies, with a status that can be changed,
-/// and others with its name.
+/// A replica that answers checks, which have no cookies, with a status that can be changed, and
+/// other requests with its name.
 pub(crate) async fn checked(name: &'static str, status: u16) -> (Replica, Arc<AtomicU16>) {
     let status = Arc::new(AtomicU16::new(status));
     let now = Arc::clone(&status);
@@ -36,10 +37,10 @@ pub(crate) async fn checked(name: &'static str, status: u16) -> (Replica, Arc<At
     (replica, status)
 }
 
-/// Whoever answers is waited for, however busy the machine is.
+/// A check's timeout is so long that any answer arrives in time, however busy the machine is.
 pub(crate) const HTTP: &str = "[health]\ncheck = \"http\"\npath = \"/check\"\nhost = \"checked.example\"\ninterval = \"20ms\"\ntimeout = \"20s\"\n";
 
-/// Waits until the status calls the replicas this, in their order.
+/// Waits until the status has these states for the replicas, in their order.
 async fn verdicts(proxy: &Proxy, expected: &[&str]) {
     until(&format!("the replicas are {expected:?}"), async || {
         let status: serde_json::Value =
@@ -75,20 +76,20 @@ async fn a_replica_that_fails_its_checks_gets_nothing_until_it_passes_them() {
             .log_line("replica down: health checks failed")
             .contains("status 503")
     );
-    until("the worker has heard of it", async || {
+    until("the worker has the change", async || {
         (names(&proxy).await == ["one"]).then_some(())
     })
     .await;
     status.store(204, Ordering::SeqCst);
     verdicts(&proxy, &["up", "up"]).await;
     proxy.log_line("replica available");
-    until("the worker has heard of it", async || {
+    until("the worker has the change", async || {
         (names(&proxy).await == ["one", "two"]).then_some(())
     })
     .await;
     status.store(404, Ordering::SeqCst);
     verdicts(&proxy, &["up", "down"]).await;
-    until("the worker has heard of it", async || {
+    until("the worker has the change", async || {
         (names(&proxy).await == ["one"]).then_some(())
     })
     .await;
@@ -115,7 +116,7 @@ async fn where_all_are_down_all_get_requests() {
     .await;
 }
 
-// The log is waited for while replicas answer.
+// Replicas answer while the test waits for the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_are_down_only_when_all_have_been_checked() {
     let (quick, status) = checked("quick", 200).await;
@@ -153,7 +154,7 @@ async fn expected_statuses_are_a_choice() {
 }
 
 #[tokio::test]
-async fn a_tcp_check_asks_only_for_a_connection() {
+async fn a_tcp_check_only_connects() {
     let mute =
         Replica::scripted(|mut connection| async move { while connection.more().await > 0 {} })
             .await;
@@ -205,7 +206,7 @@ async fn grpc(service: &'static str, serving: u8) -> core::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn grpc_servers_say_themselves_whether_they_serve() {
+async fn grpc_servers_report_whether_they_serve() {
     let replicas = [
         grpc("shop", 1).await,
         grpc("shop", 2).await,

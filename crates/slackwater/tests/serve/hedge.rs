@@ -1,4 +1,5 @@
-//! Second copies of late requests: which are sent, where to, who wins, and what the loser sees.
+//! Second copies of late requests: which requests are hedged, where the copies go, which copy wins,
+//! and what the loser sees.
 
 mod http2;
 
@@ -11,13 +12,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// After one request the next one's time is known, and everything is paid for. What is answered at
-/// once is not late, also on a busy machine.
+/// One request is enough to learn the delay, and every hedge is within the budget. A request that
+/// is answered at once is not late, even on a busy machine.
 pub(crate) const EAGER: &str =
     "[hedge]\nenabled = true\nbudget = 1\nsamples_min = 1\nslow_share = 1\ndelay_min = \"250ms\"\n";
 
-/// Two replicas that answer at once, but for requests to `/late…`: whichever has the first copy of
-/// one waits to be told.
+/// Two replicas that answer at once, except for requests to `/late…`: the replica with the first
+/// copy of one waits for the test.
 pub(crate) struct Pair {
     replicas: [Replica; 2],
     state: Arc<State>,
@@ -25,29 +26,29 @@ pub(crate) struct Pair {
 
 #[derive(Default)]
 struct State {
-    /// Copies of late requests that came, by path.
+    /// Number of received copies of late requests, by path.
     late: Mutex<HashMap<String, usize>>,
-    /// How urgent their second copies said to be.
+    /// The urgency in the second copies' fields.
     asked: Mutex<Vec<String>>,
-    /// The first copy is answered.
+    /// Lets the first copy be answered.
     go_on: Notify,
-    /// Its connection was closed before that.
+    /// The connection of the first copy was closed before it was answered.
     closed: Notify,
     second: Second,
-    /// The first is answered with an error once there is a second.
+    /// The first copy is answered with an error once there is a second.
     first_fails: bool,
-    /// Then the second one is answered.
+    /// Lets the second copy be answered then.
     go_on_second: Notify,
 }
 
-/// What becomes of the second copy.
+/// The result of the second copy.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Second {
     #[default]
     Answered,
-    /// Its connection breaks off.
+    /// Its connection is cut off.
     Broken,
-    /// It is answered so.
+    /// It receives this answer.
     Failed(&'static str),
 }
 
@@ -75,7 +76,7 @@ impl Pair {
         self.replicas.each_ref().map(|replica| replica.address)
     }
 
-    /// How many copies of a late request came.
+    /// The number of received copies of a late request.
     fn late(&self, path: &str) -> usize {
         let late = self.state.late.lock().unwrap();
         late.get(path).copied().unwrap_or(0)
@@ -145,7 +146,7 @@ async fn serve(mut connection: Connection, state: Arc<State>) {
     }
 }
 
-/// Asks twice, so that there is a time after which a request is late.
+/// Sends two requests, so that there is a delay after which a request is late.
 pub(crate) async fn teach(proxy: &Proxy) {
     for _ in 0..2 {
         assert_eq!(get(proxy.address, "/").await.text(), "at once");
@@ -160,14 +161,14 @@ async fn ask(proxy: &Proxy, head: &str, body: &str) -> Answer {
     client.answer().await
 }
 
-/// Lets somebody go on once that is counted, one time.
+/// Notifies `go_on` once the count is 1.
 async fn once(proxy: &Proxy, count: &str, go_on: &Notify) {
     until(count, async || (proxy.sum(count).await == 1).then_some(())).await;
     go_on.notify_one();
 }
 
-/// The answer to a late request whose first copy goes on once a second one was withheld, for that
-/// reason.
+/// Returns the answer to a late request. Its first copy is answered once a second one was withheld
+/// for this reason.
 pub(crate) async fn ask_withheld(pair: &Pair, proxy: &Proxy, reason: &str) -> Answer {
     let withheld =
         format!("slackwater_hedges_withheld_total{{service=\"default\",reason=\"{reason}\"}}");
@@ -183,7 +184,7 @@ pub(crate) async fn ask_withheld(pair: &Pair, proxy: &Proxy, reason: &str) -> An
     tokio::join!(asking, waiting).0
 }
 
-/// The value of a metric's line.
+/// The value on a metric's line.
 async fn metric(proxy: &Proxy, line: &str) -> u64 {
     let page = proxy.admin_page("/metrics").await;
     let found = page.lines().find_map(|found| found.strip_prefix(line));
@@ -203,7 +204,11 @@ async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_can
     assert_eq!(pair.late("/late"), 2);
     assert!(proxy.sum("/requests/hedges").await >= 1);
     assert!(proxy.sum("/requests/superseded").await >= 1);
-    assert_eq!(proxy.sum("/requests/client_gone").await, 0, "nobody left");
+    assert_eq!(
+        proxy.sum("/requests/client_gone").await,
+        0,
+        "no client left"
+    );
     assert_eq!(proxy.sum("/requests/retries").await, 0);
     let service = "{service=\"default\"}";
     assert!(metric(&proxy, &format!("slackwater_hedges_total{service}")).await >= 1);
@@ -215,7 +220,7 @@ async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_can
 }
 
 #[tokio::test]
-async fn the_access_log_says_which_copy_was_heard() {
+async fn the_access_log_names_the_copy_that_won() {
     for (second, hedge) in [(Second::Answered, "won"), (Second::Broken, "lost")] {
         let log = Log::new(hedge);
         let pair = Pair::with(State {
@@ -264,7 +269,8 @@ async fn what_may_not_be_done_twice_is_never_sent_twice() {
             (pair.late("/late/post") == 1).then_some(())
         })
         .await;
-        // Of the same kind, and begun later: once its copy was sent, the order's would have been.
+        // This request is of the same class and starts later: once its copy is sent, that of the
+        // order would have been sent, too.
         assert_eq!(get(proxy.address, "/late/get").await.text(), "second ");
         pair.state.closed.notified().await;
         pair.state.go_on.notify_one();
@@ -289,7 +295,7 @@ async fn a_marked_request_is_sent_twice_with_its_body() {
     assert_eq!(answer.text(), "second order");
     pair.state.closed.notified().await;
 
-    // In pieces of no known length, too.
+    // This applies to a chunked body of unknown length, too.
     let mut client = Client::connect(proxy.address).await;
     let head = "PUT /late/chunked HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
     client.send(&format!("{head}5\r\norder\r\n0\r\n\r\n")).await;
@@ -328,9 +334,9 @@ async fn without_a_budget_there_is_no_second_copy() {
 }
 
 #[tokio::test]
-async fn a_late_request_that_had_no_copy_is_looked_at_again() {
+async fn a_late_request_without_a_copy_is_considered_again() {
     let pair = Pair::new().await;
-    // A fifth of a copy for each request: three so far, with the late one.
+    // A fifth of a copy for each request: there are three requests so far, with the late one.
     let toml = EAGER.replace("budget = 1", "budget = 0.2\nburst = 1");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;
@@ -349,7 +355,7 @@ async fn a_late_request_that_had_no_copy_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn where_everybody_is_slow_there_is_no_second_copy() {
+async fn there_is_no_hedge_while_all_replicas_are_slow() {
     let pair = Pair::new().await;
     let toml = EAGER.replace("slow_share = 1", "slow_share = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);
@@ -373,7 +379,7 @@ async fn the_failure_of_one_copy_waits_for_the_other() {
     let (answer, ()) = tokio::join!(asking, waiting);
     assert_eq!(answer.text(), "first ");
     assert_eq!(answer.field("x-slackwater-attempt"), Some("1"));
-    // On a connection that was kept, it is had again on another one.
+    // On a kept connection, the request is retried on another one.
     assert!(pair.late("/late") > 1);
     assert_eq!(proxy.sum("/requests/superseded").await, 0);
 }
@@ -431,7 +437,7 @@ async fn a_request_that_belongs_to_a_replica_stays_there() {
             (pair.late("/late/mine") == 1).then_some(())
         })
         .await;
-        // This one belongs nowhere, comes later, and is late as soon.
+        // This request is not sticky, starts later, and is late as soon.
         assert_eq!(get(proxy.address, "/late").await.text(), "second ");
         pair.state.closed.notified().await;
         pair.state.go_on.notify_one();

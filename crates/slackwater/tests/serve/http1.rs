@@ -1,4 +1,4 @@
-//! HTTP/1.1 connections: what stays open and what ends, and what is told before the response.
+//! HTTP/1.1 connections: which stay open and which end, and what is sent before the response.
 
 use crate::clients::{self, Client, empty};
 use crate::proxy::{PATIENCE, Proxy, until};
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// A replica that answers each request with `response`, as it is.
+/// A replica that answers each request with exactly `response`.
 async fn saying(response: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
@@ -21,7 +21,7 @@ async fn saying(response: &'static str) -> Replica {
     .await
 }
 
-/// A replica that answers each request with `response`, and ends the connection.
+/// A replica that answers each request with `response`, and closes the connection.
 async fn saying_once(response: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         connection.head().await;
@@ -64,12 +64,12 @@ async fn a_request_may_come_byte_by_byte() {
         client.stream.write_all(&[byte]).await.unwrap();
         tokio::task::yield_now().await;
     }
-    // The echo knows bodies by their length only.
+    // The echo supports only bodies with a length.
     assert_eq!(client.answer().await.status, 200);
 }
 
 #[tokio::test]
-async fn an_old_client_keeps_its_connection_if_it_asks_to() {
+async fn an_http10_client_can_keep_its_connection() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -128,7 +128,7 @@ async fn a_response_without_a_length_ends_with_its_connection() {
 }
 
 #[tokio::test]
-async fn early_hints_reach_those_who_know_them() {
+async fn early_hints_reach_clients_that_support_them() {
     let replica = saying(
         "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nconnection: close, x-hop\r\n\
          x-hop: 1\r\nkeep-alive: timeout=5\r\nupgrade: h2c\r\nx-slackwater-error: broken\r\nlink: </a>\r\n\r\n\
@@ -143,7 +143,7 @@ async fn early_hints_reach_those_who_know_them() {
         client.head().await,
         "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
     );
-    // It did not wait for 100.
+    // It did not wait for the 100.
     assert_eq!(client.answer().await.text(), "ok");
     client.send("GET / HTTP/1.0\r\n\r\n").await;
     let answer = String::from_utf8(client.rest().await).unwrap();
@@ -156,7 +156,7 @@ async fn early_hints_reach_those_who_know_them() {
 }
 
 #[tokio::test]
-async fn who_waits_for_100_hears_one_whatever_the_replica_says() {
+async fn a_client_that_waits_for_100_receives_one_from_the_proxy() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(!head.contains("expect:"), "{head}");
@@ -246,7 +246,7 @@ async fn what_crosses_the_end_of_a_connection_does_not_reset_it() {
     go_on[0].notify_one();
     let answer = client.answer().await;
     assert_eq!(answer.field("connection"), Some("close"));
-    // The one worker has done all it does for this client when it has answered the next one.
+    // When the only worker has answered the next client, it has finished all work for this one.
     go_on[1].notify_one();
     assert_eq!(after.answer().await.status, 200);
     for _ in 0..2 {
@@ -262,7 +262,7 @@ async fn events_pass_one_by_one() {
         connection
             .send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
             .await;
-        // Each is made when the client has got the one before it.
+        // Each event is sent after the client has received the previous one.
         while connection.more().await > 0 {
             connection.unread.clear();
             connection.send("9\r\ndata: x\n\n\r\n").await;
@@ -305,7 +305,8 @@ async fn a_replica_that_is_not_strict_is_a_502() {
 
 #[tokio::test]
 async fn a_replica_that_says_more_than_it_was_asked_is_not_believed() {
-    // The second response belongs to nobody: whoever got it next would get another's.
+    // The second response belongs to no request: a client that received it would get the response
+    // of another one.
     let once = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
     let twice: &'static str = format!("{once}{}", once.replace("ok", "no")).leak();
     let replica = saying(twice).await;
@@ -337,7 +338,7 @@ async fn responses_are_dated() {
 }
 
 #[tokio::test]
-async fn what_arrives_while_the_proxy_stops_is_served_and_the_client_told_to_go() {
+async fn requests_during_shutdown_are_served_and_their_connections_closed() {
     let replica = Replica::echo("r").await;
     let mut proxy = Proxy::start(&[replica.address], "workers = 1");
     let mut slow = Client::connect(proxy.address).await;
@@ -363,7 +364,7 @@ async fn idle_connections_hold_no_buffers() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "workers = 1");
     let mut clients = Vec::new();
-    // What is made once, such as buffers and tables, is there before.
+    // What is allocated only once, such as buffers and tables, exists before the measurement.
     for _ in 0..50 {
         let mut client = Client::connect(proxy.address).await;
         assert_eq!(client.get("/").await.status, 200);
@@ -390,7 +391,7 @@ async fn connections_that_the_replica_closes_while_idle_are_closed_here_too() {
             connection.answer("ok").await;
             connection.stream.shutdown().await.unwrap();
             assert_eq!(connection.more().await, 0);
-            // A probe's connection is not the one that this is about.
+            // The connection of a probe does not count.
             if head.starts_with("GET / ") {
                 closed.notify_one();
             }

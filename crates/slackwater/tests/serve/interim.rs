@@ -1,5 +1,5 @@
-//! Responses before the final one: early hints from replicas, as many as may come, and 100 to who
-//! waits for it.
+//! Responses before the final one: any number of early hints from replicas, and 100 to a client
+//! that waits for it.
 
 use crate::clients::{Answer, Client, get};
 use crate::proxy::{PATIENCE, Proxy};
@@ -27,7 +27,7 @@ async fn next_interim(response: &mut ResponseFuture) -> Option<Response<()>> {
     next.map(Result::unwrap)
 }
 
-/// A replica over HTTP/2 that gives a hint, says 100 although nobody asked, and answers.
+/// A replica over HTTP/2 that sends a hint, an unsolicited 100, and the answer.
 async fn hinting() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -81,7 +81,7 @@ async fn early_hints_reach_clients_over_http2_from_replicas_of_either_version() 
 }
 
 #[tokio::test]
-async fn who_waits_for_100_over_http2_is_told_when_the_body_is_wanted() {
+async fn a_client_that_waits_for_100_over_http2_receives_it_when_the_body_is_read() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(!head.contains("expect:"), "{head}");
@@ -98,7 +98,7 @@ async fn who_waits_for_100_over_http2_is_told_when_the_body_is_wanted() {
         .body(())
         .unwrap();
     let (mut response, mut body) = client.send_request(request, false).unwrap();
-    // Nothing of the body is sent before.
+    // None of the body is sent before.
     let told = next_interim(&mut response).await.expect("100");
     assert_eq!(told.status(), StatusCode::CONTINUE);
     body.send_data(Bytes::from_static(b"hello"), true).unwrap();
@@ -106,7 +106,7 @@ async fn who_waits_for_100_over_http2_is_told_when_the_body_is_wanted() {
     proxy.settled().await;
 }
 
-/// How many hints come before the response to such a request; `None`: there is no end of them.
+/// Number of hints before the response to such a request; `None`: there is no end of them.
 fn hints_for(path: &str) -> Option<usize> {
     match path {
         "/endless" => None,
@@ -114,8 +114,8 @@ fn hints_for(path: &str) -> Option<usize> {
     }
 }
 
-/// A replica over HTTP/1.1 that gives as many hints as it is asked for, and tells when it could
-/// give no more.
+/// A replica over HTTP/1.1 that sends as many hints as the path requests, and notifies when it
+/// cannot send any more.
 async fn hinting_http1(refused: &Arc<Notify>) -> Replica {
     let refused = Arc::clone(refused);
     Replica::scripted(move |mut connection| {
@@ -138,7 +138,7 @@ async fn hinting_http1(refused: &Arc<Notify>) -> Replica {
     .await
 }
 
-/// The same over HTTP/2.
+/// A replica like [`hinting_http1`], over HTTP/2.
 async fn hinting_http2(refused: &Arc<Notify>) -> SocketAddr {
     let refused = Arc::clone(refused);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -149,7 +149,7 @@ async fn hinting_http2(refused: &Arc<Notify>) -> SocketAddr {
         while let Some(Ok((request, mut respond))) = connection.accept().await {
             let refused = Arc::clone(&refused);
             tokio::spawn(async move {
-                // What is not written yet is kept, so there has to be an end here.
+                // Unwritten hints are buffered, so their number must be limited here.
                 let hints = hints_for(request.uri().path());
                 for _ in 0..hints.unwrap_or(100_000) {
                     let hint = Response::builder().status(103).body(()).unwrap();
@@ -174,7 +174,7 @@ async fn hinting_http2(refused: &Arc<Notify>) -> SocketAddr {
     address
 }
 
-/// How many hints come, and then what.
+/// Returns the number of hints, and the final answer.
 async fn hints_and_answer(proxy: &Proxy, path: &str) -> (usize, Answer) {
     let mut client = Client::connect(proxy.address).await;
     let mut answer = client.get(path).await;

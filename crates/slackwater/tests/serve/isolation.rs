@@ -1,5 +1,5 @@
-//! Uploads of strangers share connections to an HTTP/2 replica: one that is not read stops no
-//! other.
+//! Uploads of independent clients share connections to an HTTP/2 replica: one whose body is not
+//! read blocks no other.
 
 use crate::clients::Client;
 use crate::proxy::{PATIENCE, Proxy, until};
@@ -17,10 +17,10 @@ use tokio::time::timeout;
 
 const WINDOW: u32 = 1 << 20;
 
-/// Longer than any window.
+/// Larger than any window.
 const LONG: usize = 1200 << 10;
 
-/// What the replica has seen.
+/// What the replica has received.
 #[derive(Default)]
 struct Seen {
     connections: AtomicUsize,
@@ -28,8 +28,8 @@ struct Seen {
     given_up: AtomicUsize,
 }
 
-/// A replica over HTTP/2 which reads bodies and says how long they were, but for those to `/hang`:
-/// of them it reads nothing. It takes a mebibyte on each stream, and on all together, as Go's
+/// A replica over HTTP/2 that reads bodies and returns their length, except for those to `/hang`,
+/// of which it reads nothing. It accepts a mebibyte on each stream, and on all together, as Go's
 /// server does.
 async fn replica(seen: &Arc<Seen>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -81,14 +81,14 @@ async fn answer(
     }
 }
 
-/// A client whose body nobody reads. It leaves when this is dropped.
+/// A client whose body is not read. It leaves when this is dropped.
 struct Hanging {
     _read: OwnedReadHalf,
     writing: JoinHandle<()>,
 }
 
 impl Hanging {
-    /// It leaves by a reset: its end would wait for room behind what it has not sent yet.
+    /// It leaves by a reset, because a regular end would wait behind the data that is not sent yet.
     async fn begin(proxy: &Proxy, length: usize) -> Self {
         let stream = TcpStream::connect(proxy.address).await.unwrap();
         stream.set_zero_linger().unwrap();
@@ -101,7 +101,7 @@ impl Hanging {
             format!("POST /hang HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
         request.extend(core::iter::repeat_n('x', length));
         let writing = tokio::spawn(async move {
-            // Whatever goes, and then it stays.
+            // Sends as much as is accepted, and then stays.
             write.write_all(request.as_bytes()).await.ok();
             core::future::pending::<()>().await;
         });
@@ -118,7 +118,7 @@ impl Drop for Hanging {
     }
 }
 
-/// A body of this length is read.
+/// Checks that a body of this length is read.
 async fn is_read(proxy: &Proxy, length: usize) {
     let mut client = Client::connect(proxy.address).await;
     let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
@@ -134,7 +134,7 @@ async fn a_body_that_nobody_reads_stops_no_other() {
     let seen = Arc::default();
     let replica = replica(&seen).await;
     let proxy = Proxy::start(&[replica], "[replica]\nprotocol = \"h2c\"");
-    // The second finds less room, and the third none.
+    // The second upload finds a smaller window, and the third one none.
     let mut hanging = Vec::new();
     for count in 1..=3 {
         hanging.push(Hanging::begin(&proxy, LONG).await);
@@ -159,7 +159,7 @@ async fn a_client_that_leaves_is_noticed_though_nobody_reads_its_body() {
     let proxy = Proxy::start(&[replica], "[replica]\nprotocol = \"h2c\"");
     let stays = Hanging::begin(&proxy, LONG).await;
     let resets = Hanging::begin(&proxy, LONG).await;
-    // All of its body, and its end, are here, and not all is read.
+    // Its whole body and its end have reached the proxy, and not all of it is read.
     let stream = TcpStream::connect(proxy.address).await.unwrap();
     let ends = Hanging::on(stream, 700 << 10);
     until("all hang", async || {
@@ -167,7 +167,7 @@ async fn a_client_that_leaves_is_noticed_though_nobody_reads_its_body() {
     })
     .await;
     drop((ends, resets));
-    until("two are given up", async || {
+    until("two are cancelled", async || {
         (seen.given_up.load(SeqCst) == 2).then_some(())
     })
     .await;

@@ -1,4 +1,4 @@
-//! How long requests took and what became of them, as the status tells it.
+//! Durations and results of requests in the status.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
@@ -12,7 +12,7 @@ use std::time::Instant;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, Semaphore};
 
-/// A replica that answers as the path says.
+/// A replica whose answer depends on the path.
 async fn versatile() -> Replica {
     Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
@@ -41,7 +41,7 @@ async fn versatile() -> Replica {
     .await
 }
 
-/// So many requests by class, in all and with a head.
+/// Number of requests by class.
 fn classes(status: &Value) -> BTreeMap<String, u64> {
     let latency = status["services"][0]["latency"].as_array().unwrap();
     let each = latency.iter().map(|it| {
@@ -79,7 +79,7 @@ async fn each_request_is_counted_once_by_what_became_of_it() {
     assert!(client.rest().await.ends_with(b"half"));
     let expected = [&expected[..], &[("broken", 1)]].concat();
     becomes(&proxy, &expected).await;
-    // What this proxy answers itself is an answer, too.
+    // An error response of the proxy itself counts as an answer, too.
     drop(replica);
     until("the replica is gone", async || {
         (get(proxy.address, "/").await.status == 502).then_some(())
@@ -90,7 +90,7 @@ async fn each_request_is_counted_once_by_what_became_of_it() {
     assert_eq!(after["2xx"], 2);
 }
 
-/// What ticks have told of the service, all together.
+/// The sum over all ticks of the service.
 async fn told(proxy: &Proxy, what: &str) -> u64 {
     let history = proxy.admin_page("/history?service=default").await;
     let history: Value = serde_json::from_str(&history).unwrap_or_default();
@@ -99,7 +99,7 @@ async fn told(proxy: &Proxy, what: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn live_data_leave_out_no_request_of_a_service_that_begins_anew() {
+async fn live_data_miss_no_request_of_a_service_that_is_rebuilt() {
     let replica = versatile().await;
     let config = |first_byte: &str| {
         let replica = replica.address;
@@ -120,25 +120,25 @@ async fn live_data_leave_out_no_request_of_a_service_that_begins_anew() {
     for _ in 0..2 {
         get(proxy.address, "/").await;
     }
-    until("they are told", async || {
+    until("they are reported", async || {
         (told(&proxy, "requests").await == 2).then_some(())
     })
     .await;
     written.become_text(&config("21s"));
     reload(&proxy);
-    // More than there were before, so that no count has fallen when somebody looks again. A worker
-    // may take the new service a moment later than the status does.
+    // Wait for more than there were before, so that the next sample sees no smaller count. A worker
+    // may switch to the new service a moment later than the status does.
     let counted = async || {
         let counted = classes(&status(&proxy).await);
         counted.get("2xx").copied().unwrap_or_default()
     };
-    until("three are counted anew", async || {
+    until("three are counted again", async || {
         get(proxy.address, "/").await;
         (counted().await >= 3).then_some(())
     })
     .await;
     let expected = 2 + counted().await;
-    until("all are told", async || {
+    until("all are reported", async || {
         (told(&proxy, "requests").await == expected).then_some(())
     })
     .await;
@@ -160,7 +160,7 @@ async fn a_client_that_leaves_is_no_failure() {
     becomes(&proxy, &[("client_gone", 1)]).await;
     let first_byte = &status(&proxy).await["services"][0]["latency"][0]["first_byte_us"];
     assert!(first_byte.is_null(), "there was no head: {first_byte}");
-    until("it is told", async || {
+    until("it is reported", async || {
         (told(&proxy, "requests").await == 1).then_some(())
     })
     .await;
@@ -188,7 +188,7 @@ async fn a_client_that_leaves_the_line_is_no_failure() {
     .await;
     drop(second);
     becomes(&proxy, &[("client_gone", 1)]).await;
-    until("it is told", async || {
+    until("it is reported", async || {
         (told(&proxy, "requests").await == 1).then_some(())
     })
     .await;
@@ -196,7 +196,7 @@ async fn a_client_that_leaves_the_line_is_no_failure() {
 }
 
 #[tokio::test]
-async fn the_time_to_the_head_and_to_the_end_are_told_apart() {
+async fn the_time_to_the_head_and_to_the_end_are_distinguished() {
     let (head, rest) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let came = Arc::new(Notify::new());
     let (wait_head, wait_rest, tell) = (Arc::clone(&head), Arc::clone(&rest), Arc::clone(&came));
@@ -229,8 +229,8 @@ async fn the_time_to_the_head_and_to_the_end_are_told_apart() {
         let latency = &status["services"][0]["latency"][0];
         latency[what]["p50"].as_u64().unwrap_or_default()
     };
-    // Status after status, until the head has been held back for long enough to be told from the
-    // rest.
+    // The status is read again and again, until the head has been delayed long enough to be
+    // distinguished from the rest.
     until("the head is late", async || {
         let seen = status(&proxy).await;
         assert_eq!(classes(&seen).len(), 0);

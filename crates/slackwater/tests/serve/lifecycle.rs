@@ -1,4 +1,4 @@
-//! Starting, refusing to start, idling, and stopping in order.
+//! Starting, refusing to start, idling, and orderly shutdown.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -18,8 +18,8 @@ async fn in_flight(proxy: &Proxy) {
 async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "done").await;
-    // One worker: that it has closed the idle connection says that it has told the busy one, too.
-    // Others may be later.
+    // With one worker, the closed idle connection shows that the busy one has been notified, too.
+    // Other workers may be later.
     let mut proxy = Proxy::start(&[replica.address], "workers = 1");
     let mut idle = Client::connect(proxy.address).await;
     assert_eq!(idle.get("/").await.status, 200);
@@ -32,7 +32,7 @@ async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
         idle.rest().await.is_empty(),
         "an idle connection is just closed"
     );
-    until("nobody is let in any more", async || {
+    until("no connection is accepted any more", async || {
         TcpStream::connect(proxy.address)
             .await
             .is_err()
@@ -48,13 +48,13 @@ async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
 }
 
 #[tokio::test]
-async fn until_the_delay_is_over_readiness_alone_tells_of_the_stop() {
+async fn during_the_drain_delay_only_readiness_changes() {
     let replica = Replica::echo("r").await;
     let mut proxy = Proxy::start(&[replica.address], "drain_delay = \"1m\"");
     let mut kept = Client::connect(proxy.address).await;
     assert_eq!(kept.get("/").await.status, 200);
     proxy.signal("TERM");
-    until("readiness tells", async || {
+    until("readiness changes", async || {
         let mut client = Client::connect(proxy.admin).await;
         (client.get("/readyz").await.status == 503).then_some(())
     })
@@ -102,14 +102,14 @@ async fn a_second_signal_ends_it_at_once() {
     busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
     in_flight(&proxy).await;
     proxy.signal("TERM");
-    proxy.log_line("stopping");
+    proxy.log_line("shutting down");
     proxy.signal("INT");
     assert!(busy.rest().await.is_empty());
     assert_eq!(proxy.ended().await.code(), Some(0));
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_said_and_ends_with_1() {
+async fn a_port_in_use_is_reported_and_ends_with_1() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for workers in ["1", "2"] {
@@ -174,13 +174,13 @@ async fn bad_arguments_end_with_2() {
 #[tokio::test]
 async fn clients_have_limited_time_for_a_head_and_for_nothing() {
     let replica = nobody().await;
-    // One is short and the other too long to be waited for.
+    // One timeout is short, and the other one is too long to wait for.
     let little_for_a_head = "[timeouts]\nhead = \"100ms\"\nidle = \"1h\"";
     let proxy = Proxy::start(&[replica], little_for_a_head);
     let mut trickling = Client::connect(proxy.address).await;
     trickling.send("GET / HT").await;
     assert!(trickling.rest().await.is_empty());
-    // Enough to ask once on a busy machine.
+    // Enough for one request on a busy machine.
     let little_for_nothing = "[timeouts]\nhead = \"1m\"\nidle = \"1s\"";
     let proxy = Proxy::start(&[replica], little_for_nothing);
     let idle = Client::connect(proxy.address).await;

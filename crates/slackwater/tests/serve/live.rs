@@ -1,4 +1,4 @@
-//! The stream of events, from processes that are told to stop or are replaced: it ends, and whole.
+//! The stream of events from processes that are shut down or replaced: it ends, and is complete.
 
 use crate::control::config;
 use crate::proxy::Proxy;
@@ -21,7 +21,7 @@ impl Reader {
         Self(BufReader::new(stream))
     }
 
-    /// The next event of that name.
+    /// Reads the next event of that name.
     async fn next(&mut self, name: &str) -> Value {
         let mut is_it = false;
         loop {
@@ -36,7 +36,7 @@ impl Reader {
         }
     }
 
-    /// Everything up to the end of the connection, which is that of a whole body.
+    /// Reads up to the end of the connection, where the body must end properly.
     async fn ends(mut self) {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).await.unwrap();
@@ -46,7 +46,7 @@ impl Reader {
 }
 
 #[tokio::test]
-async fn the_stream_ends_when_serve_or_an_agent_is_told_to_stop() {
+async fn the_stream_ends_when_serve_or_an_agent_stops() {
     let server = Replica::echo("server").await;
     let to = server.address.to_string();
     let agent = [

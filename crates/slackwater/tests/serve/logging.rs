@@ -1,4 +1,4 @@
-//! The process's own log, where nobody reads it.
+//! The process's own log, when it is not read.
 
 use crate::clients::{Client, get};
 use crate::proxy::{PATIENCE, address_in, slackwater, until};
@@ -7,10 +7,10 @@ use core::net::SocketAddr;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Stdio};
 
-/// Lines of which so many do not fit into a pipe and what waits before it.
+/// Number of lines that do not fit into a pipe and the buffer before it.
 const BAD_REQUESTS: usize = 4000;
 
-/// A process whose log is read up to the line that it serves, and then no further.
+/// A process whose log is read up to the line "serving", and then no further.
 struct Unread {
     child: Child,
     log: BufReader<ChildStderr>,
@@ -26,7 +26,7 @@ impl Unread {
         unread
     }
 
-    /// Nothing of its log has been read.
+    /// Starts a process. None of its log has been read.
     fn spawn(replica: SocketAddr, arguments: &[&str]) -> Self {
         let replica = replica.to_string();
         let mut child = slackwater(&["serve", "--listen", "127.0.0.1:0", "--replicas", &replica])
@@ -52,7 +52,7 @@ impl Unread {
         }
     }
 
-    /// The next line with this in it.
+    /// Reads up to the next line that contains the text.
     fn line(&mut self, text: &str) -> String {
         loop {
             let mut line = String::new();
@@ -81,7 +81,7 @@ impl Drop for Unread {
 }
 
 #[tokio::test]
-async fn where_no_policy_is_named_the_log_says_once_which_one_chooses() {
+async fn the_default_policy_is_logged_once() {
     let replica = Replica::echo("r").await;
     for (policy, expected) in [(&[][..], 1), (&["--policy", "shortest_expected_delay"], 0)] {
         let mut proxy = Unread::spawn(replica.address, policy);
@@ -109,7 +109,7 @@ async fn where_no_policy_is_named_the_log_says_once_which_one_chooses() {
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_holds_up_no_request_and_no_end() {
+async fn an_unread_log_delays_no_request_and_no_shutdown() {
     let replica = Replica::echo("r").await;
     let mut proxy = Unread::start(replica.address);
     for _ in 0..BAD_REQUESTS {
@@ -121,8 +121,7 @@ async fn a_log_that_nobody_reads_holds_up_no_request_and_no_end() {
     let lost = proxy.lost().await;
     assert!(lost > 0, "the log took {BAD_REQUESTS} lines");
 
-    // It comes to an end although its last lines are not read, and those that were written are
-    // whole.
+    // It ends although its last lines are not read, and the written lines are complete.
     rustix::process::kill_process(
         rustix::process::Pid::from_child(&proxy.child),
         rustix::process::Signal::TERM,
@@ -136,7 +135,7 @@ async fn a_log_that_nobody_reads_holds_up_no_request_and_no_end() {
 }
 
 #[tokio::test]
-async fn whoever_reads_again_hears_how_much_is_missing() {
+async fn the_number_of_lost_lines_is_logged_once_the_log_is_read_again() {
     let replica = Replica::echo("r").await;
     let mut proxy = Unread::start(replica.address);
     while proxy.lost().await == 0 {
@@ -147,6 +146,6 @@ async fn whoever_reads_again_hears_how_much_is_missing() {
         }
     }
     let lost = proxy.lost().await;
-    let line = proxy.line("lines of this log are lost");
+    let line = proxy.line("log lines lost");
     assert!(line.contains(&format!("lines={lost}")), "{line}: {lost}");
 }

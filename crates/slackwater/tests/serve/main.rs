@@ -1,9 +1,8 @@
 //! `slackwater serve` from outside: the real binary, real sockets, replicas and clients that behave
 //! well or badly.
 //!
-//! Replicas are scripted byte by byte where it matters how they fail, and are hyper servers where
-//! they speak HTTP/2. Every wait is for a condition and ends with a failure after
-//! [`proxy::PATIENCE`].
+//! Replicas are scripted byte by byte if it matters how they fail, and are hyper servers if they
+//! speak HTTP/2. Each wait is for a condition and fails after [`proxy::PATIENCE`].
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Members of a service that are not all alike: weights, and tiers of backups.
+//! Replicas of a service that differ: weights, and tiers of backups.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
@@ -11,7 +11,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-/// One service of one worker, by round robin; `replicas` as in the file.
+/// One service with one worker, round robin; `replicas` as in the file.
 fn config(replicas: &str, more: &str) -> String {
     format!(
         "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"round_robin\"\nreplicas = [{replicas}]\n\
@@ -30,7 +30,7 @@ fn of_tier(replica: &Replica, tier: u8) -> String {
     format!("{{ address = \"{}\", tier = {tier} }},", replica.address)
 }
 
-/// How many of so many requests each replica answers.
+/// Sends requests, and counts how many each replica answers.
 async fn answers<const N: usize>(proxy: &Proxy, names: [&str; N], requests: usize) -> [usize; N] {
     let mut client = Client::connect(proxy.address).await;
     let mut counts = [0; N];
@@ -95,7 +95,7 @@ async fn without_a_weight_a_replica_finishes_what_it_has_and_gets_nothing_more()
     .await;
     written.become_text(&config(&weighted(&one, 0), ""));
     reload(&proxy);
-    // Not even when there is nobody else.
+    // Not even if there is no other replica.
     until("it gets nothing", async || {
         let answer = get(proxy.address, "/").await;
         let is_none = answer.field("x-slackwater-error") == Some("no_replica");
@@ -130,7 +130,7 @@ async fn a_retry_goes_to_no_part_of_a_replica_that_it_was_at() {
     assert_eq!(answers(&proxy, ["well"], 50).await, [50]);
 }
 
-/// A replica that passes its checks as long as it is told to, and answers everything else with its
+/// A replica that passes its checks while the flag is set, and answers all other requests with its
 /// name.
 async fn checked(name: &'static str) -> (Replica, Arc<AtomicBool>) {
     let is_well = Arc::new(AtomicBool::new(true));
@@ -152,7 +152,7 @@ async fn checked(name: &'static str) -> (Replica, Arc<AtomicBool>) {
     (replica, is_well)
 }
 
-/// Waits until requests go to these alone, and the status says so.
+/// Waits until requests go to these replicas alone, and the status agrees.
 async fn served_by<const N: usize>(proxy: &Proxy, tier: Option<u8>, names: [&str; N]) {
     until(&format!("requests go to {names:?}"), async || {
         let shown = status(proxy).await;
@@ -172,7 +172,7 @@ async fn served_by<const N: usize>(proxy: &Proxy, tier: Option<u8>, names: [&str
 }
 
 #[tokio::test]
-async fn backups_serve_while_nobody_else_passes_its_checks() {
+async fn backups_serve_while_no_other_replica_passes_its_checks() {
     let (one, one_well) = checked("one").await;
     let (two, two_well) = checked("two").await;
     let (backup, backup_well) = checked("backup").await;
@@ -196,7 +196,7 @@ async fn backups_serve_while_nobody_else_passes_its_checks() {
     one_well.store(true, Ordering::SeqCst);
     served_by(&proxy, Some(0), ["one"]).await;
 
-    // The weight goes, and with it the last of the tier.
+    // The weight becomes 0, which disables the last replica of the tier.
     let address = one.address;
     let replicas = of_tier(&backup, 1) + &format!("{{ address = \"{address}\", weight = 0 }},");
     backup_well.store(true, Ordering::SeqCst);
@@ -205,7 +205,7 @@ async fn backups_serve_while_nobody_else_passes_its_checks() {
     served_by(&proxy, Some(1), ["backup"]).await;
 }
 
-/// A replica that answers probes, and the same as in the file.
+/// A replica that answers probes, and its entry in the file.
 pub(crate) async fn probed(
     name: &'static str,
     tier: u8,
@@ -251,7 +251,7 @@ async fn backups_serve_while_all_others_drain_or_are_silent() {
 }
 
 #[tokio::test]
-async fn who_never_answered_probes_is_not_away() {
+async fn a_replica_that_never_answered_probes_is_not_unreachable() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let (_backup, _, _probes, backup) = probed("backup", 1).await;
     let toml = config(&(of_tier(&one, 0) + &of_tier(&two, 0) + &backup), "")
@@ -301,7 +301,8 @@ async fn a_replica_that_hangs_is_not_chosen_while_others_answer_probes() {
     for policy in ["prequal", "rif_then_latency", "linear"] {
         let (_one, hangs, one_probes, one) = that_hangs("one").await;
         let (_two, _, _two_probes, two) = that_hangs("two").await;
-        // Time for an answer on a busy machine: where none comes in time, nobody is lost.
+        // Long enough for an answer on a busy machine: if no replica answers in time, none counts
+        // as unreachable.
         let toml = config(&(one + &two), "[prequal]\nprobe_deadline = \"500ms\"\n")
             .replace("round_robin", policy)
             .replace("probe.transport = \"none\"\n", "");
@@ -309,7 +310,7 @@ async fn a_replica_that_hangs_is_not_chosen_while_others_answer_probes() {
         answers(&proxy, ["one", "two"], 20).await;
         hangs.store(true, Ordering::SeqCst);
         drop(one_probes);
-        // Nobody asks for anything meanwhile: idle probes find it out.
+        // There are no requests meanwhile: idle probes notice it.
         until("it is lost", async || {
             let shown = status(&proxy).await;
             (shown["replicas"][0]["lost"] == true).then_some(())

@@ -1,4 +1,4 @@
-//! Large bodies pass through in bounded memory, whoever is slow.
+//! Large bodies pass through in bounded memory, whichever side is slow.
 
 use crate::clients::Client;
 use crate::proxy::Proxy;

@@ -1,10 +1,10 @@
-//! Metrics of a proxy at work: what happens moves the numbers that tell of it.
+//! Metrics of a working proxy: events change the numbers that count them.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{Replica, nobody};
 
-/// The value of the first series that begins so; `None` if there is none.
+/// The value of the first series with this prefix; `None` if there is none.
 async fn series(proxy: &Proxy, begin: &str) -> Option<f64> {
     let metrics = proxy.admin_page("/metrics").await;
     let mut lines = metrics.lines();
@@ -61,7 +61,7 @@ async fn histograms_count_what_was_answered() {
     becomes(&proxy, &head, 3.0).await;
 }
 
-/// The end of the first bucket's line that has such an exemplar, once there is one.
+/// The end of the first bucket's line with such an exemplar, once there is one.
 async fn exemplar(proxy: &Proxy, histogram: &str, labels: &str) -> String {
     until(&format!("{histogram} has {labels}"), async || {
         let metrics = proxy.open_metrics().await;
@@ -73,7 +73,7 @@ async fn exemplar(proxy: &Proxy, histogram: &str, labels: &str) -> String {
 }
 
 #[tokio::test]
-async fn buckets_lead_to_requests_that_can_be_looked_up() {
+async fn exemplars_lead_to_requests_that_can_be_looked_up() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let replica = Replica::echo("a").await;
     let collector = nobody().await;
@@ -90,7 +90,7 @@ async fn buckets_lead_to_requests_that_can_be_looked_up() {
     becomes(&proxy, count, 1.0).await;
     assert!(
         !proxy.open_metrics().await.contains(" # {"),
-        "nobody can look it up"
+        "it cannot be looked up"
     );
     for (fields, labels) in [
         (
@@ -126,14 +126,14 @@ async fn buckets_lead_to_requests_that_can_be_looked_up() {
     assert!(!proxy.admin_page("/metrics").await.contains(" # {"));
 }
 
-/// Waits until connections with clients have ended so often for this reason.
+/// Waits until this many client connections have ended for this reason.
 async fn client_ends(proxy: &Proxy, reason: &str, count: f64) {
     let begin = format!("slackwater_client_connections_ended_total{{reason=\"{reason}\"}}");
     becomes(proxy, &begin, count).await;
 }
 
 #[tokio::test]
-async fn connections_with_clients_end_for_reasons_that_are_told_apart() {
+async fn connections_with_clients_end_for_distinguished_reasons() {
     let replica = Replica::echo("a").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -147,10 +147,10 @@ async fn connections_with_clients_end_for_reasons_that_are_told_apart() {
         client.rest().await;
         client_ends(&proxy, reason, 1.0).await;
     }
-    // Each has ended for one reason, and none is there any more.
+    // Each has ended for one reason, and none is open any more.
     becomes(&proxy, "slackwater_client_connections_begun_total ", 3.0).await;
     becomes(&proxy, "slackwater_client_connections ", 0.0).await;
-    // Impatient in one thing only: whoever is slow to send is not idle.
+    // Only one of the timeouts is short: a client that is slow to send is not idle.
     for (text, reason, toml) in [
         ("", "idle", "idle = \"50ms\"\nhead = \"1m\"\n"),
         ("GET / HT", "head_late", "idle = \"1m\"\nhead = \"50ms\"\n"),
@@ -170,7 +170,7 @@ async fn connections_with_clients_end_for_reasons_that_are_told_apart() {
     }
 }
 
-/// A replica that answers one request on each connection, or does not, as the path says.
+/// A replica that answers one request on each connection, or does not, depending on the path.
 async fn wilful() -> Replica {
     Replica::scripted(|mut connection| async move {
         let head = connection.head().await.unwrap_or_default();
@@ -190,9 +190,9 @@ async fn wilful() -> Replica {
 }
 
 #[tokio::test]
-async fn connections_to_replicas_end_for_reasons_that_are_told_apart() {
+async fn connections_to_replicas_end_for_distinguished_reasons() {
     let replica = wilful().await;
-    // Only the one that is never answered has little time.
+    // Only the request that is never answered has a short timeout.
     let quick = "[retries]\nattempts_max = 1\n\
                  [[routes]]\npath = \"/silent\"\nservice = \"default\"\ntimeouts.first_byte = \"50ms\"\n\
                  [[routes]]\nservice = \"default\"\n";
@@ -212,7 +212,7 @@ async fn connections_to_replicas_end_for_reasons_that_are_told_apart() {
 }
 
 #[tokio::test]
-async fn replicas_beyond_the_bound_are_told_together_and_that_is_said_once() {
+async fn replicas_beyond_the_limit_are_folded_and_that_is_logged_once() {
     let replicas = [
         Replica::echo("a").await,
         Replica::echo("b").await,
@@ -236,7 +236,7 @@ async fn replicas_beyond_the_bound_are_told_together_and_that_is_said_once() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn the_process_is_told_as_its_system_sees_it() {
+async fn process_metrics_match_the_system() {
     let replica = Replica::echo("a").await;
     let proxy = Proxy::start(&[replica.address], "workers = 2");
     let threads = series(&proxy, "process_threads ").await.unwrap();

@@ -1,5 +1,5 @@
-//! Every metric moves: what each tells of is brought about, over real sockets, and it takes another
-//! value than at the start.
+//! Each metric moves: the test causes what it counts, over real sockets, and its value differs from
+//! the one at the start.
 
 mod agent;
 mod fleet;
@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use tokio::runtime::Builder;
 
-/// Those that stay as they are here, and why.
+/// Metrics that do not move here, and why.
 const STAY: [(&str, &str); 12] = [
     ("slackwater_build_info", "always 1"),
     ("slackwater_workers", "those that a process begins with"),
     (
         "slackwater_log_lost_lines_total",
-        "moves in `logging`, where nobody reads",
+        "moves in `logging`, where the log is not read",
     ),
     (
         "slackwater_probes_unsent_total",
@@ -49,7 +49,7 @@ const STAY: [(&str, &str); 12] = [
     ),
 ];
 
-/// Each metric of the page, which is that of the registry.
+/// All metrics on the page, which is made from the registry.
 fn registry() -> BTreeSet<&'static str> {
     let page = include_str!("../../../../docs/reference/metrics.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -57,12 +57,12 @@ fn registry() -> BTreeSet<&'static str> {
     names.collect()
 }
 
-/// Those that have moved.
+/// Metrics that have moved.
 #[derive(Default)]
 struct Moved(Mutex<BTreeSet<&'static str>>);
 
 impl Moved {
-    /// A process whose metrics are to be watched.
+    /// Watches the metrics of a process.
     async fn watch<'m>(&'m self, proxy: &'m Proxy) -> Watched<'m> {
         Watched {
             proxy,
@@ -72,7 +72,7 @@ impl Moved {
     }
 }
 
-/// Each sample's value.
+/// The values of samples.
 type Samples = BTreeMap<String, f64>;
 
 async fn samples(proxy: &Proxy) -> Samples {
@@ -85,14 +85,14 @@ async fn samples(proxy: &Proxy) -> Samples {
     samples.collect()
 }
 
-/// A process, and its metrics when it was first looked at.
+/// A process, and its metrics at the beginning.
 struct Watched<'m> {
     proxy: &'m Proxy,
     first: Samples,
     moved: &'m Moved,
 }
 
-/// Whether a sample is one of that metric, or how many there are of it.
+/// Returns whether a sample belongs to that metric, or counts its samples.
 fn is_of(sample: &str, metric: &str) -> bool {
     let name = sample.split('{').next().unwrap_or_default();
     let suffix = name.strip_prefix(metric);
@@ -108,8 +108,8 @@ impl Watched<'_> {
         own.any(|name| (value(&self.first, name) - value(&now, name)).abs() > 1e-12)
     }
 
-    /// Waits until each of these has another value than at the start, while `act` is done again and
-    /// again. What is not there counts as 0.
+    /// Waits until each of these metrics has another value than at the start, while `act` is
+    /// repeated. An absent sample counts as 0.
     async fn moves_while(&self, metrics: &[&'static str], mut act: impl AsyncFnMut()) {
         let known = registry();
         for metric in metrics {
@@ -127,7 +127,7 @@ impl Watched<'_> {
         self.moves_while(metrics, async || ()).await;
     }
 
-    /// The same, while requests are made.
+    /// Like [`Self::moves_while`], while requests are sent.
     async fn moves_with_requests(&self, metrics: &[&'static str]) {
         let address = self.proxy.address;
         self.moves_while(metrics, async || {
@@ -137,7 +137,7 @@ impl Watched<'_> {
     }
 }
 
-/// One of its parts.
+/// A part of the test.
 type Part = for<'m> fn(&'m Moved) -> LocalBoxFuture<'m, ()>;
 
 #[test]
@@ -151,8 +151,8 @@ fn every_metric_moves() {
         |moved| Box::pin(fleet::all(moved)),
         |moved| Box::pin(agent::all(moved)),
     ];
-    // Side by side, as they wait more than they do; and each on a thread of its own, as who waits
-    // for a log's line holds it up.
+    // The parts run in parallel, since they mostly wait. Each has its own thread, because waiting
+    // for a line of the log blocks it.
     std::thread::scope(|scope| {
         let run = |part: Part| {
             let runtime = Builder::new_current_thread().enable_all().build();

@@ -1,5 +1,5 @@
-//! What `/openapi.json` says is so: each path that it has is served as it says, and each that is
-//! served is in it.
+//! `/openapi.json` is correct: each path in it is served as described, and each served path is in
+//! it.
 
 use crate::clients::Answer;
 use crate::control::{TOKEN, Token, config};
@@ -48,7 +48,7 @@ async fn document(admin: SocketAddr) -> Value {
     serde_json::from_slice(&ask(admin, "GET", "/openapi.json", None).await.body).unwrap()
 }
 
-/// The methods that each path of a role has, as the document says.
+/// The methods of each path of a role in the document.
 fn described(document: &Value, role: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut paths = BTreeMap::<_, BTreeSet<_>>::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
@@ -62,7 +62,7 @@ fn described(document: &Value, role: &str) -> BTreeMap<String, BTreeSet<String>>
     paths
 }
 
-/// The same, as the process itself says.
+/// The methods of each path that the process itself lists.
 async fn served(admin: SocketAddr) -> BTreeMap<String, BTreeSet<String>> {
     let absent = ask(admin, "GET", "/absent", None).await;
     let (_, listing) = absent.text().trim_end().split_once("there are ").unwrap();
@@ -79,7 +79,7 @@ async fn served(admin: SocketAddr) -> BTreeMap<String, BTreeSet<String>> {
     paths
 }
 
-/// A document's own validator of one schema in it, which lets no field pass that is not described.
+/// A validator of one schema in the document that rejects fields without a description.
 fn closed(document: &Value, schema: &Value) -> jsonschema::Validator {
     let mut whole = schema.clone();
     whole["components"] = document["components"].clone();
@@ -100,7 +100,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Whether an answer is as its operation says.
+/// Checks that an answer matches its operation.
 fn check(document: &Value, operation: &Value, what: &str, answer: &Answer) {
     let described = &operation["responses"][answer.status.to_string()]["content"];
     let kind = answer
@@ -126,7 +126,7 @@ fn check(document: &Value, operation: &Value, what: &str, answer: &Answer) {
     }
 }
 
-/// Asks for each path of a role that is read, and once for a parameter that there is not.
+/// Requests each path of a role that reads, and once with an unknown parameter.
 async fn check_reads(admin: SocketAddr, role: &str, service: &str) {
     let document = document(admin).await;
     assert_eq!(served(admin).await, described(&document, role), "{role}");
@@ -189,7 +189,7 @@ async fn what_is_served_is_described_and_the_other_way_round() {
         ("/overrides/clear", json!({"service": "default"}), 200),
     ] {
         if path == "/overrides/clear" {
-            // With something in each list.
+            // There is an entry in each list.
             check_reads(admin, "serve", "default").await;
         }
         let operation = &document["paths"][path]["post"];
@@ -222,7 +222,7 @@ async fn events_are_as_described() {
     first_events(proxy.admin, &document).await;
 }
 
-/// Reads the stream until each event that is described has come, as it is described.
+/// Reads the stream until each described event has arrived, and checks it.
 async fn first_events(admin: SocketAddr, document: &Value) -> BTreeSet<String> {
     let content = &document["paths"]["/events"]["get"]["responses"]["200"]["content"];
     let events = content["text/event-stream"]["x-events"]
@@ -261,7 +261,7 @@ async fn first_events(admin: SocketAddr, document: &Value) -> BTreeSet<String> {
     seen
 }
 
-/// A replica that is asked for its load at a socket of its own.
+/// A replica with a separate socket for probes.
 async fn probed(replica: &Replica) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let probe = socket.local_addr().unwrap();
@@ -295,7 +295,7 @@ async fn decisions_are_as_described() {
     ));
     let document = document(proxy.admin).await;
     let operation = &document["paths"]["/decisions"]["get"];
-    // One with each of these, so that little is left that could be described wrongly.
+    // A decision of each of these kinds, so that few parts of the description remain unchecked.
     let wanted: [&dyn Fn(&Value) -> bool; 3] = [
         &|decision| decision["attempts"][1]["kind"] == "retry",
         &|decision| decision["attempts"][0]["runner_up"]["rif"].is_u64(),
@@ -336,7 +336,7 @@ async fn an_agent_serves_what_is_described_of_it() {
     check_reads(agent.admin, "agent", service).await;
 }
 
-/// Killed when dropped.
+/// A demo; killed when dropped.
 struct Demo(Child);
 
 impl Drop for Demo {
@@ -361,7 +361,7 @@ async fn a_demo_serves_what_is_described_of_it() {
             .ok()
     });
     let admin: SocketAddr = admin.unwrap();
-    // Else nobody takes what it writes.
+    // Otherwise its output would block.
     std::thread::spawn(move || lines.for_each(drop));
     let service = until("there is a service", async || {
         let status: Value =

@@ -1,10 +1,10 @@
-//! Replicas that say with their responses how loaded they are.
+//! Replicas that report their load in responses.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
 
-/// A replica that answers with its name, and with `metrics` in its trailers.
+/// A replica that answers with its name, and with `metrics` in the trailers.
 async fn says_last(name: &'static str, metrics: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
@@ -17,7 +17,7 @@ async fn says_last(name: &'static str, metrics: &'static str) -> Replica {
     .await
 }
 
-/// A replica that answers with its name, and with `metrics` in its head.
+/// A replica that answers with its name, and with `metrics` in the head.
 async fn says(name: &'static str, metrics: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
@@ -37,7 +37,7 @@ const BUSY: &str = "TEXT cpu_utilization=0.9,rps_fractional=10";
 const IDLE: &str = "JSON {\"cpu_utilization\": 0.1, \"rps_fractional\": 10}";
 
 #[tokio::test]
-async fn weights_follow_what_responses_say() {
+async fn weights_follow_reports_in_responses() {
     let (busy, idle) = (says("busy", BUSY).await, says("idle", IDLE).await);
     let proxy = Proxy::start(&[busy.address, idle.address], BY_WEIGHT);
     let mut client = Client::connect(proxy.address).await;
@@ -48,7 +48,7 @@ async fn weights_follow_what_responses_say() {
             assert_eq!(
                 answer.field("endpoint-load-metrics"),
                 None,
-                "clients are not told"
+                "clients receive no report"
             );
             idles += usize::from(answer.text() == "idle");
         }
@@ -58,7 +58,7 @@ async fn weights_follow_what_responses_say() {
 }
 
 #[tokio::test]
-async fn weights_follow_what_trailers_say() {
+async fn weights_follow_reports_in_trailers() {
     let (busy, idle) = (says_last("busy", BUSY).await, says_last("idle", IDLE).await);
     let proxy = Proxy::start(&[busy.address, idle.address], BY_WEIGHT);
     until("the idle one gets nine times as many", async || {
@@ -79,7 +79,7 @@ async fn weights_follow_what_trailers_say() {
 }
 
 #[tokio::test]
-async fn who_does_not_ask_for_them_passes_them_on() {
+async fn policies_that_do_not_use_reports_forward_them() {
     let replica = says("replica", "TEXT cpu_utilization=0.9,rps_fractional=10").await;
     let proxy = Proxy::start(&[replica.address], "");
     let answer = get(proxy.address, "/").await;

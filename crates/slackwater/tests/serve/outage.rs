@@ -1,4 +1,4 @@
-//! Replicas that give no response, with the defaults: what is said of them, where, and for how
+//! Replicas that do not respond, with the defaults: what is reported about them, where, and for how
 //! long.
 
 use crate::clients::{Client, get};
@@ -8,7 +8,7 @@ use crate::replicas::{Replica, nobody, vacant};
 use crate::routes::services;
 use serde_json::Value;
 
-/// Sends requests until `is_so` of the status.
+/// Sends requests until `is_so` accepts the status.
 async fn requests_until(proxy: &Proxy, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     until(what, async || {
         get(proxy.address, "/").await;
@@ -22,7 +22,7 @@ fn all_fail(told: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn an_outage_is_told_everywhere_and_so_is_its_end() {
+async fn an_outage_and_its_end_are_reported_everywhere() {
     let address = vacant([127, 92, 0, 1]).await;
     let proxy = Proxy::start(&[address], "");
     let told = requests_until(&proxy, "all replicas fail", all_fail).await;
@@ -46,7 +46,7 @@ async fn an_outage_is_told_everywhere_and_so_is_its_end() {
     assert!(line.contains(&format!("address=\"{address}\"")), "{line}");
     let metrics = proxy.admin_page("/metrics").await;
     assert!(metrics.contains("slackwater_service_failing{service=\"default\"} 1\n"));
-    // Kept though nobody has asked for it.
+    // The decision is kept although no request asked for it.
     let decisions = proxy.admin_page("/decisions?failed=true&format=text").await;
     assert!(decisions.contains("unreachable"), "{decisions}");
 
@@ -59,7 +59,7 @@ async fn an_outage_is_told_everywhere_and_so_is_its_end() {
 }
 
 #[tokio::test]
-async fn readiness_is_the_process_s_own_unless_services_are_asked_for() {
+async fn readiness_is_that_of_the_process_unless_services_are_requested() {
     let well = Replica::echo("well").await;
     let dead = nobody().await;
     let routes =
@@ -113,7 +113,7 @@ async fn many_replicas_that_fail_at_once_have_few_lines() {
         }
     }
     assert_eq!(all, dead.len());
-    // Ten at each look, and one look a second.
+    // At most ten lines for each poll, and one poll per second.
     let looks = usize::try_from(began.elapsed().as_secs()).unwrap() + 2;
     assert!(
         (10..=10 * looks).contains(&lines),

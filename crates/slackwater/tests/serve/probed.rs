@@ -1,5 +1,4 @@
-//! `/healthz` when there is room for nothing: a supervisor that hears nothing would kill the
-//! process.
+//! `/healthz` when all resources are in use: a supervisor without an answer would kill the process.
 
 use crate::clients::{Client, get};
 use crate::proxy::{PATIENCE, Proxy};
@@ -21,7 +20,7 @@ async fn heads_that_do_not_end_are_no_reason_to_wait() {
     for path in ["/healthz", "/readyz"] {
         assert_eq!(get(proxy.admin, path).await.status, 200, "{path}");
     }
-    // It was the oldest one that made room, and not the end of its time: the others may go on.
+    // The oldest connection was closed to make room, not by a timeout: the other ones may continue.
     let oldest = unfinished.remove(0);
     assert!(oldest.rest().await.is_empty());
     for mut client in unfinished {
@@ -53,7 +52,7 @@ async fn clients_that_have_all_descriptors_are_none_either() {
         let answer = timeout(PATIENCE / 2, get(proxy.admin, path)).await;
         assert_eq!(answer.expect(path).status, 200, "{path}");
     }
-    // Clients have not left meanwhile, of themselves or for being idle.
+    // Clients have not left meanwhile, neither by themselves nor by an idle timeout.
     assert!(
         clients[0]
             .try_read(&mut [0])

@@ -1,5 +1,5 @@
-//! Who makes no progress is cut off, whatever else it says; what waits for room at a replica does
-//! not wait for ever.
+//! A client that makes no progress is cut off, whatever else it sends. A request that waits for a
+//! full replica waits no longer than its timeout.
 
 use crate::clients::get;
 use crate::proxy::{Proxy, until};
@@ -14,8 +14,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// An HTTP/2 client whose windows are these, and its connection, which ends with why it ended. It
-/// sends a PING as soon as the one before was answered, all the time.
+/// An HTTP/2 client with this window, and its connection, which returns why it ended. The client
+/// sends a PING as soon as the previous one is answered.
 async fn pinging(
     address: SocketAddr,
     stream_window: u32,
@@ -39,7 +39,7 @@ fn request(path: &str) -> Request<()> {
     Request::get(format!("http://x{path}")).body(()).unwrap()
 }
 
-/// A replica that answers `/large` with a mebibyte, and anything else with little.
+/// A replica that answers `/large` with a mebibyte, and other requests with a few bytes.
 async fn replica() -> Replica {
     Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
@@ -92,7 +92,7 @@ async fn one_response_that_is_not_taken_is_cut_off_though_others_are() {
     let mut untaken = response.await.unwrap().into_body();
     let first = untaken.data().await.unwrap().unwrap();
     assert!(first.len() <= 1000);
-    // Others are asked for and taken, until it is cut off.
+    // Other responses are requested and read, until the first one is cut off.
     let lost = tokio::spawn(async move { untaken.data().await });
     while !lost.is_finished() {
         send = send.ready().await.unwrap();
@@ -104,7 +104,7 @@ async fn one_response_that_is_not_taken_is_cut_off_though_others_are() {
                 .unwrap();
         }
     }
-    // What was on its way before it is whole, and then comes the reset.
+    // Data that was on its way before is complete, and then the reset follows.
     let lost = lost.await.unwrap().unwrap().unwrap_err();
     assert_eq!(lost.reason(), Some(h2::Reason::CANCEL));
     proxy.settled().await;
@@ -128,7 +128,7 @@ async fn what_waits_for_a_stream_is_told_that_there_is_no_room() {
         .lines()
         .find(|line| line.contains("shed_total") && line.contains("replicas_full"));
     assert!(shed.is_some_and(|line| line.ends_with(" 1")), "{shed:?}");
-    // One that waits gets the place that becomes free.
+    // A waiting request gets the slot that becomes free.
     let fourth = ask(proxy.address, "/");
     go.add_permits(3);
     for answer in first {

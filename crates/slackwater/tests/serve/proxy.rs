@@ -12,14 +12,13 @@ use std::sync::mpsc::{Receiver, channel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// No wait in these tests takes this long unless something is wrong.
+/// Timeout of all waits in these tests; reached only if something is wrong.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Proxy {
     child: Child,
     log: Receiver<String>,
-    /// Lines that came before it said that it serves, and nobody has looked at since: a check may
-    /// be quicker than that.
+    /// Log lines before "serving" that no test has read yet: a check may be quicker than the start.
     early: RefCell<VecDeque<String>>,
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
@@ -33,7 +32,7 @@ pub(crate) fn slackwater(args: &[&str]) -> Command {
 }
 
 impl Proxy {
-    /// A proxy with one worker and round robin, unless `toml` says otherwise, before these
+    /// A proxy with one worker and round robin, unless `toml` sets something else, before these
     /// replicas.
     pub(crate) fn start(replicas: &[SocketAddr], toml: &str) -> Self {
         let list: Vec<String> = replicas.iter().map(SocketAddr::to_string).collect();
@@ -65,8 +64,8 @@ impl Proxy {
         proxy
     }
 
-    /// A proxy with one worker, listening at a port of the system's choice unless `toml` says
-    /// otherwise, and the rest as in `toml`.
+    /// A proxy with one worker that listens at a port of the system's choice, unless `toml` sets
+    /// something else, and with the rest of `toml`.
     pub(crate) fn of_file(toml: &str) -> Self {
         let listen = if toml.contains("[[listeners]]") {
             ""
@@ -81,7 +80,7 @@ impl Proxy {
         proxy
     }
 
-    /// Where the next listener is, after [`Self::address`].
+    /// The address of the next listener, after [`Self::address`].
     pub(crate) fn next_address(&self) -> SocketAddr {
         address_in(&self.log_line("serving"))
     }
@@ -113,7 +112,7 @@ impl Proxy {
         proxy
     }
 
-    /// The line of the start with `text` in it. Those before it are kept.
+    /// Returns the line of the start that contains `text`. Lines before it are kept.
     fn start_line(&self, text: &str) -> String {
         let mut early = Vec::new();
         let found = loop {
@@ -127,7 +126,7 @@ impl Proxy {
         found
     }
 
-    /// The next line of the log with `text` in it.
+    /// Returns the next line of the log that contains `text`.
     pub(crate) fn log_line(&self, text: &str) -> String {
         let mut seen = String::new();
         loop {
@@ -160,12 +159,12 @@ impl Proxy {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// A page of the admin server.
+    /// Reads a page of the admin server.
     pub(crate) async fn admin_page(&self, path: &str) -> String {
         admin_page(self.admin, path, "").await
     }
 
-    /// The metrics in the form that has exemplars.
+    /// The metrics in the format with exemplars.
     pub(crate) async fn open_metrics(&self) -> String {
         let accept = "accept: application/openmetrics-text\r\n";
         admin_page(self.admin, "/metrics", accept).await
@@ -187,7 +186,7 @@ impl Proxy {
             .sum()
     }
 
-    /// Waits until the balancer counts nothing in flight.
+    /// Waits until no request is in flight in the balancer's count.
     pub(crate) async fn settled(&self) {
         until("nothing is in flight", async || {
             (self.sum("/in_flight").await == 0).then_some(())
@@ -212,7 +211,7 @@ impl Drop for Proxy {
     }
 }
 
-/// A page of an admin server, asked for with these fields.
+/// Reads a page of an admin server, with these header fields.
 async fn admin_page(admin: SocketAddr, path: &str, fields: &str) -> String {
     let mut stream = TcpStream::connect(admin).await.unwrap();
     let request =
@@ -223,7 +222,7 @@ async fn admin_page(admin: SocketAddr, path: &str, fields: &str) -> String {
     page.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
-/// A file of its own with this text.
+/// A new file with this text.
 fn tempfile(text: &str) -> std::path::PathBuf {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -245,7 +244,7 @@ pub(crate) fn address_in(line: &str) -> SocketAddr {
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Asks again and again until there is an answer.
+/// Repeats `ask` until it returns something.
 pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {

@@ -1,4 +1,4 @@
-//! Listeners behind a proxy that says who the client is in a header of the PROXY protocol.
+//! Listeners behind a proxy that sends the client's address in a header of the PROXY protocol.
 
 use crate::clients::Client;
 use crate::proxy::{PATIENCE, Proxy, until};
@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
-/// A proxy whose only listener takes connections from `trust`.
+/// A proxy whose only listener accepts headers from `trust`.
 pub(crate) fn start(replica: &Replica, trust: &str, rest: &str) -> Proxy {
     let address = replica.address;
     Proxy::of_file(&format!(
@@ -25,7 +25,7 @@ const VERSION_2: &[u8] =
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
 #[tokio::test]
-async fn the_client_is_whom_the_header_tells() {
+async fn the_client_is_the_one_in_the_header() {
     let replica = Replica::echo("r").await;
     let proxy = start(&replica, "127.0.0.0/8", "");
     for (header, expected) in [
@@ -55,7 +55,7 @@ async fn the_client_is_whom_the_header_tells() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_left_out_is_where_the_client_connected() {
+async fn a_missing_host_is_the_address_that_the_client_connected_to() {
     let replica = Replica::echo("r").await;
     let proxy = start(&replica, "127.0.0.1", "");
     let mut client = Client::connect(proxy.address).await;
@@ -91,7 +91,7 @@ async fn the_client_is_no_trusted_proxy_because_its_carrier_is_one() {
 }
 
 #[tokio::test]
-async fn whoever_sends_no_header_is_closed_and_counted() {
+async fn connections_without_a_header_are_closed_and_counted() {
     let replica = Replica::echo("r").await;
     let proxy = start(
         &replica,
@@ -141,7 +141,7 @@ async fn refused(proxy: &Proxy) -> u64 {
     status["proxy_headers_refused"].as_u64().unwrap()
 }
 
-/// A connection from another address of loopback than others.
+/// A connection from another loopback address.
 async fn connect_from(host: u8, proxy: &Proxy) -> Client {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, host], 0).into()).unwrap();
@@ -156,10 +156,10 @@ fn telling(replica: core::net::SocketAddr, version: &str, more: &str) -> Proxy {
 }
 
 #[tokio::test]
-async fn a_replica_is_told_whose_a_connection_is() {
+async fn a_replica_receives_the_client_of_a_connection() {
     let echo = Replica::echo("r").await;
     for version in ["v1", "v2"] {
-        // Which believes no field, but the header.
+        // This process trusts no header field, only the PROXY header.
         let replica = start(&echo, "127.0.0.0/8", "");
         let proxy = telling(replica.address, version, "");
         let (mut one, mut other) = (connect_from(5, &proxy).await, connect_from(6, &proxy).await);
@@ -182,7 +182,7 @@ async fn a_replica_is_told_whose_a_connection_is() {
     }
 }
 
-/// A replica that answers with the header that its connection began with.
+/// A replica that answers with the header at the beginning of its connection.
 async fn header_of_connection() -> Replica {
     Replica::scripted(|mut connection| async move {
         let mut header = String::new();
@@ -220,7 +220,7 @@ async fn a_connection_is_kept_for_its_own_client_alone() {
         }
     }
     assert_eq!(replica.connections(), 2, "each has one, and keeps it");
-    // There is room for two; the oldest goes, and not the newest.
+    // The limit is two connections: the oldest one is closed, not the newest.
     let mut third = Client::connect(proxy.address).await;
     for _ in 0..2 {
         assert_eq!(third.get("/").await.status, 200);
@@ -232,7 +232,7 @@ async fn a_connection_is_kept_for_its_own_client_alone() {
     assert_eq!(replica.connections(), 4);
 }
 
-/// A replica that tells how each of its connections begins.
+/// A replica that reports the beginning of each of its connections.
 async fn checked() -> (Replica, UnboundedReceiver<String>) {
     let (tell, heard) = unbounded_channel();
     let replica = Replica::scripted(move |mut connection| {
@@ -255,7 +255,7 @@ async fn health_checks_speak_for_themselves() {
     let first = timeout(PATIENCE, heard.recv()).await;
     assert_eq!(first.unwrap().unwrap(), "PROXY UNKNOWN");
 
-    // What answers at a port of its own awaits no header.
+    // A server with its own port for checks expects no header.
     let replica = header_of_connection().await;
     let (checked, mut heard) = self::checked().await;
     let port = checked.address.port();

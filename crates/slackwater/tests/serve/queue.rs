@@ -1,4 +1,5 @@
-//! The door to a service: what waits, what is turned away, and that every place comes back.
+//! The queue before a service: which requests wait, which are rejected, and that each permit is
+//! returned.
 
 use crate::clients::{self, Client, empty, get};
 use crate::proxy::{Proxy, until};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
 
-/// A replica that answers with the request's path, each request after it was let go.
+/// A replica that answers with the request's path, each request after the test has released it.
 pub(crate) async fn held() -> (Replica, Arc<Semaphore>, Arc<Notify>) {
     let (go, came) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let (wait, tell) = (Arc::clone(&go), Arc::clone(&came));
@@ -39,7 +40,7 @@ async fn queue_count(proxy: &Proxy, name: &str) -> u64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Waits until so many requests have had to wait.
+/// Waits until this many requests have had to wait.
 async fn queued(proxy: &Proxy, requests: u64) {
     until("they wait in line", async || {
         (queue_count(proxy, "queued_total").await == requests).then_some(())
@@ -84,7 +85,7 @@ async fn requests_beyond_the_limit_wait_their_turn() {
 }
 
 #[tokio::test]
-async fn a_full_line_is_a_503_that_says_when_to_come_back() {
+async fn a_full_queue_is_a_503_with_retry_after() {
     let (replica, go, came) = held().await;
     let toml = "[queue]\nrequests_max = 1\nwaiting_max = 1\nwait_max = \"20s\"";
     let proxy = Proxy::start(&[replica.address], toml);
@@ -141,7 +142,7 @@ async fn a_wait_that_is_over_is_a_503() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_the_line_takes_no_place() {
+async fn a_client_that_leaves_the_queue_takes_no_permit() {
     let (replica, go, came) = held().await;
     let proxy = Proxy::start(
         &[replica.address],

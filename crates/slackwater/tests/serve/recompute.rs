@@ -1,8 +1,8 @@
-//! Each pick can be recomputed from what `/decisions` shows alone.
+//! Each pick can be recomputed from `/decisions` alone.
 //!
-//! Every policy chooses for a thousand requests and more, before agents, of which one fails now and
-//! then. Here is a second implementation of each rule, which reads nothing but the JSON: it
-//! computes what decides from the factors, compares it with what is shown, and then chooses.
+//! Each policy picks for at least a thousand requests, over agents of which one fails now and then.
+//! This is a second implementation of each rule, which reads nothing but the JSON. It calculates
+//! the deciding values from the factors, compares them with the reported ones, and then picks.
 
 use crate::capacity::agent;
 use crate::clients::Client;
@@ -22,7 +22,7 @@ const REPLICAS: usize = 6;
 const CLIENTS: usize = 12;
 const REQUESTS_EACH: usize = 90;
 
-/// A server that takes some milliseconds, and that fails for every so many requests.
+/// A server that takes some milliseconds, and that fails every `fails_each` requests.
 async fn server(fails_each: usize) -> Replica {
     let count = Arc::new(AtomicUsize::default());
     Replica::scripted(move |mut connection| {
@@ -30,7 +30,7 @@ async fn server(fails_each: usize) -> Replica {
         async move {
             while connection.head().await.is_some() {
                 let number = count.fetch_add(1, Relaxed) + 1;
-                // A slow server is what policies are for.
+                // Policies matter only if servers are slow.
                 tokio::time::sleep(Duration::from_millis(1 + number as u64 % 3)).await;
                 if number.is_multiple_of(fails_each) {
                     connection
@@ -84,7 +84,7 @@ async fn each_pick_of_each_policy_is_recomputed_from_the_decisions_alone() {
             .iter()
             .flat_map(|it| it["attempts"].as_array().unwrap())
         {
-            // Of a trial of a replica that is out, nothing is compared.
+            // A trial of an ejected replica is picked without a comparison.
             let Some(comparison) = attempt["comparison"].as_str() else {
                 assert_eq!(attempt["reason"], "trial", "{policy}: {attempt}");
                 continue;
@@ -98,7 +98,7 @@ async fn each_pick_of_each_policy_is_recomputed_from_the_decisions_alone() {
     }
     for entry in POLICIES {
         let usual = entry.comparisons[0].name;
-        // Only an agent that knows its CPU reports a capacity.
+        // Only an agent with CPU figures reports a capacity.
         assert!(
             compared.contains(usual) || usual == "capacity_in_use",
             "{usual} was never made: {compared:?}"
@@ -106,7 +106,7 @@ async fn each_pick_of_each_policy_is_recomputed_from_the_decisions_alone() {
     }
 }
 
-/// A candidate that may have the request.
+/// A candidate for the request.
 struct Candidate<'d>(&'d Value);
 
 impl Candidate<'_> {
@@ -119,7 +119,7 @@ impl Candidate<'_> {
             .unwrap_or_else(|| panic!("no {key} in {}", self.0))
     }
 
-    /// A value that is shown exactly, as a whole number of parts.
+    /// A value that is reported exactly, as a whole number of parts.
     fn parts(&self, key: &str, parts: f64) -> u128 {
         whole(self.value(key) * parts)
     }
@@ -147,7 +147,7 @@ fn same(computed: f64, shown: f64, precision: f64) {
     );
 }
 
-/// The replica that the rule chooses.
+/// The replica that the rule picks.
 fn pick(comparison: &str, attempt: &Value) -> String {
     let candidates = attempt["candidates"].as_array().unwrap().iter();
     let mut candidates: Vec<_> = candidates
@@ -214,7 +214,7 @@ fn pick(comparison: &str, attempt: &Value) -> String {
     }
 }
 
-/// All with the lowest key, in the order of their numbers.
+/// All candidates with the lowest key, in the order of their numbers.
 fn lowest<'c, 'd, K: Ord>(
     candidates: &'c [Candidate<'d>],
     key: impl Fn(&Candidate<'d>) -> K,
@@ -232,17 +232,17 @@ fn first(equals: &[&Candidate<'_>]) -> String {
     name(equals[0])
 }
 
-/// Of several equals the one at ⌊draw × how many⌋.
+/// One of several equals: the one with index ⌊draw × count⌋.
 fn drawn(equals: &[&Candidate<'_>], draw: Option<f64>) -> String {
     if equals.len() == 1 {
         return first(equals);
     }
-    let draw = draw.expect("equals are told apart by a draw");
+    let draw = draw.expect("a draw decides between equals");
     let place = (0..equals.len()).rfind(|place| *place as f64 <= draw * equals.len() as f64);
     name(equals[place.unwrap()])
 }
 
-/// Chances laid end to end.
+/// Picks randomly, in proportion to the weights.
 fn by_chance(candidates: &[Candidate<'_>], draw: f64) -> String {
     let weight = |it: &Candidate<'_>| {
         let room = (it.value("usual_in_flight") + 1.0) / (it.value("in_flight") + 1.0);
@@ -308,7 +308,7 @@ fn capacity_in_use(it: &Candidate<'_>) -> (Float, u128) {
     let overload = 1.0 + 1.5 * (shares - 1.0) / shares;
     let mut longer = (1.0 + overload * (in_use - 1.0).max(0.0)) * (1.0 + 0.3 * in_use);
     if capacity < 1.0 {
-        // Behind those before it, which take longer than their cost.
+        // It waits behind the earlier requests, which take longer than their cost.
         let with_this = (in_use * 0.85).max(1.0);
         longer *= (1.0 + (with_this - 1.0) / capacity) / with_this;
     }
@@ -317,7 +317,7 @@ fn capacity_in_use(it: &Candidate<'_>) -> (Float, u128) {
     (Float(it.value("score_us")), it.parts("latency_us", 1e3))
 }
 
-/// The first turn of its that is not passed over, of eight rounds.
+/// The candidate's first turn that is not skipped, within eight rounds.
 fn next_turn(it: &Candidate<'_>, turn: u128, count: u128) -> u128 {
     let (weight, place) = (it.parts("weight", 1.0), it.parts("place", 1.0));
     let of_its = (turn..turn + 8 * count).filter(|turn| turn % count == place);
@@ -330,7 +330,7 @@ fn next_turn(it: &Candidate<'_>, turn: u128, count: u128) -> u128 {
     next.unwrap_or(u128::MAX)
 }
 
-/// In the order of numbers.
+/// A float with a total order.
 #[derive(Clone, Copy, PartialEq)]
 struct Float(f64);
 

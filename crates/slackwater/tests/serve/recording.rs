@@ -1,5 +1,5 @@
-//! `--record`: what is in the file of a proxy with two workers, a reload and an end, and that it
-//! can be replayed.
+//! `--record`: the content of the file of a proxy with two workers, a reload and a shutdown, and
+//! its replay.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -8,7 +8,7 @@ use crate::replicas::{Replica, nobody};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A file of the test's own, which is not there yet; gone at its end.
+/// A path of the test's own, at which there is no file yet; removed when dropped.
 pub(crate) struct Recording(PathBuf);
 
 impl Recording {
@@ -21,7 +21,7 @@ impl Recording {
         self.0.to_str().unwrap()
     }
 
-    /// What a replay says of it, which is to succeed.
+    /// The output of a replay, which must succeed.
     fn replayed(&self) -> String {
         let output = slackwater(&["sim", "replay", self.name()])
             .output()
@@ -124,7 +124,7 @@ async fn of_requests_what_is_named_is_recorded_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_started_again_serves_and_records_beside() {
+async fn a_restarted_process_serves_and_records_into_another_file() {
     let one = Replica::echo("one").await;
     let config = format!(
         "listen = \"127.0.0.1:0\"\nreplicas = [\"{}\"]\nprobe.transport = \"none\"\n",

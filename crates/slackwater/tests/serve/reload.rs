@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// A configuration of the test's own, which it rewrites; gone at its end.
+/// A configuration file that the test rewrites; removed when dropped.
 pub(crate) struct Written(PathBuf);
 
 impl Written {
@@ -22,7 +22,7 @@ impl Written {
         written
     }
 
-    /// As careful programs do it: a file is never seen half written.
+    /// Replaces the file atomically, as careful programs do: no reader finds a half-written file.
     pub(crate) fn become_text(&self, text: &str) {
         let new = self.0.with_extension("new");
         std::fs::write(&new, text).unwrap();
@@ -51,7 +51,7 @@ fn list(replicas: &[&Replica]) -> String {
     format!("{:?}", addresses.collect::<Vec<_>>())
 }
 
-/// One service, by round robin, without probes, of two workers.
+/// One service with two workers, round robin, without probes.
 fn config(replicas: &[&Replica], more: &str) -> String {
     let list = list(replicas);
     format!(
@@ -60,7 +60,7 @@ fn config(replicas: &[&Replica], more: &str) -> String {
     )
 }
 
-/// Reads the configuration again, and waits until it is in force, or is said not to be.
+/// Reads the configuration again, and waits until it is in force or rejected.
 pub(crate) fn reload(proxy: &Proxy) {
     proxy.signal("HUP");
     proxy.log_line("the configuration ");
@@ -104,7 +104,7 @@ async fn no_request_fails_while_the_configuration_is_read_again_and_again() {
             }
         });
     }
-    // Another fleet, another policy, other settings, and what makes no difference.
+    // Another fleet, another policy, other settings, and changes without an effect.
     let texts = [
         config(&[one, two, three], ""),
         config(&[three], "[retries]\nattempts_max = 2\n"),
@@ -124,7 +124,7 @@ async fn no_request_fails_while_the_configuration_is_read_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_mistaken_configuration_changes_nothing_and_is_said_to_be_so() {
+async fn a_mistaken_configuration_is_reported_and_changes_nothing() {
     let replica = Replica::echo("one").await;
     let good = config(&[&replica], "");
     let written = Written::new("mistaken", &good);
@@ -167,7 +167,7 @@ async fn a_mistaken_configuration_changes_nothing_and_is_said_to_be_so() {
 }
 
 #[tokio::test]
-async fn what_stays_keeps_what_it_knows_and_what_cannot_change_is_named() {
+async fn what_stays_keeps_its_state_and_what_cannot_change_is_named() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let written = Written::new("stays", &config(&[one], ""));
@@ -195,7 +195,7 @@ async fn what_stays_keeps_what_it_knows_and_what_cannot_change_is_named() {
     written.become_text(&config(&[two, one], "").replace("round_robin", "random"));
     proxy.signal("HUP");
     proxy.log_line("services_started=\"default\"");
-    assert_eq!(picks().await, 0, "begun anew");
+    assert_eq!(picks().await, 0, "rebuilt");
     assert_eq!(get(proxy.address, "/").await.status, 200);
 }
 
@@ -230,7 +230,7 @@ async fn listeners_come_and_go_and_requests_on_them_finish() {
         idle.rest().await.is_empty(),
         "an idle connection is just closed"
     );
-    until("nobody is let in any more", async || {
+    until("no connection is accepted any more", async || {
         TcpStream::connect(first).await.is_err().then_some(())
     })
     .await;
@@ -252,7 +252,7 @@ async fn other_settings_of_clients_take_the_same_socket() {
     reload(&proxy);
     assert!(
         old.rest().await.is_empty(),
-        "what was begun by the old ones ends"
+        "what the old ones started ends"
     );
     let long = format!("/{}", "x".repeat(9000));
     let answer = get(proxy.address, &long).await;
@@ -296,7 +296,7 @@ async fn a_replica_that_leaves_finishes_its_requests_and_gets_no_more() {
     assert_eq!(busy.answer().await.text(), "slow");
     nothing_in_flight(&proxy).await;
 
-    // A mistake keeps the fleet, and is in the status.
+    // A mistake in the file keeps the fleet as it is, and is shown in the status.
     fleet.become_text("replicas = []\n");
     proxy.log_line("the fleet stays as it is");
     let found = status(&proxy).await;
@@ -345,7 +345,7 @@ async fn without_a_file_a_signal_to_read_it_again_is_survived() {
 }
 
 #[tokio::test]
-async fn settings_of_clients_connections_begin_no_service_anew() {
+async fn settings_of_client_connections_rebuild_no_service() {
     let replica = Replica::echo("one").await;
     let text = config(&[&replica], "");
     let written = Written::new("clients", &text);
@@ -368,8 +368,8 @@ async fn settings_of_clients_connections_begin_no_service_anew() {
 }
 
 #[tokio::test]
-async fn what_checks_found_out_outlives_other_settings() {
-    // Passes all checks but the first.
+async fn results_of_checks_outlive_other_settings() {
+    // It passes all checks but the first.
     let down = Replica::scripted(|mut connection| async move {
         let first = connection.index == 0;
         while let Some(head) = connection.head().await {
@@ -406,7 +406,7 @@ async fn what_checks_found_out_outlives_other_settings() {
     }
     assert_eq!(verdict().await, "down");
 
-    // Checked otherwise, it is asked anew.
+    // With other settings of the check, it is checked again.
     written.become_text(&text.replace("\"10m\"", "\"11m\""));
     reload(&proxy);
     until("it is up", async || (verdict().await == "up").then_some(())).await;

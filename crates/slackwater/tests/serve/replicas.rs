@@ -1,4 +1,4 @@
-//! Replicas: scripted ones that speak bytes, and HTTP/2 ones on hyper.
+//! Replicas: scripted ones that send and receive bytes, and HTTP/2 ones with hyper.
 
 use bytes::Bytes;
 use core::convert::Infallible;
@@ -14,16 +14,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 
-/// What a scripted replica has been sent on one connection.
+/// One connection to a scripted replica, with the received bytes.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) unread: Vec<u8>,
-    /// From 0, in the order of arrival at this replica.
+    /// Index from 0, in the order of arrival at this replica.
     pub(crate) index: usize,
 }
 
 impl Connection {
-    /// The next head, with its blank line; `None` at the end of the connection.
+    /// Reads the next head, with its blank line; `None` at the end of the connection.
     pub(crate) async fn head(&mut self) -> Option<String> {
         loop {
             if let Some(end) = find(&self.unread, b"\r\n\r\n") {
@@ -36,7 +36,7 @@ impl Connection {
         }
     }
 
-    /// Exactly so many bytes of a body; `None` if the connection ends before.
+    /// Reads exactly this many bytes of a body; `None` if the connection ends before.
     pub(crate) async fn body(&mut self, bytes: usize) -> Option<Vec<u8>> {
         while self.unread.len() < bytes {
             if self.more().await == 0 {
@@ -46,17 +46,17 @@ impl Connection {
         Some(self.unread.drain(..bytes).collect())
     }
 
-    /// Reads what there is; 0 at the end of the connection.
+    /// Reads what is available; 0 at the end of the connection.
     pub(crate) async fn more(&mut self) -> usize {
         self.stream.read_buf(&mut self.unread).await.unwrap_or(0)
     }
 
     pub(crate) async fn send(&mut self, text: &str) {
-        // A proxy that has left is not this replica's failure.
+        // If the proxy has closed the connection, the replica does not fail.
         let _ = self.stream.write_all(text.as_bytes()).await;
     }
 
-    /// Answers with a text.
+    /// Answers with this text.
     pub(crate) async fn answer(&mut self, text: &str) {
         let length = text.len();
         self.send(&format!(
@@ -70,7 +70,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// A replica that does with each connection what `script` says.
+/// A replica that handles each connection with `script`.
 pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -78,7 +78,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Answers `/slow` only when told, everything else at once.
+    /// A replica that answers `/slow` only when notified, and all other requests at once.
     pub(crate) async fn slow(go_on: &Arc<Notify>, answer: &'static str) -> Self {
         let go_on = Arc::clone(go_on);
         Self::scripted(move |mut connection| {
@@ -130,8 +130,8 @@ impl Replica {
         }
     }
 
-    /// A replica that answers every request, bodies by `Content-Length` included, with its name and
-    /// the request's head.
+    /// A replica that answers all requests, also those with a body by `Content-Length`, with its
+    /// name and the request's head.
     pub(crate) async fn echo(name: &'static str) -> Self {
         Self::echo_at("127.0.0.1:0", name).await
     }
@@ -149,12 +149,12 @@ impl Replica {
         .await
     }
 
-    /// Listens no more.
+    /// Stops listening.
     pub(crate) fn stop(&self) {
         self.task.abort();
     }
 
-    /// Connections that it has had so far.
+    /// Number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
@@ -172,8 +172,8 @@ fn length_in(head: &str) -> usize {
         .map_or(0, |length| length.trim().parse().unwrap())
 }
 
-/// An address where nobody listens, for as long as the test runs: the port is held, or another test
-/// could be given it.
+/// An address at which nothing listens for as long as the test runs. The port is held, because
+/// another test could get it otherwise.
 pub(crate) async fn nobody() -> SocketAddr {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -185,8 +185,8 @@ pub(crate) async fn nobody() -> SocketAddr {
     address
 }
 
-/// An address to listen at: of a host of loopback that nobody else uses, so that nobody else is
-/// given its port.
+/// An address to listen at, on a loopback host that no other test uses, so that its port stays
+/// free.
 pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from((host, 0))).await;
     listener.unwrap().local_addr().unwrap()

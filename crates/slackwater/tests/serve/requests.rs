@@ -1,5 +1,4 @@
-//! What a healthy exchange looks like: both protocols on both sides, heads, methods, balancing,
-//! reuse.
+//! Normal exchanges: both protocols on both sides, heads, methods, balancing, reuse of connections.
 
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{PATIENCE, Proxy, until};
@@ -28,7 +27,7 @@ async fn requests_take_turns_over_the_replicas_and_reuse_connections() {
 }
 
 #[tokio::test]
-async fn the_replica_sees_the_request_of_the_client_and_who_it_was() {
+async fn the_replica_receives_the_request_and_the_address_of_the_client() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -119,7 +118,7 @@ async fn chunked_bodies_pass_in_both_directions() {
     assert_eq!(replica.connections(), 1);
 }
 
-/// A replica that answers each chunked request with the request's body as it came, and any other
+/// A replica that answers each chunked request with the request's body as received, and any other
 /// one with "no body".
 async fn chunks() -> Replica {
     Replica::scripted(|mut connection| async move {
@@ -251,7 +250,7 @@ async fn http2_clients_reach_http1_replicas() {
     proxy.settled().await;
 }
 
-/// Answers with the request's body, and its trailers if it had some.
+/// Answers with the request's body, and its trailers if it had any.
 async fn mirror(request: Request<Incoming>) -> Response<AnyBody> {
     let mut response = Response::builder()
         .header("x-version", format!("{:?}", request.version()))
@@ -382,7 +381,7 @@ async fn an_empty_http2_request_stays_empty() {
 }
 
 #[tokio::test]
-async fn a_replica_that_answers_no_probes_is_said_to_once() {
+async fn a_replica_that_answers_no_probes_is_logged_once() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let addresses = replicas.each_ref().map(|replica| replica.address);
     let proxy = Proxy::start(
@@ -405,13 +404,13 @@ async fn a_replica_that_answers_no_probes_is_said_to_once() {
 }
 
 #[tokio::test]
-async fn the_protocol_is_known_however_the_first_bytes_are_cut() {
+async fn the_protocol_is_detected_however_the_first_bytes_are_split() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     for pieces in [["P", "UT"], ["PR", "OPFIND"], ["P", "OST"]] {
         let mut client = Client::connect(proxy.address).await;
         client.send(pieces[0]).await;
-        // The proxy looks at the first piece alone.
+        // The proxy has only the first piece so far.
         client.is_read().await;
         client
             .send(&format!("{} / HTTP/1.1\r\nhost: x\r\n\r\n", pieces[1]))
@@ -424,7 +423,8 @@ async fn the_protocol_is_known_however_the_first_bytes_are_cut() {
     client.send("PR").await;
     client.is_read().await;
     client.send("I * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
-    // An empty SETTINGS frame of the client; the proxy's own begins with its length and the type 4.
+    // An empty SETTINGS frame from the client; the proxy's own begins with its length and the type
+    // 4.
     client.send("\0\0\0\x04\0\0\0\0\0").await;
     assert_eq!(client.exactly(4).await[3], 4);
 }

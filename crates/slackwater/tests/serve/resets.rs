@@ -1,5 +1,5 @@
-//! What a reset of an HTTP/2 stream means to the other side, whoever sends it, and how many
-//! requests a client may take back.
+//! Resets of HTTP/2 streams: the effect on the other side, and how many requests a client may
+//! cancel.
 
 use crate::clients::Client;
 use crate::frames::{self, HEADERS, PING, Reader};
@@ -11,8 +11,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// A replica whose response is four octets, and then: by path, its end (`/whole`), or a reset with
-/// the code in the path. Its head says how long it is if the query does.
+/// A replica that sends four octets of a response, and then, depending on the path, its end
+/// (`/whole`) or a reset with the code in the path. Its head has a length if there is a query.
 async fn resets() -> core::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -29,9 +29,10 @@ async fn resets() -> core::net::SocketAddr {
             let mut body = respond.send_response(head, false).unwrap();
             body.send_data(Bytes::from_static(b"said"), code.is_none())
                 .unwrap();
-            // Who has said all drops the request, which the library resets by `NO_ERROR`.
+            // After a complete response the request is dropped, and the library resets it with
+            // `NO_ERROR`.
             let Some(code) = code else { continue };
-            // In its own time: a reset takes back what is not written yet.
+            // The reset is sent later, because it would discard what is not written yet.
             tokio::spawn(async move {
                 drop(request.into_body().data().await);
                 body.send_reset(code.into());
@@ -65,7 +66,8 @@ async fn a_reset_is_no_end_of_a_response_whatever_its_code() {
 #[tokio::test]
 async fn a_response_of_full_length_that_is_reset_is_broken_off() {
     let proxy = Proxy::start(&[resets().await], "[replica]\nprotocol = \"h2c\"");
-    // Over HTTP/1.1 its client has it all by then. The connection ends all the same.
+    // Over HTTP/1.1 the client has the whole response by then. Its connection is closed all the
+    // same.
     let mut client = Client::connect(proxy.address).await;
     client
         .send("POST /0?length HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n")
@@ -118,8 +120,7 @@ async fn a_reset_is_no_end_of_a_request_whatever_its_code() {
 async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // The first connection ends by GOAWAY at its first POST, which it names as one that it has
-    // seen.
+    // The first connection ends with GOAWAY at its first POST, whose stream it names as processed.
     tokio::spawn(async move {
         for fails in [true, false] {
             let (stream, _) = listener.accept().await.unwrap();
@@ -128,7 +129,7 @@ async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried
             while let Some(Ok((request, mut respond))) = connection.accept().await {
                 if fails && request.method() == "POST" {
                     connection.abrupt_shutdown(h2::Reason::INTERNAL_ERROR);
-                    // Dropped, it would be reset.
+                    // Dropping it would reset the stream.
                     unanswered.push(respond);
                 } else {
                     drop(respond.send_response(Response::new(()), true).unwrap());
@@ -149,9 +150,8 @@ async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried
     proxy.settled().await;
 }
 
-/// Asks for something again and again, by the `paid` request, and takes back another request each
-/// time once it has begun. How many it had taken back when it was cut off; `None` if it could go
-/// on.
+/// Repeats the request `paid`, and each time cancels another request once that one has started.
+/// Returns the number of cancelled requests when the client was cut off; `None` if it never was.
 async fn taken_back_until_cut_off(paid: &[(&str, &str)]) -> Option<u32> {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
@@ -185,7 +185,7 @@ async fn taken_back_until_cut_off(paid: &[(&str, &str)]) -> Option<u32> {
             match frame.expect("something comes, be it the end") {
                 None => return Some(turn),
                 Some((HEADERS, stream, _)) => is_paid |= stream == paid_for,
-                // What came before the PING has been read.
+                // All frames before the PING have been read.
                 Some((PING, ..)) => has_begun = true,
                 Some(_) => (),
             }
@@ -208,6 +208,6 @@ async fn our_own_answers_do_not() {
     let mut refused = frames::request("GET", "/");
     refused.push(("host", "y"));
     let taken_back = taken_back_until_cut_off(&refused).await;
-    // The one after the last may have been read with it.
+    // The request after the last one may have been read together with it.
     assert!(matches!(taken_back, Some(501..=502)), "{taken_back:?}");
 }

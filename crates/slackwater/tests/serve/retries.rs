@@ -1,4 +1,4 @@
-//! Requests that are tried again: which, when, how often, and what the client hears in the end.
+//! Retries: which requests, when, how often, and the client's response in the end.
 
 mod bodies;
 
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::net::{TcpSocket, TcpStream};
 
-/// A replica that reads every request whole and answers it with `status`, `fields` and its name.
+/// A replica that reads each request completely and answers it with `status`, `fields` and its
+/// name.
 async fn says(name: &'static str, status: u16, fields: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while let Some(head) = connection.head().await {
@@ -46,7 +47,7 @@ async fn hangs() -> Replica {
     Replica::scripted(|mut connection| async move { while connection.more().await > 0 {} }).await
 }
 
-/// The statuses that so many requests get, one after the other; `head` is all but the end of a
+/// Sends requests one after the other, and returns their statuses; `head` lacks only the end of a
 /// head.
 async fn statuses(proxy: &Proxy, head: &str, requests: usize) -> Vec<u16> {
     let mut client = Client::connect(proxy.address).await;
@@ -59,7 +60,7 @@ async fn statuses(proxy: &Proxy, head: &str, requests: usize) -> Vec<u16> {
 }
 
 #[tokio::test]
-async fn a_status_that_says_try_again_is_tried_again_if_that_does_no_harm() {
+async fn a_retryable_status_is_retried_if_that_is_safe() {
     let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
     let toml = "error_aversion.enabled = false";
     let proxy = Proxy::start(&[bad.address, well.address], toml);
@@ -83,7 +84,11 @@ async fn a_status_that_says_try_again_is_tried_again_if_that_does_no_harm() {
     let refused = proxy.sum("/requests/responses_5xx").await;
     assert!(retries > 0);
     assert_eq!(refused, retries + 2, "two were passed on");
-    assert_eq!(proxy.sum("/requests/client_gone").await, 0, "nobody left");
+    assert_eq!(
+        proxy.sum("/requests/client_gone").await,
+        0,
+        "no client left"
+    );
 }
 
 #[tokio::test]
@@ -140,7 +145,7 @@ async fn refusals_cost_no_budget_and_end_with_the_attempts() {
             "[retries]\nattempts_max = {attempts_max}\nbudget_share = 0\nbudget_min = 0\nbackoff_base = \"1m\"\nbackoff_max = \"1m\""
         );
         let proxy = Proxy::start(&replicas, &toml);
-        // A method that is not repeated once a replica may have heard it.
+        // This method is not retried once a replica may have received it.
         let head = "POST / HTTP/1.1\r\ncontent-length: 0\r\n";
         assert_eq!(statuses(&proxy, head, 1).await, [502]);
         proxy.settled().await;
@@ -149,7 +154,7 @@ async fn refusals_cost_no_budget_and_end_with_the_attempts() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_tried_again_elsewhere_if_that_is_wanted() {
+async fn a_broken_connection_is_retried_elsewhere_if_configured() {
     let (bad, well) = (resets().await, Replica::echo("well").await);
     let replicas = [bad.address, well.address];
     for (toml, expected) in [
@@ -209,7 +214,7 @@ async fn all_tries_together_take_no_longer_than_one_may() {
     let slow = [hangs().await, hangs().await, hangs().await];
     let addresses = slow.each_ref().map(|replica| replica.address);
     for (toml, tries) in [
-        // No time is left after the first.
+        // The first attempt uses up the time.
         ("[timeouts]\nfirst_byte = \"300ms\"", 1),
         (
             "[retries]\nattempt_timeout = \"100ms\"\nattempts_max = 10\n[timeouts]\nfirst_byte = \"2s\"",
@@ -264,8 +269,8 @@ async fn a_try_without_another_one_after_it_takes_all_of_the_time() {
     }
 }
 
-/// An address where connections are neither taken nor refused, as long as what comes with it is
-/// there.
+/// An address at which connections are neither accepted nor refused, until the second value is
+/// dropped.
 async fn stuffed() -> (SocketAddr, impl Sized) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -282,7 +287,7 @@ async fn stuffed() -> (SocketAddr, impl Sized) {
 }
 
 #[tokio::test]
-async fn time_in_which_nobody_is_reached_is_taken_from_no_other_replica() {
+async fn time_spent_on_connecting_is_not_taken_from_another_replica() {
     let (nowhere, _stuffed) = stuffed().await;
     let slow = hangs().await;
     let toml = "[timeouts]\nconnect = \"1s\"\nfirst_byte = \"800ms\"";
@@ -298,7 +303,7 @@ async fn time_in_which_nobody_is_reached_is_taken_from_no_other_replica() {
 }
 
 #[tokio::test]
-async fn nobody_gets_a_request_whose_time_is_over() {
+async fn an_expired_request_is_not_sent() {
     let (nowhere, _stuffed) = stuffed().await;
     let well = Replica::echo("well").await;
     let toml = format!(
@@ -316,7 +321,7 @@ async fn nobody_gets_a_request_whose_time_is_over() {
 }
 
 #[tokio::test]
-async fn what_a_replica_asks_for_is_waited_for_if_it_is_short() {
+async fn a_short_retry_after_is_respected() {
     for (fields, retry_after_max, is_retried) in [
         ("retry-after: 0\r\n", "0s", true),
         ("retry-after: 1\r\n", "1s", true),
@@ -370,7 +375,7 @@ async fn without_a_budget_the_first_answer_is_the_answer() {
     assert!(metrics.contains(count), "{metrics}");
 }
 
-/// An HTTP/2 replica that answers every call with nothing but this gRPC status, and counts them.
+/// An HTTP/2 replica that answers each call with only this gRPC status, and counts the calls.
 async fn grpc(
     status: &'static str,
     fields: &'static [(&str, &str)],
@@ -485,7 +490,7 @@ async fn a_route_may_have_rules_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_route_s_time_for_a_try_is_shorter_than_the_service_s() {
+async fn the_attempt_timeout_of_a_route_replaces_that_of_the_service() {
     let (slow, well) = (hangs().await, Replica::echo("well").await);
     let (one, other) = (slow.address, well.address);
     let proxy = Proxy::of_file(&format!(

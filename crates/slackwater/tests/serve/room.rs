@@ -1,4 +1,5 @@
-//! Room for connections at each replica: who finds none goes elsewhere, or waits for a while.
+//! The limit of connections to each replica: requests that find none free go to another replica, or
+//! wait for a while.
 
 use crate::clients::{self, empty, get};
 use crate::proxy::{Proxy, until};
@@ -25,7 +26,7 @@ pub(crate) async fn in_flight(proxy: &Proxy, count: u64) {
 }
 
 #[tokio::test]
-async fn who_finds_a_replica_full_takes_another_one() {
+async fn a_request_that_finds_a_replica_full_takes_another_one() {
     let go_on = Arc::new(Notify::new());
     let (one, two) = (
         Replica::slow(&go_on, "one").await,
@@ -41,7 +42,7 @@ async fn who_finds_a_replica_full_takes_another_one() {
         (one.connections() + two.connections() == 1).then_some(())
     })
     .await;
-    // By round robin the full one would get every other request.
+    // Round robin would send every other request to the full one.
     let other = if one.connections() == 1 { "two" } else { "one" };
     for _ in 0..6 {
         assert_eq!(get(proxy.address, "/").await.text(), other);
@@ -86,7 +87,7 @@ async fn where_there_is_no_room_the_first_free_place_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_wait_in_vain_is_a_503_that_says_so() {
+async fn a_wait_in_vain_is_a_503_with_the_reason() {
     let go_on = Arc::new(Notify::new());
     let slow = Replica::slow(&go_on, "slow").await;
     let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"50ms\"";
@@ -104,7 +105,7 @@ async fn a_wait_in_vain_is_a_503_that_says_so() {
     assert!(metrics.contains(count), "{metrics}");
     go_on.notify_one();
     assert_eq!(first.await.unwrap().text(), "slow");
-    // The place is free again.
+    // The connection is free again.
     assert_eq!(get(proxy.address, "/").await.text(), "slow");
     proxy.settled().await;
 }

@@ -1,4 +1,4 @@
-//! What a route bounds, in time and size, and copies of its requests.
+//! The limits of a route, in time and size, and copies of its requests.
 
 use crate::clients::{self, Client, get};
 use crate::proxy::{PATIENCE, Proxy};
@@ -11,7 +11,7 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn copies_go_to_a_shadow_that_nobody_waits_for() {
+async fn copies_go_to_a_shadow_without_delaying_the_client() {
     let web = Replica::echo("web").await;
     let (seen, mut shadowed) = tokio::sync::mpsc::unbounded_channel();
     let shadow = Replica::scripted(move |mut connection| {
@@ -26,7 +26,7 @@ async fn copies_go_to_a_shadow_that_nobody_waits_for() {
                 let body = connection.body(length).await.unwrap();
                 let _ = seen.send(format!("{head}{}", String::from_utf8(body).unwrap()));
                 if head.starts_with("GET /mute") {
-                    // No answer, ever.
+                    // It never answers.
                     while connection.more().await > 0 {}
                     return;
                 }
@@ -81,7 +81,7 @@ async fn copies_go_to_a_shadow_that_nobody_waits_for() {
             assert!(copy.contains("x-set: 1\r\n"), "{copy}");
         }
     }
-    // Chunked: the copy is of known length.
+    // The request is chunked; its copy has a known length.
     let chunked = "transfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
     let mut client = Client::connect(proxy.address).await;
     client.send(&post("/chunked", chunked)).await;
@@ -108,7 +108,7 @@ async fn a_route_bounds_the_time_of_its_requests() {
     let web = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             if head.starts_with("GET /mute") || head.starts_with("POST") {
-                // Nothing, ever.
+                // It never answers.
                 while connection.more().await > 0 {}
                 return;
             }
@@ -120,11 +120,11 @@ async fn a_route_bounds_the_time_of_its_requests() {
             let head_of_it = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
             connection.send(&head_of_it).await;
             if length > 1_000_000 {
-                // More than fits between it and the client.
+                // More than fits between the replica and the client.
                 connection.send(&"x".repeat(length)).await;
             }
             while head.starts_with("GET /drips") {
-                // A byte now and then: it never stalls, and never ends in time.
+                // A byte now and then: the response never stalls, and never ends in time.
                 connection.send("x").await;
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -155,7 +155,7 @@ async fn a_route_bounds_the_time_of_its_requests() {
         );
         assert!(elapsed < Duration::from_secs(8), "{target}: {elapsed:?}");
     }
-    // An upload that goes on for ever moves the time for the head, and not the time for all.
+    // An endless upload postpones the timeout of the head, but not the total timeout.
     let mut client = Client::connect(proxy.address).await;
     client
         .send("POST /up HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -173,7 +173,8 @@ async fn a_route_bounds_the_time_of_its_requests() {
     uploading.abort();
     proxy.settled().await;
     assert_eq!(proxy.sum("/requests/timeouts").await, 3);
-    // A client that does not read gets no more time. What fits between is through long before that.
+    // A client that does not read gets no more time. What fits into the buffers in between has
+    // passed long before.
     let mut client = Client::connect(proxy.address).await;
     client.send("GET /floods HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert!(client.head().await.starts_with("HTTP/1.1 200"));

@@ -1,5 +1,5 @@
-//! Several services behind one proxy: which requests reach which, what they look like there, and
-//! what is answered without one.
+//! Several services behind one proxy: which requests reach which service, their form there, and
+//! requests that are answered without a service.
 
 use crate::clients::{self, Answer, Client, empty, get};
 use crate::proxy::Proxy;
@@ -19,14 +19,14 @@ pub(crate) fn services(named: &[(&str, SocketAddr)]) -> String {
     sections.collect()
 }
 
-/// A request, and the answer to it.
+/// Sends a request and reads its answer.
 pub(crate) async fn ask(proxy: &Proxy, request: &str) -> Answer {
     let mut client = Client::connect(proxy.address).await;
     client.send(request).await;
     client.answer().await
 }
 
-/// `GET` of a target for a host.
+/// Sends `GET` for a target and a host.
 async fn get_of(proxy: &Proxy, host: &str, target: &str) -> Answer {
     ask(
         proxy,
@@ -35,7 +35,7 @@ async fn get_of(proxy: &Proxy, host: &str, target: &str) -> Answer {
     .await
 }
 
-/// The name that an echoing replica begins its answers with.
+/// The name with which an echoing replica begins its answers.
 pub(crate) fn name_in(answer: &Answer) -> &str {
     answer.text().lines().next().unwrap_or_default()
 }
@@ -67,7 +67,7 @@ async fn what_no_service_had_is_counted_by_what_was_answered() {
         assert_eq!(ask(&proxy, &request).await.status, status, "{path} {more}");
     }
     assert_eq!(counted().await, ([2, 1, 1, 1], None));
-    // What is refused on its way to a service is that service's.
+    // A request that is rejected on its way to a service counts for that service.
     let large = "POST /web HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nab";
     assert_eq!(ask(&proxy, large).await.status, 413);
     assert_eq!(counted().await, ([2, 1, 1, 1], Some("4xx".to_owned())));
@@ -115,7 +115,7 @@ async fn requests_go_by_host_path_method_and_field_and_the_first_route_decides()
 }
 
 #[tokio::test]
-async fn http2_requests_are_routed_alike() {
+async fn http2_requests_are_routed_by_the_same_rules() {
     let web = Replica::echo("web").await;
     let api = replicas::http2(|request| async move {
         Response::new(clients::full(format!("api\n{}", request.uri())))
@@ -184,7 +184,7 @@ async fn a_path_of_two_readings_is_refused_where_they_lead_apart_and_passed_on_w
 }
 
 #[tokio::test]
-async fn paths_that_no_route_asks_for_are_nobodys_business() {
+async fn without_routes_paths_are_forwarded_unchanged() {
     let web = Replica::echo("web").await;
     let proxy = Proxy::start(&[web.address], "");
     for target in ["/a/../b", "/%2e%2e/x", "//x", "/a%2Fb"] {
@@ -219,8 +219,8 @@ async fn weights_share_requests_and_weight_0_gets_none() {
             .position(|name| *name == name_in(&answer));
         counts[at.unwrap()] += 1;
     }
-    // Of 400 draws with a chance of 1 in 4, fewer than 40 or more than 160 come up less than once
-    // in 10^9 runs.
+    // In 400 draws with a probability of 1 in 4, fewer than 40 or more than 160 occur less than
+    // once in 10^9 runs.
     assert!((40..=160).contains(&counts[1]), "{counts:?}");
     assert_eq!(counts[2], 0);
 }
@@ -315,14 +315,14 @@ async fn redirects_and_fixed_answers_need_no_replica() {
         (gone.status, gone.text(), gone.field("content-type")),
         (410, "", None)
     );
-    // What is no request for a replica is none for a fixed answer.
+    // A malformed request for a fixed answer is rejected like one for a replica.
     let odd = ask(&proxy, "GET /gone HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n").await;
     assert_eq!(odd.status, 400);
     assert_eq!(web.connections(), 0);
 }
 
 #[tokio::test]
-async fn a_redirect_keeps_the_scheme_that_a_trusted_proxy_tells() {
+async fn a_redirect_keeps_the_scheme_from_a_trusted_proxy() {
     const PROTO: &str = "x-forwarded-proto: https";
     const BOTH: &str = "x-forwarded-proto: http, HTTPS\r\nforwarded: proto=http";
     const FORWARDED: &str =

@@ -1,4 +1,5 @@
-//! Trials that no client waits for: what is copied, who gets it, and what comes of it.
+//! Trials with copies of requests, for which no client waits: which requests are copied, to which
+//! replica, and the effects.
 
 use crate::access_log::Log;
 use crate::aversion::{EAGER, count, failures, says, stands};
@@ -11,14 +12,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub(crate) const SHADOWS: &str = "shadow_trials = true\n";
-/// Trials that are soon due, and for which no request is taken within a test's patience.
+/// Trials that are due soon, but never with a client's request within a test's timeout.
 pub(crate) const CALM: &str =
     "[ejection]\nback_off = \"10ms\"\nback_off_max = \"1h\"\ntrials = 0.1\n";
 
-/// What marks a copy.
+/// The mark of a copy.
 const SHADOW: &str = "x-slackwater-priority: shadow\r\n";
 
-/// A replica that fails until it heals, and remembers the heads and bodies that it was sent.
+/// A replica that fails until it heals, and records the heads and bodies that it receives.
 pub(crate) struct Sick {
     pub(crate) replica: Replica,
     is_well: Arc<AtomicBool>,
@@ -26,7 +27,7 @@ pub(crate) struct Sick {
 }
 
 impl Sick {
-    /// Well again, it answers with so many bytes.
+    /// Once healthy, it answers with this many bytes.
     async fn new(bytes: usize) -> Self {
         let (is_well, heard) = (
             Arc::<AtomicBool>::default(),
@@ -67,14 +68,14 @@ impl Sick {
         self.is_well.store(true, Ordering::SeqCst);
     }
 
-    /// What it was sent since somebody asked last.
+    /// The requests that it received since the last call.
     fn heard(&self) -> Vec<String> {
         core::mem::take(&mut *self.heard.lock().unwrap())
     }
 
-    /// The same, once it has had as many copies as the proxy has counted beyond these; and how many
-    /// that has counted by then. A copy is counted before its request is answered, and sent
-    /// afterwards.
+    /// Like [`Self::heard`], once it has received all copies that the proxy has counted, except the
+    /// `beyond` that were there before. Also returns the proxy's count. A copy is counted before
+    /// its request is answered, and sent afterwards.
     async fn heard_copies(&self, proxy: &Proxy, beyond: u64) -> (Vec<String>, u64) {
         until("all copies have come", async || {
             let counted = shadow_trials(proxy).await;
@@ -87,7 +88,7 @@ impl Sick {
     }
 }
 
-/// One that is sick and three that are well.
+/// One failing and three healthy replicas.
 pub(crate) async fn fleet(bytes: usize) -> (Sick, [Replica; 3], Vec<SocketAddr>) {
     let sick = Sick::new(bytes).await;
     let well = [says(200).await.0, says(200).await.0, says(200).await.0];
@@ -102,13 +103,13 @@ async fn shadow_trials(proxy: &Proxy) -> u64 {
 }
 
 #[tokio::test]
-async fn no_client_hears_of_a_replica_that_is_out_until_it_is_well() {
+async fn no_client_request_reaches_an_ejected_replica_until_it_is_healthy() {
     let log = Log::new("shadow");
     let (sick, _well, addresses) = fleet(2).await;
     let proxy = Proxy::start(&addresses, &(log.toml("") + CALM + SHADOWS));
     let mut client = Client::connect(proxy.address).await;
     stands(&proxy, &mut client, 0, "ejected").await;
-    // What was asked until it was out may have been copied, too.
+    // Requests until the ejection may have been copied, too.
     let (_, shadows_before) = sick.heard_copies(&proxy, 0).await;
     let before = status(&proxy).await;
     assert_eq!(failures(&mut client, "GET", 300).await, 0);
@@ -126,7 +127,7 @@ async fn no_client_hears_of_a_replica_that_is_out_until_it_is_well() {
     }
     let metric = format!("slackwater_shadow_trials_total{{service=\"default\"}} {shadows}\n");
     assert!(proxy.admin_page("/metrics").await.contains(&metric));
-    let line = until("the log tells of a copy", async || {
+    let line = until("the log has a copy", async || {
         let lines = log.lines(1).await.into_iter();
         lines
             .rev()
@@ -164,7 +165,8 @@ async fn a_copy_has_the_body_of_what_may_be_repeated_and_nothing_else_is_copied(
         assert!(copy.ends_with("\r\n\r\norder"), "{copy}");
     }
 
-    // What may not be repeated is a trial itself, once there has been nothing to copy for a while.
+    // A request that may not be repeated becomes a trial itself, if there was nothing to copy for a
+    // while.
     let proxy = Proxy::start(&addresses, &(EAGER.to_owned() + SHADOWS));
     let mut client = Client::connect(proxy.address).await;
     stands(&proxy, &mut client, 0, "ejected").await;
@@ -180,7 +182,7 @@ async fn a_copy_has_the_body_of_what_may_be_repeated_and_nothing_else_is_copied(
 }
 
 #[tokio::test]
-async fn what_failed_elsewhere_is_not_tried_out() {
+async fn requests_that_failed_elsewhere_are_not_copied() {
     let sick = Sick::new(2).await;
     let well = async || {
         Replica::scripted(|mut connection| async move {
@@ -209,7 +211,7 @@ async fn what_failed_elsewhere_is_not_tried_out() {
     })
     .await;
     let (heard, counted) = sick.heard_copies(&proxy, 0).await;
-    // A request may be a trial itself.
+    // Requests may be trials themselves, so only copies count.
     let copies: Vec<_> = heard.iter().filter(|it| it.contains(SHADOW)).collect();
     assert!(copies.len() >= 20, "{} of {counted}", copies.len());
     assert!(!copies.iter().any(|copy| copy.contains("/deadly")));

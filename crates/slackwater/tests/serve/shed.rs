@@ -1,5 +1,5 @@
-//! Replicas that turn requests away unstarted: who gets those then, how that is counted, and what a
-//! replica is told of the time that a request has.
+//! Replicas that reject requests before starting them: where those requests go then, how they are
+//! counted, and how a replica receives a request's timeout.
 
 use crate::aversion::{count, failures, state};
 use crate::clients::Client;
@@ -8,7 +8,7 @@ use crate::reload::status;
 use crate::replicas::Replica;
 use crate::routes::{ask, services};
 
-/// An agent that turns everything away for this reason, with the text that goes with it.
+/// An agent that rejects all requests for this reason, with the text that belongs to it.
 pub(crate) async fn sheds(mark: &'static str, line: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
@@ -24,7 +24,7 @@ pub(crate) async fn sheds(mark: &'static str, line: &'static str) -> Replica {
     .await
 }
 
-/// A replica that answers with the fields that it was sent.
+/// A replica that answers with the fields that it received.
 async fn mirror() -> Replica {
     Replica::scripted(move |mut connection| async move {
         while let Some(head) = connection.head().await {
@@ -37,7 +37,7 @@ async fn mirror() -> Replica {
 }
 
 #[tokio::test]
-async fn what_was_turned_away_goes_to_another_replica_whatever_the_method() {
+async fn rejected_requests_go_to_another_replica_whatever_the_method() {
     let full = sheds("shed_full", "too many queries wait already").await;
     let well = Replica::echo("well").await;
     let proxy = Proxy::start(&[full.address, well.address], "policy = \"round_robin\"");
@@ -60,7 +60,7 @@ async fn what_was_turned_away_goes_to_another_replica_whatever_the_method() {
 }
 
 #[tokio::test]
-async fn where_all_turn_it_away_the_client_hears_when_to_come_back() {
+async fn if_all_replicas_reject_a_request_the_client_receives_retry_after() {
     let one = sheds("shed_overloaded", "the queue has stood for too long").await;
     let other = sheds("shed_wait_over", "its turn did not come in time").await;
     let proxy = Proxy::start(&[one.address, other.address], "");
@@ -77,10 +77,10 @@ async fn where_all_turn_it_away_the_client_hears_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn who_turns_everything_away_has_less_and_is_not_out() {
+async fn a_replica_that_rejects_all_requests_gets_less_and_is_not_ejected() {
     for (mark, line) in [
         ("shed_full", "too many queries wait already"),
-        // Of a server of its own.
+        // A server's own 503.
         ("busy", "come again"),
     ] {
         let full = sheds(mark, line).await;
@@ -93,8 +93,8 @@ async fn who_turns_everything_away_has_less_and_is_not_out() {
         let addresses: Vec<_> = all.map(|replica| replica.address).collect();
         let proxy = Proxy::start(&addresses, "policy = \"round_robin\"");
         let mut client = Client::connect(proxy.address).await;
-        // How much less depends on how many it turns away in a tenth of a second, and so on the
-        // machine.
+        // How much less depends on how many requests it rejects in a tenth of a second, and so on
+        // the machine.
         let status = until("it has less than half", async || {
             assert_eq!(failures(&mut client, "GET", 20).await, 0, "{mark}");
             let status = status(&proxy).await;
@@ -123,14 +123,14 @@ async fn whose_time_is_over_is_not_tried_again() {
     assert_eq!(proxy.sum("/requests/retries").await, 0);
 }
 
-/// The number that stands before `unit` in a field of the head that the replica got.
+/// The number before `unit` in a field of the head that the replica received.
 fn told(head: &str, field: &str, unit: &str) -> Option<u64> {
     let line = head.lines().find_map(|line| line.strip_prefix(field))?;
     line.strip_suffix(unit)?.parse().ok()
 }
 
 #[tokio::test]
-async fn a_replica_is_told_what_is_left_and_never_more() {
+async fn a_replica_receives_the_remaining_timeout_and_never_more() {
     let replica = mirror().await;
     let toml = services(&[("web", replica.address)])
         + "[[routes]]\npath_prefix = \"/bound\"\nservice = \"web\"\ntimeouts.total = \"20s\"\n\

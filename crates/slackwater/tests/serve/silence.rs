@@ -1,4 +1,4 @@
-//! Who is silent for too long, when that ends a request, and what the log then says.
+//! Silence for too long: on which side it ends a request, and the log entry about it.
 
 use crate::access_log::Log;
 use crate::clients::{self, Client, empty, get};
@@ -11,8 +11,8 @@ use http::Request;
 use http_body_util::BodyExt;
 use std::time::Instant;
 
-/// A replica that is silent where the path says so: before its head, in its body, or in a tunnel.
-/// In a flood it is not.
+/// A replica that is silent at the point that the path names: before its head, in its body, or in a
+/// tunnel. For `/flood` it is not silent.
 async fn silent() -> Replica {
     Replica::scripted(|mut connection| async move {
         let Some(head) = connection.head().await else {
@@ -31,7 +31,7 @@ async fn silent() -> Replica {
             connection
                 .send("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n")
                 .await;
-            // More than fits between it and the client.
+            // More than fits between the replica and the client.
             let piece = "x".repeat(1_000_000);
             for _ in 0..100 {
                 connection.send(&piece).await;
@@ -42,7 +42,7 @@ async fn silent() -> Replica {
     .await
 }
 
-/// Clients have less time than replicas and tunnels.
+/// The timeout of clients is shorter than those of replicas and tunnels.
 fn times(replica: SocketAddr) -> String {
     services(&[("web", replica)])
         + "[timeouts]\nfirst_byte = \"1s\"\nstall = \"50ms\"\ntunnel = \"1s\"\n\
@@ -111,7 +111,7 @@ async fn a_tunnel_may_be_silent_for_as_long_as_tunnels_may() {
     assert!(open(&proxy, "/tunnel").await.rest().await.is_empty());
     assert!(began.elapsed() >= SPAN, "{:?}", began.elapsed());
 
-    // As its route says, which is sooner than anybody waits for what the service says.
+    // The route's timeout applies, since no test waits for that of the service.
     let brief = "[[routes]]\nservice = \"web\"\ntimeouts.tunnel = \"60ms\"\n";
     let times = "[timeouts]\ntunnel = \"1h\"\n".to_owned() + brief;
     let toml = services(&[("web", replica.address)]) + &times + &log.toml("");
@@ -162,7 +162,7 @@ async fn what_is_cut_off_at_the_end_is_logged_as_that_even_by_a_sample_of_none()
         })
         .await;
         proxy.signal("TERM");
-        proxy.log_line("stopping");
+        proxy.log_line("shutting down");
         if terms > 1 {
             proxy.signal("TERM");
         }

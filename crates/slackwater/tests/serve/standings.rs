@@ -1,5 +1,5 @@
-//! What an operator sees of replicas that are out or new, in the log; who restarts, and what a
-//! reload leaves of it.
+//! Ejected and new replicas in the log, as an operator sees them; restarts of replicas, and the
+//! effect of a reload.
 
 use crate::aversion::{EAGER, WORK, count, failures, joining, says, stands, state, warms_up};
 use crate::clients::Client;
@@ -25,7 +25,7 @@ async fn four() -> (
 }
 
 #[tokio::test]
-async fn the_log_says_who_is_out_and_by_which_figures_and_who_is_back() {
+async fn the_log_has_ejections_with_their_figures_and_returns() {
     let (_replicas, bad, addresses) = four().await;
     let proxy = Proxy::start(&addresses, EAGER);
     let mut client = Client::connect(proxy.address).await;
@@ -45,7 +45,7 @@ async fn the_log_says_who_is_out_and_by_which_figures_and_who_is_back() {
     }
     bad.store(200, Ordering::SeqCst);
     stands(&proxy, &mut client, 0, "sound").await;
-    // It may have been back with a part of its share in between.
+    // It may have been available with a part of its share in between.
     let back = proxy.log_line("replica available");
     assert!(
         back.contains(" INFO ") && back.contains("to=\"available\" why=\"\" share_percent=100"),
@@ -82,7 +82,7 @@ async fn many_changes_at_once_have_few_lines() {
     assert!(more.contains("more=2"), "{more}");
 }
 
-/// A replica that answers probes, too, under an incarnation that can be changed.
+/// A replica that also answers probes, with an incarnation that can be changed.
 async fn probed(incarnation: &Arc<AtomicUsize>) -> Replica {
     let incarnation = Arc::clone(incarnation);
     Replica::scripted(move |mut connection| {
@@ -106,7 +106,7 @@ async fn probed(incarnation: &Arc<AtomicUsize>) -> Replica {
 }
 
 #[tokio::test]
-async fn who_has_restarted_by_its_reports_warms_up() {
+async fn a_replica_that_has_restarted_by_its_reports_warms_up() {
     let incarnations: [Arc<AtomicUsize>; 3] = core::array::from_fn(|_| Arc::default());
     let mut fleet = Vec::new();
     for incarnation in &incarnations {
@@ -125,7 +125,7 @@ async fn who_has_restarted_by_its_reports_warms_up() {
     .await;
     assert_eq!(count(&status(&proxy).await, "warm_ups"), 0);
     incarnations[1].store(7, Ordering::SeqCst);
-    // Nothing is sent, so it cannot show that it is warm.
+    // There are no requests, so it cannot finish warming up.
     let restarted = until("its report has come", async || {
         let status = status(&proxy).await;
         (state(&status, 1) == "warming_up").then_some(status)

@@ -1,4 +1,4 @@
-//! Requests that belong together go to the same replica, and elsewhere when it is not there.
+//! Related requests go to the same replica, and to another one if it is not available.
 
 use crate::clients::{Answer, Client};
 use crate::proxy::{Proxy, until};
@@ -30,11 +30,11 @@ fn name(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_cookie_leads_back_and_is_set_anew_when_its_replica_is_gone() {
+async fn a_cookie_leads_back_and_is_replaced_when_its_replica_is_gone() {
     let three = three().await;
     let all = addresses(&three);
     let mut replicas = Vec::from(three);
-    // Without kept connections a replica that does not listen is gone.
+    // Without kept connections, a replica that does not listen cannot be reached.
     let toml = "[replica]\nidle_connections_max = 0\n\
                 [sticky]\nby = \"cookie\"\ncookie = \"at\"\ncookie_age = \"1m\"";
     let proxy = Proxy::start(&all, toml);
@@ -47,7 +47,7 @@ async fn a_cookie_leads_back_and_is_set_anew_when_its_replica_is_gone() {
     for _ in 0..6 {
         let again = ask(&proxy, &cookie).await;
         assert_eq!(name(&again), name(&first));
-        assert_eq!(again.field("set-cookie"), None, "nothing new to tell");
+        assert_eq!(again.field("set-cookie"), None, "nothing has changed");
     }
     assert_eq!(proxy.sum("/in_flight").await, 0);
     let metrics = proxy.admin_page("/metrics").await;
@@ -79,7 +79,7 @@ async fn the_same_value_of_a_field_goes_to_the_same_replica() {
     let toml = "[sticky]\nby = \"header\"\nheader = \"x-user\"";
     let proxy = Proxy::start(&addresses(&replicas), toml);
     let mut names = Vec::new();
-    // So many that none of three is left out by chance, whatever their ports.
+    // There are enough users for each of the three replicas to get some, whatever their ports.
     for user in 0..64 {
         let field = format!("x-user: {user}\r\n");
         let home = name(&ask(&proxy, &field).await);
@@ -88,7 +88,7 @@ async fn the_same_value_of_a_field_goes_to_the_same_replica() {
     }
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), 3, "each replica is somebody's");
+    assert_eq!(names.len(), 3, "each replica has users");
     let mut without = Vec::new();
     for _ in 0..3 {
         without.push(name(&ask(&proxy, "").await));
@@ -102,7 +102,7 @@ async fn the_same_value_of_a_field_goes_to_the_same_replica() {
 }
 
 #[tokio::test]
-async fn the_client_s_address_is_the_one_that_trusted_proxies_tell() {
+async fn the_clients_address_is_that_from_trusted_proxies() {
     let replicas = three().await;
     let toml = "[sticky]\nby = \"address\"\n[forwarded]\ntrust = [\"127.0.0.0/8\"]";
     let proxy = Proxy::start(&addresses(&replicas), toml);
@@ -125,7 +125,11 @@ async fn the_client_s_address_is_the_one_that_trusted_proxies_tell() {
         ));
     }
     names.dedup();
-    assert_eq!(names.len(), 1, "nobody is trusted, and all are 127.0.0.1");
+    assert_eq!(
+        names.len(),
+        1,
+        "no proxy is trusted, and all clients are 127.0.0.1"
+    );
 }
 
 #[tokio::test]
@@ -143,7 +147,7 @@ async fn a_replica_that_fails_its_requests_loses_them_to_another_try() {
     );
     let toml = "[sticky]\nby = \"header\"\nheader = \"x-user\"";
     let proxy = Proxy::start(&[bad.address, well.address], toml);
-    // Some of so many belong to the bad one.
+    // Some of these users belong to the bad replica.
     for user in 0..64 {
         let answer = ask(&proxy, &format!("x-user: {user}\r\n")).await;
         assert_eq!(name(&answer), "well");

@@ -1,5 +1,5 @@
-//! An end that others stand in the way of: a successor that does not come up, a log that takes no
-//! lines, an HTTP/2 client that does not answer.
+//! Shutdown despite obstacles: a successor that does not come up, a log that accepts no lines, an
+//! HTTP/2 client that does not answer.
 
 use crate::clients::{Client, get};
 use crate::frames::{self, GOAWAY, HEADERS, Reader};
@@ -16,11 +16,11 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// A program that goes when this is dropped.
+/// A program file that is removed when this is dropped.
 struct Program(PathBuf);
 
 impl Program {
-    /// A link to the program under test.
+    /// Creates a link to the program under test.
     fn link(name: &str) -> Self {
         let name = format!("slackwater-stopping-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -28,7 +28,7 @@ impl Program {
         Self(path)
     }
 
-    /// Puts another one in its place, which does nothing for a long time.
+    /// Replaces the program by another one that does nothing for a long time.
     fn hangs(&self) {
         std::fs::remove_file(&self.0).unwrap();
         std::fs::write(&self.0, "#!/bin/sh\nexec sleep 1000\n").unwrap();
@@ -56,7 +56,7 @@ impl Drop for Program {
 async fn sigterm_gives_up_an_upgrade_that_is_under_way() {
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
-        // Until the proxy leaves.
+        // Until the proxy closes the connection.
         connection.more().await;
     })
     .await;
@@ -72,8 +72,8 @@ async fn sigterm_gives_up_an_upgrade_that_is_under_way() {
     proxy.signal("USR2");
     proxy.log_line("starting a new process");
     proxy.signal("TERM");
-    proxy.log_line("given up");
-    until("nobody listens", async || {
+    proxy.log_line("upgrade cancelled");
+    until("nothing listens", async || {
         let connected = TcpStream::connect(proxy.address).await;
         connected.is_err().then_some(())
     })
@@ -93,7 +93,7 @@ async fn an_access_log_that_takes_no_lines_does_not_keep_it_from_ending() {
         replica.address
     );
     let mut command = crate::proxy::slackwater(&words.split(' ').collect::<Vec<_>>());
-    // Nobody reads it: it takes 64 KiB.
+    // Its output is not read; the pipe takes 64 KiB.
     let mut proxy = Proxy::spawn_command(command.stdout(Stdio::piped()));
     let path = format!("/{}", "x".repeat(8_000));
     for _ in 0..20 {
@@ -104,7 +104,7 @@ async fn an_access_log_that_takes_no_lines_does_not_keep_it_from_ending() {
     assert_eq!(proxy.ended().await.code(), Some(0));
 }
 
-/// An HTTP/2 client that answers nothing, be it SETTINGS or PING.
+/// An HTTP/2 client that answers nothing, neither SETTINGS nor PING.
 struct Mute {
     reader: Reader,
     writer: OwnedWriteHalf,
@@ -121,12 +121,12 @@ impl Mute {
     }
 
     async fn say(&mut self, bytes: &[u8]) {
-        // A proxy that has closed the connection is not this client's failure.
+        // If the proxy has closed the connection, the client does not fail.
         let _ = self.writer.write_all(bytes).await;
     }
 
-    /// The next head, by its stream, or GOAWAY, by the last stream that it names; `None` at the end
-    /// of the connection.
+    /// Reads the next head, with its stream, or GOAWAY, with the last stream that it names; `None`
+    /// at the end of the connection.
     async fn next(&mut self) -> Option<(u8, u32)> {
         loop {
             let frame = timeout(PATIENCE, self.reader.frame()).await;
@@ -143,7 +143,7 @@ impl Mute {
 }
 
 const LONG_DRAIN: &str = "[timeouts]\ndrain = \"10m\"\ndrain_idle = \"100ms\"";
-/// More streams than there are: what is under way is taken.
+/// It names the highest possible stream: requests on their way are still accepted.
 const FIRST_GOAWAY: (u8, u32) = (GOAWAY, 0x7fff_ffff);
 
 #[tokio::test]

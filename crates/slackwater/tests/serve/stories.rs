@@ -1,5 +1,5 @@
-//! What became of a request, as its line, its decision and its spans tell it: what its client saw,
-//! and nothing else.
+//! The result of a request in its log line, its decision and its spans: all three report what the
+//! client received, and nothing else.
 
 use crate::access_log::Log;
 use crate::aversion::{failures, stands};
@@ -20,14 +20,14 @@ use tokio::sync::Notify;
 const EMPTY: &str = "content-length: 0\r\n\r\n";
 const FULL: &str = "content-length: 2\r\n\r\nno";
 
-/// A `serve` that tells all three.
+/// A `serve` that writes all three.
 struct Site {
     proxy: Proxy,
     log: Log,
     collector: Collector,
 }
 
-/// One request, told three times.
+/// The three records of one request.
 struct Story {
     line: Value,
     decision: Value,
@@ -47,7 +47,7 @@ impl Site {
         }
     }
 
-    /// The one request that there was, with so many attempts.
+    /// Returns the records of the only request, which must have this many attempts.
     async fn story(&self, attempts: usize) -> Story {
         let lines = self.log.lines(1).await;
         let found = decisions(&self.proxy, "", 1).await;
@@ -66,7 +66,7 @@ impl Site {
 }
 
 impl Story {
-    /// All three tell of that status (0: none) and that end.
+    /// Checks that all three have this status (0: none) and this end.
     fn assert_ended(&self, status: u16, end: &str) {
         let told = [&self.line, &self.decision];
         for told in told {
@@ -84,8 +84,8 @@ impl Story {
         assert_eq!(self.decision["failed"], self.server.failed);
     }
 
-    /// Which attempts were answered by, as decision and spans tell it; both agree on their number
-    /// with the line.
+    /// Returns for each attempt whether its response was the client's, according to decision and
+    /// spans. Both must have as many attempts as the line.
     fn answered(&self) -> Vec<bool> {
         let tries = self.tries();
         assert_eq!(self.line["attempts"], tries.len(), "{}", self.line);
@@ -107,7 +107,7 @@ impl Story {
     }
 }
 
-/// Replicas that count together, and do with a request what `script` says of its number, from 0.
+/// Two replicas with a common count of requests; `script` handles each by its number, from 0.
 async fn pair<F>(script: impl Fn(usize, Connection) -> F + Clone + Send + 'static) -> [Replica; 2]
 where
     F: Future<Output = ()> + Send + 'static,
@@ -128,8 +128,8 @@ where
     [replica().await, replica().await]
 }
 
-/// Two replicas of a race: the first that is asked fails once the other has been asked, too, and
-/// that one says this, if anything, and no more.
+/// Two replicas of a hedged request. The first one fails once the other has received the request,
+/// too; the other one sends `second`, if it is not empty, and no more.
 async fn race(failed_body: &'static str, second: &'static str) -> [Replica; 2] {
     let both = Arc::new(Notify::new());
     pair(move |number, mut connection| {
@@ -149,7 +149,7 @@ async fn race(failed_body: &'static str, second: &'static str) -> [Replica; 2] {
     .await
 }
 
-/// Sends a request, and leaves once `when` is so.
+/// Sends a request, and leaves after `when`.
 async fn leave(site: &Site, when: impl AsyncFnOnce()) {
     let mut client = Client::connect(site.proxy.address).await;
     client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -157,7 +157,7 @@ async fn leave(site: &Site, when: impl AsyncFnOnce()) {
 }
 
 #[tokio::test]
-async fn who_leaves_while_a_retry_is_out_got_nothing_of_the_try_before_it() {
+async fn a_client_that_leaves_during_a_retry_received_nothing_of_the_first_attempt() {
     for (name, body) in [("retry-empty", EMPTY), ("retry-full", FULL)] {
         let retried = Arc::new(Notify::new());
         let notes = Arc::clone(&retried);
@@ -201,7 +201,7 @@ async fn who_leaves_while_a_retry_is_out_got_nothing_of_the_try_before_it() {
 }
 
 #[tokio::test]
-async fn who_leaves_before_a_retry_got_nothing_of_the_try_before_it() {
+async fn a_client_that_leaves_before_a_retry_received_nothing_of_the_first_attempt() {
     for (name, body) in [("wait-empty", EMPTY), ("wait-full", FULL)] {
         let replicas = pair(move |_, mut connection| async move {
             let head = "HTTP/1.1 503 X\r\nretry-after: 30\r\n";
@@ -229,7 +229,7 @@ async fn who_leaves_before_a_retry_got_nothing_of_the_try_before_it() {
 }
 
 #[tokio::test]
-async fn a_refused_response_that_is_passed_on_for_want_of_a_better_one_is_what_the_client_got() {
+async fn a_retryable_response_that_is_forwarded_for_lack_of_a_better_one_is_the_clients() {
     for (name, body) in [("last-empty", EMPTY), ("last-full", FULL)] {
         let replicas = pair(move |_, mut connection| async move {
             connection.send(&format!("HTTP/1.1 503 X\r\n{body}")).await;
@@ -255,7 +255,7 @@ async fn a_refused_response_that_is_passed_on_for_want_of_a_better_one_is_what_t
 const TIE: &str = "[tie]\nenabled = true\ndelay = \"1ms\"\n";
 
 #[tokio::test]
-async fn who_leaves_a_race_that_nobody_has_won_got_nothing() {
+async fn a_client_that_leaves_an_undecided_hedge_received_nothing() {
     for (name, body) in [("race-empty", EMPTY), ("race-full", FULL)] {
         let replicas = race(body, "").await;
         let addresses = replicas.each_ref().map(|it| it.address);
@@ -279,7 +279,7 @@ async fn who_leaves_a_race_that_nobody_has_won_got_nothing() {
 }
 
 #[tokio::test]
-async fn a_copy_that_has_won_is_told_with_all_that_is_its_own() {
+async fn a_copy_that_has_won_is_recorded_with_its_own_figures() {
     for (name, body) in [("won-empty", EMPTY), ("won-full", FULL)] {
         let half = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nha";
         let replicas = race(body, half).await;
@@ -381,7 +381,7 @@ async fn failures_over_grpc_are_kept_and_logged_where_failures_are() {
             let toml = format!("retries.attempts_max = 1\n{}", log.toml(more));
             let proxy = Proxy::start(&[replica.address], &toml);
             call(proxy.address).await;
-            // An answer of our own that is told in any case, after the other one.
+            // An answer of our own that is always logged, after the other one.
             let mut client = Client::connect(proxy.address).await;
             client
                 .send("CONNECT x:1 HTTP/1.1\r\nhost: x:1\r\n\r\n")
@@ -403,7 +403,7 @@ async fn failures_over_grpc_are_kept_and_logged_where_failures_are() {
 }
 
 #[tokio::test]
-async fn an_answer_of_our_own_to_a_call_is_told_as_the_client_gets_it() {
+async fn an_answer_of_our_own_to_a_call_is_recorded_as_the_client_receives_it() {
     let site = Site::new("grpc-own", &[nobody().await], "").await;
     let answer = call(site.proxy.address).await;
     assert!(
@@ -460,7 +460,7 @@ async fn a_shadow_trial_is_counted_by_all_three() {
     assert_eq!(told.next(), Some(2));
 }
 
-/// A response that is no length of bytes.
+/// Whether the response has no `content-length`.
 fn is_stream(answer: &Answer) -> bool {
     answer.field("content-length").is_none()
 }

@@ -1,5 +1,5 @@
 //! Bodies are streamed: the first bytes arrive before the last are sent, in both directions and
-//! protocols.
+//! with both protocols.
 
 use crate::clients::{self, Client, empty};
 use crate::proxy::{PATIENCE, Proxy};
@@ -78,7 +78,7 @@ async fn a_request_arrives_while_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_client_that_expects_100_continue_is_told_to_go_on() {
+async fn a_client_that_expects_100_continue_receives_it() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;

@@ -1,4 +1,4 @@
-//! What systemd passes and hears: sockets that are open already, and `sd_notify`.
+//! Sockets that systemd has opened, and the reports to it by `sd_notify`.
 
 use crate::clients::get;
 use crate::proxy::{Proxy, until};
@@ -32,7 +32,7 @@ async fn a_socket_that_systemd_opened_is_served_by_all_workers() {
     let replica = Replica::echo("r").await;
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    // It waits already, and is not turned away.
+    // It waits in the socket already, and is not rejected.
     let early = TcpStream::connect(address).await.unwrap();
     let words = format!(
         "--workers 3 --admin 127.0.0.1:0 --listen {address} --replicas {}",
@@ -60,20 +60,20 @@ fn a_socket_that_nothing_is_configured_for_is_refused() {
     );
 }
 
-/// The socket at which a supervisor listens; it goes when this is dropped.
+/// The socket at which a supervisor listens; removed when dropped.
 struct Supervisor {
     socket: UnixDatagram,
     path: PathBuf,
 }
 
-/// What it was told at once, and by whom.
+/// The content of a message, and its sender.
 struct Message {
     process: u32,
     text: String,
 }
 
 impl Message {
-    /// What its line says that begins so.
+    /// The rest of the line with this beginning.
     fn line(&self, start: &str) -> Option<&str> {
         self.text.lines().find_map(|line| line.strip_prefix(start))
     }
@@ -88,8 +88,8 @@ impl Supervisor {
         Self { socket, path }
     }
 
-    /// Waits for a message of this process with a line that begins so; what others say does not
-    /// count, as with `NotifyAccess=main`.
+    /// Waits for a message of this process with such a line. Messages of other processes are
+    /// ignored, as with `NotifyAccess=main`.
     async fn hears(&self, process: u32, start: &str) -> Message {
         let listening = async {
             loop {
@@ -132,7 +132,7 @@ impl Drop for Supervisor {
 }
 
 #[tokio::test]
-async fn a_supervisor_hears_when_a_reload_begins_and_when_it_is_over() {
+async fn a_supervisor_is_notified_of_the_start_and_end_of_a_reload() {
     let replica = Replica::echo("r").await;
     let supervisor = Supervisor::new("reload");
     let words = format!(
@@ -153,7 +153,7 @@ async fn a_supervisor_hears_when_a_reload_begins_and_when_it_is_over() {
     }
 }
 
-/// A process that is nobody's child. It does not outlive the test, however that ends.
+/// A process that is not a child of the test. It does not outlive the test, however that ends.
 struct Orphan {
     process: String,
     has_ended: bool,
@@ -169,7 +169,7 @@ impl Orphan {
 
 impl Drop for Orphan {
     fn drop(&mut self) {
-        // Once it has ended the number may be somebody else's.
+        // Once it has ended, its process id may belong to another process.
         if !self.has_ended {
             self.signal("-KILL");
         }
@@ -177,14 +177,14 @@ impl Drop for Orphan {
 }
 
 #[tokio::test]
-async fn a_supervisor_hears_of_start_watchdog_successor_and_end() {
+async fn a_supervisor_is_notified_of_start_watchdog_successor_and_end() {
     let replica = Replica::echo("r").await;
     let supervisor = Supervisor::new("life");
     let words = format!(
         "serve --probe none --policy round_robin --workers 2 --admin 127.0.0.1:0 --listen 127.0.0.1:0 --replicas {}",
         replica.address
     );
-    // The number is that of the shell, whose place the program takes.
+    // The number is that of the shell, which the program replaces.
     let script = format!("WATCHDOG_PID=$$ exec \"$0\" {words}");
     let mut command = Command::new("sh");
     command

@@ -1,5 +1,5 @@
-//! Tied requests: a proxy, agents that keep queues, and servers that work on one request at a time.
-//! Which copies reach a server, and what is said and counted of the others.
+//! Tied requests: a proxy, agents with queues, and servers that process one request at a time. The
+//! tests check which copies reach a server, and how the other ones are reported and counted.
 
 use crate::clients::{Answer, Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// Time for an agent that begins to say so before the second copy comes.
+/// Enough time for an agent that starts a request to report it before the second copy arrives.
 pub(crate) const TIED: &str = "[tie]\nenabled = true\ndelay = \"300ms\"\n";
 
-/// A server that answers each request when it is told to; at `/break` the `other` one breaks off.
+/// A server that answers each request when notified; at `/break` the server `other` breaks the
+/// connection.
 pub(crate) struct Server {
     pub(crate) replica: Replica,
     pub(crate) go_on: Arc<Notify>,
@@ -50,7 +51,7 @@ impl Server {
         self.heads.lock().unwrap().clone()
     }
 
-    /// How often it was asked for that.
+    /// Number of requests for this path that it received.
     fn asked(&self, path: &str) -> usize {
         let begin = format!(" {path} ");
         self.heads()
@@ -67,7 +68,7 @@ impl Server {
     }
 }
 
-/// Two agents before a server each, and a proxy before them.
+/// Two agents, each before a server, and a proxy before them.
 pub(crate) struct Site {
     pub(crate) servers: [Server; 2],
     pub(crate) agents: [Proxy; 2],
@@ -88,7 +89,7 @@ impl Site {
         }
     }
 
-    /// Takes the only place at the server behind that agent.
+    /// Takes the only permit at the server behind that agent.
     pub(crate) async fn fill(&self, number: usize) -> JoinHandle<Answer> {
         let address = self.agents[number].address;
         let asking = tokio::spawn(async move { get(address, "/full").await });
@@ -101,7 +102,7 @@ impl Site {
         tokio::spawn(async move { get(address, path).await })
     }
 
-    /// A request waits at the agent.
+    /// Waits until a request is queued at the agent.
     pub(crate) async fn waits_at(&self, number: usize) {
         until("it waits", async || {
             let status = status(&self.agents[number]).await;
@@ -110,7 +111,7 @@ impl Site {
         .await;
     }
 
-    /// A count of the agent's.
+    /// One of the agent's counts.
     async fn ties(&self, number: usize, count: &str) -> u64 {
         status(&self.agents[number]).await["own_ties"][count]
             .as_u64()
@@ -147,8 +148,8 @@ async fn status(process: &Proxy) -> Value {
     serde_json::from_str(&process.admin_page("/status").await).unwrap()
 }
 
-/// Of the proxy's service: tied, second copies sent, won by those, dropped by a replica, without a
-/// second for the budget.
+/// Counts of the proxy's service: tied requests, second copies sent, won by a second copy, dropped
+/// by a replica, without a second copy for lack of budget.
 async fn counts(proxy: &Proxy) -> [u64; 5] {
     let status = status(proxy).await;
     let admission = &status["services"][0]["admission"];
@@ -192,7 +193,7 @@ async fn the_copy_that_waits_leaves_its_queue_when_the_other_begins() {
         0
     );
     assert_eq!(counts(&site.proxy).await, [1, 1, won, 1, 0]);
-    // It is neither a failure nor load.
+    // A dropped copy counts neither as a failure nor as load.
     assert_eq!(site.proxy.sum("/requests/superseded").await, 1);
     for none in ["responses_5xx", "shed", "retries", "client_gone"] {
         assert_eq!(
@@ -215,7 +216,7 @@ async fn the_copy_that_waits_leaves_its_queue_when_the_other_begins() {
 }
 
 #[tokio::test]
-async fn a_copy_that_comes_after_the_other_has_begun_is_dropped_at_once() {
+async fn a_copy_that_arrives_after_the_other_has_started_is_dropped_at_once() {
     let site = Site::new(TIED).await;
     let answer = site.ask("/work");
     until("a copy is dropped", async || {
@@ -223,7 +224,7 @@ async fn a_copy_that_comes_after_the_other_has_begun_is_dropped_at_once() {
         (dropped > 0).then_some(())
     })
     .await;
-    until("it is begun", async || {
+    until("it has started", async || {
         let asked = site.servers.iter().map(|server| server.asked("/work"));
         (asked.sum::<usize>() > 0).then_some(())
     })
@@ -241,7 +242,7 @@ async fn a_copy_that_comes_after_the_other_has_begun_is_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn when_who_began_fails_the_request_goes_to_the_replica_that_had_dropped_it() {
+async fn if_the_started_copy_fails_the_request_goes_to_the_replica_that_dropped_it() {
     let site = Site::new(TIED).await;
     let full = [site.fill(0).await, site.fill(1).await];
     let answer = site.ask("/break");
@@ -260,7 +261,11 @@ async fn when_who_began_fails_the_request_goes_to_the_replica_that_had_dropped_i
         assert_eq!(full.await.unwrap().status, 200);
     }
     assert_eq!(site.proxy.sum("/requests/retries").await, 1);
-    assert_eq!(site.ties(0, "told").await, 0, "it has no twin any more");
+    assert_eq!(
+        site.ties(0, "told").await,
+        0,
+        "it has no other copy any more"
+    );
 }
 
 #[tokio::test]
@@ -284,7 +289,7 @@ async fn an_agent_that_is_gone_costs_the_request_nothing() {
 }
 
 #[tokio::test]
-async fn replicas_that_know_nothing_of_ties_work_twice_as_far_as_the_budget_goes() {
+async fn replicas_without_ties_work_twice_within_the_budget() {
     let servers = [Server::new("one").await, Server::new("other").await];
     let addresses = servers.each_ref().map(|server| server.replica.address);
     let keys = format!("{TIED}budget = 0\nburst = 1\n");
@@ -308,13 +313,13 @@ async fn replicas_that_know_nothing_of_ties_work_twice_as_far_as_the_budget_goes
     assert_eq!(answer.text(), "other");
     let won = u64::from(answer.field("x-slackwater-attempt") == Some("2"));
     assert_eq!(counts(&proxy).await, [1, 1, won, 0, 0]);
-    // Nobody dropped either, so that was all.
+    // No replica dropped a copy, so the budget is used up.
     let answer = tokio::spawn(async move { get(address, "/once").await });
     until("the budget is spent", async || {
         (counts(&proxy).await[4] == 1).then_some(())
     })
     .await;
-    // The first that was given up still waits for its word.
+    // The cancelled first copy still waits for its notification.
     for server in &servers {
         server.go_on.notify_one();
         server.go_on.notify_one();
@@ -325,7 +330,7 @@ async fn replicas_that_know_nothing_of_ties_work_twice_as_far_as_the_budget_goes
 }
 
 #[tokio::test]
-async fn only_what_may_be_repeated_is_tied_and_nobody_outside_ties_anything() {
+async fn only_repeatable_requests_are_tied_and_clients_cannot_tie_any() {
     let servers = [Server::new("one").await, Server::new("other").await];
     let addresses = servers.each_ref().map(|server| server.replica.address);
     for keys in ["", TIED] {

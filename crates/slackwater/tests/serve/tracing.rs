@@ -1,5 +1,5 @@
-//! Requests as spans, from outside: what a collector receives by real OTLP, what replicas are told,
-//! and what is so when there is no collector.
+//! Requests as spans, from outside: what a collector receives over real OTLP, what replicas
+//! receive, and the behaviour without a collector.
 
 mod export;
 
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-/// A collector, and a section by which it gets the spans of all requests.
+/// A collector, and a configuration section that sends it the spans of all requests.
 pub(crate) async fn collector(protocol: &str) -> (Collector, String) {
     let collector = Collector::default();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -32,7 +32,7 @@ fn section(address: SocketAddr, protocol: &str) -> String {
     format!("[tracing]\nendpoint = \"http://{address}\"\nprotocol = \"{protocol}\"\nsample = 1\n")
 }
 
-/// A replica that answers with `status`, and what it was told of traces.
+/// A replica that answers with `status`, and the trace fields that it received.
 struct Witness {
     replica: Replica,
     heads: Arc<Mutex<Vec<String>>>,
@@ -72,7 +72,7 @@ impl Witness {
         Self::new(status, &Arc::new(Notify::new())).await
     }
 
-    /// The values of a field in all requests that came.
+    /// The values of a field in all received requests.
     fn told(&self, name: &str) -> Vec<String> {
         let heads = self.heads.lock().unwrap();
         let lines = heads.iter().flat_map(|head| head.lines());
@@ -82,8 +82,8 @@ impl Witness {
     }
 }
 
-/// The spans of the one trace that arrives, once they are so many: the request's, and its attempts'
-/// in their order.
+/// Returns the spans of the only trace, once there are `count`: the request's, and those of its
+/// attempts in order.
 pub(crate) async fn spans(collector: &Collector, count: usize) -> (Span, Vec<Span>) {
     until("the spans have arrived", async || {
         (collector.received().len() >= count).then_some(())
@@ -112,9 +112,9 @@ pub(crate) async fn spans(collector: &Collector, count: usize) -> (Span, Vec<Spa
     (server.clone(), attempts)
 }
 
-/// What a replica is told by an attempt's span.
+/// The `traceparent` that a replica receives for an attempt's span.
 fn sent_by(span: &Span) -> String {
-    // A trace that begins with us has an id that is random, and says so.
+    // The id of a trace that starts here is random, and the flags say so.
     let flags = span.flags & 0xff;
     format!("00-{}-{}-{flags:02x}", span.trace, span.id)
 }
@@ -127,7 +127,7 @@ fn kinds(attempts: &[Span]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_request_is_one_story_in_its_spans_its_line_its_decision_and_what_its_replica_heard() {
+async fn spans_line_decision_and_replica_agree_on_a_request() {
     for protocol in ["grpc", "http"] {
         let (collector, tracing) = collector(protocol).await;
         let witness = Witness::answering(200).await;
@@ -217,7 +217,7 @@ async fn a_trace_that_a_client_began_goes_on_if_it_is_sampled_and_is_left_alone_
         (client.send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n\r\n"))).await;
         assert_eq!(client.answer().await.status, 200);
     }
-    // Nor is one without a parent traced, by a share of nothing.
+    // With a share of 0, a request without a parent is not traced, either.
     assert_eq!(client.get("/").await.status, 200);
     let (server, attempts) = spans(&collector, 2).await;
     assert_eq!(
@@ -257,7 +257,7 @@ async fn each_try_of_a_request_has_a_span_of_its_own() {
     let toml = format!("error_aversion.enabled = false\n{tracing}");
     let proxy = Proxy::start(&[bad.replica.address, well.replica.address], &toml);
     let mut client = Client::connect(proxy.address).await;
-    // By turns: one of them has its first try at the bad one.
+    // Round robin: one of them has its first attempt at the bad replica.
     for number in 1..=4 {
         let parent = format!("traceparent: 00-{number:032x}-{PARENT}-01");
         (client.send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{parent}\r\n\r\n"))).await;
@@ -291,12 +291,12 @@ async fn each_try_of_a_request_has_a_span_of_its_own() {
     assert_eq!(retried.at_ns, retry.start_ns);
 }
 
-/// A request whose first copy waits, and which a second one overtakes.
+/// A request whose first copy waits, and whose second copy wins.
 async fn overtaken(toml: &str, warm_up: bool) -> (Span, Vec<Span>, [Vec<String>; 2]) {
     let (collector, tracing) = collector("grpc").await;
     let go_on = Arc::new(Notify::new());
-    // Whichever has it first waits, the other one has it as its first, too: so only one of them may
-    // wait.
+    // Each replica may receive the request as its first one, so a common flag ensures that only one
+    // of them waits.
     let late = Arc::new(Mutex::new(false));
     let heads = [(), ()].map(|()| Arc::new(Mutex::new(Vec::new())));
     let mut replicas = Vec::new();
@@ -348,7 +348,8 @@ async fn overtaken(toml: &str, warm_up: bool) -> (Span, Vec<Span>, [Vec<String>;
     )
 }
 
-/// The first copy lost and the second won, and each replica was told by which span it was asked.
+/// Checks that the first copy lost and the second one won, and that each replica received the span
+/// of its own attempt.
 fn assert_overtaken(server: &Span, attempts: &[Span], heads: &[Vec<String>; 2], kind: &str) {
     assert_eq!(kinds(attempts), ["first", kind]);
     let mut told: Vec<_> = heads.iter().flatten().cloned().collect();
@@ -391,7 +392,7 @@ async fn both_copies_of_a_tied_request_have_a_span_each() {
 }
 
 #[tokio::test]
-async fn a_request_that_fails_says_how() {
+async fn a_failed_request_has_its_cause() {
     let (collector, tracing) = collector("grpc").await;
     let proxy = Proxy::start(&[nobody().await], &tracing);
     assert_eq!(get(proxy.address, "/").await.status, 502);
@@ -424,7 +425,8 @@ async fn a_route_names_the_request_and_what_is_answered_here_has_no_attempt() {
         (server.name.as_str(), server.text("http.route")),
         ("GET /api/*", "/api/*")
     );
-    // The client's own error, and so one of who asked the replica.
+    // A 404 is the client's own error. On the client side, which the attempt's span is, it counts
+    // as failed.
     assert!(!server.failed && attempts[0].failed);
 
     assert_eq!(get(proxy.address, "/other").await.status, 404);
@@ -438,7 +440,7 @@ async fn a_route_names_the_request_and_what_is_answered_here_has_no_attempt() {
 }
 
 #[tokio::test]
-async fn http2_and_grpc_are_alike() {
+async fn http2_and_grpc_are_traced_in_the_same_way() {
     let (collector, tracing) = collector("grpc").await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&told);

@@ -1,4 +1,5 @@
-//! Trailers, both ways and between protocols: what passes, and what only a head may say.
+//! Trailers, in both directions and between protocols: which are forwarded, and fields that are
+//! allowed only in a head.
 
 use crate::clients::{self, Client};
 use crate::proxy::Proxy;

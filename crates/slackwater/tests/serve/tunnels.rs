@@ -7,7 +7,7 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-/// A replica that speaks WebSocket and sends each message back.
+/// A replica that speaks WebSocket and echoes each message.
 async fn websocket() -> core::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -112,7 +112,7 @@ async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
 }
 
 #[tokio::test]
-async fn only_the_protocols_that_are_configured_are_asked_for() {
+async fn only_configured_protocols_are_requested() {
     let replica = Replica::echo("r").await;
     for (configured, asked, told) in [
         ("[]", "websocket", None),
@@ -140,7 +140,7 @@ async fn only_the_protocols_that_are_configured_are_asked_for() {
 }
 
 #[tokio::test]
-async fn replicas_that_speak_http2_cannot_be_asked_to_change_the_protocol() {
+async fn replicas_over_http2_cannot_change_the_protocol() {
     let replica = crate::replicas::http2(|_| async {
         http::Response::new(crate::clients::full("no change"))
     })
@@ -158,6 +158,6 @@ async fn replicas_that_speak_http2_cannot_be_asked_to_change_the_protocol() {
     assert_eq!(answer.status, 501);
     assert_eq!(answer.field("x-slackwater-error"), Some("refused"));
     assert!(answer.text().contains("HTTP/2"), "{}", answer.text());
-    // What is not asked for anyway is none the less one like others.
+    // An upgrade that is not passed on is ignored, and the request is handled like any other.
     assert_eq!(ask("other").await.status, 200);
 }

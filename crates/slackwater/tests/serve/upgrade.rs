@@ -1,4 +1,4 @@
-//! A new process in place of the running one, under load: nobody notices but the log.
+//! Replacing the running process by a new one under load: only the log shows it.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// A configuration file that goes when this is dropped.
+/// A configuration file that is removed when this is dropped.
 struct File(PathBuf);
 
 impl File {
@@ -38,7 +38,7 @@ impl Drop for File {
     }
 }
 
-/// A successor, which is nobody's child and ends with this.
+/// A successor. It is not a child of the test, and it is killed when this is dropped.
 pub(crate) struct Successor(u32);
 
 impl Successor {
@@ -69,7 +69,7 @@ impl Drop for Successor {
     }
 }
 
-/// Which process answers now.
+/// The id of the process that answers now.
 pub(crate) async fn process(proxy: &Proxy) -> u32 {
     let status: serde_json::Value =
         serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
@@ -87,8 +87,7 @@ pub(crate) async fn successor_of(proxy: &Proxy, old: u32) -> Successor {
     )
 }
 
-/// Clients that ask all the time: two on a connection of its own for each request, two on one that
-/// is kept.
+/// Clients that send requests all the time: two open a connection for each request, two keep one.
 struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -121,7 +120,7 @@ impl Load {
                     let answer = client.answer().await;
                     assert_eq!(answer.status, 200);
                     answered.fetch_add(1, Relaxed);
-                    // Whoever is not told otherwise may go on.
+                    // Without `connection: close` the connection may be reused.
                     if answer.field("connection") != Some("close") {
                         kept = Some(client);
                     }
@@ -131,7 +130,7 @@ impl Load {
         load
     }
 
-    /// Waits until so many more were answered.
+    /// Waits until this many more requests are answered.
     async fn go_on(&self, requests: usize) {
         let goal = self.answered.load(Relaxed) + requests;
         until("requests are answered", async || {
@@ -140,7 +139,7 @@ impl Load {
         .await;
     }
 
-    /// Every client is well.
+    /// Checks that no client had an error.
     async fn end(self) {
         self.stop.store(true, Relaxed);
         for task in self.tasks {
@@ -188,7 +187,7 @@ async fn the_number_of_workers_may_change() {
         let current = processes.last().unwrap();
         current.signal("USR2");
         let next = successor_of(&proxy, current.0).await;
-        // Some of these connections come in at each socket.
+        // Enough connections for each socket to get some.
         load.go_on(200).await;
         current.ended().await;
         load.go_on(200).await;
@@ -210,7 +209,7 @@ async fn an_upgrade_after_reloads_passes_the_sockets_that_are_in_use_then() {
         );
         std::fs::write(&file.0, text).unwrap();
     };
-    // One port, at addresses that nobody else uses.
+    // One port, at addresses that no other test uses.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = port.local_addr().unwrap().port();
     let at = |host: u8| SocketAddr::from(([127, 93, 0, host], port));
@@ -218,7 +217,7 @@ async fn an_upgrade_after_reloads_passes_the_sockets_that_are_in_use_then() {
     let mut proxy = file.start();
     let load = Load::start(at(1));
     load.go_on(20).await;
-    // Other settings for the sockets that there are; then one is closed, and another one opened.
+    // Other settings for the existing sockets; then one is closed, and another one is opened.
     for (addresses, idle) in [
         ([at(1), at(2)], 61),
         ([at(1), at(3)], 61),
@@ -240,10 +239,10 @@ async fn an_upgrade_after_reloads_passes_the_sockets_that_are_in_use_then() {
         "what a reload has closed stays closed"
     );
 
-    // And the successor does both likewise.
+    // The successor does both as well.
     write(&[at(1), at(2)], 63);
     second.signal("HUP");
-    until("the successor listens where it is told to", async || {
+    until("the successor listens at the new address", async || {
         tokio::net::TcpStream::connect(at(2)).await.ok().map(drop)
     })
     .await;
@@ -256,7 +255,7 @@ async fn an_upgrade_after_reloads_passes_the_sockets_that_are_in_use_then() {
     drop(third);
 }
 
-/// A proxy with a request under way, whose replica answers when it is told to go on.
+/// A proxy with a running request, whose replica answers when notified.
 struct Running {
     proxy: Proxy,
     busy: Client,
@@ -308,7 +307,7 @@ async fn requests_that_run_are_finished_by_the_old_process() {
 }
 
 #[tokio::test]
-async fn a_successor_that_dies_is_heard_of_as_long_as_the_old_process_finishes_what_runs() {
+async fn the_death_of_a_successor_is_logged_while_the_old_process_drains() {
     let mut running = Running::start("dies").await;
     let old = process(&running.proxy).await;
     running.proxy.signal("USR2");
@@ -340,7 +339,7 @@ async fn an_upgrade_that_fails_leaves_the_old_process_at_work() {
     assert_eq!(process(&proxy).await, old);
     load.go_on(20).await;
 
-    // And the next one may succeed.
+    // The next attempt may succeed.
     file.write(replica.address, 2);
     proxy.signal("USR2");
     let new = successor_of(&proxy, old).await;

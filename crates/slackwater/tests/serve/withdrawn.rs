@@ -1,11 +1,11 @@
-//! Agents that have withdrawn: what they turned away goes to another replica, and whose word is
-//! taken for an agent's.
+//! Agents that have withdrawn: the requests that they reject go to another replica, and only an
+//! agent's answer counts as such a rejection.
 
 use crate::clients::Client;
 use crate::proxy::Proxy;
 use crate::replicas::Replica;
 
-/// An agent that has withdrawn, and what else it says.
+/// An agent that has withdrawn, and its other fields.
 async fn withdrawn(fields: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
@@ -22,7 +22,7 @@ async fn withdrawn(fields: &'static str) -> Replica {
 }
 
 #[tokio::test]
-async fn what_an_agent_turned_away_goes_to_another_replica_whatever_the_method() {
+async fn requests_rejected_by_an_agent_go_to_another_replica_whatever_the_method() {
     let (gone, well) = (withdrawn("").await, Replica::echo("well").await);
     let proxy = Proxy::start(&[gone.address, well.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -77,7 +77,7 @@ async fn a_body_too_large_to_be_kept_is_not_had_twice() {
 }
 
 #[tokio::test]
-async fn a_server_that_passes_on_what_another_ones_agent_said_has_had_the_request() {
+async fn a_server_that_forwards_the_rejection_of_another_agent_has_had_the_request() {
     let (relays, well) = (
         withdrawn("server: nginx\r\n").await,
         Replica::echo("well").await,

@@ -1,4 +1,4 @@
-//! Arguments that make no sense, and folders that cannot be written: told before anything is
+//! Arguments that make no sense, and folders that cannot be written: reported before anything is
 //! played.
 
 use crate::rig::{Scratch, sim, stderr, stdout};
@@ -13,7 +13,7 @@ fn refuses(arguments: &[&str], expected: &str) {
 }
 
 #[test]
-fn numbers_out_of_range_are_told() {
+fn numbers_out_of_range_are_reported() {
     for (arguments, expected) in [
         (&["fig66"][..], "unrecognized subcommand 'fig66'"),
         (
@@ -70,7 +70,7 @@ fn numbers_out_of_range_are_told() {
 }
 
 #[test]
-fn files_policies_and_objectives_that_make_no_sense_are_told() {
+fn files_policies_and_objectives_that_make_no_sense_are_reported() {
     let file = "good/minimal.sim.toml";
     let web = "../../../../../deploy/examples/web.sim.toml";
     for (arguments, expected) in [

@@ -1,4 +1,4 @@
-//! `sim fig6` and the other figures: judged, written, listed.
+//! `sim fig6` and the other figures: checked, written, listed.
 
 use crate::rig::{Scratch, sim, stderr, stdout};
 

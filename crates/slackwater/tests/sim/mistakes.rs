@@ -1,8 +1,8 @@
-//! Scenario files with mistakes: each is found, and told with its place.
+//! Scenario files with mistakes: each mistake is found, and reported with its position.
 //!
-//! Each fixture in `fixtures/sim/bad` says in comments what is expected of it: every `#: ` line is
-//! the first line of one mistake, in order. `BLESS=1` writes what is found into the fixtures, to be
-//! read before it is committed.
+//! Each fixture in `fixtures/sim/bad` states in comments what is expected of it: each `#: ` line is
+//! the first line of one mistake, in order. `BLESS=1` writes what is found into the fixtures; read
+//! it before you commit it.
 
 use crate::rig::{fixtures, scenarios, sim, stderr, stdout};
 use std::fs;
@@ -10,7 +10,7 @@ use std::fs;
 const MARK: &str = "#: ";
 
 #[test]
-fn every_mistake_is_found_and_told_with_its_place() {
+fn every_mistake_is_found_and_reported_with_its_position() {
     let files = scenarios(&fixtures().join("bad"));
     assert!(files.len() >= 12, "the fixtures are there");
     for file in files {

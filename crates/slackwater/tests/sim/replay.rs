@@ -4,7 +4,7 @@ use crate::rig::{Scratch, sim, stderr, stdout};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// Records both sides of a short demo; who wins is no matter.
+/// Records both sides of a short demo; the winner does not matter.
 pub(crate) fn record(scratch: &Scratch, arguments: &[&str]) -> String {
     let file = scratch.path("demo.rec");
     let fixed = ["demo", "--seconds", "1.5", "--admin", "127.0.0.1:0"];
@@ -45,7 +45,7 @@ fn a_recorded_demo_makes_the_same_picks_again_on_both_sides() {
     let one = sim(&["replay", &file, "--service", "prequal"]);
     assert_eq!(stdout(&one).matches(" picks, all the same").count(), 1);
 
-    // Its own policy is played exactly, and needs no model.
+    // The service's own policy is played exactly, and needs no model.
     let own = sim(&[
         "replay",
         &file,
@@ -59,7 +59,7 @@ fn a_recorded_demo_makes_the_same_picks_again_on_both_sides() {
 }
 
 #[test]
-fn another_policy_is_told_with_the_models_error() {
+fn another_policy_is_reported_with_the_models_error() {
     let scratch = Scratch::new("replay-other");
     let file = record(&scratch, &["--versus", "prequal"]);
     let json = scratch.path("replay.json");
@@ -93,7 +93,7 @@ fn another_policy_is_told_with_the_models_error() {
             "{figure}: {p99}"
         );
     }
-    // A second has too few queries for its tail to say anything.
+    // A second has too few queries for a meaningful tail.
     assert_eq!(p99["verdict"], "too few queries");
     assert!(
         p99["queries_beyond"].as_u64().is_some_and(|it| it < 10),
@@ -129,7 +129,7 @@ fn what_requests_were_like_is_shown_where_it_was_recorded() {
     ] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
-    // Each request of the demo has a number of its own, of which a few are told.
+    // Each request of the demo has a unique number, and only a few of them are listed.
     let numbers = shown.matches("    by x-demo-request: ").count();
     assert_eq!(
         (numbers, shown.matches("\n      \"").count()),
@@ -141,7 +141,7 @@ fn what_requests_were_like_is_shown_where_it_was_recorded() {
         "nothing was played: {shown}"
     );
 
-    // What is written down beside them changes no pick, and is told by a replay as well.
+    // Recorded fields change no pick, and the replay reports them as well.
     let json = scratch.path("replay.json");
     let output = sim(&["replay", &file, "--json", &json]);
     assert_eq!(stdout(&output).matches(" picks, all the same").count(), 2);
@@ -181,7 +181,7 @@ fn fields_that_hold_secrets_are_not_recorded() {
 }
 
 #[test]
-fn what_cannot_be_played_is_told() {
+fn unplayable_recordings_are_reported() {
     let scratch = Scratch::new("replay-wrong");
     let file = record(&scratch, &[]);
     let bytes = fs::read(&file).expect("it was written");
@@ -219,7 +219,7 @@ fn what_cannot_be_played_is_told() {
 
 #[test]
 fn a_recording_that_was_tampered_with_differs() {
-    // The seed of the first stream: 2 blocks in, behind number, time and worker.
+    // The seed of the first stream: 2 blocks in, after number, time and worker.
     let scratch = Scratch::new("replay-seed");
     let file = record(&scratch, &["--policy", "random"]);
     let mut bytes = fs::read(&file).expect("it was written");
@@ -227,7 +227,7 @@ fn a_recording_that_was_tampered_with_differs() {
         .windows(6)
         .position(|window| window == b"random")
         .expect("its name");
-    // Service and policy are called alike; before the service's length stand the eight bytes of the
+    // Service and policy have the same name; the eight bytes before the service's length are the
     // seed.
     bytes[settings - 2] ^= 0x55;
     let length_at = bytes[8..].windows(1).next().map(|_| 8).expect("a block");
@@ -247,7 +247,7 @@ fn a_recording_that_was_tampered_with_differs() {
     assert!(stderr(&output).contains("random: the replay differs from what was recorded"));
 }
 
-/// Bit by bit: another way than the command's.
+/// Bit by bit, unlike the command's own implementation.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {

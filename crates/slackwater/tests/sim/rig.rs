@@ -1,10 +1,10 @@
-//! The command as a process, the fixtures, and a directory of a test's own.
+//! The command as a process, the fixtures, and a directory of one test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Far too short to show anything, and long enough to be played.
+/// Far too short for results, but long enough to be played.
 pub(crate) const SHORT: [&str; 6] = ["--seeds", "1", "--seconds", "0.3", "--warmup", "0.1"];
 
 pub(crate) fn fixtures() -> PathBuf {
@@ -44,7 +44,7 @@ pub(crate) fn scenarios(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A directory of the test's own, gone when it is dropped.
+/// A directory of one test, removed when dropped.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {

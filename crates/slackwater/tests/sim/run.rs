@@ -25,7 +25,7 @@ fn examples_and_good_fixtures_are_played() {
     }
 }
 
-/// What was printed, without the line that says how long it took.
+/// The output without the line about the time that it took.
 fn figures(output: &Output) -> String {
     let shown = stdout(output);
     let lines = shown
@@ -83,7 +83,7 @@ fn a_comparison_is_the_same_on_any_number_of_threads_and_is_written() {
 }
 
 #[test]
-fn a_comparison_ends_in_words() {
+fn a_comparison_ends_with_a_sentence() {
     let arguments = ["run", "good/minimal.sim.toml", "--policy", "random"];
     let effort = [
         "--versus",

@@ -1,4 +1,4 @@
-//! `sim size`: the answer is that of theory.
+//! `sim size`: the answer agrees with theory.
 
 use crate::rig::{Scratch, sim, stderr, stdout};
 
@@ -6,7 +6,7 @@ use crate::rig::{Scratch, sim, stderr, stdout};
 /// formula.
 fn mean_seconds(arrivals: f64, rate: f64, servers: u32) -> f64 {
     let offered = arrivals / rate;
-    // Erlang B by its recursion, then C from it.
+    // Erlang B by its recursion, then C from B.
     let blocked = (1..=servers).fold(1.0, |blocked, servers| {
         offered * blocked / (f64::from(servers) + offered * blocked)
     });
@@ -19,14 +19,14 @@ fn mean_seconds(arrivals: f64, rate: f64, servers: u32) -> f64 {
 fn the_size_of_a_fleet_is_erlangs() {
     let scratch = Scratch::new("sim-size");
     // 4.5 servers' worth of work. `greedy` sends each query where it ends first, which over
-    // single-threaded servers is one queue before all of them: M/M/c.
+    // single-threaded servers equals one queue before all of them: M/M/c.
     let file = scratch.file(
         "mmc.toml",
         "span = \"10s\"\nwarmup = \"2s\"\n[load]\nrate = 450\n[cost]\nmean = \"10ms\"\n\
          [[fleet]]\ncount = 5\nservice = \"fifo\"\n[network]\ndelay = 0\n",
     );
     let (too_few, enough) = (mean_seconds(450.0, 100.0, 5), mean_seconds(450.0, 100.0, 6));
-    // 25 and 13 ms, so far apart that ten seconds tell them.
+    // 25 and 13 ms: far enough apart for ten seconds to distinguish them.
     assert!(
         too_few > 0.018 * 1.3 && enough < 0.018 / 1.3,
         "{too_few} {enough}"

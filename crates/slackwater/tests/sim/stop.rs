@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 #[test]
-fn ctrl_c_ends_it_and_says_what_is_lost() {
-    /// Whether the process has a handler of its own for SIGINT by now.
+fn ctrl_c_ends_it_and_reports_what_is_lost() {
+    /// Whether the process has its own handler for SIGINT already.
     fn catches_interrupt(process: u32) -> bool {
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

@@ -1,10 +1,10 @@
-//! `sim run` and `sim replay` in two processes each: what they write is the same.
+//! `sim run` and `sim replay` in two processes each: their outputs are the same.
 
 use crate::replay::record;
 use crate::rig::{Scratch, sim, stderr};
 use std::fs;
 
-/// What a process writes into a file of this name, in a folder of its own.
+/// Returns what a process writes into a file of this name, in a separate folder.
 fn written(scratch: &Scratch, folder: &str, file: &str, arguments: &[&str]) -> Vec<u8> {
     let out = scratch.path(folder);
     fs::create_dir_all(&out).expect("a folder for the test");

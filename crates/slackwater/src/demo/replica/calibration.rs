@@ -1,10 +1,10 @@
-//! Plays the pure values in virtual time, to see that the demo's defaults make its point from any
-//! seed: a balancer that sees the replicas' load is several times better at the 99th percentile
+//! Plays the pure values in virtual time to check that the demo's defaults make its point with any
+//! seed: a balancer that observes the replicas' load is several times better at the 99th percentile
 //! than one that does not.
 //!
-//! `cargo test -p slackwater calibration -- --nocapture` prints the figures. Absent on purpose:
-//! Prequal itself; the shortest queue, known exactly and at once, is the simplest rule that sees,
-//! and bounds what the demo can show.
+//! `cargo test -p slackwater calibration -- --nocapture` prints the figures. Prequal itself is
+//! absent on purpose. The shortest queue, known exactly and immediately, is the simplest rule that
+//! observes load, and it bounds what the demo can show.
 
 use core::fmt;
 use core::time::Duration;
@@ -27,7 +27,7 @@ enum Rule {
     ShortestQueue,
 }
 
-/// One replica, and when its jobs arrived.
+/// One replica, and the arrival times of its jobs.
 struct Played {
     processor: Processor,
     neighbours: Neighbours,
@@ -49,7 +49,7 @@ struct Play {
 }
 
 impl Play {
-    /// Plays `SPAN` of Poisson arrivals, and what was then in flight to its end.
+    /// Plays `SPAN` of Poisson arrivals, and then lets the jobs in flight finish.
     fn run(world: &World, rule: Rule) -> Self {
         let replica = |index| {
             let neighbours = world.neighbours(index);
@@ -184,7 +184,7 @@ fn seeing_the_load_is_several_times_better_at_the_tail_from_any_seed() {
         let plays = rules.map(|rule| Play::run(&world, rule));
         for play in &plays {
             println!("seed {seed} {play}");
-            assert_eq!(play.refused, 0, "seed {seed}: nobody is refused");
+            assert_eq!(play.refused, 0, "seed {seed}: no query is rejected");
             assert!(
                 (0.52..0.72).contains(&play.utilisation()),
                 "seed {seed}: {play}"

@@ -1,8 +1,8 @@
-//! What a request costs: CPU time of one core, drawn from a normal distribution clipped at zero,
-//! its standard deviation equal to its mean, as in the paper's testbed [Prequal §5.1].
+//! The cost of a request: CPU time of one core, drawn from a normal distribution clipped at zero
+//! whose standard deviation equals its mean, as in the paper's testbed [Prequal §5.1].
 //!
-//! The cost belongs to the request, not to the replica that serves it: it follows from the
-//! request's number, so twin fleets that are sent the same numbers have the same work to do.
+//! The cost belongs to the request, not to the replica that serves it. It follows from the
+//! request's number, so two fleets that receive the same numbers have the same work to do.
 
 use core::time::Duration;
 
@@ -23,7 +23,7 @@ impl Costs {
     /// E max(0, N(1, 1)): what clipping does to the mean.
     const CLIP_FACTOR: f64 = 1.083_315;
 
-    /// Costs with the given mean and standard deviation before clipping; 0 makes every request
+    /// Returns costs with this mean and standard deviation before clipping; 0 makes every request
     /// free.
     pub(crate) fn new(seed: u64, mean_before_clip: Duration) -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! Seeded draws for the demo's world: what a request costs, what the neighbours do, who slows down.
+//! Seeded draws for the demo's world: costs of requests, the load of neighbours, slow episodes.
 //!
-//! Every consumer opens a generator of its own by (seed, stream, index), so that a draw depends on
-//! nothing but these three and how many were taken before it there: both twin fleets see the same
-//! world, whatever order their events run in. `SplitMix64` (Steele, Lea and Flood 2014). Not for
-//! secrets; the policies' own draws come from elsewhere.
+//! Each consumer opens its own generator by (seed, stream, index), so a draw depends only on these
+//! three and on the number of draws before it. Both fleets see the same world, whatever the order
+//! of their events. The generator is `SplitMix64` (Steele, Lea and Flood 2014). It is not for
+//! secrets. The policies' own draws come from elsewhere.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) enum Stream {
     NumberedCost = 1,
     /// Costs of requests without a number; the index is the replica.
     UnnumberedCost = 2,
-    /// Who has much spare capacity and who little; index 0.
+    /// How spare capacity is distributed over the replicas; index 0.
     Inequality = 3,
     /// The neighbours' slow drift; the index is the replica.
     Drift = 4,
@@ -61,8 +61,8 @@ impl Draws {
         radius * (core::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Uniform in `0..bound`; 0 when `bound` is 0. The bias (under `bound` / 2^64) is nothing to a
-    /// demo.
+    /// Uniform in `0..bound`; 0 when `bound` is 0. The bias (under `bound` / 2^64) does not matter
+    /// in a demo.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.bits()) * bound as u128;
         usize::try_from(wide >> 64).unwrap_or(0)
@@ -80,7 +80,7 @@ impl Draws {
     }
 }
 
-/// A bijection of 64 bits in which every input bit touches every output bit.
+/// A bijection of 64 bits in which every input bit affects every output bit.
 fn scramble(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

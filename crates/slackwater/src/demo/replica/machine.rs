@@ -1,13 +1,13 @@
 //! A replica's machine in real time: the processor and the neighbours, run by timers on tokio's
 //! clock.
 //!
-//! A query is served by waiting until its job is done; nothing is computed, so two cores play a
-//! fleet of many. The future that waits owns the job: dropping it (the client went away) takes the
-//! job off the processor at once.
+//! A query is served by waiting until its job is done. Nothing is computed, so two cores play a
+//! large fleet. The future that waits owns the job: dropping it (the client went away) removes the
+//! job from the processor at once.
 //!
-//! Tokio's timers count whole milliseconds and the machine wakes at the next one after a completion
-//! is due, so a query ends up to 1 ms late, or a little more on a busy computer. Only answers are
-//! late, not the work: completions and changes of capacity take effect at their exact times,
+//! Tokio's timers count whole milliseconds, and the machine wakes at the next one after a
+//! completion is due. So a query ends up to 1 ms late, or a little more on a busy computer. Only
+//! the answers are late: completions and changes of capacity take effect at their exact times,
 //! whenever the machine wakes.
 
 use core::fmt;
@@ -24,8 +24,9 @@ use super::neighbours::Neighbours;
 use super::processor::{Cores, JobId, Processor};
 use super::trouble::{Fault, Trouble};
 
-/// How many queries a replica serves at once unless told otherwise; more are refused. A replica
-/// that round robin keeps feeding while it is hobbled gathers 70 to 120 at the demo's default rate.
+/// Default limit of the queries that a replica serves at once; more are rejected. A replica to
+/// which round robin keeps sending while it is slowed accumulates 70 to 120 at the demo's default
+/// rate.
 pub(crate) const JOBS_MAX: usize = 512;
 
 /// The machine of one replica; clones are handles to the same one.
@@ -42,18 +43,18 @@ struct Shared {
     state: Mutex<State>,
     /// What is wrong with the replica; changed under the lock.
     fault: watch::Sender<Fault>,
-    /// Something came or left: the time to wake may be another.
+    /// A job arrived or left, so the next time to wake may have changed.
     changed: Notify,
 }
 
 struct State {
     processor: Processor,
     neighbours: Neighbours,
-    /// Who waits for which job: as many as there are jobs in service.
+    /// The waiting future of each job in service.
     waiting: HashMap<JobId, oneshot::Sender<()>>,
     unnumbered: Draws,
     taken_percent: u8,
-    /// What of a failure is due, in hundredths.
+    /// Failures that are due, in hundredths of a query.
     failure_due: u8,
     stopped: bool,
     served: u64,
@@ -66,37 +67,37 @@ struct State {
 pub(crate) struct Figures {
     /// Queries in service.
     pub(crate) jobs: usize,
-    /// What the neighbours leave it now.
+    /// The capacity that the neighbours leave it now.
     pub(crate) capacity: Cores,
-    /// Whether it is the one that is slow now.
+    /// Whether a slow episode reduces it now.
     pub(crate) hobbled: bool,
     /// What else is wrong with it.
     pub(crate) trouble: Trouble,
     /// Queries served since the start.
     pub(crate) served: u64,
-    /// Queries refused since the start, because too many were in service.
+    /// Queries rejected since the start, because too many were in service.
     pub(crate) refused: u64,
-    /// Queries given up by their clients since the start.
+    /// Queries cancelled by their clients since the start.
     pub(crate) cancelled: u64,
 }
 
 /// Why a query was not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// As many queries as the replica takes are in service.
+    /// The maximum number of queries is in service.
     #[error("too many queries in service")]
     Full,
     /// The replica is shutting down.
     #[error("replica is shutting down")]
     Stopped,
-    /// The replica fails, as it was told to.
-    #[error("told to fail")]
+    /// The fault `failing` makes the replica fail this query.
+    #[error("made to fail")]
     Failing,
 }
 
 impl Machine {
-    /// The machine of replica `index`, idle at `origin`. It moves only while [`run`](Self::run)
-    /// does.
+    /// Returns the machine of replica `index`, idle at `origin`. It makes progress only while
+    /// [`run`](Self::run) runs.
     pub(crate) fn new(
         index: usize,
         jobs_max: usize,
@@ -129,12 +130,12 @@ impl Machine {
         }
     }
 
-    /// Which replica of its fleet this is, from 0.
+    /// Index of this replica in its fleet, from 0.
     pub(crate) fn index(&self) -> usize {
         self.shared.index
     }
 
-    /// What the query costs: fixed by its number, or drawn here for one without.
+    /// Returns the query's cost: fixed by its number, or drawn here for a query without one.
     pub(crate) fn cost(&self, number: Option<u64>) -> Duration {
         let costs = self.shared.costs;
         match number {
@@ -149,7 +150,7 @@ impl Machine {
     /// # Errors
     /// [`Refusal`], at once; or when the machine stops before the work is done.
     pub(crate) async fn serve(&self, work: Duration) -> Result<(), Refusal> {
-        // A process that is stopped does not even refuse. The sender lives as long as this machine.
+        // A stopped process does not even reject. The sender lives as long as this machine.
         let mut faults = self.shared.fault.subscribe();
         let _ = faults.wait_for(|fault| *fault != Fault::Stalled).await;
         drop(faults);
@@ -161,7 +162,7 @@ impl Machine {
         wait.await.map_err(|_| Refusal::Stopped)
     }
 
-    /// Whether it is the next query's turn to fail: exactly so many of a hundred.
+    /// Returns whether the next query must fail: exactly the configured percentage does.
     fn fails_next(&self) -> bool {
         let percent = self.shared.fault.borrow().failing_percent();
         if percent == 0 {
@@ -176,7 +177,7 @@ impl Machine {
         fails
     }
 
-    /// What is wrong with the replica from now on. While it is stalled, what is in service waits.
+    /// Sets the replica's fault from now on. While it is stalled, queries in service wait.
     pub(crate) fn set_fault(&self, fault: Fault) {
         self.change(|state| {
             state.failure_due = 0;
@@ -184,18 +185,18 @@ impl Machine {
         });
     }
 
-    /// Who wants to know what is wrong.
+    /// Returns a receiver of the replica's fault.
     pub(crate) fn faults(&self) -> watch::Receiver<Fault> {
         self.shared.fault.subscribe()
     }
 
-    /// A noisy neighbour takes so many hundredths of the machine from now on.
+    /// Makes a noisy neighbour take this percentage of the machine from now on.
     pub(crate) fn set_taken(&self, percent: u8) {
         let percent = percent.min(Trouble::TAKEN_PERCENT_MAX);
         self.change(|state| state.taken_percent = percent);
     }
 
-    /// Slow episodes come by themselves from now on, or do not.
+    /// Turns random slow episodes on or off.
     pub(crate) fn set_weather(&self, on: bool) {
         self.change(|state| state.neighbours.set_weather(on));
     }
@@ -229,7 +230,7 @@ impl Machine {
         })
     }
 
-    /// Plays the machine until [`stop`](Self::stop).
+    /// Runs the machine until [`stop`](Self::stop).
     pub(crate) async fn run(&self) {
         loop {
             let now = self.shared.now();
@@ -249,8 +250,8 @@ impl Machine {
         }
     }
 
-    /// Ends [`run`](Self::run), and every query still in service with [`Refusal::Stopped`]; refuses
-    /// all that come.
+    /// Ends [`run`](Self::run), fails all queries in service with [`Refusal::Stopped`], and rejects
+    /// all new ones.
     pub(crate) fn stop(&self) {
         let mut state = self.shared.lock();
         state.stopped = true;
@@ -258,7 +259,7 @@ impl Machine {
         self.shared.changed.notify_one();
     }
 
-    /// What the replica owns of its machine.
+    /// The share of its machine that belongs to the replica.
     pub(crate) fn allocation(&self) -> Cores {
         self.shared.lock().neighbours.allocation()
     }
@@ -271,7 +272,7 @@ impl Machine {
         state.processor.cpu_used()
     }
 
-    /// The true figures of this moment.
+    /// Returns the true figures at this moment.
     pub(crate) fn figures(&self) -> Figures {
         let now = self.shared.now();
         let mut state = self.shared.lock();
@@ -305,15 +306,16 @@ impl Shared {
         self.origin.elapsed()
     }
 
-    /// A panic while the lock was held has nothing to do with these figures: they stay usable.
+    /// The figures stay usable after a panic while the lock was held, because a panic has nothing
+    /// to do with them.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Lets everything happen that was due by `now`, in its order, and answers those whose jobs are
-    /// done.
+    /// Processes all events that were due by `now`, in order, and answers the queries whose jobs
+    /// are done.
     fn catch_up(&mut self, now: Duration, fault: &watch::Sender<Fault>) {
         while let Some(at) = self.neighbours.poll_change(now) {
             let capacity = self.capacity(fault);
@@ -322,13 +324,13 @@ impl State {
         while let Some(id) = self.processor.poll_completed(now) {
             if let Some(done) = self.waiting.remove(&id) {
                 self.served += 1;
-                // The receiver may be gone already: its client left at this very moment.
+                // The receiver may be gone already if the client left at this moment.
                 let _ = done.send(());
             }
         }
     }
 
-    /// What the neighbours, quiet and noisy, leave of a machine that runs.
+    /// The capacity of a running machine that its neighbours, quiet and noisy, leave.
     fn capacity(&self, fault: &watch::Sender<Fault>) -> Cores {
         if *fault.borrow() == Fault::Stalled {
             return Cores::from_milli(0);
@@ -345,7 +347,8 @@ impl State {
     }
 }
 
-/// A query in service; dropped before the job is done, it takes the job off the processor.
+/// A query in service. If it is dropped before the job is done, it removes the job from the
+/// processor.
 struct Job<'a> {
     shared: &'a Shared,
     id: JobId,

@@ -1,13 +1,13 @@
 //! The demo's embedded replicas: a fleet of unequal servers played on one small machine.
 //!
 //! Service takes time, not CPU: a request becomes a job with a cost (`cost`) on a shared processor
-//! (`processor`) whose capacity the neighbours change (`neighbours`); all three are pure values of
-//! the time since the start and a seed (`draw`). `machine` runs them by timers, `service` makes a
-//! machine an application, `server` puts it behind HTTP.
+//! (`processor`) whose capacity the neighbours change (`neighbours`). All three are pure values of
+//! a seed (`draw`) and the time since the start. `machine` runs them by timers, `service` turns a
+//! machine into an application, and `server` serves it over HTTP.
 //!
-//! Two fleets of the same [`World`] are twins: at any time since the start the same capacity at the
-//! same replica, and the same cost for the same request. Absent on purpose: load tracking and
-//! probes, which wrap a replica from outside.
+//! Two fleets of the same [`World`] are identical: the same replica has the same capacity at any
+//! time since the start, and the same request has the same cost. Load tracking and probes are
+//! absent on purpose; they wrap a replica from outside.
 
 pub(crate) mod cost;
 mod draw;
@@ -34,36 +34,36 @@ use neighbours::{Neighbourhood, Neighbours};
 use processor::Cores;
 use tokio::time::Instant;
 
-/// What twin fleets have in common: a seed, a start, the neighbours, the requests' costs.
+/// What two identical fleets share: a seed, a start, the neighbours, the requests' costs.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
-    /// Decides everything that is drawn.
+    /// Seed of everything that is drawn.
     pub(crate) seed: u64,
     /// Replicas in each fleet, from 1. Default of the demo: 10.
     pub(crate) replicas: usize,
-    /// What the neighbours do.
+    /// Behaviour of the neighbours.
     pub(crate) neighbourhood: Neighbourhood,
-    /// What requests cost.
+    /// Costs of requests.
     pub(crate) costs: Costs,
-    /// Queries that a replica serves at once; more are answered with 503. Default 512.
+    /// Maximum of queries that a replica serves at once; more are answered with 503. Default 512.
     pub(crate) jobs_max: usize,
-    /// The start of the world, the same instant for both twins.
+    /// The start of the world, the same instant for both fleets.
     pub(crate) origin: Instant,
 }
 
 impl World {
-    /// The share of its capacity that a fleet uses on average: a fleet that can do the work with
-    /// room to spare, of which a replica at its fair share has too little now and then.
+    /// The average utilization of a fleet. The fleet has capacity to spare, but now and then a
+    /// replica at its fair share has too little.
     const UTILISATION: f64 = 0.62;
 
-    /// The least capacity of a replica on average: a twentieth of a core, where a request of 20 ms
+    /// Lowest average capacity of a replica: a twentieth of a core, with which a request of 20 ms
     /// takes 400 ms.
     const CAPACITY_MIN: Cores = Cores::from_milli(50);
 
-    /// The world of the demo: the default neighbours and costs, and capacity in proportion to the
-    /// load, so that it is as busy at any rate: 1.4 cores for each of 10 replicas at 400
-    /// requests/s. With less than one core a request takes longer even alone. A rate so low that
-    /// [`CAPACITY_MIN`](Self::CAPACITY_MIN) matters gives a fleet that idles.
+    /// Returns the world of the demo: the default neighbours and costs, and capacity in proportion
+    /// to the load, so that the utilization is the same at any rate: 1.4 cores for each of 10
+    /// replicas at 400 requests/s. With less than one core, a request takes longer even alone. At a
+    /// rate so low that [`CAPACITY_MIN`](Self::CAPACITY_MIN) applies, the fleet is mostly idle.
     pub(crate) fn for_load(
         seed: u64,
         replicas: usize,
@@ -92,7 +92,8 @@ impl World {
         Neighbours::new(&self.neighbourhood, self.seed, index, self.replicas)
     }
 
-    /// The machine of replica `index` (from 0) in one of the twin fleets; a new one for each call.
+    /// Returns the machine of replica `index` (from 0) in one of the two fleets; a new one for each
+    /// call.
     pub(crate) fn machine(&self, index: usize) -> Machine {
         Machine::new(
             index,

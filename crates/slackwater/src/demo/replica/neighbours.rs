@@ -1,25 +1,25 @@
-//! What the neighbours leave of each machine: the capacity of one replica over time, as a pure
-//! value.
+//! The capacity of one replica over time, which is what the neighbours on its machine leave, as a
+//! pure value.
 //!
-//! A replica owns an *allocation* that nobody takes, and uses what is *spare* on its machine. Spare
-//! capacity is unequal from one replica to the next for good, drifts within seconds and is taken in
-//! short bursts. And one replica of the fleet at a time, now and then, is *hobbled*: it falls to a
-//! tenth. So every replica fares well at its fair share of the load most of the time, and badly
-//! some of the time, which is what round robin cannot see.
+//! A replica owns an *allocation* that no neighbour takes, and it also uses what is *spare* on its
+//! machine. Spare capacity is permanently unequal from one replica to the next, drifts within
+//! seconds and is taken in short bursts. From time to time, one replica of the fleet is *hobbled*:
+//! its capacity falls to a tenth. So each replica copes with its fair share of the load most of the
+//! time, but not always, and round robin cannot see that.
 //!
-//! Everything follows from the seed and the time since the start of the world, so twin fleets see
-//! the same weather. Modelled on the antagonists of the paper's testbed [Prequal §5.1]; absent on
-//! purpose: contention that grows with use.
+//! Everything follows from the seed and the time since the start of the world, so both fleets have
+//! the same conditions. The model is that of the antagonists in the paper's testbed [Prequal §5.1].
+//! Contention that grows with use is absent on purpose.
 
 use core::time::Duration;
 
 use super::draw::{Draws, Stream};
 use super::processor::Cores;
 
-/// How the neighbours of a fleet behave. Shares are of 1.
+/// Behaviour of the neighbours of a fleet. Shares are of 1.
 #[derive(Debug, Clone)]
 pub(crate) struct Neighbourhood {
-    /// What a replica has on average over the fleet and over time, while it is not hobbled. Default
+    /// A replica's average capacity over the fleet and over time, while it is not hobbled. Default
     /// 1.4 cores.
     pub(crate) capacity_mean: Cores,
     /// The part of `capacity_mean` that is the replica's own; the rest is the average spare.
@@ -28,26 +28,27 @@ pub(crate) struct Neighbourhood {
     /// How far the spare capacity drifts over seconds: standard deviation of its logarithm. Default
     /// 0.4; 0 is steady.
     pub(crate) drift: f64,
-    /// The same for bursts that last some tenths of a second. Default 0.5.
+    /// How far the spare capacity varies in bursts of some tenths of a second: standard deviation
+    /// of its logarithm. Default 0.5; 0 is steady.
     pub(crate) burst: f64,
-    /// The replica that slows down now and then; `None`: none does.
+    /// The slow episodes; `None` if there are none.
     pub(crate) hobbles: Option<Hobbles>,
 }
 
 /// The slow episodes. Each chooses a replica at random, never the same twice in a row (unless it is
 /// alone).
 ///
-/// Spans are uniform between two bounds rather than exponential, so that a run of half a minute
-/// sees its three or four whatever the seed.
+/// Spans are uniform between two bounds rather than exponential, so that a run of half a minute has
+/// three or four episodes with any seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Hobbles {
-    /// What is left of the capacity. Default 0.1.
+    /// The share of the capacity that is left. Default 0.1.
     pub(crate) share: f64,
-    /// When the first episode starts, after the start of the world. Default 1 to 3 s.
+    /// Time of the first episode, from the start of the world. Default 1 to 3 s.
     pub(crate) first: (Duration, Duration),
-    /// How long an episode lasts. Default 1 to 3 s.
+    /// Length of an episode. Default 1 to 3 s.
     pub(crate) length: (Duration, Duration),
-    /// The time between two episodes. Default 6 to 10 s: all in all 2 s in every 10 s.
+    /// Pause between two episodes. Default 6 to 10 s: on average 2 s in every 10 s are slow.
     pub(crate) pause: (Duration, Duration),
 }
 
@@ -82,22 +83,24 @@ pub(crate) struct Neighbours {
     spare: f64,
     drift: Wander,
     burst: Wander,
-    /// When the neighbours next change their minds.
+    /// The next time at which the neighbours' load changes.
     next_tick: Duration,
     hobbles: Option<Episodes>,
-    /// Slow episodes pass without doing anything.
+    /// Slow episodes have no effect.
     is_calm: bool,
 }
 
 impl Neighbours {
-    /// How often the neighbours change their minds: short beside a burst, long beside a request.
+    /// Interval of the neighbours' changes: short compared with a burst, long compared with a
+    /// request.
     const TICK: Duration = Duration::from_millis(100);
-    /// Over what time drift forgets where it was.
+    /// Time constant of the drift.
     const DRIFT_MEMORY: Duration = Duration::from_secs(10);
-    /// Over what time a burst passes.
+    /// Time constant of a burst.
     const BURST_MEMORY: Duration = Duration::from_millis(300);
 
-    /// The schedule of replica `index` out of `replicas`, from the start of the world `seed`.
+    /// Returns the schedule of replica `index` out of `replicas`, from the start of the world
+    /// `seed`.
     pub(crate) fn new(hood: &Neighbourhood, seed: u64, index: usize, replicas: usize) -> Self {
         let mean = hood.capacity_mean.as_f64();
         let allocation = mean * hood.allocation_share.clamp(0.0, 1.0);
@@ -118,8 +121,8 @@ impl Neighbours {
         }
     }
 
-    /// From now on slow episodes, also one that runs, do something (`true`), or nothing: they come
-    /// and go all the same, so that twins agree on them afterwards.
+    /// Turns the effect of slow episodes on or off, also that of a running one. Episodes begin and
+    /// end all the same, so that both fleets agree on them afterwards.
     pub(crate) fn set_weather(&mut self, on: bool) {
         self.is_calm = !on;
     }
@@ -135,18 +138,18 @@ impl Neighbours {
         Cores::from_f64((self.allocation + beyond) * share)
     }
 
-    /// What the replica owns, whatever its neighbours do.
+    /// The capacity that the replica owns, whatever its neighbours do.
     pub(crate) fn allocation(&self) -> Cores {
         Cores::from_f64(self.allocation)
     }
 
-    /// Whether this replica is the one that is slow now.
+    /// Returns whether a slow episode affects this replica now.
     pub(crate) fn is_hobbled(&self) -> bool {
         let hobbles = self.hobbles.as_ref();
         hobbles.is_some_and(|hobbles| hobbles.here && !self.is_calm)
     }
 
-    /// When the capacity changes next, since the start of the world.
+    /// Returns when the capacity changes next, since the start of the world.
     pub(crate) fn next_change(&self) -> Duration {
         let hobbles = self
             .hobbles
@@ -155,8 +158,8 @@ impl Neighbours {
         self.next_tick.min(hobbles)
     }
 
-    /// Makes the next change, if it is due at `now`, and says when it happened. Call until `None`:
-    /// changes that a late caller missed come one by one, in order.
+    /// Applies the next change if it is due at `now`, and returns its time. Call it until it
+    /// returns `None`: changes that a late caller missed are returned one by one, in order.
     pub(crate) fn poll_change(&mut self, now: Duration) -> Option<Duration> {
         let at = self.next_change();
         if at > now {
@@ -176,9 +179,9 @@ impl Neighbours {
     }
 }
 
-/// The share of replica `index` in the spare capacity, of a mean of 1: who has much is drawn, how
-/// much there is to have is not (1/n, 3/n, ... (2n-1)/n), so that every seed gives a fleet of the
-/// same strength.
+/// The share of replica `index` in the spare capacity, with a mean of 1. The shares are fixed (1/n,
+/// 3/n, … (2n−1)/n) and only their order is drawn, so that each seed gives a fleet of the same
+/// strength.
 fn inequality(seed: u64, index: usize, replicas: usize) -> f64 {
     let mut draws = Draws::new(seed, Stream::Inequality, 0);
     let mut ranks: Vec<usize> = (0..replicas).collect();
@@ -196,7 +199,7 @@ fn inequality(seed: u64, index: usize, replicas: usize) -> f64 {
 struct Wander {
     draws: Draws,
     spread: f64,
-    /// What is left of the past after one tick.
+    /// The factor by which the past decays in one tick.
     keeps: f64,
     level: f64,
 }
@@ -223,7 +226,7 @@ impl Wander {
     }
 }
 
-/// The slow episodes of the fleet, as one replica sees them.
+/// The slow episodes of the fleet, from the perspective of one replica.
 #[derive(Debug, Clone)]
 struct Episodes {
     draws: Draws,
@@ -232,13 +235,13 @@ struct Episodes {
     pause: (Duration, Duration),
     index: usize,
     replicas: usize,
-    /// The replica of the next episode, or of the one that runs.
+    /// The replica of the next episode, or of the running one.
     victim: usize,
     starts: Duration,
     ends: Duration,
-    /// An episode runs, and it is ours.
+    /// Whether an episode runs at this replica.
     here: bool,
-    /// An episode runs.
+    /// Whether an episode runs.
     running: bool,
 }
 

@@ -1,15 +1,16 @@
-//! A processor that its jobs share evenly: a pure value, fed with events and asked what finished.
+//! A processor that its jobs share evenly: a pure value that receives events and returns finished
+//! jobs.
 //!
-//! With capacity C (cores) and n jobs, each job runs at rate min(1, C/n): one thread for each, no
-//! core to waste. As all jobs run at the same rate, one number moves instead of n: the service
-//! *attained* by a job present since the start. A job that arrives at attained service A with work
-//! W finishes when it reaches A + W, so jobs wait in the order of that sum, and arrivals,
+//! With capacity C (cores) and n jobs, each job runs at rate min(1, C/n): one thread for each job,
+//! and no core left idle. As all jobs run at the same rate, a single number changes instead of n:
+//! the service *attained* by a job that is present since the start. A job of work W that arrives at
+//! attained service A finishes at A + W. So jobs are ordered by that sum, and arrivals,
 //! cancellations and completions cost O(log n).
 //!
-//! Time is a `Duration` since the start of the world; here are no clock and no runtime (`machine`
-//! has them). Attained service is fixed point, in 2^-32 ns: a change of rate rounds by less than
-//! that, a completion is late by less than 1 ns. Times before the last event count as the time of
-//! that event.
+//! Time is a `Duration` since the start of the world. There is no clock and no runtime here
+//! (`machine` has them). Attained service is fixed point, in 2^-32 ns: a change of rate rounds by
+//! less than that, and a completion is late by less than 1 ns. Times before the last event count as
+//! the time of that event.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -24,12 +25,13 @@ impl Cores {
     /// One core.
     pub(crate) const ONE: Self = Self { milli: 1_000 };
 
-    /// So many thousandths of a core; 0 stops every job.
+    /// This number of thousandths of a core; 0 stops every job.
     pub(crate) const fn from_milli(milli: u32) -> Self {
         Self { milli }
     }
 
-    /// So many cores, to the nearest thousandth; negative and NaN are 0, the top is 4.29 million.
+    /// This number of cores, to the nearest thousandth. Negative numbers and NaN are 0; the maximum
+    /// is 4.29 million.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -41,13 +43,13 @@ impl Cores {
         }
     }
 
-    /// As a plain number of cores, for arithmetic and display.
+    /// The number of cores, for arithmetic and display.
     pub(crate) fn as_f64(self) -> f64 {
         f64::from(self.milli) / 1_000.0
     }
 }
 
-/// A job in service, or one that has been. Ordered by when it finishes, then by arrival.
+/// A job that is or was in service. Jobs are ordered by when they finish, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct JobId {
     /// The attained service at which the job is done, in 2^-32 ns.
@@ -60,7 +62,7 @@ pub(crate) struct JobId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// Jobs that share a capacity; see the page above.
+/// Jobs that share a capacity; see the module's documentation.
 #[derive(Debug, Clone)]
 pub(crate) struct Processor {
     jobs_max: usize,
@@ -80,7 +82,7 @@ pub(crate) struct Processor {
 const FRACTION_BITS: u32 = 32;
 
 impl Processor {
-    /// An idle processor that holds at most `jobs_max` jobs (0: refuses everything).
+    /// Returns an idle processor that holds at most `jobs_max` jobs (0 rejects all).
     pub(crate) fn new(jobs_max: usize, capacity: Cores) -> Self {
         Self {
             jobs_max,
@@ -97,7 +99,7 @@ impl Processor {
     /// Starts a job of `work` (CPU time of one core). A job without work is done at once.
     ///
     /// # Errors
-    /// [`Full`] when `jobs_max` jobs are in service or wait to be polled: the job is refused.
+    /// [`Full`] when `jobs_max` jobs are in service or wait to be polled: the job is rejected.
     pub(crate) fn arrive(&mut self, now: Duration, work: Duration) -> Result<JobId, Full> {
         self.settle(now);
         if self.jobs.len() + self.completed.len() >= self.jobs_max {
@@ -113,21 +115,21 @@ impl Processor {
         Ok(job)
     }
 
-    /// From `now` on there is `capacity` to share.
+    /// Sets the capacity from `now` on.
     pub(crate) fn set_capacity(&mut self, now: Duration, capacity: Cores) {
         self.settle(now);
         self.capacity = capacity;
     }
 
-    /// Takes a job out; its remaining work is not done. False when it is done already: then it is,
-    /// or was, polled.
+    /// Removes a job; its remaining work is not done. Returns false if the job is done already;
+    /// then it is, or was, polled.
     pub(crate) fn cancel(&mut self, now: Duration, job: JobId) -> bool {
         self.settle(now);
         self.jobs.remove(&job)
     }
 
-    /// When the next job will be done if nothing changes until then; in the past for one that waits
-    /// to be polled. `None` without jobs, or without capacity.
+    /// Returns when the next job will be done if nothing changes until then. That is in the past if
+    /// a job waits to be polled. `None` without jobs, or without capacity.
     pub(crate) fn next_completion(&self) -> Option<Duration> {
         let next_ns = if self.completed.is_empty() {
             self.next_finish()?.1
@@ -137,7 +139,8 @@ impl Processor {
         Some(Duration::from_nanos(next_ns))
     }
 
-    /// A job that is done at `now`, each once, in the order in which they finished.
+    /// Returns a job that is done at `now`. Each job is returned once, in the order in which they
+    /// finished.
     pub(crate) fn poll_completed(&mut self, now: Duration) -> Option<JobId> {
         self.finish_due(as_ns(now));
         self.completed.pop_front()
@@ -159,15 +162,15 @@ impl Processor {
         Duration::from_nanos(u64::try_from(used_ns).unwrap_or(u64::MAX))
     }
 
-    /// Brings the value to `now`, so that something can change there.
+    /// Advances the value to `now`, so that something can change there.
     fn settle(&mut self, now: Duration) {
         let now_ns = as_ns(now);
         self.finish_due(now_ns);
         self.advance(now_ns);
     }
 
-    /// Moves the jobs that are done at `now_ns` to `completed`: one by one, as each that leaves
-    /// speeds up the others.
+    /// Moves the jobs that are done at `now_ns` to `completed`, one by one, because each job that
+    /// leaves speeds up the rest.
     fn finish_due(&mut self, now_ns: u64) {
         while let Some((job, at_ns)) = self.next_finish()
             && at_ns <= now_ns.max(self.settled_ns)
@@ -178,7 +181,7 @@ impl Processor {
         }
     }
 
-    /// Adds the service attained until `to_ns`, during which nobody came or left.
+    /// Adds the service attained until `to_ns`. No job may arrive or leave in that time.
     fn advance(&mut self, to_ns: u64) {
         let Some(span_ns) = to_ns.checked_sub(self.settled_ns) else {
             return;
@@ -190,7 +193,8 @@ impl Processor {
         self.settled_ns = to_ns;
     }
 
-    /// The job that is done first, and when, rounded up to a nanosecond at which it surely is.
+    /// Returns the job that is done first and its time, rounded up to a nanosecond at which it is
+    /// certainly done.
     fn next_finish(&self) -> Option<(JobId, u64)> {
         let job = *self.jobs.first()?;
         let missing = job.finish.saturating_sub(self.attained);
@@ -203,7 +207,8 @@ impl Processor {
         Some((job, u64::try_from(at_ns).unwrap_or(u64::MAX)))
     }
 
-    /// The rate of each job as a fraction: min(1, capacity / jobs). `None` when nothing moves.
+    /// The rate of each job as a fraction: min(1, capacity / jobs). `None` if no job makes
+    /// progress.
     fn rate(&self) -> Option<(u128, u128)> {
         let one_core_each = u128::from(Cores::ONE.milli) * self.jobs.len() as u128;
         let rate = u128::from(self.capacity.milli).min(one_core_each);
@@ -211,7 +216,7 @@ impl Processor {
     }
 }
 
-/// Nanoseconds; over 584 years counts as that.
+/// Nanoseconds; saturates at 584 years.
 fn as_ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,9 +1,10 @@
-//! One replica on a loopback port: HTTP/1.1 and h2c, told apart by the connection's first bytes.
+//! One replica on a loopback port. It speaks HTTP/1.1 and h2c, distinguished by the connection's
+//! first bytes.
 //!
-//! The service is wrapped by whoever spawns the replica, so that a load tracker sits where it would
-//! in a real one. A replica can be killed (its listener and connections are gone, connecting is
-//! refused) and revived on the same port, and shut down with time for what is in flight. Absent on
-//! purpose: TLS, addresses other than loopback.
+//! The code that spawns the replica wraps the service, so that a load tracker is where it would be
+//! in a real one. A replica can be killed (its listener and connections are gone, connections are
+//! refused), revived on the same port, and shut down with time for requests in flight. TLS and
+//! addresses other than loopback are absent on purpose.
 
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -28,46 +29,46 @@ use super::machine::Figures;
 use super::machine::Machine;
 use super::service::Emulated;
 
-/// Connections a replica holds; beyond, connections wait in the kernel's queue until one ends.
+/// Most connections of a replica. Further ones wait in the kernel's queue until one ends.
 const CONNECTIONS_MAX: usize = 1_024;
 
 /// The kernel's queue of connections not yet accepted.
 const BACKLOG: u32 = 1_024;
 
-/// How long the listener rests after an accept that failed, such as for want of file descriptors.
+/// Pause of the listener after a failed accept, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a service, a body or a connection may fail with.
+/// The error of a service, a body or a connection.
 type BoxError = Box<dyn core::error::Error + Send + Sync>;
 
 /// A replica that serves until it is dropped or shut down.
 pub(crate) struct Replica {
     addr: SocketAddr,
     machine: Machine,
-    /// Serves connections from a listener for one life; the wrapped service is inside.
+    /// Serves connections from a listener for one life. It contains the wrapped service.
     listen: Box<dyn Fn(TcpListener, Life) + Send + Sync>,
     life: Option<Life>,
-    /// While the replica is dead: its port, bound so that nobody else gets it, and not listening.
+    /// The port of a dead replica, bound so that no other process gets it, but not listening.
     grave: Option<TcpSocket>,
 }
 
-/// The tasks of a replica between birth or revival and death.
+/// The tasks of a replica from its start or revival until its death.
 #[derive(Clone)]
 struct Life {
     tasks: TaskTracker,
-    /// Accept no more, finish what is in flight.
+    /// Stop accepting, and finish requests in flight.
     retire: CancellationToken,
     /// Drop everything.
     die: CancellationToken,
 }
 
 impl Replica {
-    /// Starts the replica of `machine` on a free port of 127.0.0.1. What it serves is what `wrap`
-    /// makes of the inner service: `|service| layer.layer(service)`, or `|service| service`. Tasks
-    /// go to the runtime of the caller.
+    /// Starts the replica of `machine` on a free port of 127.0.0.1. It serves what `wrap` returns
+    /// for the inner service: `|service| layer.layer(service)`, or `|service| service`. Tasks run
+    /// on the caller's runtime.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// No port is free.
     pub(crate) async fn spawn<S, B>(
         machine: Machine,
         wrap: impl FnOnce(Emulated) -> S,
@@ -100,29 +101,28 @@ impl Replica {
         Ok(replica)
     }
 
-    /// Where the replica listens; stays the same through death and revival.
+    /// The replica's address. It stays the same through death and revival.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The true figures of this moment, also while it is dead.
+    /// The true figures at this moment, also while the replica is dead.
     #[cfg(test)]
     pub(crate) fn figures(&self) -> Figures {
         self.machine.figures()
     }
 
-    /// Whether it listens.
+    /// Returns whether the replica listens.
     pub(crate) fn is_alive(&self) -> bool {
         self.life.is_some()
     }
 
-    /// Kills the replica as a crash would: its connections end in mid-air, what was in service is
-    /// lost, new connections are refused. Its machine and neighbours live on. Nothing happens to a
-    /// dead one.
+    /// Kills the replica as a crash would: its connections break, queries in service are lost, new
+    /// connections are refused. Its machine and neighbours live on. A dead replica stays as it is.
     ///
     /// # Errors
-    /// When the port cannot be kept; the replica is dead all the same, and `revive` will try to get
-    /// the port back.
+    /// The port cannot be kept. The replica is dead all the same, and `revive` will try to get the
+    /// port back.
     pub(crate) async fn kill(&mut self) -> io::Result<()> {
         let Some(life) = self.life.take() else {
             return Ok(());
@@ -134,10 +134,10 @@ impl Replica {
         Ok(())
     }
 
-    /// Lets a dead replica listen again on its port. Nothing happens to one that lives.
+    /// Makes a dead replica listen again on its port. A living one stays as it is.
     ///
     /// # Errors
-    /// When the port was lost to another process.
+    /// Another process has taken the port.
     pub(crate) fn revive(&mut self) -> io::Result<()> {
         if self.is_alive() {
             return Ok(());
@@ -147,7 +147,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Accepts no more, gives what is in flight `patience` to finish, drops the rest.
+    /// Stops accepting, lets requests in flight finish for at most `patience`, and drops the rest.
     pub(crate) async fn shutdown(mut self, patience: Duration) {
         if let Some(life) = self.life.take() {
             life.retire.cancel();
@@ -192,8 +192,8 @@ impl fmt::Debug for Replica {
     }
 }
 
-/// A socket that holds the port without listening. Connections of the life before may linger in the
-/// kernel.
+/// Returns a socket that holds the port without listening. Connections of the previous life may
+/// linger in the kernel.
 fn bind(addr: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -213,7 +213,7 @@ where
 {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let accepting = async {
-        // The semaphore is never closed, so the loop ends only from outside.
+        // The semaphore is never closed, so the loop ends only by cancellation.
         while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -233,8 +233,8 @@ where
     }
 }
 
-/// Serves one connection to its end. Its errors are the client's business: it went away, or spoke
-/// no HTTP.
+/// Serves one connection to its end. Its errors are ignored: the client went away, or did not speak
+/// HTTP.
 async fn serve<S, B>(stream: TcpStream, service: TowerToHyperService<S>, life: Life)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -244,8 +244,8 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    // Without it a small response waits for the acknowledgement of the one before; failing, it is
-    // only slower.
+    // Otherwise a small response waits for the acknowledgement of the previous one. If this fails,
+    // the connection is only slower.
     let _ = stream.set_nodelay(true);
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new());

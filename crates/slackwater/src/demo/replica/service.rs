@@ -1,8 +1,8 @@
 //! One replica as a tower service: a request waits for its emulated service time and gets a small
 //! response.
 //!
-//! What wraps a real application wraps this: the load tracker's layer, for one. Nothing here knows
-//! of it, of probes or of sockets; `server` has the sockets.
+//! Layers for a real application, such as the load tracker's, wrap this service. It does not depend
+//! on them, on probes or on sockets; `server` has the sockets.
 
 use core::convert::Infallible;
 use core::pin::Pin;
@@ -15,21 +15,21 @@ use tower_service::Service;
 
 use super::machine::{Machine, Refusal};
 
-/// The request header that numbers a request: a decimal integer, from which its cost follows. The
-/// demo's load gives both twins the same numbers. Absent or not a number: the replica draws a cost
-/// of its own.
+/// The request header with the number of a request: a decimal integer, from which its cost follows.
+/// The demo's load sends both fleets the same numbers. If it is absent or not a number, the replica
+/// draws a cost.
 pub(crate) const REQUEST_NUMBER: HeaderName = HeaderName::from_static("x-demo-request");
 
-/// The application of an embedded replica. Any request, whatever its method, path and body: 200
-/// after the service time, or 503 at once when the replica has too many, or was told to fail; the
-/// body says which replica.
+/// The application of an embedded replica. It answers any request, whatever its method, path and
+/// body, with 200 after the service time, or with 503 at once if the replica has too many queries
+/// or its fault is `failing`. The body names the replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Emulated {
     machine: Machine,
 }
 
 impl Emulated {
-    /// The application that runs on `machine`.
+    /// Returns the application that runs on `machine`.
     pub(crate) fn new(machine: Machine) -> Self {
         Self { machine }
     }

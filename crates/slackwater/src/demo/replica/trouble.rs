@@ -1,5 +1,4 @@
-//! The troubles that somebody who watches gives a replica, on top of those that its neighbours do
-//! by themselves.
+//! The faults that a user gives a replica, in addition to the load of its neighbours.
 
 /// What is wrong with a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,21 +8,21 @@ pub(crate) enum Fault {
     None,
     /// It is gone: connections end, new ones are refused, probes are not answered.
     Killed,
-    /// It takes connections and requests and does nothing, as if stopped with SIGSTOP; probes are
+    /// It accepts connections and requests and does nothing, as if stopped with SIGSTOP; probes are
     /// not answered.
     Stalled,
-    /// It answers a part of its requests with 503 at once, and probes as ever.
+    /// It answers a part of its requests with 503 at once, and probes as usual.
     Failing {
-        /// How many of a hundred, 1 to 100.
+        /// Percentage of failing requests, 1 to 100.
         percent: u8,
     },
 }
 
 impl Fault {
-    /// Every fault by name; the place of each is its number in live data.
+    /// The names of all faults. The index of each is its number in live data.
     pub(crate) const NAMES: [&'static str; 4] = ["none", "killed", "stalled", "failing"];
 
-    /// Its place in [`NAMES`](Self::NAMES).
+    /// Its index in [`NAMES`](Self::NAMES).
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::None => 0,
@@ -33,7 +32,7 @@ impl Fault {
         }
     }
 
-    /// How many of a hundred requests it fails at once.
+    /// The percentage of requests that fail at once.
     pub(crate) const fn failing_percent(self) -> u8 {
         match self {
             Self::Failing { percent } => percent,
@@ -41,7 +40,7 @@ impl Fault {
         }
     }
 
-    /// Whether probes are answered.
+    /// Returns whether probes are answered.
     pub(crate) const fn answers_probes(self) -> bool {
         matches!(self, Self::None | Self::Failing { .. })
     }
@@ -50,18 +49,18 @@ impl Fault {
 /// All that is wrong with a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// How many hundredths of its machine a noisy neighbour takes, up to
+    /// Percentage of its machine that a noisy neighbour takes, up to
     /// [`TAKEN_PERCENT_MAX`](Self::TAKEN_PERCENT_MAX).
     pub(crate) taken_percent: u8,
-    /// What is wrong with itself.
+    /// The replica's own fault.
     pub(crate) fault: Fault,
 }
 
 impl Trouble {
-    /// The most that a neighbour takes.
+    /// Largest value of `taken_percent`.
     pub(crate) const TAKEN_PERCENT_MAX: u8 = 95;
 
-    /// What is wrong, in words; `None`: nothing.
+    /// What is wrong, as text; `None` if nothing is.
     pub(crate) fn words(self) -> Option<String> {
         let fault = match self.fault {
             Fault::None => None,
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_its_place_among_the_names_and_a_trouble_is_told_in_words() {
+    fn a_fault_has_a_code_and_a_trouble_a_text() {
         let told = |taken_percent, fault: Fault| {
             let trouble = Trouble {
                 taken_percent,

@@ -1,9 +1,9 @@
 //! One frame of the live table: a [`Picture`] laid out in lines for a terminal of a given size.
 //!
-//! Two columns, a side in each; below the figures, one bar for each replica's requests in flight,
-//! so that one sees where a balancer piles them up. A fleet too large for the height gets standing
-//! bars; what still does not fit is cut off at the bottom. Pure: the same picture and size give the
-//! same lines.
+//! There are two columns, one for each side. Below the figures, one bar for each replica shows its
+//! requests in flight, so that it is visible where a balancer piles them up. A fleet that is too
+//! large for the height gets vertical bars; what still does not fit is cut off at the bottom. The
+//! function is pure: the same picture and size give the same lines.
 
 use crate::demo::picture::{Phase, Picture, Quantiles, Side};
 use crate::demo::verdict::{Contender, Tense, doubt, verdict};
@@ -11,38 +11,39 @@ use crate::terminal::bars;
 use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 
-/// What a terminal has room for.
+/// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,
     pub(super) rows: usize,
 }
 
-/// Narrower terminals see the left part of a frame this wide.
+/// Smallest width of a frame. Narrower terminals show its left part.
 const COLUMNS_MIN: usize = 72;
 
-/// Wider ones leave the rest empty: bars longer than this help nobody.
+/// Largest width of a frame: longer bars would not help a reader. Wider terminals leave the rest
+/// empty.
 const COLUMNS_MAX: usize = 132;
 
-/// Names of rows, left of the first side.
+/// Width of the rows' names, left of the first side.
 const LABEL_COLUMNS: usize = 12;
 
-/// Right of a side, until the next.
+/// Columns between the sides.
 const GAP: usize = 3;
 
-/// Right of a bar, for its number.
+/// Columns for a bar's number, right of it.
 const NUMBER_COLUMNS: usize = 5;
 
-/// Height of standing bars where rows are few, and where they are plenty.
+/// Height of vertical bars: the smallest, and the largest.
 const STANDING_ROWS: core::ops::RangeInclusive<usize> = 3..=8;
 
-/// Blank lines that a frame has where there is room: one below the head, one above the foot.
+/// Blank lines in a frame that has room for them: one below the head, one above the foot.
 const BLANKS: usize = 2;
 
 const SIDE_INKS: [Ink; 2] = [Ink::First, Ink::Second];
 
-/// The lines of a frame, one fewer than the terminal has, so that the cursor below them does not
-/// scroll it.
+/// Returns the lines of a frame: one fewer than the terminal has, so that the cursor below them
+/// does not scroll it.
 pub(super) fn frame(picture: &Picture, page: &str, size: Size) -> Vec<Line> {
     let layout = Layout::new(picture, size.columns);
     let room = size.rows.saturating_sub(1);
@@ -76,7 +77,7 @@ pub(super) fn frame(picture: &Picture, page: &str, size: Size) -> Vec<Line> {
     lines
 }
 
-/// Where things stand.
+/// The positions of the columns.
 struct Layout {
     columns: usize,
     /// First column of each side.
@@ -98,7 +99,7 @@ impl Layout {
         }
     }
 
-    /// Ends of the two columns of figures of a side.
+    /// The right ends of a side's two columns of figures.
     fn ends(&self, side: usize) -> [usize; 2] {
         [self.starts[side] + 14, self.starts[side] + 28]
     }
@@ -165,7 +166,7 @@ fn figures(picture: &Picture, layout: &Layout) -> Vec<Line> {
     ]
 }
 
-/// A row of the table: for each side, what `cells` makes of it.
+/// A row of the table, with the result of `cells` for each side.
 fn row(
     name: &str,
     picture: &Picture,
@@ -189,7 +190,7 @@ fn row(
     line
 }
 
-/// The end of the bars' scale: the same for all, and never shrinking.
+/// The end of the bars' scale. All bars have the same, and it never shrinks.
 fn scale(picture: &Picture) -> u32 {
     let highs = picture.sides.iter().flat_map(|side| &side.replicas);
     bars::scale(highs.map(|replica| replica.rif_high).max().unwrap_or(0))
@@ -288,7 +289,7 @@ fn foot(picture: &Picture, layout: &Layout) -> Vec<Line> {
         .collect()
 }
 
-/// What somebody who watches has done, in words.
+/// The faults that users have set, as text.
 fn troubles(picture: &Picture) -> Option<String> {
     let replicas = picture
         .troubles()

@@ -1,8 +1,8 @@
 //! The demo in a terminal: a table redrawn in place, or plain lines where nothing can be redrawn.
 //!
-//! [`Table`] hides the cursor while it lives. When dropped, however the demo ends, it is gone from
-//! the screen and the cursor is back: the summary takes its place. Colours follow `NO_COLOR`;
-//! nothing is said by colour alone. `frame` lays a frame out.
+//! [`Table`] hides the cursor while it exists. When it is dropped, however the demo ends, it clears
+//! itself from the screen and restores the cursor, and the summary takes its place. Colours follow
+//! `NO_COLOR`; no information is in colour alone. `frame` lays out a frame.
 
 mod frame;
 
@@ -23,32 +23,32 @@ const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 const CLEAR_LINE_REST: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// Where the terminal does not say how large it is.
+/// The size of a terminal that does not report one.
 const SIZE_DEFAULT: Size = Size {
     columns: 80,
     rows: 24,
 };
 
-/// Between two plain lines.
+/// Interval between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
-/// Where the demo shows itself while it runs.
+/// How the demo is shown while it runs.
 #[derive(Debug)]
 pub(super) enum Screen {
-    /// A table that is redrawn.
+    /// A table that is redrawn in place.
     Table(Table),
-    /// A line now and then; the next is due at this time of the run.
+    /// A line at intervals.
     Lines {
-        /// Since the start.
+        /// When the next line is due, since the start of the run.
         due: Duration,
     },
-    /// Nothing: standard output belongs to somebody else.
+    /// Nothing, because standard output is used for the figures.
     Blank,
 }
 
 impl Screen {
-    /// The table where it is wanted and standard output is a terminal that can move its cursor,
-    /// else lines.
+    /// Returns the table if it is wanted and standard output is a terminal that can move its
+    /// cursor, otherwise lines.
     pub(super) fn table_or_lines(is_table_wanted: bool, page: String) -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         if is_table_wanted && !is_dumb && io::stdout().is_terminal() {
@@ -58,7 +58,7 @@ impl Screen {
         }
     }
 
-    /// Shows the picture, if it is time for it.
+    /// Shows the picture, if it is due.
     pub(super) fn show(&mut self, picture: &Picture) {
         match self {
             Self::Table(table) => table.draw(picture),
@@ -76,13 +76,13 @@ impl Screen {
 pub(super) struct Table {
     page: String,
     is_coloured: bool,
-    /// Lines of the last frame, above the cursor.
+    /// Number of lines of the last frame, above the cursor.
     lines: usize,
     size: Size,
 }
 
 impl Table {
-    /// Takes the terminal; `page` is where the page is served.
+    /// Takes over the terminal; `page` is the page's address.
     fn new(page: String) -> Self {
         write_out(HIDE_CURSOR);
         Self {
@@ -98,7 +98,7 @@ impl Table {
         let size = size();
         let mut output = String::new();
         if self.lines > 0 && size != self.size {
-            // The terminal has moved the old lines about: nobody knows where they are.
+            // The terminal has rewrapped the old lines, so their position is unknown.
             output.push_str(CLEAR_SCREEN);
         } else if self.lines > 0 {
             // Writing to a string cannot fail.
@@ -129,7 +129,7 @@ impl Drop for Table {
     }
 }
 
-/// The picture as one line of plain text.
+/// Returns the picture as one line of plain text.
 pub(super) fn plain_line(picture: &Picture) -> String {
     let mut text = format!("{:>6}", words::clock(picture.elapsed));
     for (side, name) in picture.sides.iter().zip(picture.names()) {
@@ -162,7 +162,8 @@ fn size() -> Size {
     })
 }
 
-/// A terminal that is gone, or a closed pipe, is no reason to stop.
+/// Writes to standard output and ignores errors: a terminal that is gone, or a closed pipe, is no
+/// reason to stop.
 fn write_out(text: &str) {
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes());

@@ -1,4 +1,4 @@
-//! Frames and plain lines as a reader sees them: exact text for exact pictures.
+//! Frames and plain lines as they appear: exact text for exact pictures.
 
 use super::frame::{Size, frame};
 use super::plain_line;
@@ -94,7 +94,7 @@ fn text(picture: &Picture, columns: usize, rows: usize) -> String {
 }
 
 #[test]
-fn what_was_done_to_replicas_is_told_in_words() {
+fn faults_of_replicas_are_shown_as_text() {
     let side = || side("prequal", &[1, 2, 3], None);
     let mut picture = picture(side(), side());
     let last = |picture: &Picture| text(picture, 80, 40).lines().last().map(str::to_owned);
@@ -177,7 +177,7 @@ requests in flight at each replica, full height 64
 }
 
 #[test]
-fn a_busy_computer_is_told_below() {
+fn a_busy_computer_is_reported_at_the_bottom() {
     let mut busy = example();
     busy.sent_late_p99_ms = 12.0;
     let warning = "this computer is too busy: 1 % of the requests leave over 12 ms late";
@@ -208,7 +208,7 @@ fn before_anything_has_ended_there_are_dashes() {
 }
 
 #[test]
-fn a_plain_line_says_the_last_seconds() {
+fn a_plain_line_shows_the_last_seconds() {
     assert_eq!(
         plain_line(&example()),
         "  0:23  prequal: p50 21 ms, p99 142 ms, p99.9 180 ms, 0 errors;  round_robin: p50 24 ms, p99 1,310 ms, p99.9 1,890 ms, 0 errors;  slowed: 2"

@@ -1,4 +1,4 @@
-//! Targets that fail, and the kind of error that each comes to.
+//! Targets that fail, and the kind of error that each of them causes.
 
 use super::targets::{answering, gated, http, listen, ok, raw};
 use super::{H2, drive, plan};

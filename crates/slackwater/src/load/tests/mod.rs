@@ -1,6 +1,6 @@
-//! The generator against real sockets on loopback: stalls, caps, stops, and what arrives at the
-//! target. What refuses, hangs, closes early or answers nonsense is in `errors`. Every wait is for
-//! a condition; whatever never happens ends at a limit.
+//! The generator against real sockets on loopback: stalls, caps, stops, and the requests that
+//! arrive at the target. Targets that refuse, hang, close early or send garbage are in `errors`.
+//! Each wait is for a condition and has a limit.
 
 mod errors;
 mod targets;
@@ -19,7 +19,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Far longer than any of these runs takes; reached only when something is broken.
+/// Far longer than any of these runs takes; reached only if something is broken.
 const LIMIT: Duration = Duration::from_secs(20);
 
 const H2: Protocol = Protocol::Http2 {
@@ -41,7 +41,7 @@ async fn drive(plan: Plan) -> Summary {
     tokio::time::timeout(LIMIT, driven).await.unwrap().unwrap()
 }
 
-/// Looks every millisecond until `condition` holds.
+/// Checks every millisecond until `condition` holds.
 async fn until(condition: impl Fn() -> bool) {
     let looking = async {
         while !condition() {
@@ -67,11 +67,11 @@ async fn answers_are_counted_with_their_bodies_over_both_protocols() {
     }
 }
 
-/// The whole point of the open loop: one stall must show in the latency of every arrival due during
-/// it.
+/// The purpose of the open loop: one stall must show in the latency of each arrival that was due
+/// during it.
 async fn stall(protocol: Protocol, connections: usize) -> Summary {
     const STALL: Duration = Duration::from_millis(300);
-    // Whoever comes fortieth holds the lock, and with it everybody, for the length of the stall.
+    // The fortieth request holds the lock, and thus delays all others, for the length of the stall.
     let count = Arc::new(Mutex::new(0));
     let address = http(move |_| {
         let count = Arc::clone(&count);
@@ -90,9 +90,9 @@ async fn stall(protocol: Protocol, connections: usize) -> Summary {
     plan.connections = NonZeroUsize::new(connections).unwrap();
     let summary = drive(plan).await;
     assert_eq!((summary.requests, summary.errors), (200, 0), "{summary}");
-    // One arrival every 5 ms: some 30 of the 200 fall into the stall's first half, each to wait for
-    // the second. A generator that waits for its answers would see one slow request, and a p90 of
-    // next to nothing.
+    // One arrival every 5 ms: some 30 of the 200 fall into the stall's first half, and each of them
+    // waits for the second half. A generator that waits for its answers would see one slow request,
+    // and a p90 of almost zero.
     assert!(summary.latency.p90_ms >= 150.0, "{summary}");
     assert!(summary.latency.max_ms >= 295.0, "{summary}");
     summary
@@ -127,7 +127,7 @@ async fn beyond_the_cap_arrivals_queue_and_beyond_the_queue_they_fail() {
         let run = Run::prepare(plan, 1).await.unwrap();
         let live = run.live();
         let driven = tokio::spawn(run.drive(CancellationToken::new()));
-        // 20 due, 2 on their connections, 3 in the queue.
+        // 20 are due: 2 are on their connections, 3 in the queue, and 15 have failed.
         until(|| live.figures().requests == 15).await;
         until(|| held.load(Ordering::SeqCst) == 2).await;
         let figures = live.figures();
@@ -147,7 +147,7 @@ async fn beyond_the_cap_arrivals_queue_and_beyond_the_queue_they_fail() {
             (summary.waited_for_connection, summary.connections_opened),
             (3, 2)
         );
-        // Not sent, so never answered: counted as the whole timeout.
+        // It was not sent, so it was never answered, and counts with the whole timeout.
         assert!((summary.latency.p50_ms - LIMIT.as_secs_f64() * 1e3).abs() < 1e-6);
         assert!(summary.without_errors.max_ms < summary.latency.max_ms);
     }
@@ -197,7 +197,7 @@ async fn method_headers_and_body_arrive_as_planned() {
 }
 
 #[tokio::test]
-async fn the_warm_up_is_sent_but_left_out_of_the_summary() {
+async fn the_warm_up_is_sent_but_not_in_the_summary() {
     let address = http(|_| async { ok() }).await;
     let mut plan = plan(address, 20, Duration::from_millis(100));
     plan.warmup = Duration::from_millis(100);
@@ -259,7 +259,7 @@ async fn dropping_a_run_closes_its_connections() {
 }
 
 #[tokio::test]
-async fn requests_are_numbered_by_arrival_when_asked_and_else_not() {
+async fn requests_are_numbered_by_arrival_if_configured() {
     let name = http::HeaderName::from_static("x-number");
     for header in [Some(name.clone()), None] {
         let seen = Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -1,5 +1,5 @@
-//! Servers on loopback for the generator's tests: well-behaved, held back by a gate, or given byte
-//! for byte.
+//! Servers on loopback for the generator's tests: well-behaved, gated, or with a byte-exact
+//! response.
 //!
 //! Each binds a free port and lives as long as the test's runtime.
 
@@ -23,7 +23,7 @@ pub(super) async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// A server that gives each connection to `serve`.
+/// A server that handles each connection by `serve`.
 pub(super) async fn raw<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
 where
     F: Future<Output = ()> + Send + 'static,
@@ -48,7 +48,7 @@ pub(super) async fn answering(bytes: &'static [u8]) -> SocketAddr {
     .await
 }
 
-/// A server that speaks HTTP/1.1 and h2c and answers by `answer`.
+/// A server that speaks HTTP/1.1 and h2c and responds with the results of `answer`.
 pub(super) async fn http<F>(
     answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
 ) -> SocketAddr
@@ -74,7 +74,7 @@ pub(super) fn ok() -> Response<Full<Bytes>> {
     Response::new(Full::from("hello"))
 }
 
-/// A server that answers only while `open` says so, and counts what it holds.
+/// A server that responds only while `open` is true, and counts the requests that it holds.
 pub(super) async fn gated() -> (SocketAddr, watch::Sender<bool>, Arc<AtomicUsize>) {
     let (gate, open) = watch::channel(false);
     let held = Arc::new(AtomicUsize::new(0));

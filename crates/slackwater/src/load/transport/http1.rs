@@ -1,10 +1,10 @@
-//! HTTP/1.1: one request at a time on each connection, connections kept in a stack.
+//! HTTP/1.1: one request at a time on each connection; idle connections are kept in a stack.
 //!
 //! The last connection put back is the first taken, so a low rate needs few connections and each
-//! stays fresh. A kept connection that the target has closed meanwhile is no error as long as the
-//! request was not written to it: the request then goes over a new connection, as every HTTP client
-//! does, its latency running on. Total connections never exceed the requests under way at once,
-//! because one is opened only when none is idle.
+//! stays fresh. If the target has closed a kept connection meanwhile, this is no error as long as
+//! the request was not written to it: as in every HTTP client, the request then goes over a new
+//! connection, and its latency keeps counting. There are never more connections than concurrent
+//! requests, because a connection is opened only if none is idle.
 
 use super::{Body, Target, read_to_end};
 use crate::load::outcome::{Answer, Failure};
@@ -56,7 +56,8 @@ impl Transport {
     }
 
     pub(super) async fn keep(&self, mut connection: Connection) {
-        // Not ready at once: the target closes, or answered before it had read the whole request.
+        // Not ready at once: the target closes, or it answered before it had read the whole
+        // request.
         if connection.sender.ready().await.is_ok() {
             self.idle().push(connection);
         }
@@ -67,7 +68,7 @@ impl Transport {
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (sender, driver) = handshake.map_err(|error| Failure::connect(&error))?;
         let driver = tokio::spawn(async move {
-            // How a connection ends is seen, and counted, by the request on it.
+            // The request on the connection sees and counts how the connection ends.
             let _ = driver.await;
         });
         Ok(Connection {

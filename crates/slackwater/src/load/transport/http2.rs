@@ -1,9 +1,9 @@
-//! HTTP/2 with prior knowledge: many requests at once over few connections.
+//! HTTP/2 with prior knowledge: many concurrent requests over few connections.
 //!
-//! A request takes the connection with the fewest streams, the first of several; so a second
-//! connection is opened only when the first is busy. Requests that need the same connection while
-//! it is being opened wait for that one attempt; a failed attempt is the failure of the request
-//! that made it, and the next in line tries again.
+//! A request takes the connection with the fewest streams, the first one if there are several, so a
+//! second connection is opened only when the first is busy. Requests that need a connection while
+//! it is being opened wait for that one attempt. If it fails, the request that made it fails, and
+//! the next in line tries again.
 
 use super::{Body, Target, read_to_end};
 use crate::load::outcome::{Answer, Failure};
@@ -12,8 +12,9 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Streams given up (timeouts) whose late frames are still recognised and dropped instead of being
-/// taken for a protocol error. The default of 10 suits clients that rarely give up.
+/// Number of cancelled streams (timeouts) whose late frames are still recognised and dropped
+/// instead of being treated as a protocol error. The default of 10 suits clients that rarely
+/// cancel.
 const GIVEN_UP_STREAMS_REMEMBERED: usize = 4_096;
 
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(in crate::load) struct Transport {
     target: Target,
     /// `None` until first needed.
     connections: Vec<tokio::sync::Mutex<Option<SendRequest<Body>>>>,
-    /// Streams under way on each connection, in the same order.
+    /// Open streams on each connection, in the same order.
     streams: Mutex<Vec<usize>>,
 }
 
@@ -47,7 +48,7 @@ impl Transport {
         let response = match sender.try_send_request(request).await {
             Ok(response) => response,
             Err(mut error) => match error.take_message() {
-                // The target was closing the connection (GOAWAY) and has not seen the request.
+                // The target was closing the connection (GOAWAY) and has not processed the request.
                 Some(unsent) => {
                     request = unsent;
                     let mut sender = self.sender(stream.connection).await?;
@@ -60,8 +61,8 @@ impl Transport {
         read_to_end(response).await
     }
 
-    /// The connection's sender; opens the connection when there is none or the target has closed
-    /// it.
+    /// Returns the connection's sender. Opens the connection if there is none or the target has
+    /// closed it.
     async fn sender(&self, connection: usize) -> Result<SendRequest<Body>, Failure> {
         let mut open = self.connections[connection].lock().await;
         if let Some(sender) = open.as_ref().filter(|sender| !sender.is_closed()) {
@@ -73,8 +74,8 @@ impl Transport {
             .handshake(TokioIo::new(stream))
             .await;
         let (sender, driver) = handshake.map_err(|error| Failure::connect(&error))?;
-        // Ends by itself once no sender and no stream is left; aborting it would cut streams that
-        // an orderly GOAWAY lets finish.
+        // The task ends by itself once no sender and no stream is left. Aborting it would cut
+        // streams that an orderly GOAWAY lets finish.
         tokio::spawn(async move {
             let _ = driver.await;
         });

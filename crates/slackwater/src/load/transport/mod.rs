@@ -1,9 +1,9 @@
-//! Carries one request to the target and reads its answer to the last byte.
+//! Sends one request to the target and reads its answer to the last byte.
 //!
-//! Connections are opened on demand, never shared between runs, with `TCP_NODELAY` set. How many
-//! requests may be under way at once is decided by the caller ([`super::generator`]); what is
-//! bounded here is connections, by construction. Absent on purpose: redirects, cookies,
-//! decompression: the generator measures the target, not a browser.
+//! Connections are opened on demand, are never shared between runs, and have `TCP_NODELAY` set. The
+//! caller ([`super::generator`]) limits the concurrent requests; this module limits connections, by
+//! construction. Redirects, cookies and decompression are absent on purpose: the generator measures
+//! the target, not a browser.
 
 mod http1;
 mod http2;
@@ -29,25 +29,25 @@ use tokio_util::either::Either;
 
 type Body = Full<Bytes>;
 
-/// A connection, in plain or over TLS.
+/// A connection, plain or with TLS.
 type Stream = Either<TcpStream, TlsStream<TcpStream>>;
 
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
 
-/// The way to the target over one protocol.
+/// The transport to the target over one protocol.
 #[derive(Debug)]
 pub(super) enum Transport {
     Http1(http1::Transport),
     Http2(http2::Transport),
 }
 
-/// A connection that can carry the next request once the answer before it has been recorded.
+/// A connection that can carry the next request once the previous answer has been recorded.
 #[derive(Debug)]
 pub(super) struct Kept(http1::Connection);
 
 impl Transport {
-    /// Resolves the target's name; the addresses are kept for the whole run.
+    /// Resolves the target's name. The addresses are kept for the whole run.
     pub(super) async fn new(plan: &Plan) -> io::Result<Self> {
         let target = Target::new(plan).await?;
         Ok(match plan.protocol {
@@ -56,8 +56,9 @@ impl Transport {
         })
     }
 
-    /// Sends the plan's request, as the arrival of this number, and reads the answer. Has no
-    /// deadline of its own: the caller drops it when time is up, which also ends what it began.
+    /// Sends the plan's request as the arrival of this number, and reads the answer. It has no
+    /// deadline of its own: the caller drops it when the time is up, which also cancels the
+    /// exchange.
     pub(super) async fn exchange(&self, number: u64) -> Result<(Answer, Option<Kept>), Failure> {
         match self {
             Self::Http1(transport) => {
@@ -68,7 +69,7 @@ impl Transport {
         }
     }
 
-    /// Takes a connection back for later requests; one that turns out to be closing is dropped.
+    /// Takes back a connection for later requests. A connection that is closing is dropped.
     pub(super) async fn keep(&self, kept: Kept) {
         if let Self::Http1(transport) = self {
             transport.keep(kept.0).await;
@@ -85,10 +86,10 @@ impl Transport {
     }
 }
 
-/// Where to connect and what to send.
+/// The target's addresses, and the request.
 #[derive(Debug)]
 struct Target {
-    /// Tried in order for each connection.
+    /// Addresses that are tried in order for each connection.
     addresses: Vec<SocketAddr>,
     tls: Option<Tls>,
     connections_opened: AtomicU64,
@@ -99,12 +100,12 @@ struct Target {
     body: Bytes,
 }
 
-/// How the target is spoken to over TLS.
+/// TLS with the target.
 struct Tls {
     connector: TlsConnector,
     /// The name that its certificate must be for.
     name: ServerName<'static>,
-    /// What must be agreed on by ALPN.
+    /// The version that ALPN must negotiate.
     version: HttpVersion,
 }
 
@@ -155,7 +156,7 @@ impl Target {
             _ => HTTP_PORT,
         };
         let port = authority.port_u16().unwrap_or(default_port);
-        // A literal IPv6 address stands in brackets in a URL and without them in a socket address.
+        // An IPv6 address has brackets in a URL, but none in a socket address.
         let host = authority.host().trim_matches(['[', ']']);
         let addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
         if addresses.is_empty() {
@@ -203,8 +204,8 @@ impl Target {
     }
 }
 
-/// The request's target and headers in the form its protocol wants: HTTP/1.1 names the host in a
-/// header, HTTP/2 in the `:authority` of its target. A `host` header given by the user replaces the
+/// Returns the request's target and headers in the form of its protocol: HTTP/1.1 names the host in
+/// a header, HTTP/2 in the `:authority` of the target. A `host` header from the user replaces the
 /// address's in both.
 fn request_head(plan: &Plan, authority: &Authority) -> Result<(Uri, HeaderMap), http::Error> {
     let path = plan.target.path_and_query().cloned();
@@ -237,7 +238,7 @@ fn request_head(plan: &Plan, authority: &Authority) -> Result<(Uri, HeaderMap), 
     Ok((uri, headers))
 }
 
-/// Reads the body to its end; its bytes are counted and let go.
+/// Reads the body to its end. Its bytes are counted and dropped.
 async fn read_to_end(response: Response<Incoming>) -> Result<Answer, Failure> {
     let status = response.status();
     let mut body = response.into_body();

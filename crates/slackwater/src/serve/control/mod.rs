@@ -1,8 +1,9 @@
-//! What is changed at run time, one thing after the other, by whoever may at the admin server.
+//! Changes at run time, requested at the admin server by authorized callers and carried out one
+//! after the other.
 //!
-//! The main thread has the process in hand, and carries out what is wanted as it reads the
-//! configuration again: whole, or not at all. What it sets outlives another file, and ends with the
-//! process. Each change is a line of the log.
+//! The main thread owns the proxy and carries out each change as it does a reload: completely, or
+//! not at all. An override stays in force when the file is read again, and ends with the process.
+//! Each change is a line of the log.
 
 mod replicas;
 mod settings;
@@ -25,10 +26,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// How often it is looked whether those of whom something is wanted are there still.
+/// How often overridden replicas are checked for absence from their fleets.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The main thread's end: what is wanted, in its order.
+/// The main thread's end of the queue: changes in the order in which they were requested.
 #[derive(Debug)]
 pub(super) struct ControlQueue {
     asked: mpsc::Receiver<Asking>,
@@ -40,7 +41,7 @@ pub(super) struct ControlQueue {
 }
 
 impl ControlQueue {
-    /// The admin server's end, and this one.
+    /// Returns the admin server's end, and this one.
     pub(super) fn new(running: &Running) -> (Control, Self) {
         let (token, in_force) = watch::channel(token(running.config()));
         let (control, asked) = Control::new(in_force);
@@ -56,8 +57,8 @@ impl ControlQueue {
         (control, queue)
     }
 
-    /// The next thing that is wanted. Meanwhile, replicas that have been away for too long are
-    /// forgotten.
+    /// Returns the next requested change. Meanwhile, the overrides of replicas that have been
+    /// absent for too long are dropped.
     pub(super) async fn next(&mut self) -> Asking {
         loop {
             tokio::select! {
@@ -67,7 +68,7 @@ impl ControlQueue {
         }
     }
 
-    /// What the configuration says of who may change something is in force.
+    /// Puts the token of the current configuration in force.
     pub(super) fn take_token(&self, running: &Running) {
         let token = token(running.config());
         self.token.send_if_modified(|before| {
@@ -96,20 +97,20 @@ impl ControlQueue {
                 tracing::info!(
                     service = name,
                     replicas,
-                    "away for too long: what was wanted of them at run time is forgotten"
+                    "replicas absent for too long: their overrides are dropped"
                 );
             }
         }
     }
 }
 
-/// What whoever changes something has to know.
+/// The token that authorizes changes.
 fn token(config: &Config) -> Option<AdminToken> {
     let token = config.admin.token.as_ref();
     token.map(|(token, _)| token.clone())
 }
 
-/// Carries out what is wanted. Dropped before its end, it has changed nothing.
+/// Carries out a change. If this is dropped before its end, it has changed nothing.
 pub(super) async fn carry_out(
     running: &mut Running,
     written: &mut Written,
@@ -131,7 +132,7 @@ pub(super) async fn carry_out(
         let why = refused.why();
         tracing::warn!(peer = %by, "nothing was changed: {why}");
     }
-    // Whoever asked may have left; it is done all the same.
+    // The client may have left; the change is in force all the same.
     let _ = answer.send(done);
 }
 
@@ -168,7 +169,7 @@ async fn again(
     }
 }
 
-/// What another configuration means, for whoever asked for it.
+/// The consequences of another configuration, for the answer to its caller.
 pub(super) fn meaning(reloaded: &Reloaded, remarks: &[Remark]) -> Meaning {
     let need_restart = reloaded.need_restart.iter();
     Meaning {
@@ -181,7 +182,7 @@ pub(super) fn meaning(reloaded: &Reloaded, remarks: &[Remark]) -> Meaning {
     }
 }
 
-/// Takes back what is set, of one service or of all; what that was.
+/// Removes the overrides of one service or of all. Returns what was removed.
 async fn clear_all(
     running: &mut Running,
     written: &mut Written,
@@ -216,18 +217,21 @@ async fn clear_all(
         service = service.unwrap_or("all"),
         settings = cleared.settings.len(),
         replicas = cleared.replicas.len(),
-        "what was set at run time is taken back"
+        "overrides removed"
     );
     Ok(cleared)
 }
 
-/// What was changed in the process before is in force here. `lost` are services that it was changed
-/// of and that are no more.
+/// Puts the predecessor's overrides in force. `lost` are services that had overrides and no longer
+/// exist.
 pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<String>) {
     let mut gone = written.set.forget_absent(running.config());
     gone.extend(lost);
     for service in gone {
-        tracing::warn!(service, "is gone, and so is what was set of it at run time");
+        tracing::warn!(
+            service,
+            "service removed: its settings at run time are dropped"
+        );
     }
     running.status.set_settings(&written.set);
     let set = running.status.overrides();
@@ -236,19 +240,20 @@ pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<Stri
         tracing::info!(
             settings,
             replicas,
-            "changed at run time in the process before, and in force still"
+            "overrides of the previous process stay in force"
         );
     }
 }
 
-/// Does not carry it out: a successor has been told what is in force, and would not hear of it.
+/// Rejects the change: a successor has already received the overrides, and would miss this one.
 pub(super) fn put_off(asking: Asking) {
-    let why = "another process is taking over, and would not hear of it; ask again in a moment";
+    let why =
+        "another process is taking over and would not receive the change; try again in a moment";
     tracing::warn!(peer = %asking.by, "nothing was changed: {why}");
     let _ = asking.answer.send(Err(Refused::Failed(why.to_owned())));
 }
 
-/// Why something could not be taken.
+/// Converts the error of a change.
 fn fault(fault: Fault) -> Refused {
     match fault {
         Fault::Usage(why) => Refused::Mistaken(why),

@@ -1,4 +1,4 @@
-//! What is wanted of one replica: no new requests, another weight.
+//! Overrides of one replica: draining, weight.
 
 use super::super::running::Running;
 use super::shown::ordered;
@@ -10,10 +10,10 @@ use slackwater_proxy::orders::Orders;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// At most so many names are told of those that there are.
+/// Most names that an error lists.
 const NAMED_MAX: usize = 8;
 
-/// Carries it out, for all workers at once; what is in force then.
+/// Carries out the change, for all workers at once. Returns what is in force then.
 pub(super) fn change(
     running: &Running,
     by: SocketAddr,
@@ -48,7 +48,7 @@ pub(super) fn change(
     Ok(ordered(&service.config.name, replica, next.of(replica)))
 }
 
-/// The service of that name, or the only one.
+/// The service with that name, or the only one.
 pub(super) fn find_service<'s>(
     services: &'s [ServiceParts],
     name: Option<&str>,
@@ -73,7 +73,7 @@ pub(super) fn unknown_service(services: &[ServiceParts], name: &str) -> Refused 
     ))
 }
 
-/// The replica of that name, or at that address.
+/// The replica with that name, or at that address.
 fn find_replica<'f>(
     replicas: &'f [ReplicaConfig],
     service: &str,

@@ -1,4 +1,4 @@
-//! Settings of a service that are set at run time, over what the file and the flags say.
+//! Settings of a service that are set at run time and override the file and the flags.
 
 use super::super::running::Running;
 use super::super::written::Written;
@@ -10,7 +10,8 @@ use slackwater_config::SettingOverrides;
 use slackwater_config::toml_reader::Mistakes;
 use std::time::SystemTime;
 
-/// Carries it out, or says what would be; nothing, if anything of it is mistaken.
+/// Sets the settings, or reports what would change in a dry run. If any part is mistaken, nothing
+/// changes.
 pub(super) async fn change(
     running: &mut Running,
     written: &mut Written,
@@ -29,6 +30,7 @@ pub(super) async fn change(
     if !mistaken.is_empty() {
         return Err(Refused::Mistaken(mistaken.join("\n")));
     }
+    // The settings are checked as part of the whole configuration before anything changes.
     let read = written.load_with(set).await.map_err(fault)?;
     let read = read.map_err(|mistakes| refused(&mistakes))?;
     let changed: Vec<_> = (change.set.keys())
@@ -70,7 +72,7 @@ pub(super) async fn change(
     })
 }
 
-/// Goes over to other settings in place of those that are set.
+/// Replaces all settings that are set at run time.
 pub(super) async fn take(
     running: &mut Running,
     written: &mut Written,

@@ -1,4 +1,4 @@
-//! What is to be seen of what is set at run time: the list of it, and the configuration in force.
+//! The views of what is set at run time: the list of overrides, and the configuration in force.
 
 use super::super::status::Status;
 use core::fmt::Write;
@@ -24,7 +24,7 @@ impl Controlled for Status {
                 replica.weight = orders.weight(replica);
             }
             for (address, order) in orders.iter().filter(|(_, order)| order.is_drained) {
-                // Nothing in a file says so.
+                // The configuration file has no key for draining, so a comment states it.
                 let (name, service) = (&order.name, &service.name);
                 let _ = writeln!(
                     told,
@@ -66,7 +66,7 @@ impl Controlled for Status {
     }
 }
 
-/// What is wanted of a replica.
+/// The overrides of a replica.
 pub(super) fn ordered(
     service: &str,
     replica: &ReplicaConfig,

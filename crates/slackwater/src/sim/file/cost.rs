@@ -1,4 +1,4 @@
-//! The section `[cost]`: what a query costs.
+//! The section `[cost]`: the cost of a query.
 
 use super::keys::{Kind, kind, needed_decimal, needed_span, span};
 use super::trace::read_trace;

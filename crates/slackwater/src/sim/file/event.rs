@@ -1,4 +1,4 @@
-//! The tables `[[event]]`: what happens to a replica at a given time.
+//! The tables `[[event]]`: changes of a replica at a given time.
 
 use super::keys::{Kind, decimal, kind, needed_count, needed_span, span};
 use core::time::Duration;
@@ -13,7 +13,7 @@ const CHANGES: &[Kind] = &[
     ("suspend", &["suspended_for"]),
 ];
 
-/// Until clients know of a crash, unless it is said.
+/// Default time until clients notice a crash.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) fn read_events(reader: &mut Reader<'_>) -> Vec<Event> {
@@ -41,7 +41,7 @@ fn read_event(reader: &mut Reader<'_>, event: &str) -> Event {
             warm_after: span(reader, &key("warm_after"), Duration::ZERO),
         },
         Some("suspend") => Change::Suspend {
-            // What is missing is a mistake already, and not a second one of being zero.
+            // A missing key is already reported; the default avoids a second error about a zero.
             suspended_for: needed_span(reader, &key("suspended_for"), true).unwrap_or(KNOWN_AFTER),
         },
         _ => Change::Crash {

@@ -26,10 +26,10 @@ const SERVICES: &[Kind] = &[
     ("latency", &["trace", "trace_column", "trace_unit"]),
 ];
 
-/// The period of a quota where nothing is said: the kernel's, and most container runtimes'.
+/// Default period of a quota: that of the kernel and of most container runtimes.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Until the run ends, however long it is.
+/// Until the end of the run, however long it is.
 const FOREVER: Duration = Duration::MAX;
 
 /// The replicas; empty only after a mistake.
@@ -58,8 +58,8 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
     let failure = read_failure(reader, &key("failure"));
     let stall = read_stall(reader, &key("stall"));
     let hobble = read_hobble(reader, &key("hobble"));
-    // What could not be read is a mistake already; something valid in its place lets the others be
-    // found as well.
+    // A value that could not be read is already reported. A valid one in its place lets the other
+    // mistakes be found as well.
     Group {
         slowness,
         failure,

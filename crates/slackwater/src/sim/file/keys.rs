@@ -1,9 +1,8 @@
-//! How keys of a scenario are read: those with defaults, those that have to be there, those that
-//! another one calls for.
+//! Readers of a scenario's keys: keys with defaults, required keys, and keys that another one
+//! requires.
 //!
-//! Only the kind of a value is checked here; ranges are the scenario's own business
-//! ([`Scenario::mistakes`](slackwater_sim::Scenario::mistakes)), so that no range is written down
-//! twice.
+//! Only the kind of a value is checked here. Ranges belong to the scenario
+//! ([`Scenario::mistakes`](slackwater_sim::Scenario::mistakes)), so that no range is written twice.
 
 use core::time::Duration;
 use slackwater_config::toml_reader::Reader;
@@ -13,7 +12,7 @@ use toml::de::DeValue;
 pub(super) const SPAN_EXPECTED: &str = "a duration from 0 up, such as \"50ms\"";
 const COUNT_EXPECTED: &str = "a whole number from 0 up";
 
-/// A kind of something, and the keys that only some kinds have.
+/// The name of a variant, and the keys that only some variants have.
 pub(super) type Kind = (&'static str, &'static [&'static str]);
 
 /// A time span, or its default.
@@ -33,7 +32,7 @@ pub(super) fn count(reader: &mut Reader<'_>, field: &str, default: usize) -> usi
     reader.setting(field, default, COUNT_EXPECTED, whole).value
 }
 
-/// A time span that has to be there if `is_needed`.
+/// A time span that is required if `is_needed`.
 pub(super) fn needed_span(
     reader: &mut Reader<'_>,
     field: &str,
@@ -42,12 +41,12 @@ pub(super) fn needed_span(
     needed(reader, field, is_needed, SPAN_EXPECTED, duration)
 }
 
-/// A number that has to be there if `is_needed`.
+/// A number that is required if `is_needed`.
 pub(super) fn needed_decimal(reader: &mut Reader<'_>, field: &str, is_needed: bool) -> Option<f64> {
     needed(reader, field, is_needed, "a number", number)
 }
 
-/// A whole number that has to be there if `is_needed`.
+/// A whole number that is required if `is_needed`.
 pub(super) fn needed_count(reader: &mut Reader<'_>, field: &str, is_needed: bool) -> Option<usize> {
     needed(reader, field, is_needed, COUNT_EXPECTED, whole)
 }
@@ -68,8 +67,8 @@ fn needed<T>(
     None
 }
 
-/// Which of `kinds` the section is of, by its key `selector`. Keys that only other kinds have are
-/// mistakes: they would do nothing. `None` after a mistake in `selector` itself.
+/// Returns the section's variant out of `kinds`, by its key `selector`. Keys of other variants are
+/// mistakes, because they would have no effect. `None` after a mistake in `selector` itself.
 pub(super) fn kind(
     reader: &mut Reader<'_>,
     section: &str,

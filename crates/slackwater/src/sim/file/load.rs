@@ -1,4 +1,4 @@
-//! The section `[load]`: who sends queries, and how many.
+//! The section `[load]`: the clients, and how many queries they send.
 
 use super::keys::{count, decimal, span};
 use core::time::Duration;
@@ -10,16 +10,16 @@ use toml::de::DeValue;
 
 const CLIENTS_EXPECTED: &str = "a number of clients, or a list of their shares such as [1, 1, 3]";
 
-/// How many queries there are.
+/// The rate of queries.
 #[derive(Clone, Debug)]
 pub(super) enum Rate {
     /// Queries a second.
     Absolute(f64),
-    /// A share of what the fleet can do; known once fleet and cost are.
+    /// A share of the fleet's capacity; the rate is known once fleet and cost are read.
     Utilization(f64, Said),
 }
 
-/// The load, but for the rate, which is 0 in it until it is known.
+/// The load without its rate, which is 0 until it is known.
 #[derive(Clone, Debug)]
 pub(super) struct LoadSection {
     /// `None` after a mistake.
@@ -73,7 +73,7 @@ fn read_rate(reader: &mut Reader<'_>) -> Option<Rate> {
     }
 }
 
-/// Each client's share; one client if nothing is said.
+/// Each client's share; by default there is one client.
 fn read_clients(reader: &mut Reader<'_>) -> Vec<f64> {
     let Some(item) = reader.take("load.clients") else {
         return vec![1.0];
@@ -97,7 +97,8 @@ fn even_clients(item: &Item<'_>) -> Result<Vec<f64>, Mistake> {
     let most = Scenario::CLIENTS_MAX;
     let range = format!("from 1 to {most} clients");
     let clients: usize = item.read(whole, &range)?;
-    // As many shares as clients: what is far too much must not be made first and refused then.
+    // There are as many shares as clients, so an excessive number must be rejected before they are
+    // created.
     if clients > most {
         return Err(item.mistake(format!("found {clients}, expected {range}")));
     }

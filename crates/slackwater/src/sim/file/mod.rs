@@ -1,4 +1,4 @@
-//! Scenario files: a user's own fleet as TOML, read into a [`Scenario`] and the settings of the
+//! Scenario files: a user's own fleet as TOML, parsed into a [`Scenario`] and the settings of the
 //! policies to play it under.
 //!
 //! | keys | read in |
@@ -9,10 +9,10 @@
 //! | `[[fleet]]` | `fleet` |
 //! | `[antagonists]`, `[network]` | `surroundings` |
 //! | `[[event]]` | `event` |
-//! | `[error_aversion]`, `[latency_probation]`, `[ejection]`, `[warm_up]` | `crate::config` |
-//! | `[prequal]` and the other policies' | `crate::config` |
+//! | `[error_aversion]`, `[latency_probation]`, `[ejection]`, `[warm_up]` | `slackwater_config` |
+//! | `[prequal]` and the other policies' | `slackwater_config` |
 //!
-//! Every key is documented in `docs/reference/scenario.md`; a test compares the two.
+//! Each key is documented in `docs/reference/scenario.md`; a test compares the two.
 
 mod cost;
 mod event;
@@ -37,12 +37,12 @@ use slackwater_sim::presets::{rate_at, testbed};
 use slackwater_sim::scenario::{Cost, Service};
 use std::path::Path;
 
-/// A scenario without mistakes, and what its policies are set to.
+/// A valid scenario, and the settings of its policies.
 #[derive(Clone, Debug)]
 pub(super) struct ScenarioFile {
     pub(super) scenario: Scenario,
     pub(super) settings: PolicySettings,
-    /// What is around each policy; `None`: nothing.
+    /// Health tracking around each policy; `None` if there is none.
     pub(super) health: Option<HealthConfig>,
 }
 
@@ -51,8 +51,7 @@ impl ScenarioFile {
     ///
     /// # Errors
     ///
-    /// Every mistake found, in the order of the file, each in a line with file, line, column and
-    /// field.
+    /// All mistakes, in the order of the file, each in a line with file, line, column and field.
     pub(super) fn load(file: &Path) -> Result<Self, Fault> {
         let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]));
         source
@@ -60,13 +59,14 @@ impl ScenarioFile {
             .map_err(|mistakes| mistakes.fault_in("scenario"))
     }
 
-    /// As [`Self::load`], of a file that has been read.
+    /// Like [`Self::load`], for a file that has been read.
     pub(super) fn of(source: &Source) -> Result<Self, Mistakes> {
         read(Reader::new(Some(source), Vec::new())?).1
     }
 }
 
-/// Whether a file is a scenario, going by its name or by sections that no configuration has.
+/// Returns whether a file is a scenario, judged by its name or by sections that no configuration
+/// has.
 pub(super) fn is_one(source: &Source) -> bool {
     let is_named = source.file().to_string_lossy().ends_with(".sim.toml");
     is_named
@@ -74,14 +74,14 @@ pub(super) fn is_one(source: &Source) -> bool {
             .is_ok_and(|reader| SECTIONS.iter().any(|section| reader.has(section)))
 }
 
-/// Sections that every scenario has, and no other file.
+/// Sections that all scenarios have, and no other file.
 const SECTIONS: [&str; 3] = ["load", "cost", "fleet"];
-/// Far beyond any overload that says something.
+/// Far above any overload that is worth a simulation.
 const UTILIZATION_MAX: f64 = 1_000.0;
-/// Stands for a rate that is not known, after a mistake.
+/// Replaces an unknown rate after a mistake.
 const PLACEHOLDER_RATE: f64 = 1.0;
 
-/// Reads every key and checks what comes of them. Also gives every key that there is.
+/// Reads all keys and checks the result. Also returns the names of all keys.
 fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>) {
     let reader_ref = &mut reader;
     let second = Duration::from_secs(1);
@@ -100,8 +100,8 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
     let health = read_played_health(reader_ref);
     let mut scenario = Scenario {
         load: load.load,
-        // What could not be read is a mistake already; something valid in its place lets the others
-        // be found as well.
+        // A value that could not be read is already reported. A valid one in its place lets the
+        // other mistakes be found as well.
         cost: cost.unwrap_or(Cost::Fixed(Duration::from_millis(1))),
         fleet,
         antagonists,
@@ -125,7 +125,8 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
         .mistakes()
         .into_iter()
         .map(|mistake| match &load.rate {
-            // The rate was never said as such.
+            // The file does not contain the rate itself, so the mistake is reported at the
+            // utilization.
             Some(Rate::Utilization(_, said)) if mistake.field == "load.rate" => {
                 said.mistake(format!("gives a rate that {}", mistake.message))
             }
@@ -154,7 +155,8 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
     }
 }
 
-/// Queries a second that use `share` of what the fleet can do when nothing is wrong with it.
+/// The rate in queries per second that uses `share` of the fleet's capacity while no replica has a
+/// fault.
 fn rate_of(share: f64, scenario: &Scenario) -> Result<f64, String> {
     if share <= 0.0 || share > UTILIZATION_MAX {
         return Err(format!(
@@ -170,7 +172,7 @@ fn rate_of(share: f64, scenario: &Scenario) -> Result<f64, String> {
         );
     }
     let rate = rate_at(share, &scenario.fleet, &scenario.cost);
-    // Otherwise a cost or a capacity is impossible, and told as such.
+    // Otherwise a cost or a capacity is impossible, and is reported as such.
     Ok(if rate.is_finite() && rate > 0.0 {
         rate
     } else {

@@ -1,4 +1,4 @@
-//! What is around clients and replicas: the sections `[antagonists]` and `[network]`.
+//! The surroundings of clients and replicas: the sections `[antagonists]` and `[network]`.
 
 use super::keys::{SPAN_EXPECTED, count, decimal, span};
 use slackwater_config::toml_reader::Reader;
@@ -6,7 +6,7 @@ use slackwater_config::toml_reader::values::duration;
 use slackwater_sim::Scenario;
 use slackwater_sim::scenario::{Antagonists, Delay, Network};
 
-/// The neighbours; what is not said of them is the testbed's.
+/// The neighbours. Absent keys have the testbed's values.
 pub(super) fn read_antagonists(reader: &mut Reader<'_>, testbed: &Scenario) -> Option<Antagonists> {
     let default = testbed.antagonists?;
     let antagonists = Antagonists {
@@ -25,7 +25,7 @@ pub(super) fn read_antagonists(reader: &mut Reader<'_>, testbed: &Scenario) -> O
     reader.has_section("antagonists").then_some(antagonists)
 }
 
-/// The network; without a word of it, delays are the testbed's.
+/// The network. By default, delays are the testbed's.
 pub(super) fn read_network(reader: &mut Reader<'_>, testbed: &Scenario) -> Network {
     Network {
         delay: read_delay(reader, testbed.network.delay),
@@ -33,7 +33,7 @@ pub(super) fn read_network(reader: &mut Reader<'_>, testbed: &Scenario) -> Netwo
     }
 }
 
-/// One duration, or a table of the shortest and the longest.
+/// A single duration, or a table of the shortest and the longest.
 fn read_delay(reader: &mut Reader<'_>, default: Delay) -> Delay {
     let least = span(reader, "network.delay.least", default.least);
     let most = span(reader, "network.delay.most", least.max(default.most));

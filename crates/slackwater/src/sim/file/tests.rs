@@ -1,6 +1,6 @@
-//! Scenario files from the inside: what a file amounts to, and that the documentation has every
-//! key. Broken files are in `tests/fixtures/sim`, driven by `tests/sim.rs` through the command
-//! itself.
+//! Scenario files from the inside: the result of reading a file, and the completeness of the
+//! documentation. Broken files are in `tests/fixtures/sim`; `tests/sim.rs` runs the command itself
+//! on them.
 
 use super::*;
 use slackwater_sim::presets;
@@ -47,7 +47,7 @@ fn the_quotas_file_is_the_rooms_case() {
     };
     assert_eq!(file.scenario.fleet, [quota(20 * MS), quota(10 * MS)]);
     assert_eq!(file.scenario.load.clients, [1.0; 4]);
-    // As `cargo xtask room` reckons it: 312 requests of 2.17 ms a second.
+    // As in the calculation of `cargo xtask room`: 312 requests of 2.17 ms per second.
     let rate = file.scenario.load.rate;
     assert!((rate - 312.0).abs() < 1.0, "{rate}");
 }
@@ -80,7 +80,7 @@ fn six_lines_are_a_scenario() {
 }
 
 #[test]
-fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
+fn the_values_of_a_file_are_in_the_scenario_and_in_the_policies() {
     let ScenarioFile {
         scenario,
         settings,
@@ -171,7 +171,7 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
     assert_eq!(health.back_off, 500 * MS);
 }
 
-/// Every key that the program asks for, with the lists' elements as `fleet[].cores`.
+/// All keys that the program reads; elements of lists have the form `fleet[].cores`.
 fn all_fields() -> BTreeSet<String> {
     let source = Source::read(&everything()).expect("a fixture");
     let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");
@@ -179,7 +179,8 @@ fn all_fields() -> BTreeSet<String> {
     fields.filter(|field| !field.ends_with("[]")).collect()
 }
 
-/// Of the policies' sections: documented with `serve`'s configuration, where a test compares them.
+/// Whether a field belongs to a policy's section. These are documented with `serve`'s
+/// configuration, where a test compares them.
 fn is_policys(field: &str) -> bool {
     let file = std::fs::read_to_string(root().join("docs/reference/configuration.md"))
         .expect("documentation");
@@ -207,7 +208,7 @@ fn every_example_of_the_documentation_is_a_scenario() {
     let text = std::fs::read_to_string(page).expect("documentation");
     let samples = text.split("```toml\n").skip(1);
     let mut examples = samples.filter_map(|it| it.split("```").next()).peekable();
-    // What lacks a load, a cost and a fleet goes behind the first.
+    // Examples without a load, a cost and a fleet are appended to the first one.
     let first = *examples.peek().expect("an example");
     let mut count = 0;
     for toml in examples {

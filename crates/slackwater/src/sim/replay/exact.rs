@@ -1,5 +1,5 @@
-//! A recording played again under the policies that made its choices, and what it tells of the past
-//! on the way.
+//! Plays a recording again under the policies that made its choices, and collects the history on
+//! the way.
 
 use crate::sim::stop::Stop;
 use core::time::Duration;
@@ -12,32 +12,32 @@ use slackwater_recording::{Bytes, Decoder, Entry};
 use slackwater_sim::replay::exact::{Difference, Player};
 use slackwater_sim::replay::history::{History, Reader};
 
-/// How many events are played between two looks at whether to stop.
+/// Number of events between two checks for a stop.
 const EVENTS_BETWEEN_LOOKS: u64 = 16_384;
 
-/// A service as it was recorded under one configuration, and what came of playing it again.
+/// A service as it was recorded under one configuration, and the result of playing it again.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) name: String,
     pub(super) policy: RecordedPolicy,
     /// When its first stream began, on the recording's clock.
     pub(super) since: Duration,
-    /// One for each worker, and for each time that it was configured like this again.
+    /// One for each worker, and again for each time that it had this configuration.
     pub(super) streams: usize,
     pub(super) history: History,
-    /// The fields of requests whose values were recorded.
+    /// The header fields of requests whose values were recorded.
     pub(super) fields: Vec<String>,
     pub(super) events: u64,
     /// Bytes of events.
     pub(super) bytes: u64,
     pub(super) picks: u64,
     pub(super) probes: u64,
-    /// The first place at which something else was said, and the worker that it was said to.
+    /// The first event at which the replay differs, and its worker.
     pub(super) difference: Option<(u16, Difference)>,
 }
 
-/// Plays all streams of each service. One that was configured anew counts as another one from then
-/// on: what is to be said of a policy is to be said of its own time.
+/// Plays all streams of each service. A service that was reconfigured counts as another one from
+/// then on, so that the results of a policy cover only its own time.
 pub(super) fn play(
     recording: &Recording,
     only: Option<&str>,
@@ -118,7 +118,7 @@ impl Service {
         Ok(())
     }
 
-    /// After a difference nothing that follows in its stream is comparable.
+    /// Plays an entry. After a difference, nothing that follows in its stream is comparable.
     fn play_entry(
         &mut self,
         player: &mut Option<Player>,

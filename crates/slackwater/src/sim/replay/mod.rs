@@ -1,5 +1,5 @@
-//! `slackwater sim replay`: a recording played again, exactly under the policy that made its
-//! choices, and by a model of the replicas under another one.
+//! `slackwater sim replay`: plays a recording again, exactly under the policy that made its
+//! choices, and with a model of the replicas under another one.
 
 mod exact;
 mod figures;
@@ -24,11 +24,11 @@ Examples:
   slackwater demo --seconds 60 --record demo.rec
   slackwater sim replay demo.rec                            the same picks, one by one
   slackwater sim replay demo.rec --service prequal          of one service only
-  slackwater sim replay demo.rec --show                     what it holds, with the settings, and nothing played
-  slackwater sim replay demo.rec --policy peak_ewma         what would have been, by a model of the replicas
+  slackwater sim replay demo.rec --show                     its content, with the settings
+  slackwater sim replay demo.rec --policy peak_ewma         another policy, by a model
   slackwater sim replay demo.rec --policy peak_ewma --seeds 10 --json replay.json
 
-docs/reference/replay.md says what a recording holds and what a replay of it shows.
+docs/reference/replay.md describes what a recording holds and what a replay of it shows.
 Exit codes: 0 it was played, and every pick was the same; 1 something was not, or failed; 2 bad arguments or file; 130 stopped.";
 
 /// Arguments of `slackwater sim replay`.
@@ -38,13 +38,13 @@ pub(super) struct Args {
     /// The recording, as --record wrote it
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only this service's
+    /// Only this service
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
     /// Show what it holds, with the settings, and play nothing
     #[arg(long, conflicts_with_all = ["policy", "json"])]
     show: bool,
-    /// What would have been under this policy, with the settings that were recorded
+    /// Show what the results would have been under this policy, with the recorded settings
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     #[command(flatten)]
@@ -78,6 +78,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
         let head = text::recording(&file.to_string(), &recording);
         return print(&format!("{head}{services}"));
     }
+    // Opened before the replay, so that a bad path is reported at once.
     let json = args.json.clone().map(JsonOutput::open).transpose()?;
     let is_told = !json.as_ref().is_some_and(JsonOutput::is_stdout);
     let stop = Stop::on_signals()?;
@@ -111,7 +112,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     agree(&services)
 }
 
-/// What is said of a stream whose events cannot be read on.
+/// The error for a stream whose events cannot be read any further.
 fn unreadable(head: &StreamHead, events: u64, malformed: Malformed) -> Fault {
     Fault::runtime(format!(
         "service {}, worker {}: event {events} cannot be read: {malformed}",
@@ -119,7 +120,7 @@ fn unreadable(head: &StreamHead, events: u64, malformed: Malformed) -> Fault {
     ))
 }
 
-/// A service that was not recorded is named with those that were.
+/// Checks that the service was recorded; the error names the services that were.
 fn check_service(args: &Args, recording: &Recording) -> Result<(), Fault> {
     let mut names: Vec<_> = (recording.streams.iter())
         .map(|stream| stream.head.service.as_str())

@@ -1,4 +1,4 @@
-//! What would have been under another policy, by a model of the replicas that were recorded.
+//! The results that another policy would have had, by a model of the recorded replicas.
 
 use super::Args;
 use super::exact::Service;
@@ -27,15 +27,16 @@ pub(super) struct Changed {
     policy: String,
     model: Model,
     rows: Vec<Row>,
-    /// The share of first tries that failed, as recorded and by the model under both.
+    /// The share of failed first attempts: as recorded, and by the model under both policies.
     errors: [f64; 3],
-    /// The mean share of each replica, by the model under the recorded policy and the other one.
+    /// The mean share of each replica, by the model under the recorded policy and under the other
+    /// one.
     shares: Vec<[f64; 2]>,
     replicas: Vec<String>,
     seeds: usize,
 }
 
-/// Plays the model of a service under its own policy and the one that is asked for.
+/// Plays the model of a service under its own policy and the requested one.
 pub(super) fn play(
     service: &Service,
     args: &Args,
@@ -96,7 +97,7 @@ pub(super) fn play(
     })
 }
 
-/// A policy with the settings, and the health around it, that were recorded.
+/// A policy with the recorded settings and health tracking.
 fn choice(service: &Service, name: &str) -> Result<PolicyChoice, Fault> {
     let recorded = &service.policy;
     let around = Around {
@@ -106,13 +107,13 @@ fn choice(service: &Service, name: &str) -> Result<PolicyChoice, Fault> {
     policies::choice("--policy", name, &around)
 }
 
-/// What is said in the model's place of a service that had this policy.
+/// The text that replaces the model's results for a service that already had this policy.
 pub(super) fn own_text(service: &Service) -> String {
     let (name, policy) = (clean(&service.name), service.policy.entry.name);
     format!("\n{name} under {policy}: that was its own policy, and is played exactly above\n")
 }
 
-/// Whether only the exact replay says something of this policy: it is the service's own.
+/// Returns whether this is the service's own policy, for which only the exact replay is meaningful.
 pub(super) fn is_own(service: &Service, name: &str) -> bool {
     let own: &PolicyEntry = service.policy.entry;
     POLICIES
@@ -145,7 +146,7 @@ fn shares(same: &[Measured], changed: &[Measured]) -> Vec<[f64; 2]> {
 }
 
 impl Changed {
-    /// The same as text.
+    /// The results as text.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -258,7 +259,7 @@ impl Changed {
         }
     }
 
-    /// The same as figures.
+    /// The results as figures.
     pub(super) fn figures(&self) -> ChangedFigures<'_> {
         let rows = self.rows.iter().map(|row| RowFigures {
             figure: row.name,
@@ -297,7 +298,7 @@ const fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What `--json` writes of a service.
+/// The figures of a service for `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct ChangedFigures<'c> {
     service: &'c str,
@@ -309,8 +310,8 @@ pub(super) struct ChangedFigures<'c> {
     cores: &'c [f64],
     assumptions: &'c [String],
     figures: Vec<RowFigures>,
-    /// Of first tries that were not given up: as recorded, by the model, by the model under the
-    /// other policy.
+    /// Share of failures of the first attempts that were not cancelled: as recorded, by the model,
+    /// by the model under the other policy.
     error_shares: [f64; 3],
 }
 
@@ -319,7 +320,7 @@ struct RowFigures {
     figure: &'static str,
     recorded_ms: f64,
     modelled_ms: f64,
-    /// Recorded ones that took longer: below 100 nothing is said.
+    /// Recorded queries that took longer. Below 100, the row has no result.
     queries_beyond: u64,
     model_error: f64,
     model_error_interval: Option<[f64; 2]>,
@@ -353,7 +354,7 @@ fn change(estimate: Option<Estimate>) -> String {
     })
 }
 
-/// Columns as wide as their widest cell.
+/// Writes columns that are as wide as their widest cell.
 fn write_table(to: &mut String, lines: &[Vec<String>]) -> core::fmt::Result {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

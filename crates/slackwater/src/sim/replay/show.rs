@@ -1,5 +1,5 @@
-//! What a recording holds, without playing it: also of another version, whose settings mean nothing
-//! here.
+//! The content of a recording, without playing it. This also works for recordings of other
+//! versions, whose settings cannot be interpreted here.
 
 use super::figures::number;
 use super::text;
@@ -13,7 +13,7 @@ use slackwater_recording::file::{RecordedStream, Recording};
 use slackwater_recording::{Bytes, Decoder};
 use slackwater_sim::replay::history::{History, Reader};
 
-/// How many events are read between two looks at whether to stop.
+/// Number of events between two checks for a stop.
 const EVENTS_BETWEEN_LOOKS: u64 = 65_536;
 
 /// A service as it was recorded.
@@ -24,15 +24,15 @@ pub(super) struct Held<'r> {
     history: History,
 }
 
-/// How long a stream is.
+/// The length of a stream.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
-    /// On the recording's clock.
+    /// The time of its last event, on the recording's clock.
     until: Duration,
     events: u64,
 }
 
-/// What there is of each service.
+/// Reads the content of each service.
 pub(super) fn read<'r>(
     recording: &'r Recording,
     only: Option<&str>,
@@ -84,7 +84,7 @@ impl<'r> Held<'r> {
         Ok(())
     }
 
-    /// The same as text.
+    /// The content as text.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

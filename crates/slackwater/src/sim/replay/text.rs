@@ -1,4 +1,4 @@
-//! What a replay says, as text.
+//! The results of a replay, as text.
 
 use super::exact::Service;
 use super::figures::{number, span};
@@ -19,9 +19,9 @@ use slackwater_telemetry::date::Date;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
-/// Of a field so many values are told.
+/// Most values that are listed of a field.
 const VALUES_MAX: usize = 8;
-/// Of so many replicas each is told.
+/// Largest number of replicas that are listed one by one.
 const REPLICAS_MAX: usize = 32;
 
 /// What was recorded, and where it ends.
@@ -40,7 +40,7 @@ pub(super) fn recording(file: &str, recording: &Recording) -> String {
     format!("{file}: recorded by {software} from {started} on, {streams}; {end}\n")
 }
 
-/// A service as it was, and whether it is the same again.
+/// A service as it was, and whether its replay is identical.
 pub(super) fn service(service: &Service) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -92,7 +92,7 @@ fn write_service(to: &mut String, service: &Service) -> core::fmt::Result {
     write_past(to, history, &service.fields)
 }
 
-/// What was; of requests with the values of these fields.
+/// Writes the history of a service; of its requests, with the values of these fields.
 pub(super) fn write_past(
     to: &mut String,
     history: &History,
@@ -166,7 +166,7 @@ fn write_requests(to: &mut String, requests: &Requests, fields: &[String]) -> co
     Ok(())
 }
 
-/// `cold 71.2 %, hot 28.8 %`: shares of all, those that there are.
+/// `cold 71.2 %, hot 28.8 %`: shares of the total, without those that are 0.
 fn shares(counts: impl IntoIterator<Item = (String, u64)>) -> String {
     let counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
@@ -207,7 +207,7 @@ pub(super) fn quantiles(latencies: &Latencies) -> String {
     quantiles.join(", ")
 }
 
-/// What `--json` writes.
+/// The output of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures<'s> {
     services: Vec<ServiceFigures<'s>>,
@@ -218,7 +218,7 @@ pub(super) struct Figures<'s> {
 struct ServiceFigures<'s> {
     service: &'s str,
     policy: &'static str,
-    /// When it was configured so, in seconds after the recording began.
+    /// When it got this configuration, in seconds after the start of the recording.
     since_seconds: f64,
     streams: usize,
     events: u64,
@@ -231,7 +231,7 @@ struct ServiceFigures<'s> {
     turned_away: u64,
     latency_ms: [f64; 4],
     picks: BTreeMap<&'static str, u64>,
-    /// What requests were like, where that was recorded.
+    /// Properties of requests, if they were recorded.
     requests: Option<RequestFigures<'s>>,
 }
 
@@ -239,7 +239,7 @@ struct ServiceFigures<'s> {
 struct RequestFigures<'s> {
     count: u64,
     by_method: &'s BTreeMap<String, u64>,
-    /// By the first digit of the status; 0: none.
+    /// By the first digit of the status; 0: no status.
     by_class: &'s BTreeMap<u16, u64>,
     by_field: BTreeMap<&'s str, Vec<ValueFigures<'s>>>,
 }
@@ -275,7 +275,7 @@ fn request_figures(service: &Service) -> Option<RequestFigures<'_>> {
     })
 }
 
-/// The services as they were, and as they would have been.
+/// The figures of the services as they were, and as they would have been.
 pub(super) fn figures<'s>(services: &'s [Service], changed: &'s [Changed]) -> Figures<'s> {
     let service = |service: &'s Service| {
         let history = &service.history;

@@ -1,7 +1,7 @@
 //! `slackwater sim size`: how many replicas each policy needs to keep a service level.
 //!
-//! The scenario's total rate is held and the number of replicas varied. A number is enough if every
-//! objective holds on every seed, and with one replica more as well (`search` says why).
+//! The scenario's total rate is fixed and the number of replicas varies. A number is enough if
+//! every objective holds on every seed, and with one replica more as well (`search` explains why).
 
 mod scale;
 mod search;
@@ -28,10 +28,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Times the file's number of replicas, where `--most` is not given.
+/// Default of `--most`, as a multiple of the file's number of replicas.
 const MOST_TIMES: usize = 16;
 
-/// Sized where none are named: what `serve` goes by, Prequal, and two that ask nobody.
+/// Policies to size by default: `serve`'s default, Prequal, and two without probes.
 const DEFAULT_POLICIES: &str = "shortest_expected_delay,prequal,least_loaded,round_robin";
 
 const EXAMPLES: &str = "\
@@ -40,8 +40,8 @@ Examples:
   slackwater sim size my-fleet.toml --slo p99=50ms --slo errors=0.1% --policy prequal,peak_ewma,round_robin
   slackwater sim size my-fleet.toml --slo mean=20ms --policy all --most 500
 
-The file's total rate is held; the number of its replicas is varied, groups in proportion. An objective has to hold on
-every seed. A query that failed counts as never answered.
+The file's total rate is fixed; the number of its replicas varies, groups in proportion. Each
+objective must hold on every seed. A failed query counts as never answered.
 Exit codes: 0 all policies were sized, also if none is enough; 1 failed; 2 bad arguments or file; 130 stopped.";
 
 /// Arguments of `slackwater sim size`.
@@ -51,8 +51,8 @@ pub(super) struct Args {
     /// The scenario, a TOML file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What has to hold: p50, p90, p99, p99.9, p99.99 or mean=TIME, or errors=PERCENT%; may be
-    /// given several times
+    /// An objective: p50, p90, p99, p99.9, p99.99 or mean=TIME, or errors=PERCENT%; may be given
+    /// several times
     #[arg(long = "slo", value_name = "WHAT=BOUND", required = true)]
     slos: Vec<String>,
     /// The policies to size, separated by commas, or "all"
@@ -70,8 +70,7 @@ pub(super) struct Args {
     effort: EffortArgs,
 }
 
-/// One policy's search, and what was measured on the way: seed by seed, for each number of
-/// replicas.
+/// One policy's search, and its measurements: seed by seed, for each number of replicas.
 #[derive(Debug)]
 struct Sizing {
     policy: PolicyChoice,
@@ -79,13 +78,13 @@ struct Sizing {
     tried: BTreeMap<usize, Vec<Measured>>,
 }
 
-/// What is asked, once it is known to make sense.
+/// The checked question.
 #[derive(Debug)]
 struct Question {
     scenario: Scenario,
     slos: Vec<Slo>,
     effort: Effort,
-    /// The memory that was free before anything was played, in bytes; `None`: not known.
+    /// Memory that was free before anything was played, in bytes; `None` if unknown.
     available: Option<f64>,
 }
 
@@ -121,7 +120,7 @@ fn most_asked(text: &str) -> Result<usize, String> {
     effort::whole(text, Scenario::REPLICAS_MAX)
 }
 
-/// Beyond how many replicas to give up. So many can be played.
+/// Returns the number of replicas above which the search gives up. This number can be played.
 fn most(asked: Option<usize>, scenario: &Scenario) -> Result<usize, Fault> {
     let times = scenario.replicas().saturating_mul(MOST_TIMES);
     let most = asked.unwrap_or(times.min(Scenario::REPLICAS_MAX));
@@ -143,7 +142,7 @@ fn most(asked: Option<usize>, scenario: &Scenario) -> Result<usize, Fault> {
 }
 
 impl Question {
-    /// Sizes all policies at the same time, so that threads have enough to do.
+    /// Sizes all policies at the same time, so that all threads are busy.
     fn answer(
         &self,
         policies: Vec<PolicyChoice>,
@@ -181,9 +180,9 @@ impl Question {
         Ok(sizings)
     }
 
-    /// Plays the next number of replicas of every search that has one; `false` once none has. What
-    /// does not fit the memory at once is played on fewer threads: what is enough does not depend
-    /// on either.
+    /// Plays the next number of replicas of each search that has one; returns `false` once none
+    /// has. Runs that do not fit into memory at once are played on fewer threads; the result does
+    /// not depend on that.
     fn advance(&self, sizings: &mut [Sizing], meter: &Meter, stop: &Stop) -> Result<bool, Fault> {
         let mut jobs = Vec::new();
         let mut tries = Vec::new();
@@ -215,7 +214,7 @@ impl Question {
         Ok(true)
     }
 
-    /// On how many threads the jobs may be played in the memory that there is.
+    /// Number of threads on which the jobs fit into the available memory.
     fn threads(&self, jobs: &[Job]) -> Result<usize, Fault> {
         let runs = jobs.iter().map(|job| Runs {
             scenario: &job.scenario,
@@ -229,7 +228,7 @@ impl Question {
         )
     }
 
-    /// Quantiles that a handful of queries decide are not worth what they take.
+    /// Warns about quantiles that are determined by too few queries to be meaningful.
     fn warn_of_luck(&self) {
         let expected = summary::queries(&self.scenario);
         #[expect(
@@ -250,9 +249,9 @@ impl Question {
 }
 
 impl Sizing {
-    /// The next number to try, and the scenario with so many replicas. A number that events do not
-    /// go with is not enough, and neither is one where so many queries would pile up under any
-    /// policy that they cannot be played.
+    /// Returns the next number to try, and the scenario with this many replicas. A number that
+    /// conflicts with an event is not enough. Neither is one with which too many queries would pile
+    /// up under any policy for it to be played.
     fn next_try(&mut self, scenario: &Scenario) -> Option<(usize, Arc<Scenario>)> {
         let can_be_played = |scaled: &Scenario| scaled.mistakes().is_empty();
         loop {
@@ -266,7 +265,7 @@ impl Sizing {
 
     fn record(&mut self, replicas: usize, mut runs: Vec<Measured>, slos: &[Slo]) {
         for run in &mut runs {
-            // No objective is about it, and the runs of all numbers are kept to the end.
+            // No objective needs this, and the runs of all numbers are kept until the end.
             run.utilization.by_second = Vec::new();
         }
         self.search.record(replicas, is_enough(&runs, slos));
@@ -274,12 +273,13 @@ impl Sizing {
     }
 }
 
-/// Whether every objective holds on every seed.
+/// Returns whether every objective holds on every seed.
 fn is_enough(runs: &[Measured], slos: &[Slo]) -> bool {
     runs.iter().all(|run| slos.iter().all(|slo| slo.holds(run)))
 }
 
-/// `8 replicas under prequal, random; 9 under least_loaded`; of many policies, how many.
+/// `8 replicas under prequal, random; 9 under least_loaded`; if there are many policies, only their
+/// number.
 fn describe(tries: &[(usize, usize)], sizings: &[Sizing]) -> String {
     const NAMED_MAX: usize = 4;
     let mut by_number = BTreeMap::<usize, Vec<&str>>::new();
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(policies.iter().find(unknown), None);
     }
 
-    /// What each of two policies needs, or why it could not be told.
+    /// The number that each of two policies needs, or the error.
     fn answers(threads: usize, available: Option<f64>) -> Result<Vec<Option<usize>>, String> {
         let question = Question {
             scenario: short(),
@@ -366,7 +366,7 @@ mod tests {
         let (one, kept) = sizes.fold((0.0_f64, 0.0_f64), |(one, kept), (this_one, this_kept)| {
             (one.max(this_one), kept.max(this_kept))
         });
-        // Two policies, four seeds each: any one fits, and not all eight.
+        // Two policies with four seeds each: any single run fits, but not all eight.
         let fits = one + 16.0 * kept;
         assert!(8.0 * short().memory_bytes() + 16.0 * short().kept_bytes() > fits);
         let expected = answers(1, None);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_is_told_by_number() {
+    fn tries_are_described_by_number() {
         let sizings: Vec<_> = PolicyChoice::names()
             .take(7)
             .filter_map(PolicyChoice::named)

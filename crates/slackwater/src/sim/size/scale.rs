@@ -1,14 +1,15 @@
-//! The same scenario with another number of replicas: its total rate is held, its groups keep their
-//! proportions.
+//! A scenario with another number of replicas: its total rate is fixed, and its groups keep
+//! their proportions.
 
 use slackwater_sim::Scenario;
 use slackwater_sim::scenario::Event;
 
-/// The scenario with `replicas` replicas; `None` if one that an event is about is not among them.
+/// Returns the scenario with `replicas` replicas; `None` if the replica of an event is not among
+/// them.
 ///
-/// Groups have their shares by largest remainders (of equal ones the earlier group's); one whose
-/// share is less than a replica may be left out. An event stays with its replica's place in its
-/// group.
+/// Groups get their shares by largest remainders (for equal ones, the earlier group first). A group
+/// whose share is less than one replica may be left out. An event stays with the replica at the
+/// same position in its group.
 pub(super) fn scaled(scenario: &Scenario, replicas: usize) -> Option<Scenario> {
     let counts: Vec<_> = scenario.fleet.iter().map(|group| group.count).collect();
     let shares = apportioned(&counts, replicas);
@@ -27,7 +28,7 @@ pub(super) fn scaled(scenario: &Scenario, replicas: usize) -> Option<Scenario> {
     Some(scaled)
 }
 
-/// `total` in the proportions of `counts`.
+/// Distributes `total` in the proportions of `counts`.
 fn apportioned(counts: &[usize], total: usize) -> Vec<usize> {
     let sum = counts.iter().sum::<usize>().max(1);
     let mut shares: Vec<_> = counts.iter().map(|count| count * total / sum).collect();
@@ -40,7 +41,7 @@ fn apportioned(counts: &[usize], total: usize) -> Vec<usize> {
     shares
 }
 
-/// The event with its replica's number in a fleet of groups of `now` replicas instead of `before`.
+/// The event with its replica's new index, when groups have `now` replicas instead of `before`.
 fn moved(event: Event, before: &[usize], now: &[usize]) -> Option<Event> {
     let (mut first_before, mut first_now) = (0, 0);
     for (&before, &now) in before.iter().zip(now) {

@@ -1,26 +1,26 @@
 //! The search for the smallest number that is enough, where each try is expensive.
 //!
-//! It grows until a number is enough, each step twice as long as the one before, then halves the
-//! gap to the largest that was not. Whether a number is enough need not be monotonic: a tail may be
+//! It grows until a number is enough, doubling the step each time, and then halves the gap to the
+//! largest number that was not. Whether a number is enough need not be monotonic: a tail may be
 //! better with seven replicas than with eight. So a number counts only if the next one is enough as
-//! well; if that is not, the search goes on above it.
+//! well; otherwise the search goes on above it.
 
 /// A search from `least` to `most`.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     most: usize,
-    /// Not enough, and nothing below it was found to be, that the next number confirmed.
+    /// The largest number that is known not to be enough. No number below it was confirmed, either.
     short: usize,
-    /// Enough.
+    /// A number that is enough.
     enough: Option<usize>,
-    /// The one above it is enough as well.
+    /// The number above it is enough as well.
     is_confirmed: bool,
-    /// How far above `short` to try while nothing is enough.
+    /// Step above `short` while no number is enough.
     step: usize,
 }
 
 impl Search {
-    /// Begins at `start`; numbers below `least` are taken not to be enough.
+    /// Starts a search at `start`; numbers below `least` are assumed not to be enough.
     pub(super) fn new(least: usize, start: usize, most: usize) -> Self {
         let short = least.saturating_sub(1);
         Self {
@@ -32,7 +32,7 @@ impl Search {
         }
     }
 
-    /// The number to try next; `None` once the search has ended.
+    /// Returns the number to try next; `None` once the search has ended.
     pub(super) fn next(&self) -> Option<usize> {
         match self.enough {
             None if self.short >= self.most => None,
@@ -43,7 +43,7 @@ impl Search {
         }
     }
 
-    /// Takes in whether `tried`, the number that [`Self::next`] gave, is enough.
+    /// Records whether `tried`, the number that [`Self::next`] returned, is enough.
     pub(super) fn record(&mut self, tried: usize, is_enough: bool) {
         match (self.enough, is_enough) {
             (Some(enough), true) if tried > enough => self.is_confirmed = true,
@@ -61,7 +61,8 @@ impl Search {
         }
     }
 
-    /// The smallest number that is enough, once the search has ended; `None` if there is none.
+    /// Returns the smallest number that is enough, once the search has ended; `None` if there is
+    /// none.
     pub(super) fn answer(&self) -> Option<usize> {
         self.enough
     }

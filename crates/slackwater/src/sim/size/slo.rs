@@ -10,11 +10,11 @@ use toml::de::DeValue;
 const EXPECTED: &str = "p50, p90, p99, p99.9, p99.99 or mean with a time, or errors with a percentage, \
                         such as p99.9=300ms or errors=0.1%";
 
-/// What has to hold.
+/// A service level objective.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Slo {
-    /// Of all queries, a share answered well within a time. One that failed counts as never
-    /// answered.
+    /// A percentage of all queries must be answered successfully within a time. A failed query
+    /// counts as never answered.
     Quantile { percent: f64, bound: Duration },
     /// The mean latency of the queries that did not fail early.
     Mean { bound: Duration },
@@ -22,16 +22,16 @@ pub(super) enum Slo {
     Errors { share: f64 },
 }
 
-/// What a run came to.
+/// What a run achieved.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(super) enum Reached {
     Latency(Duration),
-    /// So many queries failed that the quantile is one of them.
+    /// The quantile is one of the failed queries.
     Never,
     ErrorShare(f64),
 }
 
-/// Reads all that were given as `--slo`; one of each kind.
+/// Parses all values of `--slo`; each kind may be given once.
 pub(super) fn all(texts: &[String]) -> Result<Vec<Slo>, Fault> {
     let mut slos = Vec::<Slo>::new();
     for text in texts {
@@ -48,7 +48,7 @@ pub(super) fn all(texts: &[String]) -> Result<Vec<Slo>, Fault> {
 }
 
 impl Slo {
-    /// Reads what was given as `--slo`.
+    /// Parses a value of `--slo`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         Self::parsed(text).ok_or_else(|| format!("expected {EXPECTED}"))
     }
@@ -76,15 +76,15 @@ impl Slo {
         (percent > 0.0 && percent < 100.0).then_some(Self::Quantile { percent, bound })
     }
 
-    /// What the run came to.
+    /// Returns what the run achieved.
     pub(super) fn reached(self, run: &Measured) -> Reached {
         match self {
             Self::Errors { .. } => Reached::ErrorShare(run.error_share()),
             _ if run.latency.count() == 0 => Reached::Never,
             Self::Mean { .. } => Reached::Latency(run.latency.mean()),
             Self::Quantile { percent, .. } => {
-                // Of all queries, those that failed being the slowest: early, or at their deadline,
-                // with which they count among the latencies.
+                // The quantile is over all queries. Failed ones count as the slowest, whether they
+                // failed early or at their deadline; the latter are among the latencies.
                 let needed = needed(percent, run.queries);
                 let answered = run.latency.count().saturating_sub(run.timeouts);
                 if needed > answered as f64 {
@@ -98,7 +98,7 @@ impl Slo {
         }
     }
 
-    /// Whether the run kept it, as exactly as latencies are measured: within 0.1 %.
+    /// Returns whether the run met the objective. It is as exact as the latencies: within 0.1 %.
     pub(super) fn holds(self, run: &Measured) -> bool {
         match (self, self.reached(run)) {
             (Self::Quantile { bound, .. } | Self::Mean { bound }, Reached::Latency(latency)) => {
@@ -109,7 +109,8 @@ impl Slo {
         }
     }
 
-    /// Fewer than ten queries of `queries` decide a quantile this high: what comes of it is luck.
+    /// Returns whether fewer than ten of `queries` queries determine this quantile, so that the
+    /// result is luck.
     pub(super) fn is_luck(self, queries: u64) -> bool {
         match self {
             Self::Quantile { percent, .. } => queries as f64 * (1.0 - percent / 100.0) < 10.0,
@@ -117,7 +118,7 @@ impl Slo {
         }
     }
 
-    /// What is measured, without the bound.
+    /// The name of the measured figure, without the bound.
     pub(super) fn name(self) -> String {
         match self {
             Self::Quantile { percent, .. } => format!("p{percent}"),
@@ -127,8 +128,8 @@ impl Slo {
     }
 }
 
-/// How many of so many queries have to be answered in time. What is whole but for rounding is
-/// whole: of 1,000 queries 99.9 % are 999, and 999.0000000000001 as floats are multiplied.
+/// Number of queries that must be answered in time. Rounding errors of floats are removed: 99.9 %
+/// of 1,000 queries are 999, although the product of floats is 999.0000000000001.
 fn needed(percent: f64, queries: u64) -> f64 {
     (percent / 100.0 * queries as f64 * (1.0 - 1e-12)).ceil()
 }
@@ -149,7 +150,7 @@ impl fmt::Display for Reached {
         match self {
             Self::Latency(latency) => {
                 let ms = latency.as_secs_f64() * 1e3;
-                // Four digits, or whole milliseconds.
+                // Four significant digits, or whole milliseconds.
                 let decimals = match ms {
                     _ if ms < 10.0 => 3,
                     _ if ms < 100.0 => 2,

@@ -9,7 +9,7 @@ use slackwater_sim::Measured;
 use slackwater_sim::report::with_thousands;
 use slackwater_sim::scenario::Load;
 
-/// The table, under a line that says what was asked.
+/// The table, below a line with the question.
 pub(super) fn text(question: &Question, sizings: &[Sizing], most: usize) -> String {
     let mut text = String::new();
     let Load { rate, clients, .. } = &question.scenario.load;
@@ -69,7 +69,7 @@ pub(super) fn text(question: &Question, sizings: &[Sizing], most: usize) -> Stri
     text
 }
 
-/// That a smaller number would have been enough, had not a larger one failed.
+/// A remark that a smaller number would have been enough if a larger one had not failed.
 fn luck(question: &Question, sizing: &Sizing) -> Option<String> {
     let name = &sizing.policy.name;
     let answer = sizing.search.answer()?;
@@ -108,7 +108,7 @@ fn row(question: &Question, sizing: &Sizing, most: usize) -> Vec<String> {
     row
 }
 
-/// What each objective came to on its worst seed.
+/// The result of each objective on its worst seed.
 fn worst_of(slos: &[Slo], runs: Option<&[Measured]>) -> Vec<String> {
     let worst = |slo: &Slo| {
         let reached = runs.unwrap_or_default().iter().map(|run| slo.reached(run));
@@ -119,12 +119,12 @@ fn worst_of(slos: &[Slo], runs: Option<&[Measured]>) -> Vec<String> {
     slos.iter().map(worst).collect()
 }
 
-/// The worse of two; `Never` is worse than any latency.
+/// The worse of two results; `Never` is worse than any latency.
 fn worse(one: Reached, other: Reached) -> Reached {
     if one >= other { one } else { other }
 }
 
-/// What it took.
+/// The effort that it took.
 pub(super) fn effort(sizings: &[Sizing], elapsed: Duration) -> String {
     let runs = || {
         sizings

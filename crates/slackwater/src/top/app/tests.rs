@@ -1,4 +1,4 @@
-//! The state of the screen by what keys, ticks and answers do to it.
+//! Effects of keys, ticks and answers on the state of the screen.
 
 use super::super::message::Fleet;
 use super::super::samples;
@@ -20,7 +20,7 @@ fn demo() -> App {
     app
 }
 
-/// What the keyboard says.
+/// Presses these keys.
 fn press(app: &mut App, keys: &str) {
     for key in keys.chars() {
         let code = match key {
@@ -74,7 +74,7 @@ fn rows_are_chosen_one_by_one_by_screens_and_at_the_ends() {
 fn the_choice_stays_with_the_replica_whatever_the_order() {
     let mut app = serve();
     press(&mut app, "jjj");
-    // By name, by state, by RIF.
+    // Three steps: by name, by state, by RIF.
     press(&mut app, "sss");
     assert_eq!(app.order.by, Column::Rif);
     assert_eq!(app.selected, Some(2));
@@ -92,7 +92,7 @@ fn a_filter_is_written_kept_and_left_step_by_step() {
     press(&mut app, "/ejq⌫e");
     assert_eq!((app.filter.as_str(), app.is_filter_written), ("eje", true));
     assert_eq!(shown(&app), [5]);
-    // The arrow goes through what is found, Enter keeps the filter.
+    // The arrow moves through the matches, Enter keeps the filter.
     press(&mut app, "↓⏎");
     assert_eq!((app.selected, app.is_filter_written), (Some(5), false));
     press(&mut app, "⏎");
@@ -106,7 +106,7 @@ fn a_filter_is_written_kept_and_left_step_by_step() {
     press(&mut app, "/");
     press(&mut app, &"x".repeat(2 * FILTER_MAX));
     assert_eq!(app.filter.len(), FILTER_MAX);
-    // Nobody is like that: nobody can be chosen.
+    // No replica matches the filter, so none can be selected.
     press(&mut app, "⏎⎋");
     app.filter = "nobody".to_owned();
     app.selected = None;
@@ -129,7 +129,7 @@ fn a_chosen_replica_is_found_again_in_another_fleet() {
 }
 
 #[test]
-fn services_go_round_and_are_asked_for_their_last_minutes() {
+fn services_are_cycled_and_their_histories_requested() {
     let mut app = App::new(String::new());
     app.take_fleet(two_services());
     let asks = app.ask(Instant::now());
@@ -148,7 +148,7 @@ fn services_go_round_and_are_asked_for_their_last_minutes() {
     assert_eq!(app.service, 0);
     press(&mut app, "3");
     assert_eq!(app.service, 0);
-    // The one that is shown may go.
+    // The service that is shown may be removed.
     press(&mut app, "2");
     app.take_fleet(samples::serve_fleet());
     assert_eq!(app.service, 0);
@@ -178,14 +178,14 @@ fn figures_that_do_not_come_are_missed() {
     let later = |seconds: u64| start + Duration::from_secs(seconds);
     assert_eq!(app.silent_for(later(3)), None);
     assert_eq!(app.silent_for(later(4)), Some(Duration::from_secs(4)));
-    // Whoever connects anew hears the last figures again: they are as old as before.
+    // A new connection repeats the last figures: they are as old as before.
     app.take_fleet(samples::serve_fleet());
     app.take_tick(tick.clone(), later(60));
     assert_eq!(app.silent_for(later(61)), Some(Duration::from_secs(61)));
     tick.at_ms += 1_000;
     app.take_tick(tick, later(62));
     assert_eq!(app.silent_for(later(63)), None);
-    // A stream that broke has words of its own.
+    // For a broken stream there is another message.
     app.link = Link::Lost {
         why: String::new(),
         retry_at: later(99),
@@ -210,17 +210,17 @@ fn a_demo_begins_with_both_sides_and_twins_stay_chosen() {
     assert_eq!(app.page, Page::Pool);
     press(&mut app, "p");
     assert_eq!(app.page, Page::Sides);
-    // A serve has no sides.
+    // A `serve` has no sides.
     let mut serve = serve();
     press(&mut serve, "v");
     assert_eq!(serve.page, Page::Fleet);
 }
 
 #[test]
-fn a_replicas_page_asks_for_its_last_minutes_now_and_then() {
+fn a_replicas_page_requests_its_history_at_intervals() {
     let mut app = serve();
     let start = Instant::now();
-    // The service's last minutes, once.
+    // The service's last minutes are requested once.
     assert_eq!(app.ask(start).len(), 1);
     assert_eq!(app.ask(start), []);
     press(&mut app, "j⏎");
@@ -228,7 +228,7 @@ fn a_replicas_page_asks_for_its_last_minutes_now_and_then() {
     let wanted: Vec<Wanted> = asks.iter().map(|ask| ask.what).collect();
     assert_eq!(wanted, [Wanted::History, Wanted::Decisions]);
     assert_eq!(asks[0].replica.as_deref(), Some("10.0.0.1:8080"));
-    // Not twice at a time, however late the answers are.
+    // There is only one request at a time, however late the answers are.
     assert_eq!(app.ask(start + Duration::from_mins(1)), []);
     let history = || Answer::History(Ok(samples::replica_history()));
     app.take_answer(&asks[0], history());
@@ -236,20 +236,20 @@ fn a_replicas_page_asks_for_its_last_minutes_now_and_then() {
     app.take_answer(&asks[1], Answer::Decisions(Ok(samples::decisions())));
     assert_eq!(app.ask(start + Duration::from_millis(1_999)), []);
     assert_eq!(app.ask(start + DETAILS_EVERY).len(), 2);
-    // What was there stays until the next answer.
+    // The old answer stays until the next one.
     assert!(app.replica_history().is_some());
     assert_eq!(app.replica_decisions().len(), 3);
-    // Whoever keeps none is no mistake.
+    // A process that keeps no decisions is not an error.
     let none = Err("there is no such path".to_owned());
     app.take_answer(&asks[1], Answer::Decisions(none));
     assert_eq!(app.replica_decisions().len(), 0);
-    // The answer about somebody else is nobody's here.
+    // An answer about another replica is ignored.
     press(&mut app, "⎋j⏎");
     assert_eq!(app.ask(start).len(), 2);
     assert!(app.replica_history().is_none());
     app.take_answer(&asks[0], history());
     assert!(app.replica_history().is_none());
-    // While nobody answers, nothing is asked.
+    // While the connection is lost, nothing is requested.
     press(&mut app, "⎋j⏎");
     app.link = Link::Lost {
         why: String::new(),
@@ -278,7 +278,7 @@ fn while_it_is_paused_the_picture_stands_still_and_then_is_the_last_one() {
     press(&mut app, " ");
     assert_eq!(app.rows().len(), 1);
     assert_eq!(app.model().tick().unwrap().uptime_ms, 2);
-    // What happened meanwhile is asked for, of the same fleet too.
+    // The history of the pause is requested, also for the same fleet.
     assert_eq!(app.ask(Instant::now()).len(), 1);
     press(&mut app, "  ");
     assert_eq!(app.ask(Instant::now()).len(), 1);

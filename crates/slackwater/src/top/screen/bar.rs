@@ -1,14 +1,14 @@
-//! Bars with a mark, and lines of blocks for what changes with time.
+//! Bars with a mark, and rows of blocks for values over time.
 
 use super::super::trend::Point;
 use crate::terminal::bars;
 use crate::terminal::line::{Ink, Line};
 
-/// Where a mark stands in a bar.
+/// The character of a mark in a bar.
 const MARK: &str = "│";
 
-/// Adds a bar of `value` on a scale that ends at `end`, with a mark at `mark`; what goes beyond
-/// that has its own ink. It takes `columns` in any case.
+/// Adds a bar of `value` on a scale that ends at `end`, with a mark at `mark`; the part beyond the
+/// mark has its own ink. It always takes `columns`.
 pub(super) fn marked(
     line: Line,
     value: u64,
@@ -31,7 +31,7 @@ pub(super) fn marked(
         .with(Ink::Second, text(&cells[place + 1..]))
 }
 
-/// The end of a scale for bars of requests in flight: the limit is in its middle, unless somebody
+/// The end of a scale for bars of requests in flight: the limit is in its middle, unless a replica
 /// has far more.
 pub(super) fn rif_scale(highest: u64, limit: Option<u64>) -> u64 {
     let most = highest.max(limit.unwrap_or(0).saturating_mul(2)).max(8);
@@ -44,15 +44,15 @@ pub(super) fn sparkline(values: &[u64]) -> String {
     rows(values, end, 1).concat()
 }
 
-/// Values as standing bars in so many rows.
+/// Values as vertical bars of this many rows.
 pub(super) fn rows(values: &[u64], end: u64, rows: usize) -> Vec<String> {
-    // Scaled before they are cut to the bars' width.
+    // Values are scaled before they are converted to the bars' width.
     let scale = (end / u64::from(u32::MAX)).saturating_add(1);
     let values: Vec<u32> = values.iter().map(|value| small(value / scale)).collect();
     bars::standing(&values, small(end / scale), rows, 1)
 }
 
-/// The last `columns` points' values.
+/// The values of the last `columns` points.
 pub(super) fn last<'a>(
     points: impl DoubleEndedIterator<Item = &'a Point>,
     columns: usize,
@@ -63,8 +63,9 @@ pub(super) fn last<'a>(
     values
 }
 
-/// Times and values as `columns` columns that span `span_ms` up to the last time: the highest value
-/// in each. Columns begin at round times, so that what is shown moves and does not flicker.
+/// Divides times and values into `columns` columns that span `span_ms` up to the last time, with
+/// the highest value in each. Columns begin at multiples of their length, so that the picture moves
+/// without flickering.
 pub(super) fn columns(times_and_values: &[(u64, u64)], span_ms: u64, columns: usize) -> Vec<u64> {
     let mut highest = vec![0; columns];
     let Some((now, _)) = times_and_values.last() else {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_in_the_middle_of_the_scale_until_somebody_has_far_more() {
+    fn the_limit_is_in_the_middle_of_the_scale_unless_a_replica_has_far_more() {
         assert_eq!(rif_scale(3, None), 8);
         assert_eq!(rif_scale(9, Some(8)), 16);
         assert_eq!(rif_scale(3, Some(9)), 32);
@@ -127,12 +128,12 @@ mod tests {
     #[test]
     fn columns_are_as_high_as_the_highest_in_their_time() {
         let points = [(1_000, 9), (7_000, 1), (8_500, 5), (9_000, 3), (9_999, 4)];
-        // Of 2 s each: 2 to 4, 4 to 6, 6 to 8, 8 to 10.
+        // Columns of 2 s: 2 to 4, 4 to 6, 6 to 8, 8 to 10.
         assert_eq!(columns(&points, 8_000, 4), [0, 0, 1, 5]);
         assert_eq!(columns(&points, 10_000, 5), [9, 0, 0, 1, 5]);
         assert_eq!(columns(&[], 8_000, 3), [0, 0, 0]);
         assert!(columns(&points, 8_000, 0).is_empty());
-        // A clock that went back is no reason to fall over.
+        // A clock that was set back must not cause a panic.
         assert_eq!(columns(&[(9_000, 1), (1_000, 2)], 8_000, 2), [0, 2]);
     }
 }

@@ -1,14 +1,14 @@
-//! Where lines are drawn: a part of the terminal that fills from the top, in inks.
+//! A part of the terminal for drawing lines in inks. It fills from the top.
 //!
-//! Of colours only those of the sixteen that every terminal has in its own shades; nothing is said
-//! by colour alone, and without colours bold, faint and reversed stay.
+//! Only the sixteen colours that every terminal has in its own shades are used. No information is
+//! in colour alone; without colours, bold, faint and reversed remain.
 
 use crate::terminal::line::{Ink, Line};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// How inks look.
+/// The appearance of inks.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Theme {
     pub(in super::super) is_coloured: bool,
@@ -38,7 +38,7 @@ impl Theme {
 #[derive(Debug)]
 pub(super) struct Canvas<'a> {
     buffer: &'a mut Buffer,
-    /// What is left of it.
+    /// The part that is still free.
     area: Rect,
     theme: Theme,
 }
@@ -53,7 +53,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// What is left.
+    /// The part that is still free.
     pub(super) fn area(&self) -> Rect {
         self.area
     }
@@ -66,8 +66,8 @@ impl<'a> Canvas<'a> {
         self.area.height.into()
     }
 
-    /// Draws the line at the top of what is left, and says where. Below the last row nothing is
-    /// drawn.
+    /// Draws the line at the top of the free part, and returns its position. Below the last row
+    /// nothing is drawn.
     pub(super) fn line(&mut self, line: &Line) -> Rect {
         let row = Rect {
             height: self.area.height.min(1),
@@ -87,7 +87,7 @@ impl<'a> Canvas<'a> {
         row
     }
 
-    /// The same, reversed over the whole width: what is chosen.
+    /// Draws a selected line: reversed over the whole width.
     pub(super) fn chosen_line(&mut self, line: &Line) -> Rect {
         let row = self.line(line);
         self.buffer
@@ -95,7 +95,7 @@ impl<'a> Canvas<'a> {
         row
     }
 
-    /// Takes so many rows from the bottom.
+    /// Takes this many rows from the bottom.
     pub(super) fn foot(&mut self, rows: usize) -> Canvas<'_> {
         let rows = u16::try_from(rows)
             .unwrap_or(u16::MAX)
@@ -109,7 +109,7 @@ impl<'a> Canvas<'a> {
         Canvas::new(self.buffer, area, self.theme)
     }
 
-    /// Takes so many columns from the right.
+    /// Takes this many columns from the right.
     pub(super) fn right(&mut self, columns: usize) -> Canvas<'_> {
         let columns = u16::try_from(columns)
             .unwrap_or(u16::MAX)
@@ -123,7 +123,7 @@ impl<'a> Canvas<'a> {
         Canvas::new(self.buffer, area, self.theme)
     }
 
-    /// A cleared part in the middle, in a frame, for so many columns and rows.
+    /// Returns a cleared and framed window in the middle, with this many columns and rows.
     pub(super) fn window(&mut self, columns: usize, rows: usize) -> Canvas<'_> {
         let size = |length: usize, most: u16| u16::try_from(length).unwrap_or(u16::MAX).min(most);
         let width = size(columns + 4, self.area.width);

@@ -1,4 +1,4 @@
-//! The last five minutes of a service, as standing bars: each chart has its highest value beside
+//! The last five minutes of a service as vertical bars. Each chart shows its highest value beside
 //! its name.
 
 use super::super::app::App;
@@ -9,13 +9,13 @@ use super::canvas::Canvas;
 use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 
-/// What the server keeps.
+/// The time span that the server keeps.
 pub(super) const SPAN_MS: u64 = 300_000;
 
-/// Left and right of the bars.
+/// Columns left and right of the bars.
 const MARGIN: usize = 1;
 
-/// A chart: what it is called, how its figures are written, where they come from.
+/// A chart: its name, the format of its figures, and their source.
 struct Chart {
     name: &'static str,
     figure: fn(u64) -> String,
@@ -23,7 +23,7 @@ struct Chart {
     ink: Ink,
 }
 
-/// The most telling first: a small terminal shows only those.
+/// Ordered by importance, because a small terminal shows only the first ones.
 const CHARTS: [Chart; 5] = [
     Chart {
         name: "p99",
@@ -65,10 +65,10 @@ const CHARTS: [Chart; 5] = [
     },
 ];
 
-/// Rows of the shortest chart, its head included.
+/// Rows of the shortest chart, including its head.
 const ROWS_MIN: usize = 4;
 
-/// The page. In a demo both sides stand beside each other, on one scale.
+/// Draws the page. In a demo both sides are next to each other, on one scale.
 pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) {
     let sides: Vec<&Trend> = if app.has_sides() {
         let trends = (0..2).map(|side| app.model().trend(side));
@@ -116,7 +116,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// Standing bars of several series beside each other, each in `width` columns.
+/// Draws vertical bars of several series next to each other, each in `width` columns.
 pub(super) fn stand(
     series: &[Vec<u64>],
     highest: u64,

@@ -1,6 +1,6 @@
-//! What went on in the last interval: who the replicas are by state, why they were picked, what
-//! became of probes, and the rest (hedges, retries, queue). As lines above a narrow fleet, or as a
-//! column beside a wide one, with the pool below.
+//! Events of the last interval: replicas by state, reasons of picks, results of probes, and the
+//! rest (hedges, retries, queue). They are lines above a narrow fleet, or a column beside a wide
+//! one, with the pool below.
 
 use super::super::app::App;
 use super::super::message::{Counts, ServiceTick, sum};
@@ -12,7 +12,7 @@ use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 use std::collections::BTreeMap;
 
-/// As lines.
+/// Draws them as lines.
 pub(super) fn lines(app: &App, canvas: &mut Canvas<'_>) {
     canvas.line(&states(app));
     let Some(tick) = app.model().service(app.service) else {
@@ -42,7 +42,7 @@ pub(super) fn lines(app: &App, canvas: &mut Canvas<'_>) {
     if line.columns() > 0 {
         canvas.line(&line);
     }
-    // On one line where there is room for both.
+    // Both are on one line if there is space.
     let mut line = Line::default();
     for (name, counts) in [(" probes ", probes(tick)), (" also ", admission(tick))] {
         if counts.is_empty() {
@@ -65,7 +65,7 @@ pub(super) fn lines(app: &App, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// As a column.
+/// Draws them as a column.
 pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     let width = canvas.width();
     let head = |text: &str| Line::default().with(Ink::Faint, format!("  {text}"));
@@ -110,7 +110,7 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     pool::beside(app, canvas);
 }
 
-/// How many replicas are in which state, and how many are hot.
+/// Number of replicas in each state, and of hot ones.
 pub(super) fn states(app: &App) -> Line {
     let rows = app.model().rows(app.service);
     let mut counts: BTreeMap<(usize, &str), u64> = BTreeMap::new();
@@ -127,7 +127,7 @@ pub(super) fn states(app: &App) -> Line {
         line = line.with(Ink::Second, text);
     }
     let mut is_first = true;
-    // The worst first: the end may find no room.
+    // The worst states first, because the end may be cut off.
     let known = counts.iter().filter(|((_, state), _)| !state.is_empty());
     for ((_, state), count) in known.rev() {
         let text = format!("{} {}", words::count(*count), state);
@@ -144,7 +144,7 @@ pub(super) fn states(app: &App) -> Line {
     line
 }
 
-/// Most frequent first.
+/// Sorted with the most frequent first.
 fn by_count(counts: &Counts) -> Vec<(&str, u64)> {
     let mut sorted: Vec<(&str, u64)> = counts
         .iter()
@@ -155,7 +155,7 @@ fn by_count(counts: &Counts) -> Vec<(&str, u64)> {
     sorted
 }
 
-/// What became of probes, the most telling first; all that were skipped are one.
+/// Results of probes, the most important first; all kinds of skipped probes are added up.
 fn probes(tick: &ServiceTick) -> Vec<(String, u64)> {
     let skipped = tick.probes.iter();
     let skipped = skipped.filter(|(name, _)| name.starts_with("skipped"));
@@ -182,7 +182,7 @@ fn probes(tick: &ServiceTick) -> Vec<(String, u64)> {
     all.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Hedges, ties, retries, the queue: what there was of them.
+/// Counts of hedges, ties, retries and the queue that are not 0.
 fn admission(tick: &ServiceTick) -> Vec<(String, u64)> {
     let counts = by_count(&tick.admission);
     let mut counts: Vec<(String, u64)> = counts
@@ -193,7 +193,7 @@ fn admission(tick: &ServiceTick) -> Vec<(String, u64)> {
     counts
 }
 
-/// A name as words.
+/// A name with blanks instead of underscores.
 fn spaced(name: &str) -> String {
     name.replace('_', " ")
 }

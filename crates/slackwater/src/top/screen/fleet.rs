@@ -1,4 +1,4 @@
-//! The fleet as a table: a row for each replica, as many columns as there is room for.
+//! The fleet as a table: a row for each replica, and as many columns as fit.
 
 use super::super::app::App;
 use super::super::model::Row;
@@ -10,14 +10,14 @@ use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 use ratatui::layout::Rect;
 
-/// A replica's name has so many columns at least and at most.
+/// Smallest and largest width of a replica's name.
 const NAME_COLUMNS: core::ops::RangeInclusive<usize> = 14..=40;
-/// A bar of requests in flight.
+/// Smallest and largest width of a bar of requests in flight.
 const BAR_COLUMNS: core::ops::RangeInclusive<usize> = 6..=32;
-/// A bar of the load.
+/// Width of a bar of the load.
 const LOAD_BAR_COLUMNS: usize = 8;
 
-/// What is left out first where there is little room.
+/// The order in which columns are left out if there is little space.
 const LEFT_OUT: [Column; 10] = [
     Column::Fleet,
     Column::Age,
@@ -31,19 +31,19 @@ const LEFT_OUT: [Column; 10] = [
     Column::Latency,
 ];
 
-/// Which columns there are, and how wide.
+/// The columns, and their widths.
 #[derive(Debug, PartialEq, Eq)]
 struct Layout {
     columns: Vec<Column>,
     name: usize,
     bar: usize,
-    /// 0: none.
+    /// Width of the load bar; 0: none.
     load_bar: usize,
 }
 
 impl Layout {
-    /// For so many columns of the terminal and names of this length; how full replicas are has a
-    /// column where any tells that.
+    /// Returns the layout for a terminal of this width and names of this length. There is a column
+    /// for utilization if any replica reports its capacity.
     fn new(width: usize, longest_name: usize, tells_capacity: bool) -> Self {
         let all = Column::ALL.into_iter();
         let mut layout = Self {
@@ -77,7 +77,7 @@ impl Layout {
         layout
     }
 
-    /// Of one column, without the blank before it.
+    /// The width of one column, without the blank before it.
     fn width_of(&self, column: Column) -> usize {
         match column {
             Column::Fleet => 4,
@@ -98,7 +98,7 @@ impl Layout {
     }
 }
 
-/// The table, as many rows of it as there is room for.
+/// Draws the table, with as many rows as fit.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let longest = app.rows().iter().map(|row| row.name.chars().count()).max();
     let tells_capacity = app.model().tells_capacity(app.service);
@@ -125,7 +125,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// The filter, and what the rows are sorted by where that has no column.
+/// Draws the filter, and the sort order if its column is not visible.
 pub(super) fn filter_line(app: &App, canvas: &mut Canvas<'_>, is_sort_seen: bool) {
     let is_filtered = app.is_filter_written || !app.filter.is_empty();
     if !is_filtered && is_sort_seen {
@@ -164,7 +164,7 @@ fn heads(app: &App, layout: &Layout) -> Line {
         let end = line.columns() + 1 + width;
         line = match column {
             Column::Name | Column::State => line.with(Ink::Plain, " ").with(ink, text),
-            // Above its figures, not above the bar behind them.
+            // Above the figures, not above the bar next to them.
             Column::Rif => {
                 let figures = line.columns() + 1 + 4;
                 line.ending_at(figures, ink, text)
@@ -180,7 +180,7 @@ fn heads(app: &App, layout: &Layout) -> Line {
     line
 }
 
-/// Where the heads are, for the mouse.
+/// The positions of the heads, for the mouse.
 fn places(layout: &Layout, head: Rect) -> Vec<(Rect, Column)> {
     let mut x = head.x;
     let mut places = Vec::new();
@@ -193,12 +193,12 @@ fn places(layout: &Layout, head: Rect) -> Vec<(Rect, Column)> {
     places
 }
 
-/// What bars are drawn on.
+/// The scales of the bars.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     rif_end: u64,
     rif_limit: Option<u64>,
-    /// Everybody's part if all had the same.
+    /// The share of each replica if all had the same.
     fair: f64,
 }
 
@@ -304,7 +304,7 @@ fn cell(line: Line, column: Column, row: &Row<'_>, layout: &Layout, scale: &Scal
     }
 }
 
-/// How it is, in a word: its state, or what a demo does to it.
+/// The replica's state in a word, or the fault that a demo gives it.
 pub(super) fn state(row: &Row<'_>) -> (Ink, String) {
     match row.trouble {
         Some(trouble) if row.is_well() => (Ink::Alarm, trouble.to_string()),
@@ -313,7 +313,7 @@ pub(super) fn state(row: &Row<'_>) -> (Ink, String) {
     }
 }
 
-/// A part of the load in at most 6 columns.
+/// A share of the load in at most 6 columns.
 fn load(part: f64) -> String {
     if part < 0.9995 {
         percent(part)
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_left_out_until_the_rest_has_room_and_bars_grow_into_what_is_left() {
+    fn columns_are_left_out_until_the_rest_fits_and_bars_fill_the_space() {
         for width in 36..300 {
             for tells_capacity in [false, true] {
                 let layout = Layout::new(width, 20, tells_capacity);
@@ -352,7 +352,7 @@ mod tests {
         assert!(Layout::new(80, 14, true).columns.contains(&Column::Full));
         assert_eq!(Layout::new(130, 14, true).columns, Column::ALL);
         assert_eq!(Layout::new(130, 14, true).load_bar, LOAD_BAR_COLUMNS);
-        // Long names get room before bars do.
+        // Long names get space before bars do.
         let named = Layout::new(120, 60, false);
         assert_eq!(named.bar, *BAR_COLUMNS.start());
         assert!(named.name > 20, "{named:?}");

@@ -1,4 +1,4 @@
-//! The head of every page: who it is, which service, how it does.
+//! The head of all pages: the process, the service, and its condition.
 
 use super::super::app::{App, Link};
 use super::super::message::{Latency, LoadStatus, sum};
@@ -12,10 +12,10 @@ use ratatui::layout::Rect;
 use slackwater_telemetry::facts::Phase;
 use std::time::Instant;
 
-/// From this width on the figures have blanks between them.
+/// Width from which the figures are separated by wider gaps.
 const FIGURES_AT_EASE: usize = 100;
 
-/// Who it is, since when, and whether it can be heard.
+/// Draws the process, its uptime, and the state of the connection.
 pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
     let fleet = app.model().fleet();
     let tick = app.model().tick();
@@ -52,7 +52,7 @@ pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
     }
 }
 
-/// The names of the services, where there are several; the one that is shown is reversed.
+/// Draws the names of the services, if there are several. The current one is in brackets.
 pub(super) fn services(app: &mut App, canvas: &mut Canvas<'_>) {
     let services = &app.model().fleet().services;
     if services.len() < 2 {
@@ -67,7 +67,7 @@ pub(super) fn services(app: &mut App, canvas: &mut Canvas<'_>) {
         let texts = (from..=app.service).map(|index| text(index).chars().count() + 1);
         texts.sum()
     };
-    // The first from which on the one that is shown has room.
+    // The first service from which on the current one fits.
     let mut from = 0;
     while from < app.service && width(from) >= canvas.width() {
         from += 1;
@@ -104,7 +104,7 @@ pub(super) fn services(app: &mut App, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// The service's policy, rate, errors and latency.
+/// Draws the service's policy, rate, errors and latency.
 pub(super) fn figures(app: &App, canvas: &mut Canvas<'_>) {
     let model = app.model();
     let services = &model.fleet().services;
@@ -152,7 +152,7 @@ pub(super) fn figures(app: &App, canvas: &mut Canvas<'_>) {
     canvas.line(&line);
 }
 
-/// Rate, p99 and errors over the last minutes.
+/// Draws rate, p99 and errors over the last minutes.
 pub(super) fn trend(app: &App, canvas: &mut Canvas<'_>) {
     let Some(trend) = app.model().trend(app.service) else {
         return;
@@ -197,7 +197,7 @@ pub(super) fn trend(app: &App, canvas: &mut Canvas<'_>) {
     canvas.line(&line);
 }
 
-/// What an agent has learned of its server; nothing of what is not known.
+/// What an agent has learned of its server; unknown values are left out.
 fn learned(load: &LoadStatus) -> Vec<String> {
     let capacity = load.capacity_millirif.map(|millirif| {
         let by = match load.capacity_source.as_deref() {
@@ -217,7 +217,7 @@ fn learned(load: &LoadStatus) -> Vec<String> {
     [capacity, cost, cpu].into_iter().flatten().collect()
 }
 
-/// What an agent answers to probes, and its queue.
+/// Draws an agent's answer to probes, and its queue.
 pub(super) fn own(app: &App, canvas: &mut Canvas<'_>) {
     let Some(tick) = app.model().tick() else {
         return;

@@ -1,4 +1,4 @@
-//! Which keys there are: in a line at the bottom, and all of them in a window.
+//! The help: some keys in a line at the bottom, and all keys in a window.
 
 use super::super::app::App;
 use super::super::keys::Page;
@@ -24,10 +24,10 @@ const KEYS: [(&str, &str); 16] = [
     ("Ctrl-Z", "stop; fg goes on"),
 ];
 
-/// As wide as the widest line.
+/// The width of the widest line.
 const COLUMNS: usize = 76;
 
-/// What figures mean that are not said beside them.
+/// The meanings of figures that are not explained next to them.
 const FIGURES: [&str; 5] = [
     "RIF: requests in flight, as the replica said last; its bar's mark is the",
     "limit from which on it is hot. AGE: of that report. HERE: in flight there",
@@ -36,7 +36,7 @@ const FIGURES: [&str; 5] = [
     "head. Picks, probes and the rest: in the last interval.",
 ];
 
-/// The line at the bottom.
+/// Draws the line at the bottom.
 pub(super) fn keys(app: &App, canvas: &mut Canvas<'_>) {
     let mut keys: Vec<(&str, &str)> = Vec::new();
     if app.is_filter_written {
@@ -71,7 +71,7 @@ pub(super) fn keys(app: &App, canvas: &mut Canvas<'_>) {
     canvas.line(&line);
 }
 
-/// All of them.
+/// Draws the window with all keys.
 pub(super) fn window(canvas: &mut Canvas<'_>) {
     let mut window = canvas.window(COLUMNS, KEYS.len() + FIGURES.len() + 1);
     for (key, what) in KEYS {

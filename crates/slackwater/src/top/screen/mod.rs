@@ -1,13 +1,13 @@
-//! The screen: one picture of an [`App`], drawn from the top. Pure but for where things ended up,
-//! which the mouse needs.
+//! The screen: a picture of an [`App`], drawn from the top. It is pure except for the positions
+//! that it notes for the mouse.
 //!
 //! | | |
 //! |---|---|
-//! | who it is, how the service does | `head` |
-//! | what went on: picks, probes, the rest | `events` |
+//! | the process, and the condition of the service | `head` |
+//! | events: picks, probes, the rest | `events` |
 //! | the pages | `fleet`, `sides`, `pool`, `charts`, `replica` |
-//! | which keys there are | `help` |
-//! | what they are drawn with | `canvas`, `bar` |
+//! | the keys | `help` |
+//! | drawing | `canvas`, `bar` |
 
 mod bar;
 mod canvas;
@@ -29,9 +29,9 @@ use canvas::Canvas;
 use ratatui::buffer::Buffer;
 use std::time::Instant;
 
-/// From this width on what goes on has a column of its own beside the fleet.
+/// Width from which events have their own column beside the fleet.
 const BESIDE_FROM: usize = 132;
-/// Its width.
+/// The width of that column.
 const BESIDE_COLUMNS: usize = 46;
 
 /// Draws everything.

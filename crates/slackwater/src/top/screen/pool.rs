@@ -1,5 +1,5 @@
 //! The pool: the reports that the next pick chooses from, worker by worker, with the one that it
-//! would take.
+//! would pick.
 
 use super::super::app::App;
 use super::super::message::{PooledReport, RifLimit};
@@ -9,7 +9,7 @@ use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 use slackwater_telemetry::comparison::{ComparisonFacts, FactorFacts};
 
-/// The page.
+/// Draws the page.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     app.hits.list = canvas.area();
     let model = app.model();
@@ -68,7 +68,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// The same, in a column beside the fleet: what decides first, and what it is made of.
+/// Draws the pool as a column beside the fleet: the first factor, and the deciding one.
 pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     let model = app.model();
     let tick = model.service(app.service);
@@ -104,15 +104,15 @@ fn mark_of(report: &PooledReport, next: &[&PooledReport]) -> &'static str {
     if is_next { "▶" } else { " " }
 }
 
-/// A column for each factor of a comparison. Where nothing is compared, what was reported.
+/// A column for each factor of a comparison. If nothing is compared, the columns show the reports.
 struct Columns<'c>(Vec<Column<'c>>);
 
 enum Column<'c> {
     /// A factor.
     Factor(&'c FactorFacts),
-    /// Requests in flight by the report.
+    /// Requests in flight, as reported.
     Rif,
-    /// Latency by the report.
+    /// Latency, as reported.
     Latency,
     /// Age of the report.
     Age,
@@ -128,7 +128,7 @@ impl<'c> Columns<'c> {
         Self(columns)
     }
 
-    /// The first factor, and the one that decides first.
+    /// Keeps the first factor, and the one that decides first.
     fn keep_two(&mut self, comparison: Option<&ComparisonFacts>) {
         let decisive = comparison.and_then(|it| it.order.first());
         let is_decisive = |column: &Column<'_>| match (column, decisive) {
@@ -150,7 +150,7 @@ impl<'c> Columns<'c> {
         self.0.iter().map(Column::width).sum()
     }
 
-    /// One of the two lines over the columns: their names take as little width as they can.
+    /// Draws one of the two lines above the columns. Names take as little width as possible.
     fn head(&self, line: Line, begin: usize, row: usize) -> Line {
         let mut end = begin;
         self.0.iter().fold(line, |line, column| {
@@ -188,14 +188,14 @@ impl Column<'_> {
         }
     }
 
-    /// Its name on two lines, broken after the first word.
+    /// The column's name on two lines, broken after the first word.
     fn heads(&self) -> [&str; 2] {
         self.name()
             .split_once(' ')
             .map_or(["", self.name()], |(first, rest)| [first, rest])
     }
 
-    /// With the gap before it.
+    /// The column's width, including the gap before it.
     fn width(&self) -> usize {
         let heads = self.heads().map(|head| head.chars().count());
         heads[0].max(heads[1]).max(8) + 1
@@ -211,7 +211,7 @@ impl Column<'_> {
     }
 }
 
-/// What the rows are about: reports, or, where no replica answers probes, replicas.
+/// The noun for the rows: reports, or replicas if no replica answers probes.
 fn subject(pool: &[PooledReport]) -> &'static str {
     if pool.iter().all(|report| report.local) {
         "replica"
@@ -236,16 +236,16 @@ fn figure(factor: &FactorFacts, value: Option<f64>) -> String {
     }
 }
 
-/// The first report of each worker, where reports decide. All that have the lowest score, where
-/// chance draws among them.
+/// The report that each worker would pick, if reports decide. If several have the lowest score, all
+/// of them are returned, and a random one would be picked.
 fn next_ones(pool: &[PooledReport]) -> Vec<&PooledReport> {
     let of_one_worker = pool.chunk_by(|left, right| left.worker == right.worker);
     let decide = of_one_worker.filter(|reports| reports[0].rank.is_some());
     decide.flat_map(first_ones).collect()
 }
 
-/// Of one worker's reports, which come in the order of choice. Where several are as good as each
-/// other, chance draws one of them.
+/// The first of one worker's reports, which are in the order of choice. If several are equally
+/// good, the pick is random among them.
 fn first_ones(reports: &[PooledReport]) -> &[PooledReport] {
     let is_drawn = !reports[0].next && !reports[0].factors.is_empty();
     let equals = reports
@@ -254,7 +254,7 @@ fn first_ones(reports: &[PooledReport]) -> &[PooledReport] {
     &reports[..if is_drawn { equals.count() } else { 1 }]
 }
 
-/// The limit, and between which it lies where workers differ.
+/// The limit, with its range if workers differ.
 pub(super) fn limit_words(limit: RifLimit) -> String {
     let [min, median, max] =
         [limit.min, limit.median, limit.max].map(|rif| words::count(rif.into()));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_all_go_first_unless_the_policy_says_which() {
+    fn all_equals_are_marked_unless_the_policy_names_one() {
         let mut pool = [
             delay(report(0, 2, Some(0)), 9_400.0),
             delay(report(0, 3, Some(1)), 9_400.0),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn each_factor_has_a_column_and_what_is_not_known_a_dash() {
+    fn each_factor_has_a_column_and_unknown_values_a_dash() {
         let factor = |key: &str, name: &str, unit: &str| FactorFacts {
             key: key.to_owned(),
             name: name.to_owned(),

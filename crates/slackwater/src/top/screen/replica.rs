@@ -1,4 +1,4 @@
-//! One replica: what is known of it, and its last minutes.
+//! One replica: its state, and its last minutes.
 
 use super::super::app::App;
 use super::super::message::{Attempt, Decision, History};
@@ -14,12 +14,12 @@ use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 use core::fmt::Write as _;
 
-/// Before its states.
+/// The label before its states.
 const STATE: &str = " state: ";
-/// Rows of the shortest chart, its head included.
+/// Rows of the shortest chart, including its head.
 const ROWS_MIN: usize = 3;
 
-/// The page.
+/// Draws the page.
 pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) {
     let chosen = app.selected;
     let row = chosen.and_then(|index| app.model().row(app.service, index));
@@ -106,7 +106,7 @@ fn facts(app: &App, row: &Row<'_>, canvas: &mut Canvas<'_>) {
     canvas.line(&Line::default().with(Ink::Plain, sent));
 }
 
-/// What it can carry, how full it is, and what a request costs there, where it says so.
+/// Its capacity, utilization and cost of a request, as far as it reports them.
 fn room(row: &Row<'_>) -> Option<String> {
     let capacity = row.capacity_millirif.map(|millirif| {
         let full = row.full().map_or(UNKNOWN.to_owned(), full);
@@ -119,8 +119,8 @@ fn room(row: &Row<'_>) -> Option<String> {
     (!said.is_empty()).then(|| format!(" says that it {}", said.join(", ")))
 }
 
-/// The last requests that were sent to it and whose story was kept: at most a third of what is
-/// left.
+/// Draws the last requests that were sent to it and whose decisions were kept, in at most a third
+/// of the free rows.
 fn decisions(app: &App, name: &str, canvas: &mut Canvas<'_>) {
     let decisions = app.replica_decisions();
     let room = canvas.height() / 3;
@@ -148,12 +148,12 @@ fn decisions(app: &App, name: &str, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// The time of day of RFC 3339.
+/// The time of day in an RFC 3339 time.
 fn time(decision: &Decision) -> &str {
     decision.time.get(11..23).unwrap_or(UNKNOWN)
 }
 
-/// The rule, what it went by, and what became of the attempt where it was not the plain one.
+/// The reason of the pick, the values behind it, and the attempt's result if it is unusual.
 fn why(attempt: &Attempt) -> String {
     let mut text = attempt.reason.replace('_', " ");
     if attempt.kind != "first" {
@@ -187,10 +187,9 @@ fn why(attempt: &Attempt) -> String {
     text
 }
 
-/// For how long it has been in its state, and which were before that: as many as `columns` have
-/// room for.
+/// For how long it has been in its state, and its previous states: as many as fit into `columns`.
 fn states(app: &App, history: &History, columns: usize) -> Line {
-    // Each with its length; a sample stands for the interval that it ends.
+    // Each state with its length. A sample stands for the interval that it ends.
     let mut stretches: Vec<(u8, u64)> = Vec::new();
     let mut before = None;
     for (state, at_ms) in history.state.iter().zip(&history.at_ms) {
@@ -224,7 +223,7 @@ fn states(app: &App, history: &History, columns: usize) -> Line {
         .with(Ink::Plain, text)
 }
 
-/// A chart's title, its values, how they are said, and its ink.
+/// A chart's title, its values, their format, and its ink.
 type Chart = (&'static str, Vec<u64>, fn(u64) -> String, Ink);
 
 fn charts(history: &History, canvas: &mut Canvas<'_>) {

@@ -1,5 +1,5 @@
-//! Both sides of a demo, beside each other: the figures that its load generators see, the last
-//! minutes, and each replica's twins on one scale.
+//! Both sides of a demo next to each other: the measurements of its load generators, the last
+//! minutes, and each replica of both sides on one scale.
 
 use super::super::app::App;
 use super::super::message::{DemoTick, Seen, Side, sum};
@@ -12,25 +12,25 @@ use super::fleet::{filter_line, state};
 use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 
-/// One quantile of what was seen.
+/// One quantile of the measurements.
 type Quantile = fn(&Seen) -> Option<u64>;
 
 const SIDE_INKS: [Ink; 2] = [Ink::First, Ink::Second];
 
-/// Names of rows, left of the first side.
+/// Width of the rows' names, left of the first side.
 const LABEL_COLUMNS: usize = 17;
-/// Right of a side, until the next.
+/// Columns between the sides.
 const GAP: usize = 2;
-/// Right of a bar: in flight, requests/s, p99.
+/// Columns right of a bar: in flight, requests/s, p99.
 const FIGURE_COLUMNS: usize = 5 + 6 + 9;
-/// What is said in words has so many rows at most.
+/// Most rows of the summary in words.
 const SUMMARY_ROWS_MAX: usize = 4;
-/// A side is not wider: longer bars help nobody.
+/// Largest width of a side: longer bars would not help a reader.
 const SIDE_COLUMNS_MAX: usize = 72;
-/// From so many rows for the replicas on there are blank lines.
+/// Number of replica rows from which blank lines are added.
 const ROWS_AT_EASE: usize = 26;
 
-/// Where things stand.
+/// The positions of the columns.
 struct Layout {
     /// First column of each side.
     starts: [usize; 2],
@@ -53,7 +53,7 @@ impl Layout {
     }
 }
 
-/// The page.
+/// Draws the page.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let layout = Layout::new(canvas.width());
     let is_at_ease = canvas.height() > ROWS_AT_EASE;
@@ -86,7 +86,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     twins(app, &layout, canvas);
 }
 
-/// What both sides get.
+/// The load of both sides.
 fn load(app: &App, demo: &DemoTick) -> Line {
     let elapsed = core::time::Duration::from_millis(demo.elapsed_ms);
     let clock = match demo.length_ms {
@@ -114,7 +114,7 @@ fn figures(app: &App, layout: &Layout, sides: [Option<&Side>; 2], canvas: &mut C
     let mut heads = Line::default();
     for (index, ink) in SIDE_INKS.into_iter().enumerate() {
         let name = app.model().service_name(index);
-        // The side that Enter opens and the order goes by.
+        // Marks the side that Enter opens and that the order follows.
         let mark = if index == app.service { " ◀" } else { "" };
         names = names
             .padded_to(layout.starts[index])
@@ -154,7 +154,7 @@ fn figures(app: &App, layout: &Layout, sides: [Option<&Side>; 2], canvas: &mut C
     }));
 }
 
-/// Ends of the two columns of figures of a side.
+/// The right ends of a side's two columns of figures.
 fn ends(layout: &Layout, side: usize) -> [usize; 2] {
     let start = layout.starts[side];
     [
@@ -181,7 +181,7 @@ fn row(
     line
 }
 
-/// The p99 of each interval, both on one scale.
+/// Draws the p99 of each interval, both sides on one scale.
 fn trends(app: &App, layout: &Layout, canvas: &mut Canvas<'_>) {
     let p99 = |point: &Point| point.p99_us.unwrap_or(0);
     let columns = layout.width.saturating_sub(1);
@@ -200,7 +200,7 @@ fn trends(app: &App, layout: &Layout, canvas: &mut Canvas<'_>) {
     canvas.line(&line);
 }
 
-/// Why replicas were picked.
+/// The reasons of picks.
 fn picks(app: &App, layout: &Layout) -> Line {
     let mut line = Line::default().with(Ink::Plain, " picked by");
     for side in 0..2 {
@@ -218,7 +218,7 @@ fn picks(app: &App, layout: &Layout) -> Line {
                 reason.replace('_', " "),
                 percent_of(*count, all)
             );
-            // What does not fit is what happened least.
+            // The least frequent ones are cut off.
             if text.chars().count() + part.chars().count() > layout.width {
                 break;
             }
@@ -229,7 +229,7 @@ fn picks(app: &App, layout: &Layout) -> Line {
     line
 }
 
-/// A row for each replica and its twin.
+/// Draws a row for each replica, with both sides.
 fn twins(app: &mut App, layout: &Layout, canvas: &mut Canvas<'_>) {
     filter_line(
         app,
@@ -295,7 +295,7 @@ fn twin_line(
         line = if row.is_well() || row.in_flight > 0 {
             bar::marked(line, row.in_flight, end, limits[side], columns, ink)
         } else {
-            // Nobody is there; what became of it has room.
+            // The replica cannot be reached; there is space for its state.
             let (ink, text) = state(row);
             line.with(ink, super::super::words::cut(&text, columns))
                 .padded_to(layout.starts[side] + columns)

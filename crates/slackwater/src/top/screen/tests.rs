@@ -1,6 +1,6 @@
-//! The screen as text, compared with files in `snapshots/`; the colours on their own. After a
-//! change that is meant, `WRITE_SNAPSHOTS=1 cargo test -p slackwater top::screen` writes the files
-//! anew: look at the difference.
+//! The screen as text, compared with files in `snapshots/`; colours are tested separately. After an
+//! intended change, `WRITE_SNAPSHOTS=1 cargo test -p slackwater top::screen` writes the files
+//! again: check the difference.
 
 use super::super::app::{Answer, App, Link};
 use super::super::keys::{Action, Page};
@@ -63,7 +63,7 @@ fn text(buffer: &Buffer) -> String {
     text
 }
 
-/// The screen is as the file says.
+/// Checks that the screen equals the file.
 fn assert_is(name: &str, app: &mut App, size: (u16, u16)) {
     let text = text(&drawn(app, size));
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/top/screen/snapshots");
@@ -184,7 +184,7 @@ fn an_agent_shows_its_own_load_and_queue() {
 }
 
 #[test]
-fn how_full_a_replica_is_has_a_column_where_one_says_what_it_can_carry() {
+fn utilization_has_a_column_if_any_replica_reports_its_capacity() {
     let (fleet, mut tick) = (samples::serve_fleet(), samples::serve_tick());
     let plain = text(&drawn(&mut app_of(fleet.clone(), tick.clone()), LARGE));
     assert!(!plain.contains("FULL"), "{plain}");
@@ -195,11 +195,11 @@ fn how_full_a_replica_is_has_a_column_where_one_says_what_it_can_carry() {
     let mut app = app_of(fleet, tick);
     app.order.by = Column::Full;
     let told = text(&drawn(&mut app, LARGE));
-    // Not those of the pool, which stands beside.
+    // Only rows of the fleet, not those of the pool beside it.
     let is_of_fleet = |line: &&str| line.find("10.0.").is_some_and(|at| at < 10);
     let rows: Vec<&str> = told.lines().filter(is_of_fleet).collect();
     assert!(told.contains("FULL▼"), "{told}");
-    // Those of 9, of 4 and 3 in flight; and last the one that does not say.
+    // The replicas with 9, 4 and 3 in flight, and last the one that does not report.
     assert!(
         rows[0].contains("10.0.0.5:8080") && rows[0].contains(" 50 % "),
         "{told}"
@@ -220,7 +220,7 @@ fn how_full_a_replica_is_has_a_column_where_one_says_what_it_can_carry() {
 }
 
 #[test]
-fn before_the_first_figures_and_without_services_it_says_so() {
+fn the_absence_of_figures_and_of_services_is_shown() {
     let mut app = App::new("x:1".to_owned());
     assert!(text(&drawn(&mut app, SMALL)).contains("waiting for the first figures"));
     app.take_fleet(samples::serve_fleet());
@@ -234,7 +234,7 @@ fn before_the_first_figures_and_without_services_it_says_so() {
 }
 
 #[test]
-fn a_lost_connection_and_a_pause_are_told_until_they_are_over() {
+fn a_lost_connection_and_a_pause_are_shown_until_they_end() {
     let mut app = serve();
     let now = Instant::now();
     app.link = Link::Lost {
@@ -245,7 +245,7 @@ fn a_lost_connection_and_a_pause_are_told_until_they_are_over() {
     let lost = text(&drawn_in(&mut app, SMALL, theme, now));
     let banner = "connection lost: it ended the stream; next try in 2 s";
     assert!(lost.contains(banner), "{lost}");
-    // What was known stays.
+    // The last known state stays visible.
     assert!(lost.contains("10.0.0.1:8080"), "{lost}");
     app.take_tick(samples::serve_tick(), Instant::now());
     assert!(!text(&drawn(&mut app, SMALL)).contains("connection lost"));
@@ -316,7 +316,7 @@ fn a_thousand_replicas_scroll_and_the_chosen_one_is_always_seen() {
     assert!(!seen(&mut app, "replica 999"));
     let chosen = format!("replica {}", app.selected.unwrap());
     assert!(seen(&mut app, &chosen));
-    // Wherever another order puts it.
+    // It stays visible when the order changes.
     app.order = Order {
         by: Column::Rif,
         is_reversed: false,
@@ -365,7 +365,7 @@ fn clicks_choose_open_sort_and_change_the_service() {
     assert_eq!(app.order, order(false));
     app.click(rif);
     assert_eq!(app.order, order(true));
-    // Below the last row there is nothing.
+    // There is nothing below the last row.
     let mut demo = demo();
     demo.act(Action::View(Page::Fleet));
     drawn(&mut demo, LARGE);

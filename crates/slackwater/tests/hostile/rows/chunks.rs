@@ -1,7 +1,7 @@
 //! Chunked bodies against the grammar. RFC 9112 §7.1
 //!
-//! The head of such a request has been passed on by the time the body turns out to be bad; the
-//! replica then sees the request break off, and never its end.
+//! The head of such a request has been forwarded by the time the body turns out to be malformed.
+//! The replica then sees a request that is cut off, and never its end.
 
 use super::{Group, Row, passed};
 

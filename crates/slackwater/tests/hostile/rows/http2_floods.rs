@@ -1,4 +1,4 @@
-//! HTTP/2 frames by the thousand, each of them allowed. RFC 9113 §10.5
+//! Thousands of HTTP/2 frames, each of which is allowed. RFC 9113 §10.5
 
 use super::{Does, Group, Row, frames};
 use crate::frames::{
@@ -24,8 +24,8 @@ pub(super) fn group() -> Group {
 const CALM: &str = "GOAWAY (ENHANCE_YOUR_CALM), closed";
 const FLOOD: usize = 20_000;
 
-/// A field that is put into the table, and then asked for again and again: a few bytes that mean
-/// megabytes.
+/// A field that is put into the table and then referenced again and again: a few bytes that expand
+/// to megabytes.
 fn bomb() -> Vec<u8> {
     let mut fields = block(&request("GET", "/a"));
     let mut big = field("a", "b".repeat(3900).as_bytes());
@@ -36,7 +36,7 @@ fn bomb() -> Vec<u8> {
     fields
 }
 
-/// 2,000 heads of 80 KB, in some 80 bytes each but for the first, which puts a field into the
+/// 2,000 heads of 80 KB, each sent in some 80 bytes except the first, which puts a field into the
 /// table.
 fn small_bombs() -> Vec<u8> {
     let head = |stream: u32, fields: &[u8]| {
@@ -198,7 +198,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Takes requests back one by one, each when its body has begun to arrive at the replica.
+/// Cancels requests one by one, each when its body has started to arrive at the replica.
 fn rapid_reset(proxy: SocketAddr, _: SocketAddr) -> Pin<Box<dyn Future<Output = String> + Send>> {
     Box::pin(async move {
         let (read, mut write) = connect(proxy).await;
@@ -209,7 +209,7 @@ fn rapid_reset(proxy: SocketAddr, _: SocketAddr) -> Pin<Box<dyn Future<Output = 
         for stream in streams(20_000) {
             let begun = [upload(stream, "/last/unread"), ping.clone()].concat();
             let _ = write.write_all(&begun).await;
-            // The answer to a PING: what came before it has been read.
+            // The answer to a PING shows that everything before it has been read.
             if reader.next_ping().await.is_none() {
                 return closed_after(taken_back);
             }
@@ -225,7 +225,7 @@ fn rapid_reset(proxy: SocketAddr, _: SocketAddr) -> Pin<Box<dyn Future<Output = 
     })
 }
 
-/// The last ones may be under way when the proxy closes.
+/// The last requests may still be on their way when the proxy closes.
 fn closed_after(taken_back: u32) -> String {
     match taken_back {
         501..600 => "closed".to_owned(),

@@ -1,4 +1,5 @@
-//! HTTP/2 heads that would say something else once they are HTTP/1.1. RFC 9113 §8.2, §8.3, §10.3
+//! HTTP/2 heads that would mean something else when converted to HTTP/1.1. RFC 9113 §8.2, §8.3,
+//! §10.3
 
 use super::{Does, Group, Row, frames};
 use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, field, frame, headers, open, request};

@@ -1,4 +1,4 @@
-//! Requests whose end is in doubt: the raw material of request smuggling. RFC 9112 §6.3, §11.2
+//! Requests whose end is ambiguous: the means of request smuggling. RFC 9112 §6.3, §11.2
 
 use super::{Group, Row, passed, refused};
 

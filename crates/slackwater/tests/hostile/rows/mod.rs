@@ -1,7 +1,7 @@
-//! The table. Each row has a name of its own, what is done, what is answered, and what the replica
-//! then has seen.
+//! The table. Each row has a unique name, the client's actions, the answer, and what the replica
+//! has received afterwards.
 //!
-//! Answers are told in order: statuses, resets of the stream (HTTP/2), GOAWAY, `closed`. Over
+//! Answers are listed in order: statuses, resets of the stream (HTTP/2), GOAWAY, `closed`. Over
 //! HTTP/2 a good request follows on the same connection; it is answered unless the row says that
 //! the connection is closed.
 
@@ -23,17 +23,17 @@ use core::pin::Pin;
 
 pub(crate) type Act = fn(SocketAddr, SocketAddr) -> Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// What a hostile client does.
+/// The actions of a hostile client.
 pub(crate) enum Does {
-    /// Bytes at once, on a connection of its own.
+    /// Sends bytes at once, on a new connection.
     Http1(Vec<u8>),
-    /// The first bytes at once, the others one by one.
+    /// Sends the first bytes at once, and the rest one by one.
     Slowly(&'static [u8], Vec<u8>),
-    /// HTTP/2's preface, these frames, and a good request.
+    /// Sends HTTP/2's preface, these frames, and a good request.
     Http2(Vec<u8>),
-    /// Whatever is to be answered in HTTP/2.
+    /// Sends bytes whose answer is in HTTP/2.
     Bytes(Vec<u8>),
-    /// Anything else, given the proxy's and the replica's address; says what was answered.
+    /// Any other action, with the proxy's and the replica's address; returns the answer.
     Act(Act),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Group {
     pub(crate) rows: Vec<Row>,
 }
 
-/// All of them, in the order of the page.
+/// All groups, in the order of the page.
 pub(crate) fn groups() -> Vec<Group> {
     vec![
         lengths::group(),
@@ -66,7 +66,7 @@ pub(crate) fn groups() -> Vec<Group> {
     ]
 }
 
-/// An HTTP/1.1 request that is refused before the replica hears of it.
+/// An HTTP/1.1 request that is rejected before the replica receives any of it.
 fn refused(name: &'static str, answer: &'static str, bytes: impl Into<Vec<u8>>) -> Row {
     Row {
         name,
@@ -76,7 +76,7 @@ fn refused(name: &'static str, answer: &'static str, bytes: impl Into<Vec<u8>>) 
     }
 }
 
-/// An HTTP/1.1 request of which the replica sees something.
+/// An HTTP/1.1 request of which the replica receives something.
 fn passed(
     name: &'static str,
     answer: &'static str,
@@ -91,7 +91,7 @@ fn passed(
     }
 }
 
-/// HTTP/2 frames of which the replica sees nothing.
+/// HTTP/2 frames of which the replica receives nothing.
 fn frames(name: &'static str, answer: &'static str, frames: Vec<u8>) -> Row {
     Row {
         name,

@@ -1,5 +1,5 @@
-//! Clients that take their time: slow loris and its kin. The tests' deadlines are 1 s for a head
-//! and 2 s for silence.
+//! Slow clients: slow loris and its variants. The tests' timeouts are 1 s for a head and 2 s for
+//! silence.
 
 use super::{Does, Group, Row};
 use crate::frames;
@@ -82,7 +82,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// So many requests of another client give the proxy time to take in whatever it would.
+/// Number of another client's requests that give the proxy time to read whatever it would.
 const ROUNDS: usize = 200;
 
 async fn others_are_served(proxy: SocketAddr) {

@@ -1,4 +1,4 @@
-//! Request lines, and hosts that two readers could take for different ones. RFC 9112 §3
+//! Request lines, and hosts that two parsers could read differently. RFC 9112 §3
 
 use super::{Group, Row, passed, refused};
 

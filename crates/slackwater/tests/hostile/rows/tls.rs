@@ -1,4 +1,4 @@
-//! What is no TLS handshake, at a listener that expects one. RFC 8446 §5
+//! Input that is not a TLS handshake, at a listener that expects one. RFC 8446 §5
 
 use super::{Does, Group, Row, refused};
 use crate::frames::preface;
@@ -13,7 +13,7 @@ pub(super) fn group() -> Group {
 
 pub(crate) const TITLE: &str = "TLS";
 
-/// A record of a kind, in the version that first handshakes say.
+/// A record of a kind, with the version that first handshakes have.
 fn record(kind: u8, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len()).unwrap().to_be_bytes();
     [&[kind, 3, 1], &length[..], payload].concat()
@@ -23,7 +23,7 @@ const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
-/// A hello of TLS 1.0: one cipher of its time, no extensions.
+/// A hello of TLS 1.0: one cipher suite of its time, no extensions.
 fn old_hello() -> Vec<u8> {
     let mut body = vec![3, 1];
     body.extend([7; 32]);

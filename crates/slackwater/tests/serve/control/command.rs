@@ -1,4 +1,4 @@
-//! The same from a shell: `slackwater admin`.
+//! Changes from a shell: `slackwater admin`.
 
 use super::{TOKEN, Token, config, controlled, overrides};
 use crate::clients::{Client, get};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What a command has come to.
+/// The result of a command.
 struct Ended {
     code: Option<i32>,
     out: String,
@@ -17,13 +17,13 @@ struct Ended {
 }
 
 impl Ended {
-    /// Its text, if it went well.
+    /// Its output, if it succeeded.
     fn well(self) -> String {
         assert_eq!((self.code, self.error.as_str()), (Some(0), ""));
         self.out
     }
 
-    /// Its complaint, if it ended with this code.
+    /// Its error, if it ended with this code.
     fn badly(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.error);
         assert_eq!(self.out, "");
@@ -40,7 +40,7 @@ async fn admin(proxy: &Proxy, token: Option<&str>, args: &[&str]) -> Ended {
     if let Some(token) = token {
         command.env("SLACKWATER_ADMIN_TOKEN", token);
     }
-    // Replicas run on this thread.
+    // Replicas run on this thread, so it must not block.
     let output = tokio::task::spawn_blocking(move || command.output());
     let output = output.await.unwrap().unwrap();
     Ended {
@@ -50,7 +50,7 @@ async fn admin(proxy: &Proxy, token: Option<&str>, args: &[&str]) -> Ended {
     }
 }
 
-/// The same by somebody who may, and it goes well.
+/// Runs the command with the token; it must succeed.
 async fn done(proxy: &Proxy, args: &[&str]) -> String {
     admin(proxy, Some(TOKEN), args).await.well()
 }
@@ -124,7 +124,7 @@ async fn a_replica_is_drained_waited_for_weighed_and_taken_back() {
 }
 
 #[tokio::test]
-async fn settings_are_tried_set_and_taken_back_and_the_rest_is_told() {
+async fn settings_are_tried_set_and_removed_and_the_rest_is_reported() {
     let one = Replica::echo("one").await;
     let token = Token::new("command-settings");
     let more = token.section() + "[decisions]\nsample = 1\n";
@@ -134,7 +134,7 @@ async fn settings_are_tried_set_and_taken_back_and_the_rest_is_told() {
 
     let tried = done(&proxy, &["policy", "random", "--dry-run"]).await;
     let expected = "dry run, nothing is changed; it would be:\npolicy: \"round_robin\" → \"random\"\n\
-                    services that begin anew: default\nremark: ";
+                    services that are new or rebuilt: default\nremark: ";
     assert!(tried.starts_with(expected), "{tried}");
     assert_eq!(overrides(&proxy).await["settings"], json!([]));
     done(&proxy, &["policy", "random"]).await;
@@ -165,7 +165,7 @@ async fn settings_are_tried_set_and_taken_back_and_the_rest_is_told() {
     let told = done(&proxy, &["reload", "--dry-run"]).await;
     assert!(told.starts_with("dry run, nothing is changed"), "{told}");
     let told = done(&proxy, &["reload"]).await;
-    let expected = "no service begins anew, and no listener\nremark: ";
+    let expected = "no service and no listener changes\nremark: ";
     assert!(told.starts_with(expected), "{told}");
     let told = done(&proxy, &["clear"]).await;
     assert!(
@@ -177,7 +177,7 @@ async fn settings_are_tried_set_and_taken_back_and_the_rest_is_told() {
         "there was nothing to take back\n"
     );
 
-    // Whoever only reads needs no token.
+    // Commands that only read need no token.
     let address = one.address.to_string();
     let asked = [
         "decisions",
@@ -199,7 +199,7 @@ async fn settings_are_tried_set_and_taken_back_and_the_rest_is_told() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_with_what_to_do() {
+async fn errors_are_reported_with_the_remedy() {
     let one = Replica::echo("one").await;
     let (proxy, _written, _token) = controlled("command-wrong", &[&one]);
     let bare = Proxy::start(&[one.address], "");
@@ -298,7 +298,7 @@ async fn what_goes_wrong_is_told_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_apart_from_a_mistake() {
+async fn a_refused_connection_is_distinguished_from_a_mistake() {
     let one = Replica::echo("one").await;
     let (proxy, _written, _token) = controlled("command-gone", &[&one]);
     let address = nobody().await.to_string();

@@ -1,5 +1,4 @@
-//! What is changed at run time and a new process in place of the running one: it is handed over, or
-//! nothing is.
+//! Changes at run time and an upgrade: all of them are handed over, or none.
 
 use super::{Token, ask, config, controlled, done, overrides};
 use crate::clients::get;
@@ -34,7 +33,7 @@ async fn what_is_changed_is_in_force_in_the_next_process_and_the_one_after() {
 
     let first = process(&proxy).await;
     proxy.signal("USR2");
-    let line = proxy.log_line("changed at run time in the process before");
+    let line = proxy.log_line("overrides of the previous process");
     assert!(
         line.contains("settings=2") && line.contains("replicas=2"),
         "{line}"
@@ -55,7 +54,7 @@ async fn what_is_changed_is_in_force_in_the_next_process_and_the_one_after() {
     assert_eq!(shown["replicas"][1]["weight"], 7);
     assert_eq!(shown["overrides"]["replicas"], 2);
 
-    // And it is taken back as ever, for those to come, too.
+    // The overrides can be removed as usual, for later processes, too.
     let cleared = done(&proxy, "/overrides/clear", &json!({})).await;
     assert_eq!(cleared, before);
     assert_eq!(status(&proxy).await["services"][0]["policy"], "round_robin");
@@ -93,7 +92,7 @@ async fn a_file_that_does_not_go_with_it_is_refused_and_what_is_of_no_service_an
     let replica = json!({"service": "api", "replica": one.address.to_string(), "weight": 3});
     done(&proxy, "/replica", &replica).await;
 
-    // A policy that asks replicas, and nobody who may be asked.
+    // A policy with probes, but no replica that can be probed.
     written.become_text(&text(&["web", "api"], "none"));
     proxy.signal("USR2");
     let line = proxy.log_line("has not taken over");
@@ -106,10 +105,10 @@ async fn a_file_that_does_not_go_with_it_is_refused_and_what_is_of_no_service_an
 
     written.become_text(&text(&["web"], "udp"));
     proxy.signal("USR2");
-    let line = proxy.log_line("what was set of it");
+    let line = proxy.log_line("its settings at run time are dropped");
     assert!(line.contains("service=\"api\""), "{line}");
     let new = successor_of(&proxy, old).await;
-    // The old one may answer until it has ended.
+    // The old process may answer until it has ended.
     assert_eq!(proxy.ended().await.code(), Some(0));
     let set = overrides(&proxy).await;
     assert_eq!(set["settings"][0]["value"], "\"prequal_sync\"");
@@ -117,7 +116,8 @@ async fn a_file_that_does_not_go_with_it_is_refused_and_what_is_of_no_service_an
     drop(new);
 }
 
-/// A name for the program that another file can be given; gone at the end, with what is beside it.
+/// A name of the program that can point to another file. It is removed when dropped, with the files
+/// beside it.
 struct Name(PathBuf);
 
 impl Name {
@@ -134,7 +134,7 @@ impl Name {
         self.0.join("slackwater")
     }
 
-    /// From now on it is a program that says its number and nothing else.
+    /// Replaces the program by one that writes its process id and does nothing else.
     fn become_silent(&self) -> PathBuf {
         let (new, number) = (self.0.join("new"), self.0.join("number"));
         let told = number.with_extension("told");

@@ -1,4 +1,4 @@
-//! Who may not, and what is mistaken: nothing is changed, and it is said why.
+//! Unauthorized and mistaken changes: nothing is changed, and the answer states why.
 
 use super::{TOKEN, ask, bearer, config, controlled, done, overrides, send};
 use crate::clients::Client;
@@ -119,7 +119,7 @@ async fn a_token_that_changes_is_taken_with_the_configuration() {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one mistake after the other")]
-async fn what_is_mistaken_is_said_to_be_so_and_changes_nothing() {
+async fn a_mistaken_change_is_reported_and_changes_nothing() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let (proxy, _written, _token) = controlled("odd", &[&one, &two]);
     let replica = one.address.to_string();
@@ -242,7 +242,7 @@ async fn what_is_mistaken_is_said_to_be_so_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_process_that_stops_says_so_and_changes_nothing() {
+async fn a_process_that_stops_rejects_changes() {
     let go_on = Arc::new(Notify::new());
     let one = Replica::slow(&go_on, "one").await;
     let (mut proxy, _written, _token) = controlled("stopping", &[&one]);
@@ -253,8 +253,7 @@ async fn a_process_that_stops_says_so_and_changes_nothing() {
     })
     .await;
     proxy.signal("TERM");
-    // Its files have the word in their names, which other lines of the log tell.
-    proxy.log_line("stopping; once more");
+    proxy.log_line("shutting down");
     let change = json!({"replica": one.address.to_string(), "drained": true});
     let (refused, why) = ask(&proxy, "/replica", &change).await;
     assert_eq!(refused, 503, "{why}");

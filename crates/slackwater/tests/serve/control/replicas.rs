@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
-/// Who answers so many requests, in all workers.
+/// Sends requests, and counts how many each replica answers, in all workers.
 async fn answers<const N: usize>(proxy: &Proxy, names: [&str; N], requests: usize) -> [usize; N] {
     let mut counts = [0; N];
     for _ in 0..requests {
-        // Connections go to workers by chance.
+        // The connections are distributed randomly over workers.
         let answer = get(proxy.address, "/").await;
         let name = answer.text().lines().next().unwrap_or_default();
         let place = names.iter().position(|other| *other == name);
@@ -79,11 +79,7 @@ async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has()
     expected[place] = 0;
     assert_eq!(answers(&proxy, names, 20).await, expected);
     go_on.notify_one();
-    assert_eq!(
-        held.answer().await.text(),
-        names[place],
-        "it had been begun"
-    );
+    assert_eq!(held.answer().await.text(), names[place], "it had started");
 
     let body = json!({"replica": name, "drained": false});
     done(&proxy, "/replica", &body).await;
@@ -96,7 +92,7 @@ async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has()
 }
 
 #[tokio::test]
-async fn whoever_is_drained_gets_nothing_also_where_nobody_is_left() {
+async fn a_drained_replica_gets_nothing_even_if_no_other_is_left() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let down = "[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\ntimeout = \"20s\"\nfall = 1\n";
     let token = Token::new("all-drained");
@@ -116,7 +112,7 @@ async fn whoever_is_drained_gets_nothing_also_where_nobody_is_left() {
         (status(&proxy).await["replicas"][1]["health"]["verdict"] == "down").then_some(())
     })
     .await;
-    // The policy finds nobody, and chooses from all: from those that nobody has drained.
+    // The policy finds no available replica, so it picks from all that no operator has drained.
     for _ in 0..10 {
         assert_ne!(get(proxy.address, "/").await.status, 200);
     }
@@ -163,21 +159,18 @@ async fn a_drained_replica_is_probed_on() {
     done(&proxy, "/replica", &body).await;
     until_shown(&proxy, 0, "available", false).await;
     load.set_draining(true);
-    until(
-        "it is heard that it drains by its own word, too",
-        async || {
-            assert_ne!(
-                get(proxy.address, "/").await.text().lines().next(),
-                Some("one")
-            );
-            (status(&proxy).await["replicas"][0]["draining"] == true).then_some(())
-        },
-    )
+    until("its own report of draining is received, too", async || {
+        assert_ne!(
+            get(proxy.address, "/").await.text().lines().next(),
+            Some("one")
+        );
+        (status(&proxy).await["replicas"][0]["draining"] == true).then_some(())
+    })
     .await;
 }
 
 #[tokio::test]
-async fn a_weight_changes_the_share_and_goes_with_who_has_it() {
+async fn a_weight_changes_the_share_and_stays_with_its_replica() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let token = Token::new("weights");
@@ -209,7 +202,7 @@ async fn a_weight_changes_the_share_and_goes_with_who_has_it() {
         (&json!(3), &json!(1))
     );
 
-    // Another fleet, without it for a moment, changes nothing of that.
+    // A fleet without this replica for a moment changes nothing about that.
     written.become_text(&text(&[two]));
     reload(&proxy);
     written.become_text(&text(&[one, two]));
@@ -222,7 +215,7 @@ async fn a_weight_changes_the_share_and_goes_with_who_has_it() {
 }
 
 #[tokio::test]
-async fn changes_at_once_are_carried_out_one_after_the_other() {
+async fn concurrent_changes_are_carried_out_one_after_the_other() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let (proxy, written, _token) = controlled("at-once", &[one, two]);

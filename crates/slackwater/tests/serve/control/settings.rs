@@ -1,4 +1,4 @@
-//! Settings that are set at run time: they act at once, and outlive the file's.
+//! Settings at run time: they take effect at once, and have priority over the file's.
 
 use super::{TOKEN, Token, ask, bearer, config, controlled, done, overrides, send};
 use crate::clients::get;
@@ -7,7 +7,7 @@ use crate::reload::{Written, reload, status};
 use crate::replicas::Replica;
 use serde_json::{Value, json};
 
-/// How often the policy has chosen for this reason.
+/// How often the policy picked for this reason.
 async fn picks(proxy: &Proxy, reason: &str) -> Value {
     status(proxy).await["services"][0]["counts"]["picks"][reason].clone()
 }
@@ -47,7 +47,7 @@ async fn another_policy_chooses_from_then_on() {
         assert_eq!(get(proxy.address, "/").await.status, 200);
     }
     assert_eq!(picks(&proxy, "random").await, 5);
-    assert_eq!(picks(&proxy, "turn").await, 0, "begun anew");
+    assert_eq!(picks(&proxy, "turn").await, 0, "rebuilt");
     let set = overrides(&proxy).await;
     let first = &set["settings"][0];
     assert_eq!(first["key"], "policy");
@@ -90,7 +90,7 @@ async fn what_is_set_outlives_another_file_until_it_is_taken_back() {
     done(&proxy, "/settings", &json!({"set": {"policy": "random"}})).await;
     assert_eq!(policy(&proxy).await, "random");
 
-    // What somebody writes into the file meanwhile is not taken along.
+    // Edits of the file in the meantime are not put in force.
     written.become_text(&text.replace("workers = 2", "workers = 2\nhedge.enabled = true"));
     done(
         &proxy,
@@ -171,7 +171,7 @@ async fn what_goes_with_its_service_goes_and_what_makes_a_file_mistaken_refuses_
     proxy.signal("HUP");
     assert!(
         proxy
-            .log_line("what was set of it")
+            .log_line("its settings at run time are dropped")
             .contains("service=\"api\"")
     );
     proxy.log_line("the configuration has been read again");
@@ -183,7 +183,7 @@ async fn what_goes_with_its_service_goes_and_what_makes_a_file_mistaken_refuses_
         1
     );
 
-    // A policy that asks replicas, in a file that has just taken the probes away.
+    // A policy with probes, when the file has just turned off probes.
     let probing = text(&service("web")).replace("probe.transport = \"none\"\n", "");
     written.become_text(&probing);
     reload(&proxy);

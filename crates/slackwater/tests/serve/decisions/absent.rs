@@ -1,4 +1,4 @@
-//! Replicas that a request did not go to: full, drained, down, or of a tier that is not in use.
+//! Replicas that were excluded from a pick: full, drained, down, or of a tier that is not in use.
 
 use super::{ALL, decisions};
 use crate::clients::get;
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 
-/// Who was out when a request was first sent, why, and how many parts of theirs that is about.
+/// The replicas that were excluded when a request was first sent, why, and the number of their
+/// parts that were.
 fn outs(decision: &Value) -> Vec<[Value; 3]> {
     let outs = decision["attempts"][0]["outs"].as_array().unwrap().iter();
     outs.map(|out| ["replica", "why", "parts"].map(|key| out[key].clone()))
@@ -19,7 +20,7 @@ fn outs(decision: &Value) -> Vec<[Value; 3]> {
 }
 
 #[tokio::test]
-async fn whoever_waited_for_room_does_not_belong_where_it_went() {
+async fn a_pick_after_waiting_for_a_connection_is_not_pinned() {
     let go = Arc::new(Semaphore::new(0));
     let wait = Arc::clone(&go);
     let replica = Replica::scripted(move |mut connection| {
@@ -57,7 +58,7 @@ async fn whoever_waited_for_room_does_not_belong_where_it_went() {
 }
 
 #[tokio::test]
-async fn a_replica_that_is_full_is_told_to_be() {
+async fn a_full_replica_is_listed_as_full() {
     let go_on = Arc::new(Notify::new());
     let replicas = [
         Replica::slow(&go_on, "one").await,
@@ -74,7 +75,7 @@ async fn a_replica_that_is_full_is_told_to_be() {
     })
     .await;
     let full = usize::from(replicas[0].connections() == 0);
-    // By round robin the full one would get every other request.
+    // Round robin would send every other request to the full one.
     for _ in 0..2 {
         assert_eq!(get(proxy.address, "/").await.status, 200);
     }
@@ -91,7 +92,7 @@ async fn a_replica_that_is_full_is_told_to_be() {
 }
 
 #[tokio::test]
-async fn down_drained_and_not_in_use_are_told_apart() {
+async fn down_drained_and_unused_tiers_are_distinguished() {
     let names = ["one", "drained", "backup"];
     let [one, drained, backup] = [
         Replica::echo(names[0]).await,

@@ -1,4 +1,4 @@
-//! What the table does not fit: a test for each, and what it says on the page.
+//! Cases that do not fit into the table: a test for each, and its text on the page.
 
 mod copies;
 mod rest;
@@ -7,13 +7,13 @@ mod tunnels;
 
 use super::node;
 
-/// What ends, and what the other side sees of it.
+/// What ends, and what the other side sees.
 pub(super) type Rows = &'static [(&'static str, &'static str)];
 
 /// Makes a test of each row, and a list of all for the page.
 macro_rules! apart {
     ($($title:literal { $($from:ident::$test:ident: $ends:literal => $seen:literal,)* })*) => {
-        /// Under their titles.
+        /// The rows under their titles.
         pub(super) const APART: &[(&str, Rows)] = &[$(($title, &[$(($ends, $seen)),*])),*];
 
         $($(

@@ -1,4 +1,4 @@
-//! Node's stock HTTP/2, whose `destroy()` sends `RST_STREAM(NO_ERROR)` in the middle of a message.
+//! Node's own HTTP/2, whose `destroy()` sends `RST_STREAM(NO_ERROR)` in the middle of a message.
 
 use super::peers::{Reader, Replica, Watch, get};
 use super::table::{Ends, HALF};
@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Puts half of something, and gives up when told.
+/// Sends half of a request, and destroys the stream on command.
 const CLIENT: &str = "
 const session = require('node:http2').connect(process.argv[1]);
 session.on('error', () => {});
@@ -18,7 +18,7 @@ process.stdin.on('data', () => request.destroy());
 process.stdin.on('end', () => process.exit());
 ";
 
-/// Answers half of something, and gives up when told.
+/// Sends half of a response, and destroys the stream on command.
 const SERVER: &str = "
 let last;
 const server = require('node:http2').createServer();
@@ -33,7 +33,7 @@ process.stdin.on('data', () => last.destroy());
 process.stdin.on('end', () => process.exit());
 ";
 
-/// A script that runs until it is dropped.
+/// A running script; killed when dropped.
 struct Node {
     child: Child,
     input: ChildStdin,
@@ -41,7 +41,7 @@ struct Node {
 }
 
 impl Node {
-    /// `None` without Node on this machine, which is said.
+    /// Runs the script; `None` if Node is not installed, which is printed.
     fn run(script: &str, argument: &str) -> Option<Self> {
         let mut command = Command::new("node");
         command.args(["-e", script, argument]);

@@ -1,4 +1,4 @@
-//! `docs/research/endings.md`, made from the table and from the tests apart.
+//! `docs/research/endings.md`, made from the table and from the separate tests.
 
 use super::apart::APART;
 use super::peers::Reader;
@@ -21,7 +21,7 @@ Each row is played as a request (to replicas over HTTP/1.1 and HTTP/2) and as a 
 HTTP/2). Half of the body has been passed on before, or all of it where the row says so.
 ";
 
-/// What a reader sees, for the page.
+/// What a reader sees, in the words of the page.
 fn told(seen: &str) -> &str {
     match seen {
         "cut off by a reset" => "cut off (RST)",

@@ -1,5 +1,5 @@
-//! The other sides of a row: one sends a message up to its end, the other says what it has seen of
-//! it.
+//! The two sides of a row: one sends a message up to its end, the other reports what it has
+//! received of it.
 
 use super::table::{Ends, Row, Then, WHOLE};
 use super::wire::{self, Frame, Progress};
@@ -12,40 +12,40 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Who reads a message.
+/// The reader of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
     Http11,
-    /// Clients only.
+    /// Only for clients.
     Http10,
     Http2,
 }
 
-/// A replica that takes part in one row after the other.
+/// A replica that plays one row after the other.
 pub(super) struct Replica {
     pub(super) address: SocketAddr,
     part: Arc<Mutex<Option<Part>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// What a replica does in a row.
+/// A replica's role in a row.
 enum Part {
     Reads(Watch),
     Writes(Script, oneshot::Receiver<()>),
 }
 
-/// What a reader says of the message that it reads.
+/// A reader's reports on its message.
 pub(super) struct Watch {
-    /// What of the body is to come before it ends.
+    /// The part of the body that must arrive before it ends.
     before: &'static str,
-    /// That so much has come.
+    /// Reports that this part has arrived.
     came: Option<oneshot::Sender<()>>,
-    /// What it was in the end.
+    /// Reports how the message ended.
     seen: oneshot::Sender<String>,
     ends: Ends,
 }
 
-/// What a sender sends.
+/// The message of a sender.
 #[derive(Clone, Copy)]
 struct Script {
     form: Form,
@@ -64,9 +64,9 @@ impl Script {
         }
     }
 
-    /// Ends a message; gives the connection back while it is open.
+    /// Ends a message. Returns the connection if it is still open.
     async fn end(self, mut stream: TcpStream, number: u32) -> Option<TcpStream> {
-        // The proxy may have had enough by then.
+        // The proxy may have closed the connection by then.
         let _ = stream.write_all(&(self.bytes)(number)).await;
         match self.then {
             Then::Stays => (),
@@ -80,21 +80,21 @@ impl Script {
     }
 }
 
-/// What a reader has said of its message.
+/// The reports on a message.
 pub(super) struct Seen {
     came: oneshot::Receiver<()>,
     seen: oneshot::Receiver<String>,
 }
 
 impl Seen {
-    /// Waits until so much of the body has come as is to come before its end; `false` if it ended
-    /// before.
+    /// Waits until the part of the body that must arrive before its end has arrived; `false` if the
+    /// body ended before.
     pub(super) async fn came(&mut self) -> bool {
         let came = timeout(PATIENCE, &mut self.came).await;
         came.expect("no beginning in time").is_ok()
     }
 
-    /// What the message was.
+    /// Returns how the message ended.
     pub(super) async fn end(self) -> String {
         let seen = timeout(PATIENCE, self.seen).await;
         seen.expect("no end in time")
@@ -126,7 +126,7 @@ impl Watch {
         let _ = self.seen.send(what.into());
     }
 
-    /// A message is whole, if it is the right one.
+    /// A complete message must have the right body.
     fn is_whole(body: &[u8]) -> String {
         if body == WHOLE.as_bytes() {
             "whole".to_owned()
@@ -135,7 +135,7 @@ impl Watch {
         }
     }
 
-    /// Reads a message over HTTP/1; gives the connection back if it goes on.
+    /// Reads a message over HTTP/1. Returns the connection if it stays open.
     async fn http1(mut self, mut stream: TcpStream) -> Option<TcpStream> {
         let mut octets = Vec::new();
         loop {
@@ -175,7 +175,7 @@ impl Watch {
         }
     }
 
-    /// Looks at a frame of the message's stream; gives itself back while that goes on.
+    /// Handles a frame of the message's stream. Returns `self` while the message continues.
     fn frame(mut self, frame: &Frame, body: &mut Vec<u8>) -> Option<Self> {
         if frame.kind == frames::DATA {
             body.extend_from_slice(&frame.payload);
@@ -193,7 +193,7 @@ impl Watch {
 }
 
 impl Replica {
-    /// One that reads requests, as its name says.
+    /// Starts a replica that reads requests, of the kind that `reader` is.
     pub(super) async fn reads(reader: Reader) -> Self {
         Self::start(move |stream, part| async move {
             match reader {
@@ -204,7 +204,7 @@ impl Replica {
         .await
     }
 
-    /// One that writes responses, in whatever the form of each is.
+    /// Starts a replica that writes responses, in the form of each row.
     pub(super) async fn writes() -> Self {
         Self::start(|stream, part| async move {
             let mut start = [0];
@@ -247,7 +247,7 @@ impl Replica {
         seen
     }
 
-    /// What it sees of a row's request that comes by this proxy.
+    /// Returns what the replica sees of a row's request through this proxy.
     pub(super) async fn sees(&self, row: &Row, proxy: SocketAddr) -> String {
         let mut seen = self.expects(row.before, row.ends);
         let mut client = TcpStream::connect(proxy).await.unwrap();
@@ -256,12 +256,12 @@ impl Replica {
         if !seen.came().await {
             return "not even its beginning".to_owned();
         }
-        // Open until the replica has seen what it sees.
+        // Kept open until the replica has reported.
         let _client = Script::of(row).end(client, 1).await;
         seen.end().await
     }
 
-    /// What a client of this proxy sees of a row's response.
+    /// Returns what a client of this proxy sees of a row's response.
     pub(super) async fn shows(&self, row: &Row, proxy: SocketAddr, reader: Reader) -> String {
         let (watch, seen) = Watch::new(row.before, row.ends);
         let Seen { came, seen } = seen;
@@ -271,7 +271,7 @@ impl Replica {
     }
 }
 
-/// A client that asks this proxy for something, and reads what comes.
+/// Sends a request to this proxy, and reads the response.
 pub(super) async fn get(proxy: SocketAddr, reader: Reader, watch: Watch) {
     let mut client = TcpStream::connect(proxy).await.unwrap();
     let request = match reader {
@@ -297,7 +297,7 @@ impl Drop for Replica {
 
 async fn read_http1(mut stream: TcpStream, part: &Mutex<Option<Part>>) {
     loop {
-        // A request comes, or the end.
+        // Waits for a request, or the end of the connection.
         if !matches!(stream.peek(&mut [0]).await, Ok(1..)) {
             return;
         }
@@ -383,7 +383,7 @@ async fn write_http2(mut stream: TcpStream, part: &Mutex<Option<Part>>) {
     }
 }
 
-/// Begins a replica's connection over HTTP/2; gives the first request's stream.
+/// Begins a replica's connection over HTTP/2. Returns the first request's stream.
 async fn begin_http2(stream: &mut TcpStream) -> Option<u32> {
     let mut preface = [0; 24];
     stream.read_exact(&mut preface).await.ok()?;
@@ -392,7 +392,7 @@ async fn begin_http2(stream: &mut TcpStream) -> Option<u32> {
     next_request(stream).await
 }
 
-/// The stream of the next request; `None` at the end of the connection.
+/// Returns the stream of the next request; `None` at the end of the connection.
 async fn next_request(stream: &mut TcpStream) -> Option<u32> {
     loop {
         let frame = Frame::read(stream).await?;

@@ -1,4 +1,4 @@
-//! The ways in which a message ends, and what the other side is to see of each.
+//! The ways in which a message can end, and what the other side must see of each.
 
 use super::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, block, field, frame, headers,
@@ -7,18 +7,18 @@ use super::peers::Reader;
 use Ends::{AtItsLength, CutOff, Whole};
 use Then::{Fin, Rst, Stays};
 
-/// How a message says where it ends.
+/// How a message marks its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// HTTP/1.1 with `Content-Length`.
     Length,
-    /// HTTP/1.1 in chunks.
+    /// HTTP/1.1 with chunks.
     Chunked,
-    /// HTTP/1.1 by the end of the connection: responses only.
+    /// HTTP/1.1 until the end of the connection: responses only.
     UntilClose,
     /// HTTP/2 with `content-length`.
     Http2Length,
-    /// HTTP/2 without.
+    /// HTTP/2 without `content-length`.
     Http2,
 }
 
@@ -33,34 +33,34 @@ pub(super) const FORMS: [(Form, &str); 5] = [
     (Form::Http2, "HTTP/2, without `content-length`"),
 ];
 
-/// What a sender does with its connection after it has sent a row's bytes.
+/// How a sender handles its connection after it has sent a row's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// Keeps it open.
     Stays,
-    /// Ends it in order.
+    /// Ends it with FIN.
     Fin,
-    /// Resets it.
+    /// Ends it with RST.
     Rst,
 }
 
-/// What the message is.
+/// How the message ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     Whole,
     CutOff,
-    /// Cut off, but by the time all octets that it announced have been passed on.
+    /// Cut off, but all octets that it announced have been forwarded by then.
     AtItsLength,
 }
 
-/// One way to end a message of which the head and a part of the body have been passed on.
+/// One way to end a message whose head and part of the body have been forwarded.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
     pub(super) form: Form,
     pub(super) name: &'static str,
-    /// What of the body has been passed on by then.
+    /// The part of the body that has been forwarded by then.
     pub(super) before: &'static str,
-    /// What is sent then, on this stream.
+    /// The bytes that follow, on this stream.
     pub(super) bytes: fn(u32) -> Vec<u8>,
     pub(super) then: Then,
     pub(super) ends: Ends,
@@ -71,14 +71,14 @@ pub(super) const HALF: &str = "half";
 pub(super) const WHOLE: &str = "halfrest";
 
 impl Row {
-    /// What that reader is to see; `reset` is what it gets for a message that is cut off, over
+    /// Returns what that reader must see; `reset` is what it sees of a truncated message over
     /// HTTP/2.
     pub(super) fn expected<'s>(&self, reader: Reader, reset: &'s str) -> &'s str {
         match (reader, self.ends) {
             (_, Whole) => "whole",
             (Reader::Http2, _) => reset,
             (_, AtItsLength) => "whole, then closed",
-            // Without a length its end is the connection's, which is no end when it is reset.
+            // Without a length the body ends with the connection, and a reset is not a regular end.
             (Reader::Http10, CutOff) if !self.has_length() => "cut off by a reset",
             (_, CutOff) => "cut off",
         }
@@ -137,7 +137,7 @@ const fn row(
     }
 }
 
-/// Where all of the body has been passed on, but not that this was all.
+/// The row when the whole body has been forwarded, but not its end.
 const fn all_of_it(row: Row) -> Row {
     Row {
         before: WHOLE,
@@ -145,7 +145,7 @@ const fn all_of_it(row: Row) -> Row {
     }
 }
 
-/// A first part, and then a second.
+/// Concatenates two parts.
 fn both(mut first: Vec<u8>, second: Vec<u8>) -> Vec<u8> {
     first.extend(second);
     first
@@ -332,7 +332,7 @@ fn until_close() -> Vec<Row> {
     ]
 }
 
-/// What is the same with and without a length.
+/// The rows that are the same with and without a length.
 fn http2(form: Form) -> Vec<Row> {
     let has_length = form == Form::Http2Length;
     let with_all_octets = if has_length { AtItsLength } else { CutOff };

@@ -1,4 +1,4 @@
-//! Bytes of messages, and readers that know whether what came is a whole one.
+//! Bytes of messages, and readers that detect whether a message is complete.
 
 use super::frames;
 use super::table::Form;
@@ -43,17 +43,17 @@ fn http2(stream: u32, fields: &[(&str, &str)], before: &str) -> Vec<u8> {
     [frames::open(stream, fields), body].concat()
 }
 
-/// How far a message over HTTP/1 has come.
+/// The progress of a message over HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Unfinished,
     Whole,
-    /// Whatever comes before the end of the connection belongs to it.
+    /// All bytes before the end of the connection belong to it.
     UntilClose,
 }
 
-/// The body that a message over HTTP/1 has so far, and whether that is all; `None` before its head
-/// is there.
+/// Returns the body that a message over HTTP/1 has so far, and whether it is complete; `None` until
+/// its head is.
 pub(super) fn http1(octets: &[u8]) -> Option<(Vec<u8>, Progress)> {
     let end = find(octets, b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&octets[..end]).to_ascii_lowercase();
@@ -102,7 +102,7 @@ fn find(octets: &[u8], what: &[u8]) -> Option<usize> {
     octets.windows(what.len()).position(|window| window == what)
 }
 
-/// A frame as it came.
+/// A frame as received.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) kind: u8,
@@ -112,7 +112,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The next one; `None` at the end of the connection.
+    /// Reads the next frame; `None` at the end of the connection.
     pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Self> {
         let mut head = [0; 9];
         stream.read_exact(&mut head).await.ok()?;
@@ -127,12 +127,12 @@ impl Frame {
         })
     }
 
-    /// Whether a message ends with it.
+    /// Returns whether the frame ends a message.
     pub(super) const fn is_end(&self) -> bool {
         matches!(self.kind, frames::DATA | frames::HEADERS) && self.flags & frames::END_STREAM != 0
     }
 
-    /// If it resets a stream, with what it says.
+    /// Returns the error code as text if the frame resets a stream.
     pub(super) fn resets(&self) -> Option<String> {
         (self.kind == frames::RST_STREAM).then(|| {
             let code: [u8; 4] = self.payload[..].try_into().unwrap();
@@ -142,7 +142,7 @@ impl Frame {
 }
 
 #[test]
-fn the_readers_tell_a_part_from_the_whole() {
+fn the_readers_distinguish_a_part_from_the_whole() {
     use Progress::{Unfinished, UntilClose, Whole};
     let head = "HTTP/1.1 200 OK\r\n";
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Second copies over HTTP/2, gRPC calls among them: the loser's stream is reset.
+//! Hedges over HTTP/2, including gRPC calls: the loser's stream is reset.
 
 use super::{EAGER, metric};
 use crate::clients::{self, empty, get};
@@ -9,8 +9,9 @@ use http::{Request, Response};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// A replica over HTTP/2 that answers at once, with gRPC's status, but for the first late request
-/// at it and all others with this count: it says when that one's stream is reset.
+/// A replica over HTTP/2 that answers at once, with gRPC's status. The exception is the first late
+/// request over all replicas with this count: it is not answered, and `reset` is notified when its
+/// stream is reset.
 async fn http2_replica(late: &Arc<AtomicUsize>, reset: &Arc<Notify>) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -40,7 +41,7 @@ async fn http2_replica(late: &Arc<AtomicUsize>, reset: &Arc<Notify>) -> SocketAd
 }
 
 #[tokio::test]
-async fn over_http2_the_loser_s_stream_is_reset() {
+async fn over_http2_the_stream_of_the_loser_is_reset() {
     let (late, reset) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let replica = async || http2_replica(&late, &reset).await;
     let addresses = [replica().await, replica().await];
@@ -52,7 +53,7 @@ async fn over_http2_the_loser_s_stream_is_reset() {
     let answer = get(proxy.address, "/late").await;
     assert_eq!(answer.field("x-slackwater-attempt"), Some("2"));
     reset.notified().await;
-    // So it is for a client that speaks HTTP/2 itself.
+    // This applies to a client that uses HTTP/2 itself, too.
     late.store(0, Ordering::SeqCst);
     let mut client = clients::http2(proxy.address).await;
     let request = Request::get("http://x/late").body(empty()).unwrap();
@@ -79,12 +80,12 @@ async fn a_late_grpc_call_that_is_marked_is_sent_twice_by_what_its_method_takes(
         }
         call.body(clients::full("\0\0\0\0\x02hi")).unwrap()
     };
-    // The first makes the method known.
+    // The first call makes the method known.
     for _ in 0..3 {
         let response = client.send_request(call("Get", &[])).await.unwrap();
         assert!(!response.headers().contains_key("x-slackwater-attempt"));
     }
-    // Nothing is known of another method.
+    // The delay of another method is unknown.
     let unknown = "slackwater_hedges_unknown_total{service=\"default\"}";
     let before = metric(&proxy, unknown).await;
     client.send_request(call("Put", &[])).await.unwrap();

@@ -1,4 +1,4 @@
-//! An agent, and what a proxy before two of them counts.
+//! An agent, and the metrics of a proxy before two of them.
 
 use super::{Moved, samples};
 use crate::capacity::{BY_CAPACITY, agent};
@@ -24,7 +24,7 @@ pub(super) async fn all(moved: &Moved) {
         ])
         .await;
     site.waits_at(1).await;
-    // It has less time than there is.
+    // Its timeout is shorter than the wait.
     let mut client = Client::connect(first.address).await;
     client
         .send("GET /soon HTTP/1.1\r\nhost: x\r\nx-slackwater-timeout-ms: 20\r\n\r\n")
@@ -50,7 +50,7 @@ pub(super) async fn all(moved: &Moved) {
         assert_eq!(full.await.unwrap().status, 200);
     }
     learned(moved).await;
-    // The server goes.
+    // The server stops.
     let Site {
         servers: [server, _],
         ..
@@ -61,7 +61,7 @@ pub(super) async fn all(moved: &Moved) {
         .await;
 }
 
-/// What an agent learns of its server, which it takes this process for.
+/// What an agent learns of its server, whose process it takes this one for.
 async fn learned(moved: &Moved) {
     let server = Replica::echo("server").await;
     let pid_file = std::env::temp_dir().join(format!("slackwater-moves-{}", std::process::id()));
@@ -85,7 +85,8 @@ async fn learned(moved: &Moved) {
     told_with_responses(moved, &agent).await;
 }
 
-/// What it has learned it says with each response, so that a proxy's requests ask for fewer probes.
+/// The agent reports what it has learned in each response, so that requests of a proxy cause fewer
+/// probes.
 async fn told_with_responses(moved: &Moved, agent: &Proxy) {
     let proxy = Proxy::start(&[agent.address], BY_CAPACITY);
     let watched = moved.watch(&proxy).await;

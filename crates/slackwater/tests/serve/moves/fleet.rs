@@ -35,7 +35,7 @@ async fn reread(moved: &Moved) {
     let written = Written::new("moves", &turn(&three));
     let proxy = written.serve(&[]);
     let watched = moved.watch(&proxy).await;
-    // Somebody has to be well known, so that somebody else is new.
+    // One replica must be established, so that another one counts as new.
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(failures(&mut client, "GET", 40).await, 0);
     written.become_text(&turn(&format!("{three}, {{ {} }}", entries[3])));
@@ -69,7 +69,7 @@ async fn reread(moved: &Moved) {
     watched.moves(&["slackwater_reload_failing"]).await;
 }
 
-/// In a file of its own.
+/// A fleet in a separate file.
 async fn followed(moved: &Moved) {
     let replica = Replica::echo("one").await;
     let fleet = Written::new(
@@ -98,7 +98,7 @@ async fn followed(moved: &Moved) {
         .await;
 }
 
-/// By an operator, and by somebody who is none.
+/// Authorized and unauthorized changes by operators.
 async fn ordered(moved: &Moved) {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let (proxy, _written, _token) = controlled("moves", &[&replicas[0], &replicas[1]]);

@@ -1,4 +1,4 @@
-//! Where replicas stand, by their requests and by checks.
+//! The states of replicas, by their requests and by checks.
 
 use super::Moved;
 use crate::aversion::{EAGER, PROBATION, failures, probation, says, stands, who_stalls};
@@ -17,7 +17,7 @@ pub(super) async fn all(moved: &Moved) {
     unwell(moved).await;
 }
 
-/// Three that are well.
+/// Three healthy replicas.
 async fn well() -> [Replica; 3] {
     [says(200).await.0, says(200).await.0, says(200).await.0]
 }
@@ -51,7 +51,7 @@ async fn ejected(moved: &Moved) {
         .await;
 }
 
-/// There would be too many out.
+/// An ejection that is spared because too many replicas would be ejected.
 async fn spared(moved: &Moved) {
     let ((bad, _), others) = (says(500).await, well().await);
     let all = core::iter::once(&bad).chain(&others);
@@ -63,7 +63,7 @@ async fn spared(moved: &Moved) {
         .await;
 }
 
-/// With copies.
+/// Trials with copies of requests.
 async fn tried_out(moved: &Moved) {
     let (_sick, _well, addresses) = fleet(2).await;
     let proxy = Proxy::start(&addresses, &(CALM.to_owned() + SHADOWS));
@@ -95,7 +95,7 @@ async fn unwell(moved: &Moved) {
         .moves(&[
             "slackwater_replica_healthy",
             "slackwater_replica_health_changes_total",
-            // It is the only one.
+            // The only replica is down, so the service fails.
             "slackwater_service_failing",
             "slackwater_problems",
         ])

@@ -1,4 +1,4 @@
-//! Probes, what comes of them, and what is chosen by it.
+//! Probes, their results, and picks by them.
 
 use super::Moved;
 use crate::clients::get;
@@ -21,7 +21,7 @@ async fn pool(moved: &Moved) {
     let (_one, one_load, one_probes, one) = probed("one", 0).await;
     let (_two, two_load, _two_probes, two) = probed("two", 0).await;
     let silent = Replica::echo("silent").await;
-    // Nothing is asked before the first request.
+    // No probes are sent before the first request.
     let proxy = Proxy::of_file(&format!(
         "policy = \"prequal\"\nreplicas = [{one}{two}\"{}\"]\ndiscovery.warm_up = 0\n\
          [prequal]\nremove_rate = 4\nidle_probes = 0\n",
@@ -58,7 +58,7 @@ async fn pool(moved: &Moved) {
             tokio::join!(get(address, "/"), get(address, "/"), get(address, "/"));
         })
         .await;
-    // What a replica can carry it knows after some requests.
+    // A replica learns its capacity only after some requests.
     watched
         .moves_while(
             &[
@@ -82,8 +82,8 @@ async fn pool(moved: &Moved) {
         .await;
 }
 
-/// A replica whose answers to probes wait until they are let go, one at a time, and the same as in
-/// the file.
+/// A replica whose answers to probes wait until the test releases them, one at a time; and its
+/// entry in the file.
 async fn dawdler(go_on: &Arc<Notify>) -> (Replica, AbortOnDropHandle<()>, String) {
     let replica = Replica::echo("late").await;
     let bind = async || UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -114,7 +114,7 @@ async fn dawdler(go_on: &Arc<Notify>) -> (Replica, AbortOnDropHandle<()>, String
     (replica, AbortOnDropHandle::new(task), entry)
 }
 
-/// Answers that come after their deadline.
+/// Answers that arrive after their deadline.
 async fn late(moved: &Moved) {
     let go_on = Arc::new(Notify::new());
     let (_replica, _task, entry) = dawdler(&go_on).await;

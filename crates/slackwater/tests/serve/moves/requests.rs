@@ -1,4 +1,4 @@
-//! Requests, their connections, and what is told of them elsewhere.
+//! Requests, their connections, and their traces in logs and recordings.
 
 use super::Moved;
 use crate::capacity;
@@ -85,7 +85,7 @@ async fn plain(moved: &Moved) {
         .await;
 }
 
-/// The door to a service.
+/// The queue before a service.
 async fn waiting(moved: &Moved) {
     let (replica, go, came) = held().await;
     let toml = "[queue]\nrequests_max = 1\nwaiting_max = 1\nwait_max = \"20s\"";
@@ -111,7 +111,7 @@ async fn waiting(moved: &Moved) {
     watched.moves(&["slackwater_queue_wait_seconds"]).await;
 }
 
-/// Room at a replica.
+/// A replica at its connection limit.
 async fn full(moved: &Moved) {
     let (replica, go, came) = held().await;
     let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"20s\"";
@@ -127,7 +127,7 @@ async fn full(moved: &Moved) {
     }
 }
 
-/// Copies for another service.
+/// Copies of requests for another service.
 async fn copied(moved: &Moved) {
     let (web, shadow) = (Replica::echo("web").await, Replica::echo("shadow").await);
     let toml = services(&[("web", web.address), ("shadow", shadow.address)])
@@ -146,7 +146,7 @@ async fn copied(moved: &Moved) {
     watched.moves(&["slackwater_unrouted_requests_total"]).await;
 }
 
-/// A client that speaks plain HTTP where there is TLS.
+/// A client that speaks plain HTTP to a TLS listener.
 async fn mistaken(moved: &Moved) {
     let (folder, replica) = (Folder::new(), Replica::echo("a").await);
     Authority::new().issue(&["a.test"]).write(&folder, "a");
@@ -165,7 +165,7 @@ async fn mistaken(moved: &Moved) {
     watched.moves(&["slackwater_tls_handshakes_total"]).await;
 }
 
-/// By this side, by an agent, and by a gRPC server; and what a replica says of its load.
+/// Requests that this proxy, an agent, and a gRPC server reject; and reports of a replica's load.
 async fn refused(moved: &Moved) {
     let replica = Replica::echo("a").await;
     let proxy = proxy_protocol::start(&replica, "192.0.2.1", "");
@@ -198,7 +198,7 @@ async fn refused(moved: &Moved) {
         .await;
 }
 
-/// Until the recording is as large as it may be.
+/// A recording up to its maximal size.
 async fn recorded(moved: &Moved) {
     let (replica, file) = (Replica::echo("a").await, Recording::new("moves"));
     let replicas = replica.address.to_string();

@@ -1,4 +1,4 @@
-//! Further tries and second copies, and what pays for them.
+//! Retries and hedges, and their budgets.
 
 use super::Moved;
 use crate::clients::{Client, get};
@@ -16,7 +16,7 @@ pub(super) async fn all(moved: &Moved) {
     tied(moved).await;
 }
 
-/// One that never answers.
+/// A replica that never answers.
 async fn breaking() -> Replica {
     Replica::scripted(|mut connection| async move {
         connection.head().await;
@@ -73,7 +73,7 @@ async fn hedged(moved: &Moved) {
         .await;
 }
 
-/// There is nothing to pay with.
+/// Hedges without a budget.
 async fn withheld(moved: &Moved) {
     let pair = Pair::new().await;
     let toml = EAGER.replace("budget = 1", "budget = 0");
@@ -91,7 +91,7 @@ async fn tied(moved: &Moved) {
     let proxy = Proxy::start(&addresses, &toml);
     let watched = moved.watch(&proxy).await;
     let address = proxy.address;
-    // Whichever has the second copy, once it is the one that answers.
+    // One of the two has the second copy, so each of them is once the one that answers.
     for (path, answers) in [("/one", &servers[0]), ("/other", &servers[1])] {
         let asked = tokio::spawn(async move { get(address, path).await });
         for server in &servers {
@@ -99,7 +99,7 @@ async fn tied(moved: &Moved) {
         }
         answers.go_on.notify_one();
         assert_eq!(asked.await.unwrap().status, 200);
-        // The copy that was given up still waits for its word.
+        // The cancelled copy still waits for its notification.
         let given_up = &servers[usize::from(path == "/one")];
         given_up.go_on.notify_one();
         until("it is gone", async || {

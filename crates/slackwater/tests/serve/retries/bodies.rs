@@ -1,5 +1,4 @@
-//! Bodies of requests that are tried again: they are had again whole, or the request is not tried
-//! again.
+//! Bodies of retried requests: they are sent again completely, or the request is not retried.
 
 use super::*;
 
@@ -29,7 +28,7 @@ async fn a_body_is_sent_again_whole_if_it_is_small_enough() {
     proxy.settled().await;
 }
 
-/// A replica that closes when it has got the first piece of a chunked request.
+/// A replica that closes the connection after the first piece of a chunked request.
 async fn closes_at_first() -> Replica {
     Replica::scripted(async |mut connection| {
         connection.head().await.unwrap();
@@ -40,8 +39,8 @@ async fn closes_at_first() -> Replica {
     .await
 }
 
-/// A replica that answers a chunked request with what it got, and counts those of which it has the
-/// first piece.
+/// A replica that answers a chunked request with the body that it received, and counts the requests
+/// whose first piece it has.
 async fn takes_chunks() -> (Replica, Arc<AtomicUsize>) {
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&begun);

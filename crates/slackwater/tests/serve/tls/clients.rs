@@ -1,4 +1,4 @@
-//! Clients that do it right, and those who may not come in.
+//! TLS clients: valid ones, and those that are rejected.
 
 use super::rig::{Authority, Folder, Issued, Secured, ask, connect, get, quoted, tls_section};
 use crate::clients::{Client, full, http2_over};
@@ -70,7 +70,7 @@ async fn alpn_decides_the_protocol_and_without_it_it_is_http1() {
 }
 
 #[tokio::test]
-async fn a_listener_offers_the_protocols_that_it_is_told() {
+async fn a_listener_offers_the_configured_protocols() {
     let authority = Authority::new();
     let (proxy, _replica) = proxy(&authority, "protocols = [\"http/1.1\"]").await;
     let client = authority.client().alpn(&["h2", "http/1.1"]);
@@ -79,7 +79,7 @@ async fn a_listener_offers_the_protocols_that_it_is_told() {
 }
 
 #[tokio::test]
-async fn the_certificate_goes_by_the_name_that_is_asked_for() {
+async fn the_certificate_matches_the_requested_name() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = Replica::echo("replica").await;
     let issue = |name: &str, names: &[&str]| -> Issued {
@@ -100,7 +100,8 @@ async fn the_certificate_goes_by_the_name_that_is_asked_for() {
         let stream = authority.client().connect(proxy.address, name).await;
         assert_eq!(shown(&stream.unwrap()), &*expected.der(), "{name}");
     }
-    // Whoever asks for another name is shown the first, and makes of it what it wants.
+    // A client that requests another name receives the first certificate, and decides itself
+    // whether to accept it.
     let other = authority
         .client()
         .connect(proxy.address, "other.test")
@@ -196,15 +197,15 @@ async fn sessions_are_resumed_by_tickets_or_by_what_is_kept() {
                     HandshakeKind::Full
                 };
                 assert_eq!(kind, Some(expected), "{more:?} {version:?}");
-                // Tickets of TLS 1.3 come with the first bytes.
+                // Tickets of TLS 1.3 arrive with the first bytes.
                 ask(stream, "GET / HTTP/1.1").await.unwrap();
             }
         }
     }
 }
 
-/// Asks, and says whether that went well; a refusal of a certificate comes with the first read in
-/// TLS 1.3.
+/// Sends a request, and returns whether that succeeded. In TLS 1.3 the rejection of a certificate
+/// arrives with the first read.
 async fn is_let_in(stream: std::io::Result<Secured>) -> bool {
     match stream {
         Ok(stream) => ask(stream, "GET / HTTP/1.1").await.is_ok(),
@@ -233,8 +234,7 @@ async fn clients_show_certificates_of_the_right_authority() {
     }
 }
 
-/// A resumed session would not be verified again, so that a certificate would be good beyond its
-/// end.
+/// A resumed session would not be verified again, so a certificate would be valid beyond its end.
 #[tokio::test]
 async fn clients_that_show_certificates_are_verified_each_time() {
     let authority = Authority::new();
@@ -249,7 +249,7 @@ async fn clients_that_show_certificates_are_verified_each_time() {
             for _ in 0..3 {
                 let stream = connect(&config, proxy.address, "a.test").await.unwrap();
                 let kind = stream.get_ref().1.handshake_kind();
-                // Tickets of TLS 1.3 come with the first bytes.
+                // Tickets of TLS 1.3 arrive with the first bytes.
                 ask(stream, "GET / HTTP/1.1").await.unwrap();
                 assert_eq!(kind, Some(HandshakeKind::Full), "{more:?} {version:?}");
             }
@@ -319,7 +319,7 @@ async fn replicas_are_told_verified_certificates_and_nobody_can_pass_for_another
 }
 
 #[tokio::test]
-async fn where_nobody_tells_certificates_the_field_is_left_alone() {
+async fn without_forwarded_certificates_the_field_is_left_unchanged() {
     let authority = Authority::new();
     let (proxy, _replica) = proxy(&authority, "client_ca = CA").await;
     let client = authority.client().shows(&authority.issue(&["me"]));
@@ -338,7 +338,7 @@ async fn new_files_are_shown_to_new_connections_while_old_ones_go_on() {
     let mut old = client.connect(proxy.address, "a.test").await.unwrap();
     let old_one = shown(&old).to_vec();
 
-    // Half of a change is no change.
+    // A half-finished change is not put in force.
     let next = authority.issue(&["a.test"]);
     folder.write("a.pem", &next.certificate);
     let told = proxy.log_line("cannot be used");
@@ -398,13 +398,13 @@ async fn a_reload_leaves_tls_alone_where_it_is_configured_as_it_was() {
     write("version_min = \"1.3\"");
     proxy.signal("HUP");
     proxy.log_line("the configuration has been read again");
-    // Workers go over to it a moment after the log says so.
+    // Workers apply it a moment after the log line.
     until("the old version is refused", async || {
         let refused = old.connect(changed, "a.test").await.is_err();
         refused.then_some(())
     })
     .await;
-    // It was told nothing, and may go on.
+    // This connection has received no notice, and may continue.
     kept.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         .await
         .unwrap();
@@ -418,8 +418,8 @@ async fn a_reload_leaves_tls_alone_where_it_is_configured_as_it_was() {
         "{head}"
     );
 
-    // Either one's files are followed, those of before and those of now; nothing is for nobody any
-    // more.
+    // The files of both listeners are still watched, that of the unchanged one and that of the
+    // changed one.
     let next = authority.issue(&["a.test"]);
     next.write(&folder, "a");
     for address in [same, changed] {
@@ -457,7 +457,7 @@ async fn idle_connections_are_closed_in_order_when_the_proxy_stops() {
         .unwrap()
         .unwrap();
     proxy.signal("TERM");
-    // With a word (close_notify): otherwise the read would fail.
+    // It ends with a close_notify; otherwise the read would fail.
     let mut rest = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut rest))
         .await

@@ -1,4 +1,5 @@
-//! What is not TLS, or not to its end: each is answered or dropped, and others go on.
+//! Connections that do not speak TLS, or break it off: each is answered or dropped, and other
+//! connections continue.
 
 use super::rig::{Authority, Folder, ask, tls_section};
 use crate::clients::Client;
@@ -10,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// What a client says first.
+/// The first bytes of a client.
 fn hello(authority: &Authority) -> Vec<u8> {
     let name = ServerName::try_from("a.test").unwrap();
     let mut connection = ClientConnection::new(authority.client().config(), name).unwrap();
@@ -27,7 +28,7 @@ async fn proxy(authority: &Authority, more: &str, top: &str) -> (Proxy, Replica)
     (proxy, replica)
 }
 
-/// Reads to the end, which may be a hard one.
+/// Reads to the end, which may be a reset.
 async fn rest(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let _ = timeout(PATIENCE, stream.read_to_end(&mut bytes))
@@ -47,7 +48,7 @@ async fn others_go_on(proxy: &Proxy, authority: &Authority) {
 }
 
 #[tokio::test]
-async fn plain_http_is_told_so_in_the_clear() {
+async fn plain_http_receives_an_error_in_plain_text() {
     let authority = Authority::new();
     let (proxy, replica) = proxy(&authority, "", "").await;
     for request in [
@@ -147,7 +148,7 @@ async fn of_too_many_handshakes_the_oldest_ends() {
     for _ in 0..3 {
         let mut stream = TcpStream::connect(proxy.address).await.unwrap();
         stream.write_all(&hello).await.unwrap();
-        // The answer to a hello: this one has its place.
+        // An answer to the hello shows that this handshake has a place.
         let mut answer = [0; 5];
         let reading = timeout(PATIENCE, stream.read_exact(&mut answer));
         reading.await.expect("no answer to a hello").unwrap();
@@ -156,7 +157,7 @@ async fn of_too_many_handshakes_the_oldest_ends() {
     let oldest = begun.remove(0);
     rest(oldest).await;
     others_go_on(&proxy, &authority).await;
-    // That one took the place of the second; the third still has its own.
+    // That handshake took the place of the second one; the third one still has its own.
     let mut third = begun.pop().unwrap();
     rest(begun.remove(0)).await;
     let mut bytes = vec![0; 16 << 10];

@@ -1,5 +1,4 @@
-//! TLS on both sides: what is agreed on, who is let in, who is believed, and what becomes of those
-//! who do it wrong.
+//! TLS on both sides: negotiation, verification of both peers, and the handling of mistakes.
 
 mod clients;
 mod hostile;

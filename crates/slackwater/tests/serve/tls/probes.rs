@@ -1,4 +1,4 @@
-//! Probes over TLS and under a key, to agents: they flow, and nobody else learns anything.
+//! Probes to agents over TLS and with a key: they are answered, and other senders learn nothing.
 
 use super::rig::{Authority, Folder, TlsReplica, ask, quoted, tls_section};
 use crate::clients::get;
@@ -14,7 +14,7 @@ fn start(folder: &Folder, command: &str, name: &str, config: &str) -> Proxy {
     Proxy::spawn(&[command, "--admin", "127.0.0.1:0", "--config", file])
 }
 
-/// Asks for the load without a signature, as anybody may who reaches the port.
+/// Requests the load without a signature, as any sender can who reaches the port.
 async fn curious(authority: &Authority, agent: &Proxy) -> String {
     let stream = authority.client().connect(agent.address, "127.0.0.1").await;
     ask(stream.unwrap(), "GET /prequal/probe HTTP/1.1")

@@ -1,4 +1,4 @@
-//! Configurations that change while TLS is spoken: who stays, stays with all that it has.
+//! Reloads of the configuration with TLS in use: listeners and services that stay keep their state.
 
 use super::rig::{Authority, Folder, Secured, TlsReplica, connect, quoted};
 use crate::clients::get;
@@ -10,8 +10,8 @@ use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Sends a request on a connection that stays, and reads the response, which is that of an echo
-/// without a body.
+/// Sends a request on a connection that stays open, and reads the response, which is that of an
+/// echo without a body.
 async fn ask_on(stream: &mut Secured) -> String {
     let asking = async {
         let request = b"GET / HTTP/1.1\r\nhost: test\r\n\r\n";
@@ -58,7 +58,7 @@ async fn other_listeners_and_services_leave_those_that_speak_tls_alone() {
     let counted = handshakes().await;
     assert!(counted.to_string().contains("secured"), "{counted}");
 
-    // They come first, so that the others have other places.
+    // The new ones come first, so that the old ones have other indices.
     let more = format!(
         "workers = 1\n[[listeners]]\nname = \"more\"\naddress = \"127.0.0.1:0\"\n{listener}\
          [services.more]\nreplicas = [\"{}\"]\nprobe.transport = \"none\"\n{service}\
@@ -82,7 +82,7 @@ async fn other_listeners_and_services_leave_those_that_speak_tls_alone() {
         Some(HandshakeKind::Resumed)
     );
 
-    // Files are followed as ever.
+    // Files are watched as before.
     authority.issue(&["b.test"]).write(&folder, "a");
     proxy.log_line("new certificates or keys are in force");
     let renewed = authority.client();

@@ -1,4 +1,5 @@
-//! TLS to replicas: who is believed, under which name, what they are shown, what is agreed on.
+//! TLS to replicas: which certificates are accepted, for which name, the client certificate,
+//! negotiation.
 
 use super::rig::{Authority, Folder, TlsReplica, quoted};
 use crate::clients::get;
@@ -6,11 +7,11 @@ use crate::proxy::Proxy;
 use core::net::SocketAddr;
 use rustls::HandshakeKind;
 
-/// A proxy that speaks TLS to one replica.
+/// A proxy that uses TLS with one replica.
 fn proxy(replica: SocketAddr, folder: &Folder, authority: &Authority, keys: &str) -> Proxy {
     folder.write("ca.pem", &authority.pem());
     let keys = keys.replace("CA", &quoted(&folder.file("ca.pem")));
-    // A handshake of a debug build takes long where others work, too.
+    // A handshake of a debug build takes long while other tests run.
     Proxy::start(&[replica], &(keys + "\n[timeouts]\nconnect = \"30s\"\n"))
 }
 
@@ -76,7 +77,7 @@ async fn replicas_are_verified_by_authority_and_name() {
 }
 
 #[tokio::test]
-async fn the_name_asked_for_is_the_host_as_it_is_written() {
+async fn the_requested_name_is_the_host_as_written() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = TlsReplica::start(&authority.issue(&["localhost"]), &[], None).await;
     folder.write("ca.pem", &authority.pem());
@@ -103,7 +104,7 @@ async fn the_name_asked_for_is_the_host_as_it_is_written() {
 }
 
 #[tokio::test]
-async fn replicas_that_ask_are_shown_our_certificate() {
+async fn replicas_that_request_one_receive_our_certificate() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let ours = authority.issue(&["proxy"]);
     ours.write(&folder, "proxy");
@@ -157,7 +158,7 @@ async fn http2_has_to_be_agreed_on() {
 async fn connections_to_a_replica_resume() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = TlsReplica::start(&authority.issue(&["127.0.0.1"]), &[], None).await;
-    // Each request makes a connection of its own.
+    // Each request opens a new connection.
     let keys = "[replica]\nidle_connections_max = 0\n[replica.tls]\nca = CA";
     let proxy = proxy(replica.address, &folder, &authority, keys);
     for _ in 0..3 {
@@ -175,7 +176,7 @@ async fn connections_to_a_replica_resume() {
 }
 
 #[tokio::test]
-async fn a_new_authority_is_believed_without_a_restart() {
+async fn a_new_authority_is_trusted_without_a_restart() {
     let (old, new, folder) = (Authority::new(), Authority::new(), Folder::new());
     let replica = TlsReplica::start(&new.issue(&["127.0.0.1"]), &[], None).await;
     let proxy = proxy(replica.address, &folder, &old, "[replica.tls]\nca = CA");

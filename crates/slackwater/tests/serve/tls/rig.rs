@@ -1,4 +1,4 @@
-//! An authority with what it issues, clients that speak TLS, and replicas that do.
+//! An authority with its certificates, clients with TLS, and replicas with TLS.
 
 use crate::clients::empty;
 use crate::proxy::PATIENCE;
@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// A directory of a test's own, gone at its end.
+/// A directory of one test, removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -86,7 +86,7 @@ impl Authority {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Two of them in one test must not go by one name.
+        // Two authorities in one test must not have the same name.
         let name = format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed));
         (params.distinguished_name).push(rcgen::DnType::CommonName, name);
         let key = KeyPair::generate().unwrap();
@@ -114,7 +114,7 @@ impl Authority {
         Arc::new(roots)
     }
 
-    /// A client that believes this authority.
+    /// A client that trusts this authority.
     pub(crate) fn client(&self) -> TlsClient {
         TlsClient {
             roots: self.roots(),
@@ -125,7 +125,7 @@ impl Authority {
     }
 }
 
-/// How a client speaks TLS.
+/// The TLS settings of a client.
 #[derive(Clone)]
 pub(crate) struct TlsClient {
     roots: Arc<RootCertStore>,
@@ -179,7 +179,7 @@ impl TlsClient {
     }
 }
 
-/// Connects as `config` says; with the same one again, sessions are resumed.
+/// Connects with `config`. With the same `config` again, sessions are resumed.
 pub(crate) async fn connect(
     config: &Arc<ClientConfig>,
     address: SocketAddr,
@@ -193,7 +193,7 @@ pub(crate) async fn connect(
         .expect("the handshake hangs")
 }
 
-/// Sends a request by HTTP/1.1 on a connection of its own, which ends with it.
+/// Sends a request by HTTP/1.1 on a new connection, which ends with it.
 pub(crate) async fn ask(stream: Secured, head: &str) -> io::Result<String> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = stream;
@@ -214,7 +214,7 @@ pub(crate) fn get(path: &str) -> Request<AnyBody> {
     Request::get(uri).body(empty()).unwrap()
 }
 
-/// What a replica saw of one request.
+/// What a replica received of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) head: String,
@@ -223,7 +223,7 @@ pub(crate) struct Seen {
     pub(crate) shown: Option<CertificateDer<'static>>,
 }
 
-/// A replica over TLS that gives back what it is sent, by whichever protocol is agreed on.
+/// A replica over TLS that echoes the requests, with the negotiated protocol.
 pub(crate) struct TlsReplica {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -231,7 +231,7 @@ pub(crate) struct TlsReplica {
 }
 
 impl TlsReplica {
-    /// Asks clients for certificates of `clients`, if given, and insists.
+    /// Starts a replica. If `clients` is given, it requires client certificates of that authority.
     pub(crate) async fn start(issued: &Issued, alpn: &[&str], clients: Option<&Authority>) -> Self {
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -321,7 +321,7 @@ async fn echo(request: Request<Incoming>) -> Response<Full<Bytes>> {
     answer
 }
 
-/// The configuration of a listener's TLS with these identities, and more keys.
+/// The TLS section of a listener with these certificates, and more keys.
 pub(crate) fn tls_section(folder: &Folder, names: &[&str], more: &str) -> String {
     let pair = |name: &&str| {
         let path = |end: &str| quoted(&folder.file(&format!("{name}.{end}")));

@@ -1,4 +1,4 @@
-//! The export itself: collectors that are not there or busy, the end of the process, another
+//! The export itself: collectors that are absent or busy, the end of the process, another
 //! configuration, and no tracing at all.
 
 use super::{Witness, collector, section, spans};
@@ -42,7 +42,7 @@ async fn a_collector_that_is_not_there_is_no_affair_of_requests() {
         metrics.contains("slackwater_spans_total{end=\"dropped\"}"),
         "{metrics}"
     );
-    // It ends although there are spans that nobody takes.
+    // The process ends although there are spans that cannot be delivered.
     proxy.signal("TERM");
     assert!(proxy.ended().await.success());
 }
@@ -50,7 +50,7 @@ async fn a_collector_that_is_not_there_is_no_affair_of_requests() {
 #[tokio::test]
 async fn the_last_spans_are_sent_at_the_end() {
     let (collector, tracing) = collector("grpc").await;
-    // Busy until the end, so that nothing goes before it.
+    // Busy until the end, so that no span is delivered before.
     collector.set_manner(Manner::Busy);
     let witness = Witness::answering(200).await;
     let mut proxy = Proxy::start(&[witness.replica.address], &tracing);

@@ -1,5 +1,4 @@
-//! The machine on paused time: how long queries take to the millisecond, what cancels them, what is
-//! refused.
+//! The machine on paused time: durations of queries to the millisecond, cancellation, rejection.
 
 use futures_util::future::{join, join3};
 
@@ -37,7 +36,7 @@ async fn beside<T>(machine: &Machine, queries: impl Future<Output = T>) -> T {
     }
 }
 
-/// How long a query of `work_ms` takes that is sent after `start_ms`.
+/// The duration of a query of `work_ms` that is sent after `start_ms`.
 async fn timed(machine: &Machine, start_ms: u32, work_ms: u32) -> Duration {
     tokio::time::sleep(MS * start_ms).await;
     let sent = Instant::now();
@@ -138,7 +137,7 @@ async fn a_noisy_neighbour_takes_its_part_from_what_is_in_service_too() {
         tokio::time::sleep(10 * MS).await;
         machine.set_taken(75);
         assert_eq!(machine.figures().capacity, Cores::from_milli(250));
-        // Of 20 ms of work, 10 were left.
+        // 10 of the 20 ms of work were left.
         tokio::time::sleep(40 * MS).await;
         machine.set_taken(0);
     };
@@ -160,7 +159,8 @@ async fn a_stalled_machine_does_nothing_and_goes_on_afterwards() {
         assert_eq!((machine.figures().jobs, machine.figures().refused), (1, 0));
         machine.set_fault(Fault::None);
     };
-    // The second comes while it is stalled, and waits, although there is room for one only.
+    // The second query arrives while the machine is stalled, and waits although there is room for
+    // one only.
     let queries = join3(timed(&machine, 0, 30), turn, async {
         tokio::time::sleep(100 * MS).await;
         machine.serve(MS).await
@@ -201,7 +201,7 @@ async fn a_failing_machine_fails_just_its_part_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_weather_nobody_is_slowed() {
+async fn without_weather_no_replica_is_slowed() {
     let seconds = Duration::from_secs;
     let hood = Neighbourhood {
         hobbles: Some(Hobbles {

@@ -1,12 +1,11 @@
-//! The neighbours' schedule: the fleet's strength, its inequality, the slow episodes, and that
-//! twins agree.
+//! The neighbours' schedule: the fleet's strength, its inequality, the slow episodes, and the
+//! agreement of both fleets.
 
 use super::*;
 
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 
-/// What the whole fleet has at each tick, unhobbled, replica by replica; and how long each was
-/// hobbled.
+/// The fleet's unhobbled capacity at each tick, replica by replica, and how long each was hobbled.
 fn watch(seed: u64, replicas: usize) -> Vec<(Vec<f64>, Duration)> {
     let hood = Neighbourhood::default();
     let watch_one = |index| {
@@ -46,7 +45,7 @@ fn the_fleet_has_the_mean_capacity_and_its_replicas_are_unequal() {
 }
 
 #[test]
-fn nobody_takes_the_allocation_and_the_spare_capacity_varies_from_moment_to_moment() {
+fn the_allocation_is_constant_and_the_spare_capacity_varies() {
     for (seen, _) in watch(3, 10) {
         let least = seen.iter().copied().fold(f64::INFINITY, f64::min);
         assert!(least >= 0.65 * 1.4, "{least}");
@@ -105,7 +104,7 @@ fn every_half_minute_from_any_seed_has_three_or_four_episodes() {
 }
 
 #[test]
-fn twins_see_the_same_weather_however_often_they_look() {
+fn both_fleets_have_the_same_weather_however_often_they_are_polled() {
     let hood = Neighbourhood::default();
     let (mut often, mut rarely) = (
         Neighbours::new(&hood, 9, 4, 10),

@@ -1,5 +1,5 @@
-//! The processor against sojourn times worked out by hand, and against a slow, obvious simulation
-//! of the same rule.
+//! The processor against sojourn times that were calculated by hand, and against a slow, simple
+//! simulation of the same rule.
 
 use core::time::Duration;
 
@@ -10,12 +10,12 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A processor of so many thousandths of a core.
+/// A processor of `milli` thousandths of a core.
 fn processor(milli: u32) -> Processor {
     Processor::new(64, Cores::from_milli(milli))
 }
 
-/// Lets every job finish; when each did, in order.
+/// Lets all jobs finish. Returns the time of each, in order.
 fn drain(processor: &mut Processor) -> Vec<(JobId, Duration)> {
     let mut done = Vec::new();
     while let Some(at) = processor.next_completion() {
@@ -48,8 +48,8 @@ fn two_jobs_share_one_core() {
     let mut processor = processor(1_000);
     let short = processor.arrive(ms(0), ms(10)).unwrap();
     let long = processor.arrive(ms(0), ms(30)).unwrap();
-    // Both at half speed until the short one has its 10; then 20 are left of the long one, at full
-    // speed.
+    // Both run at half speed until the short one has its 10 ms. Then 20 ms of the long one are
+    // left, at full speed.
     assert_eq!(drain(&mut processor), [(short, ms(20)), (long, ms(40))]);
 }
 
@@ -130,7 +130,7 @@ fn a_job_without_work_is_done_at_once_even_without_capacity() {
 fn completions_missed_by_a_late_caller_come_in_order_and_at_their_true_times() {
     let mut processor = processor(1_000);
     let jobs = [10, 20, 30].map(|work| processor.arrive(ms(0), ms(work)).unwrap());
-    // True completions: 30, 50, 60. Had the late poll at 100 shared the core among three until
+    // True completions: 30, 50, 60. If the late poll at 100 had shared the core among three until
     // then, this job would start at another attained service and not end at 105.
     let late = processor.arrive(ms(100), ms(5)).unwrap();
     assert_eq!(
@@ -179,8 +179,8 @@ fn extremes_do_not_panic() {
     assert_eq!(nothing, (Cores::from_milli(0), Cores::from_milli(0)));
 }
 
-/// As long as jobs are enough to use all the capacity, work done is capacity times time, whatever
-/// the order of events.
+/// While there are enough jobs to use the whole capacity, work = capacity × time, whatever the
+/// order of events.
 #[test]
 fn work_is_conserved() {
     let mut draws = Draws::new(11, Stream::Test, 0);
@@ -220,7 +220,7 @@ fn work_is_conserved() {
     );
 }
 
-/// The rule of processor sharing, spelt out: every event subtracts the work done from every job.
+/// The rule of processor sharing, written out: each event subtracts the work done from each job.
 #[derive(Default)]
 struct Slow {
     now_ns: f64,
@@ -328,7 +328,7 @@ fn cpu_used_is_what_the_jobs_could_take() {
         ms(6),
         "two jobs on one core and a half"
     );
-    // The short one has its 10 at 13⅓ ms; alone, the long one takes one core.
+    // The short one has its 10 ms at 13⅓ ms. Alone, the long one takes one core.
     processor.cancel(ms(20), long);
     let used_us = processor.cpu_used().as_micros();
     assert_eq!(used_us, 20_000 + 6_666, "13⅓ · 1½ + 6⅔");

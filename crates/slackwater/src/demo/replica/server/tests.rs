@@ -1,5 +1,5 @@
-//! Replicas over real sockets. Real time has no upper bounds here: what is asserted is that nothing
-//! ends early, and what counts reach while a test waits for them.
+//! Replicas over real sockets. Real time has no upper bounds here: the tests check that nothing
+//! ends early, and that counts reach a value while a test waits for them.
 
 use core::convert::Infallible;
 use core::pin::Pin;
@@ -19,11 +19,11 @@ use crate::demo::replica::neighbours::{Neighbourhood, Neighbours};
 use crate::demo::replica::processor::Cores;
 use crate::demo::replica::service::REQUEST_NUMBER;
 
-/// Nothing here takes a fraction of it unless it hangs.
+/// Timeout of a hanging test; everything here takes a fraction of it.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A request number and its cost, chosen to be long beside a timer and short beside a patient
-/// reader.
+/// A request number and its cost, which is long compared with a timer and short compared with a
+/// test's patience.
 fn known_work() -> (u64, Duration) {
     let costs = Costs::new(1, Costs::MEAN_BEFORE_CLIP);
     let range = Duration::from_millis(30)..Duration::from_millis(40);
@@ -33,7 +33,7 @@ fn known_work() -> (u64, Duration) {
     (number, costs.numbered(number))
 }
 
-/// A replica with so many thousandths of a core, for good.
+/// A replica that permanently has this number of thousandths of a core.
 async fn replica(milli: u32, mean: Duration) -> Replica {
     let quiet = Neighbourhood {
         capacity_mean: Cores::from_milli(milli),
@@ -63,7 +63,7 @@ async fn http1(addr: SocketAddr) -> http1::SendRequest<Empty<Bytes>> {
     sender
 }
 
-/// Sends one request on a connection of its own; its status, body and how long it took.
+/// Sends one request on its own connection. Returns its status, its body and its duration.
 async fn fetch(addr: SocketAddr, number: u64) -> (StatusCode, Bytes, Duration) {
     let mut client = http1(addr).await;
     let sent = Instant::now();
@@ -76,7 +76,7 @@ async fn fetch(addr: SocketAddr, number: u64) -> (StatusCode, Bytes, Duration) {
     (status, body, sent.elapsed())
 }
 
-/// Waits until the figures are as wanted.
+/// Waits until `wanted` accepts the figures.
 async fn until(replica: &Replica, wanted: impl Fn(Figures) -> bool) {
     let wait = async {
         while !wanted(replica.figures()) {
@@ -202,7 +202,7 @@ async fn killed_it_refuses_and_loses_what_was_in_flight_and_revived_it_serves_on
     replica.kill().await.unwrap();
     assert!(timeout(DEADLINE, lost).await.unwrap().unwrap().is_err());
     until(&replica, |figures| figures.jobs == 0).await;
-    let refused = TcpStream::connect(addr).await.expect_err("nobody listens");
+    let refused = TcpStream::connect(addr).await.expect_err("nothing listens");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 
     replica.revive().unwrap();
@@ -226,7 +226,7 @@ async fn shut_down_it_finishes_what_is_in_flight() {
 }
 
 #[tokio::test]
-async fn shut_down_it_does_not_wait_longer_than_it_is_told() {
+async fn shutdown_waits_no_longer_than_its_timeout() {
     let replica = replica(1_000, Duration::from_hours(1)).await;
     let mut client = http1(replica.addr()).await;
     let lost = tokio::spawn(async move { client.send_request(request(known_work().0)).await });
@@ -246,7 +246,7 @@ async fn dropped_it_closes_its_port() {
     timeout(DEADLINE, closed).await.unwrap();
 }
 
-/// A service that answers every request as a teapot would, around one that does the work.
+/// A service that answers all requests as a teapot would, around one that does the work.
 #[derive(Clone)]
 struct Teapot(Emulated);
 

@@ -1,11 +1,11 @@
-//! A trace as CSV: one value a line, or one column of many.
+//! A trace as CSV: one value per line, or one column out of several.
 
 use super::{Unit, VALUE_EXPECTED, VALUES_MAX};
 use core::time::Duration;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use slackwater_config::toml_reader::{Mistake, Source, nearest};
 
-/// The values of `column`, or of the only one. Lines that begin with `#` are comments.
+/// Reads the values of `column`, or of the only column. Lines that begin with `#` are comments.
 pub(super) fn read(
     source: &Source,
     column: Option<&str>,
@@ -84,8 +84,8 @@ fn start(record: &StringRecord) -> usize {
     usize::try_from(byte).unwrap_or(usize::MAX)
 }
 
-/// A mistake at the line that has byte `start`. The position of a record is where the one before
-/// ended: blank lines and comments may stand between.
+/// A mistake at the line that contains byte `start`. A record's position is the end of the previous
+/// one, so blank lines and comments may follow it.
 fn at_line(source: &Source, start: usize, field: &str, message: String) -> Mistake {
     let mut start = start;
     let rest = source.text().get(start..).unwrap_or_default();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_told_with_its_line() {
+    fn an_invalid_time_is_reported_with_its_line() {
         for (text, column, expected) in [
             ("1\n\n# no\n-1\n", None, "a.csv:4:1: value: found \"-1\""),
             ("1\nnan\n", None, "a.csv:2:1: value: found \"nan\""),

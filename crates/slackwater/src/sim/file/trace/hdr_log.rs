@@ -1,5 +1,5 @@
-//! A trace as an HDR histogram log: intervals with compressed histograms (format V2), as
-//! `HdrHistogram`'s log writers of many languages make them. All intervals are taken together.
+//! A trace as an HDR histogram log: intervals with compressed histograms (format V2), as the log
+//! writers of `HdrHistogram` in many languages make them. All intervals are merged.
 
 use super::{Unit, VALUE_EXPECTED};
 use base64::Engine;
@@ -15,24 +15,24 @@ use slackwater_config::toml_reader::{Mistake, Source};
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// How every histogram of this format begins in base 64.
+/// The beginning of each histogram of this format in base 64.
 const MARK: &str = "HISTF";
-/// The most values that a log is turned into; more are thinned out evenly by rank.
+/// Most values that a log is converted into. A larger number is thinned out evenly by rank.
 const SAMPLES_MAX: u64 = 100_000;
-/// The most bytes that one histogram may unpack to.
+/// Largest size of one decompressed histogram.
 const UNPACKED_BYTES_MAX: u64 = 64 << 20;
-/// Cookie and length, before what is compressed; before what is counted, in the unpacked form,
-/// another 32 bytes.
+/// Cookie and length, before the compressed part. The decompressed form has another 32 bytes before
+/// the counts.
 const HEAD_BYTES: usize = 8;
 const UNPACKED_HEAD_BYTES: usize = 40;
 
-/// Whether the text is such a log.
+/// Returns whether the text is such a log.
 pub(super) fn is_one(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// The values of all intervals, each as often as it was counted; of very many, a sample evenly
-/// spaced by rank.
+/// Returns the values of all intervals, each as often as it was counted. If there are too many,
+/// returns a sample that is evenly spaced by rank.
 pub(super) fn read(source: &Source, unit: Unit) -> Result<Vec<Duration>, Mistake> {
     let text = source.text();
     let mistake = |at: usize, message: String| {
@@ -79,13 +79,13 @@ fn interval_max(histogram: &Histogram<u64>) -> f64 {
     histogram.max() as f64
 }
 
-/// Where `part`, a piece of `text`, begins in it.
+/// The position at which `part`, a slice of `text`, begins in it.
 fn offset(text: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
-/// Decodes one interval's histogram. What it unpacks to is bounded before it is decoded, since the
-/// lengths that it says of itself are anybody's.
+/// Decodes one interval's histogram. Its decompressed size is limited before decoding, because the
+/// lengths in it cannot be trusted.
 fn unpack(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>, String> {
     let packed = STANDARD
         .decode(interval.encoded_histogram())
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_values_are_thinned_out_by_rank() {
+    fn many_values_are_thinned_out_by_rank() {
         let text = log(&[histogram(&[
             (1, 9_000_000_000),
             (2, 999_000_000),
@@ -196,14 +196,14 @@ mod tests {
                 .count()
         };
         assert_eq!((count(1), count(2), count(3)), (90_000, 9_990, 10));
-        // Of each two, the upper: a sample is the middle of its share.
+        // The upper one of each two, because a sample is the middle of its share.
         let text = log(&[histogram(&[(1, 199_999), (2, 1)])]);
         let last = read_text(&text).expect("a log").pop();
         assert_eq!(last.map(|value| value.as_millis()), Some(2));
     }
 
     #[test]
-    fn what_a_histogram_says_of_its_own_length_is_not_believed() {
+    fn the_length_in_a_histogram_is_not_trusted() {
         let mut plain = Vec::new();
         V2Serializer::new()
             .serialize(&histogram(&[(5, 1)]), &mut plain)
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_told_with_its_place() {
+    fn a_broken_line_is_reported_with_its_position() {
         let good = log(&[histogram(&[(3, 2)])]);
         let lines = good.lines().count();
         for (line, expected) in [

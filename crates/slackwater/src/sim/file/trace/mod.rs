@@ -1,8 +1,8 @@
-//! Service times of one's own, from a CSV file or an HDR histogram log.
+//! A user's own service times, from a CSV file or an HDR histogram log.
 //!
-//! Which of the two a file is, it says itself: an HDR log has histograms in it. Values are in
-//! milliseconds unless `trace_unit` says otherwise. Both are bounded: the file, the number of
-//! values, what a histogram unpacks to.
+//! The content of a file shows its kind: an HDR log contains histograms. Values are in milliseconds
+//! unless `trace_unit` is set. There are limits on the size of the file, the number of values, and
+//! the decompressed size of a histogram.
 
 mod csv_values;
 mod hdr_log;
@@ -13,11 +13,11 @@ use slackwater_config::toml_reader::{Item, Mistake, Place, Reader, Source};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The largest file that is read, in MiB.
+/// Largest size of a file, in MiB.
 const FILE_MIB_MAX: u32 = 64;
-/// The most values that a trace keeps.
+/// Most values of a trace.
 const VALUES_MAX: usize = 1_000_000;
-/// The largest value that makes sense for a query.
+/// Largest value that makes sense for a query.
 const VALUE_MAX: Duration = Duration::from_hours(24);
 
 const UNITS: [(&str, Unit); 4] = [
@@ -27,14 +27,14 @@ const UNITS: [(&str, Unit); 4] = [
     ("s", Unit { ns: 1e9 }),
 ];
 
-/// What a value of 1 means.
+/// The unit of values.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     ns: f64,
 }
 
 impl Unit {
-    /// `None` if it is negative, beyond [`VALUE_MAX`], or no number.
+    /// Converts a value; `None` if it is negative, beyond [`VALUE_MAX`], or not a number.
     fn duration(self, value: f64) -> Option<Duration> {
         let seconds = value * self.ns / 1e9;
         let span = Duration::try_from_secs_f64(seconds).ok()?;
@@ -44,8 +44,8 @@ impl Unit {
 
 const VALUE_EXPECTED: &str = "a time from 0 to 24 h in its unit";
 
-/// The values that `section` names by its keys `trace`, `trace_column` and `trace_unit`; `None`
-/// after a mistake.
+/// Reads the values that the keys `trace`, `trace_column` and `trace_unit` of `section` name;
+/// `None` after a mistake.
 pub(super) fn read_trace(reader: &mut Reader<'_>, section: &str) -> Option<Arc<[Duration]>> {
     let key = |name: &str| format!("{section}.{name}");
     let unit = reader.setting(&key("trace_unit"), Unit { ns: 1e6 }, "", |value| {
@@ -75,7 +75,7 @@ fn read_named(
     let path = beside(reader.source(), name);
     let source =
         Source::read_large(&path, FILE_MIB_MAX).map_err(|mistake| match mistake.place {
-            // A file that cannot be read at all is a mistake where it is named.
+            // A file that cannot be read at all is a mistake at the place that names it.
             Place::File(_) => file.mistake(format!("{}: {}", path.display(), mistake.message)),
             _ => mistake,
         })?;
@@ -93,7 +93,7 @@ fn read_named(
     Ok(values.into())
 }
 
-/// A relative name starts from the directory of the file that names it.
+/// Resolves a relative name from the directory of the file that contains it.
 fn beside(source: Option<&Source>, name: &str) -> PathBuf {
     let directory = source.and_then(|source| source.file().parent());
     directory.unwrap_or(Path::new("")).join(name)

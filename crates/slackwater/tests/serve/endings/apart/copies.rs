@@ -1,4 +1,4 @@
-//! Requests of which more than one replica gets something.
+//! Requests that more than one replica receives in part or as a whole.
 
 use crate::clients::Client;
 use crate::endings::peers::{Reader, Watch, get};
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-/// Half an upload that waits to be broken off.
+/// Half an upload that will be cut off.
 enum Upload {
     Http1(Client),
     Http2(h2::SendStream<Bytes>),
@@ -32,7 +32,7 @@ impl Upload {
             tokio::spawn(connection);
             let request = Request::put("http://x/").body(()).unwrap();
             let (response, mut body) = client.send_request(request, false).unwrap();
-            // Dropped, it would be a reset.
+            // Dropping it would reset the stream.
             tokio::spawn(response);
             body.send_data(Bytes::from_static(HALF.as_bytes()), false)
                 .unwrap();
@@ -44,7 +44,7 @@ impl Upload {
         Self::Http1(client)
     }
 
-    /// Without its last chunk, or without `END_STREAM`.
+    /// Ends the connection or stream without the last chunk, or without `END_STREAM`.
     async fn break_off(self) {
         match self {
             Self::Http1(mut client) => client.stream.shutdown().await.unwrap(),
@@ -53,11 +53,11 @@ impl Upload {
     }
 }
 
-/// What replicas say of a request: its number, and what it was.
+/// Reports of replicas on a request: its number, and its state.
 type Said = mpsc::UnboundedReceiver<(usize, &'static str)>;
 
-/// Two replicas that say when they have half of a request, and what it was in the end. Whoever has
-/// the first closes its connection when it has half, if `closes`.
+/// Two replicas that report when they have received half of a request, and how it ended. If
+/// `closes` is set, the replica with the first request closes its connection when it has half.
 async fn pair(closes: bool) -> ([Replica; 2], Said) {
     let (say, said) = mpsc::unbounded_channel();
     let number = Arc::<AtomicUsize>::default();
@@ -120,13 +120,13 @@ pub(super) async fn an_upload_that_broke_off_is_not_retried() {
         upload.break_off().await;
         assert_eq!(next(&mut said).await, (0, "cut off"));
         proxy.settled().await;
-        assert!(said.try_recv().is_err(), "nobody else has it");
+        assert!(said.try_recv().is_err(), "no other replica has it");
         assert_eq!(proxy.sum("/requests/retries").await, 0);
     }
 }
 
-/// Two replicas that answer GET at once, say when they have half an upload, and keep whole ones to
-/// themselves until there is a second copy.
+/// Two replicas that answer GET at once, report when they have half an upload, and do not answer
+/// whole ones until there is a second copy.
 async fn late_pair() -> ([Replica; 2], mpsc::UnboundedReceiver<&'static str>) {
     let (say, said) = mpsc::unbounded_channel();
     let copies = Arc::<AtomicUsize>::default();
@@ -166,7 +166,7 @@ pub(super) async fn half_an_upload_is_not_hedged() {
     teach(&proxy).await;
     let half = Upload::begin(proxy.address, false).await;
     assert_eq!(timeout(PATIENCE, said.recv()).await.unwrap(), Some("half"));
-    // It came later, so when it is late, the other is, too.
+    // It arrived later, so when it is late, the other one is, too.
     let mut client = Client::connect(proxy.address).await;
     client
         .send("PUT /whole HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\nhalfrest")
@@ -177,8 +177,9 @@ pub(super) async fn half_an_upload_is_not_hedged() {
     assert!(said.try_recv().is_err(), "no second copy of half a request");
 }
 
-/// Two replicas. The first that has a late request waits until it is given up, and says so; the
-/// other answers half, and when the first was given up with this, and closes.
+/// Two replicas. The first one with a late request waits until the request is cancelled, and
+/// reports that. The other one sends half of its answer, and `rest` once the first was cancelled,
+/// and closes.
 async fn race(rest: &'static str) -> [Replica; 2] {
     let given_up = Arc::new(Notify::new());
     let number = Arc::<AtomicUsize>::default();

@@ -28,7 +28,7 @@ pub(super) async fn an_upload_is_stopped_after_a_whole_answer() {
         let mut connection = h2::server::handshake(stream).await.unwrap();
         while let Some(Ok((_request, mut respond))) = connection.accept().await {
             let mut body = respond.send_response(Response::new(()), false).unwrap();
-            // With the request, which is dropped, goes a reset by NO_ERROR.
+            // The request is dropped, which sends a reset with NO_ERROR.
             body.send_data(Bytes::from_static(b"halfrest"), true)
                 .unwrap();
         }
@@ -84,8 +84,8 @@ pub(super) async fn an_upload_after_an_early_answer_is_cut_off() {
 }
 
 pub(super) async fn an_upload_without_room_is_given_up() {
-    // What a replica takes of one body at first: less than the client sends, which is no more than
-    // the proxy takes at first.
+    // A replica's initial window of one body: less than the client sends, which is no more than the
+    // proxy's.
     const WINDOW: usize = 65_535 - 65_535 / 4;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::start(&[listener.local_addr().unwrap()], H2C);
@@ -141,7 +141,7 @@ async fn breaks_calls() -> SocketAddr {
                 let mut body = respond.send_response(head, false).unwrap();
                 body.send_data(Bytes::from_static(b"\0\0\0\0\0"), false)
                     .unwrap();
-                // When the client has that.
+                // Once the client has received that.
                 tokio::spawn(async move {
                     let mut said = request.into_body();
                     while let Some(Ok(_)) = said.data().await {}
@@ -189,7 +189,7 @@ pub(super) async fn a_call_breaks_off_before_its_head() {
     proxy.settled().await;
 }
 
-/// Speaks TLS as a replica whose certificate nobody looks at.
+/// The TLS acceptor of a replica whose certificate is not verified.
 pub(super) fn tls() -> TlsAcceptor {
     let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -207,7 +207,7 @@ pub(super) const TLS: &str =
     "[replica.tls]\nverify = \"insecure\"\n[timeouts]\nconnect = \"30s\"\n";
 
 /// What a client sees of a response over TLS that lasts until its connection ends, with or without
-/// a word for that.
+/// a `close_notify`.
 async fn over_tls(is_told: bool, ends: Ends) -> Vec<String> {
     let acceptor = tls();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -229,7 +229,7 @@ async fn over_tls(is_told: bool, ends: Ends) -> Vec<String> {
             } else {
                 stream.get_mut().0.shutdown().await.unwrap();
             }
-            // Otherwise the end might be a reset.
+            // Unread data would turn the end into a reset.
             while matches!(stream.read_buf(&mut head).await, Ok(1..)) {}
         }
     });

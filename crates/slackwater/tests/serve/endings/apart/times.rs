@@ -9,7 +9,7 @@ use crate::routes::services;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
-/// A replica whose response is half of one.
+/// A replica that sends half of a response.
 async fn half() -> replicas::Replica {
     replicas::Replica::scripted(async |mut connection| {
         while connection.head().await.is_some() {
@@ -21,7 +21,7 @@ async fn half() -> replicas::Replica {
     .await
 }
 
-/// What clients see of half a response, each, when `then` is done.
+/// What each client sees of half a response, after `then` has run.
 async fn seen(proxy: &Proxy, readers: &[Reader], then: impl FnOnce()) -> Vec<String> {
     let mut clients = Vec::new();
     for &reader in readers {
@@ -67,7 +67,7 @@ pub(super) async fn a_client_stalls() {
         connection
             .send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
             .await;
-        // More than fits between it and the client.
+        // More than fits between the proxy and the client.
         let piece = format!("100000\r\n{}\r\n", "x".repeat(1 << 20));
         for _ in 0..64 {
             connection.send(&piece).await;

@@ -1,4 +1,4 @@
-//! Tunnels: bytes both ways, whose end is the connection's.
+//! Tunnels: bytes in both directions, which end with the connection.
 
 use super::rest::{TLS, tls};
 use crate::proxy::{PATIENCE, Proxy};
@@ -6,12 +6,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// A proxy with a tunnel that is open, from a client to a replica.
+/// A proxy with an open tunnel from a client to a replica.
 async fn tunnel(toml: &str) -> (Proxy, TcpStream, TcpStream) {
     tunnel_to(toml, async |stream| stream).await
 }
 
-/// The same; the replica speaks whatever `accept` does.
+/// Like [`tunnel`]; `accept` sets up the replica's side.
 async fn tunnel_to<S: AsyncRead + AsyncWrite + Unpin>(
     toml: &str,
     accept: impl AsyncFnOnce(TcpStream) -> S,
@@ -41,7 +41,7 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
     String::from_utf8(head).unwrap()
 }
 
-/// What comes, up to an end or a failure.
+/// Reads up to an end or a failure.
 async fn sees(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut text = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut text)).await;
@@ -52,7 +52,7 @@ async fn sees(stream: &mut (impl AsyncRead + Unpin)) -> String {
     format!("{}, {end}", String::from_utf8(text).unwrap())
 }
 
-/// What `other` sees when `one` ends after a last word, or is reset after it.
+/// What `other` sees when `one` ends after the word "last", or is reset after it.
 async fn ends(mut one: TcpStream, mut other: impl AsyncRead + Unpin, is_reset: bool) -> String {
     one.write_all(b"last").await.unwrap();
     let mut text = [0; 4];
@@ -93,7 +93,7 @@ pub(super) async fn a_replica_resets_its_tunnel() {
 }
 
 pub(super) async fn a_tunnel_ends_before_a_tls_replica() {
-    // The end that is none is an error of TLS: there was no close_notify.
+    // An end without close_notify is an error in TLS.
     for (is_reset, seen) in [(false, " word, an end"), (true, ", a reset")] {
         let accept = async |stream| tls().accept(stream).await.unwrap();
         let (proxy, client, replica) = tunnel_to(TLS, accept).await;
