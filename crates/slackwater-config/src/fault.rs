@@ -1,4 +1,4 @@
-//! Why a sub-command ended badly, and the exit code that says so.
+//! Why a subcommand failed, and its exit code.
 //!
 //! Exit codes are part of the interface (`slackwater --help` lists them): 0 all went well, 1 it
 //! failed while running, 2 what the user asked for makes no sense (arguments, configuration), 130
