@@ -1,9 +1,9 @@
-//! The dashboard: a page of files, written by hand, that come with the binary and need nothing from
+//! The dashboard: a page of hand-written files that are part of the binary and load nothing from
 //! elsewhere.
 //!
-//! It draws what `/events`, `/history` and `/decisions` say, and in `demo` turns the knobs. Each
-//! module has one subject; `main.js` puts them together, and `model.js` is the only one that knows
-//! how messages are written. What it does is tested in a browser, by `cargo xtask dashboard`.
+//! It displays `/events`, `/history` and `/decisions`, and in `demo` sends changes. Each module has
+//! one subject; `main.js` connects them, and only `model.js` depends on the format of messages.
+//! `cargo xtask dashboard` tests its behaviour in a browser.
 
 use super::asset::Asset;
 
@@ -84,7 +84,7 @@ mod tests {
     use slackwater_core::policy::PickReason;
     use std::path::Path;
 
-    /// What stands between quotation marks after `before`.
+    /// The texts between quotation marks after `before`.
     fn named<'t>(text: &'t str, before: &'t str) -> impl Iterator<Item = &'t str> {
         text.split(before)
             .skip(1)
@@ -160,8 +160,8 @@ mod tests {
         0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
     }
 
-    /// Rows change their ground when they are pointed at or come next, so that a browser sees some
-    /// of the pairs only now and then.
+    /// The backgrounds of rows change on hover and alternate, so a browser test sees some of the
+    /// pairs only sometimes.
     #[test]
     fn every_colour_can_be_read_on_every_ground() {
         let blocks: Vec<_> = include_str!("style.css")

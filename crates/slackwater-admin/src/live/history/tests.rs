@@ -1,4 +1,4 @@
-//! What is kept of ticks, for how long, and of whom.
+//! What is kept of ticks, and for how long.
 
 use super::*;
 use crate::live::messages::Latency;
@@ -48,7 +48,7 @@ fn a_tick_is_found_again_in_both_pasts() {
         vec![Some(4_500); fleet.services[0].replicas.len()];
     said.services[0].replicas.cost_us = vec![Some(700); fleet.services[0].replicas.len()];
     history.push(&fleet, &said);
-    // Nobody says it any more.
+    // The count is no longer in the tick.
     let mut quiet = tick(6_000);
     quiet.services[0].picks.clear();
     quiet.services[0].latency = None;
@@ -141,7 +141,7 @@ fn a_large_fleet_keeps_a_shorter_time_of_each_replica() {
         .of_replica(&fleet, "web", "29999")
         .expect("it is there");
     assert_eq!((past.at_ms.len(), past.at_ms[0]), (10, 2));
-    // A smaller fleet: what has left is forgotten.
+    // In a smaller fleet, replicas that have left are forgotten.
     fleet.services[0].replicas = replicas(2).collect();
     history.set_fleet(&fleet);
     assert_eq!(history.services["web"].replicas.len(), 2);
