@@ -180,7 +180,7 @@ class Peer:
         r = subprocess.run(shlex.split(self.fill(self.d["version"])), capture_output=True, text=True)
         out = [l.strip() for l in (r.stdout + r.stderr).splitlines() if l.strip()]
         mod = [l for l in out if l.startswith("mod\t") or l.startswith("Version:")]
-        # Some say where they are installed before they say what they are.
+        # Some programs print their path before their version.
         return " ".join(w for w in (mod or out or [""])[0].split() if not w.startswith("/"))
 
     def start(self, under=(), limit=15):
@@ -597,8 +597,9 @@ def main():
             data["meta"]["versions"][n] = p.version()
             peers.append(p)
         for rep in range(a.reps):
-            # Peers take turns within each test, so that what is compared was measured within
-            # seconds; in another order each time, so that drift of the machine does not favour one.
+            # Peers take turns within each test, so that compared values are measured within
+            # seconds. The order changes each time, so that drift of the machine favours none of
+            # them.
             runs = {p.name: {"peer": p.name, "rep": rep, "at": time.strftime("%H:%M:%S"), "tests": {}} for p in peers}
             data["runs"] += runs.values()
             for i, test in enumerate(a.tests.split(",")):

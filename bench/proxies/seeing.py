@@ -7,7 +7,7 @@ from instructions import read_response
 from page import paired, samples
 
 ROOT = bench.ROOT
-# What is seen, by the entries of peers.json: their names and how the page says it.
+# The levels of observability, by the entries of peers.json, with their names on the page.
 LEVELS = {
     "off": "everything off",
     "metrics": "metrics only",
@@ -17,8 +17,8 @@ LEVELS = {
     "log": "access log only",
     "all": "everything",
 }
-# Counted beside them, against the level that differs in that alone: what one request costs that is
-# kept, or noted in case it is to be.
+# Further levels, each compared with the level that differs only in that: the cost of a request that
+# is recorded, or might be.
 DECISIONS, TRACES = '[decisions]\n{}\n', '[tracing]\nendpoint = "http://127.0.0.1:${{OTLP_PORT}}"\nsample = {}\n'
 MORE = {
     "decisions-all": ("decisions", "a decision is kept", DECISIONS.format("sample = 1")),
@@ -149,7 +149,7 @@ def traced(p, work):
     out = os.path.join(p.work, "strace")
     strace = subprocess.Popen([bench.STRACE, "-f", "-o", out, "-p", str(p.proc.pid)], stderr=subprocess.PIPE, text=True)
     names = threads(p.proc.pid)
-    # It says when it has all of them.
+    # strace prints a line when it has attached to all of them.
     strace.stderr.readline()
     began = time.monotonic()
     work()

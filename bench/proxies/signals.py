@@ -12,28 +12,26 @@ FOLDER = os.path.dirname(os.path.realpath(BIN))
 BURNER = os.environ.get("BURNER_BIN") or os.path.join(FOLDER, "slackwater-burner")
 EXAMPLE = os.environ.get("EXAMPLE_BIN") or os.path.join(FOLDER, "examples/learning_cost")
 CONNS, WINDOW_S, PATIENCE_S = 16, 5, 60
-# Until what was learned of late has been learned: readings are a second apart at the most.
+# Time until recent measurements have been processed: readings are at most a second apart.
 FORGOTTEN_S = 2.5
 RATES = [100, 1000]
-# Requests a second at the most, so that no more than 256 end between two readings, which is what is
-# learned from: under callgrind those of the agent are up to some 200 ms apart. But enough that the
-# server counts as busy.
+# Highest request rate, so that at most 256 requests end between two readings, which is what the
+# estimate uses: under callgrind the agent's readings are up to some 200 ms apart. It is high enough
+# that the server counts as busy.
 AGENT_PACE, LAYER_PACE = 500, 2000
-# Whether the server is there an agent finds out by its responses, while it has some: so nothing is
-# to be looked for between requests either.
+# Responses show the agent that its server is there. Without requests it must not check that either.
 CHECK = "1m"
-# The agent's thread that reads.
+# The agent's reading thread.
 READER = "server-cpu"
 REPORTS = "report_with_responses = true\n"
-# Settings of the agent; the server's cgroup goes in.
+# Settings of the agent, with the server's cgroup inserted.
 AGENTS = {
     "none": ("neither", lambda group: ""),
     "responses": ("`report_with_responses`", lambda group: REPORTS),
     "cgroup": ("`replica.cgroup`", lambda group: f"[replica]\ncgroup = \"{group}\"\n"),
     "both": ("both", lambda group: f"{REPORTS}[replica]\ncgroup = \"{group}\"\n"),
 }
-# What a request takes a server that works, in microseconds of CPU, and how many a second there are
-# of it.
+# CPU time of a request for the working server, in microseconds, and requests per second.
 WORK_US, WORK_RATE = 2170, 100
 LAYERS = {
     "bare": "hyper alone",
@@ -173,7 +171,7 @@ def count(port, processes, busy, pace, args, probes=0):
         out["busy"] = window.end()
     idle = [it for it in processes if it not in working]
     if idle:
-        # It is stopped while the other is busy: what it does while it is quiet counts.
+        # It is stopped while the other is busy, so its idle work is measured separately.
         window = Window(idle)
         time.sleep(WINDOW_S)
         out["busy"]["instructions"] += window.end()["instructions"]
@@ -184,7 +182,7 @@ def count(port, processes, busy, pace, args, probes=0):
         client.send(args.requests, pace)
         end = window.end()
         out["windows"].append(end)
-        # Where nothing is read apart, a server that is asked again and again is as busy as that.
+        # Without separate readings, a server under continuous requests is as busy as this.
         each_second = by_time(out, end["reads"]) if out["busy"]["reads"] else out["busy"]["instructions"]
         out["each_request"].append(round((end["instructions"] - each_second) * end["seconds"] / args.requests, 1))
     if probes:

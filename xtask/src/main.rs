@@ -1,4 +1,5 @@
-//! Slackwater's own chores, so that nobody needs another tool: `cargo xtask test` is what CI runs.
+//! Slackwater's own chores, so that no other task runner is needed: `cargo xtask test` is what CI
+//! runs.
 
 mod arguments;
 mod chaos;

@@ -1,5 +1,4 @@
-// What of the page's modules can be tested by itself, run in the page that has them. Comes to a
-// list of what fails.
+// Unit tests of the page's modules, run in the page. Returns a list of failures.
 (async () => {
   const failures = [];
   const same = (what, found, expected) => {
