@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_played_with_seeds_of_their_own_unless_told() {
+    fn figures_have_their_own_seeds_by_default() {
         let all = Options::parse(&[]).unwrap();
         assert_eq!(
             all.arguments("fig6").join(" "),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_where_the_figure_comes_from_and_leaves_tables_out() {
+    fn a_note_has_the_origin_of_the_figure_and_no_tables() {
         let said = "fig6: Load ramp\nall 2 claims are reproduced\n\n  reproduced  so\n              found: 2 runs, 1.0\n\n\
                     What the silent get\n  fleet  times\n  4x1    1.02\n\nLatencies and errors\n  step  p50\n  0.75  80\n\n\
                     18 runs, 9.1 s; 1.0 million events, 6.40 million a second of CPU time\nwrote results/sim/fig6.csv\n";

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn any_takes_one_service_that_can_answer_and_all_takes_every_one() {
+    fn any_needs_one_service_and_all_needs_every_one() {
         let (any, all) = (Rule::AnyService, Rule::AllServices);
         let web = Rule::Service("web".to_owned());
         for (web_fails, api_fails, expected) in [

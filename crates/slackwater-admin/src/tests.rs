@@ -358,7 +358,7 @@ fn get(address: SocketAddr, path: &str) -> Answer {
 }
 
 #[test]
-fn status_comes_back_as_it_was_told() {
+fn status_round_trips() {
     let lifecycle = Lifecycle::default();
     lifecycle.set_serving();
     let admin = start(server(facts(), &lifecycle));
@@ -427,7 +427,7 @@ fn status_adds_the_workers_up() {
 }
 
 #[test]
-fn services_are_told_apart_and_their_counts_added_up() {
+fn services_are_separate_and_their_counts_are_added_up() {
     let mut facts = facts();
     let second = ServiceFacts {
         name: "api".to_owned(),
@@ -461,7 +461,7 @@ fn services_are_told_apart_and_their_counts_added_up() {
 }
 
 #[test]
-fn latencies_are_told_by_what_became_of_requests() {
+fn latencies_are_reported_by_outcome() {
     let status = Status::new(&noted(&facts()), Phase::Serving, Duration::ZERO);
     let told: Vec<_> = (status.services[0].latency.iter())
         .map(|it| (it.class.as_str(), it.requests, it.first_byte_us.is_some()))
@@ -479,7 +479,7 @@ fn latencies_are_told_by_what_became_of_requests() {
 }
 
 #[test]
-fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
+fn the_newest_report_of_any_worker_is_shown() {
     let mut facts = facts();
     let reported = |facts: &Facts| {
         let status = Status::new(&noted(facts), Phase::Serving, Duration::ZERO);
@@ -517,7 +517,7 @@ fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
 }
 
 #[test]
-fn a_replica_is_told_with_its_state_since_when_and_why() {
+fn a_replica_has_its_state_with_start_and_reason() {
     let mut facts = facts();
     facts.services[0].workers[1].snapshot.replicas[2].silent = true;
     facts.services[0].workers[0].snapshot.replicas[3].draining = true;
@@ -562,7 +562,7 @@ fn a_replica_is_told_with_its_state_since_when_and_why() {
 }
 
 #[test]
-fn a_state_is_told_with_the_moment_that_it_began() {
+fn a_state_has_its_start() {
     let tracker = StateTracker::default();
     let mut facts = facts();
     let see = |facts: &Facts, seconds| {

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn without_failures_there_is_nothing_to_tell() {
+    fn without_failures_there_is_nothing_to_report() {
         assert_eq!(of(&[AttemptEvidence::default()]), None);
         assert_eq!(of(&[]), None);
     }

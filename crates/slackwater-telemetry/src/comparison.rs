@@ -172,7 +172,7 @@ mod tests {
     use slackwater_core::policy::DEFAULT_POLICY;
 
     #[test]
-    fn values_are_told_in_their_units_and_what_is_not_known_is_left_out() {
+    fn values_have_their_units_and_unknown_ones_are_left_out() {
         const FACTORS: &[Factor] = &[
             Factor::time("a_us", "a", 1_000),
             Factor::requests("b", "b", 1_024),

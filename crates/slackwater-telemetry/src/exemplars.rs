@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_bucket_the_newest_is_kept_whoever_had_it() {
+    fn the_newest_exemplar_of_each_bucket_is_kept_over_workers() {
         let ms = |ms| Some(Duration::from_millis(ms));
         let bucket = |ms| bucket_of(Duration::from_millis(ms));
         // Both are in the bucket up to 150 ms.

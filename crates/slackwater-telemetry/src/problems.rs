@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_fail_nothing_else_is_said_of_the_service() {
+    fn where_all_fail_the_service_has_no_other_problem() {
         let mut facts = facts(
             2,
             0,

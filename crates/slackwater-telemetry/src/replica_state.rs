@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_a_place_and_a_name_finds_its_state() {
+    fn a_code_is_an_index_and_a_name_finds_its_state() {
         for (place, state) in ReplicaState::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(state.code()), place);
             assert_eq!(ReplicaState::named(state.as_str()), Some(state));

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_told_with_since_when_and_why_and_at_first_since_the_start() {
+    fn a_state_has_a_reason_and_a_start_unless_it_is_the_first() {
         let tracker = StateTracker::default();
         let first = see(&tracker, 1, &[("a", false), ("b", true)]);
         let told = |it: &Standing| (it.state, it.since, it.why());
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_taken_once_however_often_it_is_seen() {
+    fn a_change_is_reported_once() {
         let tracker = StateTracker::default();
         let taken = || {
             let changes = tracker.take_news().changes.into_iter();

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_says_which_costs_and_a_larger_mean_makes_each_larger() {
+    fn a_seed_determines_the_costs_and_a_larger_mean_raises_each() {
         let first = |seed, mean_ms| {
             let mut costs = Costs::new(seed, Duration::from_millis(mean_ms));
             [costs.next(), costs.next(), costs.next()]

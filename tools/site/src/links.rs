@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_told_apart() {
+    fn kinds_of_targets_are_distinguished() {
         let page = "docs/a.md";
         assert_eq!(
             target(page, &link("https://example.com/x#y")),

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_say_all_of_it() {
+    fn arguments_round_trip() {
         let mut behaviour = Behaviour::default();
         for (number, (_, field)) in (100..).zip(FIELDS) {
             *field(&mut behaviour) = number;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_takes_as_long_as_it_was_said() {
+    fn a_request_takes_the_configured_time() {
         let behaviour = Behaviour {
             slower: 10,
             fails_percent: 50,

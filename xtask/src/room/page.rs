@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_has_the_middle_and_the_spread_and_who_was_best() {
+    fn a_section_has_median_spread_and_the_best_policy() {
         let arguments = ["--case", "even", "--policies", "prequal,random,round_robin"];
         let options = Options::parse(&arguments).unwrap();
         let report = played(&options);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_has_an_order_of_its_own_and_nobody_is_always_first() {
+    fn every_turn_has_its_own_order_and_no_policy_is_always_first() {
         let things = [1, 2, 3, 4];
         assert_eq!(shuffled(&things, 1, 1), shuffled(&things, 1, 1));
         let orders: BTreeSet<_> = (0..400).map(|turn| shuffled(&things, 1, turn)).collect();

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_that_say_the_same_agree_and_one_that_does_not_is_found() {
+    fn equal_sources_agree_and_a_different_one_is_found() {
         let row = |told: [Option<&str>; 3], tell| Row {
             what: "x".to_owned(),
             told: told.map(|told| told.map(str::to_owned)),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_s_times_are_told_from_its_beginning() {
+    fn times_of_a_span_are_relative_to_its_start() {
         let span = serde_json::json!({
             "start_ns": 1_000_000, "end_ns": 3_500_999,
             "events": [{ "name": "first_byte", "at_ns": 2_000_000 }],

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn so_are_those_of_a_folder_also_by_what_it_passes_on() {
+    fn cycles_in_a_folder_are_found_also_through_re_exports() {
         let found = keys(&[
             ("a/mod.rs", "mod b; mod c; pub(crate) use c::C;"),
             ("a/b/deep.rs", "use crate::a::C; use super::super::f::F;"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn so_are_files_at_any_depth_but_not_a_folder_and_what_is_in_it() {
+    fn files_at_any_depth_are_checked_but_not_a_folder_against_its_modules() {
         let found = keys(&[
             ("a/mod.rs", "mod b; use b::c::C; struct A;"),
             ("a/b/mod.rs", "mod c; mod d; struct B;"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_one_way_and_those_of_tests_are_none() {
+    fn one_way_arrows_and_test_imports_are_fine() {
         let found = keys(&[
             ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
             ("a/mod.rs", "use crate::b::B; struct A;"),

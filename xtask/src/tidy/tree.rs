@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_knows_its_module() {
+    fn a_file_has_its_module() {
         let module = |path| Source::test(path, "").module();
         assert_eq!(module("crates/a/src/lib.rs"), [""; 0]);
         assert_eq!(module("crates/a/src/b.rs"), ["b"]);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_for_tests_only_is_a_test_whatever_it_is_called() {
+    fn a_module_for_tests_only_is_a_test_under_any_name() {
         let mut sources = [
             Source::test(
                 "crates/a/src/b/mod.rs",

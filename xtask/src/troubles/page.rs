@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_the_middle_and_the_ends_and_says_what_is_missing() {
+    fn a_table_has_median_and_quartiles_and_marks_missing_values() {
         let (case, results) = played([1.25, 3.0]);
         let text = section(&case, &results, &[]);
         assert!(

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_told_by_their_middle_and_their_ends() {
+    fn runs_are_summarized_by_median_and_quartiles() {
         let row = row("nothing", &[3.0, 9.0, 1.0]);
         assert_eq!(row.spread(Column::P99), Spread::of([3.0, 9.0, 1.0]));
         assert_eq!(row.spread(Column::P50), None);

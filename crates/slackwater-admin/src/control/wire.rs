@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_weight_may_be_said_not_said_and_taken_back() {
+    fn a_weight_is_set_left_out_or_removed() {
         let read = |text: &str| serde_json::from_str::<ReplicaChange>(text).map(|it| it.weight);
         assert_eq!(read(r#"{"replica": "a"}"#).ok(), Some(None));
         assert_eq!(

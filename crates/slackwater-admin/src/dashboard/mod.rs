@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_file_names_is_there_and_from_here() {
+    fn files_reference_only_existing_files_of_the_dashboard() {
         let is_there = |path: &str| ASSETS.iter().any(|asset| asset.path == path);
         for Asset { path, body, .. } in ASSETS {
             for file in named(body, " from \"./") {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_has_words() {
+    fn every_pick_reason_has_a_label() {
         let words = include_str!("words.js");
         for name in PickReason::ALL.into_iter().map(PickReason::as_str) {
             assert!(words.contains(&format!("\n  {name}: [")), "{name}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_into_the_page_that_its_policy_forbids() {
+    fn the_page_has_no_inline_code_that_its_policy_forbids() {
         let page = ASSETS[0].body;
         assert!(!page.contains(" style=") && !page.contains("<style"));
         assert!(!page.contains(" onclick=") && !page.contains("javascript:"));
@@ -163,7 +163,7 @@ mod tests {
     /// The backgrounds of rows change on hover and alternate, so a browser test sees some of the
     /// pairs only sometimes.
     #[test]
-    fn every_colour_can_be_read_on_every_ground() {
+    fn text_has_enough_contrast_on_every_background() {
         let blocks: Vec<_> = include_str!("style.css")
             .split("  color-scheme: ")
             .skip(1)

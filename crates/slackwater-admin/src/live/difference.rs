@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_that_fell_has_begun_anew() {
+    fn a_count_that_fell_has_started_again() {
         assert_eq!([risen(3, 10), risen(10, 10), risen(10, 3)], [7, 0, 3]);
     }
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_has_failed_what_it_did_not_answer_well() {
+    fn failed_counts_errors_and_missing_responses() {
         let before = RequestCounts {
             sent: 10,
             responses_2xx: 9,

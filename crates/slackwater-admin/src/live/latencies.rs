@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_between_two_readings_is_told_over_all_classes() {
+    fn a_difference_of_readings_covers_all_classes() {
         let before = histograms(&[1, 1], &[900]);
         let now = histograms(&[1, 1, 30], &[900, 40]);
         let since = told(&now.since(&before)).expect("two");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_seconds_of_a_service_that_began_anew_begin_with_nothing() {
+    async fn the_window_of_a_service_that_was_built_again_starts_empty() {
         let mut window = Window::default();
         let start = Instant::now();
         window.push(start, &[named("a", 1, &[5; 30]), named("b", 2, &[5; 30])]);

@@ -16,7 +16,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
 #[test]
-fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
+fn wrong_paths_methods_and_bodies_get_helpful_errors() {
     let lifecycle = Lifecycle::default();
     let server = server(Facts::default(), &lifecycle).post("/knob", |asked| {
         Box::pin(async move { reply(StatusCode::OK, "text/x-echo", asked.body) })
@@ -123,7 +123,7 @@ fn a_file_comes_once_and_then_only_if_it_has_changed() {
 }
 
 #[test]
-fn a_connection_carries_more_than_one_request_if_its_client_asks_for_that() {
+fn a_connection_carries_several_requests_on_demand() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: Keep-Alive\r\n\r\n";
     let last = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -152,7 +152,7 @@ fn a_connection_that_is_kept_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn whoever_was_let_in_before_the_end_may_still_ask_once() {
+fn an_accepted_connection_may_send_one_request_at_shutdown() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let address = admin.address();
     let mut silent = TcpStream::connect(address).expect("the server listens");

@@ -203,7 +203,7 @@ fn a_reader_that_does_not_read_is_cut_off() {
 }
 
 #[test]
-fn the_past_is_told_by_service_and_by_replica() {
+fn the_history_is_by_service_and_by_replica() {
     let board = Board(Arc::new(Mutex::new(facts())));
     let admin = quick(&board, None);
     let address = admin.address();
@@ -254,7 +254,7 @@ fn the_past_is_told_by_service_and_by_replica() {
 }
 
 #[test]
-fn whoever_comes_before_the_first_look_waits_for_it() {
+fn a_reader_before_the_first_reading_waits_for_it() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let mut reader = Reader::open(admin.address());
     assert_eq!(reader.next().0, "fleet");

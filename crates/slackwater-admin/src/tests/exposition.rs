@@ -130,7 +130,7 @@ fn metrics_agree_with_the_status() {
 }
 
 #[test]
-fn buckets_have_the_newest_request_that_can_be_looked_up_where_the_format_has_that() {
+fn buckets_have_the_newest_exemplar_in_openmetrics() {
     let found = scraped(&facts(), 1_000, Format::OpenMetrics);
     let with: Vec<_> = found.lines().filter(|line| line.contains(" # ")).collect();
     let trace = format!("{:032x}", 2);
@@ -214,7 +214,7 @@ fn many(replicas: usize) -> Facts {
 }
 
 #[test]
-fn replicas_beyond_the_bound_are_told_together() {
+fn replicas_beyond_the_bound_are_summed_up() {
     let found = parse_metrics(
         &scraped(&many(9), 4, Format::OpenMetrics),
         Format::OpenMetrics,
@@ -412,7 +412,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_of_metrics_is_what_the_registry_says() {
+fn the_page_of_metrics_matches_the_registry() {
     let file = root().join("docs/reference/metrics.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&file, page()).expect("docs can be written");
@@ -453,7 +453,7 @@ fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn whatever_names_a_metric_names_one_that_is_there() {
+fn only_existing_metrics_are_named() {
     let mut known: BTreeSet<String> = families().map(|it| it.metric.full_name()).collect();
     for family in families().filter(|it| it.metric.kind == Kind::Histogram) {
         let parts = ["_bucket", "_sum", "_count"];

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_has_to_hold_and_of_each_list_one() {
+    fn all_conditions_must_hold_and_one_entry_of_each_list() {
         let conditions = strict();
         let mut headers = HeaderMap::new();
         headers.insert("x-canary", HeaderValue::from_static("1"));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_cover_what_asks_for_as_much_or_more() {
+    fn conditions_cover_equal_and_stricter_ones() {
         let all = Conditions::default();
         let strict = strict();
         assert!(all.covers(&all) && all.covers(&strict) && strict.covers(&strict));

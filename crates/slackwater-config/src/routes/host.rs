@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_what_means_no_more_than_itself() {
+    fn a_rule_covers_equal_and_narrower_rules() {
         for (rule, other, expected) in [
             (exact("a.b"), exact("a.b"), true),
             (exact("a.b"), exact("c.b"), false),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_the_targets_or_else_the_fields_without_port_and_dot() {
+    fn the_host_is_from_the_target_or_the_header_without_port_and_dot() {
         let local = Authority::from_static("192.0.2.1:8080");
         for (target, field, expected) in [
             ("/", Some("example.com"), "example.com"),

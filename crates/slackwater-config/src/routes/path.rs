@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_read_in_two_ways_is_doubtful() {
+    fn paths_with_several_interpretations_are_doubtful() {
         let admin = PathRule::prefix("/admin");
         for path in [
             // The parent segment in every spelling, wherever it leads.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_make_no_difference_to_a_rule_leave_no_doubt() {
+    fn characters_that_do_not_matter_to_a_rule_leave_no_doubt() {
         let api = PathRule::prefix("/api");
         for path in [
             "/api/group%2Fproject",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_what_means_no_more_than_itself() {
+    fn a_rule_covers_equal_and_narrower_rules() {
         for (rule, other, expected) in [
             (PathRule::prefix("/a"), PathRule::prefix("/a"), true),
             (PathRule::prefix("/a"), PathRule::prefix("/a/b"), true),

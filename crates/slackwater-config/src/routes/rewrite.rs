@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_changed_where_it_stands() {
+    fn a_host_is_changed_in_its_place() {
         let rewrite = Rewrite {
             host: Some(Authority::from_static("inner.example:81")),
             path: Some(prefix("/api", "")),

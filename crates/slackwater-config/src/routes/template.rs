@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_sent_where_the_client_says() {
+    fn a_client_cannot_choose_the_host_of_a_redirect() {
         for written in [
             "",
             "{path}",

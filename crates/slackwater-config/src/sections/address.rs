@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_and_names_are_told_apart() {
+    fn literals_and_names_are_distinguished() {
         for text in [
             "10.0.0.1:80",
             "[::1]:80",
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_answered_with_what_was_expected() {
+    fn other_texts_are_rejected_with_the_expectation() {
         for (text, expected) in [
             ("", "expected a port"),
             ("10.0.0.1:80,10.0.0.2:80", "several are a list"),

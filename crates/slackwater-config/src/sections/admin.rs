@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_recognised_and_tells_nothing_of_itself() {
+    fn a_token_is_verified_and_never_shown() {
         let token = AdminToken::new(b"0123456789abcdef").expect("16 characters");
         assert!(token.is(b"0123456789abcdef"));
         for other in [
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_are_those_that_are_told() {
+    fn the_documented_bounds_are_enforced() {
         for bound in [LENGTH_MIN, LENGTH_MAX] {
             assert!(AdminToken::EXPECTED.contains(&format!(" {bound} ")));
         }
     }
 
     #[test]
-    fn what_could_be_guessed_or_not_be_sent_is_no_token() {
+    fn weak_and_unsendable_tokens_are_rejected() {
         for odd in [
             "0123456789abcde",
             "0123456789 abcdef",

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_none_unless_it_is_asked_for() {
+    fn there_is_no_limit_by_default() {
         let (queue, told) = read("");
         assert!(queue.concurrency_limit().is_none() && told.is_empty());
         for (text, limit) in [("32", 32), ("\"adaptive\"", 4)] {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_nothing_or_cannot_be_is_told() {
+    fn keys_without_effect_and_invalid_values_are_reported() {
         for (text, expected) in [
             (
                 "[limit]\nmin = 9\n[queue]\nrequests_max = 4",

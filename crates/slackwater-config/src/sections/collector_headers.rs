@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_field_and_what_it_says_is_not_shown() {
+    fn a_line_is_a_header_and_its_value_is_not_shown() {
         let fields =
             read("# for the collector\n\nX-Key: s3cret: 1\r\nauthorization:Bearer s3cret\n")
                 .expect("valid");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_what_it_says() {
+    fn mistakes_are_reported_without_values() {
         for (wrong, told) in [
             ("a: 1\nb s3cret", "field 2 cannot be sent"),
             ("a b: s3cret", "field 1 cannot be sent"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_told() {
+    fn a_missing_file_is_reported() {
         let none = CollectorHeaders::File("/nowhere/headers".into());
         let why = none.read().expect_err("no file");
         assert!(why.starts_with("/nowhere/headers: "), "{why}");

@@ -263,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_one_for_traces_goes_before_the_one_for_everything_and_empty_is_absent() {
+    fn variables_for_traces_take_precedence_and_empty_ones_are_absent() {
         let both = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4317/"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces:4317"),
@@ -339,7 +339,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn lists_are_taken_apart_and_secrets_stay_secret() {
+    fn lists_are_parsed_and_secrets_stay_secret() {
         let set = variables(&[
             (HEADERS[1], "x-key=a%2Cb%, authorization=Bearer%20s3cret"),
             (RESOURCE, "a=1,service.name=n,bad,b=%zz"),

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_tells_its_length_and_no_more() {
+    fn a_key_shows_only_its_length() {
         let key = ProbeKey::new(vec![0xAB; 32]).expect("32 bytes");
         assert_eq!(format!("{key:?}"), "ProbeKey(32 bytes)");
         assert_eq!(key.as_bytes(), [0xAB; 32]);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_version_wrote_is_told() {
+    fn settings_of_another_version_are_reported() {
         let told = |name, toml| read_recorded_policy(name, toml).expect_err("it is strange");
         assert_eq!(told("swirl", ""), "there is no policy \"swirl\"");
         let strange = told("prequal", "prequal.swirl = 3\n");

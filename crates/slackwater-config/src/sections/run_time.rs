@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_the_readers_own_words() {
+    fn mistakes_have_the_messages_of_the_reader() {
         for (key, value, expected) in [
             (
                 "policy",
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_services_own_or_says_where_requests_go_stays_the_files() {
+    fn process_keys_and_destinations_cannot_be_set_at_run_time() {
         let config = load(SHORT, &Overrides::default(), &SettingOverrides::default());
         let config = config.expect("valid").config;
         for (key, expected) in [

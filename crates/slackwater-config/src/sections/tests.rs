@@ -219,7 +219,7 @@ fn mistakes_end_the_command_with_a_fault_that_lists_them() {
 }
 
 #[test]
-fn of_very_many_mistakes_the_first_are_told_and_the_rest_counted() {
+fn of_very_many_mistakes_the_first_are_listed_and_the_rest_counted() {
     let flags = Overrides {
         replicas: (0..250).map(|number| format!("a b:{number}")).collect(),
         ..two_replicas()
@@ -507,7 +507,7 @@ fn a_service_has_the_same_keys_with_a_name_and_without() {
 }
 
 #[test]
-fn the_full_fixture_says_every_key() {
+fn the_full_fixture_sets_every_key() {
     // A fleet has only one source, and HTTP/2 over TLS has no PROXY headers.
     let files = [
         "everything",

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_tied_unless_it_is_asked_for() {
+    fn nothing_is_tied_by_default() {
         let (settings, told) = of_serve("");
         assert!(!settings.enabled && told.is_empty());
         assert_eq!(settings.delay, TieDelay::Auto);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_nothing_or_cannot_be_is_told() {
+    fn keys_without_effect_and_invalid_values_are_reported() {
         let (_, told) = of_serve("[tie]\ndelay = \"501ms\"");
         assert!(
             told[0].starts_with("t.toml:2:9: tie.delay: found"),

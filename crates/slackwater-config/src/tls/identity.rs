@@ -174,7 +174,7 @@ mod tests {
     ];
 
     #[test]
-    fn ends_are_remarked_on_in_good_time() {
+    fn expiry_is_remarked_on_early() {
         let mut identity = Authority::new().identity(&["a.test"]);
         let mut remark = |life_days: i64, at_s: u64| {
             identity.validity = Some(Validity {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_told_with_its_line() {
+    fn an_invalid_certificate_is_reported_with_its_line() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let files = authority.files(&folder, "a", &["a.test"]);
         let good = std::fs::read_to_string(&files.certificate).expect("a file");

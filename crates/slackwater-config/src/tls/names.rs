@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_for_one_name_the_first_that_can_be_checked() {
+    fn of_two_for_one_name_the_first_that_the_client_can_verify() {
         let authority = Authority::new();
         let identities = Identities::new(vec![
             authority.identity_with(&["a.test", "ed"], &rcgen::PKCS_ED25519),

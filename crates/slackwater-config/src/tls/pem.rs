@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn mistakes_are_reported_with_their_line() {
         let (certificate, key) = (certificate(), key());
         assert!(certificate_flaw("").starts_with("a.pem: holds no certificate"));
         assert!(certificate_flaw(&key).starts_with("a.pem: holds no certificate"));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_under_a_passphrase_are_told_apart_from_none() {
+    fn encrypted_keys_are_distinguished_from_missing_ones() {
         let modern = key().replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
         let old = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES\n\nAAAA\n\
                    -----END EC PRIVATE KEY-----\n";

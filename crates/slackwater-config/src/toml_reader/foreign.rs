@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_of_documents_is_refused_before_it_hurts() {
+    fn a_deeply_nested_document_is_rejected_early() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(read("f.json", &deep).is_err());
         assert!(read("f.yaml", &deep).is_err());

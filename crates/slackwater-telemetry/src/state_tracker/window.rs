@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_clock_is_set_back_it_begins_anew() {
+    fn after_the_clock_is_set_back_it_starts_again() {
         let mut window = Window::default();
         let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
         window.observe(at(1_000), &service(10, 0));

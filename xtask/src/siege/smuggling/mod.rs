@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn innocents_that_get_anothers_answer_are_harmed() {
+    fn honest_requests_that_get_another_answer_are_harmed() {
         let mixed_up = Rogue::start(|mut stream, _| {
             rogue::read_request(&mut BufReader::new(stream.try_clone()?))?;
             stream.write_all(&rogue::honest_response("/m0"))

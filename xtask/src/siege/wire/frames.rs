@@ -175,7 +175,7 @@ mod tests {
 
     /// Examples of RFC 7541 §C.1 and §C.2.1.
     #[test]
-    fn integers_and_fields_are_as_the_rfc_has_them() {
+    fn examples_from_rfc_7541() {
         assert_eq!(integer(0, 5, 10), [0b0_1010]);
         assert_eq!(integer(0, 5, 1337), [0b1_1111, 0b1001_1010, 0b0000_1010]);
         let field = indexed_field(b"custom-key", b"custom-header");

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_stopped_goes_on_and_whoever_is_killed_is_started() {
+    fn stopped_processes_continue_and_killed_ones_are_started() {
         let options = Options::parse(&["all"]).unwrap();
         for case in &options.cases {
             for round in case(&options).rounds {

@@ -19,7 +19,7 @@ fn fleet() -> Fleet {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_tick_is_found_again_in_both_pasts() {
+fn a_tick_is_in_both_histories() {
     let (fleet, mut history) = (fleet(), History::new(SECOND));
     let mut said = tick(5_000);
     said.services[0].latency = Some(Latency {
@@ -151,7 +151,7 @@ fn a_large_fleet_keeps_a_shorter_time_of_each_replica() {
 }
 
 #[test]
-fn counts_of_a_replica_are_kept_whole() {
+fn counts_of_a_replica_are_kept_completely() {
     let (fleet, mut history) = (fleet(), History::new(SECOND));
     let mut said = tick(1);
     let columns = &mut said.services[0].replicas;

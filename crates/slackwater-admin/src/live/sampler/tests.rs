@@ -146,7 +146,7 @@ fn requests_are_those_of_clients_where_these_are_counted() {
 }
 
 #[test]
-fn a_service_that_began_anew_has_had_nothing_before() {
+fn a_service_that_was_built_again_starts_from_zero() {
     let in_all = |service: &ServiceTick| {
         let quantiles = |latency: Option<Latency>| latency.map(|it| (it.count, it.p50_us));
         let replicas = &service.replicas;
@@ -262,7 +262,7 @@ fn the_pool_names_replicas_by_their_place_and_the_limit_is_that_of_all_workers()
 }
 
 #[test]
-fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
+fn where_scores_decide_the_pool_has_the_factors_and_the_comparison() {
     let mut now = facts();
     let worker = &mut now.services[0].workers[1].snapshot;
     assert!(worker.pool.len() > 1, "{worker:?}");
@@ -296,7 +296,7 @@ fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
 }
 
 #[test]
-fn columns_are_as_long_as_the_fleet_whatever_is_known() {
+fn columns_are_as_long_as_the_fleet() {
     let mut now = facts();
     now.services[0].workers.clear();
     let columns = tick(&now, &now).services[0].replicas.clone();

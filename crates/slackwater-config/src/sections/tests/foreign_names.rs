@@ -166,7 +166,7 @@ fn policies_of_other_software_are_answered_with_ours() {
 }
 
 #[test]
-fn other_formats_are_told_by_their_first_line() {
+fn other_formats_are_recognised_by_their_first_line() {
     for (text, expected) in [
         (
             "# a comment\nlisten: 0.0.0.0:8080\nreplicas:\n  - 10.0.0.1:80\n",

@@ -192,7 +192,7 @@ fn what_takes_a_restart_is_what_a_reload_leaves_alone() {
 }
 
 #[test]
-fn the_tables_have_every_key_that_is_asked_for_and_no_other() {
+fn the_tables_have_exactly_the_keys_that_are_read() {
     let rows = of_process().into_iter().chain(of_service());
     let keys: BTreeSet<String> = rows.map(|row| row.key).collect();
     assert_eq!(keys, all_fields());

@@ -23,7 +23,7 @@ fn settings(section: &str, set: &[(&str, &str)]) -> TracingSettings {
 const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://10.0.0.9:4317");
 
 #[test]
-fn without_a_section_the_environment_says_nothing() {
+fn without_a_section_the_environment_has_no_effect() {
     let all = [ENDPOINT, ("OTEL_SERVICE_NAME", "edge")];
     assert_eq!(settings("", &all), TracingSettings::default());
     let said = settings("[tracing]", &all);
@@ -35,7 +35,7 @@ fn without_a_section_the_environment_says_nothing() {
 }
 
 #[test]
-fn what_the_file_says_goes_before_the_environment() {
+fn the_file_takes_precedence_over_the_environment() {
     let section = "[tracing]\nendpoint = \"http://10.0.0.1:4318\"\nprotocol = \"http\"\nsample = 0.5\n\
                    service_name = \"mine\"\ntimeout = \"2s\"\nresource = { a = \"file\" }\n";
     let all = [
@@ -72,7 +72,7 @@ fn what_the_file_says_goes_before_the_environment() {
 }
 
 #[test]
-fn the_environment_can_turn_it_off_and_what_is_wrong_there_is_told_and_left_aside() {
+fn the_environment_can_turn_it_off_and_its_mistakes_are_reported_and_ignored() {
     let off = [ENDPOINT, ("OTEL_SDK_DISABLED", "true")];
     let loaded = load("[tracing]\nsample = 1\n", &off).expect("valid");
     assert_eq!(loaded.config.tracing.endpoint, None);

@@ -139,7 +139,7 @@ fn when_none_answers(entry: &PolicyEntry) -> (WorkerFacts, bool) {
 }
 
 #[test]
-fn what_is_said_of_unprobed_replicas_is_what_the_policy_does() {
+fn the_reason_of_unprobed_replicas_matches_the_policy() {
     let mut told = 0;
     for entry in POLICIES {
         let (worker, local) = when_none_answers(entry);
@@ -168,7 +168,7 @@ fn what_is_said_of_unprobed_replicas_is_what_the_policy_does() {
 }
 
 #[test]
-fn checks_that_pass_speak_against_failures_once_no_attempt_is_made() {
+fn passed_checks_refute_failures_once_no_attempt_is_made() {
     let state = |failed_s: u64, checked_s: u64| {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
         let age = Duration::from_secs(1_000 - failed_s);
