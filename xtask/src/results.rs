@@ -131,7 +131,7 @@ fn refuse_changes(changes: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "no commit says what would be played; commit or put away first:\n{}",
+        "there are uncommitted changes; commit or stash them first:\n{}",
         changes.trim_end()
     ))
 }

@@ -37,8 +37,8 @@ pub(super) fn is_for_this_machine(headers: &HeaderMap) -> Result<(), Reply> {
     }
     Err(refusal(
         StatusCode::FORBIDDEN,
-        "header host: expected an address, localhost, or the name of this machine: anybody can have another name point here; \
-         whatever stands before this server has to say one of these",
+        "header host: expected an address, localhost, or the name of this machine: any other name may point here without permission; \
+         a proxy before this server must send one of these",
     ))
 }
 
@@ -56,7 +56,7 @@ pub fn may_change(headers: &HeaderMap) -> Result<(), Reply> {
     };
     if !is_address_or_localhost(host) {
         return forbidden(format!(
-            "header host: found {host:?}, expected an address or localhost: anybody can have a name point here"
+            "header host: found {host:?}, expected an address or localhost: any name may point here without permission"
         ));
     }
     is_from_here(headers)?;
@@ -87,7 +87,7 @@ pub(super) fn is_from_here(headers: &HeaderMap) -> Result<(), Reply> {
     }
     Err(refusal(
         StatusCode::FORBIDDEN,
-        "header origin: is not the host that was asked; another site's page may change nothing here",
+        "header origin: is not the requested host; a page of another site may change nothing here",
     ))
 }
 
@@ -225,9 +225,12 @@ mod tests {
         };
         let (host, origin) = (("host", "lb.example"), ("origin", "https://LB.example"));
         assert!(from_here(&[]) && from_here(&[host]) && from_here(&[host, origin]));
-        assert!(!from_here(&[origin]), "nobody says whom it asks");
+        assert!(
+            !from_here(&[origin]),
+            "without a host there is nothing to compare"
+        );
         assert!(!from_here(&[host, host, origin]));
-        assert!(!from_here(&[host, origin, origin]), "two say nothing");
+        assert!(!from_here(&[host, origin, origin]), "two are ambiguous");
         assert!(!from_here(&[host, ("origin", "https://other.example")]));
     }
 

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(events.0.try_recv(), Ok(text("last")));
         assert!(events.0.is_closed() && !cut.is_cancelled());
         assert!(hub.listen([], CancellationToken::new()).is_none());
-        hub.send(&text("to nobody"));
+        hub.send(&text("without a reader"));
         assert!(!hub.has_readers());
     }
 }

@@ -165,7 +165,7 @@ impl Seen {
         let figures = load.finish(LOAD_ENDS_MAX)?;
         let number = |name: &str| {
             let number = figures[name].as_u64();
-            number.ok_or_else(|| format!("slackwater load says nothing of {name}"))
+            number.ok_or_else(|| format!("slackwater load reports no {name}"))
         };
         let kinds = figures["errors_by_kind"].as_object().into_iter().flatten();
         let kinds = kinds.filter(|(_, count)| count.as_u64() != Some(0));

@@ -29,7 +29,7 @@ pub(super) fn judge(fleet: &mut Fleet<'_>, played: &Played, report: &mut Report)
     });
     // Done before the access log is read, because `serve` writes its last lines at its end at the
     // latest.
-    report.add("end", "the last generation ends when it is told to", {
+    report.add("end", "the last generation ends when it is stopped", {
         let ended = fleet.serve.stop();
         ended.map(|()| "after SIGTERM".to_owned())
     });

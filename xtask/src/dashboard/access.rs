@@ -39,7 +39,7 @@ pub(super) fn axe(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
 /// Checks that the page has had no errors so far.
 pub(super) fn quiet(tab: &mut Tab) -> Result<String, String> {
     match tab.problems() {
-        [] => Ok("no errors, and nobody else was asked".to_owned()),
+        [] => Ok("no errors, and no external request".to_owned()),
         problems => Err(problems.join("; ")),
     }
 }

@@ -18,7 +18,7 @@ const LOAD_SECONDS: u32 = 300;
 pub(super) fn run(stage: &mut Stage<'_>) {
     const STEP: &str = "agent";
     let played = play(stage);
-    stage.note(STEP, "what it says of itself", played);
+    stage.note(STEP, "the data about itself", played);
 }
 
 fn play(stage: &Stage<'_>) -> Result<String, String> {

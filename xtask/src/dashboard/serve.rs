@@ -70,7 +70,7 @@ fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<St
         "parseFloat(document.querySelector('.figures dd').textContent) > 0 && document.querySelectorAll('.pool tbody tr').length > 2",
     )?;
     let agrees = agrees_with_status(&mut tab, admin, replicas);
-    stage.note(step, "the page says what /status says", agrees);
+    stage.note(step, "the page matches /status", agrees);
     let why = why(&mut tab);
     stage.note(step, "the next pick is the first by the rule", why);
     let layout = views::layout(&mut tab);

@@ -261,7 +261,7 @@ impl Tab {
                 "Network.requestWillBeSent" => {
                     let url = text(&parameters["request"], "url");
                     let is_own = url.starts_with(&own) || url.starts_with("data:");
-                    (!is_own).then(|| format!("asked somebody else: {url}"))
+                    (!is_own).then(|| format!("external request: {url}"))
                 }
                 _ => None,
             };

@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         }
     }
     let page = Page {
-        title: "An outage, and who says so",
+        title: "An outage, and how it is reported",
         about: "Three replicas behind `serve` with its defaults, 100 requests per second; see `cargo xtask outage`.",
         chore: "outage",
         arguments,

@@ -161,7 +161,7 @@ pub(super) const OVER: &[Sign] = &[
         look: |site| has(&site.log()?, &["replicas respond again", "after="]),
     },
     Sign {
-        what: "/readyz: nothing is said of replicas that fail",
+        what: "/readyz: no failing replicas",
         within: SOON,
         look: |site| {
             let (status, body) = site.get("/readyz")?;

@@ -197,7 +197,7 @@ mod tests {
             deviation: 5_f64.sqrt(),
         };
         assert_eq!(first.capacity_rif, Some(expected));
-        assert_eq!(first.cost_ms, None, "nobody knew it");
+        assert_eq!(first.cost_ms, None, "no agent reported it");
         assert_eq!(second.capacity_rif.map(|it| it.mean), Some(2.0));
     }
     #[test]

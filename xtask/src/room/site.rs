@@ -236,10 +236,7 @@ impl Site {
         for _ in 1..TRIES {
             match Self::start(rig, policy, seed, folder) {
                 Ok(site) => return Ok(site),
-                Err(trouble) => say(&format!(
-                    "{}, {policy}, once more: {trouble}",
-                    rig.case.name
-                )),
+                Err(trouble) => say(&format!("{}, {policy}, again: {trouble}", rig.case.name)),
             }
         }
         Self::start(rig, policy, seed, folder)
@@ -369,7 +366,7 @@ fn agent_configuration(replica: &Group) -> String {
 }
 
 fn there(process: Option<Pid>) -> Result<Pid, String> {
-    process.ok_or_else(|| "a process that is to be there is not".to_owned())
+    process.ok_or_else(|| "a process has ended unexpectedly".to_owned())
 }
 
 fn signal(process: Pid, signal: Signal) -> Result<(), String> {

@@ -31,7 +31,7 @@ pub(super) fn check(root: &Path, architecture: &str) -> Result<Vec<String>, Stri
         .find(|(new, old)| new != old);
     if let Some((new, old)) = differing {
         findings.push(format!(
-            "ARCHITECTURE.md: the code map says {old:?} where the module says {new:?}: `cargo xtask tidy --map` writes it anew"
+            "ARCHITECTURE.md: the code map says {old:?} where the module says {new:?}: `cargo xtask tidy --map` updates it"
         ));
     } else if fresh != architecture {
         findings

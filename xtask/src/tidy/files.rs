@@ -48,7 +48,7 @@ fn lines_of(path: &str, text: &str, findings: &mut Vec<String>) {
         findings.push(format!("{path}: {lines} lines; at most {most}, by subject"));
     }
     if !text.starts_with("//!") {
-        findings.push(format!("{path}:1: no `//!` that says what lives here"));
+        findings.push(format!("{path}:1: no `//!` that describes the module"));
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn hold(name: &str, allowed: &Counts, uses: &[Use]) -> Vec<String> {
         let found = found.get(key).copied().unwrap_or(0);
         if found < allowed {
             findings.push(format!(
-                "{name}: allows {allowed} of `{key}`, and there are {found}: `cargo xtask tidy --ratchet` writes it anew"
+                "{name}: allows {allowed} of `{key}`, and there are {found}: `cargo xtask tidy --ratchet` updates it"
             ));
         }
     }

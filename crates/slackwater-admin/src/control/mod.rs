@@ -171,7 +171,7 @@ impl Control {
         if (refusals.logged_at).is_none_or(|at| now.duration_since(at) >= REFUSED_INTERVAL) {
             let requests = core::mem::take(&mut refusals.unlogged);
             refusals.logged_at = Some(now);
-            tracing::warn!(%peer, requests, "somebody without the token wanted to change something, or to see the configuration");
+            tracing::warn!(%peer, requests, "admin request rejected: missing or wrong token; clients need the token in admin.token_file");
         }
     }
 

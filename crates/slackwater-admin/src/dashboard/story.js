@@ -13,7 +13,7 @@ const KINDS = {
   trial: "trial of one that is out",
 };
 
-const KEPT = { sampled: "drawn by chance", asked: "asked for by a header", failed: "it failed", slow: "it was slow" };
+const KEPT = { sampled: "drawn by chance", asked: "requested by a header", failed: "it failed", slow: "it was slow" };
 
 /**
  * Renders the details of a decision as nodes.

@@ -122,7 +122,7 @@ const probes = () => new Kinds("Probes per second", [
   ["answered late", "probes.answered_late", "hot", "dash"], ["skipped", "probes.skipped", "second", "dash"],
 ]);
 const copies = () => new Kinds("Further tries per second", [
-  ["second copies", "hedges", "first", "line"], ["retries", "retries", "hot", "line"], ["queued", "queued", "second", "dash"], ["turned away", "shed", "alarm", "line"],
+  ["second copies", "hedges", "first", "line"], ["retries", "retries", "hot", "line"], ["queued", "queued", "second", "dash"], ["rejected", "shed", "alarm", "line"],
 ]);
 
 /** The charts of one service. */

@@ -115,7 +115,7 @@ const REASONS = {
   least_loaded: ["fewest of ours in flight", "it had the fewest of this worker's requests in flight"],
   lowest_score: ["lowest score", "it had the lowest score among the reports"],
   lowest_cost: ["lowest cost of those drawn", "of those drawn, latency times requests in flight was the lowest"],
-  lowest_rif: ["lowest RIF of those drawn", "of those drawn, it had the fewest requests in flight when last asked"],
+  lowest_rif: ["lowest RIF of those drawn", "of those drawn, it had the fewest requests in flight when last probed"],
   weighted: ["by weight", "chance, in proportion to weights"],
   pinned: ["pinned", "the request was pinned to it"],
   trial: ["trial", "it is out of the choice, and the request was to show how it does"],

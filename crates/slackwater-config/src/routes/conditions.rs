@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(
             Conditions::default().read(&odd),
             Meant,
-            "nobody looks at the path"
+            "the path is not compared"
         );
     }
 

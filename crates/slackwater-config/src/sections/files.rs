@@ -52,7 +52,7 @@ pub(super) fn exposed(item: &Item<'_>, file: &Path) -> Option<Remark> {
     readable_by_all(file).then(|| Remark {
         severity: Severity::Warning,
         about: item.mistake(format!(
-            "{} can be read by everybody on this machine; chmod 600 keeps it secret",
+            "{} can be read by all users of this machine; chmod 600 keeps it secret",
             file.display()
         )),
     })

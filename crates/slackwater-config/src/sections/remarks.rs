@@ -145,7 +145,7 @@ pub(super) fn exposed_admin(
     Some(warning(
         said,
         format!(
-            "{address} is not loopback: whoever reaches it can read the status, and nothing asks who they are{of_token}"
+            "{address} is not loopback: any client that reaches it can read the status without authentication{of_token}"
         ),
     ))
 }
@@ -154,7 +154,7 @@ pub(super) fn exposed_admin(
 pub(super) fn untold_decisions(said: &Said) -> Remark {
     warning(
         said,
-        "does nothing without admin.listen: decisions are told by the admin server, and none is kept",
+        "does nothing without admin.listen: only the admin server shows decisions, so none is recorded",
     )
 }
 

@@ -212,13 +212,11 @@ fn why_not(key: &str) -> Option<&'static str> {
     ];
     if says_where.into_iter().any(is_within) {
         return Some(
-            "says who is in the fleet, which the file says; a replica can be drained, or have another weight",
+            "determines the fleet, which the file defines; a replica can be drained, or have another weight",
         );
     }
     if ["replica.tls", "probe.key_file"].into_iter().any(is_within) {
-        return Some(
-            "names files, or who is believed; change it in the file, and have that read again",
-        );
+        return Some("names files, or what is trusted; change it in the file, and reload");
     }
     let (of_service, of_process) = &*KEYS;
     let top = |field: &str| field.split('.').next().unwrap_or_default().to_owned();
@@ -327,10 +325,10 @@ mod tests {
         let config = load(SHORT, &Overrides::default(), &SettingOverrides::default());
         let config = config.expect("valid").config;
         for (key, expected) in [
-            ("replicas", "says who is in the fleet"),
-            ("replicas[0].weight", "says who is in the fleet"),
-            ("discovery.file", "says who is in the fleet"),
-            ("discovery.dns", "says who is in the fleet"),
+            ("replicas", "determines the fleet"),
+            ("replicas[0].weight", "determines the fleet"),
+            ("discovery.file", "determines the fleet"),
+            ("discovery.dns", "determines the fleet"),
             ("replica.tls.ca", "names files"),
             ("replica.tls", "names files"),
             ("probe.key_file", "names files"),

@@ -219,8 +219,8 @@ fn note_blind(
     transport: &Setting<ProbeTransport>,
 ) {
     let why = match policy.value.reports {
-        Reports::Round => "which asks replicas for each query",
-        Reports::Polled => "which asks replicas all the time",
+        Reports::Round => "which probes replicas for each query",
+        Reports::Polled => "which polls replicas all the time",
         Reports::None | Reports::Pool | Reports::Latest => return,
     };
     if let Some(said) = &transport.said {

@@ -210,7 +210,7 @@ fn mistakes_in_flags_name_the_flag() {
 
 #[test]
 fn mistakes_end_the_command_with_a_fault_that_lists_them() {
-    let found = Config::load(None, &Overrides::default()).expect_err("nothing was said");
+    let found = Config::load(None, &Overrides::default()).expect_err("nothing is set");
     let fault = crate::fault::Fault::from(found).to_string();
     assert!(
         fault.starts_with("2 mistakes in the configuration:\n--listen: "),

@@ -106,7 +106,7 @@ pub(super) fn read_peers(
     remarks.extend(said.map(|said| Remark {
         severity: Severity::Warning,
         about: said.mistake(
-            "does nothing without queue.requests_max: where nobody waits, nothing can be dropped",
+            "does nothing without queue.requests_max: without a queue, nothing can be dropped",
         ),
     }));
     peers

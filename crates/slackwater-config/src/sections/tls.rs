@@ -287,7 +287,7 @@ pub(super) fn read_identity(
         let file = files.key.display();
         warn(
             &key.said,
-            format!("{file} can be read by everybody on this machine; chmod 600 keeps it secret"),
+            format!("{file} can be read by all users of this machine; chmod 600 keeps it secret"),
         );
     }
     Ok(Some(files))
@@ -406,7 +406,7 @@ pub(super) fn read_replica_tls(
         remarks.push(Remark {
             severity: Severity::Warning,
             about: said.mistake(
-                "replicas are not verified: whoever gets between can read and change everything",
+                "replicas are not verified: an attacker in between can read and change everything",
             ),
         });
         for unused in [ca_item.map(|item| item.said), said_name] {
@@ -448,7 +448,7 @@ impl Kind<bool> for Verify {
             "`true`, `\"insecure\"`",
             json!({"enum": [true, "insecure"]}),
         )
-        .expected("true, or \"insecure\" if anybody may pass for a replica")
+        .expected("true, or \"insecure\" if any certificate is acceptable")
     }
 }
 

@@ -46,7 +46,7 @@ impl<'s> Reader<'s> {
             unknowns.push(Mistake {
                 place: Place::Flag(flag.name),
                 field: flag.field.to_owned(),
-                message: format!("cannot be said by a flag beside this file{home}"),
+                message: format!("cannot be set by a flag beside this file{home}"),
             });
         }
     }

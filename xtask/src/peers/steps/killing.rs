@@ -88,7 +88,7 @@ impl Run<'_, '_> {
         if self.victim == Victim::Server {
             report.add(
                 self.step,
-                "the agent says draining",
+                "the agent reports draining",
                 self.await_draining(killed_at),
             );
         }

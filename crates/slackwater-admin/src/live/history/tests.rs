@@ -93,7 +93,7 @@ fn a_tick_is_in_both_histories() {
         assert_eq!(past.p99_us, [columns.p99_us[place]; 2]);
     }
     assert!(history.of_service(&fleet, "api").is_none());
-    assert!(history.of_replica(&fleet, "web", "nobody").is_none());
+    assert!(history.of_replica(&fleet, "web", "unknown").is_none());
 }
 
 #[test]

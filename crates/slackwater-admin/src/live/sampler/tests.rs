@@ -292,7 +292,7 @@ fn where_scores_decide_the_pool_has_the_factors_and_the_comparison() {
         .map(|it| serde_json::to_value(it).expect("JSON")["next"].is_null())
         .collect();
     let expected: Vec<_> = pool.iter().map(|it| !it.next).collect();
-    assert_eq!(told, expected, "said of that one alone");
+    assert_eq!(told, expected, "only of that one");
 }
 
 #[test]

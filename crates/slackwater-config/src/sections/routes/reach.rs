@@ -28,7 +28,7 @@ pub(super) fn remarks(
         let mut earlier = routes.iter().take(index);
         if let Some(first) = earlier.find(|first| first.route.when.covers(&later.route.when)) {
             let told = format!(
-                "is never reached: {} takes every request that it asks for",
+                "is never reached: {} takes all of its requests",
                 first.said.field
             );
             remarks.push(warning(&later.said, told));
@@ -110,7 +110,7 @@ pub(super) fn note_circles(
             .iter()
             .any(|by| leads_back(route, by, &own) == Some(true))
         {
-            let told = "leads back to this route, which would redirect it again, for ever";
+            let told = "leads back to this route, which would redirect it again, forever";
             reader.add_mistake_near(&format!("{}.redirect.to", said.field), told.to_owned());
         }
     }

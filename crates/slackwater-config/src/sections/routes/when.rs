@@ -52,7 +52,7 @@ fn read_list<T>(
     };
     if items.is_empty() || items.len() > LISTED_MAX {
         let told = format!(
-            "found a list of {}, expected from 1 to {LISTED_MAX}; without the key nothing is asked for",
+            "found a list of {}, expected from 1 to {LISTED_MAX}; without the key there is no such condition",
             items.len()
         );
         reader.add_mistake_near(field, told);

@@ -177,7 +177,7 @@ async fn what_is_mistaken_is_said_to_be_so_and_changes_nothing() {
             "/settings",
             json!({"set": {"replicas": ["1.2.3.4:5"]}}),
             422,
-            "replicas: says who is in the fleet",
+            "replicas: determines the fleet",
         ),
         (
             "/settings",
