@@ -45,7 +45,7 @@ def tree(pid):
 
 
 def cpu(pids):
-    """(ns by the scheduler's own account, user ticks, system ticks) of the processes."""
+    """(ns by the scheduler's accounting, user ticks, system ticks) of the processes."""
     ns = ut = st = 0
     for p in pids:
         try:
@@ -115,7 +115,7 @@ def stop(proc):
 
 
 def definitions():
-    """peers.json, with what entries take over from those they are `like`: what an entry says itself goes first, of `vars` each."""
+    """peers.json with inheritance: an entry takes missing keys, and missing `vars`, from the entry that it is `like`."""
     found = json.loads(rd(os.path.join(HERE, "peers.json")))
 
     def whole(d):
@@ -165,7 +165,7 @@ class Peer:
         return f"{{ endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {p} }} }} }} }}"
 
     def takes(self, test):
-        """Whether it can do the test, and is asked to."""
+        """Whether the test is selected and the peer supports it."""
         if "direct" in self.d and test in ("rss", "syscalls"):
             return False
         need = {"h2": "h2", "h2rate": "h2", "grpc": "grpc", "tls": "tls", "tlsnew": "tls", "tlsresume": "tls"}.get(test, "h1")
@@ -184,7 +184,7 @@ class Peer:
         return " ".join(w for w in (mod or out or [""])[0].split() if not w.startswith("/"))
 
     def start(self, under=(), limit=15):
-        """Starts it, under another program if that is given, and what its entry wants beside it, on the load's core."""
+        """Starts the peer, optionally under another program, and the processes beside it on the load's core."""
         for port in {PORT, self.h2_port, GRPC_PORT, TLS_PORT, ADMIN_PORT, OTLP_PORT}:
             try:
                 socket.create_connection(("127.0.0.1", port), 0.2).close()
@@ -239,7 +239,7 @@ class Peer:
 
 
 def prepare():
-    """What peers share: a folder with a certificate."""
+    """The peers' shared folder, with a certificate."""
     global SHARED
     SHARED = tempfile.mkdtemp(prefix="bench-shared-")
     subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
@@ -434,7 +434,7 @@ def run_test(p, t, secs):
 
 
 def run_once(p, test, secs, run, rep, back):
-    """One test of one peer, by a process of its own."""
+    """One test of one peer, with its own process."""
     global TARGET
     try:
         if "direct" in p.d:

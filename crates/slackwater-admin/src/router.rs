@@ -110,6 +110,7 @@ impl Router {
         B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
+        // Over loopback, a page of another site could reach this server by DNS rebinding.
         if connection.is_loopback
             && let Err(refused) = is_for_this_machine(&head.headers)
         {
@@ -126,6 +127,7 @@ impl Router {
         let is_head = head.method == Method::HEAD;
         let method = if is_head { Method::GET } else { head.method };
         let route = routes().find(|route| route.method == method);
+        // The path exists, but not with this method: 405 lists the methods.
         if route.is_none() && (asset.is_none() || method != Method::GET) {
             let methods = routes().map(|route| &route.method);
             return not_allowed(path, methods.chain(asset.map(|_| &Method::GET)));

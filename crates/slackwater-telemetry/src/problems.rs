@@ -146,6 +146,7 @@ pub fn problems(facts: &Facts, phase: Phase, now: SystemTime) -> Vec<Problem> {
             "run slackwater check on the file, correct it, and reload",
         );
     }
+    // Kinds are declared in order of severity. The sort is stable, so services keep their order.
     found.0.sort_by_key(|(kind, _)| *kind);
     found.0.into_iter().map(|(_, problem)| problem).collect()
 }

@@ -72,6 +72,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ),
     ];
     for (step, change, signs) in steps {
+        // Log lines of earlier steps must not count for this one.
         site.forget_log()?;
         change(&mut site)?;
         watch(&site, step, signs, &mut report);

@@ -79,6 +79,7 @@ impl Found {
             Column::Share,
             percent(during.first_replica, during.requests),
         );
+        // `during` starts one second after the trouble, so that second is measured separately.
         let first_second = Span {
             from: round.during.from.saturating_sub(SECOND),
             to: round.during.from,

@@ -121,7 +121,7 @@ const probes = () => new Kinds("Probes per second", [
   ["sent", "probes.sent", "second", "line"], ["answered", "probes.answered", "cold", "thin"], ["lost", "probes.lost", "alarm", "line"],
   ["answered late", "probes.answered_late", "hot", "dash"], ["skipped", "probes.skipped", "second", "dash"],
 ]);
-const copies = () => new Kinds("Further tries per second", [
+const copies = () => new Kinds("Copies and retries per second", [
   ["second copies", "hedges", "first", "line"], ["retries", "retries", "hot", "line"], ["queued", "queued", "second", "dash"], ["rejected", "shed", "alarm", "line"],
 ]);
 

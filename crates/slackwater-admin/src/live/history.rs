@@ -182,6 +182,7 @@ impl History {
         let samples = series.and_then(|series| series.replicas.get(name));
         let samples: Vec<_> = samples.into_iter().flatten().copied().collect();
         let ticks = series.map_or(0, |series| series.samples.len());
+        // A replica may have fewer samples than its service; they belong to the newest ticks.
         let times = series.into_iter().flat_map(|series| &series.samples);
         let times = times.skip(ticks.saturating_sub(samples.len()));
         let known = |of: fn(&ReplicaSample) -> u32| -> Vec<Option<u32>> {

@@ -153,6 +153,7 @@ fn service_tick(
     let ended = ended(before.map(|before| before.replicas), now.replicas);
     let nothing = Histograms::default();
     let seen = before.map_or(&nothing, |before| before.histograms);
+    // An agent has no histograms by class, so its requests are classified by their attempts.
     let classes = if now.histograms.are_kept() {
         classes_seen(now.histograms, seen)
     } else {

@@ -62,6 +62,8 @@ impl<'f> Scrape<'f> {
                     *sum += of_worker;
                 }
             }
+            // Replicas beyond the bound are summed up in one row, so that the number of series is
+            // bounded.
             let mut others = BTreeMap::new();
             let mut in_flight = 0;
             for ((has_own, heads), replica) in chosen.into_iter().zip(heads).zip(&mut statuses) {

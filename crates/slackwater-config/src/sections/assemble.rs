@@ -42,6 +42,7 @@ pub(super) fn assemble<'s>(
     let tracing = read_tracing(reader_ref, variables, &mut remarks);
     let request_id = table::read(reader_ref, "");
     let decisions = table::read(reader_ref, "");
+    // Services need the process's own addresses: a replica must not be this process itself.
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
@@ -53,6 +54,8 @@ pub(super) fn assemble<'s>(
         &mut remarks,
         &mut policies_unnamed,
     );
+    // Upgrades are possible only over HTTP/1.1, so a service with HTTP/2 replicas deserves a
+    // remark.
     let over_http2 = services
         .iter()
         .find(|service| service.replica.protocol != ReplicaProtocol::Http1);
@@ -60,6 +63,7 @@ pub(super) fn assemble<'s>(
         over_http2.map(|service| format!("the service {:?}, whose replicas speak", service.name));
     remarks.extend(remark_upgrades(reader_ref, over_http2.as_deref()));
     let dns = table::read(reader_ref, "");
+    // Routes come last, because they refer to listeners and services by name.
     let named = Named {
         listeners: &listeners,
         services: &services,
@@ -102,6 +106,7 @@ pub(super) fn assemble<'s>(
         decisions,
         request_id,
     };
+    // Only now is it known which keys nothing has read, so unknown keys are reported here.
     let (fields, mistakes) = reader.finish();
     if mistakes.is_empty() {
         let loaded = Loaded {

@@ -341,6 +341,7 @@ fn resolve(
         Some(ProbePlace::Port(port)) => Some(port),
         _ => probe_port,
     };
+    // Replicas of one host name need different names, so each is named after its address.
     let many = addresses.len() > 1;
     let replica = |address: SocketAddr| {
         let own = port.map_or(address, |port| SocketAddr::new(address.ip(), port.get()));

@@ -84,6 +84,7 @@ pub(super) fn read_listeners(
     if let Some(item) = reader.take("listen") {
         reader.add_mistake(item.mistake("and [[listeners]] say the same, expected one of them"));
     }
+    // A section for all listeners would be ambiguous beside tables with sections of their own.
     if reader.has("tls") {
         reader.add_mistake_near(
             "tls",

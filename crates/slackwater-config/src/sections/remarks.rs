@@ -165,8 +165,8 @@ pub(super) fn blind_tiers(service: &ServiceConfig, said: &Said) -> Option<Remark
     is_blind.then(|| Remark {
         severity: Severity::Warning,
         about: said.mistake(
-            "is of a tier that is never used: without health checks and without probes nobody finds out that those of a \
-             lower one are away; expected [health], or a policy and a transport with probes",
+            "is of a tier that is never used: without health checks and probes, nothing detects that the replicas \
+             of a lower tier have failed; expected [health], or a policy and a transport with probes",
         ),
     })
 }

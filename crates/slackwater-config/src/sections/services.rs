@@ -159,6 +159,7 @@ impl Section<'_> {
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
+        // Remember what the user set: without a transport, `local_only` is set below in any case.
         let is_local_only = policies.settings.prequal.local_only;
         if probe.transport.value == ProbeTransport::None {
             send_no_probes(&mut policies.settings);
@@ -173,12 +174,14 @@ impl Section<'_> {
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));
         }
+        // The fleet's size is known only for a list; DNS and files may change it later.
         if policy.value.removes_by_rate()
             && let Ok(fleet @ 1..) = u32::try_from(replicas.len())
         {
             let config = &policies.settings.prequal;
             remarks.extend(remarks::refilling(&policies, config, fleet));
         }
+        // One replica of a higher tier is enough for a remark about tiers.
         let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
         let backup = backup.map(|(_, said)| said.clone());
         let service = ServiceConfig {

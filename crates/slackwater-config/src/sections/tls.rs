@@ -255,6 +255,7 @@ pub(super) fn read_identity(
             return Err(Noted);
         }
     };
+    // Both files are read together, because a key must belong to its certificate.
     let files = IdentityFiles {
         certificate: read_file_name(reader, &certificate).ok_or(Noted)?,
         key: read_file_name(reader, &key).ok_or(Noted)?,
@@ -262,6 +263,7 @@ pub(super) fn read_identity(
     let identity = match Identity::read(&files) {
         Ok(identity) => identity,
         Err(flaw) => {
+            // Point at the key that names the faulty file.
             let item = if flaw.is_of(&files.key) && files.key != files.certificate {
                 &key
             } else {

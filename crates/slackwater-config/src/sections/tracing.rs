@@ -232,6 +232,7 @@ pub(super) fn read_tracing<'s>(
             }
         }
     }
+    // The variables are stand-ins by now, so keys of the file take precedence over them.
     let settings: TracingSettings = table::read(reader, "");
     let endpoint = reader.take("tracing.endpoint");
     let said = endpoint.as_ref().map(|item| item.said.clone());
@@ -242,6 +243,8 @@ pub(super) fn read_tracing<'s>(
     let ca = ca.and_then(|item| read_ca(reader, &item));
     let identity = read_identity(reader, "tracing", remarks).ok().flatten();
     let resource = read_resource(reader, set);
+    // An `https` endpoint without `ca` needs the system's authorities. Report now if there are
+    // none.
     let endpoint = endpoint.filter(|endpoint| {
         if !endpoint.is_secure() || ca.is_some() {
             return true;
@@ -254,6 +257,7 @@ pub(super) fn read_tracing<'s>(
             _ => true,
         }
     });
+    // Mistakes in the environment become warnings.
     remarks.extend(reader.set_aside().map(|mistake| {
         warning(Mistake {
             message: format!("{}; it is left aside", mistake.message),

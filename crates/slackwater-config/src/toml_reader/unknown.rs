@@ -63,6 +63,8 @@ impl<'s> Reader<'s> {
         for (key, value) in table {
             let field = join(path, key.get_ref());
             let shape = pattern(&field);
+            // A value may contain further keys or elements only if the program reads some below its
+            // path.
             let asked_inside = |opening: &str| {
                 let inside = format!("{shape}{opening}");
                 let mut behind = self.asked.range(inside.clone()..);
@@ -151,6 +153,7 @@ impl<'s> Reader<'s> {
                 meant: Some(join(&home, key)),
             };
         }
+        // A misspelled name: compare with the names that are known at this place.
         let prefix = join(&shape, "");
         let known = (self.asked.iter()).filter_map(|field| field.strip_prefix(prefix.as_str()));
         let mut names: Vec<_> = known.map(top).collect();
@@ -162,6 +165,7 @@ impl<'s> Reader<'s> {
                 meant: Some(join(path, near)),
             };
         }
+        // A name with these words in another order, in any section.
         let mut fields = self.plain_fields();
         if let Some(field) = fields.find(|field| has_same_words(last(field), key)) {
             let (home, name) = (parent(field).unwrap_or_default(), last(field));

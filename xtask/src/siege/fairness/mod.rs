@@ -73,6 +73,8 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
         let mut peers = Vec::new();
         for &peer in site.peers() {
             let found = besiege(peer);
+            // The bar is twice HAProxy's time, unless HAProxy ended the attack by closing the
+            // connection.
             if let (Contender::Haproxy, Ok(waits)) = (peer, &found)
                 && !waits.closed
             {
