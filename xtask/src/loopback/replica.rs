@@ -127,8 +127,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Serves a request, and returns whether the connection continues. An error means that the
-    /// client has left.
+    /// Serves a request. Returns false if it is answered with 500; an error means that the client
+    /// has left.
     async fn serve(&self, head: &Head, stream: &mut BufReader<TcpStream>) -> io::Result<bool> {
         let asked = Asked {
             is_long: head.is_long,

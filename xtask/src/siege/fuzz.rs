@@ -199,7 +199,7 @@ fn http2(draws: &mut Draws) -> Vec<u8> {
     bytes
 }
 
-/// Changes one or a few bytes in half of the cases; otherwise makes up to `most` larger changes.
+/// Makes up to `most` random changes: bytes, bits, cuts, repetitions, insertions.
 fn mutate(draws: &mut Draws, bytes: &mut Vec<u8>, most: usize) {
     const WORDS: &[&[u8]] = &[
         b"\r\n",
@@ -246,7 +246,7 @@ fn mutate(draws: &mut Draws, bytes: &mut Vec<u8>, most: usize) {
     }
 }
 
-/// Answers HTTP/1.1 requests, with changes in half of the cases.
+/// Answers HTTP/1.1 requests. Half of the answers are unusual, with changes.
 fn answer_http1(stream: TcpStream, number: u64) -> io::Result<()> {
     let mut draws = Draws::new(number, 1);
     let mut reader = BufReader::new(stream.try_clone()?);
@@ -274,7 +274,7 @@ fn answer_http1(stream: TcpStream, number: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Answers HTTP/2 requests, with changes in half of the cases.
+/// Answers HTTP/2 frames, a quarter of them with changes.
 fn answer_http2(stream: TcpStream, number: u64) -> io::Result<()> {
     let mut draws = Draws::new(number, 2);
     let mut reader = BufReader::new(stream.try_clone()?);
