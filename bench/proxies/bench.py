@@ -45,7 +45,7 @@ def tree(pid):
 
 
 def cpu(pids):
-    """(ns by the scheduler's own account, user ticks, system ticks) of the processes."""
+    """(ns by the scheduler's accounting, user ticks, system ticks) of the processes."""
     ns = ut = st = 0
     for p in pids:
         try:
@@ -115,7 +115,7 @@ def stop(proc):
 
 
 def definitions():
-    """peers.json, with what entries take over from those they are `like`: what an entry says itself goes first, of `vars` each."""
+    """peers.json with inheritance: an entry takes missing keys, and missing `vars`, from the entry that it is `like`."""
     found = json.loads(rd(os.path.join(HERE, "peers.json")))
 
     def whole(d):
@@ -165,7 +165,7 @@ class Peer:
         return f"{{ endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {p} }} }} }} }}"
 
     def takes(self, test):
-        """Whether it can do the test, and is asked to."""
+        """Whether the test is selected and the peer supports it."""
         if "direct" in self.d and test in ("rss", "syscalls"):
             return False
         need = {"h2": "h2", "h2rate": "h2", "grpc": "grpc", "tls": "tls", "tlsnew": "tls", "tlsresume": "tls"}.get(test, "h1")
@@ -180,11 +180,11 @@ class Peer:
         r = subprocess.run(shlex.split(self.fill(self.d["version"])), capture_output=True, text=True)
         out = [l.strip() for l in (r.stdout + r.stderr).splitlines() if l.strip()]
         mod = [l for l in out if l.startswith("mod\t") or l.startswith("Version:")]
-        # Some say where they are installed before they say what they are.
+        # Some programs print their path before their version.
         return " ".join(w for w in (mod or out or [""])[0].split() if not w.startswith("/"))
 
     def start(self, under=(), limit=15):
-        """Starts it, under another program if that is given, and what its entry wants beside it, on the load's core."""
+        """Starts the peer, optionally under another program, and the processes beside it on the load's core."""
         for port in {PORT, self.h2_port, GRPC_PORT, TLS_PORT, ADMIN_PORT, OTLP_PORT}:
             try:
                 socket.create_connection(("127.0.0.1", port), 0.2).close()
@@ -239,7 +239,7 @@ class Peer:
 
 
 def prepare():
-    """What peers share: a folder with a certificate."""
+    """The peers' shared folder, with a certificate."""
     global SHARED
     SHARED = tempfile.mkdtemp(prefix="bench-shared-")
     subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
@@ -434,7 +434,7 @@ def run_test(p, t, secs):
 
 
 def run_once(p, test, secs, run, rep, back):
-    """One test of one peer, by a process of its own."""
+    """One test of one peer, with its own process."""
     global TARGET
     try:
         if "direct" in p.d:
@@ -597,8 +597,9 @@ def main():
             data["meta"]["versions"][n] = p.version()
             peers.append(p)
         for rep in range(a.reps):
-            # Peers take turns within each test, so that what is compared was measured within
-            # seconds; in another order each time, so that drift of the machine does not favour one.
+            # Peers take turns within each test, so that compared values are measured within
+            # seconds. The order changes each time, so that drift of the machine favours none of
+            # them.
             runs = {p.name: {"peer": p.name, "rep": rep, "at": time.strftime("%H:%M:%S"), "tests": {}} for p in peers}
             data["runs"] += runs.values()
             for i, test in enumerate(a.tests.split(",")):

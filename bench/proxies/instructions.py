@@ -44,7 +44,7 @@ def read_response(connection):
 
 
 def run(args, requests, folder):
-    """Instructions by function, of a whole process that forwards so many requests."""
+    """Instructions by function, of a whole process that forwards this many requests."""
     out, conf = os.path.join(folder, "out"), os.path.join(folder, "slackwater.toml")
     with open(conf, "w") as file:
         file.write(config(args))

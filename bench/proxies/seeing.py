@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts and measures what it costs `slackwater serve` to be seen: metrics, access log, decisions, traces. See README.md."""
+"""Counts and measures the cost of observability in `slackwater serve`: metrics, access log, decisions, traces. See README.md."""
 import argparse, collections, glob, http.client, json, math, os, re, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
 import bench
 from bench import log, rd
@@ -7,7 +7,7 @@ from instructions import read_response
 from page import paired, samples
 
 ROOT = bench.ROOT
-# What is seen, by the entries of peers.json: their names and how the page says it.
+# The levels of observability, by the entries of peers.json, with their names on the page.
 LEVELS = {
     "off": "everything off",
     "metrics": "metrics only",
@@ -17,8 +17,8 @@ LEVELS = {
     "log": "access log only",
     "all": "everything",
 }
-# Counted beside them, against the level that differs in that alone: what one request costs that is
-# kept, or noted in case it is to be.
+# Further levels, each compared with the level that differs only in that: the cost of a request that
+# is recorded, or might be.
 DECISIONS, TRACES = '[decisions]\n{}\n', '[tracing]\nendpoint = "http://127.0.0.1:${{OTLP_PORT}}"\nsample = {}\n'
 MORE = {
     "decisions-all": ("decisions", "a decision is kept", DECISIONS.format("sample = 1")),
@@ -30,7 +30,7 @@ PATIENCE_S, IDLE_S, MANY, WORKER = 120, 4, 1000, "worker-0"
 
 
 def entry(level, policy):
-    """A level as it is counted: nobody looks at the admin server unasked, and what a request makes happen is all that happens."""
+    """A level for counting: no client polls the admin server, and all work is caused by requests."""
     like, _, seeing = MORE.get(level, (level, "", None))
     d = dict(DEFINITIONS[f"seen-{like}{policy}"])
     if seeing:
@@ -43,7 +43,7 @@ def entry(level, policy):
 
 
 def of_large_fleet(policy):
-    """What the admin server costs by itself with a large fleet, of which nobody is there."""
+    """The idle cost of the admin server with a large fleet of absent replicas."""
     rows = {}
     for level in ("off", "metrics"):
         p = entry(level, policy)
@@ -53,8 +53,8 @@ def of_large_fleet(policy):
 
 
 class Client:
-    """Sends one request after the other, over kept connections that take turns: so each is an event of its own for the proxy,
-    however slow that is, and the same work is done each time."""
+    """Sends one request after the other, over kept connections that take turns: each is a separate event for the proxy,
+    however slow it is, and causes the same work."""
 
     REQUEST = f"GET / HTTP/1.1\r\nHost: bench.local\r\nUser-Agent: loadgen\r\nAccept: */*\r\nCookie: session=0123456789abcdef\r\n\r\n".encode()
 
@@ -69,20 +69,20 @@ class Client:
 
 
 def middle(values):
-    """(median, half of what lies between the second least and the second most): of 8 values that is its 93 % interval."""
+    """(median, half of the distance between the second smallest and the second largest value): with 8 values, the 93 % interval."""
     values = sorted(values)
     return statistics.median(values), (values[-2] - values[1]) / 2
 
 
 def instructions(p):
-    """Instructions of the process since this was last asked."""
+    """Instructions of the process since the last call."""
     before = set(glob.glob(f"{p.work}/callgrind.*"))
     subprocess.run(["callgrind_control", "--dump", str(p.proc.pid)], check=True, capture_output=True)
     return sum(int(re.search(r"^(?:totals|summary): (\d+)", rd(f), re.M)[1]) for f in set(glob.glob(f"{p.work}/callgrind.*")) - before)
 
 
 def timed(p, work):
-    """Instructions of some work beyond those that the time alone takes which it took."""
+    """Instructions of some work, minus the idle instructions of the same time."""
     instructions(p)
     began = time.monotonic()
     work()
@@ -91,7 +91,7 @@ def timed(p, work):
 
 
 def count(p, args=None):
-    """What a process takes each second by itself; with `args`, for each request; and for who looks at its admin server, if somebody does."""
+    """Instructions of an idle process per second; with `args`, also per request, and per reader of the admin server if there is one."""
     global IDLE
     under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={p.work}/callgrind"]
     try:
@@ -126,7 +126,7 @@ def ask(path, times):
 
 
 def ticks(p, times):
-    """Instructions for each tick of a reader of /events, beyond those that nobody reads."""
+    """Instructions per tick for a reader of /events, minus those of ticks without a reader."""
     connection = http.client.HTTPConnection("127.0.0.1", bench.ADMIN_PORT, timeout=PATIENCE_S)
     connection.request("GET", "/events")
     events = connection.getresponse()
@@ -145,11 +145,11 @@ def threads(pid):
 
 
 def traced(p, work):
-    """({thread: {system call: times}} while some work is done, how long it took)"""
+    """({thread: {system call: count}} during some work, its duration)"""
     out = os.path.join(p.work, "strace")
     strace = subprocess.Popen([bench.STRACE, "-f", "-o", out, "-p", str(p.proc.pid)], stderr=subprocess.PIPE, text=True)
     names = threads(p.proc.pid)
-    # It says when it has all of them.
+    # strace prints a line when it has attached to all of them.
     strace.stderr.readline()
     began = time.monotonic()
     work()
@@ -177,7 +177,7 @@ def calls(p, args):
 
 
 def by_level(measure):
-    """Of every level and policy, or those that are asked for."""
+    """Counts of every level and policy, or of the selected ones."""
     def rows(args):
         bench.prepare()
         back = bench.start_backend()
@@ -197,7 +197,7 @@ def by_level(measure):
 
 
 def times(args):
-    """CPU for each request, levels taking turns within each repetition."""
+    """CPU per request; levels take turns within each repetition."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "run.json")
         names = [f"seen-{level}{policy}" for policy in POLICIES for level in LEVELS]
@@ -221,7 +221,7 @@ def provenance(args):
 
 
 def table(heads, rows):
-    """In Markdown; the first column is text."""
+    """A Markdown table; the first column is text."""
     line = lambda cells: "| " + " | ".join(cells) + " |"
     return [line(heads), "|---|" + "--:|" * (len(heads) - 1), *map(line, rows), ""]
 
@@ -250,14 +250,14 @@ def count_tables(counts):
 
 
 def beyond(rows, level, policy, base, share=1):
-    """What a level costs beyond another one, if it is only one request in so many."""
+    """The additional cost of a level for one request in this many."""
     (own, own_half), (off, off_half) = (middle(rows[f"{it}{policy}"]["each_request"]) for it in (level, base))
     more, half = (own - off) / share, math.hypot(own_half, off_half) / share
     return f"{more:+,.0f} ± {half:,.0f} ({100 * more / off:+.1f} %)"
 
 
 def summary(data):
-    """What was to be shown, in a sentence each."""
+    """The conclusions, one sentence each."""
     out = []
     if counts := data.get("counts"):
         told = []

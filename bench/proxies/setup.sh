@@ -26,6 +26,6 @@ fi
 export CARGO_TARGET_DIR="$P/target"
 cargo build --release --locked --manifest-path tools/Cargo.toml
 cargo build --release --locked --manifest-path peers-rs/Cargo.toml
-# Takes the spans of the runs that measure tracing.
+# The collector for the runs that measure tracing.
 cargo build --release --locked --config 'profile.release.lto="off"' --manifest-path ../../Cargo.toml -p slackwater-collector
 echo "Tools in $P/target/release. Other builds of a peer: name their binaries in NGINX_BIN, HAPROXY_BIN, TRAEFIK_BIN."

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts what it costs a replica to know what it can carry, and to tell: for an agent before a server, and for the layer of the library. See README.md."""
+"""Counts the cost of learning and reporting a replica's capacity: for an agent before a server, and for the layer of the library. See README.md."""
 import argparse, contextlib, glob, json, math, os, signal, socket, subprocess, sys, tempfile, time
 from instructions import read_response
 from seeing import instructions, middle, provenance, table
@@ -12,28 +12,26 @@ FOLDER = os.path.dirname(os.path.realpath(BIN))
 BURNER = os.environ.get("BURNER_BIN") or os.path.join(FOLDER, "slackwater-burner")
 EXAMPLE = os.environ.get("EXAMPLE_BIN") or os.path.join(FOLDER, "examples/learning_cost")
 CONNS, WINDOW_S, PATIENCE_S = 16, 5, 60
-# Until what was learned of late has been learned: readings are a second apart at the most.
+# Time until recent measurements have been processed: readings are at most a second apart.
 FORGOTTEN_S = 2.5
 RATES = [100, 1000]
-# Requests a second at the most, so that no more than 256 end between two readings, which is what is
-# learned from: under callgrind those of the agent are up to some 200 ms apart. But enough that the
-# server counts as busy.
+# Highest request rate, so that at most 256 requests end between two readings, which is what the
+# estimate uses: under callgrind the agent's readings are up to some 200 ms apart. It is high enough
+# that the server counts as busy.
 AGENT_PACE, LAYER_PACE = 500, 2000
-# Whether the server is there an agent finds out by its responses, while it has some: so nothing is
-# to be looked for between requests either.
+# Responses show the agent that its server is there. Without requests it must not check that either.
 CHECK = "1m"
-# The agent's thread that reads.
+# The agent's reading thread.
 READER = "server-cpu"
 REPORTS = "report_with_responses = true\n"
-# Settings of the agent; the server's cgroup goes in.
+# Settings of the agent, with the server's cgroup inserted.
 AGENTS = {
     "none": ("neither", lambda group: ""),
     "responses": ("`report_with_responses`", lambda group: REPORTS),
     "cgroup": ("`replica.cgroup`", lambda group: f"[replica]\ncgroup = \"{group}\"\n"),
     "both": ("both", lambda group: f"{REPORTS}[replica]\ncgroup = \"{group}\"\n"),
 }
-# What a request takes a server that works, in microseconds of CPU, and how many a second there are
-# of it.
+# CPU time of a request for the working server, in microseconds, and requests per second.
 WORK_US, WORK_RATE = 2170, 100
 LAYERS = {
     "bare": "hyper alone",
@@ -45,7 +43,7 @@ LAYERS = {
 
 
 class Process:
-    """Under callgrind, or as it is."""
+    """A process, optionally under callgrind."""
 
     def __init__(self, folder, command, port, counted=True):
         self.work = tempfile.mkdtemp(dir=folder)
@@ -68,21 +66,21 @@ class Process:
         self.err.close()
 
     def reads(self):
-        """How often its thread that reads the server's CPU has asked the system to read, if it has one."""
+        """Number of reads by the thread that reads the server's CPU, if it has one."""
         for task in glob.glob(f"/proc/{self.proc.pid}/task/*"):
             if open(f"{task}/comm").read().strip() == READER:
                 return int(next(line for line in open(f"{task}/io") if line.startswith("syscr")).split()[1])
         return 0
 
     def cpu_us(self):
-        """By the scheduler's own account."""
+        """CPU time by the scheduler's accounting."""
         tasks = f"/proc/{self.proc.pid}/task"
         return sum(int(open(f"{tasks}/{t}/schedstat").read().split()[0]) for t in os.listdir(tasks)) / 1e3
 
 
 @contextlib.contextmanager
 def cgroup():
-    """A group with a quota that is never used up, as a container has one."""
+    """A cgroup with a quota that is never used up, as in a container."""
     mounts = [line.split()[1:4] for line in open("/proc/self/mounts")]
     one = next((at for at, kind, options in mounts if kind == "cgroup" and "cpu" in options.split(",")), None)
     two = next((at for at, kind, _ in mounts if kind == "cgroup2"), None)
@@ -102,14 +100,14 @@ def cgroup():
 
 
 class Client:
-    """Sends one request after the other, over kept connections that take turns: the same work each time."""
+    """Sends one request after the other, over kept connections that take turns: each causes the same work."""
 
     def __init__(self, port):
         self.request = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: loadgen\r\nAccept: */*\r\n\r\n".encode()
         self.connections = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(CONNS)]
 
     def send(self, requests, rate):
-        """How long it took."""
+        """Its duration."""
         began = time.monotonic()
         for i in range(requests):
             time.sleep(max(0, began + i / rate - time.monotonic()))
@@ -120,7 +118,7 @@ class Client:
 
 
 def probe(port, probes):
-    """Over UDP, one after the other: docs/reference/probe-protocol.md."""
+    """Sends probes over UDP, one after the other: docs/reference/probe-protocol.md."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         asker.connect(("127.0.0.1", port))
         asker.settimeout(PATIENCE_S)
@@ -131,7 +129,7 @@ def probe(port, probes):
 
 
 class Window:
-    """What happens between two looks: instructions and reads of all processes, each second."""
+    """The interval between two readings: instructions and reads of all processes, per second."""
 
     def __init__(self, processes):
         self.processes = processes
@@ -150,16 +148,16 @@ class Window:
 
 
 def by_time(row, reads):
-    """Instructions each second, without any request, at so many reads a second: on the line through what is counted while the server is
-    quiet and while it is busy."""
+    """Instructions per second without requests, at this many reads per second: interpolated between the counts of a quiet
+    and a busy server."""
     quiet, busy = row["quiet"], row["busy"]
     more = busy["reads"] - quiet["reads"]
     return quiet["instructions"] + ((busy["instructions"] - quiet["instructions"]) * (reads - quiet["reads"]) / more if more else 0)
 
 
 def count(port, processes, busy, pace, args, probes=0):
-    """What `processes` take: each second while the server is quiet, and while it is `busy` with a request that nobody works on; for each
-    request beyond that; and the first of them for each probe, if any are sent."""
+    """Instructions of `processes`: per second while the server is quiet, and while it is `busy` with an open request without
+    work; additionally per request; and of the first process per probe, if there are any."""
     client = Client(port)
     client.send(args.requests, pace)
     time.sleep(FORGOTTEN_S)
@@ -173,7 +171,7 @@ def count(port, processes, busy, pace, args, probes=0):
         out["busy"] = window.end()
     idle = [it for it in processes if it not in working]
     if idle:
-        # It is stopped while the other is busy: what it does while it is quiet counts.
+        # It is stopped while the other is busy, so its idle work is measured separately.
         window = Window(idle)
         time.sleep(WINDOW_S)
         out["busy"]["instructions"] += window.end()["instructions"]
@@ -184,7 +182,7 @@ def count(port, processes, busy, pace, args, probes=0):
         client.send(args.requests, pace)
         end = window.end()
         out["windows"].append(end)
-        # Where nothing is read apart, a server that is asked again and again is as busy as that.
+        # Without separate readings, a server under continuous requests is as busy as this.
         each_second = by_time(out, end["reads"]) if out["busy"]["reads"] else out["busy"]["instructions"]
         out["each_request"].append(round((end["instructions"] - each_second) * end["seconds"] / args.requests, 1))
     if probes:
@@ -196,8 +194,8 @@ def count(port, processes, busy, pace, args, probes=0):
 
 
 def natively(agent, port):
-    """As it is, without callgrind: microseconds of CPU each second, user and kernel, while nothing is asked of it, and its reads each
-    second at the rates."""
+    """Without callgrind: microseconds of CPU per second, user and kernel, of an idle agent, and its reads per second at
+    the rates."""
     client = Client(port)
     client.send(CONNS, AGENT_PACE)
     time.sleep(FORGOTTEN_S)
@@ -214,7 +212,7 @@ def natively(agent, port):
 
 
 def agent_of(folder, group, name, server, counted):
-    """An agent with these settings before the server, which is put into the group."""
+    """An agent with these settings before the server, which is moved into the cgroup."""
     with open(f"{group}/cgroup.procs", "w") as file:
         file.write(str(server.proc.pid))
     toml = os.path.join(folder, "agent.toml")
@@ -259,8 +257,8 @@ def agents(args, folder):
 
 
 def work(args, folder):
-    """Microseconds of CPU of a request, user and kernel, the agent's and the server's, without callgrind: in turns, for what a request takes
-    differs from minute to minute by more than what is looked for."""
+    """Microseconds of CPU per request, user and kernel, of agent and server, without callgrind. Settings take turns, because
+    the cost varies from minute to minute by more than the difference of interest."""
     rows = {name: {"agent_us": [], "server_us": []} for name in ("none", "both")}
     for _ in range(args.samples):
         for name, row in rows.items():
@@ -304,8 +302,8 @@ def each_request(row):
 
 
 def at_rate(row, rate):
-    """Of each request, all that is by time among it. Of the layer, which is read as whoever asks for reports comes: a server is taken to be
-    busy at the highest rate, and quiet below."""
+    """Instructions per request, including the cost per time. The layer reads when a report is requested; its server counts as
+    busy at the highest rate, and as quiet below."""
     if "reads_at" in row:
         each_second = by_time(row, row["reads_at"][str(rate)])
     else:
@@ -381,7 +379,7 @@ def work_table(rows):
 
 
 def reads_of(row):
-    """The reads each second that the numbers rest on, in words."""
+    """The reads per second behind the numbers, in words."""
     at_rates = [f"{row['reads_at'][str(rate)]:.0f} at {rate:,} requests/s ({row['rates'][str(rate)]:,} were reached)" for rate in RATES]
     window = middle([it["reads"] for it in row["windows"]])[0]
     return f"{', '.join(at_rates)}; under callgrind {row['quiet']['reads']:.0f} quiet, {row['busy']['reads']:.0f} busy, and {window:.0f} while requests are sent"

@@ -4,7 +4,7 @@ import http.client, sys, threading, time
 
 
 def ask(address, path):
-    # The server may not listen yet.
+    # The server may not be listening yet.
     for _ in range(100):
         try:
             connection = http.client.HTTPConnection(address, timeout=30)

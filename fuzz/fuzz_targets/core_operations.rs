@@ -1,5 +1,5 @@
-//! Bytes as operations on every policy of the core: no panic, pools and probes within bounds, every
-//! query and every probe ends once. The machine is the one that the core's own test feeds with
+//! Interprets bytes as operations on every policy of the core: no panic, pools and probes within
+//! bounds, every query and every probe ends once. The core's own test feeds the same machine with
 //! random bytes.
 //!
 //! `cargo +nightly fuzz run core_operations -- -max_len=4096`

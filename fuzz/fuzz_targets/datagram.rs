@@ -1,6 +1,6 @@
-//! Whatever arrives over UDP: no datagram may panic either side, and what decodes must mean the
-//! same after encoding it again. The input is tried as it is and, so that the fuzzer gets past the
-//! tag, with a right tag appended.
+//! Arbitrary UDP datagrams: none may panic either side, and a decoded one must mean the same after
+//! it is encoded again. The input is tried as it is and, so that the fuzzer gets past the tag, with
+//! a valid tag appended.
 //!
 //! ```text
 //! cargo +nightly fuzz run datagram -- -max_total_time=20 -max_len=600

@@ -1,5 +1,5 @@
-//! Header blocks of one connection: any octets are read or refused within their bounds, and what is
-//! written is read.
+//! Header blocks of one connection: any octets are read or rejected within their bounds, and
+//! written blocks are read back.
 
 #![no_main]
 
@@ -18,13 +18,13 @@ const LIMITS: HeadLimits = HeadLimits {
 
 const NAMES: [&str; 6] = ["a", "ab", "abc", "cookie", "via", "etag"];
 
-/// What the fields of a head count.
+/// The size of the fields of a head.
 fn size(headers: &HeaderMap) -> usize {
     let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 32;
     headers.iter().map(field).sum()
 }
 
-/// Fields with few names: each begins with an octet that chooses one, and ends with a zero.
+/// Fields with few names: each begins with an octet that chooses the name, and ends with a zero.
 fn headers(octets: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for field in octets.split(|octet| *octet == 0) {
@@ -38,7 +38,7 @@ fn headers(octets: &[u8]) -> HeaderMap {
     headers
 }
 
-// Steps: what is done, a size of the peer's table, and a block from anybody or fields of ours.
+// Steps: an action, a size of the peer's table, and a block from the peer or fields of ours.
 fuzz_target!(|steps: Vec<(u8, u16, &[u8])>| {
     let mut theirs = Decoder::new();
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());

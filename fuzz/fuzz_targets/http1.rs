@@ -1,5 +1,5 @@
-//! Octets cut anywhere, as requests, as responses and as chunked bodies: nothing panics, and the
-//! cuts change nothing.
+//! Octets split at any point, as requests, as responses and as chunked bodies: nothing panics, and
+//! the splits change nothing.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ const LIMITS: HeadLimits = HeadLimits {
     fields_max: 8,
 };
 
-/// Where a head ends, if it comes in these pieces.
+/// The end of a head that arrives in these pieces.
 fn end_in_pieces(pieces: &[&[u8]]) -> Option<usize> {
     let mut unread = Vec::new();
     for piece in pieces {
@@ -29,7 +29,7 @@ fn end_in_pieces(pieces: &[&[u8]]) -> Option<usize> {
     None
 }
 
-/// A body, its trailers and what is left, if it comes in these pieces; none if it is refused.
+/// The body, its trailers and the rest, if it arrives in these pieces; `None` if it is rejected.
 fn body_in_pieces(length: BodyLength, pieces: &[&[u8]]) -> Option<(Vec<u8>, HeaderMap, Vec<u8>)> {
     let mut decoder = BodyDecoder::new(length, LIMITS);
     let (mut body, mut trailers, mut rest) = (Vec::new(), HeaderMap::new(), Vec::new());
@@ -62,7 +62,7 @@ fuzz_target!(|input: (&[u8], u16, u16)| {
         let head = Bytes::copy_from_slice(&octets[..end]);
         let request = parse_request(&head, LIMITS, HeaderMap::new());
         let response = parse_response(&head, &Method::GET, LIMITS, HeaderMap::new());
-        // What is refused early would be refused in the end.
+        // A head that is rejected early would be rejected at its end, too.
         if request.is_ok() || response.is_ok() {
             assert!((0..end).all(|cut| is_head_so_far(&octets[..cut])));
         }

@@ -1,6 +1,6 @@
-//! A connection of HTTP/2, as server and as client, with another side that sends anything and
-//! owners of streams that do anything that they may: nothing panics, and nothing is sent beyond
-//! what windows and frames may hold.
+//! An HTTP/2 connection, as server and as client, with a peer that sends anything and stream owners
+//! that do everything that they may: nothing panics, and nothing is sent beyond the limits of
+//! windows and frames.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ const RESPONSE: &[u8] = &[0x88];
 const WINDOW: u64 = 65_535;
 const STREAMS_MAX: u32 = 4;
 
-/// What an owner of a stream has done with it.
+/// A stream's owner, and its actions so far.
 struct Owned {
     key: Key,
     reads: bool,
@@ -34,7 +34,7 @@ struct Owned {
     is_last: bool,
 }
 
-/// What the other side has allowed, at most, and what it got.
+/// The most that the peer has allowed, and what it received.
 struct Seen {
     is_client: bool,
     connection: u64,
@@ -60,7 +60,7 @@ fn number(octets: &[u8]) -> u32 {
 }
 
 impl Seen {
-    /// A frame is fed.
+    /// Updates the limits for a frame from the peer.
     fn allow(&mut self, kind: u8, stream: u32, payload: &[u8]) {
         match kind {
             4 => {
@@ -80,7 +80,7 @@ impl Seen {
         }
     }
 
-    /// Octets come out.
+    /// Checks octets to the peer.
     fn see(&mut self, octets: &[u8]) {
         self.unread.extend(octets);
         if self.is_client && self.unread.starts_with(PREFACE) {
@@ -153,7 +153,7 @@ fn read(connection: &mut Connection, owned: &Owned, cx: &Context<'_>) {
     }
 }
 
-// Steps: what is done, to which stream, with which flags and octets.
+// Steps: an action, its stream, flags and octets.
 fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
     let (is_client, steps) = input;
     let cx = Context::from_waker(Waker::noop());
@@ -216,7 +216,7 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
                 feed(&mut connection, &head, cut);
             }
             14 => {
-                // From here on, frames may be cut elsewhere: nobody knows what was allowed.
+                // From here on, frames may be split elsewhere, so the limits are unknown.
                 (seen.connection, seen.stream_window) = (u64::MAX / 2, u64::MAX / 2);
                 feed(&mut connection, octets, cut);
             }

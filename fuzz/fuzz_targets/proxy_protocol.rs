@@ -1,5 +1,5 @@
-//! What a connection may begin with, as a header of the PROXY protocol: nothing panics, what is cut
-//! off is unfinished, what follows changes nothing, and what we write is read back.
+//! The first bytes of a connection as a PROXY protocol header: nothing panics, a truncated header
+//! is incomplete, further bytes change nothing, and headers that we write are read back.
 
 #![no_main]
 
@@ -24,7 +24,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Both forms of what was told tell the same, with addresses in their shortest family.
+/// Checks that both forms of a header have the same content, with addresses in their shortest
+/// family.
 fn write_back(told: Told) {
     let ends = told.addresses.map(|(from, to)| Ends { from, to });
     let canonical = |end: SocketAddr| (end.ip().to_canonical(), end.port());

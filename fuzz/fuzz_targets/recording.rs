@@ -1,6 +1,6 @@
-//! What a recording's file may hold: nothing panics, nothing grows beyond what was read, and what
-//! is cut off is read as far as it is whole. Events that can be read are played to a policy, which
-//! takes whatever it is told.
+//! Arbitrary contents of a recording's file: nothing panics, memory is bounded by the input, and a
+//! truncated file is read as far as it is complete. Events that can be read are played to a policy,
+//! which accepts all of them.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use slackwater_sim::replay::exact::Player;
 use slackwater_sim::replay::history::{History, Reader};
 
 fuzz_target!(|bytes: &[u8]| {
-    // As a file, whose checksums are seldom right.
+    // As a file, whose checksums are rarely valid.
     if let Ok(recording) = read(bytes) {
         for stream in &recording.streams {
             play(&stream.head.policy, &stream.events);

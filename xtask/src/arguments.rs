@@ -1,9 +1,9 @@
-//! What arguments of sub-commands have in common.
+//! Helpers for the arguments of subcommands.
 
 use core::ops::RangeInclusive;
 
-/// The number that follows an option, if it is in range; a range up to `u64::MAX` has no upper end
-/// to speak of.
+/// Parses the number after an option, and checks its range. A range up to `u64::MAX` is described
+/// without an upper end.
 pub(crate) fn number(
     option: &str,
     value: Option<&str>,

@@ -1,4 +1,4 @@
-//! Other programs, and our own command as cargo builds it.
+//! Runs other programs, and builds our own command with cargo.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Builds the command with a profile and says where it is.
+/// Builds the command with a profile, and returns its path.
 pub(crate) fn build_slackwater(
     profile: &str,
     variables: &[(&str, &str)],
@@ -17,7 +17,7 @@ pub(crate) fn build_slackwater(
     build("slackwater", profile, variables)
 }
 
-/// Builds a package's executable of the same name, likewise.
+/// Builds the executable of a package, and returns its path.
 pub(crate) fn build(
     package: &str,
     profile: &str,
@@ -42,7 +42,7 @@ pub(crate) fn build(
         .ok_or_else(|| format!("cargo build named no executable {package}"))
 }
 
-/// The first line that a command writes, wherever to; nothing if it cannot be run.
+/// The first line of a command's output or errors; empty if it cannot be run.
 pub(crate) fn first_line(command: impl AsRef<OsStr>, arguments: &[&str]) -> String {
     let output = Command::new(command)
         .args(arguments)

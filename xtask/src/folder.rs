@@ -4,7 +4,7 @@ use crate::output::say;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A temporary folder that goes when this is dropped, unless it is to be kept.
+/// A temporary folder that is removed when this is dropped, unless it is to be kept.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
@@ -12,11 +12,11 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// `name` is part of its name.
+    /// Creates a folder with `name` in its name.
     ///
     /// # Errors
     ///
-    /// It cannot be made.
+    /// Fails if it cannot be created.
     pub(crate) fn new(name: &str, keep: bool) -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("slackwater-{name}-{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -30,12 +30,12 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder, or says where it is.
+/// Removes a folder, or prints where it is.
 pub(crate) fn leave(folder: &Path, keep: bool) {
     if keep {
         say(&format!("kept {}", folder.display()));
     } else {
-        // Nothing depends on it: the folder is in the system's place for what may be lost.
+        // Errors do not matter: the folder is among the system's temporary files.
         let _ = fs::remove_dir_all(folder);
     }
 }

@@ -1,4 +1,5 @@
-//! Slackwater's own chores, so that nobody needs another tool: `cargo xtask test` is what CI runs.
+//! Slackwater's own chores, so that no other task runner is needed: `cargo xtask test` is what CI
+//! runs.
 
 mod arguments;
 mod chaos;
@@ -33,9 +34,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask CHORE
 
-  test    everything that a change has to pass: format, tidy, lints, tests, documentation
-  tidy    checks of the tree that no other tool does (seconds); --ratchet: writes the lists in xtask/ratchets/ anew, of what is
-          still allowed because it was there before its check
+  test    everything that a change must pass: format, tidy, lints, tests, documentation
+  tidy    checks of the tree that no other tool does (seconds); --ratchet: updates the lists in xtask/ratchets/ of existing
+          violations that are still allowed
           [--ratchet [--may-grow]]
   peers   serve and agents between real peers (nginx, curl, wrk, h2load), killed and restarted; Linux (two minutes)
           [--keep] [--size-mib N] [--seconds N] [--report FILE]
@@ -43,42 +44,42 @@ cargo xtask CHORE
           no request may fail without cause (ten minutes)
           [--short] [--keep] [--seconds N] [--rate N] [--report FILE]
   troubles
-          replicas that fail at once, hang, restart cold or stall, before and after what is done against it is switched on;
-          real processes, numbers and no verdict of passed or failed (fifteen minutes)
+          replicas that fail at once, hang, restart cold or stall, with and without the mechanisms against it;
+          real processes; numbers without a verdict (fifteen minutes)
           fail-fast | stopped | restart | hedged | tied | all ... [--short] [--keep] [--seconds N] [--runs N] [--rate N]
           [--slackwater FILE] [--report FILE]
-  siege   attacks on serve between real servers, beside nginx and HAProxy; fails if a bar is missed
-          (ten minutes; --short: Slackwater alone, 90 s; --minutes N: one process under attack for so long)
+  siege   attacks on serve between real servers, compared with nginx and HAProxy; fails if a bar is missed
+          (ten minutes; --short: only Slackwater, 90 s; --minutes N: one process under attack for this long)
           isolation | progress | endings | fairness | smuggling | fuzz | memory | replicas | floods | all ...
           [--short] [--minutes N] [--seed N] [--keep] [--slackwater FILE] [--report FILE]
-  story   slow requests under load, told three times: their lines in the access log, their decisions, their spans at a
-          collector; fails if they disagree (half a minute)
+  story   slow requests under load, in three sources: the access log, the decisions, and the spans at a collector; fails
+          if they disagree (half a minute)
           [--short] [--keep] [--slackwater FILE] [--report FILE]
-  outage  replicas are killed under load; the log, /readyz, admin status, the metrics, the live stream and /decisions have to
-          say so within two seconds, and say when it is over (half a minute)
+  outage  replicas are killed under load; the log, /readyz, admin status, the metrics, the live stream and /decisions must
+          report it within two seconds, and report its end (half a minute)
           [--keep] [--slackwater FILE] [--shots FOLDER] [--report FILE]
   room    each policy before replicas that burn CPU under quotas, beside neighbours, or at twice the cost; as root, for cgroups
-          (a minute with --short, else a quarter of an hour for each of ten rounds)
+          (a minute with --short, otherwise a quarter of an hour for each of ten rounds)
           [--short] [--keep] [--case NAME] [--policies NAME,...] [--rounds N] [--seconds N] [--seed N] [--load PERCENT]
           [--cost-us N] [--threads N] [--workers N] [--period-ms N] [--slackwater FILE] [--out FOLDER]
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
   promtool
-          what Prometheus's own tool says of the metrics, the alerts and their tests (seconds, once built)
+          checks the metrics, the alerts and their tests with Prometheus's own tool (seconds, once built)
           [--slackwater FILE]
   mutants small changes of the core's code, each of which a test should notice, by cargo-mutants; writes results/core-mutants.md
           (a sample of 40: ten minutes; all: a day). --file: only those of a file, by a pattern, also several times
           [--sample N] [--seed N] [--file PATTERN ...] [--report FILE]
-  openapi what openapi-spec-validator says of docs/reference/openapi.json (a second)
+  openapi checks docs/reference/openapi.json with openapi-spec-validator (a second)
   dashboard
-          the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
+          the dashboard of demo and of serve in Chromium: controls, keyboard, contrast, pictures, at 20 and at 1,000 replicas
           (four minutes; --short: 20 only, one minute; --debug: all with a build for tests)
           [--short] [--debug] [--shots FOLDER] [--keep] [--slackwater FILE] [--report FILE]
   site    the documentation as a site that works offline, into target/site; fails if a page is not listed, a link leads
           nowhere or a page loads something from elsewhere (two minutes to build it the first time, then seconds)
           [FOLDER | --check]
-  results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
+  results the simulator's figures for publication, into results/sim; needs a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
 

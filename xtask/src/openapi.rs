@@ -1,7 +1,7 @@
-//! `cargo xtask openapi`: what a validator that others have written says of our `OpenAPI` document.
+//! `cargo xtask openapi`: checks our `OpenAPI` document with a third-party validator.
 //!
-//! That the document says what is served, the tests see to; this sees to it that other tools can
-//! read it. It is not among what CI runs, since it takes Python and a package of it.
+//! Tests check that the document matches the server; this checks that other tools can read it. CI
+//! does not run it, because it needs Python and a package.
 
 use crate::command::{first_line, root};
 use crate::output::say;

@@ -1,8 +1,8 @@
-//! What chores print.
+//! Output of chores.
 
 use std::io::Write;
 
-/// Prints a line as the house's own.
+/// Prints a line that is marked as ours.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "xtask: {line}");
 }

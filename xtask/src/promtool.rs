@@ -1,8 +1,8 @@
-//! `cargo xtask promtool`: what Prometheus's own tool says of our metrics, alerts and rules.
+//! `cargo xtask promtool`: checks our metrics, alerts and rules with Prometheus's own tool.
 //!
-//! The rules are checked, and played against series of which it is known what has to come of them;
-//! so are the queries of the dashboard, as far as that they are queries. The metrics are those of a
-//! demo at work: a real proxy before replicas, with requests and probes.
+//! The rules are checked, and run on series with known results. The queries of the dashboard are
+//! checked for syntax. The metrics are those of a running demo: a real proxy before replicas, with
+//! requests and probes.
 
 use crate::command::{build_slackwater, first_line, root};
 use crate::folder::Folder;
@@ -18,9 +18,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const USAGE: &str = "cargo xtask promtool [--slackwater FILE]";
-/// Where the rules are.
+/// Path of the rules.
 const RULES: &str = "deploy/prometheus/rules.yml";
-/// For a demo to have answered a request.
+/// Time for a demo to answer a request.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Runs it.
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     };
     let processes = Processes::new(&folder.path)?;
     let admin = {
-        // Free again from here on.
+        // The ports are free again from here on.
         let mut ports = FreePorts::default();
         ports.take()?
     };
@@ -76,8 +76,8 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The dashboard's queries as rules, which is the form that they can be checked in; how many there
-/// are.
+/// Writes the dashboard's queries as rules, the form in which they can be checked; returns their
+/// number.
 fn write_queries(to: &Path) -> Result<usize, String> {
     const DASHBOARD: &str = "deploy/grafana/slackwater.json";
     let wrong = |error: &dyn core::fmt::Display| format!("{DASHBOARD}: {error}");
@@ -125,8 +125,8 @@ fn write_queries(to: &Path) -> Result<usize, String> {
     Ok(count)
 }
 
-/// What is wrong with a query's recorded series, if anything is: each has to be recorded by the
-/// rules, and be that of the services that are picked. They are of all processes.
+/// Checks the recorded series of a query: the rules must record each, and it must be of the
+/// selected services, because it covers all processes.
 fn strange_record(query: &str, rules: &str) -> Option<String> {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':');
     let recorded = |name: &str| {
@@ -144,7 +144,7 @@ fn strange_record(query: &str, rules: &str) -> Option<String> {
     (names.count() != picked).then(|| format!("not of the service that is picked: {query}"))
 }
 
-/// What it complains of is a failure, also where it is only advice.
+/// Runs the tool; any complaint is a failure, even a mere recommendation.
 fn promtool(arguments: &[&str], input: Option<&str>) -> Result<(), String> {
     let told = arguments.join(" ");
     let wrong = |error: std::io::Error| format!("promtool {told}: {error}");

@@ -1,11 +1,11 @@
-//! Where a number comes from: commit, date and machine, as `results/` says them.
+//! The origin of a number: commit, date and machine, for `results/`.
 
 use crate::command::first_line;
 use std::fs;
 use std::sync::OnceLock;
 
-/// The commit, and whether anything has changed since; as it was when it was first asked for, since
-/// people go on working while a chore runs for an hour.
+/// The commit, and whether there are uncommitted changes. Determined at the first call, because
+/// people continue to work while a chore runs for an hour.
 pub(crate) fn commit() -> String {
     static COMMIT: OnceLock<String> = OnceLock::new();
     let look = || {
@@ -21,7 +21,7 @@ pub(crate) fn commit() -> String {
     COMMIT.get_or_init(look).clone()
 }
 
-/// The commit alone.
+/// The commit without that.
 pub(crate) fn head() -> String {
     first_line("git", &["rev-parse", "--short=12", "HEAD"])
 }

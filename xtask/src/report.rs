@@ -1,4 +1,4 @@
-//! What a chore's checks found: a line for each as it is made, and all of them as a page in the
+//! The results of a chore's checks: a line for each as it is made, and all of them as a page at the
 //! end.
 
 use crate::output::say;
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-/// How a check ended, in words and numbers.
+/// The result of a check, in words and numbers.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Passed(String),
@@ -16,7 +16,7 @@ pub(crate) enum Outcome {
     NotRun(String),
 }
 
-/// What a check found, either way.
+/// Converts the result of a check.
 impl From<Result<String, String>> for Outcome {
     fn from(found: Result<String, String>) -> Self {
         match found {
@@ -36,21 +36,21 @@ impl Outcome {
     }
 }
 
-/// What a page says besides its table.
+/// The texts of a page besides its table.
 #[derive(Debug)]
 pub(crate) struct Page<'p> {
     pub(crate) title: &'p str,
-    /// What was done, and where more is said of it.
+    /// What was done, and where it is documented.
     pub(crate) about: &'p str,
-    /// Of `cargo xtask`.
+    /// The name in `cargo xtask`.
     pub(crate) chore: &'p str,
     pub(crate) arguments: &'p [&'p str],
-    /// Versions of the programs that took part; may be empty.
+    /// Versions of the programs involved; may be empty.
     pub(crate) tools: String,
 }
 
 impl Page<'_> {
-    /// How a page begins: what was done, what came of it, and what it takes to do it again.
+    /// The head of a page: what was done, the result, and how to repeat it.
     pub(crate) fn head(&self, outcome: &str) -> String {
         let chore = ["cargo", "xtask", self.chore];
         let command = chore.iter().chain(self.arguments);
@@ -64,14 +64,14 @@ impl Page<'_> {
             machine(),
         );
         if !self.tools.is_empty() {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "- Tools: {}", self.tools);
         }
         text
     }
 }
 
-/// Checks and their outcomes, in the order in which they were made.
+/// Checks and their results, in order.
 #[derive(Debug)]
 pub(crate) struct Report {
     rows: Vec<(&'static str, String, Outcome)>,
@@ -88,7 +88,7 @@ impl Default for Report {
 }
 
 impl Report {
-    /// Notes a check and prints it.
+    /// Records a check and prints it.
     pub(crate) fn add(&mut self, step: &'static str, what: &str, outcome: impl Into<Outcome>) {
         let outcome = outcome.into();
         let (mark, found) = outcome.shown();
@@ -96,7 +96,7 @@ impl Report {
         self.rows.push((step, what.to_owned(), outcome));
     }
 
-    /// Writes the page to `file`, and fails if a check did.
+    /// Writes the page to `file`, and fails if a check failed.
     pub(crate) fn finish(&self, page: &Page<'_>, file: Option<&Path>) -> Result<(), String> {
         if let Some(file) = file {
             fs::write(file, self.text(page))

@@ -1,9 +1,9 @@
-//! `cargo xtask results`: the simulator's figures as they are published, each with what it takes to
+//! `cargo xtask results`: the simulator's figures for publication, each with the information to
 //! make it again.
 //!
-//! The tree has to be committed, so that the commit says what was played; but for `results/sim/`
-//! itself, which this writes. A figure's pages and CSV are the command's own; beside them lies
-//! `NAME.md`: command, commit, date, machine, and what the command said of each claim.
+//! The tree must be committed, so that the commit identifies the code; except for `results/sim/`
+//! itself, which this writes. The command writes a figure's pages and CSV. `NAME.md` beside them
+//! has command, commit, date, machine, and the command's verdict on each claim.
 
 use crate::arguments::number;
 use crate::command::{build_slackwater, root};
@@ -14,23 +14,23 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where results go, from the root.
+/// The folder of results, from the root.
 const FOLDER: &str = "results/sim";
-/// The figure whose numbers are shown first, and which is played with more seeds than the others.
+/// The figure whose numbers are shown first, with more seeds than the others.
 const MAIN_FIGURE: &str = "fig6";
 const MAIN_SEEDS: u64 = 3;
-/// Read by the command when it is built, to say on its pages which commit it is.
+/// Read when the command is built, so that its pages name the commit.
 const COMMIT: &str = "SLACKWATER_COMMIT";
 
-/// Of seeds and threads there is one at the least.
+/// The range of seeds and threads.
 const FROM_ONE: RangeInclusive<u64> = 1..=u64::MAX;
 
-/// What to play.
+/// The figures to play.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     /// Figures by name; none: all.
     figures: Vec<String>,
-    /// As the command's, where it is given.
+    /// Passed to the command, if given.
     seeds: Option<u64>,
     first_seed: Option<u64>,
     threads: Option<u64>,
@@ -59,7 +59,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The command's arguments that make a figure.
+    /// The command's arguments for a figure.
     fn arguments(&self, figure: &str) -> Vec<String> {
         let seeds = self
             .seeds
@@ -79,8 +79,7 @@ impl Options {
     }
 }
 
-/// Plays the figures and writes them down. The first that fails ends it; those before it are
-/// written.
+/// Plays the figures and writes them. The first failure ends it; earlier figures stay written.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     refuse_changes(&changes()?)?;
@@ -112,7 +111,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is not committed, one file a line.
+/// Uncommitted files, one per line.
 fn changes() -> Result<String, String> {
     let exclude = format!(":(exclude){FOLDER}");
     let output = Command::new("git")
@@ -132,12 +131,12 @@ fn refuse_changes(changes: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "no commit says what would be played; commit or put away first:\n{}",
+        "there are uncommitted changes; commit or stash them first:\n{}",
         changes.trim_end()
     ))
 }
 
-/// The names of all figures, in their order.
+/// The names of all figures, in order.
 fn known_figures(slackwater: &Path) -> Result<Vec<String>, String> {
     let list = play(slackwater, &["sim", "list"].map(str::to_owned))?;
     let names = list
@@ -146,7 +145,7 @@ fn known_figures(slackwater: &Path) -> Result<Vec<String>, String> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Runs the command at the root; what it says, while its progress goes to the terminal.
+/// Runs the command at the root; returns its output. Its progress goes to the terminal.
 fn play(slackwater: &Path, arguments: &[String]) -> Result<String, String> {
     let output = Command::new(slackwater)
         .args(arguments)
@@ -164,17 +163,17 @@ fn play(slackwater: &Path, arguments: &[String]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What lies beside a figure's pages: where they come from, and what the command said but for
-/// tables: the CSV has every cell, the page all of them.
+/// The file beside a figure's pages: their origin, and the command's output without tables, because
+/// the page and the CSV have them in full.
 fn note(command: &str, commit: &str, said: &str) -> String {
     let (title, rest) = said.split_once('\n').unwrap_or((said, ""));
-    // How many claims hold, an empty line, the claims; tables follow, each after an empty line and
-    // not indented. A figure without claims begins with its tables.
+    // The output has the number of claims that hold, an empty line, and the claims. Tables follow,
+    // each after an empty line and not indented. A figure without claims begins with its tables.
     let mut blocks = rest.split("\n\n");
     let count = blocks.next().filter(|count| !count.starts_with('\n'));
     let claims = blocks.next().filter(|claims| claims.starts_with("  "));
     let claims: Vec<&str> = count.into_iter().chain(claims).collect();
-    // Last it says what it took, and which files it wrote.
+    // The output ends with the time it took, and the files that it wrote.
     let took = rest
         .lines()
         .find(|line| line.contains(" run") && line.contains(" million events, "));
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_played_with_seeds_of_their_own_unless_told() {
+    fn figures_have_their_own_seeds_by_default() {
         let all = Options::parse(&[]).unwrap();
         assert_eq!(
             all.arguments("fig6").join(" "),
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_where_the_figure_comes_from_and_leaves_tables_out() {
+    fn a_note_has_the_origin_of_the_figure_and_no_tables() {
         let said = "fig6: Load ramp\nall 2 claims are reproduced\n\n  reproduced  so\n              found: 2 runs, 1.0\n\n\
                     What the silent get\n  fleet  times\n  4x1    1.02\n\nLatencies and errors\n  step  p50\n  0.75  80\n\n\
                     18 runs, 9.1 s; 1.0 million events, 6.40 million a second of CPU time\nwrote results/sim/fig6.csv\n";

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`, each a command that can be run by hand.
 //!
-//! Two need what not every machine has, and say so where they are skipped: the core built for a
-//! target without an operating system, and a sample of the core's mutants.
+//! Two steps need tools that not every machine has, and report when they are skipped: building the
+//! core for a target without an operating system, and testing a sample of the core's mutants.
 
 use crate::command::first_line;
 use crate::mutants;
@@ -11,7 +11,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
-/// Cargo's arguments for each step, and environment variables that go with them.
+/// Cargo's arguments for each step, with environment variables.
 const STEPS: &[(&str, &[(&str, &str)])] = &[
     ("fmt --all --check", &[]),
     (
@@ -19,7 +19,7 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
         &[],
     ),
     ("test --workspace --quiet", &[]),
-    // What a sidecar's image has: neither simulator nor dashboard, load generator or terminal.
+    // The features in a sidecar's image: without simulator, dashboard, load generator and terminal.
     (
         "clippy --package slackwater --no-default-features --quiet -- -D warnings",
         &[],
@@ -38,11 +38,11 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// A target without an operating system, for which the core builds: nothing in it needs more than
-/// memory and a CPU. It has 64-bit atomics, which the core's tracker needs.
+/// A target without an operating system, for which the core builds: it needs only memory and a CPU.
+/// The target has 64-bit atomics, which the core's tracker needs.
 const BARE_TARGET: &str = "aarch64-unknown-none";
 
-/// Runs every step; the first that fails ends it.
+/// Runs every step; the first failure ends it.
 pub(crate) fn test() -> Result<(), String> {
     tidy::check()?;
     for (arguments, variables) in STEPS {
@@ -79,7 +79,7 @@ fn step(arguments: &str, variables: &[(&str, &str)]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the target is there, or can be had now.
+/// Whether the target is installed, or can be installed now.
 fn has_bare_target() -> bool {
     let libraries = first_line(
         "rustc",

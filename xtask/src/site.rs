@@ -1,13 +1,13 @@
 //! `cargo xtask site`: the documentation as a site, built into `target/site` and checked.
 //!
-//! The work is done by `tools/site`, a package of its own, so that this one builds without mdBook.
+//! `tools/site` does the work. It is a separate package, so that xtask builds without mdBook.
 
 use crate::command::root;
 use std::process::Command;
 
 const USAGE: &str = "cargo xtask site [FOLDER | --check]";
 
-/// Runs it; what it finds goes to standard error.
+/// Runs it; findings go to standard error.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     if options.len() > 1 {
         return Err(USAGE.to_owned());

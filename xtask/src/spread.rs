@@ -1,19 +1,20 @@
-//! Runs told by their middle and their ends.
+//! Summarizes runs by median and quartiles.
 
-/// Of some numbers.
+/// Median and quartiles of some numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) least: f64,
-    /// A quarter of the numbers is not above it.
+    /// The lower quartile: a quarter of the numbers is not above it.
     pub(crate) low: f64,
     pub(crate) median: f64,
-    /// A quarter of the numbers is not below it.
+    /// The upper quartile: a quarter of the numbers is not below it.
     pub(crate) high: f64,
     pub(crate) most: f64,
 }
 
 impl Spread {
-    /// `None` of no numbers. Each is one of them: of two in the middle it is the larger.
+    /// Returns `None` for no numbers. Each value is one of the numbers; of two in the middle it is
+    /// the larger.
     pub(crate) fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut numbers: Vec<f64> = numbers.into_iter().collect();
         numbers.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! Tables in Markdown, with columns that line up in plain text, too.
+//! Markdown tables whose columns are aligned in plain text, too.
 
 use core::fmt::Write as _;
 
-/// The first row has the titles. Every row has as many cells as it.
+/// The first row has the titles. All rows have the same number of cells.
 pub(crate) fn markdown(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
@@ -13,7 +13,7 @@ pub(crate) fn markdown(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
         for (cell, width) in row.iter().zip(&widths) {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "| {cell:width$} ");
         }
         text += "|\n";

@@ -1,5 +1,5 @@
-//! Files of the binary's own pages: they need nothing from elsewhere, and a browser that has one
-//! asks only whether it is still the same.
+//! Files of the binary's own pages. They load nothing from elsewhere, and browsers revalidate their
+//! copies.
 
 use super::reply::{Reply, reply};
 use data_encoding::HEXLOWER;
@@ -7,22 +7,22 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
 
-/// What a page may use: what comes from where it came from, and nothing written into it.
+/// Content security policy: only files from the same origin, and no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A file that never changes while the process runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asset {
-    /// Where it is.
+    /// The file's path.
     pub(super) path: &'static str,
-    /// What it is.
+    /// The file's content type.
     pub(super) content_type: &'static str,
-    /// Its text.
+    /// The file's text.
     pub(super) body: &'static str,
 }
 
-/// An asset, and what tells it from any other.
+/// An asset with its entity tag.
 #[derive(Clone, Debug)]
 pub(super) struct Tagged {
     asset: Asset,
@@ -43,7 +43,7 @@ impl Tagged {
         self.asset.path
     }
 
-    /// The file, or that it is still the one that they have.
+    /// Returns the file, or 304 if the browser's copy is current.
     pub(super) fn answer(&self, headers: &HeaderMap) -> Reply {
         let known = headers.get_all(IF_NONE_MATCH).iter();
         let known = known.filter_map(|tags| tags.to_str().ok());

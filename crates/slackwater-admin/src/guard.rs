@@ -1,6 +1,6 @@
-//! Who may ask the admin server, and who may change something, as far as headers tell: a program on
-//! this side of it, or a page that came from it. Not a page from elsewhere that has a browser ask
-//! in its name, nor one whose name was made to point here.
+//! Access checks of the admin server by request headers: which clients may read, and which may
+//! change something. Allowed are programs, and pages that this server delivered. Pages of other
+//! sites are rejected, and pages whose host name was made to point here (DNS rebinding).
 
 use super::reply::{Reply, refusal};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -8,15 +8,15 @@ use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, StatusCode};
 use rustix::system::uname;
 
-/// Whether a request that came over loopback was meant for this machine. A page of another site can
-/// have its own name point to 127.0.0.1, and would then be taken by the browser for one that came
-/// from here; the name that it asked for gives it away. Names without a dot pass: the
-/// internet's DNS has none, only the network's own DNS has, where machines call each other by such
-/// names (`lb:9900`). Programs may leave the name out.
+/// Checks that a request over loopback was meant for this machine. A page of another site can let
+/// its own name point to 127.0.0.1, and the browser would then treat it as a page from here. The
+/// `host` header reveals that name. Names without a dot are accepted: the internet's DNS has none,
+/// only a local network's DNS has, where machines use such names (`lb:9900`). Programs may leave
+/// the header out.
 ///
 /// # Errors
 ///
-/// The answer that says why not.
+/// Returns the response with the reason.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 pub(super) fn is_for_this_machine(headers: &HeaderMap) -> Result<(), Reply> {
     if !headers.contains_key(HOST) {
@@ -37,16 +37,17 @@ pub(super) fn is_for_this_machine(headers: &HeaderMap) -> Result<(), Reply> {
     }
     Err(refusal(
         StatusCode::FORBIDDEN,
-        "header host: expected an address, localhost, or the name of this machine: anybody can have another name point here; \
-         whatever stands before this server has to say one of these",
+        "header host: expected an address, localhost, or the name of this machine: any other name may point here without permission; \
+         a proxy before this server must send one of these",
     ))
 }
 
-/// Whether a request with these headers may change something where whoever reaches the address may.
+/// Checks a request that changes something, for servers on which any client that reaches the
+/// address may do so.
 ///
 /// # Errors
 ///
-/// The answer that says why not.
+/// Returns the response with the reason.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 pub fn may_change(headers: &HeaderMap) -> Result<(), Reply> {
     let forbidden = |why: String| Err(refusal(StatusCode::FORBIDDEN, why));
@@ -55,20 +56,20 @@ pub fn may_change(headers: &HeaderMap) -> Result<(), Reply> {
     };
     if !is_address_or_localhost(host) {
         return forbidden(format!(
-            "header host: found {host:?}, expected an address or localhost: anybody can have a name point here"
+            "header host: found {host:?}, expected an address or localhost: any name may point here without permission"
         ));
     }
     is_from_here(headers)?;
     says_json(headers)
 }
 
-/// Whether a request with these headers does not come from another site's page: browsers say in
-/// `origin` whose page it is, and that is to be the very host that is asked, by whichever scheme:
-/// there may be TLS before this server.
+/// Checks that a request does not come from a page of another site. Browsers send the page's origin
+/// in `origin`, whose host must equal the requested one. Any scheme is accepted, because a proxy
+/// before this server may terminate TLS.
 ///
 /// # Errors
 ///
-/// The answer that says why not.
+/// Returns the response with the reason.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 pub(super) fn is_from_here(headers: &HeaderMap) -> Result<(), Reply> {
     if !headers.contains_key(ORIGIN) {
@@ -86,15 +87,15 @@ pub(super) fn is_from_here(headers: &HeaderMap) -> Result<(), Reply> {
     }
     Err(refusal(
         StatusCode::FORBIDDEN,
-        "header origin: is not the host that was asked; another site's page may change nothing here",
+        "header origin: is not the requested host; a page of another site may change nothing here",
     ))
 }
 
-/// Whether the body of a request with these headers is said to be JSON, with whatever parameters.
+/// Checks that the content type of the body is JSON, with any parameters.
 ///
 /// # Errors
 ///
-/// The answer that says why not.
+/// Returns the response with the reason.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 pub(super) fn says_json(headers: &HeaderMap) -> Result<(), Reply> {
     let essence = only(headers, &CONTENT_TYPE).and_then(|value| value.split(';').next());
@@ -107,7 +108,7 @@ pub(super) fn says_json(headers: &HeaderMap) -> Result<(), Reply> {
     ))
 }
 
-/// The value of a header that is there just once.
+/// The value of a header that occurs exactly once.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -125,8 +126,7 @@ fn is_address_or_localhost(host: &str) -> bool {
     })
 }
 
-/// The name, or the IPv4 address, of a host with or without a port; `None`: it is nothing of the
-/// kind.
+/// Returns the name or the IPv4 address of a host, with or without a port; `None` if it is neither.
 fn name_in(host: &str) -> Option<&str> {
     let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
@@ -134,7 +134,7 @@ fn name_in(host: &str) -> Option<&str> {
     (is_one && (rest.is_empty() || is_port_of(rest))).then_some(name)
 }
 
-/// Whether this is a colon and a port.
+/// Whether this is a colon followed by a port.
 fn is_port_of(rest: &str) -> bool {
     let port = rest.strip_prefix(':').unwrap_or_default();
     port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
@@ -225,9 +225,12 @@ mod tests {
         };
         let (host, origin) = (("host", "lb.example"), ("origin", "https://LB.example"));
         assert!(from_here(&[]) && from_here(&[host]) && from_here(&[host, origin]));
-        assert!(!from_here(&[origin]), "nobody says whom it asks");
+        assert!(
+            !from_here(&[origin]),
+            "without a host there is nothing to compare"
+        );
         assert!(!from_here(&[host, host, origin]));
-        assert!(!from_here(&[host, origin, origin]), "two say nothing");
+        assert!(!from_here(&[host, origin, origin]), "two are ambiguous");
         assert!(!from_here(&[host, ("origin", "https://other.example")]));
     }
 

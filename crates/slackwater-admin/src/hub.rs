@@ -1,5 +1,5 @@
-//! Who listens to the stream of events: so many at a time, each with a few messages waiting at
-//! most.
+//! Sends events to the readers of the stream. Their number is bounded, and each has a short queue
+//! of messages.
 
 use bytes::Bytes;
 use core::task::{Context, Poll};
@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
-/// Messages that may wait for one reader; with one more it is too slow.
+/// The most messages in a reader's queue; a reader with more is too slow.
 const WAITING_MAX: usize = 4;
 
-/// What one reader gets, until it leaves or the stream ends.
+/// A reader's messages, until it leaves or the stream ends.
 #[derive(Debug)]
 pub struct Events(mpsc::Receiver<Bytes>);
 
@@ -25,15 +25,15 @@ impl Events {
 #[derive(Debug)]
 struct Reader {
     messages: mpsc::Sender<Bytes>,
-    /// Cancelled: its connection is closed.
+    /// Cancelling it closes the reader's connection.
     cut: CancellationToken,
 }
 
-/// Everybody who listens.
+/// All readers.
 #[derive(Debug)]
 pub(crate) struct Hub {
     readers_max: usize,
-    /// `None`: the stream is over.
+    /// The readers; `None` after the end of the stream.
     readers: Mutex<Option<Vec<Reader>>>,
 }
 
@@ -45,7 +45,7 @@ impl Hub {
         }
     }
 
-    /// Whether anybody listens.
+    /// Returns whether there is any reader.
     pub(crate) fn has_readers(&self) -> bool {
         let mut readers = self.lock();
         readers.as_mut().is_some_and(|readers| {
@@ -54,7 +54,8 @@ impl Hub {
         })
     }
 
-    /// A new reader, who gets `first` at once; `None` if there are too many, or if it is over.
+    /// Adds a reader, which receives `first` at once; `None` if there are too many readers or if
+    /// the stream has ended.
     pub(crate) fn listen(
         &self,
         first: impl IntoIterator<Item = Bytes>,
@@ -68,14 +69,14 @@ impl Hub {
         }
         let (messages, events) = mpsc::channel(WAITING_MAX);
         for message in first {
-            // There is room: the channel is new.
+            // There is room, because the channel is new.
             let _ = messages.try_send(message);
         }
         readers.push(Reader { messages, cut });
         Some(Events(events))
     }
 
-    /// Sends a message to all. Whoever has not read the last few is cut off.
+    /// Sends a message to all readers. Disconnects a reader whose queue is full.
     pub(crate) fn send(&self, message: &Bytes) {
         let mut readers = self.lock();
         let Some(readers) = readers.as_mut() else {
@@ -91,7 +92,7 @@ impl Hub {
         });
     }
 
-    /// Ends the stream: what has been sent is still read.
+    /// Ends the stream. Readers still receive the messages in their queues.
     pub(crate) fn end(&self) {
         self.lock().take();
     }
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_everything_and_the_one_who_does_not_read_is_cut_off() {
+    fn every_reader_gets_every_message_and_a_slow_one_is_cut_off() {
         let hub = Hub::new(2);
         assert!(!hub.has_readers());
         let [slow_cut, quick_cut] = [(); 2].map(|()| CancellationToken::new());
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_leave_make_room_and_the_end_is_an_end_for_all() {
+    fn readers_that_leave_make_room_and_the_end_reaches_all() {
         let hub = Hub::new(1);
         let left = hub.listen([], CancellationToken::new()).expect("room");
         assert!(hub.has_readers());
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(events.0.try_recv(), Ok(text("last")));
         assert!(events.0.is_closed() && !cut.is_cancelled());
         assert!(hub.listen([], CancellationToken::new()).is_none());
-        hub.send(&text("to nobody"));
+        hub.send(&text("without a reader"));
         assert!(!hub.has_readers());
     }
 }

@@ -1,8 +1,8 @@
-//! Connections to the admin server that carry no request: which of them goes when there are too
-//! many.
+//! Connections to the admin server that carry no request, and which of them is closed when there
+//! are too many.
 //!
 //! A probe for `/healthz` must not wait behind connections whose heads never end, or that are kept
-//! for later.
+//! open for later.
 
 use super::reply::ReplyBody;
 use bytes::Bytes;
@@ -19,19 +19,19 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     waiting: Mutex<Waiting>,
-    /// There is one more.
+    /// Notified when a connection becomes idle.
     pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    /// In the order in which they began to wait.
+    /// By the order in which they became idle.
     cuts: BTreeMap<u64, CancellationToken>,
 }
 
 impl Idle {
-    /// Closes the one that has waited longest, if there is one.
+    /// Closes the connection that has been idle longest, if there is one.
     pub(super) fn close_oldest(&self) -> bool {
         let oldest = lock(&self.waiting).cuts.pop_first();
         if let Some((_, cut)) = &oldest {
@@ -41,7 +41,7 @@ impl Idle {
     }
 }
 
-/// Whether one connection carries a request. Clones are of the same connection.
+/// The idle state of one connection. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Carrying {
     idle: Arc<Idle>,
@@ -50,7 +50,7 @@ pub(super) struct Carrying {
 }
 
 impl Carrying {
-    /// A connection that has just come, and is closed when `cut` is cancelled.
+    /// A new connection, which is idle. Cancelling `cut` closes it.
     pub(super) fn nothing(idle: &Arc<Idle>, cut: &CancellationToken) -> Self {
         let carrying = Self {
             idle: Arc::clone(idle),
@@ -61,14 +61,15 @@ impl Carrying {
         carrying
     }
 
-    /// A request's head is complete, or the connection ends.
+    /// Marks the connection as busy or gone: a request's head is complete, or the connection ends.
     pub(super) fn leave_idle(&self) {
         if let Some(number) = lock(&self.number).take() {
             lock(&self.idle.waiting).cuts.remove(&number);
         }
     }
 
-    /// It has just come, or its answer is written, but for what the system has not taken.
+    /// Marks the connection as idle: it is new, or its answer is written, except for what the
+    /// system has not sent yet.
     fn enter_idle(&self) {
         let mut waiting = lock(&self.idle.waiting);
         let number = waiting.next;
@@ -84,7 +85,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The body of an answer, after which its connection carries nothing.
+/// The body of an answer. At its end the connection becomes idle.
 #[derive(Debug)]
 pub(super) struct LastPart {
     body: ReplyBody,

@@ -1,14 +1,13 @@
-//! The admin server: status as JSON, metrics for Prometheus, live data, and whether the process
-//! lives and is ready.
+//! The admin server: status as JSON, metrics for Prometheus, live data, liveness and readiness.
 //!
-//! It has a thread of its own, so it answers while the workers are busy, and it is bounded: so many
-//! connections, so much time for a head, short bodies. It serves any
+//! It has its own thread, so it responds while the workers are busy. It is bounded: the number of
+//! connections, the time for a head, and the length of a body. It serves any
 //! [`StatusSource`](slackwater_telemetry::facts::StatusSource). `docs/reference/admin.md` and
 //! `docs/reference/live.md` document the fields.
 //!
-//! **Absent on purpose**: what requests are, and who answers them. A process that can be changed at
-//! run time implements [`Controlled`]; a command with an answer of its own adds a path for it
-//! ([`AdminServer::get`]).
+//! **Absent on purpose**: the meaning of requests, and the code that answers them. A process that
+//! can be changed at run time implements [`Controlled`]; a command with its own answers adds a path
+//! for each ([`AdminServer::get`]).
 
 mod asset;
 mod control;
@@ -16,7 +15,7 @@ mod control;
 mod dashboard;
 #[cfg(not(feature = "dashboard"))]
 mod dashboard {
-    //! No dashboard: a build without it.
+    //! A build without the dashboard.
     pub(super) const ASSETS: &[super::asset::Asset] = &[];
 }
 mod guard;

@@ -1,12 +1,13 @@
 //! The status as metrics, in the text format of Prometheus or of `OpenMetrics`.
 //!
-//! Each metric is defined once, as a [`Family`](family::Family): its name, type, labels, what it
-//! means, and where its samples come from. All of them are the [registry](families), from which
-//! `docs/reference/metrics.md` is made, too. Everything is read from one moment's facts, so that
+//! Each metric is defined once, as a [`Family`](family::Family): its name, type, labels, meaning,
+//! and the source of its samples. All of them form the [registry](families), from which
+//! `docs/reference/metrics.md` is generated, too. One scrape reads the facts of one moment, so
 //! `/metrics` and `/status` never disagree.
 //!
-//! Names are stable, carry their unit, and end in `_total` where they only rise. Labels are
-//! bounded: services of the configuration, so many replicas, workers, and fixed lists of reasons.
+//! Names are stable, contain their unit, and end in `_total` if they only rise. Labels are bounded:
+//! services of the configuration, a limited number of replicas, workers, and fixed lists of
+//! reasons.
 
 mod family;
 mod folding;
@@ -38,11 +39,11 @@ pub(super) use text::Format;
 #[cfg(test)]
 pub(super) use {family::Family, metric::Kind, registry::SUBJECTS};
 
-/// Answers for metrics.
+/// Answers requests for metrics.
 #[derive(Debug)]
 pub(super) struct Metrics {
     folding: Mutex<Folding>,
-    /// That there are more has been said.
+    /// Whether the log has mentioned that there are more replicas.
     is_logged: AtomicBool,
 }
 
@@ -56,13 +57,13 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// So many replicas have series of their own.
+    /// Sets how many replicas have their own series.
     pub(super) fn set_replicas_max(&self, replicas_max: u32) {
         let mut folding = self.folding.lock().unwrap_or_else(PoisonError::into_inner);
         folding.set_replicas_max(replicas_max as usize);
     }
 
-    /// The metrics at one moment, in the format that `headers` ask for.
+    /// Returns the metrics at one moment, in the format that `headers` request.
     pub(super) fn reply(&self, facts: &Facts, status: &Status, headers: &HeaderMap) -> Reply {
         let format = Format::preferred(headers);
         let mut folding = self.folding.lock().unwrap_or_else(PoisonError::into_inner);

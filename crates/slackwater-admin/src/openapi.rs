@@ -1,8 +1,8 @@
-//! What the admin server answers, described for programs: `OpenAPI` 3.1 at `/openapi.json`, and in
+//! The description of the admin server for programs: `OpenAPI` 3.1 at `/openapi.json`, and in
 //! `docs/reference/openapi.json`.
 //!
-//! The document is made by tests of the command, which knows all paths, from the very types that
-//! are sent and read. What is served is the file, as it was made last.
+//! Tests of the command, which has all paths, generate the document from the types that are sent
+//! and received. The server delivers the file from the last generation.
 
 /// The document.
 pub const DOCUMENT: &str = include_str!("openapi.json");

@@ -2,29 +2,29 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Parameters at most.
+/// The most parameters.
 const PARAMETERS_MAX: usize = 32;
 
-/// The parameters of a request, decoded, in their order.
+/// The parameters of a request, decoded, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
 /// Why the parameters cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QueryFault {
-    /// There are too many.
+    /// There are too many parameters.
     #[error("more than {PARAMETERS_MAX} parameters")]
     TooMany,
-    /// This one comes twice.
+    /// This parameter is repeated.
     #[error("parameter {0}: is there twice")]
     Twice(String),
-    /// This one is not percent-encoded UTF-8.
+    /// This parameter is not percent-encoded UTF-8.
     #[error("parameter {0:?}: is not percent-encoded UTF-8, such as a%3A80 for a:80")]
     Encoding(String),
 }
 
 impl Query {
-    /// Reads what stands after the `?`.
+    /// Parses the text after the `?`.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Query {
         Ok(Self(parameters))
     }
 
-    /// All of them, in their order.
+    /// All parameters, in order.
     pub fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
@@ -57,20 +57,20 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The first parameter that is none of `known`.
+    /// Returns the first parameter that is not in `known`.
     pub(crate) fn unknown(&self, known: &[&str]) -> Option<&str> {
         let mut names = self.0.iter().map(|(name, _)| name.as_str());
         names.find(|name| !known.contains(name))
     }
 }
 
-/// Percent-encoded text in plain; a plus is a space, as in forms. `None` where it is not that.
+/// Decodes percent-encoded text; a plus is a space, as in forms. `None` if the text is not valid.
 fn decoded(text: &str) -> Option<String> {
     let is_escape = |after_percent: &str| {
         let digits = after_percent.as_bytes().first_chunk::<2>();
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     };
-    // The crate takes a percent sign without digits for itself; here it is a mistake.
+    // The crate accepts a percent sign without digits; here it is a mistake.
     let is_encoded = text.split('%').skip(1).all(is_escape);
     let plain = text.replace('+', " ");
     let plain = percent_decode_str(&plain).decode_utf8().ok();

@@ -1,12 +1,12 @@
-//! `GET /readyz`: whether the process takes requests, and on demand whether its services can answer
-//! them.
+//! `GET /readyz`: whether the process accepts requests, and on demand whether its services can
+//! answer them.
 //!
-//! By default only the process counts. A service whose replicas all fail makes no proxy unready:
-//! every proxy before those replicas sees the same, so all of them would be taken out at once, for
-//! all their services, and clients would get no answer at all in place of a 502 that says why. And
-//! where no health checks run, a proxy learns that replicas are back by the requests that it gets.
-//! The body names the problems all the same. `services=` and `service=` are for those who want to
-//! go by services, such as a balancer that has another site to send requests to.
+//! By default only the process counts. A service whose replicas all fail does not make a proxy
+//! unready. Every proxy before those replicas sees the same, so all proxies would be taken out at
+//! once, for all their services, and clients would get no answer instead of a 502 with a reason.
+//! Without health checks, a proxy also needs requests to find out that replicas are back. The body
+//! lists the problems in any case. `services=` and `service=` are for clients that decide by
+//! service, such as a balancer with another site to send requests to.
 
 use super::live::Live;
 use super::query::Query;
@@ -17,16 +17,16 @@ use http::StatusCode;
 use slackwater_telemetry::facts::Phase;
 use slackwater_telemetry::problems::Problem;
 
-/// Evidence that is older makes no service unready: nothing is known of its replicas then, and only
-/// another request finds out.
+/// Older evidence does not make a service unready: the state of its replicas is then unknown, and
+/// only another request can find out.
 const EVIDENCE_MS_MAX: u64 = 10_000;
 
-/// What has to be well besides the process.
+/// The services that must work, besides the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rule {
-    /// Nothing.
+    /// None.
     Process,
-    /// One service at least.
+    /// At least one service.
     AnyService,
     /// Every service.
     AllServices,
@@ -35,7 +35,7 @@ enum Rule {
 }
 
 impl Rule {
-    /// What a request asks for; an error in words.
+    /// Parses a request's parameters; an error is in words.
     fn read(query: &Query) -> Result<Self, String> {
         if let Some(unknown) = query.unknown(&["services", "service"]) {
             return Err(format!(
@@ -54,7 +54,8 @@ impl Rule {
         }
     }
 
-    /// The services that fail, if by this rule they are too many; `None`: the service is unknown.
+    /// Returns the failing services if the rule is violated, otherwise an empty list; `None` if the
+    /// service is unknown.
     fn failing<'s>(&self, services: &'s [ServiceStatus]) -> Option<Vec<&'s str>> {
         let wanted = |service: &&ServiceStatus| match self {
             Self::Process => false,
@@ -75,14 +76,14 @@ impl Rule {
     }
 }
 
-/// Whether no replica of a service can answer, as far as is known.
+/// Whether no replica of a service can answer, by evidence that is not too old.
 fn fails(service: &ServiceStatus) -> bool {
     let standing = &service.standing;
     let is_fresh = (standing.evidence_age_ms).is_none_or(|age_ms| age_ms <= EVIDENCE_MS_MAX);
     standing.wanted == 0 || (standing.all_fail && is_fresh)
 }
 
-/// The answer. What is said of services is as of the last look, a second ago at most.
+/// Answers a request. The state of services is from the last reading, at most a second ago.
 pub(super) fn answer(phase: Phase, query: &Query, live: &Live) -> Reply {
     let rule = match Rule::read(query) {
         Ok(rule) => rule,
@@ -93,7 +94,7 @@ pub(super) fn answer(phase: Phase, query: &Query, live: &Live) -> Reply {
         Phase::Serving => match live.last(|status| serving(&rule, status)) {
             Some(answer) => answer,
             None if rule == Rule::Process => reply(StatusCode::OK, TEXT, "serving\n"),
-            // Nothing is known of services yet.
+            // Services have not been read yet.
             None => refusal(StatusCode::SERVICE_UNAVAILABLE, "starting"),
         },
         Phase::Withdrawn => refusal(
@@ -130,7 +131,7 @@ fn serving(rule: &Rule, status: &Status) -> Reply {
 fn add(text: &mut String, problem: &Problem) {
     let service = problem.service.as_deref();
     let service = service.map_or(String::new(), |service| format!("{service}: "));
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "problem: {service}{}", problem.what);
 }
 
@@ -141,7 +142,8 @@ mod tests {
     use core::time::Duration;
     use slackwater_telemetry::facts::{Facts, ServiceFacts};
 
-    /// A status of services, each with whether all of its replicas fail, and how old that is.
+    /// A status of services. Each has whether all of its replicas fail, and the age of the
+    /// evidence.
     fn status(services: &[(&str, bool, u64)]) -> Status {
         let facts = Facts {
             services: services
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn any_takes_one_service_that_can_answer_and_all_takes_every_one() {
+    fn any_needs_one_service_and_all_needs_every_one() {
         let (any, all) = (Rule::AnyService, Rule::AllServices);
         let web = Rule::Service("web".to_owned());
         for (web_fails, api_fails, expected) in [

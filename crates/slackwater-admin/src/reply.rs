@@ -1,5 +1,5 @@
-//! What the admin server answers: a whole body, one that is made as it is read, or a stream of
-//! events.
+//! Answers of the admin server: a whole body, a body that is generated while it is read, or a
+//! stream of events.
 
 use super::hub::Events;
 use bytes::Bytes;
@@ -19,14 +19,14 @@ pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 /// An answer.
 pub type Reply = Response<ReplyBody>;
 
-/// What an answer's body is.
+/// The body of an answer.
 #[derive(Debug)]
 pub enum ReplyBody {
-    /// All of it at once.
+    /// The whole body at once.
     Whole(Full<Bytes>),
-    /// One piece after the other, as somebody reads.
+    /// Pieces that are generated while the client reads.
     Pieces(Pieces),
-    /// What comes, as long as somebody reads.
+    /// Events, for as long as the client reads.
     Events(Events),
 }
 
@@ -64,8 +64,8 @@ impl Body for ReplyBody {
     }
 }
 
-/// A large body: no more of it is in memory than a piece, and between two of them it is everybody
-/// else's turn.
+/// A large body. Only one piece of it is in memory at a time, and other connections get their turn
+/// between pieces.
 pub struct Pieces {
     pieces: Box<dyn Iterator<Item = Bytes> + Send>,
     is_others_turn: bool,
@@ -88,8 +88,8 @@ impl Pieces {
     }
 }
 
-/// An answer whose body is these pieces, which are made one by one while it is read; a single one
-/// is there at once.
+/// An answer whose body is generated piece by piece while it is read; a single piece is sent at
+/// once.
 pub fn in_pieces(
     content_type: &'static str,
     mut pieces: impl Iterator<Item = Bytes> + Send + 'static,
@@ -106,7 +106,7 @@ pub fn in_pieces(
     reply
 }
 
-/// An answer with its whole body, which nobody keeps, and which is what its type says.
+/// An answer with its whole body. It must not be cached, and its type must not be guessed.
 pub(crate) fn reply(
     status: StatusCode,
     content_type: &'static str,
@@ -121,12 +121,12 @@ pub(crate) fn reply(
     reply
 }
 
-/// What is wrong with a request, in words.
+/// An error with its reason in words.
 pub fn refusal(status: StatusCode, why: impl fmt::Display) -> Reply {
     reply(status, TEXT, format!("{why}\n"))
 }
 
-/// Figures as JSON on one line.
+/// JSON on one line.
 pub fn json(figures: &impl Serialize) -> Reply {
     match serde_json::to_vec(figures) {
         Ok(body) => reply(StatusCode::OK, "application/json", body),
@@ -134,7 +134,7 @@ pub fn json(figures: &impl Serialize) -> Reply {
     }
 }
 
-/// Figures that could not be put into words.
+/// A value that could not be serialized.
 pub(super) fn unwritten(error: &dyn fmt::Display) -> Reply {
     refusal(
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -168,7 +168,8 @@ mod tests {
                 Poll::Ready(Some(Ok(frame))) => {
                     assert_eq!(frame.into_data().expect("data"), [read.get()][..]);
                     read.set(read.get() + 1);
-                    // The first two are made to see whether there is more than one.
+                    // The first two are generated in advance, to see whether there is more than
+                    // one.
                     let read = usize::from(read.get());
                     assert_eq!(made.load(Ordering::Relaxed), read.max(2));
                 }

@@ -1,7 +1,7 @@
-//! Which handler answers each path of the admin server.
+//! Maps each path of the admin server to its handler.
 //!
-//! A request that reads is GET (or HEAD) and has no body. A request that changes something is POST,
-//! has a body of bounded length, and its handler decides whether the client may do that.
+//! A request that reads is GET (or HEAD) and has no body. A request that changes something is POST
+//! and has a body of bounded length, and its handler checks whether the client may do that.
 
 use super::asset::{Asset, Tagged};
 use super::guard::is_for_this_machine;
@@ -18,41 +18,41 @@ use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 use tokio_util::sync::CancellationToken;
 
-/// Length of a body.
+/// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 16 << 10;
-/// A body has to be here by then.
+/// Timeout for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A request, read to its end.
+/// A request that has been read completely.
 #[derive(Debug, Default)]
 pub struct Asked {
     /// Its parameters.
     pub query: Query,
     /// Its headers.
     pub headers: HeaderMap,
-    /// The head of the answer is enough.
+    /// Whether only the head of the answer is sent.
     pub(super) is_head: bool,
     /// Its body; empty for GET.
     pub body: Bytes,
-    /// The connection that it came by.
+    /// Its connection.
     pub(super) connection: Connection,
 }
 
-/// A connection, as far as answers have a say in it.
+/// The parts of a connection that answers may use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connection {
-    /// It carries a stream, which may last.
+    /// Cancelling it marks the connection as a stream, which may last.
     pub(super) streams: CancellationToken,
-    /// Cancelled: it is closed in the midst of whatever it carries.
+    /// Cancelling it closes the connection at once.
     pub(super) cut: CancellationToken,
-    /// Who is at its other end; `None` where it is no socket's.
+    /// The peer's address; `None` if it is no socket.
     pub(super) peer: Option<SocketAddr>,
-    /// It came to an address that only this machine has.
+    /// Whether it came in through a loopback address.
     pub(super) is_loopback: bool,
 }
 
 impl Asked {
-    /// Who asks: the other end of the connection.
+    /// The client's address.
     pub(super) fn peer(&self) -> SocketAddr {
         let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
         self.connection.peer.unwrap_or(nobody)
@@ -67,7 +67,7 @@ struct Route {
     handler: Handler,
 }
 
-/// Everything that is answered.
+/// All paths with their handlers.
 #[derive(Default)]
 pub(super) struct Router {
     routes: Vec<Route>,
@@ -83,8 +83,8 @@ impl fmt::Debug for Router {
 }
 
 impl Router {
-    /// Adds a path, made anew for each request. The first of the same method and path is the one
-    /// that is asked.
+    /// Adds a path whose answer is generated for each request. Of two with the same method and
+    /// path, the first is used.
     pub(super) fn add(
         &mut self,
         method: Method,
@@ -103,13 +103,14 @@ impl Router {
         self.assets.push(Tagged::new(asset));
     }
 
-    /// The answer to a request.
+    /// Answers a request.
     pub(super) async fn answer<B>(&self, request: Request<B>, connection: Connection) -> Reply
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
+        // Over loopback, a page of another site could reach this server by DNS rebinding.
         if connection.is_loopback
             && let Err(refused) = is_for_this_machine(&head.headers)
         {
@@ -126,6 +127,7 @@ impl Router {
         let is_head = head.method == Method::HEAD;
         let method = if is_head { Method::GET } else { head.method };
         let route = routes().find(|route| route.method == method);
+        // The path exists, but not with this method: 405 lists the methods.
         if route.is_none() && (asset.is_none() || method != Method::GET) {
             let methods = routes().map(|route| &route.method);
             return not_allowed(path, methods.chain(asset.map(|_| &Method::GET)));
@@ -154,7 +156,7 @@ impl Router {
         }
     }
 
-    /// The paths, but for files.
+    /// The paths, without files.
     fn listing(&self) -> String {
         let mut paths: Vec<_> = self.routes.iter().map(|route| route.path).collect();
         paths.dedup();
@@ -162,7 +164,7 @@ impl Router {
     }
 }
 
-/// The whole body, if one may be there.
+/// Reads the whole body, if the method allows one.
 async fn read<B>(method: &Method, body: B) -> Result<Bytes, Reply>
 where
     B: Body<Data = Bytes>,

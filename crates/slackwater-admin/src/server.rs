@@ -1,12 +1,11 @@
-//! The admin server itself: connections over HTTP/1.1, each answered by the [`Router`].
+//! The admin server itself: HTTP/1.1 connections, whose requests the [`Router`] answers.
 //!
-//! Health is told whatever else goes on: when there are as many connections as may be, the one that
-//! has carried no request for longest makes room, and a few descriptors are kept back.
+//! Health checks are always answered: if there are too many connections, the one that has been idle
+//! longest is closed, and a few descriptors are reserved.
 //!
-//! Everything is bounded: connections at once, those of them that stay for a stream, bytes and time
-//! of a head and of a body, time of a whole connection, and the time that the source may take. A
-//! connection carries one request, unless its client asks for more with `connection: keep-alive`
-//! (browsers do).
+//! Everything is bounded: the number of connections and of streams among them, bytes and time of a
+//! head and of a body, the time of a whole connection, and the time that the source may take. A
+//! connection carries one request, unless its client sends `connection: keep-alive` (browsers do).
 
 use super::asset::Asset;
 use super::dashboard::ASSETS;
@@ -41,19 +40,19 @@ use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// A request's head has to be here by then, and the next one on a connection that is kept.
+/// Timeout for a request's head, and for the next request on a kept connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection without a stream takes no request after that.
+/// Age after which a connection without a stream accepts no further request.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// So much later it is closed, whatever it is doing.
+/// Time from then until it is closed, whatever it is doing.
 const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Size of a head.
+/// The largest head, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Connections that are open when the server is stopped have so long to end.
+/// Time that open connections have to end when the server stops.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
-/// After an accept that failed (no file descriptor left), the next one waits.
+/// Pause after an accept that failed, for example without a free file descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Between two ticks of the live data.
+/// Time between two ticks of the live data.
 const TICK: Duration = Duration::from_secs(1);
 
 /// An admin server that is not running yet.
@@ -65,7 +64,7 @@ pub struct AdminServer {
     metrics: Arc<Metrics>,
 }
 
-/// What the server's own paths tell of.
+/// The data behind the server's own paths.
 #[derive(Clone)]
 struct OwnPaths {
     source: Arc<dyn StatusSource>,
@@ -78,7 +77,7 @@ struct OwnPaths {
 ///
 /// # Errors
 ///
-/// The address is taken, or not this machine's.
+/// Fails if the address is in use, or not this machine's.
 pub fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
     TcpListener::bind(address).map_err(|error| {
         let why = match error.kind() {
@@ -93,13 +92,13 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
 }
 
 impl AdminServer {
-    /// A server that tells of `source` and `lifecycle`, for `connections_max` (at least 1)
-    /// connections at once, of which half may be streams.
+    /// A server for the status of `source` and `lifecycle`, with at most `connections_max` (at
+    /// least 1) concurrent connections, of which half may be streams.
     pub fn new(source: Arc<dyn StatusSource>, lifecycle: Lifecycle, connections_max: u32) -> Self {
         Self::with_extra(source, lifecycle, connections_max, TICK, None)
     }
 
-    /// The same, with live data every `interval`, and with more in it.
+    /// Like [`Self::new`], with live data every `interval`, and with the owner's data in it.
     pub fn with_extra(
         source: Arc<dyn StatusSource>,
         lifecycle: Lifecycle,
@@ -156,15 +155,15 @@ impl AdminServer {
         })
     }
 
-    /// So many replicas have series of their own in the metrics; 1,000 unless this is said.
+    /// Sets how many replicas have their own series in the metrics; default 1,000.
     #[must_use]
     pub fn metrics_replicas_max(self, replicas_max: u32) -> Self {
         self.metrics.set_replicas_max(replicas_max);
         self
     }
 
-    /// Adds a path that is read, made anew for each request. The server's own paths cannot be
-    /// replaced.
+    /// Adds a path that reads; its answer is generated for each request. The server's own paths
+    /// cannot be replaced.
     #[must_use]
     pub fn get(
         mut self,
@@ -175,7 +174,7 @@ impl AdminServer {
         self
     }
 
-    /// Adds a path that changes something: its handler has to see to it who may.
+    /// Adds a path that changes something. Its handler must check whether the client may do that.
     #[must_use]
     pub fn post(
         mut self,
@@ -202,11 +201,12 @@ impl AdminServer {
             .fold(self, |server, asset| server.asset(*asset))
     }
 
-    /// Runs on a thread of its own, so that status and metrics come however busy the workers are.
+    /// Runs on a thread of its own, so that status and metrics are answered while the workers are
+    /// busy.
     ///
     /// # Errors
     ///
-    /// The system has no thread or no descriptor left.
+    /// Fails if the system has no thread or no descriptor left.
     pub fn spawn(self, listener: TcpListener) -> io::Result<AdminThread> {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
@@ -222,17 +222,18 @@ impl AdminServer {
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
         let live = Arc::clone(&self.live);
         let stopping = CancellationToken::new();
-        // Before any client is served: once the clients have all descriptors, it is too late.
+        // Descriptors are reserved before any client is served. Once clients have used up all, it
+        // is too late.
         let reserve = Arc::<Reserve>::default();
         reserve.refill();
         let serve = async move {
             tokio::select! {
                 () = self.serve(listener, Arc::clone(&permits), reserve, &stopping) => {}
                 () = live.run() => {}
-                // The other end was dropped; nothing is ever sent.
+                // The other end was dropped; it never sends anything.
                 _ = stopped => {}
             }
-            // Whoever was let in gets an answer.
+            // Requests on accepted connections still get an answer.
             stopping.cancel();
             live.end();
             let _ = tokio::time::timeout(END_TIMEOUT, permits.acquire_many(all)).await;
@@ -246,7 +247,7 @@ impl AdminServer {
         })
     }
 
-    /// Serves for ever, on the current runtime.
+    /// Serves forever, on the current runtime.
     async fn serve(
         self,
         listener: tokio::net::TcpListener,
@@ -259,7 +260,7 @@ impl AdminServer {
         loop {
             reserve.refill();
             let mut accepted = listener.accept().await;
-            // More than once: a worker may take the descriptor that was given up.
+            // Several tries: a worker may take the descriptor that was released.
             while (accepted.as_ref()).is_err_and(is_lack_of_descriptors) && reserve.give_up() {
                 accepted = listener.accept().await;
             }
@@ -290,7 +291,7 @@ impl AdminServer {
                     }
                 }
                 carrying.leave_idle();
-                // At once, or clients have the descriptor.
+                // At once, before clients take the descriptor.
                 reserve.refill();
                 drop(permit);
             });
@@ -303,8 +304,8 @@ impl AdminServer {
     }
 }
 
-/// Room for one more connection; `None` if there will never be any. Where there is none, the
-/// connection that has carried no request for longest makes room.
+/// Returns a permit for one more connection; `None` if the server is closed. If there is none left,
+/// the connection that has been idle longest is closed.
 async fn permit(permits: &Arc<Semaphore>, idle: &Idle) -> Option<OwnedSemaphorePermit> {
     if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
         return Some(permit);
@@ -330,8 +331,8 @@ async fn serve_connection(
     carrying: &Carrying,
     stopping: &CancellationToken,
 ) {
-    // Without it the end of an event waits for the acknowledgement of its beginning; failing, it is
-    // only slower.
+    // Without it, the end of an event waits for the acknowledgement of its beginning. If setting it
+    // fails, events are only slower.
     let _ = stream.set_nodelay(true);
     let connection = Connection {
         peer: stream.peer_addr().ok(),
@@ -389,7 +390,7 @@ async fn serve_connection(
             }
             () = stopping.cancelled(), if !is_last => {
                 is_last = true;
-                // Whoever was let in and has not asked yet may still do so, once.
+                // An accepted connection without a request so far may still send one.
                 if has_asked.load(Relaxed) {
                     served.as_mut().graceful_shutdown();
                 }
@@ -423,8 +424,8 @@ fn json(status: &Status) -> Reply {
     }
 }
 
-/// A running admin server. Dropping it stops the server and waits for its thread: for connections
-/// that are open, at most a second.
+/// A running admin server. Dropping it stops the server and waits for its thread, and for open
+/// connections at most a second.
 #[derive(Debug)]
 pub struct AdminThread {
     address: SocketAddr,
@@ -433,7 +434,7 @@ pub struct AdminThread {
 }
 
 impl AdminThread {
-    /// Where it listens.
+    /// The listener's address.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -443,7 +444,7 @@ impl Drop for AdminThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was already told by the panic hook.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,5 @@
-//! How requests to replicas went, over all workers. Each worker judges by its own requests alone.
+//! Passive health of replicas, over all workers. Each worker judges replicas by the requests that
+//! it sent itself.
 
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use slackwater_core::health::HealthCounters;
 use slackwater_telemetry::replica_state::{HealthSigns, ServiceStanding};
 
-/// How requests to a replica went.
+/// Results of requests to a replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct StandingStatus {
@@ -42,7 +43,7 @@ impl ServiceStandingStatus {
     }
 }
 
-/// What became of replicas, over all workers.
+/// Counts of passive health, over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct StandingCounts {

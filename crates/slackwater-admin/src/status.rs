@@ -1,6 +1,5 @@
-//! The status as JSON: what `GET /status` answers, field by field. `docs/reference/admin.md`
-//! documents each, and a test keeps the two in step. Fields are only ever added; unknown ones are
-//! to be ignored by readers.
+//! The status as JSON: the answer to `GET /status`. `docs/reference/admin.md` documents each field,
+//! and a test keeps the two in step. Fields are only ever added; readers must ignore unknown ones.
 
 use super::standing::{ServiceStandingStatus, StandingCounts, StandingStatus};
 use core::ops::AddAssign;
@@ -64,7 +63,7 @@ pub struct Status {
     pub(crate) workers: Vec<WorkerStatus>,
 }
 
-/// What happened to requests with a copy at another replica.
+/// Results of tied requests at an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct TieStatus {
@@ -76,7 +75,7 @@ pub(crate) struct TieStatus {
     pub(crate) strange: u64,
 }
 
-/// What became of the configuration when it was read again.
+/// Results of reloading the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
 #[serde(default)]
@@ -88,7 +87,7 @@ pub struct ReloadStatus {
     pub failure: Option<String>,
 }
 
-/// One service, over all workers.
+/// A service, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct ServiceStatus {
@@ -104,7 +103,7 @@ pub(crate) struct ServiceStatus {
     pub(crate) counts: PolicyCounts,
 }
 
-/// Where a service's fleet comes from, and what became of the last list.
+/// Where a service's fleet comes from, and whether the last list was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct DiscoveryStatus {
@@ -115,7 +114,7 @@ pub(crate) struct DiscoveryStatus {
     pub(crate) failures: u64,
 }
 
-/// One replica, over all workers.
+/// A replica, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(
@@ -151,7 +150,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) requests: RequestCounts,
 }
 
-/// What a replica last said of its load, to whichever worker heard it last.
+/// A replica's last report, from the worker that received the newest one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct ReportedStatus {
@@ -162,7 +161,7 @@ pub(crate) struct ReportedStatus {
     pub(crate) age_ms: u64,
 }
 
-/// One worker's part of a service: its policy's counts and its pool.
+/// A worker's part of a service: its policy's counts and its pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct WorkerStatus {
@@ -170,17 +169,17 @@ pub(crate) struct WorkerStatus {
     pub(crate) worker: usize,
     pub(crate) rif_limit: Option<u32>,
     pub(crate) probe_rate_millionths: Option<u32>,
-    /// How the next pick compares replicas: the name of a comparison.
+    /// How the next pick compares replicas: the comparison's name.
     #[serde(default)]
     pub(crate) comparison: Option<String>,
-    /// What they have in common in it.
+    /// The values that all candidates share.
     #[serde(default)]
     pub(crate) shared: BTreeMap<String, f64>,
     pub(crate) pool: Vec<PooledStatus>,
     pub(crate) counts: PolicyCounts,
 }
 
-/// One pooled report.
+/// A report in the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct PooledStatus {
@@ -193,13 +192,13 @@ pub(crate) struct PooledStatus {
     pub(crate) local: bool,
     #[serde(default)]
     pub(crate) rank: Option<u32>,
-    /// What is compared of it.
+    /// The compared values.
     #[serde(default)]
     pub(crate) factors: BTreeMap<String, f64>,
     pub(crate) next: bool,
 }
 
-/// What a process that stands before a replica answers to probes.
+/// An agent's answer to probes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
 #[serde(default)]
@@ -214,7 +213,7 @@ pub struct LoadStatus {
     pub cpu_millionths: Option<u32>,
 }
 
-/// The queue before the replica that a process stands before.
+/// An agent's queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
 #[serde(default)]
@@ -230,7 +229,7 @@ pub struct QueueStatus {
     pub shed: BTreeMap<String, u64>,
 }
 
-/// [`Counters`], in groups.
+/// [`Counters`] in groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct PolicyCounts {
@@ -317,7 +316,7 @@ impl ServiceStatus {
     }
 }
 
-/// All workers' together; `None` where none has one.
+/// Adds up the queues of all workers; `None` if no worker has one.
 fn line(workers: &[WorkerFacts]) -> Option<LineFacts> {
     let lines = workers.iter().filter_map(|worker| worker.line);
     lines.reduce(|sum, line| LineFacts {
@@ -327,13 +326,14 @@ fn line(workers: &[WorkerFacts]) -> Option<LineFacts> {
     })
 }
 
-/// The highest that any worker uses; `None` where one of them finds nobody in any.
+/// Returns the highest tier that any worker uses; `None` if a worker finds no available replica in
+/// any tier.
 fn tier(workers: &[WorkerFacts]) -> Option<u8> {
     let tiers: Option<Vec<_>> = workers.iter().map(|worker| worker.tier).collect();
     tiers?.into_iter().max()
 }
 
-/// A service's fleet over all workers: each replica with its standing, and the counts of all
+/// Returns a service's replicas over all workers, each with its state, and the counts of all
 /// workers.
 fn replicas(service: &ServiceFacts, now: SystemTime) -> Vec<ReplicaStatus> {
     let mut replicas: Vec<_> = (service.replicas.iter())

@@ -1,5 +1,5 @@
-//! The admin server over real sockets on loopback, and what its status says of a policy that has
-//! really worked. Metrics and the documentation are next door, in `exposition`.
+//! The admin server over real sockets on loopback, and its status of a policy that has actually
+//! worked. Tests of metrics and documentation are in `exposition`.
 
 mod connections;
 mod events;
@@ -37,7 +37,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-/// Facts that the test sets.
+/// Facts that a test sets.
 #[derive(Clone, Default)]
 pub(crate) struct Board(pub(crate) Arc<Mutex<Facts>>);
 
@@ -47,8 +47,8 @@ impl StatusSource for Board {
     }
 }
 
-/// The same with the state of each replica, as a source fills it in. The last replica had no weight
-/// a second before.
+/// The facts with the state of each replica, as a source fills it in. The last replica had no
+/// weight a second before.
 pub(crate) fn noted(facts: &Facts) -> Facts {
     let tracker = StateTracker::default();
     tracker.observe(SystemTime::UNIX_EPOCH, || {
@@ -247,7 +247,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
         view.latency = Some(Duration::from_millis(12));
     }
     assert_eq!(snapshot.probe_rate, Rate::per_query(3), "by default");
-    // Of one and two.
+    // The mean of one and two.
     snapshot.probe_rate = Rate::from_millionths(1_500_000 * u32::try_from(seed).expect("small"));
     WorkerFacts {
         ids: ids.iter().map(|&id| vec![id]).collect(),
@@ -273,7 +273,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
         exemplars: exemplars(seed),
         latency: Box::new(latency()),
         heads: vec![latencies(&[3, 4]); ids.len()],
-        // The second worker heard it last.
+        // The second worker received the newest report.
         reported: vec![Reported {
             replica: ids[1],
             rif: Rif::new(u32::try_from(seed).expect("a small one")),
@@ -294,7 +294,7 @@ fn latencies(latencies_ms: &[u64]) -> Latencies {
     histogram.read()
 }
 
-/// Of both histograms, in the bucket up to 50 ms: the second worker's is newer.
+/// Exemplars of both histograms, in the bucket up to 50 ms; the second worker's is newer.
 fn exemplars(seed: u64) -> ServiceExemplars {
     let mut exemplars = ServiceExemplars::default();
     let of = |latency_ms, trace: Option<u128>| Exemplar {
@@ -358,7 +358,7 @@ fn get(address: SocketAddr, path: &str) -> Answer {
 }
 
 #[test]
-fn status_comes_back_as_it_was_told() {
+fn status_round_trips() {
     let lifecycle = Lifecycle::default();
     lifecycle.set_serving();
     let admin = start(server(facts(), &lifecycle));
@@ -371,7 +371,7 @@ fn status_comes_back_as_it_was_told() {
     assert_eq!(timeless(status), timeless(expected));
 }
 
-/// Without what depends on when it was asked.
+/// The status without values that depend on the time of the request.
 fn timeless(mut status: Status) -> Status {
     status.uptime_ms = 0;
     for failure in status
@@ -427,7 +427,7 @@ fn status_adds_the_workers_up() {
 }
 
 #[test]
-fn services_are_told_apart_and_their_counts_added_up() {
+fn services_are_separate_and_their_counts_are_added_up() {
     let mut facts = facts();
     let second = ServiceFacts {
         name: "api".to_owned(),
@@ -461,7 +461,7 @@ fn services_are_told_apart_and_their_counts_added_up() {
 }
 
 #[test]
-fn latencies_are_told_by_what_became_of_requests() {
+fn latencies_are_reported_by_outcome() {
     let status = Status::new(&noted(&facts()), Phase::Serving, Duration::ZERO);
     let told: Vec<_> = (status.services[0].latency.iter())
         .map(|it| (it.class.as_str(), it.requests, it.first_byte_us.is_some()))
@@ -479,7 +479,7 @@ fn latencies_are_told_by_what_became_of_requests() {
 }
 
 #[test]
-fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
+fn the_newest_report_of_any_worker_is_shown() {
     let mut facts = facts();
     let reported = |facts: &Facts| {
         let status = Status::new(&noted(facts), Phase::Serving, Duration::ZERO);
@@ -499,7 +499,7 @@ fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
     assert_eq!(reported(&facts), last);
     facts.services[0].workers.reverse();
     assert_eq!(reported(&facts), last);
-    // A part of it was asked later.
+    // A part of the replica was probed later.
     let parts = &mut facts.services[0].workers[1];
     let (replica, other) = (parts.ids[1][0], parts.ids[0][0]);
     parts.ids[0].clear();
@@ -517,7 +517,7 @@ fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
 }
 
 #[test]
-fn a_replica_is_told_with_its_state_since_when_and_why() {
+fn a_replica_has_its_state_with_start_and_reason() {
     let mut facts = facts();
     facts.services[0].workers[1].snapshot.replicas[2].silent = true;
     facts.services[0].workers[0].snapshot.replicas[3].draining = true;
@@ -539,7 +539,7 @@ fn a_replica_is_told_with_its_state_since_when_and_why() {
         "available backup: its tier is not in use",
     ];
     assert_eq!(told, expected);
-    // As it was told before there was one word for a state.
+    // The fields from before states had names.
     let silent = status.replicas.iter().map(|replica| replica.silent);
     let silent: Vec<_> = silent.collect();
     assert_eq!(silent, [false, false, true, false, false]);
@@ -562,7 +562,7 @@ fn a_replica_is_told_with_its_state_since_when_and_why() {
 }
 
 #[test]
-fn a_state_is_told_with_the_moment_that_it_began() {
+fn a_state_has_its_start() {
     let tracker = StateTracker::default();
     let mut facts = facts();
     let see = |facts: &Facts, seconds| {

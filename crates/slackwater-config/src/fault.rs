@@ -1,22 +1,21 @@
-//! Why a sub-command ended badly, and the exit code that says so.
+//! Why a subcommand failed, and its exit code.
 //!
-//! Exit codes are part of the interface (`slackwater --help` lists them): 0 all went well, 1 it
-//! failed while running, 2 what the user asked for makes no sense (arguments, configuration), 130
-//! the user stopped it before its end.
+//! Exit codes are part of the interface (`slackwater --help` lists them): 0 success, 1 failure
+//! while running, 2 invalid arguments or configuration, 130 stopped by the user before the end.
 
 use std::process::ExitCode;
 
-/// The end of a sub-command that did not go well. The message says what was wrong, where, and what
-/// to do; lower-case, no trailing stop.
+/// The failure of a subcommand. The message says what was wrong, where, and what to do, in lower
+/// case and without a full stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The user's arguments or configuration: nothing was started.
+    /// The user's arguments or configuration are wrong; nothing was started.
     #[error("{0}")]
     Usage(String),
-    /// The machine or a peer: a port in use, a file that cannot be written, a failed run.
+    /// The machine or a peer failed: a port in use, a file that cannot be written, a failed run.
     #[error("{0}")]
     Runtime(String),
-    /// The user stopped it, and it did not come to what it was to give.
+    /// The user stopped it before it had a result.
     #[error("{0}")]
     Interrupted(String),
 }

@@ -1,8 +1,8 @@
 //! Slackwater's configuration: text in, valid types out.
 //!
-//! A file of TOML, flags and environment variables become a [`Config`] or an [`AgentConfig`], or a
-//! list of mistakes, each with its place, what was found and what was expected. What is suspicious
-//! but valid comes back as a [`Remark`](toml_reader::Remark).
+//! Turns a TOML file, flags and environment variables into a [`Config`] or an [`AgentConfig`], or
+//! into a list of mistakes. Each mistake has its place, what was found and what was expected.
+//! Values that are valid but suspicious come back as a [`Remark`](toml_reader::Remark).
 //!
 //! | | module |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | which requests are meant, and what becomes of them | [`routes`] |
 //! | certificates, keys and authorities | [`tls`] |
 //!
-//! Host names are resolved and files are read while a configuration is loaded; after that it is a
-//! value. Absent on purpose: sockets, tasks, and anything that follows a file or a name when it
-//! changes.
+//! Host names are resolved and files are read while a configuration is loaded. After that it is a
+//! plain value. This crate has no sockets, no tasks, and nothing that follows a file or a name when
+//! it changes, on purpose.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Values for tests of whatever is configured.
+//! Values for tests.
 
 use crate::ReplicaConfig;
 

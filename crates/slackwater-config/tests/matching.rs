@@ -1,7 +1,6 @@
-//! Finding a request's route neither allocates nor frees, whatever the routes ask for and however
-//! odd the request is.
+//! Finding a request's route neither allocates nor frees, for any routes and any request.
 //!
-//! A test binary of its own, because it counts through the global allocator.
+//! This is a separate test binary, because it counts through the global allocator.
 
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
 

@@ -1,16 +1,16 @@
-//! Attempts that got no response: the kind of failure, and what many of them in a row say of a
+//! Attempts that got no response: the kind of failure, and what several in a row mean for a
 //! replica.
 //!
 //! An attempt *fails* here if the replica gave no response at all. A response with a bad status is
-//! a response: whether a replica gives too many of those is decided by the policy's health rules.
+//! a response; the policy's health rules decide whether a replica returns too many of them.
 
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::named;
 use std::time::SystemTime;
 
-/// Failed attempts in a row, over all workers and without any response in between, from which on a
-/// replica is down.
+/// Number of failed attempts in a row after which a replica is down, over all workers and without
+/// any response in between.
 pub const DOWN_AFTER: u64 = 3;
 
 named! {
@@ -19,9 +19,9 @@ named! {
     pub enum FailureKind by as_str {
         /// Nothing listens at the address.
         Refused = "connection refused",
-        /// The connection was not there within `timeouts.connect`.
+        /// The connection was not established within `timeouts.connect`.
         ConnectTimedOut = "connect timed out",
-        /// There was no connection for another reason: no route, or no TLS.
+        /// The connection failed for another reason: no route, or no TLS.
         ConnectFailed = "connect failed",
         /// The connection was closed before the response, or carried something that is not HTTP.
         Closed = "connection closed before the response",
@@ -33,7 +33,7 @@ named! {
 }
 
 impl FailureKind {
-    /// What an operator can do about it.
+    /// How an operator can fix it.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Refused => "start the server; if it runs, compare its address with this one",
@@ -54,63 +54,64 @@ impl FailureKind {
     }
 }
 
-/// The last attempt of one worker that got no response.
+/// A worker's last attempt that got no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastFailure {
-    /// Why.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The error in full.
+    /// The full error message.
     pub error: String,
-    /// How long ago it was.
+    /// Its age.
     pub age: Duration,
 }
 
-/// What one worker's attempts at a replica say of it.
+/// One worker's record of its attempts at a replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttemptEvidence {
-    /// Attempts without a response, since the worker began.
+    /// Attempts without a response since the worker started.
     pub failures: u64,
-    /// Of these, those since the worker's last response.
+    /// Attempts without a response since the worker's last response.
     pub in_a_row: u64,
-    /// How long ago the first of those in a row failed.
+    /// Age of the first failure in a row.
     pub first_age: Duration,
-    /// How long ago the newest of those in a row failed, at most [`DOWN_AFTER`] of them.
+    /// Ages of the newest failures in a row, at most [`DOWN_AFTER`].
     pub ages: Vec<Duration>,
-    /// The last that failed; `None` if none has.
+    /// The last failure; `None` if there was none.
     pub last: Option<LastFailure>,
-    /// How long ago the worker's last response came; `None` if none has.
+    /// Age of the worker's last response; `None` if there was none.
     pub answered_age: Option<Duration>,
 }
 
 /// Attempts in a row that got no response, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// So many.
+    /// Number of these attempts.
     pub in_a_row: u64,
-    /// How long ago the first of them failed.
+    /// Age of the first one.
     pub first_age: Duration,
-    /// The last of them.
+    /// The last one.
     pub last: LastFailure,
 }
 
 impl Failing {
-    /// Whether these are enough to call the replica down.
+    /// Returns whether they are enough to declare the replica down.
     pub const fn is_down(&self) -> bool {
         self.in_a_row >= DOWN_AFTER
     }
 
-    /// Those of all workers together; `None` if a response has come since the last failure.
+    /// Merges the failures of all workers; `None` if a response has come since the last failure.
     pub fn of<'e>(workers: impl Iterator<Item = &'e AttemptEvidence> + Clone) -> Option<Self> {
         let answered_age = workers.clone().filter_map(|it| it.answered_age).min();
         let mut failing: Option<Self> = None;
         for evidence in workers {
             let Some(last) = &evidence.last else { continue };
-            // A worker that has not tried since another one got a response knows nothing new.
+            // Another worker's later response refutes the failures of a worker that has not tried
+            // since.
             let is_refuted = answered_age.is_some_and(|answered| answered <= last.age);
             if evidence.in_a_row == 0 || is_refuted {
                 continue;
             }
-            // Of failures on both sides of another worker's response, those after it count.
+            // If another worker got a response in between, only the failures after it count.
             let (in_a_row, first_age) = match answered_age {
                 Some(answered) if evidence.first_age > answered => {
                     let after = evidence.ages.iter().filter(|age| **age < answered);
@@ -139,27 +140,27 @@ impl Failing {
     }
 }
 
-/// Attempts in a row that got no response, as they are told; `docs/reference/admin.md` documents
-/// each field.
+/// Attempts in a row that got no response, for display; `docs/reference/admin.md` documents each
+/// field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureFacts {
-    /// Why the last of them got none.
+    /// The kind of the last failure.
     pub cause: String,
-    /// The error in full.
+    /// The full error message.
     pub error: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
-    /// How many.
+    /// Their number.
     pub in_a_row: u64,
-    /// When the first of them failed, since 1970.
+    /// Time of the first failure, in milliseconds since 1970.
     pub first_at_ms: u64,
-    /// When the last of them failed, since 1970: nothing was learned of the replica since.
+    /// Time of the last failure, in milliseconds since 1970. Nothing newer is known of the replica.
     pub last_at_ms: u64,
 }
 
 impl FailureFacts {
-    /// The same at this moment.
+    /// Converts `failing`, with `now` as the reference of its ages.
     pub fn new(failing: &Failing, now: SystemTime) -> Self {
         let at_ms = |age: Duration| {
             let at = now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!((failing.in_a_row, failing.first_age), (3, ms(900)));
         assert_eq!(failing.last.error, "50 ms ago");
         assert!(failing.is_down());
-        // The other worker got a response after the last failure of either.
+        // The other worker got a response after both workers' last failures.
         let refuted = [both[0].clone(), evidence(0, 700, 50, Some(20))];
         assert_eq!(of(&refuted), None);
     }
@@ -224,13 +225,13 @@ mod tests {
     fn a_failure_after_the_last_response_of_another_worker_counts() {
         let workers = [evidence(2, 900, 100, None), evidence(0, 0, 500, Some(300))];
         let failing = of(&workers).expect("a failure came after it");
-        // One of the two came before that response.
+        // One of the two failures came before that response.
         assert_eq!((failing.in_a_row, failing.first_age), (1, ms(300)));
         assert!(!failing.is_down());
     }
 
     #[test]
-    fn without_failures_there_is_nothing_to_tell() {
+    fn without_failures_there_is_nothing_to_report() {
         assert_eq!(of(&[AttemptEvidence::default()]), None);
         assert_eq!(of(&[]), None);
     }

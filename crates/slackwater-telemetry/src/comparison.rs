@@ -1,7 +1,7 @@
 //! How a policy compares replicas, for programs and people: the factors with their units, the
-//! formula, the order, and what decides between equals.
+//! formula, the order, and the tie-breaker.
 //!
-//! The core describes each [`Comparison`] once. Whatever shows a decision makes its columns from
+//! The core describes each [`Comparison`] once. Each display of decisions builds its columns from
 //! that description, and reads the values here.
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -15,17 +15,17 @@ use std::collections::BTreeMap;
 pub struct ComparisonFacts {
     /// Its name.
     pub name: String,
-    /// How the factors make what decides.
+    /// The formula of the decisive value.
     pub formula: String,
-    /// Figures that are the same for all candidates.
+    /// Values that are the same for all candidates.
     pub shared: Vec<FactorFacts>,
-    /// Figures of each candidate.
+    /// Values of each candidate.
     pub factors: Vec<FactorFacts>,
-    /// By what candidates are ordered, the first step first.
+    /// The criteria that order candidates, the first one first.
     pub order: Vec<StepFacts>,
-    /// What decides between equals: `first`, `draw` or `chances`.
+    /// The tie-breaker: `first`, `draw` or `chances`.
     pub equals: String,
-    /// The factor that has the chances, where they decide.
+    /// The factor with the probabilities, if the tie-breaker is `chances`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chances: Option<String>,
 }
@@ -43,16 +43,16 @@ pub struct FactorFacts {
     pub unit: String,
 }
 
-/// A step of an order.
+/// A criterion of the order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct StepFacts {
     /// The key of the factor that is compared.
     pub by: String,
-    /// Which value wins: `lowest` or `highest`.
+    /// The value that wins: `lowest` or `highest`.
     pub best: String,
-    /// A flag: where that is 1, the step is left out.
+    /// The key of a flag; if it is 1, this step is skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unless: Option<String>,
 }
@@ -96,24 +96,24 @@ impl From<&Step> for StepFacts {
     }
 }
 
-/// Every comparison that policies make, each once.
+/// Returns every comparison of the policies, each once.
 pub fn comparisons() -> Vec<ComparisonFacts> {
     let all = POLICIES.iter().flat_map(|entry| entry.comparisons);
     let by_name: BTreeMap<_, _> = all.map(|&it| (it.name, it)).collect();
     by_name.into_values().map(ComparisonFacts::from).collect()
 }
 
-/// What some factors of a comparison came to. As JSON it is an object: the known values by key.
+/// Values of some factors of a comparison. As JSON it is an object: the known values by key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Which factors.
+    /// The factors.
     pub factors: &'static [Factor],
-    /// Their values, as they are counted.
+    /// Their values, in the core's units.
     pub values: Values,
 }
 
 impl Figures {
-    /// Those of a candidate.
+    /// The values of a candidate.
     pub fn of_candidate(comparison: Option<&'static Comparison>, values: Values) -> Self {
         Self {
             factors: comparison.map_or(&[], |comparison| comparison.factors),
@@ -121,7 +121,7 @@ impl Figures {
         }
     }
 
-    /// Those that all candidates have in common.
+    /// The values that all candidates have in common.
     pub fn shared(comparison: Option<&'static Comparison>, values: Values) -> Self {
         Self {
             factors: comparison.map_or(&[], |comparison| comparison.shared),
@@ -129,7 +129,7 @@ impl Figures {
         }
     }
 
-    /// Each factor, and its value in its unit, if it is known.
+    /// Iterates over the factors with their values in their units, if known.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Factor, Option<f64>)> + use<> {
         let Self { factors, values } = *self;
         let places = factors.iter().enumerate();
@@ -172,7 +172,7 @@ mod tests {
     use slackwater_core::policy::DEFAULT_POLICY;
 
     #[test]
-    fn values_are_told_in_their_units_and_what_is_not_known_is_left_out() {
+    fn values_have_their_units_and_unknown_ones_are_left_out() {
         const FACTORS: &[Factor] = &[
             Factor::time("a_us", "a", 1_000),
             Factor::requests("b", "b", 1_024),

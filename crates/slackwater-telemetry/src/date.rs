@@ -1,4 +1,4 @@
-//! Points in time as the forms of the log write them, in UTC.
+//! Points in time in the formats of the log, in UTC.
 
 use core::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,13 +9,13 @@ const MONTHS: [&str; 12] = [
 
 const DAY_S: u64 = 24 * 60 * 60;
 
-/// A point in time, taken apart.
+/// A point in time, split into its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
     year: u64,
-    /// From 1 to 12.
+    /// Month, from 1 to 12.
     month: u64,
-    /// From 1 to 31.
+    /// Day, from 1 to 31.
     day: u64,
     hour: u64,
     minute: u64,
@@ -24,7 +24,7 @@ pub struct Date {
 }
 
 impl Date {
-    /// Before 1970 counts as its first moment.
+    /// Converts a time. Times before 1970 become its first moment.
     pub fn of(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (days, second) = (since.as_secs() / DAY_S, since.as_secs() % DAY_S);
@@ -40,7 +40,7 @@ impl Date {
         }
     }
 
-    /// As web servers write it: `21/Nov/2026:19:54:11 +0000`.
+    /// The format of web servers: `21/Nov/2026:19:54:11 +0000`.
     pub fn common(self) -> impl fmt::Display {
         let month = usize::try_from(self.month - 1).unwrap_or(0);
         fmt::from_fn(move |f| {
@@ -53,7 +53,7 @@ impl Date {
         })
     }
 
-    /// As RFC 3339 has it: `2026-11-21T19:54:11.000123Z`.
+    /// The format of RFC 3339: `2026-11-21T19:54:11.000123Z`.
     pub fn rfc3339(self) -> impl fmt::Display {
         fmt::from_fn(move |f| {
             write!(
@@ -71,10 +71,10 @@ impl Date {
     }
 }
 
-/// Year, month and day of a day since the first of January 1970.
+/// Year, month and day of a number of days since 1 January 1970.
 fn civil(days: u64) -> (u64, u64, u64) {
-    // 400 years have so many days, and begin on the first of March of the year 0: then the day that
-    // leap years add is a year's last.
+    // Days in 400 years. The era begins on 1 March of the year 0, so that a leap day is the last
+    // day of its year.
     const ERA_DAYS: u64 = 146_097;
     let days = days + 719_468;
     let (era, day_of_era) = (days / ERA_DAYS, days % ERA_DAYS);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn days_have_their_dates() {
-        // What `date -u -d @SECONDS` says.
+        // Output of `date -u -d @SECONDS`.
         for (seconds, common, rfc3339) in [
             (
                 0,

@@ -1,8 +1,7 @@
-//! Requests that stand for what histograms count: the newest in each bucket, and what it is looked
-//! up by.
+//! Exemplars of histograms: the newest request in each bucket, with the ids to look it up.
 //!
-//! Only a request of which somebody tells is one: its spans are exported, or a decision of it is
-//! kept. Any other pays nothing.
+//! Only a request that can be looked up becomes an exemplar: its spans are exported, or its
+//! decision is kept. Other requests cost nothing.
 
 use crate::latency_histogram::bucket_of;
 use crate::trace::TraceId;
@@ -13,26 +12,26 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The names and values of an exemplar's labels have so many characters together at most, says
-/// `OpenMetrics`.
+/// `OpenMetrics` limits the names and values of an exemplar's labels to this many characters in
+/// total.
 const CHARACTERS_MAX: usize = 128;
 
 const TRACE: &str = "trace_id";
 const TRACE_CHARACTERS: usize = 32;
 const REQUEST: &str = "request_id";
 
-/// What a request is looked up by; it has at least one of the two.
+/// The ids with which a request can be looked up; at least one of the two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The trace that its spans belong to.
     pub trace: Option<TraceId>,
-    /// Its id, where a decision of it is kept.
+    /// Its request id, if its decision is kept.
     pub request: Option<Box<str>>,
 }
 
 impl Reference {
-    /// `None` if there is neither. An id that is too long for an exemplar's labels, which only a
-    /// client's can be, is left out.
+    /// Returns `None` without either. Drops an id that is too long for an exemplar's labels; only
+    /// ids from clients can be.
     pub fn new(trace: Option<TraceId>, id: Option<&str>) -> Option<Self> {
         let trace_characters = trace.map_or(0, |_| TRACE.len() + TRACE_CHARACTERS);
         let room = CHARACTERS_MAX - REQUEST.len() - trace_characters;
@@ -41,7 +40,7 @@ impl Reference {
         can_be_found.then_some(Self { trace, request })
     }
 
-    /// The same as labels: names and values.
+    /// The ids as labels: names and values.
     pub fn labels(&self) -> impl Iterator<Item = (&'static str, String)> {
         let trace = self.trace.map(|trace| (TRACE, trace.to_string()));
         let request = self.request.as_deref().map(|id| (REQUEST, id.to_owned()));
@@ -52,20 +51,20 @@ impl Reference {
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exemplar {
-    /// How the request is looked up.
+    /// The ids with which it can be looked up.
     pub reference: Reference,
-    /// As the histogram counted it.
+    /// Its latency, as counted by the histogram.
     pub latency: Duration,
-    /// When that was.
+    /// Time of the request.
     pub at: SystemTime,
 }
 
-/// The newest of each bucket of a histogram that has one.
+/// The newest exemplar of each bucket of a histogram.
 #[derive(Clone, Debug, Default)]
 pub struct Exemplars(BTreeMap<usize, Arc<Exemplar>>);
 
 impl Exemplars {
-    /// Keeps it, unless there is a newer one.
+    /// Keeps an exemplar, unless there is a newer one.
     pub fn keep(&mut self, exemplar: Exemplar) {
         self.keep_at(bucket_of(exemplar.latency), Arc::new(exemplar));
     }
@@ -83,7 +82,7 @@ impl Exemplars {
         }
     }
 
-    /// The newest in these buckets.
+    /// Returns the newest exemplar in these buckets.
     pub fn newest(&self, buckets: RangeInclusive<usize>) -> Option<&Exemplar> {
         let exemplars = self.0.range(buckets).map(|(_, exemplar)| &**exemplar);
         exemplars.max_by_key(|exemplar| exemplar.at)
@@ -137,10 +136,10 @@ mod tests {
     }
 
     #[test]
-    fn of_each_bucket_the_newest_is_kept_whoever_had_it() {
+    fn the_newest_exemplar_of_each_bucket_is_kept_over_workers() {
         let ms = |ms| Some(Duration::from_millis(ms));
         let bucket = |ms| bucket_of(Duration::from_millis(ms));
-        // Both in the bucket up to 150 ms.
+        // Both are in the bucket up to 150 ms.
         let (mut worker, mut other) = (Exemplars::default(), Exemplars::default());
         worker.keep(exemplar(120, 2));
         worker.keep(exemplar(130, 1));

@@ -1,24 +1,25 @@
-//! How long things took, as counts in buckets: cheap to add to, small, and good enough for
+//! Latency histograms: counts in buckets that are cheap to add to, small, and precise enough for
 //! quantiles.
 //!
-//! A [`LatencyHistogram`] has one writer, the worker that owns it, and any number of readers; so
-//! adding is two loads and two stores, and no locked instruction. Readers take [`Latencies`], plain
-//! values that add up over workers and whose difference is what came between two readings.
+//! A [`LatencyHistogram`] has one writer, the worker that owns it, and any number of readers.
+//! Adding takes two loads and two stores, and no locked instruction. Readers get [`Latencies`],
+//! plain values that can be added over workers. The difference of two readings is what came in
+//! between.
 //!
 //! The bounds are the same everywhere: seven for each power of ten, from 100 µs to 50 s, then 60 s.
-//! Between two of them a histogram has one bucket or, if it is [fine](LatencyHistogram::fine),
-//! sixteen of the same width, and below 100 µs one for each µs. A quantile of a fine histogram is
-//! off by 2 % at the most, and one of the others by a quarter of itself: whoever shows such a one
-//! marks it with "≈". A fine one takes six kilobytes once it is used, so that it is for services,
-//! and not for each of their replicas.
+//! Between two of them a histogram has one bucket. A [fine](LatencyHistogram::fine) histogram has
+//! sixteen of equal width there, and one for each µs below 100 µs. A quantile of a fine histogram
+//! is off by at most 2 %, one of another by at most a quarter of itself; displays mark the latter
+//! with "≈". A fine histogram takes six kilobytes once it is used, so only services have one, not
+//! each of their replicas.
 
 use core::ops::{AddAssign, Sub};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::OnceLock;
 
-/// Up to what each bucket counts, itself included, in µs. What is more than the last is counted
-/// after it.
+/// Upper bound of each bucket in µs, inclusive. Larger latencies are counted in one more bucket at
+/// the end.
 pub const BOUNDS_US: [u64; 42] = [
     100, 150, 200, 250, 350, 500, 700, // 0.1 ms
     1_000, 1_500, 2_000, 2_500, 3_500, 5_000, 7_000, // 1 ms
@@ -29,12 +30,13 @@ pub const BOUNDS_US: [u64; 42] = [
 ];
 
 const BUCKETS: usize = BOUNDS_US.len() + 1;
-/// Buckets of a fine histogram up to the first bound, and between two others.
+/// Buckets of a fine histogram up to the first bound. `FINE_PARTS` is their number between two
+/// other bounds.
 const FINE_FIRST: usize = 100;
 const FINE_PARTS: usize = 16;
 const FINE_BUCKETS: usize = FINE_FIRST + FINE_PARTS * (BOUNDS_US.len() - 1) + 1;
 
-/// By the number of a latency's binary digits: the first bucket that such a one may be in.
+/// The first bucket that a latency with a given number of binary digits can be in.
 const FIRST: [u8; 65] = {
     let mut first = [0; 65];
     let mut digits = 1;
@@ -56,13 +58,14 @@ pub fn bucket_of(latency: Duration) -> usize {
     bucket_of_us(whole_us(latency))
 }
 
-/// 64 bits suffice for half a million years, and are cheaper than `Duration::as_micros`'s 128.
+/// The latency in µs. 64 bits suffice for half a million years, and are cheaper than
+/// `Duration::as_micros`'s 128.
 fn whole_us(latency: Duration) -> u64 {
     let latency_us = latency.as_secs().saturating_mul(1_000_000);
     latency_us.saturating_add(latency.subsec_micros().into())
 }
 
-/// A power of two is passed by two bounds at most, or three.
+/// The bucket of a latency in µs. Each power of two contains at most three bounds.
 fn bucket_of_us(latency_us: u64) -> usize {
     let digits = u64::BITS - latency_us.leading_zeros();
     let mut bucket = usize::from(FIRST[digits as usize]);
@@ -86,7 +89,7 @@ fn fine_bucket_of_us(latency_us: u64) -> usize {
         return first;
     };
     let below_us = BOUNDS_US[below];
-    // Bounds belong to the bucket below them: the first part begins one µs above.
+    // A bound belongs to the bucket below it, so the first part begins one µs above.
     let part = (latency_us - below_us - 1) * FINE_PARTS as u64 / (above_us - below_us);
     first + usize::try_from(part).unwrap_or(0)
 }
@@ -105,7 +108,7 @@ fn fine_middle_us(bucket: usize) -> u64 {
     below_us + 1 + (2 * part as u64 + 1) * width_us / (2 * FINE_PARTS as u64)
 }
 
-/// The bucket between bounds that a bucket of a fine histogram is a part of.
+/// The bucket between bounds that contains a bucket of a fine histogram.
 const fn coarse_of(fine: usize) -> usize {
     match fine.checked_sub(FINE_FIRST) {
         None => 0,
@@ -113,17 +116,17 @@ const fn coarse_of(fine: usize) -> usize {
     }
 }
 
-/// Latencies as they come: one writer, any number of readers.
+/// A histogram of latencies: one writer, any number of readers.
 #[derive(Debug, Default)]
 pub struct LatencyHistogram {
     is_fine: bool,
-    /// As many as there are buckets, from the first latency on.
+    /// One counter per bucket, allocated with the first latency.
     counts: OnceLock<Box<[AtomicU64]>>,
     sum_us: AtomicU64,
 }
 
 impl LatencyHistogram {
-    /// One whose quantiles are off by 2 % at the most.
+    /// A histogram whose quantiles are off by at most 2 %.
     pub fn fine() -> Self {
         Self {
             is_fine: true,
@@ -131,10 +134,10 @@ impl LatencyHistogram {
         }
     }
 
-    /// Something took so long.
+    /// Adds a latency.
     pub fn add(&self, latency: Duration) {
         let latency_us = whole_us(latency);
-        // No locked instruction: nobody else writes.
+        // No locked instruction is needed, because there is only one writer.
         let add = |cell: &AtomicU64, more: u64| {
             cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
         };
@@ -150,8 +153,8 @@ impl LatencyHistogram {
         add(&self.sum_us, latency_us);
     }
 
-    /// What has come so far. While the writer writes, the last of it may be counted in one place
-    /// and not yet in the other.
+    /// Reads the latencies so far. During a write, the last one may be counted in one field and not
+    /// yet in the other.
     pub fn read(&self) -> Latencies {
         let counts = self.counts.get().map_or(&[][..], |counts| counts);
         Latencies {
@@ -161,15 +164,15 @@ impl LatencyHistogram {
     }
 }
 
-/// Latencies as they had come when somebody looked.
+/// A reading of a histogram.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// For each bucket; empty while there were none.
+    /// Count of each bucket; empty if there are no latencies.
     counts: Box<[u64]>,
     sum_us: u64,
 }
 
-/// The same counts, however many buckets there are for them.
+/// Compares the counts; a fine and a coarse reading are compared by coarse buckets.
 impl PartialEq for Latencies {
     fn eq(&self, other: &Self) -> bool {
         let same = if self.counts.len() == other.counts.len() {
@@ -188,7 +191,7 @@ impl Latencies {
         self.counts.len() == FINE_BUCKETS
     }
 
-    /// Counts between bounds.
+    /// Counts in coarse buckets.
     fn coarse(&self) -> [u64; BUCKETS] {
         let mut coarse = [0; BUCKETS];
         for (bucket, count) in self.counts.iter().enumerate() {
@@ -202,17 +205,17 @@ impl Latencies {
         coarse
     }
 
-    /// How many there are.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// All of them together, each to a µs.
+    /// Sum of all latencies, exact to a µs.
     pub const fn sum(&self) -> Duration {
         Duration::from_micros(self.sum_us)
     }
 
-    /// Each bound in µs, and how many did not exceed it.
+    /// Each bound in µs, with the number of latencies up to it.
     pub fn up_to_bounds(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.coarse().into_iter().scan(0, |up_to, in_bucket| {
             *up_to += in_bucket;
@@ -221,10 +224,10 @@ impl Latencies {
         BOUNDS_US.into_iter().zip(counts)
     }
 
-    /// The latency that such a part of all, from 0 to 1, did not exceed; `None` if there are none.
-    /// It is the middle of its bucket. Of a fine histogram that is off by 2 % at the most, below 25
-    /// µs by half a µs; of others by a quarter of itself over 100 µs and up to 60 s, and what is
-    /// below counts as 50 µs. What is more than 60 s counts as 60 s.
+    /// The latency that a share `part` of all, from 0 to 1, did not exceed; `None` if there are
+    /// none. It is the middle of its bucket. In a fine histogram its error is at most 2 %, or half
+    /// a µs below 25 µs. In others it is at most a quarter of the value between 100 µs and 60 s,
+    /// and anything below counts as 50 µs. Anything above 60 s counts as 60 s.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let count = self.count();
         let rank = (part.clamp(0.0, 1.0) * count as f64).ceil().max(1.0);
@@ -254,7 +257,7 @@ impl AddAssign<&Self> for Latencies {
                 *sum += more;
             }
         } else if !other.counts.is_empty() {
-            // Of two kinds, only what both know adds up.
+            // A fine and a coarse reading can only be added by coarse buckets.
             let (ours, theirs) = (self.coarse(), other.coarse());
             self.counts = ours
                 .iter()
@@ -266,9 +269,8 @@ impl AddAssign<&Self> for Latencies {
     }
 }
 
-/// What came after an earlier reading of the same histogram. If any bucket has fallen since, that
-/// one was of another, and all of this one came after it: between two histograms there is no
-/// difference, bucket by bucket.
+/// The latencies that came after an earlier reading of the same histogram. If any bucket has
+/// fallen, the earlier reading was of another histogram, and everything in this one came after it.
 impl Sub<&Self> for Latencies {
     type Output = Self;
 
@@ -373,7 +375,7 @@ mod tests {
         let mut sum = earlier.clone();
         sum += &between;
         assert_eq!(sum, histogram.read());
-        // It began anew, and has more of what is quick and less of what is slow.
+        // The histogram started again, with more fast requests and fewer slow ones.
         let anew = all([1_000, 1_000]);
         assert_eq!(anew.clone() - &histogram.read(), anew);
     }

@@ -1,10 +1,9 @@
-//! What a Slackwater process knows of itself, as values: counts, latencies, states, and where each
-//! stands in time.
+//! The state of a Slackwater process, as values: counts, latencies, states, and since when.
 //!
 //! The data plane fills these values; the admin server, the dashboard and the terminal read them.
-//! One type for each fact, so that none of them has to know the others.
+//! There is one type for each fact, so these parts do not depend on each other.
 //!
-//! Absent on purpose: sockets, files, threads, and how a fact is shown.
+//! This crate has no sockets, no files, no threads, and no display code, on purpose.
 
 #![forbid(unsafe_code)]
 

@@ -1,27 +1,26 @@
-//! A policy as those read it who show how it chooses, so that none of them has to know policies by
-//! their names.
+//! A policy's description for displays of its choices, which therefore need no policy names.
 
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::{Comparison, PolicyEntry};
 
-/// What is told of a policy; `docs/reference/live.md` documents each field.
+/// A policy's description; `docs/reference/live.md` documents each field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PolicyFacts {
-    /// The name to select it by.
+    /// The policy's name in the configuration.
     pub name: String,
-    /// What it does, in a sentence.
+    /// The policy's effect, in a sentence.
     pub about: String,
-    /// How it comes by reports: `none`, `pool`, `latest`, `polled` or `round`.
+    /// How it gets load reports: `none`, `pool`, `latest`, `polled` or `round`.
     pub reports: String,
-    /// What it takes from responses: `nothing`, `rates` or `capacity`.
+    /// What it reads from responses: `nothing`, `rates` or `capacity`.
     pub carried: String,
-    /// How it compares replicas as a rule: the name of a comparison.
+    /// The comparison that it normally uses, by name.
     pub comparison: String,
-    /// The name of what decides first in it; empty where chance or turns decide.
+    /// The name of the value that it compares first; empty if chance or a rotation decides.
     pub score: String,
-    /// Why the hot-cold rule decided, for a policy that as a rule compares a score; empty for
+    /// Why the hot–cold rule decided, for a policy that normally compares a score; empty for
     /// others.
     pub why_hot_cold: String,
 }

@@ -1,7 +1,7 @@
-//! What an operator has to know first: the problems of a process as a list, the worst first.
+//! The problems of a process that an operator must know, the worst first.
 //!
 //! `slackwater admin status`, `/status`, the live stream, `/readyz` and the metrics all show this
-//! list. A problem is here as long as it lasts.
+//! list. A problem is listed for as long as it lasts.
 
 use crate::facts::{Facts, Phase, ReplicaFacts, ServiceFacts};
 use crate::replica_state::ReplicaState;
@@ -11,17 +11,17 @@ use slackwater_core::named;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// So many requests are enough to judge a service by.
+/// The fewest requests by which a service is judged.
 const REQUESTS_MIN: u64 = 20;
 /// The share of failed requests that is a problem, in percent.
 const FAILED_PERCENT_MIN: u64 = 5;
-/// Replicas that a problem names; of further ones it has the number.
+/// Replicas that a problem names; the message has the number of further ones.
 const NAMES_MAX: usize = 3;
 /// A certificate that expires within this time is a problem.
 const EXPIRY: Duration = Duration::from_hours(48);
 
 named! {
-    /// The kinds of problems, the worst first.
+    /// The kinds of problems, in order of severity, the worst first.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ProblemKind by as_str {
         /// All replicas of a service fail.
@@ -36,15 +36,15 @@ named! {
         RequestsFailing = "requests_failing",
         /// Some replicas of a service fail.
         ReplicasFailing = "replicas_failing",
-        /// The list of a service's replicas cannot be had.
+        /// The source of a service's replicas does not answer, or its list is not accepted.
         Discovery = "discovery",
-        /// The configuration was not taken when it was read again.
+        /// A reload of the configuration failed.
         Reload = "reload",
     }
 }
 
 impl ProblemKind {
-    /// Whether requests fail for it, or will soon.
+    /// Returns whether it makes requests fail, now or soon.
     pub const fn is_severe(self) -> bool {
         matches!(
             self,
@@ -53,25 +53,25 @@ impl ProblemKind {
     }
 }
 
-/// A problem, as it is told; `docs/reference/admin.md` documents each field.
+/// A problem for display; `docs/reference/admin.md` documents each field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
     /// The name of its kind.
     pub kind: String,
-    /// Whether requests fail for it, or will soon.
+    /// Whether it makes requests fail, now or soon.
     pub severe: bool,
-    /// The service that has it; `None`: the whole process.
+    /// The affected service; `None`: the whole process.
     pub service: Option<String>,
     /// What is wrong, in a sentence.
     pub what: String,
-    /// When it began, since 1970; `None` if that is not known.
+    /// Time since when it lasts, in milliseconds since 1970; `None` if unknown.
     pub since_ms: Option<u64>,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// Puts problems together.
+/// Collects problems.
 #[derive(Debug, Default)]
 struct Problems(Vec<(ProblemKind, Problem)>);
 
@@ -96,7 +96,7 @@ impl Problems {
     }
 }
 
-/// The problems of a process, the worst first.
+/// Returns the problems of a process, the worst first.
 pub fn problems(facts: &Facts, phase: Phase, now: SystemTime) -> Vec<Problem> {
     let mut found = Problems::default();
     for service in &facts.services {
@@ -146,6 +146,7 @@ pub fn problems(facts: &Facts, phase: Phase, now: SystemTime) -> Vec<Problem> {
             "run slackwater check on the file, correct it, and reload",
         );
     }
+    // Kinds are declared in order of severity. The sort is stable, so services keep their order.
     found.0.sort_by_key(|(kind, _)| *kind);
     found.0.into_iter().map(|(_, problem)| problem).collect()
 }
@@ -180,7 +181,7 @@ fn of_service(found: &mut Problems, service: &ServiceFacts, role: &str) {
         return;
     }
     if standing.all_fail {
-        // An agent says the same of its one server as its phase.
+        // An agent already reports this about its only server as its phase.
         if role != "agent" {
             found.add(
                 ProblemKind::AllReplicasFailing,
@@ -208,7 +209,7 @@ fn of_service(found: &mut Problems, service: &ServiceFacts, role: &str) {
     }
 }
 
-/// Replicas that fail, by state and reason.
+/// Adds replicas that fail, by state and reason.
 fn of_some_replicas(found: &mut Problems, service: &ServiceFacts) {
     let mut groups = BTreeMap::<(ReplicaState, String), Vec<&ReplicaFacts>>::new();
     for replica in &service.replicas {
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_fail_nothing_else_is_said_of_the_service() {
+    fn where_all_fail_the_service_has_no_other_problem() {
         let mut facts = facts(
             2,
             0,

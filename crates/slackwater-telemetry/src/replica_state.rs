@@ -1,8 +1,9 @@
-//! The state of a replica: one word, with since when and why, for every place that shows it.
+//! The state of a replica: one word, with its start and its reason, for every display.
 //!
 //! `top`, the dashboard, `slackwater admin status`, `/status`, the metrics and the log all read the
-//! same [`Standing`]. It is made here alone: [`StateTracker`](crate::state_tracker::StateTracker)
-//! merges the facts of all workers and remembers since when, and [`Signs::state`] decides.
+//! same [`Standing`]. Only this module makes it:
+//! [`StateTracker`](crate::state_tracker::StateTracker) merges the facts of all workers and
+//! remembers when a state began, and [`Signs::state`] decides.
 
 mod signs;
 
@@ -16,8 +17,8 @@ use slackwater_core::named;
 use std::time::SystemTime;
 
 named! {
-    /// The state of a replica. The order is that of severity, the worst last; the place of each is
-    /// its [`code`](Self::code).
+    /// The state of a replica. The states are in order of severity, the worst last; the index of
+    /// each is its [`code`](Self::code).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ReplicaState by as_str {
         /// It takes its share of the requests.
@@ -43,12 +44,12 @@ named! {
 }
 
 impl ReplicaState {
-    /// The state of that name.
+    /// Returns the state with that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 
-    /// What it means, as a sentence for people.
+    /// Its meaning, as a sentence for people.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Available => "It takes its share of the requests.",
@@ -63,7 +64,7 @@ impl ReplicaState {
         }
     }
 
-    /// A sign for pictures; empty for a replica that is well.
+    /// A symbol for charts; empty for a healthy replica.
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Available => "",
@@ -77,7 +78,7 @@ impl ReplicaState {
         }
     }
 
-    /// Its number in live data.
+    /// Its code in live data.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -90,12 +91,12 @@ impl ReplicaState {
         )
     }
 
-    /// Whether an operator has to know of it: the log has it as a warning.
+    /// Returns whether an operator must know of it; the log has it as a warning.
     pub const fn is_alarming(self) -> bool {
         matches!(self, Self::Ejected | Self::Unreachable | Self::Down)
     }
 
-    /// Whether it is so because somebody wanted it.
+    /// Returns whether an operator caused it on purpose.
     pub const fn is_on_purpose(self) -> bool {
         matches!(self, Self::Draining | Self::Disabled)
     }
@@ -110,7 +111,7 @@ impl fmt::Display for ReplicaState {
 /// Why a replica is in its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Why {
-    /// There is nothing to explain.
+    /// No reason: there is nothing to explain.
     #[default]
     Nothing,
     /// Its tier is not in use.
@@ -141,14 +142,14 @@ pub enum Why {
     Returning,
     /// It is new, or has restarted.
     New,
-    /// It answers no probes: the policy goes by local measurements.
+    /// It answers no probes: the policy uses local measurements.
     NoReport,
-    /// The same, where the policy takes it for an average replica.
+    /// It answers no probes: the policy treats it as an average replica.
     NoReportPolled,
 }
 
 impl Why {
-    /// What an operator can do about it; empty where there is nothing to do.
+    /// How an operator can fix it; empty if there is nothing to do.
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::NoResponse(kind) => kind.remedy(),
@@ -195,37 +196,37 @@ impl fmt::Display for Why {
     }
 }
 
-/// The state of a replica, since when it has been in it, and why.
+/// The state of a replica, its start and its reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Its state.
     pub state: ReplicaState,
-    /// When that began; `None` if it has been so since the process first saw the replica.
+    /// Start of the state; `None` if the replica was in it when the process first saw it.
     pub since: Option<SystemTime>,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// The part of its requests that it takes, in millionths, as the mean over workers; `None`
-    /// where no worker limits it.
+    /// The share of its usual requests that it gets, in millionths, as the mean over workers;
+    /// `None` if no worker limits it.
     pub share_millionths: Option<u32>,
-    /// The facts that this was decided by.
+    /// The facts behind the decision.
     pub signs: Signs,
 }
 
 impl Standing {
-    /// The part of its requests that it takes, in percent, rounded; at least 1 if there is any.
+    /// The share of its usual requests in percent, rounded; at least 1 if it gets any.
     pub fn share_percent(&self) -> Option<u32> {
         let share = self.share_millionths?;
         Some((share.saturating_add(5_000) / 10_000).max(u32::from(share > 0)))
     }
 
-    /// Why, in words; `None` if there is nothing to explain.
+    /// The reason in words; `None` if there is nothing to explain.
     pub fn why(&self) -> Option<String> {
         (self.why != Why::Nothing).then(|| self.why.to_string())
     }
 }
 
 impl Standing {
-    /// What an operator can do about it; `None` if there is nothing to do.
+    /// How an operator can fix it; `None` if there is nothing to do.
     pub fn remedy(&self) -> Option<String> {
         let remedy = self.why.remedy();
         (!remedy.is_empty()).then(|| remedy.to_owned())
@@ -235,38 +236,39 @@ impl Standing {
 /// Whether a service has a replica that takes requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceStanding {
-    /// All replicas that should take requests are down, ejected or unreachable. Requests are sent
-    /// all the same `[A8]`.
+    /// All replicas that should take requests are down, ejected or unreachable. Requests are still
+    /// sent `[A8]`.
     pub all_fail: bool,
-    /// When that began; `None` if it has not, or held when the process first saw the service.
+    /// Start of this state; `None` if it does not hold, or held when the process first saw the
+    /// service.
     pub since: Option<SystemTime>,
-    /// Why, for the largest part of the replicas; empty while they do not all fail.
+    /// The reason that most of the replicas have; empty while they do not all fail.
     pub why: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
     /// Replicas that should take requests: neither disabled nor draining.
     pub wanted: usize,
-    /// Of these, those that are neither down nor ejected nor unreachable.
+    /// Replicas in `wanted` that are neither down, ejected nor unreachable.
     pub taking: usize,
-    /// How long ago something was last learned of any replica that is down for its attempts; `None`
-    /// where another sign decides, which is always fresh.
+    /// Age of the newest evidence about any replica that is down because of failed attempts; `None`
+    /// if other evidence decides, which is always fresh.
     pub evidence_age: Option<Duration>,
 }
 
-/// What is told of a state, so that no reader has to know states by their names;
-/// `docs/reference/live.md` documents each field.
+/// The description of a state, so that displays need no state names; `docs/reference/live.md`
+/// documents each field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateFacts {
-    /// The name for programs.
+    /// The state's name for programs.
     pub name: String,
-    /// What it means, as a sentence.
+    /// Its meaning, as a sentence.
     pub meaning: String,
-    /// A sign for pictures; empty for a replica that is well.
+    /// A symbol for charts; empty for a healthy replica.
     pub sign: String,
     /// Whether replicas in this state take requests.
     pub takes_requests: bool,
-    /// Whether an operator has to know of it.
+    /// Whether an operator must know of it.
     #[serde(default)]
     pub alarming: bool,
 }
@@ -288,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_a_place_and_a_name_finds_its_state() {
+    fn a_code_is_an_index_and_a_name_finds_its_state() {
         for (place, state) in ReplicaState::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(state.code()), place);
             assert_eq!(ReplicaState::named(state.as_str()), Some(state));

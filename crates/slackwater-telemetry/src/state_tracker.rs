@@ -1,5 +1,4 @@
-//! Since when each replica has been in its state, and what of replicas and services is not reported
-//! yet.
+//! Tracks when each replica entered its state, and which changes have not been reported yet.
 
 mod merge;
 mod window;
@@ -14,64 +13,64 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 use window::Window;
 
-/// A failure of the same kind is reported again after a time without any.
+/// A failure of the same kind is reported again after this time without one.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// How much older a failure may be than the last look, which takes a moment itself.
+/// How much older a failure may be than the last observation, because gathering takes a moment.
 const GATHERING_MAX: Duration = Duration::from_millis(100);
 
 /// A service's name and a replica's address.
 type Key = (String, String);
 
-/// A replica that is in another state than when changes were last taken.
+/// A replica whose state has changed since changes were last taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateChange {
     /// The service's name.
     pub service: String,
     /// The replica's name.
     pub replica: String,
-    /// Where its requests go.
+    /// Destination of its requests.
     pub address: String,
-    /// The state before; `None` of a replica that is new.
+    /// The state before; `None` for a new replica.
     pub from: Option<ReplicaState>,
     /// The state now.
     pub standing: Standing,
 }
 
 /// An attempt that got no response: the first one, the first of another kind, or the first after a
-/// quiet time. Not one whose connection was closed: servers close connections that are idle, and
-/// now and then a request is on its way to one.
+/// quiet time. Closed connections do not count: servers close idle connections, sometimes while a
+/// request is on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstFailure {
     /// The service's name.
     pub service: String,
     /// The replica's name.
     pub replica: String,
-    /// Where its requests go.
+    /// Destination of its requests.
     pub address: String,
-    /// Why.
+    /// The failure.
     pub last: LastFailure,
 }
 
-/// A service all of whose replicas fail, or do so no more.
+/// A service whose replicas have all started to fail, or no longer all fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceChange {
     /// The service's name.
     pub service: String,
-    /// How it is now.
+    /// Its current state.
     pub standing: ServiceStanding,
-    /// For how long all replicas failed, if they did before; zero if that is not known.
+    /// How long all replicas had failed, if they did; zero if that is unknown.
     pub lasted: Option<Duration>,
 }
 
-/// What has happened since this was last asked for.
+/// Changes since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// Failed attempts at replicas whose state has not changed.
     pub failures: Vec<FirstFailure>,
-    /// Replicas in another state.
+    /// Replicas whose state has changed.
     pub changes: Vec<StateChange>,
-    /// Services all of whose replicas fail, or do so no more.
+    /// Services whose replicas have all started to fail, or no longer all fail.
     pub services: Vec<ServiceChange>,
 }
 
@@ -79,27 +78,27 @@ pub struct News {
 struct Known {
     name: String,
     standing: Standing,
-    /// As changes were last taken, or as it was expected of a new one; `None` if it is new and not
-    /// as expected.
+    /// The state when changes were last taken, or the expected state of a new replica; `None` if a
+    /// new replica is in an unexpected state.
     taken: Option<ReplicaState>,
     failures: Failures,
 }
 
-/// The attempts at a replica that got no response, as they were last seen.
+/// The failed attempts at a replica, as of the last observation.
 #[derive(Clone, Debug, Default)]
 struct Failures {
-    /// So many in all.
+    /// Total number of failures.
     count: u64,
-    /// When the workers were last looked at.
+    /// Time of the last observation.
     observed_at: Option<SystemTime>,
-    /// The kinds that were reported, each with when the last failure of it was seen.
+    /// The kinds that were reported, each with the time at which its last failure was seen.
     reported: BTreeMap<FailureKind, SystemTime>,
-    /// One that is not reported yet.
+    /// A failure that has not been reported yet.
     news: Option<LastFailure>,
 }
 
 impl Failures {
-    /// Takes in what workers know of the replica at this place.
+    /// Updates the failures from the workers' records of the replica at this index.
     fn observe(&mut self, now: SystemTime, service: &ServiceFacts, place: usize) {
         let workers = service.workers.iter();
         let evidence = workers.filter_map(|worker| worker.evidence.get(place));
@@ -110,9 +109,9 @@ impl Failures {
         let before = core::mem::replace(&mut self.count, count);
         let elapsed = (self.observed_at.replace(now))
             .map(|at| now.duration_since(at).unwrap_or_default() + GATHERING_MAX);
-        // A failure of before is no news, though another kind has raised the count.
+        // An old failure is not reported again only because another kind has raised the count.
         let newest = newest.filter(|last| elapsed.is_none_or(|elapsed| last.age <= elapsed));
-        // Counts that fall are those of a service that has begun anew.
+        // Falling counts mean that the service was built again, with new counts.
         let Some(last) = newest.filter(|_| count > before || (count < before && count > 0)) else {
             return;
         };
@@ -125,43 +124,43 @@ impl Failures {
     }
 }
 
-/// A time in which all replicas of a service fail.
+/// A period in which all replicas of a service fail.
 #[derive(Clone, Copy, Debug)]
 struct Outage {
-    /// `None`: from before the process saw the service.
+    /// Start; `None` if it began before the process saw the service.
     since: Option<SystemTime>,
 }
 
-/// A service as it was last seen.
+/// The last observation of a service.
 #[derive(Debug, Default)]
 struct KnownService {
     window: Window,
     standing: ServiceStanding,
-    /// The outage that there was when news was last taken.
+    /// The outage when changes were last taken.
     taken: Option<Outage>,
     seen_at: Option<SystemTime>,
 }
 
-/// All that is known.
+/// All observations.
 #[derive(Debug, Default)]
 struct States {
     replicas: BTreeMap<Key, Known>,
     services: BTreeMap<String, KnownService>,
 }
 
-/// The states of the replicas of a process, as they were last seen.
+/// The last observed states of a process's replicas and services.
 #[derive(Debug, Default)]
 pub struct StateTracker(Mutex<States>);
 
 impl StateTracker {
-    /// The facts that `gather` finds, with the standing of each replica and of each service filled
-    /// in. A replica or a service that is not among them is forgotten.
+    /// Returns the facts that `gather` finds, with the standing of each replica and service filled
+    /// in. Forgets replicas and services that are no longer among them.
     pub fn observe(
         &self,
         now: SystemTime,
         gather: impl FnOnce() -> Vec<ServiceFacts>,
     ) -> Vec<ServiceFacts> {
-        // Facts are gathered under the lock, so that what is found later is noted later.
+        // Facts are gathered under the lock, so that a later observation is always stored later.
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = core::mem::take(&mut *states);
         let mut services = gather();
@@ -222,14 +221,14 @@ impl StateTracker {
         services
     }
 
-    /// What has happened since this was last called. A replica that is first seen in a state that
-    /// was configured, or that pushes requests back for a moment, is not among it.
+    /// Returns the changes since the last call. Leaves out a new replica in a state that was
+    /// configured, and replicas that push requests back for a moment.
     pub fn take_news(&self) -> News {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut news = News::default();
         for ((service, address), known) in &mut states.replicas {
             let failure = known.failures.news.take();
-            // Pushback lasts for moments, and is in the metrics.
+            // Pushback is short, and is in the metrics.
             let from = if known.standing.why == Why::Pushback {
                 known.taken
             } else {
@@ -243,7 +242,7 @@ impl StateTracker {
                     from,
                     standing: known.standing.clone(),
                 });
-                // The change says why, if it is for the worse.
+                // A change for the worse already contains the reason.
                 if known.standing.state.is_alarming() {
                     continue;
                 }
@@ -281,7 +280,7 @@ impl StateTracker {
     }
 }
 
-/// Whether a service's replicas all fail; since when is not known here.
+/// Whether all of a service's replicas fail. The caller adds since when.
 fn service_standing(replicas: &[ReplicaFacts]) -> ServiceStanding {
     let standings = replicas.iter().map(|replica| &replica.standing);
     let wanted: Vec<_> = standings.filter(|it| !it.state.is_on_purpose()).collect();
@@ -312,7 +311,7 @@ fn service_standing(replicas: &[ReplicaFacts]) -> ServiceStanding {
     standing
 }
 
-/// The state that a new replica is in without any news; `None` if its state is news.
+/// The state of a new replica that is not reported; `None` if its state must be reported.
 fn expected(standing: &Standing) -> Option<ReplicaState> {
     let state = standing.state;
     match standing.why {
@@ -331,7 +330,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// A service of replicas, each down or not.
+    /// A service with these replicas, each down or not.
     fn fleet(replicas: &[(&str, bool)]) -> Vec<ServiceFacts> {
         let replica = |&(name, is_down): &(&str, bool)| ReplicaFacts {
             name: name.to_owned(),
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_told_with_since_when_and_why_and_at_first_since_the_start() {
+    fn a_state_has_a_reason_and_a_start_unless_it_is_the_first() {
         let tracker = StateTracker::default();
         let first = see(&tracker, 1, &[("a", false), ("b", true)]);
         let told = |it: &Standing| (it.state, it.since, it.why());
@@ -372,14 +371,14 @@ mod tests {
             told(&later[1]),
             (ReplicaState::Available, Some(at(9)), None)
         );
-        // One that leaves is forgotten.
+        // A replica that leaves is forgotten.
         see(&tracker, 10, &[("b", false)]);
         let back = see(&tracker, 11, &[("a", true), ("b", false)]);
         assert_eq!((back[0].since, back[1].since), (None, Some(at(9))));
     }
 
     #[test]
-    fn a_change_is_taken_once_however_often_it_is_seen() {
+    fn a_change_is_reported_once() {
         let tracker = StateTracker::default();
         let taken = || {
             let changes = tracker.take_news().changes.into_iter();
@@ -426,7 +425,7 @@ mod tests {
         assert_eq!(tracker.take_news().changes, []);
     }
 
-    /// A service whose replicas have had so many failures in a row, the last so long ago.
+    /// A service whose replicas have this many failures in a row, the last one at this age.
     fn failing(replicas: &[(&str, u64, FailureKind)]) -> Vec<ServiceFacts> {
         use crate::attempt_failure::AttemptEvidence;
         use crate::facts::WorkerFacts;
@@ -472,7 +471,7 @@ mod tests {
         assert_eq!(news(6, 4, refused), [], "each kind has a minute of its own");
         assert_eq!(news(65, 5, refused), []);
         assert_eq!(news(125, 6, refused), [refused]);
-        // The service has begun anew.
+        // The service was built again.
         assert_eq!(news(126, 1, late), [late]);
     }
 

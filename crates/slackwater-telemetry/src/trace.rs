@@ -23,14 +23,14 @@ impl fmt::Display for SpanId {
         write!(f, "{:016x}", self.0)
     }
 }
-/// What became of spans since the start.
+/// Counts of spans since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpanCounts {
-    /// Taken by the collector.
+    /// Accepted by the collector.
     pub exported: u64,
-    /// Lost: there was no room for them, or the collector did not take them.
+    /// Lost: the buffer was full, or the collector did not accept them.
     pub dropped: u64,
-    /// Tries to send some that failed.
+    /// Failed attempts to export.
     pub exports_failed: u64,
 }

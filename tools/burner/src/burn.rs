@@ -1,11 +1,11 @@
-//! Burning CPU by the thread's own clock: a quota that runs out, or a neighbour, makes it take
-//! longer, as it does with real work.
+//! Burns CPU by the thread's own clock: it takes longer after a quota has run out, or beside a
+//! neighbour, as real work does.
 
 use core::hint::black_box;
 use core::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Burns so much CPU time of this thread, and at most some microseconds more.
+/// Burns this much CPU time of this thread, and at most some microseconds more.
 pub(crate) fn burn(time: Duration) {
     let end = cpu_time() + time;
     while cpu_time() < end {
@@ -13,9 +13,9 @@ pub(crate) fn burn(time: Duration) {
     }
 }
 
-/// A microsecond or two of work between looks at the clock, which cost a system call.
+/// A microsecond or two of work between readings of the clock, which cost a system call.
 pub(crate) fn turn() {
-    // Each depends on the one before it, and on nothing in memory.
+    // Each value depends on the previous one, and on nothing in memory.
     let mut value = 1_u64;
     for _ in 0..1_000 {
         value = black_box(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -41,7 +41,7 @@ mod tests {
         let begun = cpu_time();
         burn(Duration::from_millis(3));
         assert!(cpu_time().saturating_sub(begun) >= Duration::from_millis(3));
-        // Waiting is not burning.
+        // Waiting does not burn CPU time.
         let begun = cpu_time();
         let other = std::thread::spawn(|| burn(Duration::from_millis(20)));
         other.join().unwrap();

@@ -1,10 +1,10 @@
-//! What requests cost: CPU time from a normal distribution clipped at zero, its standard deviation
+//! Costs of requests: CPU time from a normal distribution clipped at zero, its standard deviation
 //! equal to its mean, as in the paper's testbed [Prequal §5.1].
 
 use core::time::Duration;
 use slackwater_sim::random::{Purpose, Stream};
 
-/// One cost after the other, the same from the same seed.
+/// A sequence of costs, which depends only on the seed.
 #[derive(Debug)]
 pub(crate) struct Costs {
     mean_before_clip: Duration,
@@ -20,7 +20,7 @@ impl Costs {
         }
     }
 
-    /// Of the next request.
+    /// The cost of the next request.
     pub(crate) fn next(&mut self) -> Duration {
         self.mean_before_clip
             .mul_f64((1.0 + self.draws.normal()).max(0.0))
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_says_which_costs_and_a_larger_mean_makes_each_larger() {
+    fn a_seed_determines_the_costs_and_a_larger_mean_raises_each() {
         let first = |seed, mean_ms| {
             let mut costs = Costs::new(seed, Duration::from_millis(mean_ms));
             [costs.next(), costs.next(), costs.next()]

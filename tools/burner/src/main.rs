@@ -1,6 +1,6 @@
-//! What experiments with real processes run beside `slackwater`: replicas whose requests burn CPU,
-//! and neighbours that take the CPU from them. `cargo xtask room` puts both under quotas and shares
-//! of the kernel's.
+//! Programs for experiments with real processes, beside `slackwater`: replicas whose requests burn
+//! CPU, and neighbours that take the CPU from them. `cargo xtask room` runs both under quotas and
+//! shares of the kernel.
 
 mod burn;
 mod costs;
@@ -32,20 +32,20 @@ enum Role {
 
 #[derive(Debug, Args)]
 struct Replica {
-    /// Where to listen
+    /// Listener's address
     listen: SocketAddr,
     /// CPU time of a request in microseconds: mean and standard deviation before it is clipped at
-    /// 0; 0: free
+    /// 0; 0: none
     #[arg(long, value_name = "US", default_value_t = 2_000)]
     cost_us: u32,
-    /// Every request burns so many times as much, as on older hardware; 1 to 100
+    /// Factor on the CPU time of every request, as on older hardware; 1 to 100
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     slower: u32,
-    /// Requests that burn at once, 1 to 512, a thread each; more wait in turn. With 1 the only
-    /// thread there is carries connections, too
+    /// Requests that burn at once, 1 to 512, a thread each; more wait in turn. With 1, the only
+    /// thread also carries connections
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
     threads: u16,
-    /// For what requests cost
+    /// Seed of the costs of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -60,7 +60,7 @@ struct Pinned {
 }
 
 impl Pinned {
-    /// Before there is a second thread, so that it holds for all.
+    /// Sets the core before there is a second thread, so that it applies to all threads.
     fn pin(&self) -> Result<(), String> {
         let Some(core) = self.core else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! A replica: HTTP/1.1 on one thread, and requests that burn CPU on a few others, or, as in a
-//! server with one event loop, on the same one.
+//! A replica: HTTP/1.1 on one thread. Requests burn CPU on a few other threads, or on the same one,
+//! as in a server with one event loop.
 
 use crate::burn::burn;
 use crate::costs::Costs;
@@ -17,14 +17,14 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::task::{LocalSet, spawn_blocking};
 
-/// Answered at once, without a cost.
+/// A path that is answered at once, without a cost.
 const READY: &str = "/ready";
 
 /// Serves until the process is ended; up to `threads` requests burn at once.
 ///
 /// # Errors
 ///
-/// The listener cannot be used.
+/// Fails if the listener cannot be used.
 pub(crate) fn serve(
     listener: std::net::TcpListener,
     costs: Costs,
@@ -50,14 +50,13 @@ pub(crate) fn serve(
 
 struct Replica {
     costs: RefCell<Costs>,
-    /// Requests burn on the thread that carries connections.
+    /// Whether requests burn on the thread that carries connections.
     is_loop: bool,
 }
 
 impl Replica {
     async fn carry(self: Rc<Self>, stream: TcpStream) {
-        // A connection without it is slower, and no worse; one whose client leaves is no matter of
-        // ours.
+        // Without this option a connection is only slower. A client that leaves needs no handling.
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| self.answer(request));
         let _ = http1::Builder::new()
@@ -74,7 +73,7 @@ impl Replica {
             if self.is_loop {
                 burn(cost);
             } else {
-                // It fails only if burning panics.
+                // Fails only if burning panics.
                 let _ = spawn_blocking(move || burn(cost)).await;
             }
         }
@@ -90,7 +89,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::TcpListener;
 
-    /// A replica on a thread of its own, until the tests end.
+    /// A replica on its own thread, until the tests end.
     fn start(mean_ms: u64, threads: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn with_more_than_one_thread_connections_are_carried_while_a_request_burns() {
-        // It burns for longer than anybody waits.
+        // The request burns for longer than any test waits.
         let address = start(3_600_000, 2);
         let mut first = std::net::TcpStream::connect(address).unwrap();
         first

@@ -1,9 +1,9 @@
-//! A collector of spans: takes them by OTLP, over gRPC and over HTTP, and keeps them to be looked
-//! at.
+//! A collector of spans: it receives them by OTLP, over gRPC and over HTTP, and stores them for
+//! inspection.
 //!
-//! For tests and for trying things out, so it has no bounds, and its messages and its gRPC are
-//! those of OpenTelemetry's own crates: what it understands, others do. A test can have it refuse
-//! exports, or leave them unanswered.
+//! It is for tests and experiments, so it has no bounds. Its messages and its gRPC are those of
+//! OpenTelemetry's own crates, so it understands what other collectors understand. A test can make
+//! it reject exports, or leave them unanswered.
 
 mod json;
 mod span;
@@ -31,40 +31,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
 use tonic::metadata::MetadataMap;
 
-/// What becomes of exports.
+/// How exports are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manner {
-    /// They are taken.
+    /// They are accepted.
     #[default]
     Takes,
-    /// They are refused, and may be tried again.
+    /// They are rejected, and may be retried.
     Busy,
-    /// They are refused for good.
+    /// They are rejected permanently.
     Refuses,
     /// They are never answered.
     Hangs,
 }
 
-/// A collector at work; clones are the same one.
+/// A running collector; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Collector(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     manner: Manner,
-    /// Exports that came, taken or not.
+    /// Number of exports, accepted or not.
     exports: usize,
-    /// The fields of the last one.
+    /// The headers of the last export.
     headers: HeaderMap,
     received: Vec<Received>,
 }
 
 impl Collector {
-    /// Takes exports by gRPC from now on.
+    /// Starts to accept exports by gRPC.
     ///
     /// # Errors
     ///
-    /// There is no such address to listen at.
+    /// Fails if the address cannot be listened on.
     pub async fn serve_grpc(&self, at: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind(at).await?;
         let address = listener.local_addr()?;
@@ -79,11 +79,11 @@ impl Collector {
         Ok(address)
     }
 
-    /// Takes exports by HTTP from now on, at `/v1/traces`; `GET /traces/ID` tells a trace as JSON.
+    /// Starts to accept exports by HTTP, at `/v1/traces`; `GET /traces/ID` returns a trace as JSON.
     ///
     /// # Errors
     ///
-    /// There is no such address to listen at.
+    /// Fails if the address cannot be listened on.
     pub async fn serve_http(&self, at: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind(at).await?;
         let address = listener.local_addr()?;
@@ -103,29 +103,29 @@ impl Collector {
         Ok(address)
     }
 
-    /// Does so with exports from now on.
+    /// Sets how further exports are handled.
     pub fn set_manner(&self, manner: Manner) {
         self.state().manner = manner;
     }
 
-    /// Exports that came so far, whatever became of them.
+    /// Number of exports so far, accepted or not.
     pub fn exports(&self) -> usize {
         self.state().exports
     }
 
-    /// A field of the last export.
+    /// A header of the last export.
     pub fn header(&self, name: &str) -> Option<String> {
         let state = self.state();
         let value = state.headers.get(name)?;
         value.to_str().ok().map(ToOwned::to_owned)
     }
 
-    /// All spans that were taken.
+    /// All spans that were accepted.
     pub fn received(&self) -> Vec<Received> {
         self.state().received.clone()
     }
 
-    /// The spans of one trace, in the order in which they began.
+    /// The spans of a trace, by start time.
     pub fn trace(&self, id: &str) -> Vec<Span> {
         let state = self.state();
         let spans = state.received.iter().map(|received| &received.span);

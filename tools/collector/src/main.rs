@@ -1,8 +1,8 @@
-//! A collector to look at: takes OTLP over gRPC and HTTP until it is ended, and tells traces at
-//! `GET /traces/ID`.
+//! A collector for inspection: it receives OTLP over gRPC and HTTP until it is ended, and returns
+//! traces at `GET /traces/ID`.
 //!
-//! `slackwater-collector [GRPC_ADDRESS [HTTP_ADDRESS]]`; without, the usual ports at 127.0.0.1. A
-//! line on standard output says where it listens.
+//! `slackwater-collector [GRPC_ADDRESS [HTTP_ADDRESS]]`; by default the usual ports at 127.0.0.1. A
+//! line on standard output shows its addresses.
 
 use core::error::Error;
 use core::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! A span as it is looked at: ids as text, attributes by name.
+//! A span for inspection: ids as text, attributes by name.
 
 use core::fmt::Write;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 /// Attributes by their names.
 pub type Attributes = BTreeMap<String, Value>;
 
-/// What an attribute says.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Text.
     Text(String),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
     /// A whole number.
     Int(i64),
@@ -22,70 +22,70 @@ pub enum Value {
     Other,
 }
 
-/// Which side of a request a span is.
+/// The side of a request that a span describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The one that was asked.
+    /// The server.
     Server,
-    /// The one that asks.
+    /// The client.
     Client,
     /// Something else.
     Other,
 }
 
-/// A span with who sent it.
+/// A span and its resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
-    /// Who sent it.
+    /// The attributes of the resource that sent it.
     pub resource: Attributes,
-    /// By what it was made.
+    /// The instrumentation scope that made it.
     pub scope: String,
     /// The span.
     pub span: Span,
 }
 
-/// One thing that took some time.
+/// An operation with its duration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// The trace that it belongs to, as 32 digits.
+    /// The trace's id, as 32 digits.
     pub trace: String,
-    /// Itself, as 16 digits.
+    /// The span's id, as 16 digits.
     pub id: String,
-    /// The span above it; empty if there is none.
+    /// The parent span's id; empty if there is none.
     pub parent: String,
-    /// What other tracing systems say.
+    /// The state for other tracing systems (`tracestate`).
     pub state: String,
-    /// What it is called.
+    /// The span's name.
     pub name: String,
-    /// Which side it is.
+    /// Its side of the request.
     pub kind: Kind,
-    /// When it began, in nanoseconds since 1970.
+    /// Start, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// When it ended.
+    /// End, in nanoseconds since 1970.
     pub end_ns: u64,
-    /// What is said of it.
+    /// The span's attributes.
     pub attributes: Attributes,
-    /// What happened in it.
+    /// The span's events.
     pub events: Vec<Event>,
-    /// Its status says that it failed.
+    /// Whether its status is an error.
     pub failed: bool,
     /// Its flags.
     pub flags: u32,
 }
 
-/// Something that happened within a span.
+/// An event within a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When, in nanoseconds since 1970.
+    /// Time, in nanoseconds since 1970.
     pub at_ns: u64,
-    /// What.
+    /// The event's name.
     pub name: String,
-    /// What is said of it.
+    /// The event's attributes.
     pub attributes: Attributes,
 }
 
 impl Span {
-    /// A text that is said of it; empty if none is.
+    /// The text of an attribute; empty if there is none.
     pub fn text(&self, key: &str) -> &str {
         match self.attributes.get(key) {
             Some(Value::Text(text)) => text,
@@ -93,7 +93,7 @@ impl Span {
         }
     }
 
-    /// A number that is said of it.
+    /// The number of an attribute.
     pub fn number(&self, key: &str) -> Option<i64> {
         match self.attributes.get(key) {
             Some(Value::Int(number)) => Some(*number),
@@ -168,7 +168,7 @@ fn value(value: Option<&AnyValue>) -> Value {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut digits, byte| {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(digits, "{byte:02x}");
         digits
     })

@@ -1,12 +1,13 @@
-//! For tests: how often a thread has asked the allocator for something.
+//! Counts the calls of a thread to the allocator, for tests.
 //!
-//! A binary that uses this crate has the counting allocator for its global one. The file is the
+//! The counting allocator becomes the global one of a binary that uses this crate. The file is the
 //! core's, whose tests have no dependencies.
 
 #[path = "../../../crates/slackwater-core/tests/support/counting_allocator.rs"]
 mod counting_allocator;
 
-/// How often this thread allocates, frees or resizes something during `work`, and what that gives.
+/// Number of allocations, deallocations and reallocations of this thread during `work`, and its
+/// result.
 pub fn calls_of<T>(work: impl FnOnce() -> T) -> (u64, T) {
     counting_allocator::calls_of(work)
 }

@@ -1,20 +1,20 @@
-//! Checks of the finished site: nothing in it is loaded from elsewhere, and its links lead to pages
-//! and headings that it has.
+//! Checks of the finished site: it loads nothing from elsewhere, and its links lead to existing
+//! pages and headings.
 
 use crate::tree::{read, resolve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// A tag with those of its attributes that matter here.
+/// A tag with its relevant attributes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct TagAt<'a> {
     name: &'a str,
     attributes: Vec<(&'a str, &'a str)>,
 }
 
-/// Attributes that make a browser load something, whatever the tag, but for links that are
-/// followed by a click.
+/// Attributes that make a browser load something in any tag, without links that are followed by a
+/// click.
 const LOADS: &[&str] = &["src", "srcset", "data", "poster", "action", "xlink:href"];
 
 /// The tags of a page, without those inside scripts.
@@ -37,7 +37,7 @@ fn tags(text: &str) -> Vec<TagAt<'_>> {
     found
 }
 
-/// Where a tag ends: at the first `>` outside quotes.
+/// The end of a tag: the first `>` outside quotes.
 fn tag_end(text: &str) -> Option<usize> {
     let mut quote = None;
     text.char_indices().find_map(|(at, character)| {
@@ -88,7 +88,7 @@ fn is_elsewhere(address: &str) -> bool {
         })
 }
 
-/// What is wrong with a page on its own: what it would load from elsewhere.
+/// The resources that a page would load from elsewhere.
 fn loads(page: &str, tags: &[TagAt<'_>]) -> Vec<String> {
     let mut findings = Vec::new();
     for tag in tags {
@@ -102,7 +102,7 @@ fn loads(page: &str, tags: &[TagAt<'_>]) -> Vec<String> {
     findings
 }
 
-/// What a style sheet would load from elsewhere.
+/// The resources that a style sheet would load from elsewhere.
 fn style_loads(file: &str, text: &str) -> Vec<String> {
     let in_parentheses = text.split("url(").skip(1);
     let imported = text.split("@import").skip(1);
@@ -114,7 +114,7 @@ fn style_loads(file: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Files below a folder, by their path from it.
+/// Files below a folder, by relative path.
 fn files(folder: &Path) -> Result<BTreeSet<String>, String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![folder.to_owned()];
@@ -132,7 +132,7 @@ fn files(folder: &Path) -> Result<BTreeSet<String>, String> {
     Ok(found)
 }
 
-/// What is wrong with the site in a folder, a line for each.
+/// Returns what is wrong with the site in a folder, a line for each finding.
 pub(crate) fn check(site: &Path) -> Result<Vec<String>, String> {
     let files = files(site)?;
     let mut findings = Vec::new();
@@ -166,7 +166,7 @@ pub(crate) fn check(site: &Path) -> Result<Vec<String>, String> {
             }
         }
     }
-    // What a page loads twice is one finding.
+    // A resource that a page loads twice is one finding.
     findings.dedup();
     Ok(findings)
 }

@@ -1,15 +1,15 @@
-//! Whether links of pages lead anywhere: files and folders of the repository, and headings in them.
-//! Addresses elsewhere are not asked for, so that the check needs no network.
+//! Checks whether links of pages lead to existing files, folders and headings of the repository.
+//! Addresses elsewhere are not fetched, so that the check needs no network.
 
 use crate::markdown::{Link, anchors, links};
 use crate::tree::{read, resolve};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
-    /// Out of the repository: an address with a scheme.
+    /// An address with a scheme, outside of the repository.
     Elsewhere,
     /// A heading of the same page.
     Here(&'a str),
@@ -20,7 +20,7 @@ pub(crate) enum Target<'a> {
     },
 }
 
-/// Takes a link of a page apart; `None` if it leads out of the repository by a path.
+/// Parses a link of a page; `None` if its path leads out of the repository.
 pub(crate) fn target<'a>(page: &str, link: &'a Link) -> Option<Target<'a>> {
     let whole = link.target.as_str();
     if whole.contains("://") || whole.starts_with("mailto:") {
@@ -53,7 +53,7 @@ impl Checker {
         }
     }
 
-    /// What is wrong with the links of a page, a line for each.
+    /// Returns what is wrong with the links of a page, a line for each finding.
     pub(crate) fn check(&mut self, page: &str) -> Result<Vec<String>, String> {
         let mut findings = Vec::new();
         for link in links(&read(&self.root.join(page))?) {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_told_apart() {
+    fn kinds_of_targets_are_distinguished() {
         let page = "docs/a.md";
         assert_eq!(
             target(page, &link("https://example.com/x#y")),

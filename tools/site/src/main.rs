@@ -1,7 +1,8 @@
-//! Builds the documentation as a site, by mdBook, and checks it: every page is listed, every link
-//! leads to a page and a heading that is there, and no page loads anything from elsewhere.
+//! Builds the documentation as a site with mdBook, and checks it: every page is listed, every link
+//! leads to an existing page and heading, and no page loads anything from elsewhere.
 //!
-//! `cargo xtask site` runs it. The site is plain files: it is read from a disk as from a server.
+//! `cargo xtask site` runs it. The site consists of plain files, which can be read from a disk as
+//! well as from a server.
 
 mod html;
 mod links;
@@ -27,7 +28,7 @@ slackwater-site [FOLDER]   builds the site into FOLDER (default: target/site)
 slackwater-site --check    checks the links of all pages of the repository, and builds nothing";
 
 fn main() -> ExitCode {
-    // The tree that it is called in: `cargo xtask site` goes to its root.
+    // The current tree: `cargo xtask site` changes to its root.
     let root = std::env::current_dir().unwrap_or_default();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let end = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -48,13 +49,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks the summary and the links of every page of the repository; says how many there are.
+/// Checks the summary and the links of every page of the repository; returns the number of pages.
 fn check(root: &Path) -> Result<usize, String> {
     let (pages, findings) = findings(root)?;
     none(&findings).map(|()| pages)
 }
 
-/// How many pages there are, and what is wrong with them.
+/// The number of pages, and the findings.
 fn findings(root: &Path) -> Result<(usize, Vec<String>), String> {
     let pages = tree::pages(root)?;
     let mut checker = Checker::new(root);
@@ -65,7 +66,7 @@ fn findings(root: &Path) -> Result<(usize, Vec<String>), String> {
     Ok((pages.len(), findings))
 }
 
-/// Builds the site and checks it. A site with a broken link is built, too, to be looked at.
+/// Builds the site and checks it. A site with broken links is still built, for inspection.
 fn make(root: &Path, folder: &Path) -> Result<String, String> {
     let (pages, mut findings) = findings(root)?;
     build(root, folder)?;
@@ -86,7 +87,7 @@ fn none(findings: &[String]) -> Result<(), String> {
     }
 }
 
-/// Builds the site into a folder, and takes away what was there of an earlier one.
+/// Builds the site into a folder, replacing an earlier one.
 fn build(root: &Path, folder: &Path) -> Result<(), String> {
     let book = source(folder);
     clear(&book)?;
@@ -105,7 +106,7 @@ fn build(root: &Path, folder: &Path) -> Result<(), String> {
     clear(&book)
 }
 
-/// Where mdBook reads from, beside the folder for the site.
+/// The folder that mdBook reads, beside the folder of the site.
 fn source(folder: &Path) -> PathBuf {
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(".source");
@@ -151,7 +152,7 @@ mod tests {
         let end = make(&root, &site);
         let page = fs::read_to_string(site.join("one.html"));
 
-        // A picture from elsewhere passes the check of links, and not that of the site.
+        // An external picture passes the check of links, and not the check of the site.
         write(
             "docs/one.md",
             "# One\n\n## Part\n\n![far](https://example.com/far.png)\n",

@@ -1,4 +1,4 @@
-//! A page in Markdown, as far as links are concerned: where it points, and what can be pointed at.
+//! The links and anchors of a Markdown page.
 
 use core::ops::Range;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 /// A link or a picture.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Where it points, as written.
+    /// The target as written.
     pub(crate) target: String,
-    /// The bytes of the page that hold the target; `None` if it is written elsewhere, as with
+    /// The bytes of the page that contain the target; `None` if it is written elsewhere, as with
     /// `[text][name]`.
     pub(crate) range: Option<Range<usize>>,
-    /// The line, from 1.
+    /// Line, from 1.
     pub(crate) line: usize,
     /// Whether it is a picture, which is shown in the page.
     pub(crate) is_picture: bool,
@@ -31,7 +31,7 @@ pub(crate) fn links(text: &str) -> Vec<Link> {
             Event::Start(Tag::Image { dest_url, .. }) => (dest_url.into_string(), true),
             _ => continue,
         };
-        // The target stands last: the text before it may repeat it.
+        // The target is last; the text before it may repeat it.
         let inside = text[range.clone()].rfind(&format!("({target}"));
         let at = inside.map(|at| range.start + at + 1);
         found.push(Link {
@@ -44,7 +44,7 @@ pub(crate) fn links(text: &str) -> Vec<Link> {
     found
 }
 
-/// The anchors of a page's headings, made as GitHub and mdBook make them.
+/// The anchors of a page's headings, generated as GitHub and mdBook do.
 pub(crate) fn anchors(text: &str) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = Vec::new();

@@ -1,12 +1,12 @@
-//! What mdBook's pages lack for keyboards and screen readers, put into each: the button of the
-//! contents is one that keys reach, the bar above the page is a landmark, the page's title is the
-//! only heading of the first order, and there are two themes, light and dark.
+//! Additions to mdBook's pages for keyboards and screen readers: the button of the contents can be
+//! reached by keyboard, the bar above the page is a landmark, the page's title is the only heading
+//! of level 1, and there are two themes, light and dark.
 
 use crate::tree::read;
 use std::fs;
 use std::path::Path;
 
-/// What a page of mdBook has, by what stands in its place.
+/// Parts of mdBook's pages, and their replacements.
 const REPLACED: &[(&str, &str)] = &[
     (
         r#"<div id="mdbook-menu-bar" class="menu-bar sticky">"#,
@@ -14,7 +14,7 @@ const REPLACED: &[(&str, &str)] = &[
     ),
     (
         r#"<label id="mdbook-sidebar-toggle" class="icon-button" for="mdbook-sidebar-toggle-anchor""#,
-        // After mdBook's own listener, which shows what the checkbox then slides in.
+        // After mdBook's own listener, which shows the element that the checkbox then slides in.
         r#"<button id="mdbook-sidebar-toggle" class="icon-button" type="button" onclick="setTimeout(() => document.getElementById('mdbook-sidebar-toggle-anchor').click())""#,
     ),
     ("</label>", "</button>"),
@@ -41,7 +41,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("Search this book ...", "Search the documentation"),
 ];
 
-/// Polishes every page of a site; fails if mdBook's pages are no longer as this expects.
+/// Polishes every page of a site; fails if mdBook's pages have changed.
 pub(crate) fn polish(site: &Path) -> Result<(), String> {
     let mut folders = vec![site.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -52,7 +52,7 @@ pub(crate) fn polish(site: &Path) -> Result<(), String> {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == "html") {
                 let text = read(&path)?;
-                // The contents have a page of their own, for browsers without scripts.
+                // The table of contents is a separate page for browsers without scripts.
                 if !text.contains("mdbook-menu-bar") {
                     continue;
                 }
@@ -67,17 +67,17 @@ pub(crate) fn polish(site: &Path) -> Result<(), String> {
 
 fn polished(mut text: String) -> Result<String, &'static str> {
     for (from, to) in REPLACED {
-        // The pages' own words are further down, and stay as they are.
+        // The page's own text is further down, and stays unchanged.
         if !text.contains(from) {
             return Err(from);
         }
         text = text.replacen(from, to, 1);
     }
-    // What is wider than the page is scrolled; so that keys can do that, they reach it.
+    // Wide elements scroll; to scroll them by keyboard, they must be focusable.
     let text = text.replace("<pre><code", "<pre><code tabindex=\"0\"");
     let wrapper = "<div class=\"table-wrapper\"";
     let text = text.replace(wrapper, &format!("{wrapper} tabindex=\"0\""));
-    // A column without a name has no heading, not an empty one.
+    // A column without a name has no header cell, not an empty one.
     Ok(text.replace("<th></th>", "<td></td>"))
 }
 

@@ -1,8 +1,8 @@
-//! The pages of the repository as mdBook reads them: those that `docs/SUMMARY.md` lists, in folders
-//! of their own, with links that hold there.
+//! Prepares the repository's pages for mdBook: the pages in `docs/SUMMARY.md`, in folders of their
+//! own, with adapted links.
 //!
-//! In the repository links are relative, so that they work in an editor and on a forge. The site
-//! has `docs/` at its root, and links to files that it does not have go to the repository.
+//! In the repository, links are relative, so that they work in an editor and on a forge. The site
+//! has `docs/` at its root, and links to files that it does not contain go to the repository.
 
 use crate::links::{Target, target};
 use crate::markdown::{Link, links};
@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Which pages there are, in which order.
+/// The list of pages in their order.
 const SUMMARY: &str = "docs/SUMMARY.md";
-/// Where files are that the site does not have.
+/// The address of files that the site does not contain.
 const REPOSITORY: &str = "https://github.com/slackwater/slackwater/blob/main/";
-/// The ends of files that the site carries when a page links to them.
+/// Extensions of files that the site contains if a page links to them.
 const CARRIED: &[&str] = &["png", "svg", "json", "csv"];
 
-/// Where the site has a file of the repository.
+/// A repository file's path in the site.
 fn place(path: &str) -> String {
     let path = path.strip_prefix("docs/").unwrap_or(path);
     match path.strip_suffix("README.md") {
@@ -28,7 +28,7 @@ fn place(path: &str) -> String {
     }
 }
 
-/// The pages that the summary lists, in order.
+/// The pages of the summary, in order.
 pub(crate) fn listed(root: &Path) -> Result<Vec<String>, String> {
     let text = read(&root.join(SUMMARY))?;
     let mut listed = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn listed(root: &Path) -> Result<Vec<String>, String> {
     Ok(listed)
 }
 
-/// What is wrong with the summary: pages under `docs/` that it lacks, and those that it has twice.
+/// Returns what is wrong with the summary: pages under `docs/` that are missing or repeated.
 pub(crate) fn check_summary(root: &Path) -> Result<Vec<String>, String> {
     let listed = listed(root)?;
     let mut seen = BTreeSet::new();
@@ -64,7 +64,7 @@ pub(crate) fn check_summary(root: &Path) -> Result<Vec<String>, String> {
     Ok(findings)
 }
 
-/// Writes the pages and the files that they show into a folder, for mdBook.
+/// Writes the pages and their files into a folder, for mdBook.
 pub(crate) fn write(root: &Path, folder: &Path) -> Result<(), String> {
     let listed = listed(root)?;
     let pages: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
@@ -90,7 +90,7 @@ fn put(folder: &Path, place: &str, bytes: &[u8]) -> Result<(), String> {
     fs::write(&path, bytes).map_err(problem)
 }
 
-/// A page with links that hold in the site, and the files that the site has to carry for them.
+/// Adapts the links of a page; also returns the files that the site must contain for them.
 fn rewrite(
     root: &Path,
     page: &str,

@@ -1,13 +1,13 @@
-//! The files of the repository that have to do with the site, by their path from its root.
+//! The files of the repository that belong to the site, by their path from its root.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders without pages of ours. Pages within `src` are parts of pages that tests make.
+/// Folders without pages of ours. Pages within `src` are parts of pages that tests generate.
 const SKIPPED: &[&str] = &["target", "node_modules", "corpus", "artifacts", "src"];
 
-/// Paths of all pages in Markdown, with `/` between their parts.
+/// Paths of all Markdown pages, with `/` as separator.
 pub(crate) fn pages(root: &Path) -> Result<BTreeSet<String>, String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root.to_owned()];
@@ -35,7 +35,7 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where a relative path leads from a file; `None` if out of the repository.
+/// The target of a relative path from a file; `None` if it is outside of the repository.
 pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     let folder = Path::new(from).parent().unwrap_or(Path::new(""));

@@ -1,5 +1,5 @@
-//! Certificates: an authority of the run's own, and what it issues for a name, one after the other
-//! into the same two files.
+//! Certificates: the run's own authority, and the certificates that it issues for a name, each
+//! replacing the previous one in the same two files.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Who issues certificates.
+/// An authority that issues certificates.
 pub(super) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    /// Its own certificate.
+    /// The authority's own certificate.
     pub(super) file: PathBuf,
 }
 
@@ -36,7 +36,7 @@ impl Authority {
         Ok(Self { issuer, file })
     }
 
-    /// For those who are to trust it.
+    /// The authority as trusted roots, for clients.
     pub(super) fn roots(&self) -> Result<RootCertStore, String> {
         let mut roots = RootCertStore::empty();
         (roots.add(self.issuer.der().clone())).map_err(|error| format!("roots: {error}"))?;
@@ -44,7 +44,7 @@ impl Authority {
     }
 }
 
-/// The certificates for one name, and where they are put.
+/// The certificates for one name, and their files.
 #[derive(Debug)]
 pub(super) struct Certificates {
     authority: Rc<Authority>,
@@ -54,7 +54,7 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    /// With a first one.
+    /// Issues a first certificate.
     pub(super) fn new(
         authority: &Rc<Authority>,
         folder: &Path,
@@ -70,9 +70,8 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Puts a new certificate and a new key in place of the old ones, each file by a rename as
-    /// tools do that renew them; for a moment the two do not belong together. Returns the
-    /// certificate.
+    /// Replaces certificate and key by new ones, each file by a rename as renewal tools do. For a
+    /// moment the two files do not match. Returns the certificate.
     pub(super) fn replace(&self) -> Result<CertificateDer<'static>, String> {
         let issue = || -> Result<_, rcgen::Error> {
             let key = KeyPair::generate()?;

@@ -1,5 +1,5 @@
-//! What runs: replicas, an agent before each, `serve` before them all, and streams of load. `serve`
-//! speaks TLS to the agents.
+//! The processes: replicas, an agent before each, `serve` before all of them, and streams of load.
+//! `serve` uses TLS to the agents.
 
 use super::certificates::{Authority, Certificates};
 use super::serve::{Agents, Serve};
@@ -13,25 +13,25 @@ use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Replicas, and agents.
+/// Number of replicas, and of agents.
 pub(super) const REPLICAS: usize = 4;
 
-/// Requests per second that the replicas can serve together.
+/// Requests per second that all replicas can serve.
 pub(super) const CAPACITY: u64 = REPLICAS as u64 * ROOM * 1_000 / SERVICE_MS;
 
-/// Requests at once, of a replica.
+/// Concurrent requests of a replica.
 const ROOM: u64 = 2;
 
-/// For one.
+/// Time for one request.
 const SERVICE_MS: u64 = 10;
 
-/// From the end of a schedule until its load has ended.
+/// Time from the end of a schedule until its load has ended.
 const LOAD_ENDS_MAX: Duration = Duration::from_mins(1);
 
-/// So many times, while a replica is slowed.
+/// How many times as long requests take while a replica is slowed.
 const SLOWER: u64 = 10;
 
-/// Everything that runs, and where.
+/// All processes and their addresses.
 #[derive(Debug)]
 pub(super) struct Fleet<'a> {
     programs: Programs<'a>,
@@ -42,7 +42,7 @@ pub(super) struct Fleet<'a> {
 }
 
 impl<'a> Fleet<'a> {
-    /// Starts everything but the load; when this returns, everything answers.
+    /// Starts everything except the load; when this returns, every process answers.
     pub(super) fn start(
         processes: &'a Processes,
         slackwater: &'a Path,
@@ -82,7 +82,7 @@ impl<'a> Fleet<'a> {
         Ok(fleet)
     }
 
-    /// What all agents have in common.
+    /// The keys that all agents have in common.
     fn write_agents_configuration(&self) -> Result<(), String> {
         let file = |path: &Path| path.display().to_string();
         let text = format!(
@@ -98,8 +98,7 @@ impl<'a> Fleet<'a> {
         self.folder.join("agent.toml")
     }
 
-    /// Replaces the certificates of `serve` and of the agents. Connections that were open before go
-    /// on.
+    /// Replaces the certificates of `serve` and of the agents. Open connections continue.
     pub(super) fn replace_certificates(&self) -> Result<(), String> {
         self.agents_certificates.replace()?;
         self.serve.replace_certificate()
@@ -116,13 +115,13 @@ impl<'a> Fleet<'a> {
         self.pairs[index].start_replica(&self.programs, &behaviour)
     }
 
-    /// Starts an agent and waits until it takes requests.
+    /// Starts an agent and waits until it accepts requests.
     pub(super) fn start_agent(&mut self, index: usize) -> Result<(), String> {
         let configuration = self.agents_configuration();
         self.pairs[index].start_agent(&self.programs, &configuration)
     }
 
-    /// A stream of load for so long.
+    /// Starts a stream of load of this length.
     pub(super) fn load(
         &self,
         (name, path): (&str, &str),
@@ -133,30 +132,30 @@ impl<'a> Fleet<'a> {
         let url = format!("http://{}{path}", self.serve.address);
         let file = self.folder.join(format!("{name}.json"));
         let (rate, seconds) = (rate.to_string(), length.as_secs().to_string());
-        // Longer than all tries of a request may take together.
+        // Longer than all attempts of a request may take together.
         let arguments = ["--timeout", "30s", "--rate", &rate, "--seconds", &seconds];
         let arguments = arguments.iter().chain(more).map(ToString::to_string);
         let arguments: Vec<_> = arguments.collect();
         Load::start(&self.programs, name, &url, file, &arguments)
     }
 
-    /// Requests in flight that any agent reports.
+    /// Requests in flight that the agents report.
     pub(super) fn rif(&self) -> Result<u64, String> {
         self.pairs.iter().map(Pair::rif).sum()
     }
 
-    /// What the access log has.
+    /// The lines of the access log.
     pub(super) fn lines(&self) -> Result<Vec<Line>, String> {
         access_log::read(&self.serve.access_log)
     }
 }
 
-/// What a stream of load saw.
+/// Results of a stream of load.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) requests: u64,
     pub(super) errors: u64,
-    /// By kind, and the first of each.
+    /// Errors by kind, with the first of each.
     pub(super) words: String,
 }
 
@@ -166,7 +165,7 @@ impl Seen {
         let figures = load.finish(LOAD_ENDS_MAX)?;
         let number = |name: &str| {
             let number = figures[name].as_u64();
-            number.ok_or_else(|| format!("slackwater load says nothing of {name}"))
+            number.ok_or_else(|| format!("slackwater load reports no {name}"))
         };
         let kinds = figures["errors_by_kind"].as_object().into_iter().flatten();
         let kinds = kinds.filter(|(_, count)| count.as_u64() != Some(0));

@@ -1,4 +1,4 @@
-//! Whether what was seen is what was promised.
+//! Compares the results of a run with the promises.
 
 use super::fleet::Fleet;
 use super::schedule::{Happened, Played};
@@ -8,18 +8,18 @@ use crate::report::Report;
 use core::fmt::Write as _;
 use core::time::Duration;
 
-/// From the end of the load until nothing is in flight.
+/// Time from the end of the load until nothing is in flight.
 const SETTLE_MAX: Duration = Duration::from_secs(30);
 
-/// A process that is killed does not take its connections with it in the same instant.
+/// The connections of a killed process do not end in the same instant.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// What memory may grow by in the second half of a generation's life, in bytes, and in twentieths
-/// of what it was.
+/// Growth of memory that is allowed in the second half of a generation's life, in bytes; the next
+/// constant: in twentieths of the first half's maximum.
 const GROWTH_BYTES: u64 = 4 << 20;
 const GROWTH_TWENTIETHS: u64 = 2;
 
-/// Holds every promise against what was seen.
+/// Checks every promise.
 pub(super) fn judge(fleet: &mut Fleet<'_>, played: &Played, report: &mut Report) {
     report.add("run", "what happened", Ok(describe(played)));
     report.add("end", "nothing is left in flight", settle(fleet));
@@ -27,9 +27,9 @@ pub(super) fn judge(fleet: &mut Fleet<'_>, played: &Played, report: &mut Report)
         let ended = fleet.serve.await_predecessors();
         ended.map(|()| format!("{} generations", fleet.serve.generations() - 1))
     });
-    // Before the access log is read, for its last lines are written at the end of the process at
-    // the latest.
-    report.add("end", "the last generation ends when it is told to", {
+    // Done before the access log is read, because `serve` writes its last lines at its end at the
+    // latest.
+    report.add("end", "the last generation ends when it is stopped", {
         let ended = fleet.serve.stop();
         ended.map(|()| "after SIGTERM".to_owned())
     });
@@ -78,8 +78,8 @@ fn settle(fleet: &Fleet<'_>) -> Result<String, String> {
     Ok("serve 0, agents 0".to_owned())
 }
 
-/// Every failure in the access log has to have its cause among the faults, and every failure that a
-/// client saw has to be in the access log.
+/// Every failure in the access log must be caused by a fault, and every failure that a client saw
+/// must be in the access log.
 fn losses(fleet: &Fleet<'_>, played: &Played) -> Result<String, String> {
     let lines = fleet.lines()?;
     let agents: Vec<_> = fleet
@@ -125,7 +125,7 @@ fn is_excused(line: &Line, agents: &[String], faults: &[Happened]) -> bool {
     faults.iter().any(|fault| fault.excuses(pair, began, ended))
 }
 
-/// In the life of each generation the most that is in use may not go on growing.
+/// In the life of each generation the maximum in use must not keep growing.
 fn memory(generations: &[Vec<u64>]) -> Result<String, String> {
     let mut text = String::new();
     let mut is_flat = true;

@@ -1,10 +1,10 @@
-//! `cargo xtask chaos`: load at half of capacity through `serve`, over agents and their replicas,
-//! each a process of its own, while replicas are killed, stopped, slowed and restarted,
-//! certificates are replaced, and `serve` itself is reloaded and upgraded. Requests come over
-//! HTTP/1.1 and HTTP/2, plain and over TLS, and go on to the agents over TLS, in both versions.
+//! `cargo xtask chaos`: load at half of capacity through `serve`, with agents and replicas as
+//! separate processes. Meanwhile replicas are killed, stopped, slowed and restarted, certificates
+//! are replaced, and `serve` itself is reloaded and upgraded. Requests come over HTTP/1.1 and
+//! HTTP/2, plain and over TLS, and go to the agents over TLS, in both versions.
 //!
 //! A request may fail only if it was in flight on a replica while that was killed or stopped; this
-//! is computed from the access log and the times of the faults, request by request. Memory has to
+//! is computed from the access log and the times of the faults, request by request. Memory must
 //! stay flat, and nothing may be left in flight. Everything runs on loopback, in a temporary
 //! folder, for a bounded time.
 
@@ -25,7 +25,7 @@ use fleet::Fleet;
 use options::Options;
 use schedule::Schedule;
 
-/// Runs everything. An error says what could not be done, or how many checks failed.
+/// Runs everything. Returns an error if a step failed, or if checks failed, with their number.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     say(&format!(

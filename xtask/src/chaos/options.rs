@@ -4,27 +4,27 @@ use crate::arguments::number;
 use core::time::Duration;
 use std::path::PathBuf;
 
-/// What to do.
+/// The options.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Leave the temporary folder with configuration and logs.
+    /// Keep the temporary folder with configuration and logs.
     pub(super) keep: bool,
     /// Length of the load: 20 to 86,400 s, default 600.
     pub(super) seconds: u64,
-    /// Requests started per second: 10 to 10,000, default half of what the replicas can serve; 100
-    /// in the short form.
+    /// Requests started per second: 10 to 10,000, default half of the replicas' capacity; 100 in
+    /// the short form.
     pub(super) rate: u64,
-    /// How slackwater is built: as tests build it in the short form, so that nothing has to be
-    /// built anew.
+    /// The build profile; in the short form that of the tests, so that nothing has to be built
+    /// again.
     pub(super) profile: &'static str,
     /// A file for the table, as Markdown.
     pub(super) report: Option<PathBuf>,
 }
 
-/// Of the short form: with its start and its end it stays under 40 s.
+/// Length of the short form: with its start and its end it stays under 40 s.
 const SHORT_SECONDS: u64 = 24;
 
-/// Of the short form: what a build without optimization carries also on a busy machine.
+/// Rate of the short form: what a debug build can serve on a busy machine.
 const SHORT_RATE: u64 = 100;
 
 impl Options {
@@ -62,7 +62,7 @@ impl Options {
         Ok(options)
     }
 
-    /// How long load is sent.
+    /// Length of the load.
     pub(super) const fn length(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }

@@ -1,5 +1,5 @@
-//! What happens when: faults in turn, one at a time, so that the replicas that are left can carry
-//! the load; between them what is done to `serve`.
+//! The schedule: faults one at a time, so that the remaining replicas can carry the load, and in
+//! between actions on `serve`.
 
 use super::fleet::{Fleet, REPLICAS, Seen};
 use super::options::Options;
@@ -9,18 +9,18 @@ use core::time::Duration;
 use rustix::process::Signal;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What a replica suffers.
+/// A fault of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// SIGKILL.
     KillReplica,
-    /// SIGSTOP, and SIGCONT later.
+    /// SIGSTOP, and later SIGCONT.
     StopReplica,
     /// Ten times slower.
     SlowReplica,
     /// SIGKILL.
     KillAgent,
-    /// SIGTERM, and a new one when it has ended.
+    /// SIGTERM, and a new agent when it has ended.
     RestartAgent,
 }
 
@@ -33,7 +33,7 @@ impl Fault {
         Self::RestartAgent,
     ];
 
-    /// What it is called in the report.
+    /// The name in the report.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::KillReplica => "replica killed",
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// Whether requests that are on the replica meanwhile may be lost.
+    /// Whether requests on the replica may be lost during the fault.
     const fn excuses(self) -> bool {
         match self {
             Self::KillReplica | Self::StopReplica | Self::KillAgent => true,
@@ -53,25 +53,25 @@ impl Fault {
     }
 }
 
-/// A fault that has happened.
+/// A fault that happened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Happened {
     pub(super) fault: Fault,
     pub(super) pair: usize,
-    /// From 1970 on.
+    /// Start, since 1970.
     pub(super) from: Duration,
-    /// When whatever was in flight there had been hit.
+    /// Time at which all requests in flight there had been affected.
     pub(super) to: Duration,
 }
 
 impl Happened {
-    /// Whether a request that was on this pair in that time may have been lost by it.
+    /// Whether this fault may have caused the loss of a request on this pair in that time.
     pub(super) fn excuses(&self, pair: usize, began: Duration, ended: Duration) -> bool {
         self.fault.excuses() && self.pair == pair && began <= self.to && ended >= self.from
     }
 }
 
-/// One thing to do.
+/// An action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Begin(Fault, usize),
@@ -81,20 +81,20 @@ enum Step {
     Certificate,
 }
 
-/// All of them, by time.
+/// All actions, by time.
 #[derive(Debug)]
 pub(super) struct Schedule {
     steps: Vec<(Duration, Step)>,
 }
 
-/// Nothing happens in the beginning, and in the end.
+/// Time without actions at the beginning and at the end.
 const CALM: Duration = Duration::from_secs(3);
 
 impl Schedule {
     pub(super) fn new(options: &Options) -> Self {
         let length = options.length();
-        // A fault lasts for less than half of the time until the next one, so what it left is over
-        // by then.
+        // A fault lasts less than half of the time until the next one, so its effects are over by
+        // then.
         let period = (length / 40).clamp(Duration::from_secs(3), Duration::from_secs(12));
         let lasts = period * 2 / 5;
         let mut steps = Vec::new();
@@ -107,14 +107,14 @@ impl Schedule {
             at += period;
             number += 1;
         }
-        // In the midst of whatever happens then.
+        // In the middle of other actions.
         steps.extend([(length / 3, Step::Upgrade), (length * 2 / 3, Step::Upgrade)]);
-        // Fifty in ten minutes, and some in half a minute.
+        // Fifty in ten minutes, and at least eight.
         let reloads = u32::try_from(length.as_secs() / 12).unwrap_or(u32::MAX);
         let reloads = reloads.clamp(8, 50);
         let at = |number| length * (2 * number + 1) / (2 * reloads + 1);
         steps.extend((0..reloads).map(|number| (at(number), Step::Reload)));
-        // Ten in ten minutes.
+        // Ten in ten minutes, and at least three.
         let certificates = u32::try_from(length.as_secs() / 60).unwrap_or(u32::MAX);
         let certificates = certificates.clamp(3, 10);
         let at = |number| length * (2 * number + 1) / (2 * certificates + 1);
@@ -124,36 +124,35 @@ impl Schedule {
     }
 }
 
-/// What a run showed, apart from the access log.
+/// Results of a run, except the access log.
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) faults: Vec<Happened>,
     pub(super) upgrades: u64,
     pub(super) reloads: u64,
-    /// Certificates that were replaced, and shown from then on.
+    /// Certificates that were replaced, and used from then on.
     pub(super) certificates: u64,
-    /// Of each generation of `serve`.
+    /// Memory of each generation of `serve`, over time.
     pub(super) resident_bytes: Vec<Vec<u64>>,
-    /// What each stream of load saw.
+    /// Results of each stream of load.
     pub(super) seen: Vec<Seen>,
 }
 
-/// Between two looks at the memory.
+/// Time between two readings of the memory.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Sends the load and takes every step.
+/// Sends the load and executes every action.
 pub(super) fn play(
     fleet: &mut Fleet<'_>,
     schedule: &Schedule,
     options: &Options,
 ) -> Result<Played, String> {
     let length = options.length();
-    // A tenth of the requests are of a kind that must not be sent twice.
+    // A tenth of the requests must not be sent twice.
     let posts = (options.rate / 10).max(1);
-    // And a tenth come over TLS.
+    // Another tenth uses TLS.
     let over_tls = posts;
-    // The others over HTTP/1.1 and HTTP/2, to agents over HTTP/1.1 and HTTP/2, in each of four
-    // ways.
+    // The rest uses HTTP/1.1 and HTTP/2, to agents over HTTP/1.1 and HTTP/2, a quarter each.
     let rest = options.rate - posts - over_tls;
     let mut loads = vec![fleet.load(("posts", "/"), posts, length, &["--body-bytes", "1000"])?];
     for (name, path, version) in [
@@ -220,7 +219,8 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
                 Fault::SlowReplica => fleet.pairs[pair].signal_replica(Signal::USR2)?,
                 Fault::KillAgent | Fault::RestartAgent => fleet.start_agent(pair)?,
             }
-            // What is killed is lost at once; what is stopped, as long as it is.
+            // Requests on a killed replica are lost at once, on a stopped one for as long as it is
+            // stopped.
             if fault == Fault::StopReplica
                 && let Some(happened) = played.faults.last_mut()
             {

@@ -1,5 +1,5 @@
 //! Clients over TLS: a stream of load that keeps its connections for a while, and single
-//! connections whose certificate is looked at. A request is sent once; whatever comes of it counts.
+//! connections whose certificate is checked. A request is sent once; every result counts.
 
 use super::fleet::Seen;
 use core::net::SocketAddr;
@@ -16,21 +16,21 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// For an answer: as long as `slackwater load` waits.
+/// Timeout for an answer, the same as in `slackwater load`.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Clients of the stream, each with one connection at a time.
 const CLIENTS: u32 = 4;
 
-/// Requests on one connection, so that handshakes happen all the time.
+/// Requests on one connection, few enough that handshakes happen all the time.
 const REQUESTS_EACH: u32 = 20;
 
-/// How to speak to the TLS listener.
+/// A client of the TLS listener.
 #[derive(Clone, Debug)]
 pub(super) struct Secure {
     address: SocketAddr,
     host: &'static str,
-    /// Without resumption: each handshake shows a certificate.
+    /// Without resumption, so that each handshake shows a certificate.
     config: Arc<ClientConfig>,
 }
 
@@ -67,7 +67,7 @@ impl Secure {
         })
     }
 
-    /// A single connection, for a caller that waits.
+    /// Opens a single connection and keeps it, for a blocking caller.
     pub(super) fn hold(&self) -> Result<Held, String> {
         let runtime = runtime()?;
         let connection = runtime
@@ -79,7 +79,7 @@ impl Secure {
         })
     }
 
-    /// Sends so many requests per second for so long.
+    /// Sends requests at this rate for this long.
     pub(super) fn load(self, rate: u64, length: Duration) -> Result<SecureLoad, String> {
         let runtime = runtime()?;
         let thread = std::thread::spawn(move || {
@@ -91,8 +91,8 @@ impl Secure {
                     .collect();
                 let mut all = Tally::default();
                 for client in clients {
-                    // A client that panicked asked nothing that is known of; its trouble is one
-                    // error.
+                    // The requests of a client that panicked are unknown, so the panic counts as
+                    // one error.
                     all.add(client.await.unwrap_or_else(|error| Tally {
                         errors: 1,
                         first: Some(error.to_string()),
@@ -139,7 +139,7 @@ impl Secure {
     }
 }
 
-/// A connection that is open.
+/// An open connection.
 #[derive(Debug)]
 pub(super) struct Held {
     runtime: Runtime,
@@ -147,13 +147,13 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// The certificate that was shown.
+    /// The server's certificate.
     pub(super) fn shown(&self) -> Option<CertificateDer<'static>> {
         let session = self.connection.stream.get_ref().get_ref().1;
         Some(session.peer_certificates()?.first()?.clone().into_owned())
     }
 
-    /// Asks for `path` and wants it answered.
+    /// Requests `path` and requires an answer.
     pub(super) fn get(&mut self, path: &str) -> Result<(), String> {
         let asking = async { timeout(ANSWER_MAX, self.connection.get(path)).await? };
         match self.runtime.block_on(asking) {
@@ -169,7 +169,7 @@ impl Held {
 pub(super) struct SecureLoad(JoinHandle<Tally>);
 
 impl SecureLoad {
-    /// Waits for its end, which its own limits bring.
+    /// Waits for its end; the stream's own timeouts bound the wait.
     pub(super) fn finish(self) -> Result<Seen, String> {
         let tally = (self.0.join()).map_err(|_| "the clients over TLS panicked".to_owned())?;
         Ok(Seen {
@@ -211,7 +211,7 @@ struct Connection {
 #[derive(Debug)]
 struct Answer {
     status: u16,
-    /// The connection ends with it.
+    /// Whether the connection ends after this response.
     is_last: bool,
 }
 

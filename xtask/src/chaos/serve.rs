@@ -1,4 +1,4 @@
-//! `serve` under test: its configuration, its reloads, and its successors, which are not our
+//! The `serve` under test: its configuration, its reloads, and its successors, which are not our
 //! children.
 
 use super::certificates::{Authority, Certificates};
@@ -14,20 +14,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// From a signal until it has had its effect.
+/// Time from a signal to its effect.
 const EFFECT_MAX: Duration = Duration::from_secs(40);
 
-/// For a response's head: longer than a replica is ever stopped, so only what a fault takes with it
-/// is lost.
+/// Timeout for a response's head: longer than a replica is ever stopped, so that only faults cause
+/// losses.
 const FIRST_BYTE: &str = "15s";
 
-/// A path that `serve` answers itself, so that what is asked there says nothing of replicas.
+/// A path that `serve` answers itself, without a replica.
 const ANSWERED_HERE: &str = "/answered-here";
 
-/// What asks for paths below this goes to the agents over HTTP/2, all else over HTTP/1.1.
+/// Requests below this path go to the agents over HTTP/2, all others over HTTP/1.1.
 pub(super) const OVER_HTTP2: &str = "/over-http2";
 
-/// `serve` in all its generations.
+/// `serve` in all of its generations.
 #[derive(Debug)]
 pub(super) struct Serve {
     pub(super) address: SocketAddr,
@@ -38,15 +38,15 @@ pub(super) struct Serve {
     tls_address: SocketAddr,
     certificates: Certificates,
     agents: Agents,
-    /// The first generation, which is our child.
+    /// The first generation, which is our child process.
     first: Option<Process>,
-    /// Of each generation, and whose memory is looked at.
+    /// All generations; their memory is recorded.
     generations: Vec<Pid>,
-    /// So that every reload has something to change.
+    /// Number of reloads; each changes a value of the configuration.
     reloads: u64,
 }
 
-/// Where requests go, over TLS.
+/// The agents' addresses and TLS names.
 #[derive(Debug)]
 pub(super) struct Agents {
     pub(super) addresses: Vec<SocketAddr>,
@@ -90,7 +90,7 @@ impl Serve {
 
     fn write_configuration(&self) -> Result<(), String> {
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "workers = 2\n[[listeners]]\naddress = \"{}\"\n[[listeners]]\naddress = \"{}\"",
@@ -125,7 +125,7 @@ impl Serve {
             text,
             "[timeouts]\nconnect = \"250ms\"\nfirst_byte = \"{FIRST_BYTE}\""
         );
-        // What each reload changes; of no effect on the requests of a run.
+        // The values that each reload changes; they have no effect on requests.
         let _ = writeln!(text, "idle = \"{}s\"\ndrain = \"20s\"", 60 + self.reloads);
         let _ = writeln!(text, "[admin]\nlisten = \"{}\"", self.admin);
         let _ = writeln!(
@@ -136,7 +136,7 @@ impl Serve {
         fs::write(&self.file, text).map_err(|error| format!("{}: {error}", self.file.display()))
     }
 
-    /// The generation that takes requests.
+    /// The generation that accepts requests.
     pub(super) fn current(&self) -> Result<Pid, String> {
         self.generations
             .last()
@@ -144,12 +144,12 @@ impl Serve {
             .ok_or_else(|| "serve is not there".to_owned())
     }
 
-    /// How many generations there were.
+    /// Number of generations.
     pub(super) const fn generations(&self) -> usize {
         self.generations.len()
     }
 
-    /// Puts a new process in place of the current one, and waits until it serves.
+    /// Upgrades to a new process, and waits until it serves.
     pub(super) fn upgrade(&mut self) -> Result<(), String> {
         let old = self.current()?;
         kill_process(old, Signal::USR2).map_err(|error| format!("SIGUSR2: {error}"))?;
@@ -161,7 +161,7 @@ impl Serve {
         Ok(())
     }
 
-    /// Changes the configuration, and waits until the process that serves has taken it.
+    /// Changes the configuration, and waits until the serving process has loaded it.
     pub(super) fn reload(&mut self) -> Result<(), String> {
         let before = self.reloads_taken()?;
         self.reloads += 1;
@@ -172,8 +172,8 @@ impl Serve {
         })
     }
 
-    /// Replaces certificate and key, and waits until handshakes show the new one. A connection that
-    /// was open before goes on.
+    /// Replaces certificate and key, and waits until handshakes show the new one. Open connections
+    /// continue.
     pub(super) fn replace_certificate(&self) -> Result<(), String> {
         let mut open = self.secure.hold()?;
         let before = open.shown();
@@ -196,14 +196,14 @@ impl Serve {
             .map_err(|error| format!("on a connection from before: {error}"))
     }
 
-    /// How often the process that serves has taken another configuration.
+    /// Number of successful reloads of the serving process.
     fn reloads_taken(&self) -> Result<u64, String> {
         let status = self.status()?;
         let taken = status["reloads"]["taken"].as_u64();
         taken.ok_or_else(|| "the status names no reloads".to_owned())
     }
 
-    /// Which process answers at the admin address.
+    /// The process that answers at the admin address.
     fn process_serving(&self) -> Result<Pid, String> {
         let status = self.status()?;
         let process = status["process"]
@@ -218,7 +218,7 @@ impl Serve {
         http::get_json(self.admin, "/status")
     }
 
-    /// Waits until all generations but the current one have ended.
+    /// Waits until all generations except the current one have ended.
     pub(super) fn await_predecessors(&mut self) -> Result<(), String> {
         let current = self.current()?;
         if let Some(first) = self.first.take_if(|first| first.pid() != current) {
@@ -232,15 +232,15 @@ impl Serve {
         await_ends(&old)
     }
 
-    /// Ends the generation that serves, as an operator does, and waits until it has ended: its log
-    /// is whole by then.
+    /// Stops the serving generation as an operator does, and waits for its end, after which its log
+    /// is complete.
     pub(super) fn stop(&self) -> Result<(), String> {
         let current = self.current()?;
         kill_process(current, Signal::TERM).map_err(|error| format!("SIGTERM: {error}"))?;
         await_ends(&[current])
     }
 
-    /// Memory that the current generation has in use.
+    /// Memory in use by the current generation.
     pub(super) fn resident_bytes(&self) -> Result<u64, String> {
         let pid = self.current()?.as_raw_nonzero();
         let file = format!("/proc/{pid}/statm");
@@ -263,7 +263,7 @@ fn await_ends(processes: &[Pid]) -> Result<(), String> {
     })
 }
 
-/// Not even as one that nobody has waited for yet.
+/// Whether the process exists and is not a zombie.
 fn is_alive(process: Pid) -> bool {
     let file = format!("/proc/{}/stat", process.as_raw_nonzero());
     let state = fs::read_to_string(file).ok();
@@ -273,8 +273,8 @@ fn is_alive(process: Pid) -> bool {
 
 impl Drop for Serve {
     fn drop(&mut self) {
-        // Successors are nobody's but ours to end. The configuration in their arguments tells them
-        // from whoever may have got the number since.
+        // Successors are not our children, so nothing else ends them. The configuration in their
+        // arguments distinguishes them from another process that may have got the same id.
         for process in &self.generations {
             let file = format!("/proc/{}/cmdline", process.as_raw_nonzero());
             let ours = self.file.as_os_str().as_encoded_bytes();

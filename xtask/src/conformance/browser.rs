@@ -1,5 +1,4 @@
-//! Chromium, without a window: a page over TLS that asks for more, in parallel, and listens to
-//! events.
+//! Headless Chromium: a page over TLS that makes more requests, in parallel, and receives events.
 
 use super::site::{HOST, Site};
 use crate::loopback::http;
@@ -22,7 +21,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     };
     let mut command = Command::new(chromium);
     command.args(["--headless", "--no-sandbox", "--disable-gpu"]);
-    // The certificate is made for each run.
+    // The certificate is issued for each run.
     command.arg("--ignore-certificate-errors");
     command.arg(format!(
         "--user-data-dir={}",

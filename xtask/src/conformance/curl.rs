@@ -1,4 +1,4 @@
-//! curl over each protocol: what a client of another make sends, and what it takes for an answer.
+//! curl over each protocol: requests of another client than ours, and its view of the responses.
 
 use super::replica::TEXT;
 use super::site::{HOST, Site};
@@ -12,8 +12,7 @@ use std::process::Command;
 const STEP: &str = "curl";
 const RUN_MAX: Duration = Duration::from_mins(1);
 
-/// What it is called, curl's flags for it, whether it is encrypted, and what `curl` calls its
-/// version.
+/// Name, curl's flag, whether it is encrypted, and curl's name of the version.
 const PROTOCOLS: [(&str, &str, bool, &str); 5] = [
     ("HTTP/1.0", "--http1.0", false, "1"),
     ("HTTP/1.1", "--http1.1", false, "1.1"),
@@ -128,7 +127,7 @@ fn ask(
     }
 }
 
-/// The first event has to be there before the replica sends the second.
+/// The first event must arrive before the replica sends the second.
 fn events(site: &Site<'_>, flag: &str, is_tls: bool) -> Result<String, String> {
     let file = site.folder.join("events");
     let _ = fs::remove_file(&file);

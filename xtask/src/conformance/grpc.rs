@@ -10,8 +10,8 @@ use std::process::Command;
 const STEP: &str = "gRPC interop";
 const CASE_MAX: Duration = Duration::from_secs(30);
 
-/// All cases that the server can answer as it is. Those left out need credentials of a cloud, ALTS,
-/// ORCA reports or an identity of the server, which it has only when it is started for them.
+/// All cases that the server supports as it is. The others need cloud credentials, ALTS, ORCA
+/// reports or a server identity, which need another configuration.
 const CASES: [&str; 14] = [
     "empty_unary",
     "large_unary",

@@ -1,4 +1,4 @@
-//! grpcurl against its own test server: which services there are, by reflection, and then a call of
+//! grpcurl against its own test server: it lists the services by reflection, and makes a call of
 //! each kind.
 
 use super::site::{HOST, Site};
@@ -11,7 +11,7 @@ use std::process::Command;
 const STEP: &str = "grpcurl";
 const CALL_MAX: Duration = Duration::from_secs(20);
 
-/// What is asked, with which messages, and how often which text has to be in the answer.
+/// The calls: method and messages, and how often a text must occur in the answer.
 const CALLS: [(&str, &str, &str, (&str, usize)); 5] = [
     (
         "services by reflection",

@@ -1,5 +1,5 @@
-//! h2spec: every test that it has, against the plain and the TLS listener, and nginx beside them if
-//! it is here.
+//! h2spec: all of its tests against the plain and the TLS listener, and against nginx if it is
+//! installed.
 
 use super::site::Site;
 use crate::loopback::http;
@@ -15,7 +15,7 @@ const STEP: &str = "h2spec";
 const RUN_MAX: Duration = Duration::from_mins(5);
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// What fails at a plain listener, by the test's title, and why. Nothing may fail over TLS.
+/// Tests that fail at a plain listener, by title, with the reason. None may fail over TLS.
 pub(super) const KNOWN_PLAIN: &[(&str, &str)] = &[(
     "Sends invalid connection preface",
     "without TLS what a client says first decides its protocol, so a broken preface is a broken HTTP/1.1 request, \
@@ -39,7 +39,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     report.add(STEP, "nginx beside it, plain, for comparison", beside);
 }
 
-/// Runs every test: its summary, and the titles of those that failed.
+/// Runs all tests; returns the summary and the titles of failed tests.
 fn judge(
     site: &Site<'_>,
     tool: &std::path::Path,
@@ -57,7 +57,8 @@ fn judge(
     })
 }
 
-/// What h2spec wrote: `146 tests, 145 passed, 0 skipped, 1 failed`, and the failures before it.
+/// Parses h2spec's output: `146 tests, 145 passed, 0 skipped, 1 failed`, and the failures before
+/// it.
 fn read(out: &str) -> Option<(String, Vec<String>)> {
     let summary = out.lines().rev().find(|line| line.contains(" tests, "))?;
     let failures = out
@@ -70,7 +71,7 @@ fn read(out: &str) -> Option<(String, Vec<String>)> {
     Some((summary.trim().to_owned(), titles.collect()))
 }
 
-/// Passed if what failed is exactly what is known to.
+/// Passes if exactly the known tests fail.
 fn compare(numbers: &str, failed: &[String], known: &[(&str, &str)]) -> Result<String, String> {
     let is_known = |title: &String| known.iter().any(|known| known.0 == title);
     let unknown: Vec<_> = failed
@@ -99,7 +100,7 @@ fn compare(numbers: &str, failed: &[String], known: &[(&str, &str)]) -> Result<S
     Ok([&[numbers.to_owned()], &reasons[..]].concat().join("; "))
 }
 
-/// The same tests on nginx, which serves a file of its own.
+/// Runs the same tests on nginx, which serves a file of its own.
 fn nginx(site: &Site<'_>, tool: &std::path::Path) -> Outcome {
     let nginx = match site.tools.get("nginx") {
         Ok(nginx) => nginx,
@@ -110,8 +111,8 @@ fn nginx(site: &Site<'_>, tool: &std::path::Path) -> Outcome {
         let home = site.folder.join("nginx");
         fs::create_dir_all(home.join("html")).map_err(|error| error.to_string())?;
         fs::write(home.join("html/index.html"), "hello\n").map_err(|error| error.to_string())?;
-        // The plain listener of nginx speaks either HTTP/2 or HTTP/1.1, so its status is asked
-        // elsewhere.
+        // nginx's plain listener supports either HTTP/2 or HTTP/1.1, so its status has another
+        // port.
         let status = FreePorts::default().take()?;
         let text = format!(
             "daemon off;\nerror_log stderr;\npid nginx.pid;\nevents {{}}\nhttp {{\n  access_log off;\n  \
@@ -128,7 +129,7 @@ fn nginx(site: &Site<'_>, tool: &std::path::Path) -> Outcome {
         judge(site, tool, address, &[])
     })();
     match outcome {
-        // What nginx fails is not our failure.
+        // nginx's failures are not ours.
         Ok((numbers, failed)) if failed.is_empty() => Outcome::Passed(numbers),
         Ok((numbers, failed)) => Outcome::Passed(format!("{numbers}: {}", failed.join("; "))),
         Err(why) => Outcome::NotRun(why),

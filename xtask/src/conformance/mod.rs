@@ -1,8 +1,8 @@
-//! `cargo xtask conformance`: other people's judges of HTTP/2 and gRPC, and other people's clients,
-//! through `serve`: in plain and over TLS.
+//! `cargo xtask conformance`: third-party test suites for HTTP/2 and gRPC, and third-party clients,
+//! through `serve`, plain and over TLS.
 //!
-//! What a judge is not here for is said, and not taken for passed. Failures that are known are
-//! listed with their reasons
+//! Tests whose tool is missing are reported, and do not count as passed. Known failures are listed
+//! with their reasons
 //!; one that is not listed fails the run, and so does one that is listed and passes.
 
 mod browser;
@@ -26,7 +26,7 @@ use options::Options;
 use site::Site;
 use tools::Tools;
 
-/// Runs everything. An error says what could not be done, or how many checks failed.
+/// Runs everything. Returns an error if a step failed, or if checks failed, with their number.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let tools = Tools::find()?;

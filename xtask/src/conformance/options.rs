@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-/// What to do.
+/// The options.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Leave the temporary folder with configuration and logs.
+    /// Keep the temporary folder with configuration and logs.
     pub(super) keep: bool,
-    /// The command to judge; built if there is none.
+    /// The command to test; built by default.
     pub(super) slackwater: Option<PathBuf>,
     /// A file for the table, as Markdown.
     pub(super) report: Option<PathBuf>,

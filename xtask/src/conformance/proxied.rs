@@ -1,5 +1,5 @@
-//! Replicas of other makes that want a PROXY header: nginx and `HAProxy` tell whom they take for
-//! the client.
+//! Third-party replicas that require a PROXY header: nginx and `HAProxy` report the client's
+//! address.
 
 use super::site::Site;
 use crate::loopback::ports::FreePorts;
@@ -28,7 +28,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-/// Asks twice by way of `serve`, and looks at whom the replica names.
+/// Sends two requests through `serve`, and checks the client's address that the replica reports.
 fn ask(site: &Site<'_>, version: &str, replica: &'static str) -> Result<String, String> {
     let mut ports = FreePorts::default();
     let [listen, admin, at] = [ports.take()?, ports.take()?, ports.take()?];
@@ -58,10 +58,10 @@ fn ask(site: &Site<'_>, version: &str, replica: &'static str) -> Result<String, 
          replica.proxy_protocol = \"{version}\"\nprobe.transport = \"none\"\nadmin.listen = \"{admin}\"\n"
     );
     let file = write("serve.toml", toml)?;
-    // It ends with this function.
+    // Ends with this function.
     let _serve = serve::start(site.processes, site.slackwater, &file, (admin, START_MAX))?;
     for _ in 0..2 {
-        // From an address that is nobody's otherwise.
+        // From an address that no other process uses.
         let mut curl = Command::new(&site.tools.curl);
         curl.args([
             "-sS",

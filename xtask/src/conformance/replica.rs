@@ -1,5 +1,5 @@
-//! A replica for the clients to ask, on threads of its own: just enough of an HTTP/1.1 server to
-//! see what arrives, and to answer in each of the ways that a proxy has to pass on.
+//! A replica for third-party clients, on threads of its own: just enough of an HTTP/1.1 server to
+//! check requests, and to send every kind of response that a proxy must pass on.
 
 use super::websocket;
 use core::fmt::Write as _;
@@ -8,10 +8,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// What `/range` has.
+/// The content of `/range`.
 pub(super) const TEXT: &str = "0123456789";
 
-/// For a browser: asks for several things, and says what it got.
+/// A page for a browser: it makes several requests, and reports what it received.
 const PAGE: &str = r#"<!doctype html><title>conformance</title><script>
 async function run() {
   const seen = [];
@@ -47,17 +47,17 @@ const report = text => fetch("/report?" + text.replaceAll(" ", "_"));
 run().then(text => report("done: " + text), error => report("failed: " + error));
 </script>"#;
 
-/// What requests know of each other.
+/// State that requests share.
 #[derive(Debug, Default)]
 struct Gate {
-    /// What the page has said of itself.
+    /// The report of the page.
     report: Mutex<String>,
-    /// Lets `/events` go on.
+    /// Releases the second event of `/events`.
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
-/// Starts it; it ends with this process.
+/// Starts the replica; it ends with this process.
 pub(super) fn start() -> Result<SocketAddr, String> {
     let describe = |error: io::Error| format!("a replica cannot be started: {error}");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(describe)?;
@@ -66,14 +66,14 @@ pub(super) fn start() -> Result<SocketAddr, String> {
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let gate = Arc::clone(&gate);
-            // Whoever breaks off does so for a reason of their own.
+            // A client that closes its connection has reasons of its own.
             std::thread::spawn(move || drop(serve(stream, &gate)));
         }
     });
     Ok(address)
 }
 
-/// A request, its body read.
+/// A request with its body.
 pub(super) struct Request {
     line: String,
     head: String,
@@ -133,7 +133,7 @@ fn next(read: &mut impl BufRead, write: &mut impl Write) -> io::Result<Option<Re
     Ok(Some(request))
 }
 
-/// Reads a chunked body, and how much it was; its trailers count as nothing.
+/// Reads a chunked body and returns its length; trailers are ignored.
 fn read_chunks(read: &mut impl BufRead) -> io::Result<usize> {
     let mut total = 0;
     loop {
@@ -207,7 +207,7 @@ fn answer(request: &Request, write: &mut impl Write, gate: &Gate) -> io::Result<
     write.write_all(text.as_bytes())
 }
 
-/// 64 MiB.
+/// Writes 64 MiB.
 fn write_large(write: &mut impl Write) -> io::Result<()> {
     let piece = vec![b'x'; 1 << 20];
     write.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 67108864\r\n\r\n")?;
@@ -217,7 +217,7 @@ fn write_large(write: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Two events, the second once somebody has asked for `/open`.
+/// Writes two events, the second once `/open` has been requested.
 fn write_events(write: &mut impl Write, gate: &Gate) -> io::Result<()> {
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";

@@ -1,5 +1,5 @@
-//! What is asked: one `serve` with six listeners, plain and TLS, before an HTTP/1.1 replica and two
-//! gRPC servers.
+//! The site under test: one `serve` with six listeners, plain and TLS, before an HTTP/1.1 replica
+//! and two gRPC servers.
 
 use super::replica;
 use super::tools::Tools;
@@ -19,7 +19,7 @@ const OPENSSL_MAX: Duration = Duration::from_secs(20);
 /// The name in the certificate.
 pub(super) const HOST: &str = "localhost";
 
-/// Everything that runs, and where.
+/// All processes and their addresses.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     pub(super) processes: &'a Processes,
@@ -30,20 +30,20 @@ pub(super) struct Site<'a> {
     pub(super) tls: SocketAddr,
     pub(super) grpc: SocketAddr,
     pub(super) grpc_tls: SocketAddr,
-    /// The gRPC server itself; nobody listens there if the tool is missing.
+    /// The gRPC server itself; nothing listens there if the tool is missing.
     pub(super) grpc_server: SocketAddr,
-    /// Before grpcurl's own server, in plain and over TLS.
+    /// The listeners before grpcurl's own server, plain and TLS.
     pub(super) reflection: SocketAddr,
     pub(super) reflection_tls: SocketAddr,
     pub(super) reflection_server: SocketAddr,
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
-    /// Ends with this.
+    /// Processes, which end when this is dropped.
     running: Vec<Process>,
 }
 
 impl<'a> Site<'a> {
-    /// Makes a certificate, writes the configuration and starts everything.
+    /// Issues a certificate, writes the configuration and starts everything.
     pub(super) fn start(
         processes: &'a Processes,
         tools: &'a Tools,

@@ -1,9 +1,9 @@
-//! Judges and clients, and where they come from.
+//! Third-party test suites and clients, and how to install them.
 
 use crate::command::first_line;
 use std::path::{Path, PathBuf};
 
-/// Each tool, how to get it, and what it says its version with; empty if it doesn't say.
+/// Each tool, how to install it, and its version argument; empty if it has none.
 const TOOLS: [(&str, &str, &str); 10] = [
     ("curl", "Debian: apt-get install curl", "--version"),
     ("openssl", "Debian: apt-get install openssl", "version"),
@@ -37,7 +37,7 @@ const TOOLS: [(&str, &str, &str); 10] = [
     ("haproxy", "Debian: apt-get install haproxy", "-v"),
 ];
 
-/// Tools that are here. Only `curl` and `openssl` have to be.
+/// The tools that are installed. Only `curl` and `openssl` are required.
 #[derive(Debug)]
 pub(super) struct Tools {
     pub(super) curl: PathBuf,
@@ -46,10 +46,10 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Looks for all of them in `PATH`.
+    /// Looks for all tools in `PATH`.
     pub(super) fn find() -> Result<Self, String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        // Where Debian puts servers, and which is not in everybody's PATH.
+        // Debian installs servers there, which is not in every user's PATH.
         let folders: Vec<_> = std::env::split_paths(&path)
             .chain(["/usr/sbin".into()])
             .collect();
@@ -71,14 +71,14 @@ impl Tools {
         })
     }
 
-    /// One that may be missing; the error says how to get it.
+    /// Returns a tool that may be missing; the error says how to install it.
     pub(super) fn get(&self, name: &'static str) -> Result<&Path, String> {
         let tool = self.found.iter().find(|tool| tool.0 == name);
         tool.map(|tool| tool.1.as_path())
             .ok_or_else(|| missing(name))
     }
 
-    /// Which versions they are, as they say themselves.
+    /// The tools' versions, as they print them.
     pub(super) fn versions(&self) -> String {
         let versions: Vec<_> = TOOLS
             .iter()

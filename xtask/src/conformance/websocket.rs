@@ -1,13 +1,13 @@
-//! The replica's end of a WebSocket: short messages come back as they are. RFC 6455
+//! The replica's end of a WebSocket: it echoes short messages. RFC 6455
 
 use super::replica::Request;
 use std::io::{self, Read, Write};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// What a frame begins with if it is a whole one: text, and the end.
+/// The first byte of a whole text frame: text, and final.
 const TEXT: u8 = 0x81;
 const CLOSE: u8 = 0x88;
-/// Longer ones say their length elsewhere.
+/// Longer messages have their length in further bytes.
 const LENGTH_MAX: u8 = 125;
 
 /// Answers the request, then each message, until the client closes.
@@ -24,7 +24,7 @@ pub(super) fn echo(
     );
     write.write_all(head.as_bytes())?;
     loop {
-        // Kind, length with the mark of a mask, the mask.
+        // Kind, length with the mask bit, mask.
         let mut start = [0; 6];
         read.read_exact(&mut start)?;
         let [kind, length, mask @ ..] = start;

@@ -1,4 +1,5 @@
-//! For everybody: keys, names for screen readers, contrast; and that the page keeps to itself.
+//! Accessibility: keyboard, names for screen readers, contrast; and that the page makes no external
+//! requests.
 
 use super::tab::{Tab, View};
 use super::{SMALL, Stage, WINDOW, axe};
@@ -8,10 +9,10 @@ const CONTRAST: &str = include_str!("contrast.js");
 const FOCUS: &str = include_str!("focus.js");
 const UNVISITED: &str = include_str!("unvisited.js");
 
-/// Pressing the tabulator so often, one has been everywhere.
+/// After this many presses of Tab, the focus has been everywhere.
 const TABS_MAX: usize = 120;
 
-/// Checks a page that shows figures.
+/// Checks a page that shows data.
 pub(super) fn run(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
     let units = units(tab);
     stage.note(step, "the modules by themselves", units);
@@ -29,16 +30,16 @@ pub(super) fn run(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
     stage.note(step, "a window of 390 pixels", small);
 }
 
-/// Holds the page against the rules of axe, in both themes.
+/// Checks the page by the rules of axe, in both themes.
 pub(super) fn axe(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
     let found = axe::check(&stage.axe, tab);
     stage.note(step, "axe", found);
 }
 
-/// That nothing went wrong in the page up to now.
+/// Checks that the page has had no errors so far.
 pub(super) fn quiet(tab: &mut Tab) -> Result<String, String> {
     match tab.problems() {
-        [] => Ok("no errors, and nobody else was asked".to_owned()),
+        [] => Ok("no errors, and no external request".to_owned()),
         problems => Err(problems.join("; ")),
     }
 }
@@ -47,7 +48,7 @@ fn units(tab: &mut Tab) -> Result<String, String> {
     none_of(&tab.evaluate(UNITS)?, "all hold")
 }
 
-/// The list is empty; else it is the error.
+/// Returns the list as an error unless it is empty.
 fn none_of(list: &serde_json::Value, otherwise: &str) -> Result<String, String> {
     match list.as_array() {
         Some(list) if list.is_empty() => Ok(otherwise.to_owned()),
@@ -56,7 +57,7 @@ fn none_of(list: &serde_json::Value, otherwise: &str) -> Result<String, String> 
 }
 
 fn keys(tab: &mut Tab) -> Result<String, String> {
-    // The first place there is; a blur would go on from wherever the focus was before.
+    // Starts at the first control; a blur would continue from the last focus.
     tab.evaluate("document.querySelector('.skip').focus({ focusVisible: true })")?;
     let mut visited = 0;
     for _ in 0..TABS_MAX {
@@ -131,7 +132,7 @@ pub(super) fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
     Ok(format!("from {first} to {last}; {rows} rows as tables"))
 }
 
-/// The tabulator comes by one row, arrow keys go on from there, and Enter opens.
+/// Tab stops at one row, arrow keys move on from there, and Enter opens a row.
 fn pool_by_keys(tab: &mut Tab) -> Result<String, String> {
     let focused = "document.activeElement.closest('.pool tbody tr')";
     tab.wait(
@@ -182,7 +183,7 @@ fn contrast(tab: &mut Tab) -> Result<String, String> {
     Ok("AA".to_owned())
 }
 
-/// Nothing sticks out of a small window.
+/// Checks that nothing exceeds a small window.
 fn small(tab: &mut Tab) -> Result<String, String> {
     tab.look(SMALL)?;
     let wide = tab.wait("a layout", "document.documentElement.scrollWidth")?;

@@ -1,4 +1,4 @@
-//! The page of an agent before a replica that works: what it says of itself.
+//! The page of an agent before a working replica: the data about itself.
 
 use super::tab::Tab;
 use super::{Stage, WINDOW, access};
@@ -8,17 +8,17 @@ use crate::loopback::pair::Pair;
 use crate::loopback::ports::FreePorts;
 use std::fs;
 
-/// So many requests each second, each of which takes so long: five are in flight on average.
+/// Requests per second; the next constant: time for each. Five are in flight on average.
 const RATE: u32 = 50;
 const SERVICE_MS: u64 = 100;
 
-/// Longer than any check takes; it is ended before.
+/// Longer than all checks; it is ended earlier.
 const LOAD_SECONDS: u32 = 300;
 
 pub(super) fn run(stage: &mut Stage<'_>) {
     const STEP: &str = "agent";
     let played = play(stage);
-    stage.note(STEP, "what it says of itself", played);
+    stage.note(STEP, "the data about itself", played);
 }
 
 fn play(stage: &Stage<'_>) -> Result<String, String> {

@@ -1,5 +1,5 @@
-//! axe-core, the rules for accessible pages that others keep: fetched by npm for this check, never
-//! shipped. Without npm the check is skipped, and the report says so.
+//! axe-core, a third-party set of rules for accessible pages: installed by npm for this check,
+//! never shipped. Without npm the check is skipped, and the report says so.
 
 use super::WINDOW;
 use super::tab::{Tab, View};
@@ -9,17 +9,17 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What npm installs.
+/// The npm package.
 const PACKAGE: &str = "axe-core@4.10.2";
 const INSTALL_MAX: Duration = Duration::from_mins(2);
 
-/// Rules of WCAG 2 at the levels A and AA, and what axe calls best practice. Comes to what is
-/// broken, each with its first place.
+/// Rules of WCAG 2 at the levels A and AA, and axe's best practices. Returns the violations, each
+/// with its first place.
 const RUN: &str = "axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }) \
     .then(({ violations, passes }) => ({ passes: passes.length, broken: violations.map((it) => \
     `${it.id}: ${it.help}: ${it.nodes.length} places, ${it.nodes[0].target.join(' ')}: ${it.nodes[0].failureSummary}`) }))";
 
-/// Its script; else why there is none.
+/// Returns its script, or why there is none.
 pub(super) fn find(processes: &Processes, folder: &Path) -> Result<String, String> {
     let folder = folder.join("axe");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -39,7 +39,7 @@ pub(super) fn find(processes: &Processes, folder: &Path) -> Result<String, Strin
     fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Holds the page as it is shown now against the rules, in light and in dark.
+/// Checks the current page by the rules, in light and in dark.
 pub(super) fn check(script: &Result<String, String>, tab: &mut Tab) -> Result<String, String> {
     let script = match script {
         Ok(script) => script,

@@ -1,4 +1,4 @@
-//! Chromium: found, or installed where that can be done, and started without a window.
+//! Chromium: found, or installed where possible, and started headless.
 
 use super::devtools::DevTools;
 use crate::loopback::processes::{Process, Processes, wait_for};
@@ -15,7 +15,7 @@ const INSTALL_MAX: Duration = Duration::from_mins(10);
 const MISSING: &str = "there is no chromium in PATH, so the dashboard cannot be checked; install it \
                        (Debian: apt-get install --no-install-recommends chromium), or run this as root, who installs it";
 
-/// What it may be called.
+/// Possible names.
 const NAMES: [&str; 4] = [
     "chromium",
     "chromium-browser",
@@ -25,19 +25,18 @@ const NAMES: [&str; 4] = [
 
 /// A running browser.
 pub(super) struct Browser {
-    /// It ends with this.
+    /// Ends when this is dropped.
     _process: Process,
     port: u16,
     path: String,
 }
 
-/// Where it is. Where it is missing, and we are root on a system that has `apt-get`, it is
-/// installed.
+/// Returns its path. If it is missing, and we are root on a system with `apt-get`, installs it.
 ///
 /// # Errors
 ///
-/// It is not there and cannot be had; says how to get it. A check that is not made is not a check
-/// that passes.
+/// Fails if it is missing and cannot be installed; the error says how to get it. A check that is
+/// not made does not pass.
 pub(super) fn find(processes: &Processes) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(found) = found_in(&path) {
@@ -74,7 +73,7 @@ fn install(processes: &Processes) -> Result<(), String> {
     Ok(())
 }
 
-/// The first that there is in the folders of `path`.
+/// Returns the first of its names that exists in the folders of `path`.
 fn found_in(path: &OsStr) -> Option<PathBuf> {
     let folders: Vec<_> = std::env::split_paths(path).collect();
     let mut files = NAMES
@@ -84,7 +83,7 @@ fn found_in(path: &OsStr) -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts it; what it keeps goes into `folder`.
+    /// Starts it; its files go into `folder`.
     pub(super) fn start(
         processes: &Processes,
         chromium: &Path,
@@ -93,7 +92,7 @@ impl Browser {
         let profile = folder.join("chromium");
         let mut command = Command::new(chromium);
         command.args(["--headless", "--no-sandbox", "--disable-gpu"]);
-        // So that whatever it asks for is the page's wish.
+        // So that all requests come from the page.
         command.args([
             "--no-first-run",
             "--disable-background-networking",
@@ -122,7 +121,7 @@ impl Browser {
         })
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     pub(super) fn connect(&self) -> Result<DevTools, String> {
         DevTools::connect(self.port, &self.path)
     }

@@ -1,5 +1,5 @@
-// Contrast by computation, as WCAG 2 defines it: of every text that is shown against what is behind
-// it, and of what is drawn against what it is drawn on. Comes to a list of what is too low for AA.
+// Computes contrast as WCAG 2 defines it: of every visible text against its background, and of
+// graphics against theirs. Returns a list of those too low for AA.
 (() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgba = (colour) => {

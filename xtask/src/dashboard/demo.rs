@@ -1,4 +1,4 @@
-//! `demo`: every knob is turned, and what changes is looked for in the page and in `/status`.
+//! `demo`: every control is used, and its effect is checked in the page and in `/status`.
 
 use super::tab::{Tab, View};
 use super::{BOTH, SMALL, START_MAX, Stage, Theme, WINDOW, access};
@@ -12,20 +12,20 @@ use std::process::Command;
 
 const STEP: &str = "demo";
 
-/// With the fleets of both sides in it.
+/// A window with both sides' fleets in it.
 const LARGE: View = View {
     height: 1180,
     ..WINDOW
 };
 
-/// Since the start, as the page says it.
+/// Time since the start, as shown on the page.
 const AFTER_20_S: &str = "(() => { const [, minutes, seconds] = document.querySelector('.demo > .about').textContent.match(/(\\d+):(\\d+) since the start/) ?? []; \
                           return 60 * minutes + Number(seconds) >= 20; })()";
 
-/// What a knob changes has to be seen in `/status` by then.
+/// Time for a change to appear in `/status`.
 const EFFECT_MAX: Duration = Duration::from_mins(1);
 
-/// Requests each second to each side.
+/// Requests per second to each side.
 const fn rate(replicas: usize) -> u32 {
     if replicas > 100 { 600 } else { 400 }
 }
@@ -100,7 +100,7 @@ fn play(stage: &mut Stage<'_>, replicas: usize) -> Result<String, String> {
     quiet
 }
 
-/// With a trouble that both sides have had for a while; and one replica, opened.
+/// With a trouble that both sides have had for a while, and one opened replica.
 fn pictures(
     stage: &mut Stage<'_>,
     tab: &mut Tab,
@@ -121,7 +121,7 @@ fn pictures(
         "requests to wait at the second side's replica 7",
         |status| in_flight(status, 1, 7).filter(|rif| *rif >= 20),
     )?;
-    // Whoever used the knobs may have scrolled to them.
+    // The controls used before may have scrolled the page.
     tab.evaluate("document.activeElement?.blur(); window.scrollTo(0, 0)")?;
     let name = format!("demo-{replicas}");
     let whole = stage.shoot(tab, &name, LARGE, BOTH)?;
@@ -144,18 +144,18 @@ fn pictures(
     Ok([whole, small, why, replica].join(", "))
 }
 
-/// What turns a knob and says what came of it.
+/// Uses a control and returns its effect.
 type Check<'k> = fn(&mut Knobs<'k>) -> Result<String, String>;
 
 struct Knobs<'k> {
     tab: &'k mut Tab,
     admin: SocketAddr,
-    /// Requests each second to each side, as at the start.
+    /// Requests per second to each side, as at the start.
     rate: u32,
 }
 
 impl Knobs<'_> {
-    /// Looks at `/status` until it shows something.
+    /// Polls `/status` until `look` finds something.
     fn status_until<T>(
         &self,
         what: &str,
@@ -194,7 +194,7 @@ impl Knobs<'_> {
         self.choose("#knobs-taken", &percent.to_string())
     }
 
-    /// That the page lists a trouble.
+    /// Checks that the page lists a trouble.
     fn listed(&mut self, text: &str) -> Result<(), String> {
         let expression =
             format!("document.querySelector('.troubles').textContent.includes({text:?})");
@@ -203,7 +203,7 @@ impl Knobs<'_> {
             .map(drop)
     }
 
-    /// That the page lists no trouble any more, but what comes by itself.
+    /// Checks that the page lists no trouble, except those that come automatically.
     fn none_listed(&mut self) -> Result<(), String> {
         self.tab
             .wait(
@@ -227,7 +227,7 @@ impl Knobs<'_> {
         }
     }
 
-    /// The next tick's part on the demo, as anybody hears it.
+    /// The demo's part of the next tick, as any reader of the stream receives it.
     fn tick_demo(&mut self) -> Result<Value, String> {
         self.tab.evaluate(
             "new Promise((done) => { const source = new EventSource('/events'); source.addEventListener('tick', (event) => { \
@@ -256,7 +256,7 @@ impl Knobs<'_> {
         }
     }
 
-    /// Requests that were sent to each side per second, from two looks at `/status`.
+    /// Requests per second to each side, from two readings of `/status`.
     fn rates(&mut self) -> Result<[f64; 2], String> {
         let look = |admin| -> Result<(f64, [f64; 2]), String> {
             let status = http::get_json(admin, "/status")?;
@@ -304,7 +304,7 @@ impl Knobs<'_> {
         ))
     }
 
-    /// Ends the trouble with the button in the list.
+    /// Ends the trouble with its button in the list.
     fn end(&mut self) -> Result<(), String> {
         self.tab.click(".troubles button")?;
         self.none_listed()
@@ -323,7 +323,7 @@ impl Knobs<'_> {
             "errors to be shown",
             "[...document.querySelectorAll('.figures .bad')].some((figure) => figure.textContent.startsWith('errors'))",
         )?;
-        // Pressed again, it ends.
+        // Pressing it again ends the trouble.
         self.tab.click("#demo [data-fault=failing]")?;
         self.none_listed()?;
         Ok(format!("{} answered with 5xx", after - before))
@@ -350,8 +350,8 @@ impl Knobs<'_> {
         Ok(format!("{} refused or cut", after - before))
     }
 
-    /// The first row of the first side's pool is marked, is cold if any is, and of the cold ones
-    /// the fastest.
+    /// Checks that the first row of the first side's pool is marked, is cold if any is, and is the
+    /// fastest of the cold ones.
     fn why(&mut self) -> Result<String, String> {
         let found = self.tab.wait(
             "two reports to choose from",
@@ -399,7 +399,7 @@ impl Knobs<'_> {
     }
 }
 
-/// A replica of a side, as `/status` tells of it.
+/// A replica of a side in `/status`.
 fn replica(status: &Value, side: usize, index: usize) -> &Value {
     let service = &status["services"][side]["name"];
     let replicas = status["replicas"].as_array().into_iter().flatten();

@@ -1,9 +1,9 @@
-//! Chromium's `DevTools` protocol, as much of it as a page needs: commands and their answers, and
-//! events that are kept until somebody asks for them.
+//! A client for Chromium's `DevTools` protocol, with the part that a page needs: commands and their
+//! answers, and events, which are kept until they are read.
 //!
-//! A client of our own: the crates that drive a browser bring an async runtime's worth of generated
-//! types, minutes for everybody who builds the house's chores, for the dozen commands that are sent
-//! here.
+//! We have our own client, because the crates that drive a browser bring an async runtime and
+//! generated types. They would cost everyone who builds xtask minutes, for the dozen commands that
+//! are sent here.
 
 use core::time::Duration;
 use serde_json::{Value, json};
@@ -12,13 +12,13 @@ use std::net::TcpStream;
 use std::time::Instant;
 use tokio_tungstenite::tungstenite::{Error, Message, WebSocket, client};
 
-/// An answer has to be here by then.
+/// Timeout for an answer.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
 
-/// How long a read waits before it looks at the time.
+/// How long a read waits before it checks the time.
 const READ: Duration = Duration::from_millis(20);
 
-/// A connection to a browser, and to one of its pages once one is attached.
+/// A connection to a browser, and to one of its pages once it is attached.
 pub(super) struct DevTools {
     socket: WebSocket<TcpStream>,
     sent: u64,
@@ -45,17 +45,17 @@ impl DevTools {
         })
     }
 
-    /// From now on commands go to a page.
+    /// Sends all further commands to a page.
     pub(super) fn attach(&mut self, session: String) {
         self.session = Some(session);
     }
 
-    /// Sends the page a command and waits for its answer.
+    /// Sends a command to the page and waits for its answer.
     pub(super) fn call(&mut self, method: &str, parameters: &Value) -> Result<Value, String> {
         self.ask(method, parameters, self.session.clone())
     }
 
-    /// The same for a command to the browser itself.
+    /// Sends a command to the browser itself and waits for its answer.
     pub(super) fn call_browser(&mut self, method: &str) -> Result<Value, String> {
         self.ask(method, &json!({}), None)
     }
@@ -92,7 +92,7 @@ impl DevTools {
         Err(wrong(&"no answer within a minute"))
     }
 
-    /// What has happened since they were last taken.
+    /// Returns the events since the last call.
     pub(super) fn take_events(&mut self) -> Vec<Value> {
         core::mem::take(&mut self.events)
     }

@@ -1,5 +1,5 @@
-//! Many replicas in one thread, for `serve` to stand before: each takes HTTP/1.1 and answers probes
-//! by UDP, and some are in trouble. A process for each would be more than a small machine carries.
+//! Many replicas in one thread, behind `serve`: each serves HTTP/1.1 and answers probes over UDP,
+//! and some are in trouble. A process for each would be too much for a small machine.
 
 use core::cell::Cell;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -12,20 +12,20 @@ use std::thread::JoinHandle;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Requests that a replica serves at a time, which is what it says that it can carry; others wait.
+/// Concurrent requests of a replica, which it also reports as its capacity; further ones wait.
 pub(super) const ROOM: u32 = 4;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nserved\n";
 const FAILURE: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 7\r\n\r\nfailed\n";
 
-/// Of the probe protocol (`docs/reference/probe-protocol.md`): a base of 96 bytes, which begins
-/// with this and the version.
+/// Header of the probe protocol (`docs/reference/probe-protocol.md`): a message has 96 bytes, which
+/// begin with this and the version.
 const MAGIC: [u8; 5] = *b"SLWP\x01";
 const BASE: usize = 96;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 const DRAINING: u8 = 2;
-/// Bits of what is present: latency, capacity and cost.
+/// Presence bits: latency, capacity and cost.
 const PRESENT: u8 = 1 | 1 << 6 | 1 << 7;
 
 /// A running fleet. Dropping it ends it.
@@ -35,7 +35,7 @@ pub(super) struct Fleet {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a replica is like.
+/// A replica's behaviour.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     service: Duration,
@@ -44,8 +44,8 @@ struct Kind {
 }
 
 impl Kind {
-    /// Speeds from 12 to 30 ms, `slower` times so much; every ninth is four times slower; one of
-    /// fifty drains, one of fifty fails.
+    /// Service times from 12 to 30 ms, multiplied by `slower`. Every ninth replica is four times
+    /// slower; one in fifty drains, one in fifty fails.
     fn of(index: usize, slower: u32) -> Self {
         let spread = u64::try_from(index * 7 % 10).unwrap_or(0);
         let slower = if index % 9 == 4 { 4 * slower } else { slower };
@@ -58,7 +58,7 @@ impl Kind {
 }
 
 impl Fleet {
-    /// Starts `count` replicas on ports of loopback that are free, so slow that `rate` requests per
+    /// Starts `count` replicas on free ports of loopback, slow enough that `rate` requests per
     /// second keep them busy.
     pub(super) fn start(count: usize, rate: u32) -> Result<Self, String> {
         let slower = slower(count, rate);
@@ -85,7 +85,7 @@ impl Fleet {
                     let kind = Kind::of(index, slower);
                     tokio::task::spawn_local(serve(kind, listener, probes));
                 }
-                // Ends when it is sent, or when nobody can send it any more.
+                // Ends when the sender sends or is dropped.
                 let _ = stopped.await;
             });
         });
@@ -106,15 +106,15 @@ impl Drop for Fleet {
     }
 }
 
-/// How many times slower than said, so that about half of a replica's places are taken.
+/// The factor that makes about half of all replicas' permits occupied.
 fn slower(count: usize, rate: u32) -> u32 {
-    // Beyond that requests would run into `serve`'s timeouts.
+    // Beyond this, requests would run into `serve`'s timeouts.
     const MAX: usize = 80;
     let slower = count * 90 / (rate.max(1) as usize);
     u32::try_from(slower.clamp(1, MAX)).unwrap_or(1)
 }
 
-/// A port that is free for TCP and for UDP.
+/// Opens a port that is free for TCP and for UDP.
 fn open() -> io::Result<(TcpListener, UdpSocket)> {
     const TRIES: usize = 100;
     let mut last = None;
@@ -132,7 +132,8 @@ fn open() -> io::Result<(TcpListener, UdpSocket)> {
     Err(last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into()))
 }
 
-/// As many as the system allows; where that is too few, opening sockets says so.
+/// Raises the limit of descriptors as far as possible. If that is not enough, opening sockets
+/// fails.
 fn allow_many_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
@@ -169,7 +170,7 @@ impl Replica {
         let mut stream = BufReader::new(stream);
         let mut line = String::new();
         loop {
-            // A head without a body, which is what is sent here.
+            // Reads a head without a body, which is all that is sent here.
             loop {
                 line.clear();
                 if stream.read_line(&mut line).await? == 0 {
@@ -196,7 +197,7 @@ impl Replica {
         loop {
             let (length, from) = probes.recv_from(&mut datagram).await?;
             if let Some(reply) = self.reply(&datagram[..length]) {
-                // Whoever asked and is gone needs no answer.
+                // A client that is gone needs no answer.
                 let _ = probes.send_to(&reply, from).await;
             }
         }
@@ -253,7 +254,7 @@ mod tests {
         assert_eq!(&reply[..8], b"SLWP\x01\x02\x00\x02");
         assert_eq!(&reply[8..16], &request[8..16]);
         assert_eq!(&reply[20..24], &5_u32.to_be_bytes());
-        // Two turns of 26 ms.
+        // Two turns of 26 ms each.
         assert_eq!(&reply[24..32], &52_000_000_u64.to_be_bytes());
         request[5] = REPLY;
         assert_eq!(replica.reply(&request), None);

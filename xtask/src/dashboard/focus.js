@@ -1,4 +1,5 @@
-// What has the focus: its name, or null for the page itself; and whether one sees that it has.
+// Returns the name of the focused element, or null for the page itself, and whether the focus is
+// visible.
 (() => {
   const at = document.activeElement;
   if (!at || at === document.body) return null;

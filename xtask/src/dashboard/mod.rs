@@ -1,8 +1,8 @@
-//! `cargo xtask dashboard`: the dashboard in a real browser, of `agent`, `demo` and `serve`, small
-//! and with a thousand replicas: every knob is turned and what changes is asserted, in the page and
-//! in what `/status` says; keys, names for screen readers, contrast, the rules of axe; nothing off
-//! the screen; no error in the console, no request elsewhere. And the pictures for the
-//! documentation.
+//! `cargo xtask dashboard`: the dashboard of `agent`, `demo` and `serve` in a real browser, with
+//! small fleets and with a thousand replicas. Every control is used, and its effect is checked in
+//! the page and in `/status`. Further checks: keyboard, names for screen readers, contrast, the
+//! rules of axe, nothing off the screen, no error in the console, no external request. It also
+//! takes the pictures for the documentation.
 
 mod access;
 mod agent;
@@ -32,27 +32,27 @@ use tab::{Tab, View};
 
 pub(crate) use photographer::Photographer;
 
-/// From the start of a process until it answers.
+/// Time from the start of a process until it answers.
 const START_MAX: Duration = Duration::from_mins(1);
 
-/// Of a picture, in bytes: a page that shows many of them is to be read everywhere.
+/// Largest size of a picture in bytes, so that a page with many of them loads everywhere.
 const PICTURE_MAX: usize = 300_000;
 
-/// The window, as most pictures show it.
+/// The window of most pictures.
 const WINDOW: View = View {
     width: 1440,
     height: 1000,
     dark: false,
 };
 
-/// A laptop's window beside another one.
+/// Half of a laptop's screen.
 const MIDDLE: View = View {
     width: 1024,
     height: 900,
     dark: false,
 };
 
-/// A telephone.
+/// A phone.
 const SMALL: View = View {
     width: 390,
     height: 844,
@@ -67,20 +67,20 @@ enum Theme {
 
 const BOTH: &[Theme] = &[Theme::Light, Theme::Dark];
 
-/// What every stage has at hand.
+/// Resources of every stage.
 struct Stage<'s> {
     programs: Programs<'s>,
     browser: &'s Browser,
     folder: PathBuf,
     shots: Option<&'s PathBuf>,
-    /// Of the requests each second that an optimized build carries, so many tenths.
+    /// Share of an optimized build's request rate, in tenths.
     rate_tenths: u32,
     /// The script of axe, or why there is none.
     axe: Result<String, String>,
     report: &'s mut Report,
 }
 
-/// Runs every check. An error says which failed, or what could not be done.
+/// Runs every check. Returns an error if a check or a step failed.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let folder = Folder::new("dashboard", options.keep)?;
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         &[3, 20, 100, 1_000]
     };
     for &replicas in sizes {
-        // Two sides show the same pictures, narrower: at two sizes that is enough.
+        // Two sides show the same charts, but narrower; two sizes are enough.
         if matches!(replicas, 20 | 1_000) {
             demo::run(&mut stage, replicas);
         }
@@ -137,17 +137,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 }
 
 impl Stage<'_> {
-    /// Notes what a check found.
+    /// Records the result of a check.
     fn note(&mut self, step: &'static str, what: &str, found: Result<String, String>) {
         self.report.add(step, what, found);
     }
 
-    /// Requests each second, of so many with an optimized build.
+    /// Requests per second, for a rate that an optimized build would have.
     const fn rate(&self, optimized: u32) -> u32 {
         optimized * self.rate_tenths / 10
     }
 
-    /// Takes a picture in each of the themes, if pictures are wanted.
+    /// Takes a picture in each theme, if pictures are requested.
     fn shoot(
         &mut self,
         tab: &mut Tab,
@@ -162,7 +162,7 @@ impl Stage<'_> {
         for &theme in themes {
             let dark = theme == Theme::Dark;
             tab.look(View { dark, ..view })?;
-            // The theme's change and the next figures are drawn by then.
+            // The theme's change and the next data have been drawn by then.
             tab.evaluate(
                 "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))",
             )?;

@@ -2,21 +2,20 @@
 
 use std::path::PathBuf;
 
-/// What to do.
+/// The options.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Leave the temporary folder with configuration and logs.
+    /// Keep the temporary folder with configuration and logs.
     pub(super) keep: bool,
-    /// Without a thousand replicas.
+    /// Without the thousand replicas.
     pub(super) short: bool,
-    /// A build as tests have it, and as much less load as it carries less. So in the short form,
-    /// too.
+    /// A debug build, with proportionally less load; also in the short form.
     pub(super) debug: bool,
-    /// Where the pictures go; none are taken without.
+    /// A folder for pictures; without it none are taken.
     pub(super) shots: Option<PathBuf>,
-    /// A built command, in place of one that is built.
+    /// A built command, instead of building one.
     pub(super) slackwater: Option<PathBuf>,
-    /// A file for what was found, as Markdown.
+    /// A file for the results, as Markdown.
     pub(super) report: Option<PathBuf>,
 }
 
@@ -44,17 +43,17 @@ impl Options {
                 }
             }
         }
-        // So that nothing has to be built anew.
+        // So that nothing has to be built again.
         options.debug |= options.short;
         Ok(options)
     }
 
-    /// How slackwater is built.
+    /// The build profile.
     pub(super) const fn profile(&self) -> &'static str {
         if self.debug { "dev" } else { "quick" }
     }
 
-    /// Of the requests each second that an optimized build carries, so many tenths.
+    /// Share of an optimized build's request rate, in tenths.
     pub(super) const fn rate_tenths(&self) -> u32 {
         if self.debug { 3 } else { 10 }
     }

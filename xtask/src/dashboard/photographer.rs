@@ -1,4 +1,4 @@
-//! Pictures of the dashboard for other chores.
+//! Takes pictures of the dashboard for other chores.
 
 use super::browser::{self, Browser};
 use super::tab::{Tab, View};
@@ -8,14 +8,14 @@ use core::net::SocketAddr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A browser, and a folder for its pictures.
+/// A browser, and a folder for pictures.
 pub(crate) struct Photographer {
     browser: Browser,
     shots: PathBuf,
 }
 
 impl Photographer {
-    /// Starts a browser, which keeps its own files in `folder`.
+    /// Starts a browser, whose own files go into `folder`.
     pub(crate) fn start(
         processes: &Processes,
         folder: &Path,
@@ -29,7 +29,7 @@ impl Photographer {
         })
     }
 
-    /// Takes a picture of the dashboard there in each of the themes.
+    /// Takes a picture of the dashboard at `admin` in each theme.
     pub(crate) fn shoot(&self, admin: SocketAddr, name: &str) -> Result<(), String> {
         let mut tab = Tab::open(&self.browser, admin, WINDOW)?;
         for &theme in BOTH {

@@ -1,4 +1,4 @@
-//! `serve` before a fleet in trouble, with load.
+//! `serve` under load, before a fleet with troubles.
 
 use super::fleet::{Fleet, ROOM};
 use super::tab::Tab;
@@ -12,23 +12,23 @@ use core::time::Duration;
 use serde_json::Value;
 use std::fs;
 
-/// Load, in requests each second: what a small machine carries beside a browser.
+/// Requests per second: what a small machine can serve beside a browser.
 const fn rate(replicas: usize) -> u32 {
     if replicas > 100 { 1_200 } else { 800 }
 }
 
-/// Requests that took longer are kept.
+/// Requests that take this long are recorded.
 const SLOW: &str = "100ms";
 const SLOW_US: u64 = 100_000;
 
-/// Of a tick, in bytes: what does not depend on the fleet (counts, the reports that each worker
-/// compares), and for each replica.
+/// Largest size of a tick in bytes: the part that does not depend on the fleet (counts, the reports
+/// that each worker compares), and the part for each replica.
 const TICK_BYTES_MAX: [usize; 2] = [10_000, 72];
 
-/// A page is a second behind.
+/// Timeout for the page to agree, which is a second behind.
 const AGREE_MAX: Duration = Duration::from_mins(1);
 
-/// Longer than any check takes; it is ended before.
+/// Longer than all checks; it is ended earlier.
 const LOAD_SECONDS: u32 = 900;
 
 pub(super) fn run(stage: &mut Stage<'_>, replicas: usize) {
@@ -70,7 +70,7 @@ fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<St
         "parseFloat(document.querySelector('.figures dd').textContent) > 0 && document.querySelectorAll('.pool tbody tr').length > 2",
     )?;
     let agrees = agrees_with_status(&mut tab, admin, replicas);
-    stage.note(step, "the page says what /status says", agrees);
+    stage.note(step, "the page matches /status", agrees);
     let why = why(&mut tab);
     stage.note(step, "the next pick is the first by the rule", why);
     let layout = views::layout(&mut tab);
@@ -128,8 +128,8 @@ fn configuration(address: SocketAddr, admin: SocketAddr, replicas: &[SocketAddr]
     )
 }
 
-/// What replicas say that they can carry stands in the picture's key, in the table and beside each,
-/// with how much of it is in use.
+/// The replicas' reported capacity is in the chart's legend, in the table and beside each replica,
+/// with the share in use.
 fn full(tab: &mut Tab) -> Result<String, String> {
     let key = tab.evaluate(
         "[...document.querySelectorAll('.fleet-key li')].map((item) => item.textContent)",
@@ -138,7 +138,7 @@ fn full(tab: &mut Tab) -> Result<String, String> {
         key.as_array()
             .is_some_and(|items| items.iter().any(|it| it == text))
     };
-    // Cells have no room for it: there it is what they are filled by.
+    // Cells have no room for it; there the capacity determines the fill level.
     if !is_told("what it can carry") && is_told("p50 to p99 seen here") {
         return Err(format!(
             "the picture has no key of what replicas can carry: {key}"
@@ -159,7 +159,7 @@ fn full(tab: &mut Tab) -> Result<String, String> {
     let room = f64::from(ROOM);
     let agrees = |row: &Value| {
         let [rif, carried, full] = [0, 1, 2].map(|cell| row[cell].as_str().unwrap_or_default());
-        // It has not said anything yet.
+        // It has not reported yet.
         if carried == "–" {
             return full == "–";
         }
@@ -174,8 +174,8 @@ fn full(tab: &mut Tab) -> Result<String, String> {
     }
 }
 
-/// How many replicas there are, as `/status` has them, and how many of them take requests, by the
-/// states of a tick.
+/// The number of replicas, as in `/status`, and the number that accept requests, by the states in a
+/// tick.
 fn agrees_with_status(tab: &mut Tab, admin: SocketAddr, replicas: usize) -> Result<String, String> {
     const SAID: &str = "new Promise((done) => { const source = new EventSource('/events'); let states; \
         source.addEventListener('fleet', (event) => { ({ states } = JSON.parse(event.data)); }); \
@@ -197,8 +197,8 @@ fn agrees_with_status(tab: &mut Tab, admin: SocketAddr, replicas: usize) -> Resu
         let [may, of] = [replicas.saturating_sub(out), replicas].map(with_commas);
         let expected = format!("{may} of {of} replicas take requests");
         last = format!("{said:?}, expected {expected:?}");
-        // In all but the smallest fleet one drains and one fails from the start, which has to be
-        // reported first.
+        // In all but the smallest fleet one replica drains and one fails from the start, which must
+        // be reported first.
         let is_settled = out > 0 || replicas < 20;
         Ok((is_settled && said.starts_with(&expected)).then(|| said.to_owned()))
     });
@@ -212,8 +212,8 @@ fn with_commas(number: usize) -> String {
     }
 }
 
-/// The first row of the pool is marked, and has the lowest expected delay of those that are
-/// compared, by the policy that serves where none is named; the sentence says so.
+/// The first row of the pool is marked and has the lowest expected delay, by the default policy;
+/// the sentence says so.
 fn why(tab: &mut Tab) -> Result<String, String> {
     let found = tab.wait(
         "two reports to choose from",
@@ -230,8 +230,8 @@ fn why(tab: &mut Tab) -> Result<String, String> {
     }
 }
 
-/// Over ten ticks of live data. Their size is held to a limit; times depend on what else the
-/// machine does, and are told.
+/// Measures ten ticks of live data. Their size is limited; times depend on the machine's other
+/// load, and are only reported.
 fn busy(tab: &mut Tab, replicas: usize) -> Result<String, String> {
     const TICKS: u32 = 10;
     let before = tab.spent()?;
@@ -261,12 +261,12 @@ fn busy(tab: &mut Tab, replicas: usize) -> Result<String, String> {
     }
 }
 
-/// A slow request that was kept, opened: what the page tells is what `/decisions` has.
+/// Opens a slow request that was recorded, and compares the page with `/decisions`.
 fn decision(tab: &mut Tab, admin: SocketAddr) -> Result<String, String> {
     tab.evaluate(
         "(() => { const kind = document.querySelector('#decisions select'); kind.value = 'slow'; kind.dispatchEvent(new Event('change')); })()",
     )?;
-    // By the rule, for which there is somebody to compare.
+    // A request that the rule decided, which therefore has candidates.
     tab.wait(
         "a slow request that was kept",
         "(() => { const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : 1); \

@@ -1,5 +1,4 @@
-//! One page in the browser, used as people use it: by keys and by the mouse; and what it must not
-//! do while it is.
+//! One page in the browser, used by keyboard and mouse, and the record of its errors.
 
 use super::browser::Browser;
 use super::devtools::DevTools;
@@ -12,13 +11,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-/// A condition of the page has to hold by then.
+/// Timeout for a condition of the page.
 const CONDITION_MAX: Duration = Duration::from_mins(1);
 
-/// How often it is looked at.
+/// Interval of checks of the condition.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How a page is looked at.
+/// Size and theme of the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub(super) width: u32,
@@ -26,8 +25,8 @@ pub(super) struct View {
     pub(super) dark: bool,
 }
 
-/// Seconds that were spent since the start: of CPU in all of the browser's processes, of CPU in the
-/// page's own, and in its script, by the clock.
+/// Seconds since the start: CPU time of all of the browser's processes, CPU time of the page's own
+/// process, time in its scripts, and elapsed time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     pub(super) browser: f64,
@@ -40,17 +39,17 @@ pub(super) struct Tab {
     devtools: DevTools,
     address: SocketAddr,
     target: String,
-    /// What went wrong in it, as it was found.
+    /// Errors in the page so far.
     problems: Vec<String>,
 }
 
 impl Tab {
-    /// Opens the dashboard at `address`, and waits until it shows figures.
+    /// Opens the dashboard at `address`, and waits until it shows data.
     pub(super) fn open(browser: &Browser, address: SocketAddr, view: View) -> Result<Self, String> {
         Self::open_at(browser, address, view, "/")
     }
 
-    /// As [`open`](Self::open), at a path, which may name a service.
+    /// Like [`open`](Self::open), at a path, which may name a service.
     pub(super) fn open_at(
         browser: &Browser,
         address: SocketAddr,
@@ -91,7 +90,7 @@ impl Tab {
         Ok(tab)
     }
 
-    /// Changes the window's size, and what theme the system has.
+    /// Sets the window's size and the system's theme.
     pub(super) fn look(&mut self, view: View) -> Result<(), String> {
         let View { width, height, .. } = view;
         let size =
@@ -104,7 +103,7 @@ impl Tab {
         Ok(())
     }
 
-    /// What an expression comes to in the page; of a promise, what it is fulfilled with.
+    /// Evaluates an expression in the page; a promise is awaited.
     pub(super) fn evaluate(&mut self, expression: &str) -> Result<Value, String> {
         let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true});
         let answer = self.devtools.call("Runtime.evaluate", &parameters)?;
@@ -117,7 +116,7 @@ impl Tab {
         }
     }
 
-    /// Waits until an expression is true; the error says what the page said instead.
+    /// Waits until an expression is true; the error has its last value.
     pub(super) fn wait(&mut self, what: &str, expression: &str) -> Result<Value, String> {
         let begun = Instant::now();
         loop {
@@ -134,7 +133,7 @@ impl Tab {
         }
     }
 
-    /// Clicks on the middle of what a selector finds.
+    /// Clicks on the middle of the element that a selector finds.
     pub(super) fn click(&mut self, selector: &str) -> Result<(), String> {
         let place = format!(
             "(() => {{ const found = document.querySelector({selector:?}); if (!found) return null; \
@@ -152,7 +151,7 @@ impl Tab {
         Ok(())
     }
 
-    /// Presses a key: a letter, or one that has a name.
+    /// Presses a key: a letter, or a key with a name.
     pub(super) fn press(&mut self, key: &str) -> Result<(), String> {
         let code = match key {
             "Tab" => 9,
@@ -190,7 +189,7 @@ impl Tab {
         Ok(picture.len())
     }
 
-    /// Every control and picture that a screen reader meets, as its role and its name.
+    /// Every control and image for a screen reader, with its role and its name.
     pub(super) fn names(&mut self) -> Result<Vec<(String, String)>, String> {
         const ROLES: [&str; 12] = [
             "button",
@@ -220,7 +219,7 @@ impl Tab {
             .collect())
     }
 
-    /// What the page has cost up to now.
+    /// The page's resource usage so far.
     pub(super) fn spent(&mut self) -> Result<Spent, String> {
         let silent = || "the browser does not say how busy it was".to_owned();
         let answer = self.devtools.call_browser("SystemInfo.getProcessInfo")?;
@@ -239,8 +238,7 @@ impl Tab {
         })
     }
 
-    /// What went wrong so far: errors in the console, exceptions, requests to others, answers that
-    /// are errors.
+    /// Errors so far: console errors, exceptions, requests to other hosts, error responses.
     pub(super) fn problems(&mut self) -> &[String] {
         let own = format!("http://{}/", self.address);
         for event in self.devtools.take_events() {
@@ -263,7 +261,7 @@ impl Tab {
                 "Network.requestWillBeSent" => {
                     let url = text(&parameters["request"], "url");
                     let is_own = url.starts_with(&own) || url.starts_with("data:");
-                    (!is_own).then(|| format!("asked somebody else: {url}"))
+                    (!is_own).then(|| format!("external request: {url}"))
                 }
                 _ => None,
             };
@@ -272,7 +270,7 @@ impl Tab {
         &self.problems
     }
 
-    /// Closes it.
+    /// Closes the page.
     pub(super) fn close(mut self) -> Result<(), String> {
         let target = self.target.clone();
         self.devtools

@@ -1,5 +1,4 @@
-// What of the page's modules can be tested by itself, run in the page that has them. Comes to a
-// list of what fails.
+// Unit tests of the page's modules, run in the page. Returns a list of failures.
 (async () => {
   const failures = [];
   const same = (what, found, expected) => {
@@ -43,7 +42,7 @@
     of("pooling"), of("latest", { reports: "latest", comparison: "delay", score: "expected delay" }),
     of("carrying", { carried: "capacity", why_hot_cold: "some report no capacity" }), of("asking", { reports: "round" }),
   ]);
-  same("what is told of a policy", [words.policyOf("latest").score, words.policyOf("of_tomorrow"), words.policyOf("none").about], ["expected delay", of("of_tomorrow", { about: "", reports: "none" }), "There is nothing to choose."]);
+  same("the description of a policy", [words.policyOf("latest").score, words.policyOf("of_tomorrow"), words.policyOf("none").about], ["expected delay", of("of_tomorrow", { about: "", reports: "none" }), "There is nothing to choose."]);
   same("who keeps reports", ["pooling", "latest", "asking", "of_tomorrow"].map(words.isPooled), [true, true, false, false]);
 
   const delay = {
@@ -68,7 +67,7 @@
   const equal = [report(2, 4, 6, false, 0), report(1, 4, 6, false, 1), report(0, 1, 9, false, 2)];
   same("where chance draws among equals none is next", [rule.nextPick(equal), rule.equalsOf(equal).map((one) => one.replica)], [null, [2, 1]]);
   same("the only one that is the best", rule.nextPick(equal.slice(1)).replica, 1);
-  same("of equals the one that the policy says", rule.nextPick(equal.map((one) => ({ ...one, next: one.replica === 2 }))).replica, 2);
+  same("of equals the one that the policy picks", rule.nextPick(equal.map((one) => ({ ...one, next: one.replica === 2 }))).replica, 2);
   same("what a worker measures itself is no report", [rule.isMeasuredHere(equal), rule.isMeasuredHere(equal.map((one) => ({ ...one, local: true }))), rule.isMeasuredHere([])], [false, true, false]);
   same("a reason as its policy has it", [words.reasonName("lowest_score", "latest"), words.reasonName("lowest_score", "pooling"), words.reasonText("lowest_score", "latest"), words.reasonName("cold", "pooling")], ["lowest expected delay", "lowest score", "it had the lowest expected delay among the reports", "cold, lowest latency"]);
 
@@ -96,7 +95,7 @@
   same("a tick", model.handleTick(tick(1000)), true);
   const [web] = model.services;
   same("replicas: what they reported; ours only where they never did", web.replicas.map((r) => [r.rif, r.ours, r.latency, r.hot, r.state, r.share, r.allowed, r.reported]), [[3, 4, 5, true, "available", 0.75, 1, true], [2, 2, 8, null, "down", 0.25, 0.5, false]]);
-  same("what nobody says is not known", web.replicas.map((r) => [r.capacity, r.cost, r.full]), [[null, null, null], [null, null, null]]);
+  same("values that are not reported are unknown", web.replicas.map((r) => [r.capacity, r.cost, r.full]), [[null, null, null], [null, null, null]]);
   const carrying = { ...columns, capacity_millirif: [2000, 9000], cost_us: [700, null] };
   model.handleTick({ ...tick(1000), services: [{ ...tick(1000).services[0], replicas: carrying }] });
   same("how full: by reports alone", web.replicas.map((r) => [r.capacity, r.cost, r.full]), [[2, 700, 1.5], [9, null, null]]);
@@ -116,7 +115,7 @@
   model.handleTick(tick(1600));
   model.handleTick({ ...tick(1700), services: [{ ...tick(1700).services[0], picks: {}, rif_limit: null }] });
   same("what does not occur any more is 0", model.services[0].series.last("picks.cold"), 0);
-  same("without a limit nobody is hot or cold", model.services[0].replicas.map((r) => r.hot), [null, null]);
+  same("without a limit no replica is hot or cold", model.services[0].replicas.map((r) => r.hot), [null, null]);
 
   const past = { interval_ms: 1000, at_ms: [500, 1000, 1200], requests: [4, 4, 4], failed: [0, 0, 0], picks: { cold: [3, 3, 3] }, probes: {} };
   for (const name of ["rate", "p50_us", "p99_us", "p999_us", "rif_limit", "hedges", "retries", "shed", "queued"]) past[name] = [1, 2, 3];
@@ -124,7 +123,7 @@
   same("the past fills what is not known, before and between", [model.services[0].series.at, model.services[0].series.column("rate")], [[500, 1000, 1200, 1500, 1600, 1700], [1, 2, 3, 16, 16, 16]]);
   model.handleTick({ ...tick(1800), uptime_ms: 9 });
   model.handleTick({ ...tick(1900), uptime_ms: 8 });
-  same("a process that began anew with the same number has no past", [model.services[0].series.at, model.services[0].hasHistory], [[1900], false]);
+  same("a restarted process with the same number has no history", [model.services[0].series.at, model.services[0].hasHistory], [[1900], false]);
 
   const { Recent } = await from("recent");
   const recent = new Recent();
@@ -132,7 +131,7 @@
   recent.push(3, 2500, [7, 7], [7, 7]);
   same("the last seconds, no more than cover them, each moment once", [recent.sent, recent.failed, recent.seconds], [[2, 3], [0, 2], 5]);
   recent.push(4, 2500, [1, 2, 3], [0, 0, 0]);
-  same("another fleet begins anew", [recent.sent, recent.seconds], [[1, 2, 3], 2.5]);
+  same("another fleet starts with empty data", [recent.sent, recent.seconds], [[1, 2, 3], 2.5]);
 
   const arrange = await from("arrange");
   model.handleTick(tick(2000));

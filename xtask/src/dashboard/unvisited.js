@@ -1,5 +1,5 @@
-// Controls that are shown and that the tabulator has not come by. Of rows it comes by one, and
-// arrow keys go on from there.
+// Visible controls that Tab did not reach. In tables only one row is a tab stop, and arrow keys
+// reach the others.
 (() => {
   const found = [...document.querySelectorAll(":is(a[href], button, input, select, summary):not([tabindex='-1']), [tabindex='0']")];
   const shown = found.filter((one) => one.checkVisibility() && !one.disabled && !one.dataset.visited && !one.closest("noscript"));

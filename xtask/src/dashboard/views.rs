@@ -1,5 +1,5 @@
-//! What the page looks like and where: nothing off the screen, nothing covered, a click selects;
-//! all services at a glance, the configuration, an empty service, and what is wrong.
+//! The page's layout and views: nothing off the screen, nothing covered, selection by click; the
+//! list of services, the configuration, an empty service, and problems.
 
 use super::tab::{Tab, View};
 use super::{BOTH, START_MAX, Stage, WINDOW, access};
@@ -15,22 +15,22 @@ use std::net::{TcpListener, TcpStream};
 
 const STEP: &str = "views";
 
-/// What was done has to be seen by then.
+/// Time for a change to appear.
 const EFFECT_MAX: Duration = Duration::from_secs(20);
 
-/// As narrow as a telephone held upright.
+/// As narrow as a phone held upright.
 const NARROW: View = View {
     width: 400,
     height: 800,
     dark: false,
 };
 
-/// What is wider than its place: a column that one has to scroll to.
+/// Elements wider than their container: a column that one has to scroll to.
 const OFF: &str = "[...document.querySelectorAll('main, .card, .plot, .table-box, .pool-box, .problems')] \
     .filter((box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1) \
     .map((box) => `${box.className} of ${box.closest('section')?.querySelector('h2, h3')?.textContent}: ${box.scrollWidth} > ${box.clientWidth}`)";
 
-/// At 1440 pixels no column is off the screen, as a picture and as a table.
+/// At 1440 pixels no column is off the screen, neither in the chart nor in the table.
 pub(super) fn layout(tab: &mut Tab) -> Result<String, String> {
     tab.look(WINDOW)?;
     let picture = tab.evaluate(OFF)?;
@@ -49,7 +49,7 @@ pub(super) fn layout(tab: &mut Tab) -> Result<String, String> {
     Ok("all of it".to_owned())
 }
 
-/// At 400 pixels the header scrolls away with the page, and the page is no wider than the window.
+/// At 400 pixels the header scrolls with the page, and the page is no wider than the window.
 pub(super) fn header(tab: &mut Tab) -> Result<String, String> {
     tab.look(NARROW)?;
     let found = tab.evaluate(
@@ -68,7 +68,7 @@ pub(super) fn header(tab: &mut Tab) -> Result<String, String> {
     }
 }
 
-/// Pointing at a replica shows its values, a click selects it, another one lets it go.
+/// Hovering over a replica shows its values, a click selects it, another click deselects it.
 pub(super) fn select(tab: &mut Tab) -> Result<String, String> {
     let point = |kind: &str| {
         format!(
@@ -87,7 +87,7 @@ pub(super) fn select(tab: &mut Tab) -> Result<String, String> {
     if chosen != tip {
         return Err(format!("pointed at {tip}, selected {chosen}"));
     }
-    // The card may be of another width now.
+    // The card may have another width now.
     tab.evaluate("document.querySelector('#replica-close').click()")?;
     tab.wait(
         "nothing to be selected",
@@ -98,7 +98,7 @@ pub(super) fn select(tab: &mut Tab) -> Result<String, String> {
     Ok(tip.to_string())
 }
 
-/// The range of time is chosen, and values at a moment are shown.
+/// Selects a range of time, and checks the values at a moment.
 fn ranges(tab: &mut Tab) -> Result<(), String> {
     for ms in [900_000, 60_000, 300_000] {
         tab.click(&format!(".ranges [data-ms='{ms}']"))?;
@@ -121,7 +121,7 @@ fn ranges(tab: &mut Tab) -> Result<(), String> {
     tab.evaluate("window.scrollTo(0, 0)").map(drop)
 }
 
-/// Three services of a `serve`: one that is served, one that is down, one without replicas.
+/// Three services of a `serve`: one that works, one that is down, one without replicas.
 pub(super) fn run(stage: &mut Stage<'_>) {
     let played = play(stage);
     stage.note(STEP, "services and configuration", played);
@@ -160,7 +160,7 @@ fn play(stage: &mut Stage<'_>) -> Result<String, String> {
     access::axe(stage, STEP, &mut tab);
     let shot = stage.shoot(&mut tab, "services", WINDOW, BOTH);
     stage.note(STEP, "pictures of all services", shot);
-    // A configuration with a mistake is refused, and the page says so without being loaded again.
+    // A configuration with a mistake is rejected, and the page shows that without a reload.
     fs::write(&file, text.replace("policy = ", "polcy = "))
         .map_err(|error| format!("{}: {error}", file.display()))?;
     kill_process(serve.pid(), Signal::HUP).map_err(|error| format!("SIGHUP: {error}"))?;
@@ -188,12 +188,12 @@ fn play(stage: &mut Stage<'_>) -> Result<String, String> {
     Ok("three services".to_owned())
 }
 
-/// A replica that answers every request at once.
+/// Starts a replica that answers every request at once.
 fn replica() -> Result<SocketAddr, String> {
     let wrong = |error: std::io::Error| format!("a replica cannot be started: {error}");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
-    // It ends with the chore.
+    // It ends with xtask.
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             std::thread::spawn(move || answer(stream));
@@ -237,8 +237,8 @@ fn configuration(
     )
 }
 
-/// Each service is a row, the ill ones first; the list of problems names the replica that is down,
-/// since when it was checked, and why.
+/// Each service is a row, services with problems first. The list of problems names the replica that
+/// is down, its last check, and the reason.
 fn services(tab: &mut Tab) -> Result<String, String> {
     tab.evaluate("location.hash = '#/services'; true")?;
     tab.wait(
@@ -262,7 +262,7 @@ fn services(tab: &mut Tab) -> Result<String, String> {
     Ok(problem.to_string())
 }
 
-/// The page has what `/status` has, and the reload that was refused.
+/// The page matches `/status`, and shows the reload that failed.
 fn shown_configuration(
     tab: &mut Tab,
     admin: SocketAddr,
@@ -298,7 +298,7 @@ fn shown_configuration(
     }
 }
 
-/// It says why there are none, and what to do.
+/// The page says why there are no replicas, and what to do.
 fn empty(tab: &mut Tab) -> Result<String, String> {
     tab.evaluate("location.hash = '#void'; true")?;
     let said = tab.wait(

@@ -1,22 +1,22 @@
-//! The access log, read back.
+//! Reads the access log.
 
 use core::time::Duration;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// One request, as `serve` saw it.
+/// A request in the access log of `serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// When it came, from 1970 on.
+    /// Arrival, since 1970.
     pub(crate) began: Duration,
-    /// When its last byte left.
+    /// Time of its last byte to the client.
     pub(crate) ended: Duration,
     pub(crate) replica: Option<String>,
     pub(crate) status: u64,
     pub(crate) end: String,
     pub(crate) attempts: u64,
-    /// As it stands in the log.
+    /// The whole line.
     pub(crate) text: String,
 }
 
@@ -35,13 +35,13 @@ impl Line {
         })
     }
 
-    /// Whether the client did not get what a replica meant to answer.
+    /// Whether the client did not receive a replica's answer completely.
     pub(crate) fn is_failure(&self) -> bool {
         self.status >= 500 || self.end != "complete"
     }
 }
 
-/// Every line; one that cannot be read is an error.
+/// Reads all lines; an invalid line is an error.
 pub(crate) fn read(file: &Path) -> Result<Vec<Line>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let parse =
@@ -49,7 +49,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Line>, String> {
     text.lines().map(parse).collect()
 }
 
-/// `2026-11-21T19:54:11.000123Z` as a time since 1970.
+/// Parses `2026-11-21T19:54:11.000123Z` as a time since 1970.
 fn since_1970(text: &str) -> Option<Duration> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.split('-').map(str::parse::<u64>);

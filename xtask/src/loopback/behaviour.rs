@@ -1,29 +1,29 @@
-//! How a replica's process behaves, and the same as its arguments.
+//! The behaviour of a replica's process, and its form as arguments.
 
 use crate::arguments::number;
 
-/// Times are in milliseconds, shares in per cent.
+/// The behaviour. Times are in milliseconds, shares in percent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Behaviour {
-    /// Requests served at once; others wait in turn.
+    /// Concurrent requests; others wait in order.
     pub(crate) room: u64,
-    /// For a request.
+    /// Time for a request.
     pub(crate) service_ms: u64,
-    /// For a request whose path begins with [`LONG`].
+    /// Time for a request whose path begins with [`LONG`].
     pub(crate) long_ms: u64,
-    /// From SIGUSR1 to SIGUSR2 requests take so many times as long.
+    /// Factor on the time of requests from SIGUSR1 to SIGUSR2.
     pub(crate) slower: u64,
-    /// From SIGUSR1 to SIGUSR2 so many requests are answered with 500, at once.
+    /// Share of requests that are answered with 500 at once, from SIGUSR1 to SIGUSR2.
     pub(crate) fails_percent: u64,
-    /// So many requests take `stall_ms` longer.
+    /// Share of requests that take `stall_ms` longer.
     pub(crate) stalls_percent: u64,
     /// See `stalls_percent`.
     pub(crate) stall_ms: u64,
-    /// Requests take so many times as long at its start.
+    /// Factor on the time of requests at the start of the process.
     pub(crate) cold_slower: u64,
-    /// From then on no longer; until then ever less.
+    /// Time until that factor has fallen to 1.
     pub(crate) warm_ms: u64,
-    /// For its draws.
+    /// Seed of its random draws.
     pub(crate) seed: u64,
 }
 
@@ -64,11 +64,11 @@ const FIELDS: [(&str, Field); 10] = [
     ("--seed", |behaviour| &mut behaviour.seed),
 ];
 
-/// No field is larger, so that sums and products of a few fit.
+/// Upper bound of every field, so that sums and products of a few do not overflow.
 const FIELD_MAX: u64 = 1_000_000;
 
 impl Behaviour {
-    /// The arguments of which [`parse`](Self::parse) makes it again.
+    /// The arguments from which [`parse`](Self::parse) makes it again.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mut copy = self.clone();
         let mut argument =
@@ -76,7 +76,7 @@ impl Behaviour {
         FIELDS.into_iter().flat_map(&mut argument).collect()
     }
 
-    /// What is not said is as by default.
+    /// Parses arguments; missing ones have their default.
     pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
         let mut behaviour = Self::default();
         for pair in arguments.chunks(2) {
@@ -88,7 +88,7 @@ impl Behaviour {
         Ok(behaviour)
     }
 
-    /// For how many milliseconds a request is served by a process that began so long ago.
+    /// Time in milliseconds that a request takes.
     pub(super) fn serves_ms(&self, asked: &Asked) -> u64 {
         let service = if asked.is_long {
             self.long_ms
@@ -96,7 +96,7 @@ impl Behaviour {
             self.service_ms
         };
         let slower = if asked.in_trouble { self.slower } else { 1 };
-        // Linear, so that it is as fast as ever when it is warm, and no jump on the way there.
+        // Decreases linearly, so that the process reaches its normal speed without a jump.
         let left_ms = self.warm_ms.saturating_sub(asked.age_ms);
         let colder = self.cold_slower.saturating_sub(1) * service * left_ms;
         let cold = colder.checked_div(self.warm_ms).unwrap_or(0);
@@ -114,15 +114,15 @@ impl Behaviour {
     }
 }
 
-/// What decides on how a request fares.
+/// The inputs that decide how a request is served.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     pub(super) is_long: bool,
-    /// The last signal was SIGUSR1.
+    /// Whether the last signal was SIGUSR1.
     pub(super) in_trouble: bool,
-    /// Of the process.
+    /// Age of the process.
     pub(super) age_ms: u64,
-    /// From 0 to 99.
+    /// Random draw, from 0 to 99.
     pub(super) draw_percent: u64,
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_say_all_of_it() {
+    fn arguments_round_trip() {
         let mut behaviour = Behaviour::default();
         for (number, (_, field)) in (100..).zip(FIELDS) {
             *field(&mut behaviour) = number;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_takes_as_long_as_it_was_said() {
+    fn a_request_takes_the_configured_time() {
         let behaviour = Behaviour {
             slower: 10,
             fails_percent: 50,

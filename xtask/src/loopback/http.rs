@@ -1,6 +1,5 @@
-//! One GET on a connection of its own, so that looking costs a millisecond and not a process. Only
-//! for our own answers: probes, and the admin server's pages. What is to be proved about HTTP is
-//! asked by curl.
+//! One GET on a connection of its own, so that polling costs a millisecond and no process. Only for
+//! our own endpoints: probes, and the admin server. Tests of HTTP itself use curl.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -28,7 +27,7 @@ impl Answer {
     }
 }
 
-/// Asks for `path`.
+/// Sends GET for `path`.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Answer, String> {
     let wrong = |why: &dyn core::fmt::Display| format!("GET {address}{path}: {why}");
     let answer = exchange(address, path).map_err(|error| wrong(&error))?;
@@ -43,7 +42,7 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Answer, String> {
     })
 }
 
-/// Asks for `path`, whose answer is JSON.
+/// Sends GET for `path`, and parses the answer as JSON.
 pub(crate) fn get_json(address: SocketAddr, path: &str) -> Result<Value, String> {
     let answer = get(address, path)?;
     serde_json::from_str(&answer.body).map_err(|error| format!("GET {address}{path}: {error}"))
@@ -60,7 +59,7 @@ fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Whether nobody listens there.
+/// Returns whether nothing listens there.
 pub(crate) fn is_refused(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, LIMIT)
         .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)

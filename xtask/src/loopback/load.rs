@@ -1,4 +1,4 @@
-//! `slackwater load`, and what it saw.
+//! Runs `slackwater load`, and reads its results.
 
 use super::pair::Programs;
 use super::processes::Process;
@@ -16,7 +16,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts one, with arguments that say how much for how long; `file` is for what it sees.
+    /// Starts a stream with arguments for rate and length; its results go to `file`.
     pub(crate) fn start(
         programs: &Programs<'_>,
         name: &str,
@@ -35,7 +35,7 @@ impl Load {
         self.process.pid()
     }
 
-    /// Waits for its end; what it saw, as it wrote it.
+    /// Waits for its end, and returns its results.
     pub(crate) fn finish(self, limit: Duration) -> Result<Value, String> {
         let ended = self.process.wait(limit)?;
         if !ended.status.success() {

@@ -1,5 +1,5 @@
-//! What chores share that run real processes on loopback: processes that end with us, free ports,
-//! replicas and agents in pairs, load, and the access log read back.
+//! Helpers for chores that run real processes on loopback: processes that end with xtask, free
+//! ports, pairs of replica and agent, load, and the access log.
 
 pub(crate) mod access_log;
 pub(crate) mod behaviour;

@@ -12,35 +12,35 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// From the start of a process until it answers.
+/// Time from the start of a process until it answers.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// From SIGTERM to an agent's end.
+/// Time from SIGTERM to an agent's end.
 const STOP_MAX: Duration = Duration::from_secs(40);
 
-/// What is run, and by whom it is ended.
+/// The programs to run, and the manager that ends them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Programs<'a> {
     pub(crate) processes: &'a Processes,
     pub(crate) slackwater: &'a Path,
 }
 
-/// One replica and its agent.
+/// A replica and its agent.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    /// Part of its processes' names.
+    /// Part of the names of its processes.
     name: String,
     pub(crate) replica: SocketAddr,
     pub(crate) agent: SocketAddr,
-    /// Where the agent tells how it does.
+    /// The agent's admin address.
     pub(crate) agent_admin: SocketAddr,
-    /// `None` while it is dead.
+    /// The process; `None` while it is dead.
     replica_process: Option<Process>,
     agent_process: Option<Process>,
 }
 
 impl Pair {
-    /// Nothing runs yet.
+    /// A pair without running processes.
     pub(crate) fn new(name: String, ports: &mut FreePorts) -> Result<Self, String> {
         Ok(Self {
             name,
@@ -65,8 +65,8 @@ impl Pair {
         self.start_replica_as(programs, &mut command, COUNTS)
     }
 
-    /// The same with another program, which listens at [`replica`](Self::replica) and is ready when
-    /// it answers `path` with 200.
+    /// Starts another program as the replica. It must listen at [`replica`](Self::replica), and is
+    /// ready when it answers `path` with 200.
     pub(crate) fn start_replica_as(
         &mut self,
         programs: &Programs<'_>,
@@ -79,7 +79,7 @@ impl Pair {
         await_answer(process, self.replica, path)
     }
 
-    /// Starts the agent and waits until it takes requests.
+    /// Starts the agent and waits until it accepts requests.
     pub(crate) fn start_agent(
         &mut self,
         programs: &Programs<'_>,
@@ -96,12 +96,12 @@ impl Pair {
         await_answer(process, self.agent_admin, "/healthz")
     }
 
-    /// The replica's process, while it is there.
+    /// The replica's process, if it runs.
     pub(crate) fn replica_pid(&self) -> Option<Pid> {
         self.replica_process.as_ref().map(Process::pid)
     }
 
-    /// The agent's process, while it is there.
+    /// The agent's process, if it runs.
     pub(crate) fn agent_pid(&self) -> Option<Pid> {
         self.agent_process.as_ref().map(Process::pid)
     }
@@ -116,7 +116,7 @@ impl Pair {
         self.agent_process = None;
     }
 
-    /// Asks the agent to stop, and waits until it has.
+    /// Sends SIGTERM to the agent, and waits for its end.
     pub(crate) fn stop_agent(&mut self) -> Result<(), String> {
         let Some(agent) = self.agent_process.take() else {
             return Err("the agent is not there".to_owned());
@@ -130,12 +130,12 @@ impl Pair {
         }
     }
 
-    /// Sends the replica a signal.
+    /// Sends a signal to the replica.
     pub(crate) fn signal_replica(&self, signal: Signal) -> Result<(), String> {
         send(self.replica_process.as_ref(), signal)
     }
 
-    /// Sends the agent a signal.
+    /// Sends a signal to the agent.
     pub(crate) fn signal_agent(&self, signal: Signal) -> Result<(), String> {
         send(self.agent_process.as_ref(), signal)
     }
@@ -147,7 +147,7 @@ impl Pair {
         rif.ok_or_else(|| format!("{}: a status without own_load.rif", self.agent_admin))
     }
 
-    /// What the replica has done since its start.
+    /// The replica's counts since its start.
     pub(crate) fn counts(&self) -> Result<Value, String> {
         http::get_json(self.replica, COUNTS)
     }

@@ -1,20 +1,20 @@
-//! Ports for processes that are started.
+//! Free ports for processes.
 
 use core::net::{Ipv4Addr, SocketAddr};
 use std::net::{TcpListener, UdpSocket};
 
-/// Ports of loopback that were free for TCP and for UDP, held until this is dropped.
+/// Ports of loopback that were free for TCP and for UDP, reserved until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct FreePorts(Vec<(TcpListener, UdpSocket)>);
 
 impl FreePorts {
-    /// One more.
+    /// Reserves one more.
     ///
     /// # Errors
     ///
-    /// None is free.
+    /// Fails if none is free.
     pub(crate) fn take(&mut self) -> Result<SocketAddr, String> {
-        // A port that is free for TCP is rarely taken for UDP.
+        // A port that is free for TCP is rarely in use for UDP.
         const TRIES: usize = 100;
         for _ in 0..TRIES {
             let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {

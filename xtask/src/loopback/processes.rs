@@ -1,5 +1,6 @@
-//! Child processes that end with us: each in a process group of its own, its output in files, ended
-//! when its handle is dropped or when a signal ends this program. Every wait has a limit.
+//! Child processes that end with xtask. Each has its own process group and writes its output to
+//! files. It is ended when its handle is dropped, or when a signal ends xtask. Every wait has a
+//! limit.
 
 use core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -10,10 +11,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// How often something awaited is looked at.
+/// Polling interval of waits.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Everything that runs.
+/// All running processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Processes {
     logs: PathBuf,
@@ -21,7 +22,7 @@ pub(crate) struct Processes {
     started: Arc<Mutex<u64>>,
 }
 
-/// A process that ended by itself.
+/// A process that has exited.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -30,7 +31,7 @@ pub(crate) struct Ended {
 }
 
 impl Processes {
-    /// Keeps the processes' output in `folder`.
+    /// Writes the processes' output into `folder`.
     pub(crate) fn new(folder: &Path) -> Result<Self, String> {
         let logs = folder.join("logs");
         fs::create_dir(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
@@ -41,13 +42,14 @@ impl Processes {
         })
     }
 
-    /// From now on Ctrl-C and SIGTERM end every process, then this one, and remove `folder` unless
-    /// it is to be kept.
+    /// From now on, Ctrl-C and SIGTERM end every process, then xtask, and remove `folder` unless it
+    /// is to be kept.
     pub(crate) fn end_on_signals(&self, folder: PathBuf, keep: bool) -> Result<(), String> {
         self.end_on_signals_and(folder, keep, || ())
     }
 
-    /// The same, and then `ending`, for what is dropped otherwise.
+    /// Like [`end_on_signals`](Self::end_on_signals), and then calls `ending` to clean up what is
+    /// normally dropped.
     pub(crate) fn end_on_signals_and(
         &self,
         folder: PathBuf,
@@ -75,7 +77,7 @@ impl Processes {
                     _ = terminate.recv() => (),
                 }
             });
-            // Kept locked: nothing else is started from here on.
+            // Stays locked, so that no further process is started.
             let running = lock(&running);
             for &pid in running.values() {
                 let _ = kill_process_group(pid, Signal::KILL);
@@ -121,7 +123,7 @@ impl Processes {
         })
     }
 
-    /// Runs a process to its end, which has to come within `limit`.
+    /// Runs a process to its end, which must come within `limit`.
     pub(crate) fn run(
         &self,
         name: &str,
@@ -139,7 +141,7 @@ pub(crate) struct Process {
     child: Child,
     pid: Pid,
     number: u64,
-    /// Known once it was reaped.
+    /// The exit status, once it was reaped.
     status: Option<ExitStatus>,
     out: PathBuf,
     err: PathBuf,
@@ -151,14 +153,14 @@ impl Process {
         self.pid
     }
 
-    /// What it has written to standard error so far.
+    /// Its output on standard error so far.
     pub(crate) fn errors(&self) -> Result<String, String> {
         let bytes =
             fs::read(&self.err).map_err(|error| format!("{}: {error}", self.err.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into())
     }
 
-    /// Asks it to stop.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) -> Result<(), String> {
         kill_process(self.pid, Signal::TERM)
             .map_err(|error| format!("{} cannot be signalled: {error}", self.name))
@@ -177,7 +179,7 @@ impl Process {
         })
     }
 
-    /// Fails with the last lines it wrote if it has ended.
+    /// Fails, with its last lines of output, if it has ended.
     pub(crate) fn check_running(&mut self) -> Result<(), String> {
         match self.reap()? {
             None => Ok(()),
@@ -195,7 +197,7 @@ impl Process {
 
     fn reap(&mut self) -> Result<Option<ExitStatus>, String> {
         if self.status.is_none() {
-            // Under the lock, so that no signal goes to whoever may get the number next.
+            // Under the lock, so that no signal goes to another process with the same id.
             let mut running = lock(&self.running);
             self.status = (self.child.try_wait())
                 .map_err(|error| format!("{} cannot be awaited: {error}", self.name))?;
@@ -210,7 +212,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.status.is_none() {
-            // The group first: while its leader is not reaped, the number is nobody else's.
+            // The group first: the group's id cannot be reused before its leader is reaped.
             let _ = kill_process_group(self.pid, Signal::KILL);
             let _ = self.child.wait();
             lock(&self.running).remove(&self.number);
@@ -218,7 +220,7 @@ impl Drop for Process {
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Calls `look` repeatedly until it returns a value.
 pub(crate) fn wait_for<T>(
     what: &str,
     limit: Duration,

@@ -1,6 +1,6 @@
-//! A replica's process: HTTP/1.1 with a service time and room for a few requests at once, the
-//! others wait. SIGUSR1 begins the trouble that its [`Behaviour`] says, SIGUSR2 ends it. A request
-//! whose client leaves is left, wherever it stands.
+//! The process of a replica: an HTTP/1.1 server with a service time and a limit of concurrent
+//! requests; others wait. SIGUSR1 starts the trouble in its [`Behaviour`], SIGUSR2 ends it. A
+//! request whose client leaves is cancelled at any point.
 
 use super::behaviour::{Asked, Behaviour, LONG};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,10 +14,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-/// The chore that the process runs: its port follows, and its behaviour.
+/// The chore's name; its arguments are the port and the behaviour.
 pub(crate) const CHORE: &str = "replica";
 
-/// Where it says what it has done; not counted itself.
+/// Path of its counts; requests for it are not counted.
 pub(crate) const COUNTS: &str = "/counts";
 
 const BODY: &str = "served\n";
@@ -26,7 +26,7 @@ const BODY: &str = "served\n";
 ///
 /// # Errors
 ///
-/// It cannot listen, or the arguments are wrong.
+/// Fails if it cannot listen, or if the arguments are wrong.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let Some((port, behaviour)) = arguments.split_first() else {
         return Err("a replica needs a port".to_owned());
@@ -67,7 +67,7 @@ async fn serve(port: u16, behaviour: Behaviour) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let replica = Arc::clone(&replica);
-        // A client that leaves is no matter of ours.
+        // Clients that leave need no handling.
         tokio::spawn(async move { replica.carry(stream).await.ok() });
     }
 }
@@ -77,19 +77,19 @@ struct Replica {
     began: Instant,
     room: Semaphore,
     in_trouble: AtomicBool,
-    /// The state of the generator that draws come from.
+    /// State of the random generator.
     draws: AtomicU64,
     counts: Counts,
 }
 
-/// What it has done.
+/// Counts of requests.
 #[derive(Default)]
 struct Counts {
-    /// Requests that were begun to be served.
+    /// Requests whose service started.
     begun: AtomicU64,
-    /// Of these, those whose client left.
+    /// Requests whose client left; part of `begun`.
     left: AtomicU64,
-    /// What was spent on them all, those that were left included.
+    /// Time spent on all requests, including cancelled ones.
     busy_us: AtomicU64,
 }
 
@@ -127,7 +127,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Whether the request came to a good end. An error: its client has left.
+    /// Serves a request. Returns false if it is answered with 500; an error means that the client
+    /// has left.
     async fn serve(&self, head: &Head, stream: &mut BufReader<TcpStream>) -> io::Result<bool> {
         let asked = Asked {
             is_long: head.is_long,
@@ -152,7 +153,7 @@ impl Replica {
         served.map(|()| true)
     }
 
-    /// The next of `SplitMix64`.
+    /// The next value of `SplitMix64`.
     fn draw(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut draw = self.draws.fetch_add(STEP, Relaxed).wrapping_add(STEP);
@@ -162,7 +163,7 @@ impl Replica {
     }
 }
 
-/// What `awaited` comes to; an error if the client leaves before.
+/// Awaits `awaited`; returns an error if the client leaves first.
 async fn unless_left<T>(
     stream: &mut BufReader<TcpStream>,
     awaited: impl Future<Output = T>,
@@ -171,7 +172,7 @@ async fn unless_left<T>(
         match stream.fill_buf().await {
             Ok([]) => io::Error::from(io::ErrorKind::UnexpectedEof),
             Err(error) => error,
-            // The next request has come: who sends one is there.
+            // The next request has arrived, so the client is still connected.
             Ok(_) => core::future::pending().await,
         }
     };
@@ -181,18 +182,18 @@ async fn unless_left<T>(
     }
 }
 
-/// What matters of a request's head.
+/// The relevant parts of a request's head.
 #[derive(Default)]
 struct Head {
     is_long: bool,
     is_counts: bool,
-    /// Of the body.
+    /// Length of the body.
     length: u64,
-    /// The connection ends with the answer.
+    /// Whether the connection ends after the answer.
     is_last: bool,
 }
 
-/// The next head; `None` at the connection's end.
+/// Reads the next head; `None` at the end of the connection.
 async fn read_head(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Head>> {
     let mut line = String::new();
     if stream.read_line(&mut line).await? == 0 {

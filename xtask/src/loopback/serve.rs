@@ -1,4 +1,4 @@
-//! `slackwater serve`, started and waited for.
+//! Starts `slackwater serve` and waits for it.
 
 use super::http;
 use super::processes::{Process, Processes, wait_for};
@@ -7,8 +7,8 @@ use core::time::Duration;
 use std::path::Path;
 use std::process::Command;
 
-/// Starts `serve` with the configuration in `file`, and waits until its admin server says that it
-/// is ready.
+/// Starts `serve` with the configuration in `file`, and waits until its admin server reports it as
+/// ready.
 pub(crate) fn start(
     processes: &Processes,
     slackwater: &Path,

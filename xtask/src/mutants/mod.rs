@@ -1,10 +1,10 @@
 //! `cargo xtask mutants`: small changes of the core's code, each of which a test of the core should
 //! notice.
 //!
-//! cargo-mutants makes the changes and runs the tests; `.cargo/mutants.toml` says how. There are
-//! more than four thousand changes, a day of work for one machine, so a run may take a sample:
-//! every n-th, beginning at the seed. Two seeds below that distance have no mutant in common, and
-//! all of them together have each once.
+//! cargo-mutants makes the changes and runs the tests; `.cargo/mutants.toml` configures it. There
+//! are more than four thousand changes, a day of work for one machine, so a run may take a sample:
+//! every n-th, starting at the seed. Samples of different seeds below n have no mutant in common,
+//! and together they contain each once.
 
 mod outcomes;
 mod page;
@@ -20,25 +20,25 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where the page goes, from the root.
+/// The page's path, from the root.
 const PAGE: &str = "results/core-mutants.md";
-/// So many are looked at by `cargo xtask test`, and always the same, so that it fails only for what
-/// has changed.
+/// Size of the sample in `cargo xtask test`. It is always the same sample, so that it fails only
+/// because of changes.
 const SAMPLE: u64 = 12;
 const SAMPLE_SEED: u64 = 0;
-/// A sample with a smaller share that is noticed fails: the tests no longer look.
+/// A sample in which tests notice a smaller share of mutants fails.
 const NOTICED_MIN_PERCENT: usize = 75;
 
-/// How to get the tool.
+/// How to install the tool.
 const INSTALL: &str = "cargo install cargo-mutants --locked";
 
-/// What to change.
+/// The changes to make.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
-    /// How many; none: all.
+    /// Size of the sample; none: all mutants.
     sample: Option<u64>,
     seed: u64,
-    /// Patterns of files; none: all of the core.
+    /// Patterns of files; none: the whole core.
     files: Vec<String>,
     report: Option<String>,
 }
@@ -67,7 +67,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Of so many mutants: which shard to run, of how many.
+    /// Returns the shard to run and the number of shards, for this number of mutants.
     fn shard(&self, mutants: u64) -> Option<(u64, u64)> {
         let shards = (mutants / self.sample?).max(1);
         Some((self.seed % shards, shards))
@@ -78,7 +78,7 @@ impl Options {
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let tool = version().ok_or_else(|| format!("cargo-mutants is not installed: {INSTALL}"))?;
-    // What the page says, before anything else is changed.
+    // Records the commit for the page before anything changes.
     commit();
     let (outcomes, all) = play(&options)?;
     let sentence = page::sentence(&outcomes);
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// A sample of fixed size, if the tool is there; fails if the tests miss too many.
+/// Runs a sample of fixed size, if the tool is installed; fails if the tests miss too many.
 pub(crate) fn sample() -> Result<(), String> {
     if version().is_none() {
         say(&format!(
@@ -139,7 +139,7 @@ pub(crate) fn sample() -> Result<(), String> {
     Ok(())
 }
 
-/// What the tool says it is; none if it is not there.
+/// The tool's version; `None` if it is not installed.
 fn version() -> Option<String> {
     let output = Command::new(env!("CARGO"))
         .args(["mutants", "--version"])
@@ -149,7 +149,7 @@ fn version() -> Option<String> {
     output.status.success().then_some(text)
 }
 
-/// Makes the mutants and tests them; gives how many there are in all, too.
+/// Makes and tests the mutants; also returns their total number.
 fn play(options: &Options) -> Result<(Outcomes, u64), String> {
     let listed = tool(options)
         .args(["--list", "--json"])
@@ -182,7 +182,7 @@ fn play(options: &Options) -> Result<(Outcomes, u64), String> {
     Ok((Outcomes::parse(&json)?, all))
 }
 
-/// The tool's command, with what to change.
+/// The tool's command, with its arguments.
 fn tool(options: &Options) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command

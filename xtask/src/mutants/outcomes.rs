@@ -1,9 +1,9 @@
-//! What cargo-mutants found, read from its `outcomes.json`.
+//! The results of cargo-mutants, from its `outcomes.json`.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What came of a mutant.
+/// The result of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Caught,
@@ -21,7 +21,7 @@ pub(super) struct Counts {
     pub(super) missed: usize,
     /// The tests did not end.
     pub(super) timed_out: usize,
-    /// It does not compile, and says nothing.
+    /// It does not compile, and does not count.
     pub(super) unviable: usize,
 }
 
@@ -35,18 +35,18 @@ impl Counts {
         } += 1;
     }
 
-    /// Those that compile.
+    /// Number of mutants that compile.
     pub(super) const fn viable(&self) -> usize {
         self.caught + self.missed + self.timed_out
     }
 
-    /// Those that were noticed: a test that does not end is noticed, too.
+    /// Number of mutants that the tests noticed: failed or timed out.
     pub(super) const fn noticed(&self) -> usize {
         self.caught + self.timed_out
     }
 }
 
-/// All of a run.
+/// The results of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcomes {
     pub(super) files: BTreeMap<String, Counts>,
@@ -66,7 +66,7 @@ impl Outcomes {
             let mutant = &one["scenario"]["Mutant"];
             let (Some(file), Some(name)) = (mutant["file"].as_str(), mutant["name"].as_str())
             else {
-                // The tests without any change.
+                // The tests without a mutant.
                 continue;
             };
             let outcome = match one["summary"].as_str() {
@@ -95,7 +95,7 @@ impl Outcomes {
         Ok(outcomes)
     }
 
-    /// All files together.
+    /// The sum over all files.
     pub(super) fn total(&self) -> Counts {
         self.files
             .values()

@@ -1,12 +1,13 @@
-//! The page of a run: how many mutants of each file the tests noticed, and each that they did not.
+//! The page of a run: for each file the number of mutants that the tests noticed, and a list of
+//! missed ones.
 
 use crate::mutants::outcomes::{Counts, Outcomes};
 use crate::table::markdown;
 
-/// What stands before the folder of the core's sources.
+/// The folder of the core's sources.
 const PREFIX: &str = "crates/slackwater-core/src/";
 
-/// The page below its head.
+/// The page without its head.
 pub(super) fn body(outcomes: &Outcomes) -> String {
     let titles = ["file", "caught", "missed", "timed out", "unviable"].map(str::to_owned);
     let mut rows = vec![titles.to_vec()];
@@ -50,7 +51,7 @@ fn list(title: &str, about: &str, mutants: &[String]) -> String {
     format!("\n## {title}\n\n{about}\n\n{}", lines.concat())
 }
 
-/// How many were noticed, in a line.
+/// The result in a sentence.
 pub(super) fn sentence(outcomes: &Outcomes) -> String {
     let total = outcomes.total();
     format!(

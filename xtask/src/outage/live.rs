@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Live(Arc<Mutex<Value>>);
 
 impl Live {
-    /// Reads the stream of the admin server there.
+    /// Reads the stream of the admin server at `admin`.
     ///
     /// # Errors
     ///
-    /// It does not take the request.
+    /// Fails if the server does not accept the request.
     pub(super) fn read(admin: SocketAddr) -> Result<Self, String> {
         let wrong = |error| format!("GET {admin}/events: {error}");
         let mut stream = TcpStream::connect(admin).map_err(wrong)?;

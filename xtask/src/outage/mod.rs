@@ -1,9 +1,9 @@
-//! `cargo xtask outage`: nothing fails in silence.
+//! `cargo xtask outage`: no failure is silent.
 //!
 //! Real processes: three replicas, `serve` with its defaults, load. One replica is killed, then the
-//! others, and all come back. After each the log, `/readyz`, `slackwater admin status`, the
-//! metrics, the live stream and `/decisions` have two seconds to say so. Of one replica among
-//! others they have five: kept connections break first, which is no failed connection, and then it
+//! others, and all come back. After each step the log, `/readyz`, `slackwater admin status`, the
+//! metrics, the live stream and `/decisions` have two seconds to report it. For one replica among
+//! others they have five: first kept connections break, which is no failed connection, and then it
 //! gets few requests, so evidence takes longer.
 
 mod live;
@@ -23,14 +23,14 @@ use signs::Sign;
 use site::Site;
 use std::time::Instant;
 
-/// When that is missed, a sign that comes later is still reported as late.
+/// After the limit, a sign within this time is still reported as late.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Plays an outage and checks what is said of it.
+/// Plays an outage and checks all reports.
 ///
 /// # Errors
 ///
-/// Something did not start, or something was not said in time.
+/// Fails if a process did not start, or if a report was late.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let slackwater = match &options.slackwater {
@@ -72,6 +72,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ),
     ];
     for (step, change, signs) in steps {
+        // Log lines of earlier steps must not count for this one.
         site.forget_log()?;
         change(&mut site)?;
         watch(&site, step, signs, &mut report);
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         }
     }
     let page = Page {
-        title: "An outage, and who says so",
+        title: "An outage, and how it is reported",
         about: "Three replicas behind `serve` with its defaults, 100 requests per second; see `cargo xtask outage`.",
         chore: "outage",
         arguments,
@@ -89,7 +90,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     report.finish(&page, options.report.as_deref())
 }
 
-/// Looks for each sign until all are there, and notes how long each took.
+/// Polls all signs until they are there, and records how long each took.
 fn watch(site: &Site<'_>, step: &'static str, signs: &[Sign], report: &mut Report) {
     let begun = Instant::now();
     let mut waiting: Vec<_> = signs.iter().collect();

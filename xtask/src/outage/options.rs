@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// What to do.
+/// The options.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Leave the temporary folder with configuration and logs.
+    /// Keep the temporary folder with configuration and logs.
     pub(super) keep: bool,
     pub(super) slackwater: Option<PathBuf>,
     /// A folder for pictures of the dashboard; without it no browser is needed.

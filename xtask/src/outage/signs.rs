@@ -1,19 +1,19 @@
-//! What has to be said at each step, and where.
+//! The reports that must appear at each step, and where.
 
 use super::site::Site;
 use core::time::Duration;
 
-/// Within this an outage has to be told, and its end.
+/// Time limit for reporting an outage, and its end.
 const SOON: Duration = Duration::from_secs(2);
-/// Within this the trouble of one replica among others.
+/// Time limit for reporting the trouble of one replica among others.
 const WITH_EVIDENCE: Duration = Duration::from_secs(5);
 
-/// Something that has to be said.
+/// A report that must appear.
 pub(super) struct Sign {
     pub(super) what: &'static str,
-    /// In so much time at most.
+    /// Its time limit.
     pub(super) within: Duration,
-    /// What was found instead, if it is not said yet.
+    /// Looks for it; the error has what was found instead.
     pub(super) look: fn(&Site<'_>) -> Result<(), String>,
 }
 
@@ -161,7 +161,7 @@ pub(super) const OVER: &[Sign] = &[
         look: |site| has(&site.log()?, &["replicas respond again", "after="]),
     },
     Sign {
-        what: "/readyz: nothing is said of replicas that fail",
+        what: "/readyz: no failing replicas",
         within: SOON,
         look: |site| {
             let (status, body) = site.get("/readyz")?;
@@ -213,7 +213,7 @@ pub(super) const OVER: &[Sign] = &[
     },
 ];
 
-/// An answer with that status, in which all of these stand.
+/// The response has this status and contains all of these texts.
 fn ready(site: &Site<'_>, path: &str, status: u16, texts: &[&str]) -> Result<(), String> {
     let (found, body) = site.get(path)?;
     if found != status {
@@ -222,7 +222,7 @@ fn ready(site: &Site<'_>, path: &str, status: u16, texts: &[&str]) -> Result<(),
     has(&body, texts)
 }
 
-/// The last tick has a problem of that kind, and the service fails altogether or not.
+/// The last tick has a problem of that kind, and the service's `all_fail` has this value.
 fn live(site: &Site<'_>, kind: &str, all_fail: bool) -> Result<(), String> {
     let tick = site.tick();
     let problems = tick["problems"].as_array();

@@ -1,4 +1,4 @@
-//! What runs for an outage, and where to look.
+//! The processes of an outage, and access to their reports.
 
 use super::live::Live;
 use crate::loopback::behaviour::Behaviour;
@@ -16,18 +16,18 @@ use std::process::Command;
 
 const REPLICAS: u64 = 3;
 
-/// Requests per second: what a build for tests carries, and enough to fail at once.
+/// Requests per second: what a debug build can serve, and enough to fail at once.
 const RATE: u64 = 100;
-/// Longer than all steps together: the load ends with the chore.
+/// Longer than all steps together; the load ends with xtask.
 const LOAD_SECONDS: u64 = 120;
 
-/// From the start of a process until it is ready.
+/// Time from the start of a process until it is ready.
 const EFFECT_MAX: Duration = Duration::from_secs(30);
 
-/// What a step does.
+/// The action of a step.
 pub(super) type Change = fn(&mut Site<'_>) -> Result<(), String>;
 
-/// Everything that runs.
+/// All processes.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     programs: Programs<'a>,
@@ -35,13 +35,13 @@ pub(super) struct Site<'a> {
     replicas: Vec<Pair>,
     serve: Process,
     live: Live,
-    /// The length of the log that belongs to earlier steps.
+    /// The length of the log of earlier steps.
     log_read: usize,
     _load: Load,
 }
 
 impl<'a> Site<'a> {
-    /// When this returns, everything runs.
+    /// When this returns, every process runs.
     pub(super) fn start(programs: Programs<'a>, folder: &Path) -> Result<Self, String> {
         let mut ports = FreePorts::default();
         let pair = |number: u64| Pair::new(number.to_string(), &mut ports);
@@ -53,7 +53,7 @@ impl<'a> Site<'a> {
         }
         let addresses: Vec<_> = replicas.iter().map(|it| it.replica.to_string()).collect();
         let file = folder.join("serve.toml");
-        // Nothing but addresses: what is said has to be said by default.
+        // Only addresses: all reports must work by default.
         let configuration = format!(
             "listen = \"{address}\"\nreplicas = {addresses:?}\n\n[admin]\nlisten = \"{admin}\"\n"
         );
@@ -111,13 +111,13 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
-    /// What is logged from now on is of the next step.
+    /// Starts a new step: earlier log lines are ignored.
     pub(super) fn forget_log(&mut self) -> Result<(), String> {
         self.log_read = self.serve.errors()?.len();
         Ok(())
     }
 
-    /// What was logged in this step.
+    /// The log of this step.
     pub(super) fn log(&self) -> Result<String, String> {
         let log = self.serve.errors()?;
         Ok(log.get(self.log_read..).unwrap_or_default().to_owned())
@@ -133,13 +133,13 @@ impl<'a> Site<'a> {
         self.live.tick()
     }
 
-    /// The status and the body of an answer of the admin server.
+    /// Status and body of an answer of the admin server.
     pub(super) fn get(&self, path: &str) -> Result<(u16, String), String> {
         let answer = http::get(self.admin, path)?;
         Ok((answer.status, answer.body))
     }
 
-    /// What `slackwater admin status` prints.
+    /// The output of `slackwater admin status`.
     pub(super) fn admin_status(&self) -> Result<String, String> {
         let mut command = Command::new(self.programs.slackwater);
         command.args(["admin", "--admin", &self.admin.to_string(), "status"]);
@@ -155,7 +155,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Fast, and with room for all requests.
+/// Fast, and with enough permits for all requests.
 fn behaviour() -> Behaviour {
     Behaviour {
         room: 100,

@@ -1,6 +1,6 @@
-//! `cargo xtask peers`: Slackwater between real peers. Three nginx servers, an agent before each,
-//! one `serve` before them all; curl, wrk, h2load and `slackwater load` ask, while servers and
-//! agents are killed and come back.
+//! `cargo xtask peers`: Slackwater with third-party servers and clients. Three nginx servers, an
+//! agent before each, one `serve` before all of them. curl, wrk, h2load and `slackwater load` send
+//! requests, while servers and agents are killed and come back.
 //!
 //! Everything runs on loopback, in a temporary folder, for a bounded time. Each check prints a
 //! line. Nothing here asserts a latency: that is for benchmarks.
@@ -19,7 +19,7 @@ use options::Options;
 use site::Site;
 use tools::Tools;
 
-/// Runs everything. An error says what could not be done, or how many checks failed.
+/// Runs everything. Returns an error if a step failed, or if checks failed, with their number.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let tools = Tools::find()?;

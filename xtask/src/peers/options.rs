@@ -3,10 +3,10 @@
 use crate::arguments::number;
 use std::path::PathBuf;
 
-/// What to do.
+/// The options.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Leave the temporary folder with configuration and logs.
+    /// Keep the temporary folder with configuration and logs.
     pub(super) keep: bool,
     /// Size of downloads and uploads: 1 to 16,384, default 1,024.
     pub(super) size_mib: u64,

@@ -1,5 +1,5 @@
-//! The site: three servers, an agent before each, and `serve`, from the files in `deploy/examples`
-//! with only the ports exchanged for free ones.
+//! The site: three servers, an agent before each, and `serve`, with the files in `deploy/examples`,
+//! in which only the ports are replaced by free ones.
 
 use super::tools::Tools;
 use crate::command::root;
@@ -13,25 +13,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Servers, and agents.
+/// Number of servers, and of agents.
 pub(super) const REPLICAS: usize = 3;
 
-/// From the start of a process until it answers.
+/// Time from the start of a process until it answers.
 const START_MAX: Duration = Duration::from_secs(10);
 const SERVE_LINES_MAX: usize = 15;
 
-/// One server and its agent.
+/// A server and its agent.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) server: SocketAddr,
     pub(super) agent: SocketAddr,
     pub(super) agent_admin: SocketAddr,
-    /// `None` while it is dead.
+    /// The process; `None` while it is dead.
     pub(super) server_process: Option<Process>,
     pub(super) agent_process: Option<Process>,
 }
 
-/// Everything that runs, and where.
+/// All processes and their addresses.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     pub(super) processes: &'a Processes,
@@ -41,14 +41,14 @@ pub(super) struct Site<'a> {
     pub(super) address: SocketAddr,
     pub(super) admin: SocketAddr,
     pub(super) pairs: Vec<Pair>,
-    /// `None` once it has stopped.
+    /// The process; `None` once it has stopped.
     pub(super) serve: Option<Process>,
-    /// Of its configuration.
+    /// Number of lines of its configuration.
     pub(super) serve_lines: usize,
 }
 
 impl<'a> Site<'a> {
-    /// Writes the configuration and starts everything; when this returns, everything answers.
+    /// Writes the configuration and starts everything; when this returns, every process answers.
     pub(super) fn start(
         processes: &'a Processes,
         tools: &'a Tools,
@@ -130,7 +130,8 @@ impl<'a> Site<'a> {
         command.arg("-p").arg(self.server_home(index));
         command.args(["-c", "nginx.conf"]);
         if rustix::process::getuid().is_root() {
-            // Else its worker would be nobody, who may not write into the folder.
+            // Otherwise nginx's worker runs as the user `nobody`, which may not write into the
+            // folder.
             command.args(["-g", "user root;"]);
         }
         let process = self
@@ -169,7 +170,7 @@ impl<'a> Site<'a> {
         wait_until_answers(self.serve.insert(process), || get_ok(admin, "/readyz"))
     }
 
-    /// What the servers serve.
+    /// The folder that the servers serve.
     pub(super) fn www(&self) -> PathBuf {
         self.folder.join("www")
     }
@@ -179,17 +180,17 @@ impl<'a> Site<'a> {
         format!("http://{}{path}", self.address)
     }
 
-    /// Serve's status.
+    /// The status of `serve`.
     pub(super) fn status(&self) -> Result<Value, String> {
         status(self.admin)
     }
 
-    /// Serve's status of one replica.
+    /// The status of a replica in `serve`.
     pub(super) fn replica_status(&self, index: usize) -> Result<Value, String> {
         Ok(self.status()?["replicas"][index].take())
     }
 
-    /// Fails if something has ended that should run.
+    /// Fails if a process has ended that should run.
     pub(super) fn check_running(&mut self) -> Result<(), String> {
         let pairs = self.pairs.iter_mut();
         pairs
@@ -214,7 +215,7 @@ pub(super) fn status(admin: SocketAddr) -> Result<Value, String> {
     serde_json::from_str(&answer.body).map_err(|error| format!("http://{admin}/status: {error}"))
 }
 
-/// What an agent answers to an HTTP probe: its RIF, and whether it is draining.
+/// An agent's answer to an HTTP probe: its RIF, and whether it is draining.
 pub(super) fn probe(agent: SocketAddr) -> Result<(u64, bool), String> {
     let answer = get_ok(agent, "/prequal/probe")?;
     let rif = answer
@@ -249,7 +250,7 @@ fn wait_until_answers(
     })
 }
 
-/// An example with its ports exchanged; each has to be there.
+/// Reads an example and replaces its ports, each of which must occur.
 fn example(name: &str, ports: &[(&str, SocketAddr)]) -> Result<String, String> {
     let file = root().join("deploy/examples").join(name);
     let mut text = fs::read_to_string(&file).map_err(about(&file))?;
@@ -259,7 +260,7 @@ fn example(name: &str, ports: &[(&str, SocketAddr)]) -> Result<String, String> {
                 "deploy/examples/{name}: {written} is not there any more"
             ));
         }
-        // In angle brackets until all are done, so that a free port is not exchanged again.
+        // In angle brackets until all are replaced, so that a free port is not replaced again.
         text = text.replace(written, &format!("<{free}>"));
     }
     Ok(text.replace(['<', '>'], ""))
@@ -273,7 +274,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(about(path))
 }
 
-/// Puts a path before an error.
+/// Adds a path before an error.
 pub(super) fn about(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }

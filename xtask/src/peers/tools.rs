@@ -1,9 +1,9 @@
-//! What has to be there before anything starts: other people's tools.
+//! The third-party tools that must be installed.
 
 use crate::command::first_line;
 use std::path::{Path, PathBuf};
 
-/// Each tool, and the Debian package that brings it.
+/// Each tool, and its Debian package.
 const TOOLS: [(&str, &str); 5] = [
     ("nginx", "nginx"),
     ("curl", "curl"),
@@ -12,7 +12,7 @@ const TOOLS: [(&str, &str); 5] = [
     ("sha256sum", "coreutils"),
 ];
 
-/// Where the tools are.
+/// The tools' paths.
 #[derive(Debug)]
 pub(super) struct Tools {
     pub(super) nginx: PathBuf,
@@ -23,10 +23,10 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Looks for all of them; the error names each that is missing and how to get it.
+    /// Looks for all tools; the error names each missing one and how to install it.
     pub(super) fn find() -> Result<Self, String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        // Where Debian puts servers, and which is not in everybody's PATH.
+        // Debian installs servers there, which is not in every user's PATH.
         let folders: Vec<_> = std::env::split_paths(&path)
             .chain(["/usr/local/sbin".into(), "/usr/sbin".into()])
             .collect();
@@ -58,7 +58,7 @@ impl Tools {
 }
 
 impl Tools {
-    /// Which versions they are, as they say themselves.
+    /// The tools' versions, as they print them.
     pub(super) fn versions(&self) -> String {
         let version = |tool: &Path, argument: &str| {
             let line = first_line(tool, &[argument]);

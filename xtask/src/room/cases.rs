@@ -1,33 +1,33 @@
-//! What is played: machines with little room, alike or not. Plain data.
+//! The cases: fleets of machines with little CPU, equal or unequal. Plain data.
 
-/// One machine: a part of a core with a quota, a replica on it, and perhaps a neighbour.
+/// A machine: a part of a core with a quota, a replica on it, and optionally a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Machine {
-    /// CPU for all that is on it, in hundredths of a core.
+    /// CPU quota of the machine, in hundredths of a core.
     pub(super) quota_percent: u64,
-    /// Its replica burns so many times the CPU for each request.
+    /// Factor on the CPU of its replica's requests.
     pub(super) slower: u64,
-    /// Somebody comes and goes who takes half of it.
+    /// Whether a neighbour comes and goes that takes half of it.
     pub(super) has_neighbour: bool,
 }
 
 /// A fleet.
 #[derive(Debug)]
 pub(super) struct Case {
-    /// As on the command line.
+    /// The name on the command line.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) machines: Vec<Machine>,
 }
 
-/// Of the time, neighbours are there for so much, in the long run.
+/// Share of the time for which a neighbour is there, in the long run.
 pub(super) const PRESENCE: f64 = 0.5;
 
-/// What a neighbour takes while it is there: its share is as large as the replica's.
+/// Share that a neighbour takes while it is there, equal to the replica's.
 const TAKEN: f64 = 0.5;
 
-/// Replicas: six quotas of a fifth of a core leave four fifths of two cores to whatever is not
-/// measured.
+/// Number of replicas: six quotas of a fifth of a core leave four fifths of two cores for
+/// everything else.
 const MACHINES: usize = 6;
 
 const PLAIN: Machine = Machine {
@@ -71,7 +71,7 @@ fn halve_quota(machine: &mut Machine, is_second_half: bool) {
     machine.quota_percent /= if is_second_half { 2 } else { 1 };
 }
 
-/// `change` is told of each machine whether it is of the second half.
+/// Makes a case; `change` receives each machine and whether it is in the second half.
 fn case(name: &'static str, title: &'static str, change: fn(&mut Machine, bool)) -> Case {
     let mut machines = vec![PLAIN; MACHINES];
     for (index, machine) in machines.iter_mut().enumerate() {
@@ -85,7 +85,8 @@ fn case(name: &'static str, title: &'static str, change: fn(&mut Machine, bool))
 }
 
 impl Machine {
-    /// Requests of so many seconds of CPU that it can answer per second, in the long run.
+    /// Requests per second that it can answer in the long run, if each costs this many seconds of
+    /// CPU.
     pub(super) fn capacity(&self, cost_seconds: f64) -> f64 {
         let taken = if self.has_neighbour {
             PRESENCE * TAKEN
@@ -98,7 +99,7 @@ impl Machine {
 }
 
 impl Case {
-    /// The same for the whole fleet.
+    /// Requests per second that the whole fleet can answer.
     pub(super) fn capacity(&self, cost_seconds: f64) -> f64 {
         let machines = self.machines.iter();
         machines.map(|machine| machine.capacity(cost_seconds)).sum()
@@ -118,7 +119,7 @@ mod tests {
             let of_each: Vec<_> = of_each.collect();
             let sum: f64 = of_each.iter().sum();
             assert!((case.capacity(0.002) - sum).abs() < 1e-9);
-            // In tenths, for a sum of binary fractions is not always what it would be on paper.
+            // In tenths, because sums of binary fractions are not exact.
             let of_each = of_each
                 .iter()
                 .map(|capacity| (capacity * 10.0).round() / 10.0);

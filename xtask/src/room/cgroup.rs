@@ -1,7 +1,7 @@
-//! Groups of processes with a share and a quota of the CPU: the kernel's controller `cpu`, of
-//! cgroups' version 1 or 2.
+//! Groups of processes with a share and a quota of the CPU: the kernel's `cpu` controller, in
+//! version 1 or 2 of cgroups.
 //!
-//! Everything lies below one group of our own, which goes at the end with all that is in it.
+//! All groups are below one of our own, which is removed at the end.
 
 use crate::loopback::processes::wait_for;
 use core::time::Duration;
@@ -10,26 +10,26 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What every group has from the start, as the kernel counts shares in version 1.
+/// Shares of every new group, in the unit of version 1.
 pub(super) const SHARES: u64 = 1_024;
 
-/// The kernel's, and with it that of most container runtimes.
+/// The default period of the kernel and of most container runtimes.
 pub(super) const PERIOD_MS: u64 = 100;
 
 const MOUNTS: &str = "/proc/self/mounts";
 const MEMBERS: &str = "cgroup.procs";
 
-/// From the end of a group's processes until the kernel lets it go.
+/// Time from the end of a group's processes until the kernel allows its removal.
 const REMOVE_MAX: Duration = Duration::from_secs(5);
 
-/// Which files there are.
+/// The version, which determines the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// Where the controller is.
+/// The mount point of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hierarchy {
     root: PathBuf,
@@ -37,7 +37,7 @@ struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Looks for it among what is mounted; `controllers` reads which ones a version 2 has.
+    /// Looks for it among the mounts; `controllers` reads the list of controllers in version 2.
     fn find(mounts: &str, controllers: impl Fn(&Path) -> String) -> Option<Self> {
         mounts.lines().find_map(|line| {
             let mut fields = line.split(' ').skip(1);
@@ -52,7 +52,7 @@ impl Hierarchy {
         })
     }
 
-    /// The group that a process is in; `groups` is its `/proc/PID/cgroup`.
+    /// The group of a process; `groups` is its `/proc/PID/cgroup`.
     fn group_of(&self, groups: &str) -> PathBuf {
         let path = groups.lines().find_map(|line| {
             let (_, line) = line.split_once(':')?;
@@ -76,18 +76,18 @@ fn has_word(text: &str, word: &str) -> bool {
 #[derive(Debug)]
 pub(super) struct Cgroups {
     top: Group,
-    /// Where this process came from.
+    /// The previous group of this process.
     home: PathBuf,
     apparatus: Group,
 }
 
 impl Cgroups {
-    /// Makes the group, with this share among what else runs, and a group `apparatus` in it for
-    /// this process and all that it starts.
+    /// Creates the group with these shares of the CPU, and a group `apparatus` in it for this
+    /// process and everything that it starts.
     ///
     /// # Errors
     ///
-    /// There is no such controller, or we may not use it.
+    /// Fails if there is no such controller, or if we may not use it.
     pub(super) fn new(shares: u64, apparatus_shares: u64) -> Result<Self, String> {
         let mounts = fs::read_to_string(MOUNTS).map_err(|error| format!("{MOUNTS}: {error}"))?;
         let controllers =
@@ -120,13 +120,13 @@ impl Cgroups {
         Ok(cgroups)
     }
 
-    /// A group in it, with as large a share as any.
+    /// Creates a group in it, with the default share.
     pub(super) fn group(&self, name: &str) -> Result<Group, String> {
         self.top.group(name)
     }
 
-    /// What removes it all, once every process in it but this one has ended. To be called where
-    /// nothing is dropped.
+    /// Returns a function that removes all groups, once every process in them except this one has
+    /// ended. For exits on which nothing is dropped.
     pub(super) fn ending(&self) -> impl FnOnce() + Send + use<> {
         let (top, home) = (self.top.path.clone(), self.home.clone());
         move || leave(&top, &home)
@@ -139,15 +139,15 @@ impl Drop for Cgroups {
     }
 }
 
-/// Moves this process out and removes what is left.
+/// Moves this process out and removes the groups.
 fn leave(top: &Path, home: &Path) {
-    // Whoever could make a group and join it can leave and remove it; if not, there is nobody left
-    // to be told but the kernel.
+    // A process that could create and join a group can also leave and remove it. A failure could
+    // not be handled anyway.
     let _ = fs::write(home.join(MEMBERS), getpid().as_raw_pid().to_string());
     let _ = wait_for("groups to go", REMOVE_MAX, || Ok(remove(top).ok()));
 }
 
-/// The innermost first. A group's files are the kernel's, and go with it.
+/// Removes a group, the innermost first. Its files belong to the kernel, and disappear with it.
 fn remove(group: &Path) -> io::Result<()> {
     for entry in fs::read_dir(group)? {
         let entry = entry?;
@@ -166,7 +166,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// One inside this one, with as large a share as any.
+    /// Creates a group inside this one, with the default share.
     pub(super) fn group(&self, name: &str) -> Result<Self, String> {
         if self.version == Version::Two {
             self.write("cgroup.subtree_control", "+cpu")?;
@@ -184,7 +184,7 @@ impl Group {
         &self.path
     }
 
-    /// Its part of the CPU where others want it, too, in proportion to theirs; 2 to 262,144.
+    /// Sets its share of the CPU relative to other groups' under contention; 2 to 262,144.
     pub(super) fn set_shares(&self, shares: u64) -> Result<(), String> {
         match self.version {
             Version::One => self.write("cpu.shares", &shares.to_string()),
@@ -192,8 +192,8 @@ impl Group {
         }
     }
 
-    /// The most CPU that it may use, in hundredths of a core, by periods of so many milliseconds.
-    /// The kernel wants 1 ms a period at the least.
+    /// Sets the most CPU that it may use, in hundredths of a core, for periods of this many
+    /// milliseconds. The kernel requires at least 1 ms per period.
     pub(super) fn set_quota(&self, percent: u64, period_ms: u64) -> Result<(), String> {
         let period = period_ms * 1_000;
         let quota = period * percent / 100;
@@ -206,13 +206,13 @@ impl Group {
         }
     }
 
-    /// Takes a process with all its threads.
+    /// Adds a process with all its threads.
     pub(super) fn add(&self, process: Pid) -> Result<(), String> {
         self.write(MEMBERS, &process.as_raw_pid().to_string())
     }
 
-    /// Periods in which something ran, and those of them in which the quota was used up, since it
-    /// was made.
+    /// Periods in which a process ran, and periods in which the quota was used up, since its
+    /// creation.
     pub(super) fn periods(&self) -> Result<[u64; 2], String> {
         let file = self.path.join("cpu.stat");
         let text =
@@ -226,7 +226,7 @@ impl Group {
     }
 }
 
-/// Shares as version 2 counts them: 100 is what a group has from the start.
+/// Shares in the unit of version 2: a new group has 100.
 fn weight(shares: u64) -> u64 {
     (shares * 100 / SHARES).clamp(1, 10_000)
 }

@@ -5,20 +5,20 @@ use rustix::param::clock_ticks_per_second;
 use rustix::process::Pid;
 use std::fs;
 
-/// CPU time of a process since its start, in steps of 10 ms; nothing if it has ended.
+/// CPU time of a process since its start, in steps of 10 ms; zero if it has ended.
 pub(super) fn of_process(process: Pid) -> Duration {
     let file = format!("/proc/{}/stat", process.as_raw_pid());
     let text = fs::read_to_string(file).unwrap_or_default();
     ticks(process_ticks(&text).unwrap_or_default())
 }
 
-/// CPU time of all cores that went to anybody since the machine's start.
+/// CPU time of all cores and all users since the machine's start.
 pub(super) fn of_machine() -> Duration {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     ticks(machine_ticks(&text).unwrap_or_default())
 }
 
-/// Cores there are.
+/// Number of cores.
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -27,17 +27,17 @@ fn ticks(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// In user mode and in the kernel. The second field, the name, may hold anything, also spaces and
+/// User and kernel time. The second field, the name, may contain anything, even spaces and
 /// brackets.
 fn process_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
-    // The third field is the first of these; utime is the fourteenth, stime the next.
+    // The third field of the line is the first of these; utime is the fourteenth, stime the next.
     let mut fields = fields.split(' ').skip(11);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some(user + system)
 }
 
-/// All but idle, iowait, and what guests had, which is in user already.
+/// All times except idle and iowait, and without guest time, which is already part of user time.
 fn machine_ticks(stat: &str) -> Option<u64> {
     let fields = stat
         .lines()

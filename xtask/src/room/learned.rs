@@ -1,5 +1,5 @@
-//! What agents have learned of their replicas, as a probe is told it: capacity, and what a query
-//! costs.
+//! What agents have learned of their replicas, as they answer probes: capacity, and the cost of a
+//! query.
 
 use super::measure::Found;
 use crate::loopback::http;
@@ -9,22 +9,22 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::{Value, json};
 
-/// Where an agent answers probes over HTTP.
+/// The agents' path of HTTP probes.
 const PROBE: &str = "/prequal/probe";
 
-/// What one replica's agent said at one moment.
+/// The answer of a replica's agent at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Word {
-    /// From the beginning of the turn.
+    /// Time since the beginning of the turn.
     pub(super) at: Duration,
     pub(super) rif: f64,
-    /// In requests in flight; `None` while it is not known.
+    /// In requests in flight; `None` while it is unknown.
     pub(super) capacity_rif: Option<f64>,
     pub(super) cost_ms: Option<f64>,
 }
 
 impl Word {
-    /// Asks an agent.
+    /// Probes an agent.
     pub(super) fn ask(agent: SocketAddr, at: Duration) -> Result<Self, String> {
         let answer = http::get(agent, PROBE)?;
         let number = |name: &str| answer.header(name)?.parse::<f64>().ok();
@@ -44,7 +44,7 @@ impl Word {
     }
 }
 
-/// The mean of some numbers, and how far they usually are from it.
+/// The mean and the standard deviation of some numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Mean {
     pub(super) mean: f64,
@@ -52,7 +52,7 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// `None` of no numbers.
+    /// Returns `None` for no numbers.
     pub(super) fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Self> {
         let numbers: Vec<f64> = numbers.into_iter().collect();
         let count = numbers.len() as f64;
@@ -63,14 +63,14 @@ impl Mean {
     }
 }
 
-/// What was learned in one turn of one half of a fleet.
+/// The results of one turn for one half of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Half {
     pub(super) capacity_rif: Option<Mean>,
     pub(super) cost_ms: Option<Mean>,
 }
 
-/// Of the first half and the second; `words` are those of each replica.
+/// The results for the first half and the second; `words` are the answers of each replica.
 pub(super) fn halves(words: &[Vec<Word>]) -> [Half; 2] {
     let (first, second) = words.split_at(words.len() / 2);
     [first, second].map(|half| {
@@ -82,8 +82,8 @@ pub(super) fn halves(words: &[Vec<Word>]) -> [Half; 2] {
     })
 }
 
-/// What agents learned of the first half and of the second, a row for each policy under which they
-/// did, and what machines can really do. `turns` are those of a policy.
+/// What agents learned of both halves, a row for each policy, and the real capacity of the
+/// machines. `turns` returns the turns of a policy.
 pub(super) fn table<'f>(
     policies: &'f [String],
     turns: impl Fn(&'f str) -> Vec<&'f Found>,
@@ -133,7 +133,7 @@ fn unknown() -> String {
     "-".to_owned()
 }
 
-/// The means in the middle of some turns, and the deviation in the middle.
+/// The median of the means of some turns, and of their deviations.
 fn middle(means: impl Iterator<Item = Mean>) -> Option<Mean> {
     let means: Vec<_> = means.collect();
     Some(Mean {
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// What is made of an answer with these headers.
+    /// Parses an answer with these headers.
     fn asked(headers: &str) -> Result<Word, String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -197,7 +197,7 @@ mod tests {
             deviation: 5_f64.sqrt(),
         };
         assert_eq!(first.capacity_rif, Some(expected));
-        assert_eq!(first.cost_ms, None, "nobody knew it");
+        assert_eq!(first.cost_ms, None, "no agent reported it");
         assert_eq!(second.capacity_rif.map(|it| it.mean), Some(2.0));
     }
     #[test]

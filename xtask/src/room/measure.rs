@@ -1,5 +1,5 @@
-//! What a turn comes to, in numbers: from what the generator saw, and from what had been used and
-//! done before and after.
+//! The measurements of a turn, from the generator's results, and from CPU time and counts before
+//! and after.
 
 use super::learned::{Half, Word, halves};
 use core::time::Duration;
@@ -7,48 +7,48 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What everything has used and done at one moment.
+/// CPU time and counts at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) at: Instant,
-    /// CPU time.
+    /// CPU time of the load generator.
     pub(super) load: Duration,
     pub(super) serve: Duration,
-    /// All of them.
+    /// CPU time of all agents.
     pub(super) agents: Duration,
-    /// Each.
+    /// CPU time of each replica.
     pub(super) replicas: Vec<Duration>,
-    /// One for each replica.
+    /// CPU time of each replica's neighbour.
     pub(super) neighbours: Vec<Duration>,
-    /// Of all cores, whoever used it.
+    /// CPU time of all cores, for all processes.
     pub(super) machine: Duration,
-    /// Of each replica's machine: periods, and those in which its quota was used up.
+    /// Each replica's machine: periods, and periods in which its quota was used up.
     pub(super) periods: Vec<[u64; 2]>,
-    /// What `serve` calls each replica.
+    /// Each replica's name in `serve`.
     pub(super) names: Vec<String>,
-    /// Of `serve`.
+    /// The status of `serve`.
     pub(super) status: Value,
 }
 
-/// A number for each turn.
+/// A measurement of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Column {
     P50,
     P99,
     P999,
-    /// Of all requests that were measured.
+    /// Failed requests, as a share of all that were measured.
     Errors,
     /// Requests that would have to go elsewhere for the load to follow capacity.
     Astray,
     /// Probes for each request.
     Probes,
-    /// CPU of `serve`, agents and load, of all cores.
+    /// CPU of `serve`, agents and load, as a share of all cores.
     Apparatus,
     /// CPU of replicas and neighbours.
     Fleet,
-    /// CPU of whatever else ran on the machine.
+    /// CPU of everything else on the machine.
     Others,
-    /// How late the generator was itself, at its 99th percentile.
+    /// The generator's own lateness, at its 99th percentile.
     Late,
 }
 
@@ -66,7 +66,7 @@ impl Column {
         Self::Late,
     ];
 
-    /// Over its column.
+    /// The header of its column.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::P50 => "p50 ms",
@@ -82,7 +82,7 @@ impl Column {
         }
     }
 
-    /// In JSON.
+    /// The key in JSON.
     pub(super) const fn key(self) -> &'static str {
         match self {
             Self::P50 => "p50_ms",
@@ -98,7 +98,7 @@ impl Column {
         }
     }
 
-    /// As it stands in a cell.
+    /// The value in a table cell.
     pub(super) fn written(self, value: f64) -> String {
         match self {
             Self::P50 | Self::P99 | Self::P999 => format!("{value:.0}"),
@@ -108,26 +108,26 @@ impl Column {
     }
 }
 
-/// The numbers of one turn.
+/// The measurements of a turn.
 #[derive(Debug)]
 pub(super) struct Found {
     numbers: BTreeMap<Column, f64>,
-    /// Of each replica, in per cent of all requests.
+    /// Share of all requests for each replica, in percent.
     pub(super) shares: Vec<f64>,
-    /// Of each replica, in per cent of what all can do.
+    /// Share of the fleet's capacity for each replica, in percent.
     pub(super) capacity_shares: Vec<f64>,
-    /// Requests per second that a replica could answer, in the mean of the first half and of the
+    /// Requests per second that a replica can answer, as the mean of the first half and of the
     /// second.
     pub(super) capacities: [f64; 2],
-    /// What agents said of the two.
+    /// What agents learned about the two halves.
     pub(super) learned: [Half; 2],
-    /// All that is known of it.
+    /// All raw values.
     pub(super) raw: Value,
 }
 
 impl Found {
     /// `capacities` are requests per second that each replica could answer in that time, `words`
-    /// what their agents said of them.
+    /// the answers of their agents.
     pub(super) fn new(
         seen: &Value,
         before: &Sample,
@@ -177,7 +177,7 @@ impl Found {
             (Column::Probes, ratio(Some(probes), Some(all_sent))),
             (Column::Apparatus, Some(of_cores(apparatus))),
             (Column::Fleet, Some(of_cores(fleet))),
-            // Clocks that tick by 10 ms may say that the parts are a little more than the whole.
+            // With clocks in steps of 10 ms, the parts may be a little more than the whole.
             (
                 Column::Others,
                 Some(of_cores((machine - apparatus - fleet).max(0.0))),
@@ -224,13 +224,13 @@ impl Found {
         }
     }
 
-    /// `None` if there was nothing to take it from.
+    /// Returns `None` if there is no data for it.
     pub(super) fn of(&self, column: Column) -> Option<f64> {
         self.numbers.get(&column).copied()
     }
 }
 
-/// Sent to each replica until then.
+/// Requests sent to each replica so far.
 fn requests(sample: &Sample) -> Vec<f64> {
     let replicas = sample.status["replicas"].as_array();
     let sent = sample.names.iter().map(|name| {
@@ -256,7 +256,7 @@ fn percents(numbers: &[f64]) -> Vec<f64> {
     numbers.iter().map(percent).collect()
 }
 
-/// The part that is above where it should be, which is as large as the part that is below.
+/// The sum of the excesses over the correct shares, which equals the sum of the deficits.
 fn astray(shares: &[f64], capacity_shares: &[f64]) -> f64 {
     let both = shares.iter().zip(capacity_shares);
     both.map(|(share, capacity)| (share - capacity).max(0.0))
@@ -267,7 +267,7 @@ fn astray(shares: &[f64], capacity_shares: &[f64]) -> f64 {
 pub(super) mod tests {
     use super::*;
 
-    /// Of a fleet of two.
+    /// A sample of a fleet of two.
     fn sample(at: Instant, seconds: u64, sent: [u64; 2], probes: u64) -> Sample {
         let used = |percent: u64| Duration::from_millis(seconds * percent * 10);
         Sample {

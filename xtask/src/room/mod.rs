@@ -1,11 +1,11 @@
-//! `cargo xtask room`: whether policies know what room each replica has, between real processes
-//! whose CPU really runs out.
+//! `cargo xtask room`: whether policies use the free capacity of each replica, between real
+//! processes that really run out of CPU.
 //!
-//! Replicas burn CPU for each request, each on a machine of its own: a group of processes with a
-//! quota of the kernel's, and on some of them a neighbour that burns the rest. An agent is before
-//! each, `slackwater serve` before them all, `slackwater load` before it at a fixed rate. Policies
-//! take turns, in another order each round. What comes out are numbers; only `--short`, which CI
-//! may run, fails over them, and only if a request failed.
+//! Replicas burn CPU for each request. Each is on a machine of its own: a group of processes with a
+//! quota, some with a neighbour that burns the rest. An agent is before each, `slackwater serve`
+//! before all of them, and `slackwater load` sends requests at a fixed rate. Policies take turns,
+//! in another order each round. The results are numbers; only `--short`, which CI may run, fails
+//! because of them, and only if a request failed.
 
 mod cases;
 mod cgroup;
@@ -29,21 +29,22 @@ use options::Options;
 use page::Report;
 use site::{Rig, places};
 
-/// Before whatever else runs on this computer, which should be nothing.
+/// Our shares, far more than those of anything else on this computer, which should be idle.
 const OUR_SHARES: u64 = 32 * SHARES;
 
-/// Before all machines together, so that it is never `serve` that waits for a replica.
+/// The apparatus' shares, far more than those of all machines, so that `serve` never waits for a
+/// replica.
 const APPARATUS_SHARES: u64 = 32 * SHARES;
 
-/// Runs every case that is asked for.
+/// Runs every selected case.
 ///
 /// # Errors
 ///
-/// What could not be done, or, in the short form, what went wrong.
+/// Returns the step that failed, or, in the short form, the check that failed.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     say(&format!("at {}", commit()));
-    // Before minutes are spent on building; what is built is no part of the apparatus.
+    // Checked before minutes are spent on building; building itself runs outside of the group.
     drop(Cgroups::new(OUR_SHARES, APPARATUS_SHARES)?);
     let profile = options.profile();
     let slackwater = match &options.slackwater {

@@ -7,7 +7,7 @@ use core::time::Duration;
 use slackwater_core::policy::POLICIES;
 use std::path::PathBuf;
 
-/// What is compared, as far as it is shipped.
+/// The policies that are compared.
 const COMPARED: [&str; 7] = [
     "round_robin",
     "least_loaded",
@@ -18,40 +18,40 @@ const COMPARED: [&str; 7] = [
     "capacity",
 ];
 
-/// The same in the short form.
+/// The policies of the short form.
 const COMPARED_SHORT: [&str; 3] = ["round_robin", "prequal", "capacity"];
 
-/// Cases of the short form, which between them have all that there is.
+/// Cases of the short form, which together cover all features.
 const SHORT_CASES: [&str; 2] = ["slow", "mixed"];
 
-/// What to do.
+/// The options.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) cases: Vec<Case>,
     pub(super) policies: Vec<String>,
-    /// Seconds, not minutes, and numbers that prove nothing but that it runs.
+    /// Seconds instead of minutes, to prove only that it runs.
     pub(super) short: bool,
-    /// Leave the temporary folder with configurations and logs.
+    /// Keep the temporary folder with configurations and logs.
     pub(super) keep: bool,
-    /// Every policy has a turn in each case and round: 1 to 1,000, default 10; 1 in the short form.
+    /// Rounds: every policy has a turn in each case and round; 1 to 1,000, default 10; 1 in the
+    /// short form.
     pub(super) rounds: u64,
-    /// How long a run is measured: 1 to 600, default 15; 2 in the short form.
+    /// Length of a measurement in seconds: 1 to 600, default 15; 2 in the short form.
     pub(super) seconds: u64,
-    /// For everything that is drawn; each round has the next one. Default 1.
+    /// Seed of everything random; each round uses the next one. Default 1.
     pub(super) seed: u64,
-    /// What is asked of a fleet, in per cent of what it can do: 1 to 200, default 75.
+    /// Load in percent of the fleet's capacity: 1 to 200, default 75.
     pub(super) load_percent: u64,
     /// CPU time of a request before clipping, in microseconds: 100 to 100,000, default 2,000.
     pub(super) cost_us: u64,
-    /// Requests that a replica serves at once: 1 to 512, default 16; 1 is an event loop.
+    /// Concurrent requests of a replica: 1 to 512, default 16; 1 is an event loop.
     pub(super) threads: u64,
-    /// Workers of `serve`, each of which knows only what it sent itself and what its own probes
-    /// were told: 1 to 64, default 4.
+    /// Workers of `serve`, each of which uses only its own requests and probes: 1 to 64, default 4.
     pub(super) workers: u64,
-    /// Of quotas, in milliseconds: 10, of which a tenth is the least that the kernel takes, to
-    /// 1,000; default 100.
+    /// Period of quotas in milliseconds: 10, of which a tenth is the least that the kernel accepts,
+    /// to 1,000; default 100.
     pub(super) period_ms: u64,
-    /// The command to measure; built if there is none.
+    /// The command to measure; built by default.
     pub(super) slackwater: Option<PathBuf>,
     /// A folder for the page and every run's numbers.
     pub(super) out: Option<PathBuf>,
@@ -123,36 +123,36 @@ impl Options {
         Ok(options)
     }
 
-    /// How programs are built: as tests build them in the short form, so that nothing has to be
-    /// built anew.
+    /// The build profile; in the short form that of the tests, so that nothing has to be built
+    /// again.
     pub(super) const fn profile(&self) -> &'static str {
         if self.short { "dev" } else { "quick" }
     }
 
-    /// Load before a run is measured: until pools, averages and quotas are what they are in the
-    /// long run.
+    /// Load before the measurement, until pools, averages and quotas have reached their steady
+    /// state.
     pub(super) const fn warmup(&self) -> Duration {
         Duration::from_secs(if self.short { 1 } else { 3 })
     }
 
-    /// Before the first turn, how long it is measured what machines can do: many periods, so that
-    /// the one that is cut in two is a small part.
+    /// Length of the measurement of the machines' capacity before the first turn: many periods, so
+    /// that a partial one is a small error.
     pub(super) const fn calibration(&self) -> Duration {
         Duration::from_secs(if self.short { 1 } else { 3 })
     }
 
-    /// How long a run is measured.
+    /// Length of a measurement.
     pub(super) const fn measured(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
 
-    /// CPU time of a request in seconds, in the mean: clipping at zero makes it a twelfth more.
+    /// Mean CPU time of a request in seconds: clipping at zero raises it by a twelfth.
     pub(super) fn cost_seconds(&self) -> f64 {
         const CLIP_FACTOR: f64 = 1.083_315;
         self.cost_us as f64 / 1e6 * CLIP_FACTOR
     }
 
-    /// Requests per second for a case.
+    /// Requests per second of a case.
     pub(super) fn rate(&self, case: &Case) -> f64 {
         case.capacity(self.cost_seconds()) * self.load_percent as f64 / 100.0
     }

@@ -1,5 +1,5 @@
-//! What was found: a table for each case, on the terminal and as a page, and every turn's numbers
-//! as a line of JSON.
+//! The results: a table for each case, on the terminal and as a page, and every turn's numbers as a
+//! line of JSON.
 
 use super::cases::Case;
 use super::learned;
@@ -26,21 +26,21 @@ all, `slackwater load` at a fixed rate before it; [what is played](../../docs/re
 round; all of a round have the same arrivals and neighbours. A cell is the middle of the rounds, with the quarters in brackets, or\n\
 the ends where there are fewer than five.";
 
-/// Everything so far.
+/// All results so far.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     arguments: &'a [&'a str],
     options: &'a Options,
     began: Instant,
     fleets: Vec<Fleet>,
-    /// Where lines go.
+    /// The file for lines.
     lines: Option<(PathBuf, File)>,
     missed: Vec<String>,
-    /// Requests.
+    /// Failed requests.
     failed: u64,
 }
 
-/// Of one case.
+/// The results of a case.
 #[derive(Debug)]
 struct Fleet {
     name: &'static str,
@@ -57,7 +57,7 @@ struct Turn {
 }
 
 impl<'a> Report<'a> {
-    /// Opens the file for lines, so that a bad path costs nobody an hour.
+    /// Opens the file for lines, so that a bad path is noticed before an hour of measurements.
     pub(super) fn new(arguments: &'a [&'a str], options: &'a Options) -> Result<Self, String> {
         let lines = options.out.as_ref().map(|folder| {
             let file = folder.join("runs.jsonl");
@@ -76,7 +76,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// A case and what its machines can do.
+    /// Starts a case with the capacity of its machines.
     pub(super) fn begin(&mut self, case: &Case, capacities: &[Capacity]) {
         let rate = self.options.rate(case);
         let mut about = format!(
@@ -119,7 +119,7 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// A turn that was played.
+    /// Adds a turn.
     pub(super) fn add(
         &mut self,
         case: &str,
@@ -145,14 +145,14 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// A turn that could not be played to its end; the others count.
+    /// Records a turn that failed; the others count.
     pub(super) fn miss(&mut self, what: &str, trouble: &str) {
         let missed = format!("{what}: {trouble}");
         say(&missed);
         self.missed.push(missed);
     }
 
-    /// Writes the page, as far as it has come.
+    /// Writes the page with the results so far.
     pub(super) fn write(&self) -> Result<(), String> {
         let Some(folder) = &self.options.out else {
             return Ok(());
@@ -166,7 +166,7 @@ impl<'a> Report<'a> {
         };
         let mut text = page.head(&self.sum());
         let options = self.options;
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "- Seed: {}, and the next one for each further round\n- Quotas: by periods of {} ms\n- Replicas: {} threads each; `serve`: {} workers\n\
@@ -186,7 +186,7 @@ impl<'a> Report<'a> {
 
     /// Prints all tables.
     pub(super) fn print(&self) {
-        // Who does not read what is printed has the file.
+        // Errors do not matter: the results are also in the file.
         let _ = writeln!(
             std::io::stdout(),
             "{TITLE}: {}, {}, {}\n\n{}\n{}",
@@ -198,7 +198,7 @@ impl<'a> Report<'a> {
         );
     }
 
-    /// Fails if a turn could not be played, or, if none may, a request failed.
+    /// Fails if a turn failed, or, if `none_may_fail`, if a request failed.
     pub(super) fn finish(&self, none_may_fail: bool) -> Result<(), String> {
         if !self.missed.is_empty() {
             return Err(self.missed.join("\n"));
@@ -276,7 +276,7 @@ impl Fleet {
         markdown(&rows)
     }
 
-    /// Of each round that a policy had the lowest p99 in, which one.
+    /// The policy with the lowest p99, for each round.
     fn best(&self) -> Vec<(u64, String)> {
         let p99 = |turn: &Turn| turn.found.of(Column::P99).unwrap_or(f64::INFINITY);
         let mut best: Vec<&Turn> = Vec::new();
@@ -292,7 +292,8 @@ impl Fleet {
             .collect()
     }
 
-    /// Where requests went, in per cent: a row for what machines can do, and one for each policy.
+    /// The distribution of requests in percent: a row for the machines' capacity, and one for each
+    /// policy.
     fn shares(&self, policies: &[String]) -> String {
         let machines = self.turns.first().map_or(0, |turn| turn.found.shares.len());
         let middle = |turns: &[&Turn], of: fn(&Found) -> &[f64]| -> Vec<String> {
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_has_the_middle_and_the_spread_and_who_was_best() {
+    fn a_section_has_median_spread_and_the_best_policy() {
         let arguments = ["--case", "even", "--policies", "prequal,random,round_robin"];
         let options = Options::parse(&arguments).unwrap();
         let report = played(&options);

@@ -1,19 +1,19 @@
-//! What a seed says: when neighbours are there, and in which order policies have their turns.
+//! The schedule of a seed: when neighbours are there, and the order of the policies' turns.
 
 use core::time::Duration;
 use slackwater_core::SplitMix64;
 use slackwater_core::draw::below;
 use slackwater_sim::random::{Purpose, Stream};
 
-/// A time, from the beginning of a run on.
+/// A period, relative to the beginning of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: Duration,
     pub(super) to: Duration,
 }
 
-/// Seconds for which a neighbour stays or stays away, each time anew: half of the time in the long
-/// run, and many requests long, so that whoever looks can see it.
+/// Bounds of the time for which a neighbour stays or stays away, drawn each time: it is there half
+/// of the time in the long run, and for many requests at a time, so that measurements can show it.
 const LEAST_S: f64 = 1.0;
 const MOST_S: f64 = 3.0;
 
@@ -21,7 +21,7 @@ const MOST_S: f64 = 3.0;
 pub(super) fn presence(seed: u64, machine: usize, length: Duration) -> Vec<Span> {
     let mut draws = Stream::new(seed, Purpose::Spare, machine as u64);
     let mut stays = || Duration::from_secs_f64(draws.uniform_between(LEAST_S, MOST_S));
-    // Into the first absence, so that neighbours do not all begin by being away.
+    // The first absence is shortened at random, so that not all neighbours start by being away.
     let mut at = stays().saturating_sub(stays());
     let mut spans = Vec::new();
     while at < length {
@@ -32,7 +32,7 @@ pub(super) fn presence(seed: u64, machine: usize, length: Duration) -> Vec<Span>
     spans
 }
 
-/// For which part of `window` it is there.
+/// The share of `window` for which it is there.
 pub(super) fn presence_within(spans: &[Span], window: Span) -> f64 {
     let within = |span: &Span| {
         let (from, to) = (span.from.max(window.from), span.to.min(window.to));
@@ -42,11 +42,11 @@ pub(super) fn presence_within(spans: &[Span], window: Span) -> f64 {
     within.as_secs_f64() / window.to.saturating_sub(window.from).as_secs_f64()
 }
 
-/// The same things in an order drawn for this turn.
+/// The elements in an order drawn for this turn.
 pub(super) fn shuffled<T: Clone>(things: &[T], seed: u64, turn: u64) -> Vec<T> {
     let mut draw = SplitMix64::new(seed ^ turn.rotate_left(32));
     let mut things = things.to_vec();
-    // Fisher and Yates.
+    // Fisher–Yates shuffle.
     for last in (1..things.len()).rev() {
         let bound = u32::try_from(last + 1).unwrap_or(u32::MAX);
         things.swap(last, below(&mut draw, bound) as usize);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_has_an_order_of_its_own_and_nobody_is_always_first() {
+    fn every_turn_has_its_own_order_and_no_policy_is_always_first() {
         let things = [1, 2, 3, 4];
         assert_eq!(shuffled(&things, 1, 1), shuffled(&things, 1, 1));
         let orders: BTreeSet<_> = (0..400).map(|turn| shuffled(&things, 1, turn)).collect();

@@ -1,5 +1,5 @@
-//! What runs for one policy's turn, each in its group: replicas, agents and neighbours, `serve`,
-//! load; and what machines can do before anything else runs.
+//! The processes of a policy's turn, each in its group: replicas, agents and neighbours, `serve`,
+//! load. Before them, the calibration of the machines.
 
 use super::cases::Case;
 use super::cgroup::{Cgroups, Group};
@@ -23,26 +23,25 @@ use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-/// From the start of a process until it is ready.
+/// Time from the start of a process until it is ready.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// From the end of a stream until the generator has ended: longer than any of its requests may
+/// Time from the end of a stream until the generator has ended: longer than any of its requests may
 /// take.
 const LOAD_ENDS_MAX: Duration = Duration::from_mins(1);
 
-/// How often agents are asked what they have learned: some times while a neighbour is there, and
-/// rarely beside the load.
+/// Interval of probes to agents: several while a neighbour is there, and rare compared to the load.
 const ASK: Duration = Duration::from_millis(250);
 
-/// The groups of one machine.
+/// The groups of a machine.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Has the quota, and the other two in it.
+    /// The group with the quota, which contains the other two.
     machine: Group,
     replica: Group,
-    /// With as large a share as the replica's.
+    /// The neighbour's group, with the same share as the replica's.
     neighbour: Group,
-    /// All of it runs here, so that neighbours do meet.
+    /// The core on which all of it runs, so that neighbours compete.
     core: usize,
 }
 
@@ -56,15 +55,15 @@ pub(super) struct Rig<'a> {
     pub(super) places: &'a [Place],
 }
 
-/// What a replica can do, in cores.
+/// A replica's capacity in cores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
     pub(super) alone: f64,
-    /// With its neighbour; the same where there is none.
+    /// With its neighbour; the same value if it has none.
     pub(super) beside: f64,
 }
 
-/// Groups for a case's machines.
+/// Creates the groups of a case's machines.
 pub(super) fn places(cgroups: &Cgroups, case: &Case, period_ms: u64) -> Result<Vec<Place>, String> {
     let machines = case.machines.iter().enumerate();
     let place = machines.map(|(index, machine)| {
@@ -81,7 +80,7 @@ pub(super) fn places(cgroups: &Cgroups, case: &Case, period_ms: u64) -> Result<V
 }
 
 impl Rig<'_> {
-    /// Starts something that burns its group's CPU.
+    /// Starts a process that burns its group's CPU.
     fn burn(&self, name: &str, place: &Place, group: &Group) -> Result<Process, String> {
         let mut command = Command::new(self.burner);
         command.args(["neighbour", "--core", &place.core.to_string()]);
@@ -90,7 +89,8 @@ impl Rig<'_> {
         Ok(process)
     }
 
-    /// What machines can do when all of them do what they can, without neighbours and with them.
+    /// Measures the machines' capacity while all of them are busy, without neighbours and with
+    /// them.
     pub(super) fn calibrate(&self) -> Result<Vec<Capacity>, String> {
         let places = self.places.iter();
         let replicas = places.map(|place| self.burn("calibration", place, &place.replica));
@@ -114,7 +114,7 @@ impl Rig<'_> {
         Ok(capacities.collect())
     }
 
-    /// One policy's turn, from nothing to nothing.
+    /// Plays one policy's turn, with processes of its own.
     pub(super) fn play(
         &self,
         policy: &str,
@@ -150,7 +150,7 @@ impl Rig<'_> {
             events.push((at, Event::Ask));
             at += ASK;
         }
-        // A neighbour that goes after the end ends with the others.
+        // A neighbour that leaves after the end is stopped with the others.
         events.retain(|(at, _)| *at <= window.to);
         events.sort_by_key(|(at, _)| *at);
 
@@ -185,7 +185,7 @@ impl Rig<'_> {
     }
 }
 
-/// Cores that processes use from now on, for so long.
+/// Cores that processes use from now on, for this long.
 fn used(processes: &[Process], time: Duration) -> Vec<f64> {
     let look = || -> Vec<_> {
         let processes = processes.iter();
@@ -203,29 +203,29 @@ fn used(processes: &[Process], time: Duration) -> Vec<f64> {
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// The measured part begins or ends.
+    /// The measurement begins or ends.
     Look,
-    /// The neighbour on that machine.
+    /// The neighbour on that machine comes.
     Comes(usize),
     Goes(usize),
-    /// Agents tell what they have learned.
+    /// Agents are probed for what they have learned.
     Ask,
 }
 
-/// Everything but the load.
+/// All processes except the load.
 #[derive(Debug)]
 struct Site {
     address: SocketAddr,
     admin: SocketAddr,
     pairs: Vec<Pair>,
-    /// Stopped while it is away.
+    /// Neighbours; stopped while they are away.
     neighbours: Vec<Option<Process>>,
     serve: Process,
 }
 
 impl Site {
-    /// Starts it, if need be again: between the moment at which a port is found to be free and the
-    /// one at which a process listens there, a connection of somebody else's may come to have it.
+    /// Starts the site, with retries: a port that was free may be taken by another process's
+    /// connection before ours listens there.
     fn start_with_retries(
         rig: &Rig<'_>,
         policy: &str,
@@ -236,16 +236,13 @@ impl Site {
         for _ in 1..TRIES {
             match Self::start(rig, policy, seed, folder) {
                 Ok(site) => return Ok(site),
-                Err(trouble) => say(&format!(
-                    "{}, {policy}, once more: {trouble}",
-                    rig.case.name
-                )),
+                Err(trouble) => say(&format!("{}, {policy}, again: {trouble}", rig.case.name)),
             }
         }
         Self::start(rig, policy, seed, folder)
     }
 
-    /// When this returns, everything answers, and no neighbour is there.
+    /// When this returns, every process answers, and no neighbour is there.
     fn start(rig: &Rig<'_>, policy: &str, seed: u64, folder: &Path) -> Result<Self, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let mut ports = FreePorts::default();
@@ -262,7 +259,7 @@ impl Site {
                 ("--cost-us", rig.options.cost_us),
                 ("--slower", machine.slower),
                 ("--threads", rig.options.threads),
-                // Of its own, and the same for every policy.
+                // Each replica's own seed, the same for every policy.
                 (
                     "--seed",
                     seed.wrapping_mul(1_000).wrapping_add(index as u64),
@@ -305,7 +302,7 @@ impl Site {
         })
     }
 
-    /// Begins the load.
+    /// Starts the load.
     fn load(&self, rig: &Rig<'_>, seed: u64, folder: &Path) -> Result<Load, String> {
         let options = rig.options;
         let url = format!("http://{}/", self.address);
@@ -331,7 +328,7 @@ impl Site {
         signal(there(neighbour)?, kind)
     }
 
-    /// What everything has used and done until now.
+    /// CPU time and counts until now.
     fn sample(&mut self, rig: &Rig<'_>, load: Pid) -> Result<Sample, String> {
         self.serve.check_running()?;
         let used = |process: Option<Pid>| there(process).map(cpu::of_process);
@@ -361,16 +358,15 @@ impl Site {
     }
 }
 
-/// The same whatever the policy, so that all pay for what agents do: the cgroup is the server's
-/// own, as a container's would be, and that the quota is on one around it the agent has to find
-/// out.
+/// Equal for every policy, so that all pay for the agents' work. The cgroup is the server's own,
+/// as in a container; the agent must find out that the quota is on a group around it.
 fn agent_configuration(replica: &Group) -> String {
     let cgroup = replica.path().display().to_string();
     format!("report_with_responses = true\n[replica]\ncgroup = {cgroup:?}\n")
 }
 
 fn there(process: Option<Pid>) -> Result<Pid, String> {
-    process.ok_or_else(|| "a process that is to be there is not".to_owned())
+    process.ok_or_else(|| "a process has ended unexpectedly".to_owned())
 }
 
 fn signal(process: Pid, signal: Signal) -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! The proxies under attack: Slackwater, and beside it nginx and `HAProxy`, each with as many
-//! workers before the same replicas.
+//! The proxies under attack: Slackwater, and for comparison nginx and `HAProxy`, with the same
+//! number of workers before the same replicas.
 
 use super::setup::{Protocol, Setup};
 use core::fmt::Write as _;
@@ -25,11 +25,11 @@ impl Contender {
     }
 }
 
-/// Where a proxy listens.
+/// The listeners of a proxy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Addresses {
     pub(super) http1: SocketAddr,
-    /// HTTP/2 without TLS; the same as `http1` where one port speaks both.
+    /// HTTP/2 without TLS; the same as `http1` if one port supports both.
     pub(super) http2: SocketAddr,
     /// Slackwater's admin server.
     pub(super) admin: SocketAddr,
@@ -70,7 +70,7 @@ pub(super) fn slackwater(at: &Addresses, setup: &Setup<'_>) -> String {
     )
 }
 
-/// It speaks HTTP/1.1 to replicas, whatever is asked for.
+/// The configuration of nginx, which uses HTTP/1.1 to replicas, whatever the setup's protocol.
 pub(super) fn nginx(at: &Addresses, setup: &Setup<'_>, folder: &str) -> String {
     let mut text = format!(
         "daemon off;\nmaster_process off;\nworker_processes 1;\nworker_rlimit_nofile 16384;\n\
@@ -81,7 +81,7 @@ pub(super) fn nginx(at: &Addresses, setup: &Setup<'_>, folder: &str) -> String {
          upstream replicas {{\n"
     );
     for replica in setup.replicas {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "server {replica} max_fails=0;");
     }
     text += "keepalive 64;\n}\n";

@@ -1,7 +1,7 @@
-//! Messages that were given up must not arrive as complete ones. [RFC 9113 §8.1]
+//! Aborted messages must not arrive as complete ones. [RFC 9113 §8.1]
 //!
-//! Node's HTTP/2 gives up with `RST_STREAM(NO_ERROR)`, in requests and in responses, so the code
-//! says nothing: without `END_STREAM` a message is cut off.
+//! Node's HTTP/2 aborts with `RST_STREAM(NO_ERROR)`, in requests and in responses, so the code
+//! carries no information: a message without `END_STREAM` is incomplete.
 
 use super::scores::{Score, Scores};
 use super::setup::Protocol;
@@ -15,14 +15,14 @@ use std::time::Instant;
 
 const PART: &str = "endings";
 
-/// `NO_ERROR`, `CANCEL` and `STREAM_CLOSED`: what clients send that give up.
+/// Codes that clients send when they abort: `NO_ERROR`, `CANCEL` and `STREAM_CLOSED`.
 const CODES: [u32; 3] = [frames::NO_ERROR, frames::CANCEL, 5];
 
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 type Start = for<'s> fn(&'s Site<'_>) -> Result<Servers, String>;
 
-/// Each kind of server and how it is spoken to.
+/// Each kind of server, with its protocol.
 const SERVERS: [(&str, Protocol, Start); 4] = [
     ("Go over HTTP/1.1", Protocol::Http1, |site| site.start_go(1)),
     ("Go over h2c", Protocol::H2c, |site| site.start_go(1)),
@@ -69,7 +69,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     responses(site, scores)
 }
 
-/// Sends half a body and gives up; whether the server took it for a whole one.
+/// Sends half of a body and aborts; returns whether the server treated it as complete.
 fn is_taken_for_whole(proxy: SocketAddr, servers: &mut Servers, code: u32) -> Result<bool, String> {
     let path = format!("/given-up-{code}");
     let wrong = |error: std::io::Error| format!("{path}: {error}");
@@ -79,7 +79,7 @@ fn is_taken_for_whole(proxy: SocketAddr, servers: &mut Servers, code: u32) -> Re
     client
         .send(&frames::frame(frames::DATA, 0, 1, b"half"))
         .map_err(wrong)?;
-    // The half is at the server when the rest is given up; Go answers nothing before the end.
+    // Half of the body must be at the server before the abort; Go answers only at the end.
     std::thread::sleep(Duration::from_millis(100));
     client.send(&frames::reset(1, code)).map_err(wrong)?;
     wait_for(&format!("the server to see {path}"), WAIT_MAX, || {
@@ -91,7 +91,7 @@ fn is_taken_for_whole(proxy: SocketAddr, servers: &mut Servers, code: u32) -> Re
     })
 }
 
-/// A response that Node's server destroys half-way, to clients of both protocols.
+/// A response that Node's server aborts half-way, to clients of both protocols.
 fn responses(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     let attack = "a response given up with RST_STREAM(NO_ERROR), from Node over h2c";
     let node = match site.start_node(Protocol::H2c) {

@@ -1,5 +1,5 @@
-//! The long form: attacks of every kind, again and again with new seeds, on one process, while
-//! innocents keep running.
+//! The long form: attacks of every kind, repeated with new seeds, on one process, while honest
+//! clients continue.
 
 use super::floods::{self, FLOODS};
 use super::innocents::{Innocents, Tally};
@@ -17,10 +17,10 @@ use std::time::Instant;
 
 const PART: &str = "endurance";
 
-/// What the allocator may keep beyond the memory after the first round.
+/// Memory that the allocator may keep beyond the memory after the first round.
 const SLACK_KIB: u64 = 32 << 10;
 
-/// Values of the course of memory that are shown.
+/// Values of memory over time that are shown.
 const SHOWN: usize = 12;
 
 pub(super) fn run(site: &Site<'_>, minutes: u64, scores: &mut Scores) -> Result<(), String> {
@@ -30,7 +30,7 @@ pub(super) fn run(site: &Site<'_>, minutes: u64, scores: &mut Scores) -> Result<
     let mutating = fuzz::start_replica(Protocol::Http1)?;
     let mutating_h2c = fuzz::start_replica(Protocol::H2c)?;
     let services = [
-        // Uploads that are not read, and the innocents beside them.
+        // Uploads that are not read, and the honest ones beside them.
         service(
             "h2c",
             &h2c.addresses,
@@ -97,16 +97,16 @@ fn service(name: &str, addresses: &[SocketAddr], protocol: &str, paths: &[&str])
     )
 }
 
-/// What attackers saw.
+/// Results of the attackers.
 #[derive(Debug, Default)]
 struct Played {
     /// Memory after each round, in KiB.
     course: Vec<u64>,
-    /// Innocents right behind mutated requests that failed.
+    /// Honest requests right after mutated ones that failed.
     harmed: usize,
 }
 
-/// Round after round, each with a seed of its own.
+/// Plays rounds, each with its own seed.
 fn play(proxy: &mut Proxy, first_seed: u64, until: Instant) -> Result<Played, String> {
     let at = proxy.at.http1;
     let mut played = Played::default();
@@ -148,7 +148,7 @@ fn afterwards(proxy: &Proxy, course: &[u64]) -> Result<Score, String> {
     Ok(Score::alone(PART, "", "afterwards", bar, (met, found)))
 }
 
-/// Ten requests a second until it is over.
+/// Sends ten requests per second until `over`.
 fn keep_asking(proxy: SocketAddr, prefix: &'static str, over: &AtomicBool) -> Tally {
     let mut tally = Tally::default();
     let mut posts = false;

@@ -1,5 +1,5 @@
-//! Floods of clients, each beside innocents: what makes the proxy or replicas work for nothing has
-//! to be cut off, and the rest has to leave room for others.
+//! Floods from clients, each beside honest clients. A flood that causes useless work in the proxy
+//! or in replicas must be cut off; the others must leave resources for other clients.
 
 use super::innocents::{Innocents, Tally};
 use super::meters::{Watch, mib};
@@ -16,22 +16,22 @@ use core::time::Duration;
 use std::io;
 use std::time::Instant;
 
-/// What a flood may add to the memory of the process.
+/// Growth of the process's memory that a flood may cause.
 const GROWTH_MAX_KIB: u64 = 64 << 10;
 
-/// A write that takes longer finds a proxy that no longer reads.
+/// After a longer write, the proxy counts as no longer reading.
 const WRITE_MAX: Duration = Duration::from_secs(3);
 
-/// Requests in flight that a client takes back at once.
+/// Requests in flight that a client cancels at once.
 const ROUND: u32 = 60;
 
-/// A flood by one connection.
+/// A flood on one connection.
 pub(super) struct Flood {
     finding: &'static str,
     name: &'static str,
-    /// Whether it has to be cut off.
+    /// Whether it must be cut off.
     is_cut: bool,
-    /// Plays until it is over or cut off.
+    /// Sends until the test is over or the flood is cut off.
     play: fn(&mut http2::Connection, &AtomicBool) -> io::Result<()>,
 }
 
@@ -131,7 +131,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     let replica = Rogue::start(rogue::honest)?;
     let replicas = [replica.address];
     let setup = Setup {
-        // A connection that is closed was cut off, and not closed for being idle.
+        // A closed connection was cut off, and not closed for being idle.
         idle: 60,
         ..Setup::new(1, &replicas, super::setup::Protocol::Http1)
     };
@@ -162,8 +162,8 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     standstill::run(site, &setup, scores)
 }
 
-/// Plays a flood beside innocents; whether it was cut off before its time, and what the innocents
-/// saw.
+/// Plays a flood beside honest clients; returns whether it was cut off early, and the honest
+/// clients' results.
 pub(super) fn besiege(
     proxy: SocketAddr,
     flood: &Flood,
@@ -182,7 +182,7 @@ pub(super) fn besiege(
     std::thread::scope(|scope| {
         let attacker = scope.spawn(|| {
             let mut connection = http2::Connection::open(proxy, 65_535, WRITE_MAX)?;
-            // How it ended is seen below.
+            // The end of the connection is checked below.
             let _ = (flood.play)(&mut connection, &over);
             let cut = is_cut_off(&mut connection);
             connection.close();
@@ -198,7 +198,7 @@ pub(super) fn besiege(
     })
 }
 
-/// Whether the proxy has said that it ends the connection, or has ended it.
+/// Returns whether the proxy has announced the end of the connection, or has closed it.
 fn is_cut_off(connection: &mut http2::Connection) -> bool {
     let until = Instant::now() + Duration::from_secs(1);
     loop {
@@ -211,7 +211,7 @@ fn is_cut_off(connection: &mut http2::Connection) -> bool {
     }
 }
 
-/// The same on stream after stream, a hundred at a time.
+/// Sends the same frames on stream after stream, a hundred at a time.
 fn for_streams(
     connection: &mut http2::Connection,
     over: &AtomicBool,
@@ -228,7 +228,7 @@ fn for_streams(
     Ok(())
 }
 
-/// As many requests that the proxy refuses by itself as requests that are taken back once a replica
+/// Sends as many requests that the proxy itself rejects as requests that it cancels once a replica
 /// has them.
 fn paid_with_refusals(connection: &mut http2::Connection, over: &AtomicBool) -> io::Result<()> {
     let mut index = 0;
@@ -240,7 +240,7 @@ fn paid_with_refusals(connection: &mut http2::Connection, over: &AtomicBool) -> 
             .flat_map(|index| frames::get(frames::stream(index), "/hang"))
             .collect();
         connection.send(&asked)?;
-        // They are at the replica by then.
+        // They have reached the replica by then.
         std::thread::sleep(Duration::from_millis(20));
         let rest: Vec<_> = taken_back
             .flat_map(|index| frames::reset(frames::stream(index), frames::CANCEL))

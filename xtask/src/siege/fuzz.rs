@@ -1,8 +1,9 @@
-//! Fuzzing from end to end: valid conversations of both protocols with bytes changed, before
-//! replicas that change their answers likewise.
+//! End-to-end fuzzing: valid conversations of both protocols with changed bytes, before replicas
+//! that change their answers in the same way.
 //!
-//! Nothing is expected of a single connection. Afterwards the process has to run, without a panic
-//! in its log, with nothing in flight, no file left open and no more memory than it had.
+//! A single connection has no expected result. Afterwards the process must still run, without a
+//! panic in its log, without requests in flight, without leaked files and without more memory than
+//! before.
 
 use super::draws::Draws;
 use super::meters::{self, Watch, mib};
@@ -19,17 +20,17 @@ use std::net::TcpStream;
 
 const PART: &str = "fuzz";
 
-/// Attackers at once.
+/// Concurrent attackers.
 const THREADS: usize = 8;
 
-/// A connection on which nothing comes for so long is left.
+/// A connection without data for this long is abandoned.
 const QUIET: Duration = Duration::from_millis(25);
 
-/// What allocators keep of memory that was used once.
+/// Used memory that allocators keep.
 const SLACK_KIB: u64 = 24 << 10;
 
-/// Files beyond those at the start: the admin connection that counts, and pooled connections to a
-/// replica.
+/// Open files beyond those at the start: the admin connection that counts, and pooled connections
+/// to a replica.
 const FILES_SLACK: usize = 16;
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
@@ -38,7 +39,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
         let replica = start_replica(protocol)?;
         let replicas = [replica.address];
         let proxy = site.start_ours(&Setup {
-            // Replicas that fall silent keep their requests for so long.
+            // Replicas that stop answering hold their requests for this long.
             process: "timeouts.first_byte = \"3s\"\n",
             ..Setup::new(2, &replicas, protocol)
         })?;
@@ -64,7 +65,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     Ok(())
 }
 
-/// A replica whose answers have bytes changed.
+/// Starts a replica whose answers have changed bytes.
 pub(super) fn start_replica(protocol: Protocol) -> Result<Rogue, String> {
     Rogue::start(match protocol {
         Protocol::Http1 => answer_http1,
@@ -72,7 +73,7 @@ pub(super) fn start_replica(protocol: Protocol) -> Result<Rogue, String> {
     })
 }
 
-/// What a process used before an attack.
+/// Resources of a process before an attack.
 #[derive(Debug)]
 struct Before {
     resident_kib: u64,
@@ -87,7 +88,7 @@ impl Before {
         }
     }
 
-    /// What is left after an attack, as text either way; ends the proxy.
+    /// Compares the resources after an attack, with a text in either case; ends the proxy.
     fn compare(&self, mut proxy: Proxy, watch: &Watch) -> Result<String, String> {
         proxy.process.check_running()?;
         let held = proxy.settle()?;
@@ -114,7 +115,7 @@ impl Before {
     }
 }
 
-/// So many connections, half of each protocol, each with changes of its own.
+/// Makes this many connections, half of each protocol, each with its own changes.
 pub(super) fn attack(proxy: SocketAddr, count: usize, seed: u64) {
     std::thread::scope(|scope| {
         for first in 0..THREADS {
@@ -150,7 +151,7 @@ fn exchange(proxy: SocketAddr, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A few requests of HTTP/1.1, as they should be.
+/// A few valid HTTP/1.1 requests.
 fn http1(draws: &mut Draws) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..=draws.below(3) {
@@ -170,7 +171,7 @@ fn http1(draws: &mut Draws) -> Vec<u8> {
     bytes
 }
 
-/// A connection of HTTP/2 with a few streams, as it should be.
+/// A valid HTTP/2 connection with a few streams.
 fn http2(draws: &mut Draws) -> Vec<u8> {
     let mut bytes = frames::preface(65_535);
     for index in 0..=u32::try_from(draws.below(6)).unwrap_or_default() {
@@ -198,7 +199,7 @@ fn http2(draws: &mut Draws) -> Vec<u8> {
     bytes
 }
 
-/// Changes some bytes in one case of two, and otherwise up to `most` times something more.
+/// Makes up to `most` random changes: bytes, bits, cuts, repetitions, insertions.
 fn mutate(draws: &mut Draws, bytes: &mut Vec<u8>, most: usize) {
     const WORDS: &[&[u8]] = &[
         b"\r\n",
@@ -245,7 +246,7 @@ fn mutate(draws: &mut Draws, bytes: &mut Vec<u8>, most: usize) {
     }
 }
 
-/// Answers requests of HTTP/1.1, with changes in one case of two.
+/// Answers HTTP/1.1 requests. Half of the answers are unusual, with changes.
 fn answer_http1(stream: TcpStream, number: u64) -> io::Result<()> {
     let mut draws = Draws::new(number, 1);
     let mut reader = BufReader::new(stream.try_clone()?);
@@ -273,7 +274,7 @@ fn answer_http1(stream: TcpStream, number: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Answers requests of HTTP/2, likewise.
+/// Answers HTTP/2 frames, a quarter of them with changes.
 fn answer_http2(stream: TcpStream, number: u64) -> io::Result<()> {
     let mut draws = Draws::new(number, 2);
     let mut reader = BufReader::new(stream.try_clone()?);

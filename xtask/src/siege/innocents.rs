@@ -1,5 +1,5 @@
-//! Honest clients beside an attack: requests at a rate, each on a connection of its own, each with
-//! a time, each checked for its own answer.
+//! Honest clients beside an attack: requests at a rate, each on its own connection, with a timeout,
+//! and with a check for its own answer.
 
 use super::wire::http1;
 use core::fmt;
@@ -9,27 +9,27 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::Instant;
 
-/// What they do.
+/// What the clients send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Innocents {
     pub(super) requests: usize,
     pub(super) per_second: usize,
-    /// For a whole request.
+    /// Timeout of a whole request.
     pub(super) timeout: Duration,
-    /// POST with a body of 100 bytes, or GET.
+    /// POST with a body of 100 bytes, otherwise GET.
     pub(super) posts: bool,
-    /// Before each path; with a slash at its start and none at its end.
+    /// Prefix of each path, with a slash at its start and none at its end.
     pub(super) prefix: &'static str,
 }
 
-/// What they saw.
+/// Results of the clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) sent: usize,
     pub(super) failed: usize,
-    /// Why, and how often.
+    /// Reasons of failures, with their number.
     pub(super) reasons: BTreeMap<String, usize>,
-    /// How long each took that did not fail, sorted.
+    /// Durations of the requests that succeeded, sorted.
     pub(super) took: Vec<Duration>,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Tally {
 }
 
 impl Tally {
-    /// Adds what others saw.
+    /// Adds the results of others.
     pub(super) fn add(&mut self, other: Self) {
         self.sent += other.sent;
         self.failed += other.failed;
@@ -84,9 +84,9 @@ impl Tally {
 }
 
 impl Innocents {
-    /// Sends all of them; a request starts when it is due, also where others before it hang.
+    /// Sends all requests. A request starts when it is due, even if earlier ones hang.
     pub(super) fn send(&self, address: SocketAddr) -> Tally {
-        // Each thread may be held for the whole timeout and still be there for its next request.
+        // A thread may be blocked for the whole timeout and must be free for its next request.
         let hang = self.per_second * usize::try_from(self.timeout.as_secs() + 1).unwrap_or(1);
         let threads = self.requests.clamp(1, hang.max(1));
         let begun = Instant::now();
@@ -122,7 +122,7 @@ impl Innocents {
     }
 }
 
-/// One request that has to get its own answer in time.
+/// Sends a request that must get its own answer in time.
 pub(super) fn ask(
     address: SocketAddr,
     path: &str,
@@ -142,7 +142,7 @@ pub(super) fn ask(
     if response.status != 200 {
         return Err(format!("got {}", response.status));
     }
-    // A route may have taken a prefix away, so only the end is compared.
+    // A route may have removed a prefix, so only the end is compared.
     let name = path.rsplit('/').next().unwrap_or_default();
     let expected = format!("/{name}>");
     if response.body.ends_with(expected.as_bytes()) {

@@ -1,8 +1,7 @@
-//! Uploads that a replica does not read, and what they do to everybody else's uploads to the same
-//! replicas.
+//! Uploads that a replica does not read, and their effect on other uploads to the same replicas.
 //!
 //! All clients of a worker share connections to an HTTP/2 replica, and with them their windows. A
-//! body that is not read fills the window; unless the proxy sees it, no other body passes.
+//! body that is not read fills the window. Unless the proxy detects that, no other body passes.
 
 use super::contenders::Contender;
 use super::innocents::{Innocents, Tally};
@@ -18,13 +17,13 @@ use std::net::TcpStream;
 
 const PART: &str = "isolation";
 
-/// As many as fill the windows of three replicas' connections, for each of two workers.
+/// Enough to fill the windows of three replicas' connections, for each of two workers.
 const UPLOADS: usize = 18;
 
-/// Beyond the window of a connection to Go, which is 1 MiB.
+/// More than the window of a connection to Go, which is 1 MiB.
 const UPLOAD_BYTES: usize = 1_200 << 10;
 
-/// For the bytes of one upload; a proxy that takes no more is left with what it has.
+/// Time for the bytes of one upload; after that the rest is not sent.
 const WRITE_MAX: Duration = Duration::from_millis(300);
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
@@ -78,7 +77,7 @@ fn besiege(
         posts: true,
         prefix: "",
     };
-    // Without an attack nothing may fail, or the numbers below mean nothing.
+    // Without an attack nothing may fail, or the results below are meaningless.
     let before = Innocents {
         requests: 50,
         ..innocents
@@ -93,7 +92,7 @@ fn besiege(
     Ok(tally)
 }
 
-/// Sends all uploads; the connections that stay.
+/// Sends all uploads; returns the connections that stay open.
 pub(super) fn upload(proxy: SocketAddr, stays: bool) -> Result<Vec<TcpStream>, String> {
     let request = http1::post("/hang", UPLOAD_BYTES);
     let mut kept = Vec::new();
@@ -101,7 +100,7 @@ pub(super) fn upload(proxy: SocketAddr, stays: bool) -> Result<Vec<TcpStream>, S
         let wrong = |error: std::io::Error| format!("an upload: {error}");
         let mut stream = TcpStream::connect(proxy).map_err(wrong)?;
         stream.set_write_timeout(Some(WRITE_MAX)).map_err(wrong)?;
-        // What the proxy does not take is not sent.
+        // The rest that the proxy does not accept is not sent.
         let _ = stream.write_all(&request);
         if stays {
             kept.push(stream);

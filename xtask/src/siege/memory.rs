@@ -1,5 +1,5 @@
-//! Memory that clients can make the proxy keep: uploads for a replica that takes nothing of them,
-//! twice, and what is left of it afterwards.
+//! Memory that clients can make the proxy hold: uploads for a replica that reads nothing, twice,
+//! and the memory that remains afterwards.
 
 use super::meters::{Watch, mib};
 use super::rogue::{self, Rogue};
@@ -19,15 +19,16 @@ const PART: &str = "memory";
 
 const CLIENTS: usize = 60;
 
-/// Streams of each client, as many as use up its connection's window.
+/// Streams of each client, enough to use up its connection's window.
 const STREAMS: u32 = 32;
 
 const RESIDENT_MAX_KIB: u64 = 150 << 10;
 
-/// What the allocator keeps beyond a tenth more than at the start; it is used again, and bounded.
+/// Memory that the allocator keeps beyond a tenth more than at the start; it is reused, and
+/// bounded.
 const SLACK_KIB: u64 = 16 << 10;
 
-/// From the end of the attack until memory is back. `timeouts.idle` is 3 s.
+/// Time from the end of the attack until memory is back. `timeouts.idle` is 3 s.
 const BACK_MAX: Duration = Duration::from_secs(20);
 
 const WRITE_MAX: Duration = Duration::from_millis(500);
@@ -46,7 +47,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     })?;
     proxy.warm_up()?;
     let start = proxy.resident_kib();
-    // The second time shows whether memory that was kept is used again.
+    // The second time shows whether kept memory is reused.
     let rounds: &[&str] = site.pick(&["once"], &["first time", "second time"]);
     for round in rounds {
         let watch = Watch::start(proxy.pid());
@@ -79,7 +80,7 @@ const fn back_max(start_kib: u64) -> u64 {
     start_kib + start_kib / 10 + SLACK_KIB
 }
 
-/// What is held, and the memory, once that is back or the time for it is over.
+/// Waits until memory is back, or for the longest time; returns what is held, and the memory.
 fn wait_until_back(proxy: &Proxy, start_kib: u64) -> Result<(Held, u64), String> {
     let held = proxy.settle()?;
     let waited = wait_for("memory to be given back", BACK_MAX, || {
@@ -89,7 +90,7 @@ fn wait_until_back(proxy: &Proxy, start_kib: u64) -> Result<(Held, u64), String>
     Ok((held, waited.unwrap_or_else(|_| proxy.resident_kib())))
 }
 
-/// All clients send what their windows allow, stay for a second, and leave; bytes sent.
+/// All clients send what their windows allow, stay for a second, and leave; returns the bytes sent.
 fn upload(proxy: SocketAddr) -> Result<u64, String> {
     let mut clients = Vec::new();
     let mut sent = 0;
@@ -106,7 +107,7 @@ fn upload(proxy: SocketAddr) -> Result<u64, String> {
     Ok(sent)
 }
 
-/// Sends as much as the proxy's windows allow; it gives more as it passes bytes on.
+/// Sends as much as the proxy's windows allow; the proxy extends them as it forwards bytes.
 fn fill(client: &mut http2::Connection) -> io::Result<u64> {
     const QUIET: Duration = Duration::from_millis(30);
     const FRAME: u64 = 16_384;
@@ -137,7 +138,7 @@ fn fill(client: &mut http2::Connection) -> io::Result<u64> {
     Ok(sent)
 }
 
-/// Reads the proxy's window updates until none comes for a while.
+/// Reads the proxy's window updates until none arrives for a while.
 fn read_windows(
     client: &mut http2::Connection,
     quiet: Duration,

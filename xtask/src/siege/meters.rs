@@ -1,4 +1,4 @@
-//! What a process uses: CPU time to the nanosecond, memory, open files.
+//! Resource usage of a process: CPU time to the nanosecond, memory, open files.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -8,11 +8,11 @@ use std::fs;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// How often memory is looked at.
+/// Polling interval of memory.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// CPU time of all threads of a process since its start, what runs right now included; zero if it
-/// has ended.
+/// CPU time of all threads of a process since its start, including running ones; zero if it has
+/// ended.
 pub(super) fn cpu_time(process: Pid) -> Duration {
     let pid = nix::unistd::Pid::from_raw(process.as_raw_pid());
     ClockId::pid_cpu_clock_id(pid)
@@ -31,7 +31,7 @@ pub(super) fn resident_kib(process: Pid) -> u64 {
         .unwrap_or_default()
 }
 
-/// Files that a process has open.
+/// Number of open files of a process.
 pub(super) fn open_files(process: Pid) -> usize {
     let folder = format!("/proc/{}/fd", process.as_raw_pid());
     fs::read_dir(folder).map_or(0, Iterator::count)
@@ -42,7 +42,7 @@ pub(super) fn mib(kib: u64) -> String {
     format!("{} MiB", kib / 1024)
 }
 
-/// The most memory that a process has had since the watch began.
+/// The maximum memory of a process since the watch started.
 #[derive(Debug)]
 pub(super) struct Watch {
     most: Arc<AtomicU64>,
@@ -70,7 +70,7 @@ impl Watch {
         }
     }
 
-    /// In KiB, so far.
+    /// The maximum so far, in KiB.
     pub(super) fn most_kib(&self) -> u64 {
         self.most.load(Ordering::Relaxed)
     }
@@ -80,7 +80,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It does nothing that could panic.
+            // The thread does nothing that could panic.
             let _ = thread.join();
         }
     }
@@ -97,7 +97,7 @@ mod tests {
         assert!(open_files(this) > 2);
         let watch = Watch::start(this);
         assert!(watch.most_kib() > 1_000);
-        // Beyond every process, and small enough for the number of its clock.
+        // Larger than every process id, and small enough for the id of its clock.
         let gone = Pid::from_raw(1 << 27).unwrap();
         assert_eq!((cpu_time(gone), resident_kib(gone)), (Duration::ZERO, 0));
     }

@@ -1,10 +1,10 @@
-//! `cargo xtask siege`: attacks on `slackwater serve` between real servers, beside nginx and
+//! `cargo xtask siege`: attacks on `slackwater serve` between real servers, compared with nginx and
 //! `HAProxy`.
 //!
-//! Each attack has a bar: how many innocent requests may fail, how much memory and CPU time may be
-//! used, what must not be taken for complete. Attackers write bytes by hand and share no code with
-//! the proxy. Everything runs on loopback, in a temporary folder, with bounded counts and times. No
-//! verdict depends on a latency by the clock.
+//! Each attack has a bar: how many honest requests may fail, how much memory and CPU time may be
+//! used, which messages must not be treated as complete. Attackers write bytes by hand and share no
+//! code with the proxy. Everything runs on loopback, in a temporary folder, with bounded counts and
+//! times. No verdict depends on a measured latency.
 
 mod contenders;
 mod draws;
@@ -37,7 +37,7 @@ use scores::Scores;
 use site::{Site, Tools};
 use std::time::Instant;
 
-/// Plays a part; an error says which step could not be taken.
+/// A part; it returns an error if a step could not be done.
 type Part = fn(&Site<'_>, &mut Scores) -> Result<(), String>;
 
 const PARTS: [(&str, Part); 9] = [
@@ -52,7 +52,7 @@ const PARTS: [(&str, Part); 9] = [
     ("floods", floods::run),
 ];
 
-/// Runs everything. An error says what could not be done, or how many bars were missed.
+/// Runs everything. Returns an error if a step failed, or if bars were missed, with their number.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let slackwater = if let Some(file) = &options.slackwater {

@@ -4,21 +4,21 @@ use super::PARTS;
 use crate::arguments::number;
 use std::path::PathBuf;
 
-/// What to do.
+/// The options.
 #[derive(Debug)]
 pub(super) struct Options {
-    /// Names of parts, in the order in which they run.
+    /// Names of parts, in order.
     pub(super) parts: Vec<&'static str>,
-    /// The form for CI: fewer requests, and verdicts that hold on a busy machine.
+    /// The form for CI: fewer requests, and verdicts that are reliable on a busy machine.
     pub(super) short: bool,
     /// How long attacks are repeated with new seeds while innocents keep running: 1 to 1,440; none
     /// by default.
     pub(super) minutes: Option<u64>,
-    /// What is drawn is drawn from this. Default 1.
+    /// Seed of all random draws. Default 1.
     pub(super) seed: u64,
-    /// Leave the temporary folder with configurations and logs.
+    /// Keep the temporary folder with configurations and logs.
     pub(super) keep: bool,
-    /// The command to attack; built if there is none.
+    /// The command to attack; built by default.
     pub(super) slackwater: Option<PathBuf>,
     /// A file for the page, as Markdown.
     pub(super) report: Option<PathBuf>,
@@ -69,7 +69,7 @@ impl Options {
                 }
             }
         }
-        // The long form has a plan of its own.
+        // The long form has its own plan.
         if options.parts.is_empty() && options.minutes.is_none() {
             options.parts.extend(names());
         }

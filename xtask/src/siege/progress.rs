@@ -1,7 +1,7 @@
-//! Responses that their clients do not take, while other frames keep the connection looking alive.
+//! Responses that their clients do not read, while other frames keep the connection looking alive.
 //!
-//! `timeouts.stall` has to count what is taken of the responses, and nothing else; and what one
-//! client leaves lying must not use up the connections to a replica, nor memory.
+//! `timeouts.stall` must measure only the progress of responses. Responses that one client does not
+//! read must use up neither the connections to a replica nor memory.
 
 use super::contenders::Contender;
 use super::innocents::{Innocents, Tally};
@@ -20,18 +20,18 @@ use std::time::Instant;
 
 const PART: &str = "progress";
 
-/// Of each connection. Eight connections hold all streams of eight connections to Go, which allows
-/// 250 each.
+/// Streams of each connection. Eight connections hold all streams of eight connections to Go, which
+/// allows 250 each.
 const STREAMS: u32 = 256;
 
-/// Innocents wait for the flooded replica, too: one that serves 3,072 HTTP/1.1 connections at once
-/// needs seconds of CPU time for that, whichever proxy stands before it.
+/// Timeout of honest clients, which wait for the flooded replica, too: one that serves 3,072
+/// HTTP/1.1 connections at once needs seconds of CPU time for that, behind any proxy.
 const FLOODED_MAX: Duration = Duration::from_secs(10);
 
-/// `timeouts.stall` is 4 s; deadlines pass up to a quarter late, and a busy machine is slow.
+/// `timeouts.stall` is 4 s; deadlines are up to a quarter late, and a busy machine is slow.
 const CUT_MAX: Duration = Duration::from_secs(9);
 
-/// What a client sends each second in place of taking anything.
+/// What a client sends each second instead of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Alive {
     Silent,
@@ -142,11 +142,11 @@ fn frames_that_move_nothing(
     Ok(())
 }
 
-/// What came of connections that hold everything.
+/// Results of connections that hold all streams.
 #[derive(Debug)]
 struct Held {
     innocents: Tally,
-    /// Those whose replica is the flooded one, where the others have another one.
+    /// Honest clients of the flooded replica, if the others use another one.
     flooded: Option<Tally>,
     resident_kib: u64,
     cut: usize,
@@ -169,8 +169,8 @@ impl Held {
     }
 }
 
-/// [findings 2b and 2c] With a `quiet` replica, innocents of two kinds: those whose requests go
-/// there, and those whose requests go to the flooded one.
+/// [findings 2b and 2c] With a `quiet` replica there are two kinds of honest clients: some send
+/// requests to it, some to the flooded one.
 fn hold_all(
     site: &Site<'_>,
     replicas: &[SocketAddr],
@@ -179,7 +179,7 @@ fn hold_all(
     scores: &mut Scores,
 ) -> Result<(), String> {
     let connections = site.pick(9, 12);
-    // A build without optimization needs more of both.
+    // A debug build needs more of both.
     let resident_max = site.pick(260, 150);
     let timeout = Duration::from_secs(site.pick(8, 3));
     let besiege = |contender| -> Result<Held, String> {
@@ -195,7 +195,7 @@ fn hold_all(
             let clients: Vec<_> = (0..connections)
                 .map(|_| scope.spawn(|| hold(proxy.at.http2, Alive::Ping, STREAMS, until)))
                 .collect();
-            // The attack stands when innocents come.
+            // The attack is complete before honest clients start.
             std::thread::sleep(Duration::from_secs(1));
             let innocents = Innocents {
                 requests: site.pick(40, 120),
@@ -251,8 +251,8 @@ fn hold_all(
     Ok(())
 }
 
-/// A client that asks for `streams` large responses and takes nothing of them; whether all were cut
-/// off before `until`, one by one or with the connection.
+/// A client that requests `streams` large responses and reads none of them. Returns whether all
+/// were cut off before `until`, one by one or with the connection.
 fn hold(proxy: SocketAddr, alive: Alive, streams: u32, until: Instant) -> io::Result<bool> {
     const SECOND: Duration = Duration::from_secs(1);
     let mut connection = http2::Connection::open(proxy, 0, SECOND)?;
@@ -267,7 +267,7 @@ fn hold(proxy: SocketAddr, alive: Alive, streams: u32, until: Instant) -> io::Re
         match connection.next(next.min(until)) {
             Ok(Some(frame)) => ended += u32::from(frame.ends()),
             Ok(None) => return Ok(true),
-            // A second in which nothing came.
+            // Nothing arrived for a second.
             Err(_) => {}
         }
         if ended >= streams {

@@ -1,5 +1,5 @@
-//! Hostile replicas of one service, and what they do to the clients of another: errors, and CPU
-//! time once the client of the hostile one has left.
+//! Hostile replicas of one service, and their effect on clients of another: errors, and CPU time
+//! after the client of the hostile one has left.
 
 use super::innocents::Innocents;
 use super::meters::{Watch, cpu_time, mib};
@@ -17,19 +17,19 @@ use std::net::TcpStream;
 
 const PART: &str = "replicas";
 
-/// Clients of the hostile replica at once.
+/// Concurrent clients of the hostile replica.
 const CLIENTS: usize = 4;
 
-/// From when they leave until CPU time is looked at.
+/// Time from their end until CPU time is measured.
 const LEAVE: Duration = Duration::from_millis(500);
 
-/// CPU time in a second in which nothing is asked for.
+/// CPU time in a second without requests.
 const IDLE_CPU_MAX: Duration = Duration::from_millis(100);
 
-/// What a hostile replica may add to the memory of the process.
+/// Growth of the process's memory that a hostile replica may cause.
 const GROWTH_MAX_KIB: u64 = 64 << 10;
 
-/// Those of the short form.
+/// Replicas of the short form.
 const SHORT: [&str; 4] = [
     "chunks of 1 byte",
     "endless 1xx",
@@ -84,7 +84,7 @@ fn besiege(
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    // Whatever it is answered.
+                    // The answer does not matter.
                     let _ = look_and_leave(proxy.at.http1);
                 }
             });
@@ -116,7 +116,7 @@ fn besiege(
     Ok(())
 }
 
-/// Asks the hostile replica, reads for a while and leaves.
+/// Sends a request to the hostile replica, reads for a while and leaves.
 fn look_and_leave(proxy: SocketAddr) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(proxy)?;
     stream.set_read_timeout(Some(Duration::from_millis(100)))?;
@@ -127,7 +127,7 @@ fn look_and_leave(proxy: SocketAddr) -> std::io::Result<()> {
             break;
         }
     }
-    // So that nothing is asked again and again without a pause.
+    // A pause, so that requests do not repeat in a tight loop.
     std::thread::sleep(Duration::from_millis(20));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Replicas that break rules, on threads of this process. A function decides what becomes of each
+//! Replicas that violate the protocol, on threads of this process. A function handles each
 //! connection.
 
 use crate::siege::wire::frames::{self, frame};
@@ -9,22 +9,22 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// A connection that carries nothing for so long is closed.
+/// A connection without data for this long is closed.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// A proxy that reads nothing for so long is left.
+/// A proxy that reads nothing for this long is abandoned.
 const WRITE_MAX: Duration = Duration::from_secs(5);
 
-/// Size of one write of repeated bytes.
+/// Size of a write of repeated bytes.
 const PIECE: usize = 16 << 10;
 
-/// Bytes that one connection gets at the most.
+/// The most bytes sent on one connection.
 const BYTES_MAX: usize = 4 << 30;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4_096;
 
-/// A replica's conduct on one connection; `number` counts connections.
+/// A replica's handling of a connection; `number` counts connections.
 pub(super) type Conduct = fn(TcpStream, number: u64) -> io::Result<()>;
 
 /// A replica that listens until it is dropped.
@@ -38,8 +38,8 @@ impl Rogue {
     pub(super) fn start(conduct: Conduct) -> Result<Self, String> {
         let wrong = |error: io::Error| format!("a replica: {error}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
-        // A second call only makes the backlog longer: the default one overflows when attackers
-        // open connections by the thousand, and innocents behind it would wait for a
+        // A second call only makes the backlog longer. The default one overflows when attackers
+        // open thousands of connections, and honest clients would have to wait for a
         // retransmission.
         rustix::net::listen(&listener, BACKLOG).map_err(|error| wrong(error.into()))?;
         let address = listener.local_addr().map_err(wrong)?;
@@ -57,7 +57,7 @@ impl Rogue {
                         .set_read_timeout(Some(IDLE_MAX))
                         .and(stream.set_write_timeout(Some(WRITE_MAX)))
                         .and(stream.set_nodelay(true));
-                    // How it ended is the proxy's affair.
+                    // The proxy decides how it ends.
                     let _ = timeouts.and_then(|()| conduct(stream, number));
                 });
             }
@@ -74,7 +74,8 @@ impl Drop for Rogue {
     }
 }
 
-/// The next request's target, its body read; `None` at the end of the connection.
+/// Reads the next request with its body, and returns its target; `None` at the end of the
+/// connection.
 pub(super) fn read_request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<String>> {
     let (mut target, mut length) = (None, 0);
     loop {
@@ -98,15 +99,15 @@ pub(super) fn read_request(reader: &mut BufReader<TcpStream>) -> io::Result<Opti
     Ok(target)
 }
 
-/// What an honest server answers.
+/// The answer of an honest server.
 pub(super) fn honest_response(target: &str) -> Vec<u8> {
     let body = format!("<served {target}>");
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// Honest, but for `/drip`, which gets chunks of one byte without end, and `/hang`, which gets
-/// nothing.
+/// Honest, except for `/drip`, which gets endless chunks of one byte, and `/hang`, which gets no
+/// answer.
 pub(super) fn honest(stream: TcpStream, _: u64) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
@@ -125,12 +126,12 @@ pub(super) fn honest(stream: TcpStream, _: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Over HTTP/2: reads everything, answers nothing, and gives no window back.
+/// HTTP/2: reads everything, answers nothing, and never extends a window.
 pub(super) fn mute(stream: TcpStream, _: u64) -> io::Result<()> {
     http2(stream, |_| (Vec::new(), Vec::new()))
 }
 
-/// Reads requests of HTTP/1.1, and answers each with `head` and then `piece`, again and again.
+/// Reads HTTP/1.1 requests, and answers each with `head` and then `piece`, repeatedly.
 fn endless(stream: TcpStream, head: &[u8], piece: &[u8]) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
@@ -152,7 +153,7 @@ fn repeat(stream: &mut TcpStream, piece: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replicas over HTTP/1.1 that are hostile to whatever is asked.
+/// Replicas over HTTP/1.1 that are hostile to every request.
 pub(super) const HTTP1: &[(&str, Conduct)] = &[
     ("chunks of 1 byte", |stream, _| {
         let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -185,7 +186,7 @@ pub(super) const HTTP1: &[(&str, Conduct)] = &[
     }),
 ];
 
-/// Replicas over HTTP/2 that are hostile to whatever is asked.
+/// Replicas over HTTP/2 that are hostile to every request.
 pub(super) const H2C: &[(&str, Conduct)] = &[
     ("PING flood", |stream, _| {
         http2(stream, |_| (Vec::new(), frames::ping()))
@@ -235,7 +236,7 @@ pub(super) const H2C: &[(&str, Conduct)] = &[
     }),
 ];
 
-/// Speaks enough of HTTP/2 to be asked; each request is answered with what `answer` gives for its
+/// Speaks enough HTTP/2 to receive requests. Each is answered with the result of `answer` for its
 /// stream: bytes that are written once, and bytes that are repeated.
 fn http2(mut stream: TcpStream, answer: impl Fn(u32) -> (Vec<u8>, Vec<u8>)) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);

@@ -1,4 +1,4 @@
-//! Verdicts: a line for each attack as it ends, and all of them as a table, beside nginx and
+//! Verdicts: a line for each attack as it ends, and all of them as a table, compared with nginx and
 //! `HAProxy`.
 
 use super::contenders::Contender;
@@ -14,7 +14,7 @@ use std::time::Instant;
 pub(super) enum Verdict {
     Met,
     Missed,
-    /// It could not be tried; the row says why.
+    /// It could not be run; the row says why.
     NotRun,
 }
 
@@ -24,7 +24,7 @@ impl From<bool> for Verdict {
     }
 }
 
-/// One attack and what came of it.
+/// An attack and its result.
 #[derive(Debug)]
 pub(super) struct Score {
     pub(super) part: &'static str,
@@ -34,12 +34,12 @@ pub(super) struct Score {
     pub(super) bar: String,
     pub(super) verdict: Verdict,
     pub(super) slackwater: String,
-    /// What the same attack did to nginx and `HAProxy`; `None` where it makes no sense there.
+    /// Results of this attack with nginx and `HAProxy`; `None` where it makes no sense.
     pub(super) peers: [Option<String>; 2],
 }
 
 impl Score {
-    /// A score without peers.
+    /// A score without other proxies.
     pub(super) fn alone(
         part: &'static str,
         finding: &'static str,
@@ -58,7 +58,7 @@ impl Score {
         }
     }
 
-    /// The same beside what peers did.
+    /// Adds the result of another proxy.
     pub(super) fn beside(mut self, contender: Contender, found: Option<String>) -> Self {
         match contender {
             Contender::Slackwater => {}
@@ -86,11 +86,11 @@ impl Default for Scores {
 }
 
 impl Scores {
-    /// Notes a verdict and prints it.
+    /// Records a verdict and prints it.
     pub(super) fn add(&mut self, score: Score) {
         let mark = mark(score.verdict);
         let mut line = format!("{mark:7} {}", score.part);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         if !score.finding.is_empty() {
             let _ = write!(line, ", finding {}", score.finding);
         }
@@ -108,12 +108,12 @@ impl Scores {
         self.rows.push(score);
     }
 
-    /// Notes that an attack could not be tried.
+    /// Records that an attack could not be run.
     pub(super) fn not_run(&mut self, part: &'static str, attack: &str, why: String) {
         self.add(Score::alone(part, "", attack, "-", (Verdict::NotRun, why)));
     }
 
-    /// Notes that a part could not be played to its end.
+    /// Records that a part could not be finished.
     pub(super) fn broken(&mut self, part: &'static str, why: String) {
         self.add(Score::alone(
             part,

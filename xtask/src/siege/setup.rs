@@ -1,30 +1,31 @@
-//! What a proxy is started with.
+//! The setup of a proxy.
 
 use core::net::SocketAddr;
 
-/// What replicas are spoken to by.
+/// The protocol of the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http1,
     H2c,
 }
 
-/// What a proxy is started with.
+/// The setup of a proxy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup<'a> {
     pub(super) workers: usize,
     pub(super) replicas: &'a [SocketAddr],
     pub(super) protocol: Protocol,
-    /// More keys of Slackwater's file, for the process.
+    /// More top-level keys of Slackwater's file.
     pub(super) process: &'a str,
-    /// After this many seconds Slackwater closes connections that carry nothing; 3 by default, so
-    /// that all is given back soon.
+    /// After this many seconds Slackwater closes idle connections; default 3, so that resources are
+    /// freed soon.
     pub(super) idle: u32,
-    /// Files that it may open; as many as the system allows by default.
+    /// Limit of open files; by default the system's.
     pub(super) files_max: Option<usize>,
-    /// A replica that gets the requests for `/innocent`, and no others.
+    /// A replica that gets only the requests for `/innocent`.
     pub(super) innocents: Option<SocketAddr>,
-    /// Tables at its end; with them the replicas are those of the service `default`.
+    /// Tables at the end of Slackwater's file; with them the replicas are those of the service
+    /// `default`.
     pub(super) services: &'a str,
 }
 

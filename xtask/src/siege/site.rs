@@ -16,19 +16,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// From the start of a process until it answers.
+/// Time from the start of a process until it answers.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// The proxy's requests and connections end by then when their clients have gone.
+/// Time for the proxy's requests and connections to end after their clients have left.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
 
-/// Other people's programs, where they are installed.
+/// Third-party programs, if they are installed.
 #[derive(Debug)]
 pub(super) struct Tools {
     folders: Vec<PathBuf>,
 }
 
-/// Each tool, the package or page that brings it, and the argument that prints its version.
+/// Each tool, its package or page, and its version argument.
 const TOOLS: [(&str, &str, &str); 5] = [
     ("nginx", "apt-get install nginx-light", "-v"),
     ("haproxy", "apt-get install haproxy", "-v"),
@@ -41,7 +41,7 @@ impl Tools {
     pub(super) fn find() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path)
-            // Where Debian puts servers, and Go itself; neither is in everybody's PATH.
+            // Debian installs servers, and Go itself, in folders that are not in every user's PATH.
             .chain(["/usr/local/sbin", "/usr/sbin", "/usr/local/go/bin"].map(PathBuf::from))
             .collect();
         Self { folders }
@@ -49,7 +49,7 @@ impl Tools {
 
     /// # Errors
     ///
-    /// It is not installed; the text has the command that installs it.
+    /// Fails if it is not installed; the text has the command that installs it.
     pub(super) fn get(&self, name: &str) -> Result<PathBuf, String> {
         let candidates = self.folders.iter().map(|folder| folder.join(name));
         candidates
@@ -62,7 +62,7 @@ impl Tools {
             })
     }
 
-    /// Versions of those that are there, and the names of those that are not.
+    /// Versions of the installed tools, and the names of missing ones.
     pub(super) fn versions(&self) -> String {
         let version = |(name, _, argument): (&str, &str, &str)| match self.get(name) {
             Err(_) => format!("{name} is not installed"),
@@ -80,7 +80,7 @@ impl Tools {
     }
 }
 
-/// What every part is given.
+/// The input of every part.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     pub(super) processes: &'a Processes,
@@ -89,7 +89,7 @@ pub(super) struct Site<'a> {
     pub(super) folder: &'a Path,
     pub(super) short: bool,
     pub(super) seed: u64,
-    /// Go's server, once it is built.
+    /// The path of Go's server, once it is built.
     served: Result<PathBuf, String>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// One of two values: the first in the short form.
+    /// The first value in the short form, otherwise the second.
     pub(super) fn pick<T>(&self, short: T, whole: T) -> T {
         if self.short { short } else { whole }
     }
@@ -125,7 +125,7 @@ impl<'a> Site<'a> {
     ///
     /// # Errors
     ///
-    /// It is not installed, or did not start.
+    /// Fails if it is not installed, or did not start.
     pub(super) fn start(&self, contender: Contender, setup: &Setup<'_>) -> Result<Proxy, String> {
         let [http1, other, admin] = free_ports()?;
         let is_ours = contender == Contender::Slackwater;
@@ -198,7 +198,7 @@ impl<'a> Site<'a> {
         self.start(Contender::Slackwater, setup)
     }
 
-    /// Starts Go's servers, which speak both protocols.
+    /// Starts Go's servers, which support both protocols.
     pub(super) fn start_go(&self, count: usize) -> Result<Servers, String> {
         let served = self.served.clone()?;
         self.start_servers("go", count, |at, log| {
@@ -237,7 +237,7 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Starts nginx as a server. It reads a request whole before it answers, as it forwards to
+    /// Starts nginx as a server. It reads a whole request before it answers, because it forwards to
     /// itself.
     pub(super) fn start_nginx_server(&self) -> Result<Servers, String> {
         let nginx = self.tools.get("nginx")?;
@@ -304,7 +304,7 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// All lines that they have written, and whether they all still run.
+    /// All lines of their logs, and whether they all still run.
     pub(super) fn read_log(&mut self) -> Result<String, String> {
         self.processes
             .iter_mut()
@@ -318,7 +318,7 @@ impl Servers {
     }
 }
 
-/// A proxy that runs. It ends when this is dropped.
+/// A running proxy. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Proxy {
     pub(super) process: Process,
@@ -360,12 +360,12 @@ impl Proxy {
         })
     }
 
-    /// Waits until nothing is in flight and no client is connected; what is held then, or after the
-    /// longest wait.
+    /// Waits until nothing is in flight and no client is connected; returns what is held then, or
+    /// after the longest wait.
     pub(super) fn settle(&self) -> Result<Held, String> {
         let mut last = Held::default();
         let settled = wait_for("connections to end", SETTLE_MAX, || {
-            // An admin server that is busy is asked again.
+            // A busy admin server is polled again.
             let Ok(held) = self.held() else {
                 return Ok(None);
             };
@@ -375,12 +375,12 @@ impl Proxy {
         settled.map_or_else(|_| self.held(), |()| Ok(last))
     }
 
-    /// Whether a thread has panicked, by the log.
+    /// Whether a thread has panicked, according to the log.
     pub(super) fn has_panicked(&self) -> Result<bool, String> {
         Ok(self.process.errors()?.contains("panicked at"))
     }
 
-    /// One request that is answered with 200, so that connections and code are warm.
+    /// Sends a request that is answered with 200, to warm up connections and code.
     pub(super) fn warm_up(&self) -> Result<(), String> {
         wait_for("an answer", START_MAX, || {
             let answer = http1::ask(self.at.http1, &http1::get("/warm"), START_MAX);

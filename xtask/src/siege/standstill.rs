@@ -1,5 +1,5 @@
-//! Clients that do nothing, where something waits for them: the end of the process, the admin
-//! server, the last free file descriptor.
+//! Clients that do nothing while the process waits for them: at shutdown, in the admin server, at
+//! the last free file descriptor.
 
 use super::innocents::Innocents;
 use super::scores::{Score, Scores};
@@ -12,17 +12,18 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
-/// It is one of the floods.
+/// It belongs to the floods.
 pub(super) const PART: &str = "floods";
 const WRITE_MAX: Duration = Duration::from_secs(3);
 
 /// `timeouts.drain_idle` is 1 s, `timeouts.drain` 30 s; a busy machine is slow.
 const END_MAX: Duration = Duration::from_secs(6);
 
-/// As many as the admin server takes at once by default.
+/// The admin server's default limit of connections.
 const ADMIN_HEADS: usize = 64;
 
-/// Files of a process that is to have too few of them, and clients' connections that use them up.
+/// Limit of open files for a process that runs out of them; the next constant: clients' connections
+/// that use them up.
 const FILES_MAX: usize = 128;
 const CLIENTS: usize = 200;
 
@@ -32,14 +33,14 @@ pub(super) fn run(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Re
     files(site, setup, scores)
 }
 
-/// SIGTERM beside an idle client that acknowledges nothing.
+/// SIGTERM with an idle client that acknowledges nothing.
 fn shutdown(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Result<(), String> {
     let proxy = site.start_ours(setup)?;
     proxy.warm_up()?;
     let wrong = |error: std::io::Error| format!("an idle client: {error}");
     let mut idle = http2::Connection::open(proxy.at.http2, 65_535, WRITE_MAX).map_err(wrong)?;
     idle.send(&frames::get(1, "/idle")).map_err(wrong)?;
-    // It has had its answer, and is idle now.
+    // It has received its answer, and is idle now.
     let until = Instant::now() + WRITE_MAX;
     while let Ok(Some(frame)) = idle.next(until) {
         if frame.stream == 1 && frame.ends() {
@@ -64,7 +65,7 @@ fn shutdown(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Result<(
     Ok(())
 }
 
-/// Heads that never end, as many as the admin server has connections for.
+/// Endless heads, as many as the admin server's limit of connections.
 fn admin_heads(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Result<(), String> {
     let proxy = site.start_ours(setup)?;
     let mut unfinished = Vec::new();
@@ -88,7 +89,7 @@ fn admin_heads(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Resul
     Ok(())
 }
 
-/// More clients than there are files.
+/// More clients than available files.
 fn files(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Result<(), String> {
     let proxy = site.start_ours(&Setup {
         files_max: Some(FILES_MAX),
@@ -119,7 +120,7 @@ fn files(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Result<(), 
         posts: false,
         prefix: "",
     };
-    // The proxy looks for free files again after a pause.
+    // The proxy tries to accept again after a pause.
     std::thread::sleep(Duration::from_secs(1));
     let tally = after.send(proxy.at.http1);
     scores.add(Score::alone(

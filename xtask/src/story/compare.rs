@@ -1,20 +1,20 @@
-//! What an access log's line, a decision and spans say of the same request, side by side.
+//! Compares the access log's line, the decision and the spans of one request.
 
 use super::site::Told;
 use serde_json::Value;
 
-/// One thing, as each of the three tells it.
+/// One fact, as each of the three sources has it.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) what: String,
-    /// Access log, decision, spans.
+    /// The value in access log, decision and spans.
     pub(super) told: [Option<String>; 3],
-    /// Which of them have to tell it.
+    /// The sources that must have it.
     tell: [bool; 3],
 }
 
 impl Row {
-    /// Whoever has to tell it does, and they say the same.
+    /// Returns whether all sources that must have it do, with the same value.
     pub(super) fn agrees(&self) -> bool {
         let told = self.told.iter().zip(self.tell);
         let said: Vec<_> = told
@@ -24,10 +24,10 @@ impl Row {
     }
 }
 
-/// A thing by its names: in the line, in the decision and in the span.
+/// A fact's name, and its field in the line, in the decision and in the span.
 type Names = (&'static str, [&'static str; 3]);
 
-/// Of the request.
+/// Facts of the request.
 const REQUEST: [Names; 7] = [
     ("id", ["id", "id", "slackwater.request_id"]),
     ("trace", ["trace_id", "trace_id", "trace_id"]),
@@ -38,7 +38,7 @@ const REQUEST: [Names; 7] = [
     ("end", ["end", "end", "slackwater.end"]),
 ];
 
-/// Of the attempt that answered it.
+/// Facts of the attempt that was answered.
 const CHOICE: [Names; 6] = [
     ("replica", ["replica", "/replica", "slackwater.replica"]),
     ("reason", ["reason", "/reason", "slackwater.pick.reason"]),
@@ -61,7 +61,7 @@ const CHOICE: [Names; 6] = [
     ),
 ];
 
-/// Of each attempt, as the decision and its span tell it.
+/// Facts of each attempt, in the decision and in its span.
 const ATTEMPT: [(&str, &str, &str); 5] = [
     ("kind", "kind", "slackwater.attempt.kind"),
     ("replica", "replica", "slackwater.replica"),
@@ -70,11 +70,11 @@ const ATTEMPT: [(&str, &str, &str); 5] = [
     ("answered", "answered", "slackwater.attempt.answered"),
 ];
 
-/// What there is to compare.
+/// Returns the facts to compare.
 ///
 /// # Errors
 ///
-/// One of the three does not have what it must.
+/// Fails if one of the three sources lacks a required part.
 pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
     let of_kind = |kind: &'static str| told.spans.iter().filter(move |span| span["kind"] == kind);
     let server = of_kind("server").next().ok_or("no span of the request")?;
@@ -135,7 +135,7 @@ pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
             shown(of_decision.unwrap_or(&nothing)),
             attribute(attempts[answered], span),
         ];
-        // A choice that went by no report has none to tell of; that it did not, all tell.
+        // A choice without a report has no report fields; all three must agree on that.
         let is_optional = !["replica", "reason"].contains(&what);
         if is_optional && told.iter().all(Option::is_none) {
             continue;
@@ -182,7 +182,7 @@ fn event_ns(span: &Value, name: &str) -> Option<u64> {
     event["at_ns"].as_u64()
 }
 
-/// From a span's beginning, in whole microseconds: all three cut off what is less.
+/// Time since the start of a span in whole microseconds, rounded down as in all three.
 fn since_us(span: &Value, at_ns: Option<u64>) -> Option<String> {
     let since_ns = at_ns?.checked_sub(span["start_ns"].as_u64()?)?;
     Some((since_ns / 1_000).to_string())
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_that_say_the_same_agree_and_one_that_does_not_is_found() {
+    fn equal_sources_agree_and_a_different_one_is_found() {
         let row = |told: [Option<&str>; 3], tell| Row {
             what: "x".to_owned(),
             told: told.map(|told| told.map(str::to_owned)),
@@ -203,7 +203,7 @@ mod tests {
         assert!(row([Some("1"), Some("1"), Some("1")], all).agrees());
         assert!(!row([Some("1"), Some("1"), Some("2")], all).agrees());
         assert!(!row([Some("2"), Some("1"), Some("1")], all).agrees());
-        // Silence is no agreement, unless one need not tell it.
+        // A missing value is no agreement, unless the source need not have it.
         assert!(!row([Some("1"), None, Some("1")], all).agrees());
         assert!(!row([None, None, None], all).agrees());
         assert!(row([None, Some("1"), Some("1")], [false, true, true]).agrees());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_s_times_are_told_from_its_beginning() {
+    fn times_of_a_span_are_relative_to_its_start() {
         let span = serde_json::json!({
             "start_ns": 1_000_000, "end_ns": 3_500_999,
             "events": [{ "name": "first_byte", "at_ns": 2_000_000 }],

@@ -1,10 +1,9 @@
-//! `cargo xtask story`: slow requests under load, explained from the outside.
+//! `cargo xtask story`: slow requests under load, explained from outside.
 //!
 //! Real processes: replicas with agents, one of which is ten times slower than the others, `serve`
-//! with the access log, decisions and tracing, a collector that takes OTLP, load. The slowest
-//! request is looked for in the access log, and the slowest of those that had a second copy; its
-//! decision is asked for by its id, its spans by its trace. What the three say is laid side by
-//! side, and has to be the same.
+//! with access log, decisions and tracing, an OTLP collector, load. It finds the slowest request in
+//! the access log, and the slowest of those with a second copy; then the decision by the request's
+//! id, and its spans by their trace. The three must contain the same facts.
 
 mod compare;
 mod site;
@@ -22,12 +21,12 @@ use site::Site;
 use std::fs;
 use std::path::PathBuf;
 
-/// What to do.
+/// The options.
 #[derive(Debug, Default)]
 struct Options {
-    /// Programs as tests build them, and less load.
+    /// Debug builds, and less load.
     short: bool,
-    /// Leave the temporary folder with configurations and logs.
+    /// Keep the temporary folder with configurations and logs.
     keep: bool,
     slackwater: Option<PathBuf>,
     /// A file for the page, as Markdown.
@@ -59,11 +58,11 @@ impl Options {
     }
 }
 
-/// Plays it and tells it.
+/// Plays the scenario and compares.
 ///
 /// # Errors
 ///
-/// Something did not start or did not come, or the three disagree.
+/// Fails if something did not start or did not arrive, or if the three disagree.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let profile = if options.short { "dev" } else { "quick" };
@@ -106,7 +105,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     Err(format!("the three disagree on {}", wrong.join(", ")))
 }
 
-/// Whether a request is late depends on chance, so there may have to be more of them.
+/// Whether a request is late depends on chance, so it may take more requests.
 fn run_until_one_is_copied(
     site: &mut Site<'_>,
     (rate, seconds): (u64, u64),
@@ -122,7 +121,7 @@ fn run_until_one_is_copied(
     Err(format!("no request was late in {RUNS_MAX} runs"))
 }
 
-/// The request that took longest, of those that had a second copy, or of the others.
+/// The slowest request, with a second copy or without.
 fn slowest(lines: &[Value], copied: bool) -> Option<Value> {
     let of_kind = lines
         .iter()
@@ -132,12 +131,12 @@ fn slowest(lines: &[Value], copied: bool) -> Option<Value> {
         .cloned()
 }
 
-/// What was told of a request: which one it is, the rows, and the decision in words.
+/// The comparison for a request: its description, the rows, and the decision in words.
 type Tale<'t> = (&'t str, Vec<Row>, String);
 
 fn page(tales: &[Tale<'_>], (rate, seconds): (u64, u64)) -> String {
     let mut page = String::from("# Slow requests, told three times\n\n");
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         page,
         "`cargo xtask story` on {}, commit {}, {}.\n\n\

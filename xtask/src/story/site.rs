@@ -1,4 +1,4 @@
-//! What runs for the story, and what is found there.
+//! The processes of the scenario, and access to their data.
 
 use crate::loopback::behaviour::Behaviour;
 use crate::loopback::load::Load;
@@ -15,12 +15,12 @@ use std::process::Command;
 
 const REPLICAS: u64 = 5;
 
-/// From the start of a process until it is ready, and for what has to arrive.
+/// Time from the start of a process until it is ready, and for data to arrive.
 const EFFECT_MAX: Duration = Duration::from_secs(30);
 
 const LOAD_ENDS_MAX: Duration = Duration::from_mins(1);
 
-/// Everything that runs.
+/// All processes.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     programs: Programs<'a>,
@@ -28,12 +28,12 @@ pub(super) struct Site<'a> {
     address: SocketAddr,
     admin: SocketAddr,
     collector: SocketAddr,
-    /// Requests up to now.
+    /// Requests sent so far.
     sent: u64,
     _running: (Vec<Pair>, [Process; 2]),
 }
 
-/// One request as the three tell it.
+/// One request in all three sources.
 #[derive(Debug)]
 pub(super) struct Told {
     /// Its line in the access log.
@@ -45,7 +45,7 @@ pub(super) struct Told {
 }
 
 impl<'a> Site<'a> {
-    /// When this returns, everything answers.
+    /// When this returns, every process answers.
     pub(super) fn start(
         programs: Programs<'a>,
         folder: &Path,
@@ -118,7 +118,7 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
-    /// What the access log says of all that was sent.
+    /// The access log of all requests that were sent.
     pub(super) fn lines(&self) -> Result<Vec<Value>, String> {
         let log = self.folder.join("access.log");
         wait_for("the whole access log", EFFECT_MAX, || {
@@ -126,12 +126,12 @@ impl<'a> Site<'a> {
             let whole = text.lines().count() as u64 >= self.sent && text.ends_with('\n');
             let lines = text.lines().map(serde_json::from_str);
             let lines = lines.collect::<Result<Vec<Value>, _>>();
-            // A line that is half written is read again.
+            // An incomplete line is read again later.
             Ok(lines.ok().filter(|_| whole))
         })
     }
 
-    /// What the three tell of a request, of which this is its line.
+    /// Collects the data of a request, given its line of the access log.
     pub(super) fn told(&self, line: Value) -> Result<Told, String> {
         let text = |key: &str| {
             let text = line[key].as_str();

@@ -1,8 +1,8 @@
-//! The code map of ARCHITECTURE.md: a table for each crate, made from the first sentence of each of
-//! its modules.
+//! The code map of ARCHITECTURE.md: a table for each crate, generated from the first sentence of
+//! each of its modules.
 //!
-//! A table stands between `<!-- modules of FOLDER -->` and `<!-- end -->`; `cargo xtask tidy --map`
-//! writes all of them anew. Other rows name a path in their first column, which has to be there.
+//! A table is between `<!-- modules of FOLDER -->` and `<!-- end -->`; `cargo xtask tidy --map`
+//! writes all of them again. Other rows name a path in their first column, which must exist.
 
 use crate::tidy::tree::{names, read};
 use core::fmt::Write as _;
@@ -14,7 +14,7 @@ const END: &str = "<!-- end -->";
 const GROUPS: [&str; 2] = ["crates", "tools"];
 const ALONE: &[&str] = &["xtask"];
 
-/// What is wrong with the map.
+/// Returns what is wrong with the map.
 pub(super) fn check(root: &Path, architecture: &str) -> Result<Vec<String>, String> {
     let mut findings = missing_paths(architecture, |path| root.join(path).exists());
     for folder in folders(root)? {
@@ -31,7 +31,7 @@ pub(super) fn check(root: &Path, architecture: &str) -> Result<Vec<String>, Stri
         .find(|(new, old)| new != old);
     if let Some((new, old)) = differing {
         findings.push(format!(
-            "ARCHITECTURE.md: the code map says {old:?} where the module says {new:?}: `cargo xtask tidy --map` writes it anew"
+            "ARCHITECTURE.md: the code map says {old:?} where the module says {new:?}: `cargo xtask tidy --map` updates it"
         ));
     } else if fresh != architecture {
         findings
@@ -40,7 +40,7 @@ pub(super) fn check(root: &Path, architecture: &str) -> Result<Vec<String>, Stri
     Ok(findings)
 }
 
-/// Writes the tables anew.
+/// Writes the tables again.
 pub(super) fn write(root: &Path) -> Result<(), String> {
     let path = root.join("ARCHITECTURE.md");
     let fresh = filled(&read(&path)?, |folder| rows(root, folder))?;
@@ -73,7 +73,7 @@ fn rows(root: &Path, folder: &str) -> Result<String, String> {
         let file = match (is_folder, name.strip_suffix(".rs")) {
             (true, _) => root.join(folder).join(&name).join("mod.rs"),
             (false, Some(_)) => root.join(folder).join(&name),
-            // What a module has beside it, such as a page.
+            // Other files of a module, such as a page.
             (false, None) => continue,
         };
         let said = sentence(&read(&file)?);
@@ -98,7 +98,7 @@ fn sentence(text: &str) -> String {
     let first = end.map_or(text.as_str(), |end| &text[..end]);
     let mut plain = String::new();
     let mut rest = first.trim_end_matches('.');
-    // `[`name`](target)` is `name`; a citation such as `[E1]` stays.
+    // `[`name`](target)` becomes `name`; a citation such as `[E1]` stays.
     while let Some((before, after)) = rest.split_once("[`") {
         plain += before;
         let Some((name, after)) = after.split_once("`]") else {
@@ -115,7 +115,7 @@ fn sentence(text: &str) -> String {
     (plain + rest).replace('|', "\\|")
 }
 
-/// The document with each table as it is to be.
+/// The document with all tables filled.
 fn filled(document: &str, rows: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = document;
@@ -133,7 +133,7 @@ fn filled(document: &str, rows: impl Fn(&str) -> Result<String, String>) -> Resu
     Ok(out + rest)
 }
 
-/// Paths in the first column of tables that are not there.
+/// Paths in the first column of tables that do not exist.
 fn missing_paths(architecture: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let rows = architecture
         .lines()

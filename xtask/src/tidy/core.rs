@@ -1,15 +1,15 @@
-//! What holds for the core alone: it decides and does not look, has no dependencies, and speaks the
-//! field's language.
+//! Rules for the core alone: it decides and does no I/O, has no dependencies, and uses the terms of
+//! the field.
 
 use crate::command::root;
 use crate::tidy::tree::{Source, read};
 use std::path::Path;
 use std::process::Command;
 
-/// Where it is.
+/// The core's folder.
 pub(super) const SOURCES: &str = "crates/slackwater-core/src/";
 
-/// Words for which the core has one of its own (CONTRIBUTING.md, "One word for each idea").
+/// Words for which the core has its own (CONTRIBUTING.md, "One word for each idea").
 const FOREIGN_WORDS: &[(&str, &str)] = &[
     ("backend", "replica"),
     ("upstream", "replica"),
@@ -21,7 +21,7 @@ const FOREIGN_WORDS: &[(&str, &str)] = &[
     ("health check", "probe"),
 ];
 
-/// What the core must not name outside comments, even by way of `extern crate std`.
+/// Names that the core must not use outside comments, even through `extern crate std`.
 const FOREIGN_CODE: &[&str] = &[
     "extern crate std",
     "std::",
@@ -31,14 +31,14 @@ const FOREIGN_CODE: &[&str] = &[
     "tokio",
 ];
 
-/// Nothing that Prequal decides by is a float, so that two implementations agree bit for bit.
+/// Prequal's decisions use no floats, so that two implementations agree bit for bit.
 const FLOATS: &[&str] = &["f32", "f64"];
 
-/// The policies whose sources define them by floating-point formulas, and what they share, with
-/// their tests. Prequal uses none of these.
+/// Policies whose sources define them by floating-point formulas, and their shared code, with their
+/// tests. Prequal uses none of these.
 const MAY_FLOAT: &[&str] = &["c3", "decay", "els", "peak_ewma", "weighted_round_robin"];
 
-/// Whether a file is one of a policy that may have floats, or in its folder.
+/// Whether a file belongs to a policy that may use floats.
 fn may_float(path: &str) -> bool {
     let subject = path
         .strip_prefix(SOURCES)
@@ -48,7 +48,7 @@ fn may_float(path: &str) -> bool {
     name.is_some_and(|name| MAY_FLOAT.contains(&name))
 }
 
-/// What is foreign to the core in one of its files.
+/// Returns what the core must not contain, in one of its files.
 pub(super) fn purity(source: &Source) -> Vec<String> {
     let path = &source.path;
     let floats = if may_float(path) { &[] } else { FLOATS };
@@ -68,7 +68,7 @@ pub(super) fn purity(source: &Source) -> Vec<String> {
     findings
 }
 
-/// The core's clippy.toml replaces the workspace's, so it repeats it.
+/// Checks that the core's clippy.toml, which replaces the workspace's, repeats it.
 pub(super) fn lint_settings(root: &Path, findings: &mut Vec<String>) -> Result<(), String> {
     let core = read(&root.join("crates/slackwater-core/clippy.toml"))?;
     for line in read(&root.join("clippy.toml"))?.lines() {
@@ -85,7 +85,7 @@ pub(super) fn lint_settings(root: &Path, findings: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// `cargo tree` shows the core alone.
+/// Checks that `cargo tree` shows only the core.
 pub(super) fn dependencies(findings: &mut Vec<String>) -> Result<(), String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--package", "slackwater-core"])

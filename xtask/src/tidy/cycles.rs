@@ -1,24 +1,24 @@
-//! Import cycles between the modules of a crate: those of its root, and those of each folder.
+//! Import cycles between the modules of a crate: in its root, and in each folder.
 //!
-//! Two modules that name each other are one module in two files: neither can be read, tested or
-//! moved alone. Those that were there before this check stand in a list that only becomes shorter.
-//! A name counts as the module's that declares it, through whatever re-exports it goes. A folder's
-//! own `mod.rs` and the modules in it may name each other: it is what they have in common.
+//! Two modules that import each other are one module in two files: neither can be read, tested or
+//! moved alone. Existing cycles are in a list that may only become shorter. A name counts for the
+//! module that declares it, through all re-exports. A folder's own `mod.rs` and the modules in it
+//! may import each other, because it contains what they have in common.
 
 use crate::tidy::imports::{Import, imports};
 use crate::tidy::ratchet::Use;
 use crate::tidy::tree::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The file with the arrows that are still allowed, and what stands at its top.
+/// The file with the arrows that are still allowed; the next constant: its header.
 pub(super) const LIST: &str = "xtask/ratchets/cycles.txt";
 pub(super) const ABOUT: &str =
     "Imports between modules of a crate that lie in a cycle: package, from -> to.";
 
-/// Arrows between modules, each with the first place where it is drawn.
+/// Arrows between modules, each with its first place.
 type Arrows = BTreeMap<(String, String), String>;
 
-/// Each arrow that lies in a cycle.
+/// Finds each arrow that is part of a cycle.
 pub(super) fn find(sources: &[Source]) -> Vec<Use> {
     let packages: BTreeSet<&str> = sources.iter().filter_map(Source::package).collect();
     let mut found = Vec::new();
@@ -41,13 +41,13 @@ fn graphs(package: &str, sources: &[Source]) -> Vec<Arrows> {
             (module, found, source.path.as_str())
         })
         .collect();
-    // Those that are files, and the folders that they are in.
+    // Modules that are files, and their folders.
     let modules: BTreeSet<&[String]> = files
         .iter()
         .flat_map(|(module, ..)| (1..=module.len()).map(|depth| &module[..depth]))
         .collect();
     let counts = |path: &[String]| modules.contains(path);
-    // What a module makes known under a name of its own is where it comes from.
+    // A re-exported name counts for its original module.
     let mut passed_on: BTreeMap<Vec<String>, &[String]> = BTreeMap::new();
     for (module, found, _) in &files {
         for import in found {
@@ -80,7 +80,7 @@ fn graphs(package: &str, sources: &[Source]) -> Vec<Arrows> {
     graphs.into_values().collect()
 }
 
-/// Which child of the module `around` a path goes to, if it goes to a module there.
+/// The child of the module `around` that a path leads to, if it leads to a module there.
 fn child(
     path: &[String],
     around: &[String],
@@ -88,7 +88,7 @@ fn child(
     passed_on: &BTreeMap<Vec<String>, &[String]>,
 ) -> Option<String> {
     let depth = around.len();
-    // More than a few names for the same are a circle of `use`s.
+    // A longer chain of re-exports is a circle.
     let mut path = path;
     for _ in 0..8 {
         if !path.starts_with(around) || path.len() <= depth {
@@ -106,7 +106,7 @@ fn name(around: &[String], own: &str) -> String {
     [around, &[own.to_owned()]].concat().join("/")
 }
 
-/// An arrow lies in a cycle where a way leads back.
+/// An arrow is part of a cycle if there is a way back.
 fn in_cycles(package: &str, arrows: &Arrows) -> Vec<Use> {
     let leads = |from: &str, to: &str| {
         let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn so_are_those_of_a_folder_also_by_what_it_passes_on() {
+    fn cycles_in_a_folder_are_found_also_through_re_exports() {
         let found = keys(&[
             ("a/mod.rs", "mod b; mod c; pub(crate) use c::C;"),
             ("a/b/deep.rs", "use crate::a::C; use super::super::f::F;"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn so_are_files_at_any_depth_but_not_a_folder_and_what_is_in_it() {
+    fn files_at_any_depth_are_checked_but_not_a_folder_against_its_modules() {
         let found = keys(&[
             ("a/mod.rs", "mod b; use b::c::C; struct A;"),
             ("a/b/mod.rs", "mod c; mod d; struct B;"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_one_way_and_those_of_tests_are_none() {
+    fn one_way_arrows_and_test_imports_are_fine() {
         let found = keys(&[
             ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
             ("a/mod.rs", "use crate::b::B; struct A;"),

@@ -1,16 +1,16 @@
-//! What holds for every Rust file: it is short, says what lives in it, and is finished.
+//! Rules for every Rust file: it is short, has a module doc, and is finished.
 
 use crate::tidy::core;
 use crate::tidy::tree::Source;
 
-/// Longest file, in lines, tests included.
+/// The most lines of a file, including tests.
 const CORE_LINES_MAX: usize = 520;
 const LINES_MAX: usize = 600;
 
 /// Longest line of a comment, in characters; `rustfmt.toml` has the same for code.
 const COMMENT_COLUMNS_MAX: usize = 100;
 
-/// Looks at one file.
+/// Checks a file.
 pub(super) fn check(source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
     lines_of(&source.path, &source.text, &mut findings);
@@ -48,11 +48,11 @@ fn lines_of(path: &str, text: &str, findings: &mut Vec<String>) {
         findings.push(format!("{path}: {lines} lines; at most {most}, by subject"));
     }
     if !text.starts_with("//!") {
-        findings.push(format!("{path}:1: no `//!` that says what lives here"));
+        findings.push(format!("{path}:1: no `//!` that describes the module"));
     }
 }
 
-/// Marks of unfinished work, put together here so that this file does not find itself.
+/// Markers of unfinished work, assembled here so that this file does not contain them.
 fn unfinished(path: &str, text: &str, findings: &mut Vec<String>) {
     let marks = [
         concat!("TO", "DO"),

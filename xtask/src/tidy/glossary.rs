@@ -1,5 +1,5 @@
 //! One word for each idea: names that are declared in code use none of the words that the glossary
-//! of CONTRIBUTING.md turns down.
+//! of CONTRIBUTING.md rejects.
 
 use crate::tidy::layers::in_backticks;
 use crate::tidy::ratchet::Use;
@@ -7,7 +7,7 @@ use crate::tidy::rust::{is_path_sign, is_punct, line, names, words};
 use crate::tidy::tree::Source;
 use proc_macro2::{Delimiter, TokenTree};
 
-/// The file with the counts that are still allowed, and what stands at its top.
+/// The file with the counts that are still allowed; the next constant: its header.
 pub(super) const LIST: &str = "xtask/ratchets/words.txt";
 pub(super) const ABOUT: &str =
     "Declared names with a word that the glossary of CONTRIBUTING.md turns down: file and word.";
@@ -15,17 +15,16 @@ pub(super) const ABOUT: &str =
 /// The heading over the table.
 const HEADING: &str = "## Glossary";
 
-/// What the glossary says.
+/// The glossary.
 #[derive(Debug, Default)]
 pub(super) struct Glossary {
-    /// A word that is turned down, and the one in its place.
+    /// A rejected word, and its replacement.
     banned: Vec<(String, String)>,
-    /// Words of terms that stand although one of them is turned down elsewhere, such as
-    /// `in_flight`.
+    /// Allowed terms that contain a rejected word, such as `in_flight`.
     terms: Vec<Vec<String>>,
 }
 
-/// Reads rows of the form: | idea | word | `not`, `nor` |
+/// Parses rows of the form: | idea | word | `not`, `nor` |
 pub(super) fn parse(contributing: &str) -> Result<Glossary, String> {
     let mut glossary = Glossary::default();
     let rows = contributing
@@ -52,7 +51,7 @@ pub(super) fn parse(contributing: &str) -> Result<Glossary, String> {
     Ok(glossary)
 }
 
-/// Each declared name with such a word.
+/// Finds each declared name with a rejected word.
 pub(super) fn find(sources: &[Source], glossary: &Glossary) -> Vec<Use> {
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| !source.is_test) {
@@ -67,7 +66,7 @@ pub(super) fn find(sources: &[Source], glossary: &Glossary) -> Vec<Use> {
                 });
             }
         };
-        // A file's name is a module's.
+        // A file's name is the name of a module.
         if let Some(name) = source
             .module()
             .last()
@@ -93,8 +92,8 @@ impl Glossary {
     }
 }
 
-/// Names of types, traits, functions, constants, modules with a body, fields and variants, each
-/// with its line.
+/// Names of types, traits, functions, constants, inline modules, fields and variants, each with its
+/// line.
 fn declarations(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
     let mut fields = false;
     for (at, token) in tokens.iter().enumerate() {
@@ -105,12 +104,12 @@ fn declarations(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
                     "struct" | "enum" | "union" | "trait" | "type" | "fn" | "const" | "static" => {
                         true
                     }
-                    // One of a file is found by the file.
+                    // A module in its own file is found by the file's name.
                     "mod" => !is_punct(tokens.get(at + 2), ';'),
                     _ => false,
                 };
                 if declares && let Some(name) = names(tokens, at + 1) {
-                    // `const fn` declares what follows `fn`.
+                    // `const fn` declares the name after `fn`.
                     if !matches!(
                         name.as_str(),
                         "fn" | "unsafe" | "async" | "extern" | "mut" | "_"
@@ -138,7 +137,7 @@ fn declarations(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
 /// Names of fields and variants.
 fn field_names(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
     let mut named = false;
-    // Commas between `<` and `>` are inside a type.
+    // Commas between `<` and `>` belong to a type.
     let mut depth = 0_u32;
     for (at, token) in tokens.iter().enumerate() {
         match token {
@@ -160,7 +159,7 @@ fn field_names(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
                 }
                 named = true;
             }
-            // A variant's fields; attributes and `pub(crate)` have others.
+            // A variant's fields; attributes and `pub(crate)` have other delimiters.
             TokenTree::Group(group) if named && group.delimiter() == Delimiter::Brace => {
                 let inside: Vec<TokenTree> = group.stream().into_iter().collect();
                 field_names(&inside, note);

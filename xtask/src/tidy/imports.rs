@@ -1,4 +1,4 @@
-//! Which modules of its own crate a file names: by `use`, and by paths in the middle of code.
+//! Finds the modules of its own crate that a file uses: in `use`, and in paths in the code.
 
 use crate::tidy::rust::{ident, is_path_sign, is_punct, line, names, plain};
 use proc_macro2::{Delimiter, TokenTree};
@@ -6,21 +6,21 @@ use proc_macro2::{Delimiter, TokenTree};
 /// A path within the crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Import {
-    /// From the crate's root.
+    /// The path, from the crate's root.
     pub(super) path: Vec<String>,
-    /// By what name a `use` makes it known.
+    /// The name that a `use` gives it.
     pub(super) name: Option<String>,
     pub(super) line: usize,
 }
 
-/// What the production code of a module names of its crate.
+/// Returns the imports in a module's production code.
 pub(super) fn imports(tokens: &[TokenTree], module: &[String]) -> Vec<Import> {
     let mut found = Vec::new();
     walk(tokens, module, &mut found);
     found
 }
 
-/// The modules that a file declares.
+/// Returns the modules that a file declares.
 pub(super) fn declared(tokens: &[TokenTree]) -> Vec<String> {
     (0..tokens.len())
         .filter(|&at| names(tokens, at).as_deref() == Some("mod"))
@@ -63,8 +63,7 @@ fn walk(tokens: &[TokenTree], module: &[String], found: &mut Vec<Import>) {
     }
 }
 
-/// Reads a path in code, if one begins here that says `crate`, `self` or `super`; gives where to
-/// read on.
+/// Reads a path in code that begins with `crate`, `self` or `super`; returns the position after it.
 fn path(tokens: &[TokenTree], at: usize, module: &[String], found: &mut Vec<Import>) -> usize {
     let is_start = at < 2 || !is_path_sign(tokens, at - 2);
     let Some(mut path) = is_start
@@ -93,8 +92,7 @@ fn path(tokens: &[TokenTree], at: usize, module: &[String], found: &mut Vec<Impo
     next
 }
 
-/// Where a path goes that begins with this word; none for what is not of this crate by its first
-/// word.
+/// The module in which a path with this first word begins; `None` if it is outside of this crate.
 fn root(word: &str, module: &[String]) -> Option<Vec<String>> {
     match word {
         "crate" => Some(Vec::new()),
@@ -114,7 +112,7 @@ fn step(path: &mut Vec<String>, name: String) {
     }
 }
 
-/// Reads what stands between `use` and its semicolon.
+/// Reads the tree between `use` and its semicolon.
 fn use_tree(tokens: &[TokenTree], module: &[String], children: &[String], found: &mut Vec<Import>) {
     let Some(first) = names(tokens, 0) else {
         return;
@@ -128,7 +126,7 @@ fn use_tree(tokens: &[TokenTree], module: &[String], children: &[String], found:
     }
 }
 
-/// Reads one branch of a `use` from `at`, which is behind the path's words so far.
+/// Reads a branch of a `use` from `at`, which is after the path's words so far.
 fn branch(tokens: &[TokenTree], mut at: usize, mut path: Vec<String>, found: &mut Vec<Import>) {
     let line_of = |at: usize| tokens.get(at).or(tokens.first()).map_or(0, line);
     while is_path_sign(tokens, at) {

@@ -1,12 +1,12 @@
-//! The layers of crates: a crate depends on those below it that the table in ARCHITECTURE.md
-//! allows, and on no others.
+//! The layers of crates: a crate may depend only on crates below it, as the table in
+//! ARCHITECTURE.md allows.
 
 use crate::command::root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// The heading over the table.
+/// The table's heading.
 const HEADING: &str = "## Layers";
 
 /// A row of the table.
@@ -16,11 +16,11 @@ struct Layer {
     may: BTreeSet<String>,
 }
 
-/// A package, and the packages of this workspace that it is built with; those for its tests do not
-/// count.
+/// A package, and the packages of this workspace that it depends on, without development
+/// dependencies.
 pub(super) type Packages = BTreeMap<String, BTreeSet<String>>;
 
-/// The packages as cargo sees them.
+/// The packages as cargo reports them.
 pub(super) fn packages() -> Result<Packages, String> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -59,7 +59,7 @@ fn from_metadata(json: &str) -> Result<Packages, String> {
         .collect())
 }
 
-/// Holds the packages against the table.
+/// Checks the packages against the table.
 pub(super) fn check(architecture: &str, packages: &Packages) -> Vec<String> {
     let layers = parse(architecture);
     if layers.is_empty() {
@@ -101,7 +101,7 @@ pub(super) fn check(architecture: &str, packages: &Packages) -> Vec<String> {
     findings
 }
 
-/// Rows of the form: | 2 | `crate` | `other`, `another` |
+/// Parses rows of the form: | 2 | `crate` | `other`, `another` |
 fn parse(architecture: &str) -> BTreeMap<String, Layer> {
     architecture
         .lines()
@@ -118,7 +118,7 @@ fn parse(architecture: &str) -> BTreeMap<String, Layer> {
         .collect()
 }
 
-/// What stands in backticks.
+/// The texts in backticks.
 pub(super) fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

@@ -1,4 +1,4 @@
-//! How many lines of production code each crate has: one way of counting for every figure.
+//! Counts the lines of production code of each crate, in the same way for every number.
 //!
 //! A line counts if a token begins or ends on it: blank lines, comments and tests do not.
 
@@ -7,10 +7,10 @@ use core::fmt::Write as _;
 use proc_macro2::TokenTree;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The largest share of all production lines that one crate may hold, in percent.
+/// The largest share of all production lines that one crate may have, in percent.
 const SHARE_MAX: usize = 20;
 
-/// Lines by package, such as `crates/slackwater-core`, and by the modules at its top.
+/// Lines by package, such as `crates/slackwater-core`, and by its top-level modules.
 type Counted = BTreeMap<String, BTreeMap<String, usize>>;
 
 fn mark(tokens: impl IntoIterator<Item = TokenTree>, lines: &mut BTreeSet<usize>) {
@@ -75,7 +75,7 @@ pub(super) fn table(sources: &[Source]) -> String {
     text
 }
 
-/// Finds a crate that holds more than its share.
+/// Finds a crate that has more than its share.
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
     let counted = count(sources);
     let totals = totals(&counted);

@@ -1,5 +1,5 @@
-//! Rules of the house that no other tool checks. Each says what it found and where; `cargo xtask
-//! tidy` lists them all.
+//! Rules of this repository that no other tool checks. Each finding says what and where;
+//! `cargo xtask tidy` lists them all.
 
 mod code_map;
 mod core;
@@ -26,14 +26,14 @@ use tree::{Source, read};
 
 const USAGE: &str = "cargo xtask tidy [--map | --lines | --ratchet [--may-grow]]";
 
-/// A file of what is still allowed, what stands at its top, and what there is today.
+/// A list of what is still allowed, with its header and the current uses.
 struct Held {
     list: &'static str,
     about: &'static str,
     uses: Vec<Use>,
 }
 
-/// Checks everything, or writes the lists of what is still allowed anew.
+/// Checks everything, or writes the lists of what is still allowed again.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     match options {
         [] => check(),
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Checks everything; the error lists each finding on a line of its own.
+/// Checks everything; the error has each finding on its own line.
 pub(crate) fn check() -> Result<(), String> {
     let root = root();
     let sources = tree::sources(&root)?;
@@ -77,7 +77,7 @@ pub(crate) fn check() -> Result<(), String> {
     }
     findings.extend(layers::check(&architecture, &layers::packages()?));
     for held in held(&root, &sources)? {
-        // A list that is not there allows nothing.
+        // A missing list allows nothing.
         let allowed = ratchet::parse(&fs::read_to_string(root.join(held.list)).unwrap_or_default());
         findings.extend(ratchet::hold(held.list, &allowed, &held.uses));
     }
@@ -90,7 +90,7 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// The checks that allow what was there before them.
+/// The checks that allow existing uses.
 fn held(root: &Path, sources: &[Source]) -> Result<[Held; 3], String> {
     let names = policy_names::names();
     let glossary = glossary::parse(&read(&root.join("CONTRIBUTING.md"))?)?;
@@ -113,8 +113,8 @@ fn held(root: &Path, sources: &[Source]) -> Result<[Held; 3], String> {
     ])
 }
 
-/// Writes the lists as things are today. Files may have moved; together, a list allows no more than
-/// before, unless it may grow.
+/// Writes the lists from the current uses. Files may have moved; in total a list allows no more
+/// than before, unless it may grow.
 fn write_lists(may_grow: bool) -> Result<(), String> {
     let root = root();
     let sources = tree::sources(&root)?;

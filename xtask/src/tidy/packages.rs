@@ -1,9 +1,8 @@
-//! What a crate has to have before others can use it: a sentence, words to find it by, a page, its
-//! licences.
+//! What a crate must have before others can use it: a description, keywords, a page, its licences.
 
 use std::path::Path;
 
-/// Keys of a package, each with why.
+/// Required keys of a package, each with the reason.
 const KEYS: &[&str] = &[
     "description",
     "keywords",
@@ -12,10 +11,10 @@ const KEYS: &[&str] = &[
     "license.workspace",
     "repository.workspace",
 ];
-/// Files beside `Cargo.toml`.
+/// Required files beside `Cargo.toml`.
 const FILES: &[&str] = &["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// What the crate in `folder` lacks; `manifest` is its `Cargo.toml`.
+/// Returns what the crate in `folder` lacks; `manifest` is its `Cargo.toml`.
 pub(super) fn check(folder: &str, manifest: &str, has_file: impl Fn(&Path) -> bool) -> Vec<String> {
     let has_key = |key: &&&str| {
         let mut lines = manifest.lines();

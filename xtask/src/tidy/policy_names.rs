@@ -1,5 +1,5 @@
-//! Names of policies outside the core: a policy is one file and one line there, so nothing else
-//! should know it by name.
+//! Names of policies outside the core: a policy is one file and one line there, so no other code
+//! should use its name.
 
 use crate::tidy::ratchet::Use;
 use crate::tidy::rust::{each_token, is_path_sign, line, names as name_at, plain, words};
@@ -7,16 +7,16 @@ use crate::tidy::tree::Source;
 use proc_macro2::TokenTree;
 use slackwater_core::policy::POLICIES;
 
-/// The file with the counts that are still allowed, and what stands at its top.
+/// The file with the counts that are still allowed; the next constant: its header.
 pub(super) const LIST: &str = "xtask/ratchets/policy-names.txt";
 pub(super) const ABOUT: &str = "How often each file outside the core names a policy.";
 
-/// Names that are words of their own in code. These count where they are all of a string, and where
-/// a type that is named by them comes from `policy::`, such as `policy::LinearSettings`.
+/// Names that are also ordinary words. They count only as a whole string, and in a type from
+/// `policy::`, such as `policy::LinearSettings`.
 const ORDINARY: &[&str] = &["capacity", "linear", "random"];
 
-/// Where policies are named on purpose: the core; what other proxies call them; and experiments,
-/// which compare policies by name.
+/// Places where policies are named on purpose: the core; the names in other proxies; and
+/// experiments, which compare policies by name.
 const FREE: &[&str] = &[
     "crates/slackwater-core/",
     "crates/slackwater-config/src/sections/policies/foreign_names.rs",
@@ -30,7 +30,7 @@ pub(super) fn names() -> Vec<String> {
     POLICIES.iter().map(|entry| entry.name.to_owned()).collect()
 }
 
-/// What a string says; none for other tokens.
+/// The text of a string token; `None` for other tokens.
 fn text_of(token: &TokenTree) -> Option<String> {
     let TokenTree::Literal(literal) = token else {
         return None;
@@ -40,7 +40,7 @@ fn text_of(token: &TokenTree) -> Option<String> {
     Some(text.get(begin + 1..end)?.to_owned())
 }
 
-/// Each place where a policy is named.
+/// Finds each place where a policy is named.
 pub(super) fn find(sources: &[Source], names: &[String]) -> Vec<Use> {
     let mut found = Vec::new();
     for source in sources {
@@ -78,7 +78,7 @@ fn is_ordinary(name: &str) -> bool {
     ORDINARY.contains(&name)
 }
 
-/// The name that an identifier's words contain, the longest if several.
+/// The policy's name that an identifier's words contain, the longest if several.
 fn in_identifier<'a>(identifier: &str, names: &'a [String]) -> Option<&'a str> {
     let own = words(identifier);
     names
@@ -92,7 +92,7 @@ fn in_identifier<'a>(identifier: &str, names: &'a [String]) -> Option<&'a str> {
         .map(String::as_str)
 }
 
-/// Types of policies whose names are ordinary words: what `policy::` leads to, in code or in a
+/// Finds types of policies whose names are ordinary words: paths from `policy::`, in code or in a
 /// `use`.
 fn ordinary_types(tokens: &[TokenTree], names: &[String], note: &mut impl FnMut(&str, usize)) {
     for (at, token) in tokens.iter().enumerate() {
@@ -124,7 +124,7 @@ fn ordinary_types(tokens: &[TokenTree], names: &[String], note: &mut impl FnMut(
     }
 }
 
-/// The name that a string contains as a word, or that it is.
+/// The policy's name that a string contains as a word, or equals.
 fn in_text<'a>(text: &str, names: &'a [String]) -> Option<&'a str> {
     let is_part = |name: &&String| {
         let mut parts = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
@@ -133,7 +133,8 @@ fn in_text<'a>(text: &str, names: &'a [String]) -> Option<&'a str> {
     names.iter().find(is_part).map(String::as_str)
 }
 
-/// Looks through JavaScript, which has no tokens here: words outside comments, and quoted words.
+/// Scans JavaScript, for which there is no tokenizer here: words outside comments, and quoted
+/// words.
 fn in_script(text: &str, names: &[String], note: &mut impl FnMut(&str, usize)) {
     let mut in_comment = false;
     for (number, line) in (1..).zip(text.lines()) {

@@ -1,21 +1,21 @@
-//! What a check still allows, because it was there before the check: counts that may only fall.
+//! Existing violations that a check still allows: counts that may only fall.
 
 use core::fmt::Write;
 use std::collections::BTreeMap;
 
-/// One use of what a check is against.
+/// A violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Use {
-    /// What is counted together, such as a file.
+    /// The key by which uses are counted, such as a file.
     pub(super) key: String,
-    /// Where it is, and what is wrong with it.
+    /// The place, and what is wrong.
     pub(super) finding: String,
 }
 
-/// How often each key may be used.
+/// The number of uses allowed for each key.
 pub(super) type Counts = BTreeMap<String, usize>;
 
-/// The counts of a list: a line each, the count before the key.
+/// Parses a list: a line for each count, with the count before the key.
 pub(super) fn parse(list: &str) -> Counts {
     list.lines()
         .filter(|line| !line.starts_with('#'))
@@ -24,7 +24,7 @@ pub(super) fn parse(list: &str) -> Counts {
         .collect()
 }
 
-/// Counts uses.
+/// Counts uses by key.
 pub(super) fn count(uses: &[Use]) -> Counts {
     let mut counts = Counts::new();
     for one in uses {
@@ -33,7 +33,7 @@ pub(super) fn count(uses: &[Use]) -> Counts {
     counts
 }
 
-/// The list that allows these and no more.
+/// Writes a list that allows exactly these counts.
 pub(super) fn list(about: &str, counts: &Counts) -> String {
     let mut text = format!(
         "# {about}\n# It may only become shorter. `cargo xtask tidy --ratchet` writes it anew.\n"
@@ -44,8 +44,8 @@ pub(super) fn list(about: &str, counts: &Counts) -> String {
     text
 }
 
-/// Holds uses against the list in the file `name`: more than it allows are findings, and so are
-/// fewer, so that it shrinks.
+/// Compares uses with the list in the file `name`. More uses than allowed are findings, and so are
+/// fewer, so that the list shrinks.
 pub(super) fn hold(name: &str, allowed: &Counts, uses: &[Use]) -> Vec<String> {
     let found = count(uses);
     let mut findings = Vec::new();
@@ -69,7 +69,7 @@ pub(super) fn hold(name: &str, allowed: &Counts, uses: &[Use]) -> Vec<String> {
         let found = found.get(key).copied().unwrap_or(0);
         if found < allowed {
             findings.push(format!(
-                "{name}: allows {allowed} of `{key}`, and there are {found}: `cargo xtask tidy --ratchet` writes it anew"
+                "{name}: allows {allowed} of `{key}`, and there are {found}: `cargo xtask tidy --ratchet` updates it"
             ));
         }
     }

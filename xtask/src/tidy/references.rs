@@ -1,10 +1,10 @@
-//! Functions that ARCHITECTURE.md names as `path.rs:function`.
+//! Checks the functions that ARCHITECTURE.md names as `path.rs:function`.
 
 use crate::tidy::layers::in_backticks;
 use crate::tidy::rust::{names, tokens};
 use proc_macro2::TokenTree;
 
-/// Holds each reference in a page against the file that `read` gives for its path.
+/// Checks each reference in a page against the file that `read` returns for its path.
 pub(super) fn check(
     page: &str,
     text: &str,
@@ -32,7 +32,7 @@ pub(super) fn check(
     findings
 }
 
-/// A path and a function, out of `path.rs:function`.
+/// Splits `path.rs:function` into path and function.
 fn parts(reference: &str) -> Option<(&str, &str)> {
     let (path, function) = reference.split_once(".rs:")?;
     let is_word = |text: &str| {
@@ -44,7 +44,7 @@ fn parts(reference: &str) -> Option<(&str, &str)> {
     is_word(function).then(|| (&reference[..path.len() + 3], function))
 }
 
-/// Whether a file declares a function of that name, tests aside.
+/// Whether a file declares a function of that name outside tests.
 fn declares(code: &str, function: &str) -> Result<bool, String> {
     fn any(tokens: &[TokenTree], function: &str) -> bool {
         tokens.iter().enumerate().any(|(at, token)| match token {

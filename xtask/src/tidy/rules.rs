@@ -1,11 +1,11 @@
-//! The rules of the algorithm, each cited in code where it is obeyed.
+//! Checks that each rule of the algorithm is cited in the code that obeys it.
 
 use crate::tidy::tree::Source;
 
 /// The letters of CONTRIBUTING.md's table, and the last number of each.
 const RULES: &[(&str, u32)] = &[("A", 13), ("S", 4), ("E", 5), ("H", 4), ("T", 6)];
 
-/// Rules that no file in crates/ cites as `[A1]`.
+/// Returns the rules that no file in crates/ cites as `[A1]`.
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
     let is_cited = |rule: &str| {
         sources

@@ -1,13 +1,13 @@
-//! A Rust file as tokens: without comments, and without what is compiled for tests only.
+//! A Rust file as tokens, without comments and without code for tests.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 
-/// What a file holds.
+/// The tokens of a file.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
-    /// The tokens that are compiled into what is shipped.
+    /// The tokens of production code.
     pub(super) production: Vec<TokenTree>,
-    /// Modules of files of their own that are compiled for tests only.
+    /// Modules in their own files that are compiled only for tests.
     pub(super) test_modules: Vec<String>,
 }
 
@@ -27,8 +27,7 @@ fn without_tests(stream: TokenStream, test_modules: &mut Vec<String>) -> Vec<Tok
         if let Some((attribute, inner)) = attribute(&all, at) {
             let end = at + 2 + usize::from(inner);
             if is_for_tests(&attribute) {
-                // An inner attribute speaks of all that is around it, an outer one of the next
-                // item.
+                // An inner attribute applies to the enclosing item, an outer one to the next item.
                 at = if inner {
                     all.len()
                 } else {
@@ -56,7 +55,7 @@ fn without_tests(stream: TokenStream, test_modules: &mut Vec<String>) -> Vec<Tok
     kept
 }
 
-/// What an attribute that begins here says, and whether it is an inner one.
+/// The content of an attribute that begins here, and whether it is an inner one.
 fn attribute(tokens: &[TokenTree], at: usize) -> Option<(Vec<TokenTree>, bool)> {
     if !is_punct(tokens.get(at), '#') {
         return None;
@@ -70,7 +69,7 @@ fn attribute(tokens: &[TokenTree], at: usize) -> Option<(Vec<TokenTree>, bool)> 
     }
 }
 
-/// Whether an attribute is a `cfg` that asks for tests.
+/// Whether an attribute is a `cfg` for tests.
 fn is_for_tests(attribute: &[TokenTree]) -> bool {
     fn asks(stream: TokenStream) -> bool {
         let tokens: Vec<TokenTree> = stream.into_iter().collect();
@@ -89,7 +88,7 @@ fn is_for_tests(attribute: &[TokenTree]) -> bool {
     }
 }
 
-/// Where the item, field or variant that begins here has ended.
+/// The end of the item, field or variant that begins here.
 fn item_end(tokens: &[TokenTree], from: usize) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Punct(punct) => matches!(punct.as_char(), ';' | ','),
@@ -112,7 +111,7 @@ fn module_of_a_file(item: &[TokenTree]) -> Option<String> {
     }
 }
 
-/// The identifier that stands here.
+/// The identifier at this position.
 pub(super) fn ident(tokens: &[TokenTree], at: usize) -> Option<&Ident> {
     match tokens.get(at) {
         Some(TokenTree::Ident(ident)) => Some(ident),
@@ -120,33 +119,33 @@ pub(super) fn ident(tokens: &[TokenTree], at: usize) -> Option<&Ident> {
     }
 }
 
-/// The same as text, without the mark of a raw one.
+/// The identifier at this position as text, without the prefix of a raw one.
 pub(super) fn names(tokens: &[TokenTree], at: usize) -> Option<String> {
     ident(tokens, at).map(plain)
 }
 
-/// An identifier as text, without the mark of a raw one.
+/// An identifier as text, without the prefix of a raw one.
 pub(super) fn plain(ident: &Ident) -> String {
     let text = ident.to_string();
     text.strip_prefix("r#").unwrap_or(&text).to_owned()
 }
 
-/// Whether this is that sign.
+/// Whether this token is that sign.
 pub(super) fn is_punct(token: Option<&TokenTree>, sign: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
 }
 
-/// Whether `::` stands here.
+/// Whether there is `::` at this position.
 pub(super) fn is_path_sign(tokens: &[TokenTree], at: usize) -> bool {
     is_punct(tokens.get(at), ':') && is_punct(tokens.get(at + 1), ':')
 }
 
-/// The line on which a token begins.
+/// The first line of a token.
 pub(super) fn line(token: &TokenTree) -> usize {
     token.span().start().line
 }
 
-/// Every token, those inside groups included, in the order of the text.
+/// Calls `then` for every token in the order of the text, including the tokens in groups.
 pub(super) fn each_token(tokens: &[TokenTree], then: &mut impl FnMut(&TokenTree)) {
     for token in tokens {
         then(token);
@@ -157,7 +156,7 @@ pub(super) fn each_token(tokens: &[TokenTree], then: &mut impl FnMut(&TokenTree)
     }
 }
 
-/// An identifier's words, in lower case: `RifLimit` and `rif_limit` are both `rif`, `limit`.
+/// The words of an identifier in lower case: `RifLimit` and `rif_limit` are both `rif`, `limit`.
 pub(super) fn words(identifier: &str) -> Vec<String> {
     let mut words = Vec::new();
     for part in identifier.split('_') {
@@ -166,8 +165,8 @@ pub(super) fn words(identifier: &str) -> Vec<String> {
         for (at, letter) in letters.iter().enumerate() {
             let before = at.checked_sub(1).and_then(|at| letters.get(at));
             let after = letters.get(at + 1);
-            // A word begins with a capital after a small letter, or with the last of several
-            // capitals: `TlsError`, `TLSError`.
+            // A word begins at a capital after a small letter, or at the last of several capitals:
+            // `TlsError`, `TLSError`.
             let begins = letter.is_uppercase()
                 && (before.is_some_and(|before| !before.is_uppercase())
                     || after.is_some_and(|after| after.is_lowercase()));

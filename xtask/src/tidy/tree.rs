@@ -8,20 +8,20 @@ use std::path::Path;
 /// A file of source code.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// From the root, with `/` whatever the system.
+    /// The path from the root, with `/` on every system.
     pub(super) path: String,
     pub(super) text: String,
-    /// Of Rust that is compiled into what is shipped; of tests, and of other languages, none.
+    /// Tokens of Rust production code; empty for tests and for other languages.
     pub(super) tokens: Vec<TokenTree>,
     pub(super) is_rust: bool,
     /// Whether it is a test, a benchmark or an example.
     pub(super) is_test: bool,
-    /// Its modules that are files of their own and compiled for tests only.
+    /// Its modules that are files of their own and compiled only for tests.
     test_modules: Vec<String>,
 }
 
 impl Source {
-    /// Reads a file's text; what is not Rust has no tokens.
+    /// Reads a file's text; files in other languages have no tokens.
     pub(super) fn new(path: &str, text: &str) -> Result<Self, String> {
         let is_test = is_test(path);
         let is_rust = Path::new(path)
@@ -50,7 +50,7 @@ impl Source {
         self.path.split_once("/src/").map(|(package, _)| package)
     }
 
-    /// The names of its module from the crate's root: `src/a/mod.rs` and `src/a.rs` are both `a`.
+    /// The path of its module from the crate's root: `src/a/mod.rs` and `src/a.rs` are both `a`.
     pub(super) fn module(&self) -> Vec<String> {
         let inside = self.path.split_once("/src/").map_or("", |(_, path)| path);
         let mut names: Vec<String> = inside.split('/').map(str::to_owned).collect();
@@ -74,7 +74,7 @@ fn is_test(path: &str) -> bool {
         .any(|part| matches!(part, "tests" | "benches" | "examples" | "tests.rs"))
 }
 
-/// Every Rust file of the tree, and what browsers run of it.
+/// Reads all Rust files of the tree, and its JavaScript for browsers.
 pub(super) fn sources(root: &Path) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let mut folders = ["crates", "tools", "xtask", "fuzz"]
@@ -112,7 +112,7 @@ pub(super) fn sources(root: &Path) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
-/// What a module declares for tests only is a test, whatever its file is called.
+/// Marks files as tests whose module is declared only for tests, whatever their name.
 pub(super) fn mark_test_modules(sources: &mut [Source]) {
     let mut tests = Vec::new();
     for source in &*sources {
@@ -137,12 +137,12 @@ pub(super) fn mark_test_modules(sources: &mut [Source]) {
     }
 }
 
-/// A file's text.
+/// Reads a file.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What a folder holds.
+/// The names in a folder.
 pub(super) fn names(root: &Path, folder: &str) -> Result<Vec<String>, String> {
     let wrong = |error| format!("{folder}: {error}");
     let entries = fs::read_dir(root.join(folder)).map_err(wrong)?;
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_knows_its_module() {
+    fn a_file_has_its_module() {
         let module = |path| Source::test(path, "").module();
         assert_eq!(module("crates/a/src/lib.rs"), [""; 0]);
         assert_eq!(module("crates/a/src/b.rs"), ["b"]);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_for_tests_only_is_a_test_whatever_it_is_called() {
+    fn a_module_for_tests_only_is_a_test_under_any_name() {
         let mut sources = [
             Source::test(
                 "crates/a/src/b/mod.rs",

@@ -1,39 +1,39 @@
-//! What is measured of a lane, and how it is shown.
+//! The measurements of a lane, and how they are shown.
 
-/// A number.
+/// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Column {
-    /// Requests that failed, of those that were measured.
+    /// Share of the measured requests that failed.
     Errors,
-    /// Of these, requests that got no answer at all.
+    /// Requests that got no answer at all; part of the failed ones.
     Unanswered,
     /// Requests that failed within the first second of the trouble.
     FirstSecond,
-    /// Of all that were measured, failed ones and those whose client gave up included.
+    /// Quantile of all measured requests, including failed ones and those whose client gave up.
     P50,
     P99,
     P999,
     Max,
-    /// The first replica's part of the requests in the time of trouble.
+    /// The first replica's share of the requests during the trouble.
     Share,
-    /// The same some time later.
+    /// The first replica's share some time later.
     ShareAfter,
     /// Requests that failed some time later.
     ErrorsAfter,
-    /// Second copies of late requests, for each request.
+    /// Hedges per request.
     Copies,
-    /// Second copies of tied requests that were sent, for each request.
+    /// Second copies of tied requests, per request.
     Tied,
-    /// Requests that replicas began, above those that clients sent.
+    /// Requests that replicas started, in excess of those that clients sent.
     Begun,
-    /// Time that replicas spent on a request, copies included.
+    /// Time that replicas spent on a request, including copies.
     Work,
-    /// How late the generator was itself, at its 99th percentile.
+    /// The generator's own lateness, at its 99th percentile.
     Late,
 }
 
 impl Column {
-    /// Over its column.
+    /// The header of its column.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Errors => "errors %",
@@ -54,7 +54,7 @@ impl Column {
         }
     }
 
-    /// In JSON.
+    /// The key in JSON.
     pub(super) const fn key(self) -> &'static str {
         match self {
             Self::Errors => "errors_percent",
@@ -75,7 +75,7 @@ impl Column {
         }
     }
 
-    /// As it stands in a cell.
+    /// The value in a table cell.
     pub(super) fn written(self, value: f64) -> String {
         match self {
             Self::Unanswered | Self::FirstSecond => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! One variant's processes: replicas and agents, `serve`, load.
+//! The processes of one variant: replicas and agents, `serve`, load.
 
 use super::measure::{Found, Left};
 use super::plan::{Round, Step, Stream, Variant};
@@ -14,17 +14,17 @@ use core::time::Duration;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the start of a process until it is ready, or from SIGTERM until it has ended.
+/// Time from the start of a process until it is ready, or from SIGTERM until it has ended.
 const EFFECT_MAX: Duration = Duration::from_secs(30);
 
-/// From the end of a stream until the generator has ended: longer than any of its requests may
+/// Time from the end of a stream until the generator has ended: longer than any of its requests may
 /// take.
 const LOAD_ENDS_MAX: Duration = Duration::from_mins(1);
 
-/// Of the replica that suffers.
+/// Index of the replica that has the trouble.
 const FIRST: usize = 0;
 
-/// What runs for one variant.
+/// The processes of one variant.
 #[derive(Debug)]
 pub(super) struct Lane<'a> {
     programs: Programs<'a>,
@@ -37,7 +37,7 @@ pub(super) struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    /// Nothing runs yet.
+    /// A lane without running processes.
     pub(super) fn new(
         programs: Programs<'a>,
         folder: PathBuf,
@@ -57,7 +57,7 @@ impl<'a> Lane<'a> {
         })
     }
 
-    /// Starts everything but the load; when this returns, everything answers.
+    /// Starts everything except the load; when this returns, every process answers.
     pub(super) fn start(&mut self, round: &Round, variant: &Variant) -> Result<(), String> {
         fs::create_dir_all(&self.folder).map_err(|error| about(&self.folder, &error))?;
         write(&self.agent_file(), &variant.agent)?;
@@ -81,14 +81,13 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    /// One worker, so that all that is learned is in one place, as with any rate that needs one
-    /// core.
+    /// One worker, which learns everything in one place, as with any rate that needs one core.
     fn configuration(&self, variant: &Variant) -> String {
         let replicas: Vec<_> = (self.pairs.iter())
             .map(|pair| pair.agent.to_string())
             .collect();
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "listen = \"{}\"\nworkers = 1\npolicy = \"{}\"\nreplicas = {replicas:?}",
@@ -112,7 +111,7 @@ impl<'a> Lane<'a> {
         self.folder.join("access.log")
     }
 
-    /// Lets the first replica suffer.
+    /// Executes a step on the first replica.
     pub(super) fn take(&mut self, step: &Step) -> Result<(), String> {
         let agent_file = self.agent_file();
         let pair = &mut self.pairs[FIRST];
@@ -131,7 +130,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Begins a stream.
+    /// Starts a stream.
     pub(super) fn send(&mut self, stream: &Stream, seed: u64) -> Result<(), String> {
         let url = format!("http://{}{}", self.address, stream.path);
         let file = self.folder.join(format!("{}.json", stream.name));
@@ -149,7 +148,7 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    /// Waits for the end of the load, ends `serve`, and reads what there is to read.
+    /// Waits for the end of the load, ends `serve`, and reads the results.
     pub(super) fn finish(mut self, round: &Round, began: Duration) -> Result<Found, String> {
         let limit = round.lasts() + LOAD_ENDS_MAX;
         let loads = core::mem::take(&mut self.loads);

@@ -1,5 +1,5 @@
-//! What a lane's round comes to, in numbers: from what the generator saw, the access log, and what
-//! replicas counted.
+//! The measurements of a lane's round: from the generator's results, the access log, and the
+//! replicas' counts.
 
 use super::columns::Column;
 use super::plan::{Round, Span};
@@ -8,38 +8,38 @@ use core::time::Duration;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Everything that a lane left behind.
+/// The data of a lane.
 #[derive(Debug)]
 pub(super) struct Left {
-    /// What `slackwater load` saw of each stream.
+    /// Results of each stream of `slackwater load`.
     pub(super) seen: Vec<Value>,
     /// The access log.
     pub(super) lines: Vec<Line>,
-    /// When the round began, from 1970 on.
+    /// Beginning of the round, since 1970.
     pub(super) began: Duration,
-    /// As the access log calls the replica that suffered.
+    /// The access log's name of the replica with the trouble.
     pub(super) first_replica: String,
-    /// Of each replica's process, since its start.
+    /// Counts of each replica's process, since its start.
     pub(super) counts: Vec<Value>,
-    /// Of `serve`, at the end.
+    /// The status of `serve`, at the end.
     pub(super) status: Value,
 }
 
-/// The numbers of one variant in one run.
+/// The measurements of one variant in one run.
 #[derive(Debug)]
 pub(super) struct Found {
     numbers: BTreeMap<Column, f64>,
-    /// What they come from, but for the access log, of which there are the sums of each second.
+    /// The raw data, with the sums of each second instead of the access log.
     pub(super) raw: Value,
 }
 
 impl Found {
-    /// `None` if there was nothing to take it from.
+    /// Returns `None` if there is no data for it.
     pub(super) fn of(&self, column: Column) -> Option<f64> {
         self.numbers.get(&column).copied()
     }
 
-    /// A single number.
+    /// A single measurement.
     #[cfg(test)]
     pub(super) fn with(column: Column, value: f64) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Found {
         }
     }
 
-    /// Reads the numbers out of what was left behind.
+    /// Computes the measurements.
     pub(super) fn new(round: &Round, left: &Left) -> Self {
         let mut numbers = BTreeMap::new();
         let mut note = |column, value: Option<f64>| {
@@ -79,6 +79,7 @@ impl Found {
             Column::Share,
             percent(during.first_replica, during.requests),
         );
+        // `during` starts one second after the trouble, so that second is measured separately.
         let first_second = Span {
             from: round.during.from.saturating_sub(SECOND),
             to: round.during.from,
@@ -135,7 +136,7 @@ fn unanswered(figures: &Value) -> Option<f64> {
     Some((errors.saturating_sub(with_status) + unfinished) as f64)
 }
 
-/// Second copies that `serve` sent.
+/// Hedges that `serve` sent.
 fn copies(status: &Value) -> f64 {
     let replicas = status["replicas"].as_array().into_iter().flatten();
     let copies = replicas.filter_map(|replica| replica["requests"]["hedges"].as_u64());
@@ -149,12 +150,12 @@ fn tied(status: &Value) -> f64 {
     tied.sum::<u64>() as f64
 }
 
-/// Requests that came in a time.
+/// Requests that arrived in a period.
 #[derive(Debug, Default)]
 struct Sums {
     requests: u64,
     errors: u64,
-    /// Whose answer came from there, or that were there last.
+    /// Requests answered by that replica, or sent to it last.
     first_replica: u64,
 }
 
@@ -174,7 +175,7 @@ impl Sums {
     }
 }
 
-/// By the second in which requests came.
+/// Sums by the second in which requests arrived.
 fn seconds(round: &Round, left: &Left) -> Vec<Value> {
     let length = u32::try_from(round.lasts().as_secs()).unwrap_or(u32::MAX);
     let of_second = |second: u32| {
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
     use crate::troubles::options::Options;
 
-    /// A request that came so many milliseconds after the beginning.
+    /// A request that arrived this many milliseconds after the beginning.
     fn line(ms: u64, replica: &str, status: u64) -> Line {
         let began = Duration::from_secs(1_000) + Duration::from_millis(ms);
         Line {
@@ -215,8 +216,7 @@ mod tests {
             "requests": 200, "errors": 3, "unfinished": 1, "errors_by_kind": {"status_5xx": 2},
             "p50_ms": 1.5, "p99_ms": 2.5, "p999_ms": 3.5, "max_ms": 4.5, "sent_late": {"p99_ms": 0.25},
         });
-        // The trouble begins at 2 s and ends at 12 s; it is looked at from 3 s on, and again from
-        // 22 s to 25 s.
+        // The trouble is from 2 s to 12 s; measured are 3 s to 12 s, and 22 s to 25 s.
         let lines = vec![
             line(1_999, "bad", 500),
             line(2_000, "bad", 500),

@@ -1,12 +1,12 @@
-//! `cargo xtask troubles`: replicas that fail at once, hang, restart cold, or stall now and then;
-//! `slackwater serve` before them with and without what it has against that, `slackwater load`
-//! before it at a fixed rate.
+//! `cargo xtask troubles`: replicas that fail at once, hang, restart cold, or stall now and then,
+//! behind `slackwater serve` with and without its mechanisms against that, and `slackwater load` at
+//! a fixed rate.
 //!
-//! Every variant of a case has a *lane* of its own: replicas with an agent each, `serve`, and load,
-//! all processes of their own on loopback. The lanes of a round suffer the same at the same time,
-//! side by side, so that whatever else the machine does befalls all of them. What comes out are
-//! numbers and claims held against them; only `--short`, which CI runs, fails, and only over what
-//! is certain on a busy machine.
+//! Every variant of a case has its own *lane*: replicas with an agent each, `serve`, and load, all
+//! separate processes on loopback. The lanes of a round have the same trouble at the same time,
+//! side by side, so that other load of the machine affects all of them. The results are numbers,
+//! and claims about them. Only `--short`, which CI runs, fails, and only for claims that are
+//! certain on a busy machine.
 
 mod cases;
 mod columns;
@@ -27,8 +27,8 @@ use options::Options;
 use page::Report;
 use results::Results;
 
-/// Runs every case that is asked for. An error says what could not be done, or, in the short form,
-/// what does not hold.
+/// Runs every selected case. Returns an error if a step failed, or, in the short form, if a claim
+/// does not hold.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let slackwater = if let Some(file) = &options.slackwater {

@@ -5,24 +5,24 @@ use crate::arguments::number;
 use core::time::Duration;
 use std::path::PathBuf;
 
-/// What to do.
+/// The options.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) cases: Vec<MakeCase>,
-    /// One run of a few variants for a few seconds, as CI does it.
+    /// One run of a few variants for a few seconds, as in CI.
     pub(super) short: bool,
-    /// Leave the temporary folder with configurations and logs.
+    /// Keep the temporary folder with configurations and logs.
     pub(super) keep: bool,
-    /// How long a trouble lasts: 4 to 600, default 10; 4 in the short form.
+    /// Length of a trouble in seconds: 4 to 600, default 10; 4 in the short form.
     pub(super) seconds: u64,
-    /// Each case is played so often: 1 to 100, default 3; once in the short form.
+    /// Runs of each case: 1 to 100, default 3; once in the short form.
     pub(super) runs: u64,
-    /// The command to measure; built if there is none.
+    /// The command to measure; built by default.
     pub(super) slackwater: Option<PathBuf>,
     /// Requests per second, of each variant: 4 to 10,000, default 200; 100 in the short form, which
-    /// a build without optimization carries on a busy machine.
+    /// a debug build can serve on a busy machine.
     pub(super) rate: u64,
-    /// A file for the page, as Markdown; beside it comes one with every number, as JSON.
+    /// A file for the page, as Markdown; beside it, a file with every number, as JSON.
     pub(super) report: Option<PathBuf>,
 }
 
@@ -80,13 +80,13 @@ impl Options {
         Ok(options)
     }
 
-    /// How slackwater is built: as tests build it in the short form, so that nothing has to be
-    /// built anew.
+    /// The build profile; in the short form that of the tests, so that nothing has to be built
+    /// again.
     pub(super) const fn profile(&self) -> &'static str {
         if self.short { "dev" } else { "quick" }
     }
 
-    /// How long a trouble lasts.
+    /// Length of a trouble.
     pub(super) const fn trouble(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }

@@ -1,5 +1,5 @@
-//! What was found: a section for each case on the terminal, all of them as a page, and every number
-//! as JSON.
+//! The results: a section for each case on the terminal, all of them as a page, and every number as
+//! JSON.
 
 use super::columns::Column;
 use super::plan::{Case, Claim};
@@ -15,7 +15,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-/// Everything so far.
+/// All results so far.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     arguments: &'a [&'a str],
@@ -25,7 +25,7 @@ pub(super) struct Report<'a> {
     claims: usize,
     /// Claims that do not hold.
     broken: Vec<String>,
-    /// Runs that could not be played.
+    /// Runs that failed.
     missed: Vec<String>,
 }
 
@@ -42,11 +42,11 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// A case that was played; prints its section.
+    /// Adds a case and prints its section.
     pub(super) fn add(&mut self, case: &Case, results: &Results) {
         let claims = (case.claims)(results);
         let section = section(case, results, &claims);
-        // Who does not read what is printed has the file.
+        // Errors do not matter: the results are also in the file.
         let _ = writeln!(std::io::stdout(), "{section}");
         self.claims += claims.len();
         let broken = claims.iter().filter(|claim| !claim.holds);
@@ -57,14 +57,14 @@ impl<'a> Report<'a> {
         say(&self.sum());
     }
 
-    /// A run that could not be played to its end; the others count.
+    /// Records a run that failed; the others count.
     pub(super) fn miss(&mut self, what: &str, trouble: &str) {
         let missed = format!("{what}: {trouble}");
         say(&missed);
         self.missed.push(missed);
     }
 
-    /// Fails if a run could not be played, or, if claims are to hold, one does not.
+    /// Fails if a run failed, or, if `claims_hold`, if a claim does not hold.
     pub(super) fn finish(&self, claims_hold: bool) -> Result<(), String> {
         let broken: &[String] = if claims_hold { &self.broken } else { &[] };
         let wrong: Vec<_> = self.missed.iter().chain(broken).cloned().collect();
@@ -88,7 +88,7 @@ impl<'a> Report<'a> {
         };
         let mut text = page.head(&self.sum()) + "\n" + &self.sections.join("\n");
         for missed in &self.missed {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "\nNot played: {missed}");
         }
         let raw = json!({
@@ -118,7 +118,7 @@ impl<'a> Report<'a> {
 }
 
 fn section(case: &Case, results: &Results, claims: &[Claim]) -> String {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let mut text = format!("## {}: {}\n\n{}\n", case.name, case.title, case.about);
     for round in &case.rounds {
         let rows: Vec<_> = (results.rows.iter())
@@ -193,7 +193,7 @@ mod tests {
     use crate::troubles::measure::Found;
     use crate::troubles::options::Options;
 
-    /// The case with one number for its first variant, in two runs.
+    /// The case with one measurement for its first variant, in two runs.
     fn played(values: [f64; 2]) -> (Case, Results) {
         let options = Options::parse(&["hedged"]).unwrap();
         let case = options.cases[0](&options);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_the_middle_and_the_ends_and_says_what_is_missing() {
+    fn a_table_has_median_and_quartiles_and_marks_missing_values() {
         let (case, results) = played([1.25, 3.0]);
         let text = section(&case, &results, &[]);
         assert!(

@@ -1,4 +1,4 @@
-//! What is played: cases, each of some rounds, each of some variants side by side. Plain data.
+//! The plan: cases of several rounds, each of several variants side by side. Plain data.
 
 use super::columns::Column;
 use super::results::Results;
@@ -6,57 +6,57 @@ use crate::loopback::behaviour::Behaviour;
 use core::time::Duration;
 use rustix::process::Signal;
 
-/// One of the troubles.
+/// A case.
 #[derive(Debug)]
 pub(super) struct Case {
-    /// As on the command line.
+    /// The name on the command line.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     /// What is played, in words, for the page.
     pub(super) about: String,
     pub(super) columns: &'static [Column],
     pub(super) rounds: Vec<Round>,
-    /// What is claimed of its numbers.
+    /// The claims about its results.
     pub(super) claims: fn(&Results) -> Vec<Claim>,
 }
 
-/// The same trouble for all variants, at the same time.
+/// A round: all variants have the same trouble, at the same time.
 #[derive(Debug)]
 pub(super) struct Round {
-    /// In names of files.
+    /// Its name in file names.
     pub(super) id: &'static str,
     pub(super) name: String,
     pub(super) replicas: usize,
     pub(super) behaviour: Behaviour,
-    /// What befalls the first replica, by time.
+    /// The steps on the first replica, by time.
     pub(super) steps: Vec<(Duration, Step)>,
-    /// The first one's figures are those of the variant.
+    /// The streams; the results of the first one count for the variant.
     pub(super) streams: Vec<Stream>,
-    /// The time of trouble, of which the first replica's share is taken.
+    /// The time of the trouble, in which the first replica's share is measured.
     pub(super) during: Span,
-    /// Some time later.
+    /// A later time for measurements.
     pub(super) after: Option<Span>,
     pub(super) variants: Vec<Variant>,
 }
 
 impl Round {
-    /// From the beginning to the last request.
+    /// Time from the beginning to the last request.
     pub(super) fn lasts(&self) -> Duration {
         let ends = self.streams.iter().map(Stream::ends);
         ends.max().unwrap_or_default()
     }
 }
 
-/// What happens to the first replica.
+/// A step on the first replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// To the replica's process.
+    /// Sends a signal to the replica's process.
     Replica(Signal),
-    /// To the agent's.
+    /// Sends a signal to the agent's process.
     Agent(Signal),
-    /// Both processes, with SIGKILL.
+    /// Kills both processes with SIGKILL.
     Kill,
-    /// Both again; the replica behaves so.
+    /// Starts both again; the replica has this behaviour.
     Start(Behaviour),
 }
 
@@ -66,9 +66,9 @@ pub(super) struct Stream {
     pub(super) name: &'static str,
     pub(super) at: Duration,
     pub(super) path: &'static str,
-    /// Per second, with random gaps.
+    /// Requests per second, at random intervals.
     pub(super) rate: u64,
-    /// Left out of the figures.
+    /// Time that is left out of the results.
     pub(super) warmup: Duration,
     pub(super) measured: Duration,
     /// More arguments of `slackwater load`.
@@ -81,26 +81,26 @@ impl Stream {
     }
 }
 
-/// From the beginning of a round.
+/// A period, relative to the beginning of a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) from: Duration,
     pub(super) to: Duration,
 }
 
-/// One configuration.
+/// A configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     pub(super) policy: &'static str,
-    /// What is switched on.
+    /// The mechanisms that are on.
     pub(super) means: &'static str,
-    /// Sections for `serve`.
+    /// Sections of the configuration of `serve`.
     pub(super) serve: String,
-    /// Sections for the agents.
+    /// Sections of the agents' configuration.
     pub(super) agent: String,
 }
 
-/// Something that is said of the numbers.
+/// A claim about the results.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) says: String,

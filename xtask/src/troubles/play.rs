@@ -1,4 +1,4 @@
-//! A round: all lanes start, suffer at the same times, and end.
+//! A round: all lanes start, have their trouble at the same times, and end.
 
 use super::lane::Lane;
 use super::measure::Found;
@@ -11,17 +11,17 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What happens next.
+/// The next event.
 enum Event<'r> {
     Begin(&'r Stream),
     Take(&'r Step),
 }
 
-/// Lanes at a time: so many leave two cores room enough not to be what is measured. Even, as
-/// variants with and without something follow each other.
+/// Concurrent lanes: with this many, two cores are not the bottleneck. Even, because variants with
+/// and without a mechanism follow each other.
 const LANES_MAX: usize = 4;
 
-/// Plays a round; what it found, a variant each.
+/// Plays a round; returns the results of each variant.
 pub(super) fn play(
     programs: &Programs<'_>,
     folder: &Path,
@@ -36,7 +36,7 @@ pub(super) fn play(
     Ok(found)
 }
 
-/// Every lane is played by a thread of its own.
+/// Plays every lane on its own thread.
 fn side_by_side(
     programs: &Programs<'_>,
     folder: &Path,
@@ -65,7 +65,7 @@ fn side_by_side(
         let threads = threads.map(|(mut lane, variant)| {
             scope.spawn(move || {
                 let started = lane.start(round, variant);
-                // Also where it could not start, for the others wait for it.
+                // Even if it could not start, because the others wait for it.
                 all_ready.wait();
                 started?;
                 let (began, since_1970) = (Instant::now(), since_1970());

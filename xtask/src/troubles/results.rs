@@ -1,27 +1,27 @@
-//! Numbers of all runs of a case.
+//! Results of all runs of a case.
 
 use super::columns::Column;
 use super::measure::Found;
 use super::plan::{Round, Variant};
 use crate::spread::Spread;
 
-/// Of one round and variant, all runs.
+/// The results of one round and variant in all runs.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) round: String,
     pub(super) variant: Variant,
-    /// By run.
+    /// Results by run.
     pub(super) found: Vec<(u64, Found)>,
 }
 
-/// Everything that a case found.
+/// All results of a case.
 #[derive(Debug, Default)]
 pub(super) struct Results {
     pub(super) rows: Vec<Row>,
 }
 
 impl Results {
-    /// What a round found in one run, a variant each.
+    /// Adds the results of a round in one run, one for each variant.
     pub(super) fn add(&mut self, round: &Round, run: u64, found: Vec<Found>) {
         for (variant, found) in round.variants.iter().zip(found) {
             let is_same = |row: &&mut Row| {
@@ -39,14 +39,14 @@ impl Results {
         }
     }
 
-    /// The rows of variants with these means.
+    /// The rows of variants with these mechanisms.
     pub(super) fn with(&self, means: &str) -> impl Iterator<Item = &Row> {
         self.rows
             .iter()
             .filter(move |row| row.variant.means == means)
     }
 
-    /// The row like this one, of the same round and policy, with other means.
+    /// The row of the same round and policy with other mechanisms.
     pub(super) fn beside(&self, row: &Row, means: &str) -> Option<&Row> {
         self.with(means)
             .find(|other| (&other.round, other.variant.policy) == (&row.round, row.variant.policy))
@@ -54,12 +54,12 @@ impl Results {
 }
 
 impl Row {
-    /// A column over all runs; `None` where no run has it.
+    /// A column over all runs; `None` if no run has it.
     pub(super) fn spread(&self, column: Column) -> Option<Spread> {
         Spread::of(self.found.iter().filter_map(|(_, found)| found.of(column)))
     }
 
-    /// The middle of all runs; what no run has is no number, of which nothing holds.
+    /// The median of all runs; NaN if no run has it, so that no claim about it holds.
     pub(super) fn median(&self, column: Column) -> f64 {
         self.spread(column).map_or(f64::NAN, |spread| spread.median)
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_told_by_their_middle_and_their_ends() {
+    fn runs_are_summarized_by_median_and_quartiles() {
         let row = row("nothing", &[3.0, 9.0, 1.0]);
         assert_eq!(row.spread(Column::P99), Spread::of([3.0, 9.0, 1.0]));
         assert_eq!(row.spread(Column::P50), None);

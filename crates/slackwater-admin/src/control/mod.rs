@@ -1,4 +1,4 @@
-//! Requests that change something: their token, their bodies, and who carries them out.
+//! Requests that change something: their token, their bodies, and the thread that executes them.
 //!
 //! A client may change something only if the configuration names a file with a token
 //! (`admin.token_file`) and the request carries that token. Commands go to the thread that controls
@@ -27,73 +27,73 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What is wanted waits for its turn in so many places.
+/// Capacity of the queue of commands.
 const WANTED_MAX: usize = 16;
-/// Between two lines of the log on who was refused.
+/// Shortest time between two log lines about rejected requests.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
 const TOML: &str = "application/toml; charset=utf-8";
 
-/// What somebody wants.
+/// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// To change one replica.
+    /// Changes a replica.
     Replica(ReplicaChange),
-    /// To set keys of the configuration.
+    /// Sets keys of the configuration.
     Settings(SettingsChange),
-    /// To read the configuration again.
+    /// Reloads the configuration.
     Reload(Reload),
-    /// To take back what is set.
+    /// Removes overrides.
     Clear(Clear),
 }
 
-/// What somebody who may wants, and who that is.
+/// A command from an authorized client.
 #[derive(Debug)]
 pub struct Asking {
-    /// Who asks.
+    /// The client's address.
     pub by: SocketAddr,
-    /// For what.
+    /// The command.
     pub wanted: Wanted,
-    /// Hears what has become of it.
+    /// Receives the result.
     pub answer: oneshot::Sender<Result<Done, Refused>>,
 }
 
-/// What has been done.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// What is in force of the replica.
+    /// The replica's overrides in force.
     Replica(ReplicaOverridden),
-    /// What the keys were and are.
+    /// The keys before and after the change.
     Settings(SettingsChanged),
-    /// What that meant.
+    /// The consequences of the reload.
     Reloaded(Reloaded),
-    /// What was set.
+    /// The overrides that were removed.
     Cleared(Overrides),
 }
 
-/// Why nothing has been done: in lines, lower-case, no trailing stop.
+/// Why a command was not executed: in lines, in lower case and without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no such service or replica.
+    /// The service or replica does not exist.
     Unknown(String),
-    /// It is mistaken.
+    /// The command is invalid.
     Mistaken(String),
-    /// It does not go together with what is there.
+    /// The command conflicts with the current configuration.
     Unfit(String),
-    /// Something that it needs cannot be had.
+    /// A resource that the command needs is not available.
     Failed(String),
 }
 
-/// Somebody whose settings can be looked at, and changed through [`Asking`]s.
+/// A process whose settings can be read, and changed through [`Asking`]s.
 pub trait Controlled: Send + Sync + 'static {
-    /// The configuration in force, as a file.
+    /// Returns the configuration in force, as a file.
     fn configuration(&self) -> String;
 
-    /// What is set at run time.
+    /// Returns the overrides set at run time.
     fn overrides(&self) -> Overrides;
 }
 
-/// The admin server's end: it lets in who may.
+/// The admin server's end of the queue. It authorizes clients.
 #[derive(Clone, Debug)]
 pub struct Control {
     asked: mpsc::Sender<Asking>,
@@ -101,18 +101,19 @@ pub struct Control {
     refusals: Arc<Mutex<Refusals>>,
 }
 
-/// Who was refused.
+/// Rejected requests.
 #[derive(Debug, Default)]
 struct Refusals {
-    /// That the log has not told yet.
+    /// Number that has not been logged yet.
     unlogged: u64,
     logged_at: Option<Instant>,
-    /// In all.
+    /// Total number.
     count: u64,
 }
 
 impl Control {
-    /// The end of who asks and the end of who carries out. `token` is the one in force.
+    /// Creates the queue: the admin server's end and the executing thread's end. `token` is the
+    /// token in force.
     pub fn new(token: watch::Receiver<Option<AdminToken>>) -> (Self, mpsc::Receiver<Asking>) {
         let (asked, asking) = mpsc::channel(WANTED_MAX);
         let control = Self {
@@ -123,18 +124,18 @@ impl Control {
         (control, asking)
     }
 
-    /// Whether anybody may change something.
+    /// Returns whether a token is configured, without which no client may change anything.
     pub fn is_allowed(&self) -> bool {
         self.token.borrow().is_some()
     }
 
-    /// How many requests were refused because whoever sent them did not know the token.
+    /// Returns the number of requests that were rejected because of a missing or wrong token.
     pub fn refused(&self) -> u64 {
         let refusals = self.refusals.lock();
         refusals.unwrap_or_else(PoisonError::into_inner).count
     }
 
-    /// Whether whoever sent this may change something.
+    /// Returns an error if this request may not change anything.
     #[expect(clippy::result_large_err, reason = "the reply is what is sent")]
     fn admit(&self, peer: SocketAddr, headers: &HeaderMap) -> Result<(), Reply> {
         let token = self.token.borrow();
@@ -170,7 +171,7 @@ impl Control {
         if (refusals.logged_at).is_none_or(|at| now.duration_since(at) >= REFUSED_INTERVAL) {
             let requests = core::mem::take(&mut refusals.unlogged);
             refusals.logged_at = Some(now);
-            tracing::warn!(%peer, requests, "somebody without the token wanted to change something, or to see the configuration");
+            tracing::warn!(%peer, requests, "admin request rejected: missing or wrong token; clients need the token in admin.token_file");
         }
     }
 
@@ -227,7 +228,7 @@ impl Done {
 }
 
 impl Refused {
-    /// In words.
+    /// The reason in words.
     pub fn why(&self) -> &str {
         match self {
             Self::Unknown(why) | Self::Mistaken(why) | Self::Unfit(why) | Self::Failed(why) => why,
@@ -257,7 +258,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// What the body says.
+/// Parses the body.
 #[expect(clippy::result_large_err, reason = "the reply is what is sent")]
 fn read_body<T: DeserializeOwned + Default>(asked: &Asked, may_be_empty: bool) -> Result<T, Reply> {
     if may_be_empty && asked.body.is_empty() {
@@ -275,7 +276,7 @@ fn read_body<T: DeserializeOwned + Default>(asked: &Asked, may_be_empty: bool) -
 }
 
 impl AdminServer {
-    /// Adds what can be changed of `controlled`, and what is to be seen of that.
+    /// Adds the paths that change `controlled`, and the paths that show its settings.
     #[must_use]
     pub fn controlled(self, controlled: Arc<dyn Controlled>, control: &Control) -> Self {
         let (shown, for_config) = (Arc::clone(&controlled), control.clone());
@@ -284,7 +285,7 @@ impl AdminServer {
             core::future::ready(json(&controlled.overrides())).boxed()
         })
         .get("/config", move |asked| {
-            // Headers that routes set may be secrets.
+            // Headers that routes set may contain secrets.
             let admitted = for_config.admit(asked.peer(), &asked.headers);
             let answer = admitted.map_or_else(
                 |refused| refused,

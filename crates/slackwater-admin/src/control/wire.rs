@@ -1,21 +1,22 @@
-//! What requests that change something say, and what they are answered: field by field in
+//! The requests that change something, and their responses, documented field by field in
 //! `docs/reference/admin.md`.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// The body of `POST /replica`. What is left out stays as it is.
+/// The body of `POST /replica`. Fields that are left out stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplicaChange {
-    /// May be left out where there is one service only.
+    /// Optional if there is only one service.
     pub service: Option<String>,
-    /// Its name, or its address where several have that name.
+    /// Its name, or its address if several replicas have that name.
     pub replica: String,
-    /// It is to get no new requests; those that it has end, and it is probed on.
+    /// Whether it is drained: it gets no new requests, finishes the requests in flight, and is
+    /// still probed.
     pub drained: Option<bool>,
-    /// From 0 to 65,535, in place of what its fleet says; `null`: as that says.
+    /// From 0 to 65,535, overriding the fleet's source; `null`: removes the override.
     #[serde(default, deserialize_with = "present")]
     pub weight: Option<Option<u16>>,
 }
@@ -25,12 +26,12 @@ pub struct ReplicaChange {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingsChange {
-    /// May be left out where there is one service only.
+    /// Optional if there is only one service.
     pub service: Option<String>,
-    /// Keys of the service as in the configuration, with their values; `null`: as file and flags
-    /// say.
+    /// Keys of the service as in the configuration, with their values; `null`: removes the
+    /// override.
     pub set: Map<String, Value>,
-    /// Nothing is changed: only said what would be.
+    /// Changes nothing, only reports what would change.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -40,7 +41,7 @@ pub struct SettingsChange {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reload {
-    /// Nothing is changed: only said what would be.
+    /// Changes nothing, only reports what would change.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -50,17 +51,17 @@ pub struct Reload {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Clear {
-    /// Of this service only; left out: of all.
+    /// Only for this service; left out: for all.
     pub service: Option<String>,
 }
 
-/// What is set at run time: `GET /overrides`, and the answer to `POST /overrides/clear`.
+/// The overrides set at run time: `GET /overrides`, and the answer to `POST /overrides/clear`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overrides {
     /// Keys of services.
     pub settings: Vec<SettingOverridden>,
-    /// Single replicas.
+    /// Replicas.
     pub replicas: Vec<ReplicaOverridden>,
 }
 
@@ -68,34 +69,33 @@ pub struct Overrides {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettingOverridden {
-    /// Whose it is.
+    /// The service.
     pub service: String,
-    /// As in the configuration.
+    /// The key as in the configuration.
     pub key: String,
-    /// In TOML.
+    /// The value in TOML.
     pub value: String,
-    /// What was in force before, in TOML; `null` where the key did nothing then.
+    /// The previous value in TOML; `null` if the key had no effect.
     pub instead_of: Option<String>,
-    /// When it was set, in milliseconds since 1970.
+    /// Time of the change, in milliseconds since 1970.
     pub since_ms: u64,
 }
 
-/// A replica of which something is wanted at run time; also the answer to `POST /replica`.
+/// A replica with overrides; also the answer to `POST /replica`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplicaOverridden {
-    /// Whose it is.
+    /// The service.
     pub service: String,
     /// Its name.
     pub replica: String,
-    /// Where its requests go.
+    /// Destination of its requests.
     pub address: String,
-    /// It gets no new requests.
+    /// Whether it is drained.
     pub drained: bool,
-    /// In place of its fleet's; `null`: as that says.
+    /// The overriding weight; `null`: none.
     pub weight: Option<u16>,
-    /// When that was last changed, in milliseconds since 1970; `null` where nothing is wanted of
-    /// it.
+    /// Time of the last change, in milliseconds since 1970; `null` without overrides.
     pub since_ms: Option<u64>,
 }
 
@@ -105,22 +105,22 @@ pub struct ReplicaOverridden {
 pub struct SettingsChanged {
     /// Nothing was changed.
     pub dry_run: bool,
-    /// The keys of which something else is in force now.
+    /// The keys whose value has changed.
     pub changed: Vec<Changed>,
-    /// What else that means.
+    /// Other consequences.
     #[serde(flatten)]
     pub meaning: Meaning,
 }
 
-/// A key of which something else is in force than before.
+/// A key whose value has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Changed {
-    /// As in the configuration.
+    /// The key as in the configuration.
     pub key: String,
-    /// In TOML; `null` where it did nothing.
+    /// The old value in TOML; `null` if it had no effect.
     pub from: Option<String>,
-    /// In TOML; `null` where it does nothing.
+    /// The new value in TOML; `null` if it has no effect.
     pub to: Option<String>,
 }
 
@@ -130,31 +130,31 @@ pub struct Changed {
 pub struct Reloaded {
     /// Nothing was changed.
     pub dry_run: bool,
-    /// What it means.
+    /// The consequences.
     #[serde(flatten)]
     pub meaning: Meaning,
 }
 
-/// What another configuration means, or would mean.
+/// The consequences of another configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Meaning {
-    /// Services that begin anew, without what their policies had learned, or for the first time.
-    /// Requests that run end as they began.
+    /// Services that are new or built again, without what their policies had learned. Requests in
+    /// flight finish as they started.
     pub services_started: Vec<String>,
-    /// Services that are no more.
+    /// Services that are removed.
     pub services_ended: Vec<String>,
     /// Listeners that open.
     pub listeners_opened: Vec<String>,
     /// Listeners that close.
     pub listeners_closed: Vec<String>,
-    /// Settings that stay as they were, because they take a restart.
+    /// Settings that stay unchanged until a restart.
     pub need_restart: Vec<String>,
-    /// What is valid but probably not meant.
+    /// Remarks on settings that are valid but probably not meant.
     pub remarks: Vec<String>,
 }
 
-/// A field that is there is said, be it `null`.
+/// A field with the value `null` differs from a missing one.
 #[expect(
     clippy::option_option,
     reason = "left out, null and a value are three things"
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_weight_may_be_said_not_said_and_taken_back() {
+    fn a_weight_is_set_left_out_or_removed() {
         let read = |text: &str| serde_json::from_str::<ReplicaChange>(text).map(|it| it.weight);
         assert_eq!(read(r#"{"replica": "a"}"#).ok(), Some(None));
         assert_eq!(

@@ -1,14 +1,14 @@
-// Which replicas are shown, and in which order.
+// Filters and sorts the replicas that are shown.
 
 import { stateOf } from "./words.js";
 import { troubleText } from "./model.js";
 
 /** @typedef {import("./model.js").Replica} Replica */
 
-/** The orders there are: the key, and its words. */
+/** The sort orders: key and label. */
 export const ORDERS = [["given", "as configured"], ["name", "name"], ["rif", "requests in flight"], ["full", "how full they are"], ["latency", "latency"], ["share", "share"], ["state", "state"]];
 
-/** @type {Record<string, (replica: Replica) => number>} what comes first has the most */
+/** @type {Record<string, (replica: Replica) => number>} the largest value comes first */
 const KEYS = {
   rif: (replica) => replica.rif,
   full: (replica) => replica.full ?? -1,
@@ -17,11 +17,11 @@ const KEYS = {
   state: (replica) => stateOf(replica.state).severity + (replica.hot ? 0.5 : 0) + (troubleText(replica.trouble) ? 10 : 0),
 };
 
-/** Numbers in names as numbers. */
+/** Compares numbers in names by their value. */
 const NAMES = new Intl.Collator("en", { numeric: true });
 
 /**
- * Those that match a filter: all of its words are in the name, the address, the state, the trouble, or are `hot` or `cold`.
+ * Replicas that match a filter. Each of its words must be in the name, the address, the state or the trouble, or be `hot` or `cold`.
  * @param {Replica[]} replicas
  * @param {string} filter
  */

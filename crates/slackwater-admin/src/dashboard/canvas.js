@@ -14,7 +14,7 @@ export function theme() {
   return colours;
 }
 
-/** The theme has changed: read it again. */
+/** Reads the theme again after it has changed. */
 export function forgetTheme() {
   colours = null;
 }
@@ -22,11 +22,11 @@ export function forgetTheme() {
 export const FONT = '11px -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
 /**
- * Clears a canvas at the size that it has on the page, and gives what draws on it, in CSS pixels.
+ * Clears a canvas, resizes it to its size on the page, and returns its context, in CSS pixels.
  * @param {HTMLCanvasElement} canvas
  * @param {number} width
  * @param {number} height
- * @returns {CanvasRenderingContext2D | null} none while it is not shown
+ * @returns {CanvasRenderingContext2D | null} `null` while it is hidden
  */
 export function begin(canvas, width, height) {
   if (width < 1 || height < 1) return null;
@@ -49,7 +49,7 @@ export function begin(canvas, width, height) {
 }
 
 /**
- * A level line, sharp.
+ * Draws a sharp horizontal line.
  * @param {CanvasRenderingContext2D} draw
  * @param {number} x
  * @param {number} y
@@ -78,7 +78,7 @@ export function label(draw, text, x, y, colour, align = "left", baseline = "midd
 }
 
 /**
- * A text, cut where it would be wider than there is room.
+ * Cuts a text to the given width.
  * @param {CanvasRenderingContext2D} draw
  * @param {string} text
  * @param {number} width

@@ -1,6 +1,6 @@
-// A large fleet: all replicas by requests in flight as a skyline against the limit, and below it
-// each as a cell, at a place that it keeps: how full it is, its name and its number where there is
-// room, and a red frame where it takes no requests, or fails.
+// A large fleet: above, all replicas by requests in flight as a skyline against the limit. Below,
+// each replica as a cell at a fixed place, with its fill level, its name and number where there is
+// room, and a red frame if it takes no requests or fails.
 
 import { label, level, theme } from "./canvas.js";
 import { heatColour, limitText } from "./columns.js";
@@ -13,13 +13,13 @@ const SKYLINE = { low: 44, tall: 84 };
 const GAP = 2;
 const PITCH_MAX = 48;
 const CELLS_MAX = { low: 330, tall: 520 };
-/** From this width on a cell has its name and its number in it. */
+/** From this width up, a cell shows its name and its number. */
 const LABELLED = 30;
 
 /** @param {number} width @param {number} count @param {boolean} tall */
 export function layout(width, count, tall) {
   const kind = tall ? "tall" : "low";
-  // As large as the room allows, and as wide as it is.
+  // Cells are as large as the space allows.
   const rowsOf = (/** @type {number} */ perRow) => Math.max(1, Math.ceil(count / perRow));
   let perRow = Math.max(1, Math.ceil(width / PITCH_MAX));
   while (rowsOf(perRow) * Math.round(width / perRow) > CELLS_MAX[kind] && perRow < count) perRow++;
@@ -32,7 +32,7 @@ export function layout(width, count, tall) {
     pitch: rowPitch,
     top,
     skyline: SKYLINE[kind],
-    /** A cell's left and top end, width and height. @param {number} place @returns {[number, number, number, number]} */
+    /** A cell's left, top, width and height. @param {number} place @returns {[number, number, number, number]} */
     boxOf(place) {
       const [column, row] = [place % perRow, Math.floor(place / perRow)];
       const left = Math.round(column * pitch);
@@ -59,9 +59,9 @@ export function paint(draw, width, scene) {
   const colours = theme();
   const { boxOf, skyline } = layout(width, replicas.length, scene.tall);
   paintSkyline(draw, width, skyline, scene);
-  // A cell is full at the limit; without one at the most that any replica has.
+  // A cell is full at the limit, or without a limit at the largest value of any replica.
   const full = Math.max(1, limit ?? frame.rifMost);
-  // Where all report what they can carry, a cell is full with that.
+  // If all replicas report their capacity, a cell is full at the capacity.
   const carried = replicas.length > 0 && replicas.every((replica) => replica.full !== null);
   label(draw, carried ? "Each replica: how much of what it can carry is in flight" : legendText(limit, full), 0, HEADING + skyline + 15, colours.ink);
   replicas.forEach((replica, place) => {
@@ -81,7 +81,7 @@ export function paint(draw, width, scene) {
     if (troubled) frameCell(draw, [x, y, wide, high], colours.alarm, isLabelled ? 2 : 1.5);
     const mark = sign || (troubled ? "▲" : "");
     if (isLabelled) {
-      // A part of a name would be no name.
+      // A name that does not fit is left out, because a part of it would be misleading.
       if (draw.measureText(replica.short).width <= wide - 6) label(draw, replica.short, x + 4, y + 9, colours.ink);
       label(draw, mark || count(replica.rif), x + wide - 4, y + high - 9, mark && troubled ? colours.alarm : colours.ink, "right");
     } else if (mark && high >= 12) label(draw, mark, x + wide / 2, y + high / 2 + 0.5, troubled ? colours.alarm : colours.ink, "center");
@@ -137,7 +137,7 @@ function paintSkyline(draw, width, height, scene) {
     draw.fillRect(0, base - rif(limit), width, rif(limit));
   }
   const pitch = width / Math.max(sorted.length, 1);
-  // Neighbours of one colour as one shape: a thousand hair lines would blur.
+  // Neighbours of the same colour become one shape, because a thousand hairlines would blur.
   let [from, colour] = [0, ""];
   const flush = (/** @type {number} */ to) => {
     if (to <= from) return;

@@ -1,5 +1,5 @@
-// A chart over time with its legend, which is a table of what the lines are at: so nothing is in
-// the picture alone. Pointed at, the legend has the values of that moment.
+// A chart over time with its legend. The legend is a table of the current values, so nothing is in
+// the picture alone. While the pointer is over the chart, it shows the values of that moment.
 
 import { attributes, element, fillList, headRow, setText, widthOf } from "./dom.js";
 import * as trend from "./trend.js";
@@ -12,8 +12,8 @@ const HEIGHT = 150;
  * @property {string} name
  * @property {string} colour a name of the theme
  * @property {"line" | "thin" | "dash" | "area" | "pale" | "paler"} kind
- * @property {(string | null)[]} values what it is at, and the most
- * @property {(index: number) => string | null} [valueAt] what it was at, at a sample of its series
+ * @property {(string | null)[]} values the current value and the maximum
+ * @property {(index: number) => string | null} [valueAt] the value at a sample of its series
  */
 
 export class Chart {
@@ -34,7 +34,7 @@ export class Chart {
     this.trend = null;
     /** @type {Entry[]} */
     this.entries = [];
-    /** Where it is pointed at, in pixels. @type {number | null} */
+    /** The pointer's position, in pixels. @type {number | null} */
     this.pointed = null;
     this.plot.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => this.point(event.clientX - this.plot.getBoundingClientRect().left));
     this.plot.addEventListener("pointerleave", () => this.point(null));
@@ -55,7 +55,7 @@ export class Chart {
     this.repaint();
   }
 
-  /** The moment that is pointed at: its sample, and how long ago that was. */
+  /** The moment under the pointer: its sample and its age. */
   get moment() {
     const { trend: drawn, pointed } = this;
     return drawn && pointed !== null ? trend.momentAt(drawn, widthOf(this.plot), pointed) : null;

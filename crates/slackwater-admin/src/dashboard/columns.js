@@ -1,29 +1,29 @@
-// A fleet as columns, one for each replica, over the whole width: requests in flight against the
-// limit, latency, and requests per second with the failed ones in red. A bar has three
-// encodings at most, and its figure beside it where there is room.
+// A fleet as columns, one for each replica: requests in flight against the limit, latency, and
+// requests per second with the failed ones in red. A bar has at most three encodings, and its
+// number beside it where there is room.
 
 import { fit, label, level, theme } from "./canvas.js";
 import { logMarks, logScale, rootMarks, rootScale } from "./scales.js";
 import { carries, clock, count, rate, shortCount, span, spanMark, stateOf } from "./words.js";
 import { troubleText } from "./model.js";
 
-/** Narrower columns cannot be told apart; the fleet is drawn as cells then. */
+/** Below this width columns cannot be distinguished, and the fleet is drawn as cells. */
 const PITCH_MIN = 9;
-/** From this width on each bar has its value beside it. */
+/** From this width up, each bar has its value beside it. */
 const PITCH_LABELLED = 27;
-/** From this width on a state is written out. */
+/** From this width up, a state is written out. */
 const PITCH_STATE = 74;
-/** From this width on there is room for a second figure. */
+/** From this width up, there is room for a second number. */
 const PITCH_WIDE = 110;
 const BAR_MAX = 130;
 
 const GUTTER = 46;
-/** Above each row: its name, and room for the figure of the highest bar. */
+/** Space above each row: its name, and the number of the highest bar. */
 const HEADING = 36;
 const STATES_HEIGHT = 18;
 const NAMES_HEIGHT = 16;
 
-/** Heights of the three rows: beside another fleet, and alone. */
+/** Heights of the three rows: with another fleet beside it, and alone. */
 const ROWS = { low: [116, 70, 44], tall: [190, 104, 64] };
 
 /** @param {boolean} tall */
@@ -42,7 +42,7 @@ const heightOf = (tall) => rowsOf(tall).reduce((sum, height) => sum + height + H
  * @property {number} now ms since 1970
  */
 
-/** Whether so many columns can be told apart. @param {number} width @param {number} count */
+/** Whether this many columns can be distinguished. @param {number} width @param {number} count */
 export const hasRoom = (width, count) => (width - GUTTER) / Math.max(count, 1) >= PITCH_MIN;
 
 /** @param {number} width @param {number} count @param {boolean} tall */
@@ -56,14 +56,14 @@ export function layout(width, count, tall) {
       const place = Math.floor((x - GUTTER) / pitch);
       return place >= 0 && place < count ? place : null;
     },
-    /** The middle of a replica's column, and where its tip begins. @param {number} place @returns {[number, number]} */
+    /** The middle of a replica's column, and the top of its tip. @param {number} place @returns {[number, number]} */
     pointOf: (place) => [GUTTER + pitch * (place + 0.5), HEADING],
     pitch,
   };
 }
 
 /**
- * Where everything is.
+ * Positions of all parts.
  * @param {number} width
  * @param {Scene} scene
  */
@@ -117,7 +117,7 @@ export function paint(draw, width, scene) {
   }
 }
 
-/** The room below the limit, and behind a column: who is pointed at, who is chosen, who is in trouble. @param {CanvasRenderingContext2D} draw @param {Places} places @param {Scene} scene */
+/** Backgrounds: below the limit, and behind columns of replicas that are pointed at, chosen, or in trouble. @param {CanvasRenderingContext2D} draw @param {Places} places @param {Scene} scene */
 function paintGrounds(draw, places, scene) {
   const colours = theme();
   if (scene.limit !== null) {
@@ -143,7 +143,7 @@ function paintAxes(draw, places, { frame, replicas, limit }) {
     level(draw, GUTTER, y, places.right - GUTTER, colours.line);
     label(draw, text, GUTTER - 6, y, colours.soft, "right");
   };
-  // The longest that leaves room for what the other side has at most.
+  // The longest title that leaves room for the other side's maximum.
   const room = places.right - (frame.ghost ? draw.measureText(`┄ ${frame.ghost.name}: up to 10,000 ms`).width + 12 : 0);
   const title = (/** @type {number} */ y, /** @type {string[]} */ texts) => label(draw, texts.find((text) => draw.measureText(text).width <= room) ?? texts[texts.length - 1], 0, y, colours.ink);
   const hot = limit === null ? "" : limit === 0 ? "; limit 0, next to nothing is" : `; ╌ limit ${limit}: hot from here on`;
@@ -155,7 +155,7 @@ function paintAxes(draw, places, { frame, replicas, limit }) {
   for (const value of [0, frame.rateMost]) mark(places.rateY(value), shortCount(value));
 }
 
-/** Height, colour, and a mark at what it can carry. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place */
+/** Draws requests in flight as height and colour, with a mark at the replica's capacity. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place */
 function paintInFlight(draw, places, replica, place) {
   const [x, y] = [places.middle(place), places.rifY(replica.rif)];
   const colours = theme();
@@ -171,7 +171,7 @@ function paintInFlight(draw, places, replica, place) {
   label(draw, both, x, y - 7, colours.ink, "center");
 }
 
-/** A dot at what is expected, and a line from the median to p99. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place */
+/** Draws a dot at the expected latency, and a line from the median to p99. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place */
 function paintLatency(draw, places, replica, place) {
   const x = places.middle(place);
   const colours = theme();
@@ -199,13 +199,13 @@ function paintLatency(draw, places, replica, place) {
   else if (places.pitch >= 46 && replica.latency !== null) label(draw, span(replica.latency), x, Math.max(top - 9, least), colours.ink, "center");
 }
 
-/** The failed ones in red, on the ground. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place */
+/** Draws the request rate, with failed requests in red at the bottom. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place */
 function paintRate(draw, places, replica, place) {
   const [x, top] = [places.middle(place), places.rateY(replica.rate)];
   const colours = theme();
   draw.fillStyle = replica.out ? colours.second : colours.cold;
   draw.fillRect(x - places.bar / 2, top, places.bar, places.rateBase - top);
-  // What fails is seen however little it is.
+  // Failures stay visible even if there are few.
   const failed = replica.failures > 0 ? Math.max(3, places.rateBase - places.rateY(replica.failures)) : 0;
   if (failed > 0) {
     draw.fillStyle = colours.alarm;
@@ -216,7 +216,7 @@ function paintRate(draw, places, replica, place) {
   else if (places.pitch >= 40) label(draw, rate(Math.round(replica.rate)), x, y, replica.failures > 0 ? colours.alarm : colours.ink, "center");
 }
 
-/** Its state where that is not "available", as a word where there is room. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place @param {number} now */
+/** Draws the state unless it is "available", as a word where there is room. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place @param {number} now */
 function paintState(draw, places, replica, place, now) {
   const colours = theme();
   const { sign, text } = stateOf(replica.state);
@@ -235,7 +235,7 @@ function paintState(draw, places, replica, place, now) {
   }
 }
 
-/** How much the other side has at most: where it is on this side's scale, or that it is beyond. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./frame.js").Frame} frame */
+/** Draws the other side's maximum on this side's scale, or an arrow if it is beyond. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./frame.js").Frame} frame */
 function paintGhost(draw, places, { ghost, rifMost, latencyMost }) {
   if (!ghost) return;
   const colours = theme();
@@ -263,8 +263,8 @@ function dashed(draw, left, right, y, colour, dash) {
 export const limitText = (limit) => (limit === 0 ? "limit 0: next to nothing in flight" : `limit ${limit}: hot from here on`);
 
 /**
- * Orange: hot, by its last report. Grey: it takes no requests. Blue: all others. Where a limit of 0
- * makes all hot, those that have nothing to do are not painted so.
+ * Orange: hot by its last report. Grey: takes no requests. Blue: all others. If a limit of 0
+ * makes all hot, idle replicas stay blue.
  * @param {import("./model.js").Replica} replica
  */
 export function heatColour(replica) {
@@ -273,7 +273,7 @@ export function heatColour(replica) {
   return replica.hot && replica.rif > 0 ? colours.hot : colours.cold;
 }
 
-/** Names where there is room for them: whole, without what all have in common, or of every second, fifth, tenth. @param {CanvasRenderingContext2D} draw @param {Places} places @param {Scene} scene */
+/** Draws names where there is room: whole, without their common part, or every second, fifth or tenth. @param {CanvasRenderingContext2D} draw @param {Places} places @param {Scene} scene */
 function paintNames(draw, places, scene) {
   const colours = theme();
   const { replicas } = scene;

@@ -1,17 +1,17 @@
-// What the process was told to do: listeners, routes, certificates, where replicas come from, and
-// whether the last configuration was taken.
+// The configuration in force: listeners, routes, certificates, sources of replicas, and whether the
+// last reload succeeded.
 
 import { attributes, element, fillList, headRow, row, setShown, setText } from "./dom.js";
 import { ago, count, moment, percent, plural } from "./words.js";
 
-/** Rows of a table at most. */
+/** The most rows of a table. */
 const ROWS_MAX = 500;
-/** A certificate that ends within this time has to be renewed. */
+/** A certificate that ends within this time must be renewed. */
 const EXPIRY_MS = 14 * 86_400_000;
 
 /** A table in a card, filled with rows of texts. */
 class List {
-  /** @param {string} id @param {string} title @param {string[]} heads @param {string} none what is said where there are no rows */
+  /** @param {string} id @param {string} title @param {string[]} heads @param {string} none the text without rows */
   constructor(id, title, heads, none) {
     this.title = element("h3", "", title);
     this.title.id = `${id}-title`;
@@ -84,7 +84,7 @@ function reloadText({ last_at_ms: at, failure }, now, uptime) {
   return failure ? `Refused at ${when}; the configuration before stays in force.\n${failure}` : `Taken at ${when}.`;
 }
 
-/** Where requests go: services by their part, and what else becomes of them. @param {any} route */
+/** Destination of a route: services with their share, and other actions. @param {any} route */
 function targetText({ services, also }) {
   const sum = services.reduce((/** @type {number} */ all, /** @type {any} */ it) => all + it.weight, 0);
   const parts = services.map((/** @type {any} */ it) => (services.length > 1 ? `${it.name} ${percent(it.weight / sum)}` : it.name));

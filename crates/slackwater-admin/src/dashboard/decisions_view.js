@@ -1,5 +1,4 @@
-// Requests whose decisions were kept: a list, and the story of each. Empty if none are
-// kept.
+// Recorded decisions: a list of requests, and a detailed view of each. Hidden if none are recorded.
 
 import { attributes, button, element, fillList, headRow, setShown, setText } from "./dom.js";
 import { tell } from "./story.js";
@@ -8,7 +7,7 @@ import { count, learnComparisons, plural, reasonName, span } from "./words.js";
 const EVERY_MS = 5_000;
 const LIMIT = 25;
 
-/** What is asked for: the key, its words, and the parameters. @type {[string, string, Record<string, string>][]} */
+/** The filters: key, label, and query parameters. @type {[string, string, Record<string, string>][]} */
 const KINDS = [
   ["all", "all that were kept", {}],
   ["failed", "failed", { failed: "true" }],
@@ -25,10 +24,10 @@ const KINDS = [
  * @property {Record<string, import("./words.js").Comparison>} [comparisons]
  */
 
-/** An agent chooses nobody, and has no decisions to ask for. */
+/** Whether the process has decisions. An agent has none, because it does not choose replicas. */
 let areThere = true;
 
-/** @param {boolean} there whether the process has decisions at all */
+/** @param {boolean} there whether the process has decisions */
 export function setDecisions(there) {
   areThere = there;
 }
@@ -37,7 +36,7 @@ export class DecisionsView {
   /**
    * @param {string} id
    * @param {string} title
-   * @param {HTMLDialogElement} dialog where a story is told
+   * @param {HTMLDialogElement} dialog for the details of a decision
    */
   constructor(id, title, dialog) {
     this.dialog = dialog;
@@ -66,12 +65,12 @@ export class DecisionsView {
     this.key = "";
     /** @type {any[]} */
     this.shown = [];
-    /** Questions asked so far. */
+    /** Number of requests sent to the server so far. */
     this.asked = 0;
     this.timer = 0;
   }
 
-  /** Begins to ask for a service's, or a replica's. @param {Record<string, string>} about */
+  /** Starts polling the decisions of a service or a replica. @param {Record<string, string>} about */
   follow(about) {
     const key = JSON.stringify(about);
     if (!areThere || key === this.key) return;
@@ -81,7 +80,7 @@ export class DecisionsView {
     void this.ask();
   }
 
-  /** Asks no more. */
+  /** Stops polling. */
   stop() {
     this.key = "";
     window.clearTimeout(this.timer);
@@ -100,7 +99,7 @@ export class DecisionsView {
     if (asked === this.asked && this.key === key) this.timer = window.setTimeout(() => void this.ask(), EVERY_MS);
   }
 
-  /** @param {number} asked which of the questions it is: an answer to an older one is none */
+  /** @param {number} asked number of this request; the answer to an older one is ignored */
   async askOnce(asked) {
     const id = this.id.value.trim();
     const parameters = id ? { id } : (KINDS.find(([kind]) => kind === this.kind.value)?.[2] ?? {});
@@ -108,7 +107,7 @@ export class DecisionsView {
     const told = answer.ok ? await answer.json() : (await answer.text()).trim();
     if (asked !== this.asked) return;
     if (answer.ok) this.show(told);
-    // A process without them is not asked again, until it is another one.
+    // A process without decisions is not polled again until another process replaces it.
     else if (answer.status === 404) {
       setShown(this.root, false);
       this.stop();
@@ -120,12 +119,12 @@ export class DecisionsView {
     setShown(this.root, true);
     learnComparisons(Object.values(found.comparisons ?? {}));
     this.shown = found.decisions;
-    const none = found.kept ? "None of those that were kept is like that." : "None is kept yet. Which are is said by [decisions] in the configuration.";
+    const none = found.kept ? "No recorded decision matches." : "No decision is recorded yet. [decisions] in the configuration selects which are.";
     const text = found.decisions.length ? `The newest ${count(found.decisions.length)} of ${count(found.matching)}; ${plural(found.kept, "decision")} in memory.` : none;
     setText(this.summary, text);
-    // Where all are of one service, that need not be said.
+    // If all decisions are of one service, its column is hidden.
     this.table.classList.toggle("of-one", "service" in this.about);
-    // An empty box would still be a place to tab to.
+    // An empty box would still be a tab stop.
     setShown(this.box, found.decisions.length > 0);
     const make = () => {
       const open = button("", "link", () => this.open(Array.prototype.indexOf.call(this.rows.children, made)));
@@ -158,10 +157,10 @@ export class DecisionsView {
   }
 }
 
-/** For the head of its response, by which it is found to be slow; to its end, if there was none. @param {any} decision */
+/** Time to the head of the response, which decides whether a request is slow; without a head, time to its end. @param {any} decision */
 const waited = (decision) => decision.first_byte_us ?? decision.total_us;
 
-/** Of a moment in UTC, its time of day as it is here. @param {string} time */
+/** Converts a moment in UTC to the local time of day. @param {string} time */
 function timeOf(time) {
   const at = new Date(time);
   return Number.isNaN(at.getTime()) ? time : at.toLocaleTimeString("en-GB");

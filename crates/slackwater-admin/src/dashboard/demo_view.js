@@ -6,7 +6,7 @@ import { TroubleKnobs } from "./trouble.js";
 import { troubleText } from "./model.js";
 import { clock, count, plural, span } from "./words.js";
 
-/** Two figures so near each other are the same. */
+/** Two values within this factor count as equal. */
 const SAME_WITHIN = 1.1;
 
 /**
@@ -153,7 +153,7 @@ function makeTrouble(view) {
   };
 }
 
-/** What a screen reader is told, at a calm pace. @param {any} demo */
+/** The text for screen readers. @param {any} demo */
 export function spokenDemo(demo) {
   const [first, second] = demo.sides.map((/** @type {any} */ side) => ({ name: side.service, p99: side.recent.p99_us }));
   const troubles = demo.replicas.fault.filter((/** @type {number} */ fault) => fault > 0).length;

@@ -1,5 +1,5 @@
-// Elements, made and changed in one way: text goes in as text, and nothing is written that stands
-// there already.
+// Creates and changes elements. Text is inserted only as text, and the page is written only where
+// it changes.
 
 /** @type {WeakMap<Element, number>} */
 const widths = new WeakMap();
@@ -9,12 +9,12 @@ const observer = new ResizeObserver((entries) => {
   whenWider();
 });
 
-/** @param {() => void} act when an element whose width was asked for has another one */
+/** @param {() => void} act called when an observed element has another width */
 export function onWidth(act) {
   whenWider = act;
 }
 
-/** The width inside an element, which is measured once and then followed: to measure while writing lays the page out each time. @param {Element} node */
+/** The inner width of an element. It is measured once and then observed, because measuring while writing forces a layout each time. @param {Element} node */
 export function widthOf(node) {
   const known = widths.get(node);
   if (known !== undefined) return known;
@@ -40,7 +40,7 @@ export function element(tag, kind = "", ...content) {
   return made;
 }
 
-/** @param {Element} node @param {Record<string, string | null>} attributes `null` takes one away */
+/** @param {Element} node @param {Record<string, string | null>} attributes `null` removes one */
 export function attributes(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null) node.removeAttribute(name);
@@ -60,7 +60,7 @@ export function setShown(node, shown) {
 }
 
 /**
- * Makes a list of children fit a list of things: made when there are too few, taken away when too many, then filled.
+ * Matches a list of children with a list of things: adds or removes children, then fills them.
  * @template T
  * @param {Element} parent
  * @param {T[]} things
@@ -82,10 +82,10 @@ export function button(text, kind, act) {
 }
 
 /**
- * Rows with a button each, of which the tabulator comes by one: arrow keys go on from there. There are many, and they come
+ * Rows with a button each, of which only one is a tab stop. Arrow keys move between them. There are many, and they come
  * and go.
  * @param {HTMLElement} body of the table
- * @returns {(focus: boolean) => void} to be called when the rows are others; whether the focus was at one that has gone
+ * @returns {(focus: boolean) => void} must be called when the rows change; the argument: whether a removed row had the focus
  */
 export function rove(body) {
   let place = 0;
@@ -126,7 +126,7 @@ export function row(first, rest) {
 /** @param {string[]} names */
 export function headRow(names) {
   const cells = names.map((name) => {
-    // A column without a name has no header that could be read.
+    // A column without a name has no header to read out.
     if (!name) return element("td");
     const cell = element("th", "", name);
     cell.scope = "col";
@@ -135,7 +135,7 @@ export function headRow(names) {
   return element("thead", "", element("tr", "", ...cells));
 }
 
-/** What a path of the process answers; none where it does not, or with an error. @param {string} path @returns {Promise<any>} */
+/** Fetches JSON from a path of the process; `null` if there is no answer, or an error. @param {string} path @returns {Promise<any>} */
 export async function fetchJson(path) {
   try {
     const answer = await fetch(path);

@@ -1,5 +1,5 @@
-// The fleet of one service on the page: the picture, the values of the replica pointed at, the same
-// as a table, and the keys that go through it.
+// The fleet of one service on the page: the chart, the values of the replica under the pointer, a
+// table of the same values, and keyboard navigation.
 
 import { arranged } from "./arrange.js";
 import { begin } from "./canvas.js";
@@ -11,17 +11,17 @@ import { Tip } from "./tip.js";
 import { ago, carries, cost, count, moment, percent, plural, policyOf, rate, span, stateOf } from "./words.js";
 import { troubleText } from "./model.js";
 
-/** Rows of the table at most; a filter finds the others. */
+/** The most rows of the table; a filter finds the other replicas. */
 const ROWS_MAX = 200;
-/** With more replicas than that, the picture takes the width of the page. */
+/** With more replicas than this, the chart takes the width of the page. */
 const WIDE_FROM = 40;
 
 /**
  * @typedef {object} Column of the table
  * @property {string} head
  * @property {(replica: Replica) => string} write
- * @property {(service: import("./model.js").Service) => boolean} [shown] whether there is anything in it
- * @property {number} [from] the width from which there is room
+ * @property {(service: import("./model.js").Service) => boolean} [shown] whether it has any value
+ * @property {number} [from] the smallest width of the card that has room for it
  */
 
 /** @typedef {import("./model.js").Replica} Replica */
@@ -65,7 +65,8 @@ export class FleetView {
     this.summary = element("p", "summary");
     this.canvas = element("canvas");
     attributes(this.canvas, { "aria-hidden": "true" });
-    // In turn: a screen reader announces another element, not another text of the same one.
+    // Two options in turn: a screen reader announces a different element, not a new text of the
+    // same one.
     this.options = [0, 1].map((which) => attributes(element("div", "quiet"), { role: "option", id: `${id}-option-${which}`, "aria-selected": "false", hidden: "" }));
     this.plot = element("div", "plot", this.canvas, ...this.options);
     attributes(this.plot, { role: "listbox", tabindex: "0", "aria-labelledby": `${id}-title` });
@@ -149,7 +150,7 @@ export class FleetView {
     this.repaint();
   }
 
-  /** Why there is no picture, and what to do. @param {import("./model.js").Service} service */
+  /** Shows why there is no chart, and what to do. @param {import("./model.js").Service} service */
   sayNone(service) {
     const texts = !service.tick || this.shown.length ? [] : service.replicas.length ? ["No replica matches the filter.", "Press Esc in the filter to clear it."] : emptyTexts(service);
     setShown(this.none, texts.length > 0);
@@ -177,7 +178,7 @@ export class FleetView {
     else this.tip.hide();
   }
 
-  /** What a screen reader has of the replica pointed at. @param {import("./model.js").Replica | undefined} replica @param {number} place @param {string} text */
+  /** Describes the replica under the pointer for screen readers. @param {import("./model.js").Replica | undefined} replica @param {number} place @param {string} text */
   showOption(replica, place, text) {
     const name = replica?.name ?? "";
     if (this.option === undefined || this.optionOf !== name) {
@@ -196,10 +197,10 @@ export class FleetView {
   fillTable() {
     const { shown, service } = this;
     if (!service) return;
-    // Of the card, since the table may not have been shown yet.
+    // The width of the card, since the table may not have been shown yet.
     const width = widthOf(this.root);
     const columns = COLUMNS.filter((column) => (column.from ?? 0) <= width && (column.shown?.(service) ?? true));
-    // Rows have as many cells as there are columns: all anew when those are others.
+    // Rows have as many cells as there are columns, so other columns need new rows.
     if (columns.length !== this.columns.length || columns.some((column, i) => column !== this.columns[i])) {
       this.columns = columns;
       this.head.replaceWith((this.head = headRow(["replica", ...columns.map((column) => column.head)])));
@@ -263,7 +264,7 @@ export function downRows({ since, checked }) {
 const makeKey = () => element("li", "", element("i", "key"), element("span"));
 
 /**
- * What is drawn how: the kind of the mark, its colour, its words.
+ * The legend: kind of the mark, colour, label.
  * @param {import("./model.js").Service} service
  * @param {boolean} asCells
  * @returns {[string, string, string][]}
@@ -302,13 +303,13 @@ function roomText(service) {
     const carried = able.reduce((sum, replica) => sum + Math.max(0, (replica.capacity ?? 0) - replica.rif), 0);
     return `; room for ${plural(Math.floor(carried), "request")} by what they can carry`;
   }
-  // At a limit of 0 the figure has no meaning.
+  // At a limit of 0 this number has no meaning.
   if (!limit) return "";
   const room = service.replicas.reduce((sum, replica) => sum + (replica.out ? 0 : Math.max(0, limit - replica.rif)), 0);
   return `; room for ${plural(room, "request")} below the limit`;
 }
 
-/** Its state, with the share where it is not all, and why. @param {import("./model.js").Replica} replica */
+/** Its state with the reason, and with the share if that is limited. @param {import("./model.js").Replica} replica */
 export function standingText({ state, allowed, why }) {
   const { sign, text, takes_requests: takes } = stateOf(state);
   const share = takes && allowed < 1 ? ` ${percent(allowed)}` : "";

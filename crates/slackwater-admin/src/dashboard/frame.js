@@ -1,21 +1,21 @@
-// The scales of one fleet's pictures: they follow up at once, and down slowly. In the demo each
-// side has its own, and of the other one what it has at most.
+// The scales of one fleet's charts. They grow at once and shrink slowly. In the demo each side has
+// its own scales, and shows the other side's maximum.
 
 import { CalmMost, roundDown } from "./scales.js";
 
-/** Of what replicas can carry no more is shown than so many times the most that is in flight. */
+/** The scale shows capacity up to this multiple of the most requests in flight. */
 const ROOM_RATIO_MAX = 4;
-/** Between the ends of the latency scale there is so much at least. */
+/** Smallest ratio between the two ends of the latency scale. */
 const LATENCY_RATIO_MIN = 20;
 
 /**
- * @typedef {object} Ghost what another fleet has at most
+ * @typedef {object} Ghost maximum values of another fleet
  * @property {string} name
  * @property {number} rif
  * @property {number | null} latency µs
  */
 
-/** What a service has at most, now. @param {import("./model.js").Service} service @returns {Ghost} */
+/** The current maximum values of a service. @param {import("./model.js").Service} service @returns {Ghost} */
 export function ghostOf({ name, replicas }) {
   const latency = Math.max(0, ...replicas.map((replica) => Math.max(replica.latency ?? 0, replica.p99 ?? 0)));
   return { name, rif: Math.max(0, ...replicas.map((replica) => replica.rif)), latency: latency || null };
@@ -53,7 +53,8 @@ export class Frame {
     this.rateMost = this.calmRate.follow(rate);
     if (least === Infinity) return;
     this.latencyMost = this.calmLatency.follow(Math.max(most, least * LATENCY_RATIO_MIN));
-    // Down at once, up only with the other end: so that it does not breathe, either.
+    // The lower end moves down at once, and up only after a large change, so that the scale does
+    // not jitter.
     const wanted = roundDown(Math.max(least * 0.8, 10));
     if (wanted < this.latencyLeast || wanted > this.latencyLeast * 4) this.latencyLeast = wanted;
     this.latencyLeast = Math.min(this.latencyLeast, this.latencyMost / 10);

@@ -23,11 +23,11 @@ const HISTORY_EVERY_MS = 5_000;
 const THEMES = ["system", "light", "dark"];
 
 const VIEWS = ["services", "fleet", "configuration"];
-/** Services whose past is asked for at once. */
+/** The most services whose history is requested at once. */
 const HISTORIES_MAX = 50;
 
 const model = new Model();
-/** Of each side, which has its own scales. */
+/** The scales of each side. */
 const frames = [new Frame(), new Frame()];
 const ranges = new Ranges();
 const problems = new ProblemsView(showProblem);
@@ -46,7 +46,7 @@ let spokenProblems = 0;
 /** @type {import("./stream.js").Link} */
 let spokenLink = "connecting";
 let asked = false;
-/** Which page is shown. */
+/** The page that is shown. */
 let view = "fleet";
 
 byId("problems").append(problems.root);
@@ -58,7 +58,7 @@ byId("demo").append(demo.root);
 byId("decisions").append(decisions.root);
 
 /**
- * Turns a knob.
+ * Sends a change.
  * @param {string} path
  * @param {object} body
  * @returns {Promise<string | null>} what was wrong
@@ -72,7 +72,7 @@ async function post(path, body) {
   }
 }
 
-/** The services that are shown: one, or both sides of the demo. */
+/** The shown services: one, or both sides of the demo. */
 const shownServices = () => (model.isDemo ? model.services.slice(0, 2) : model.services.slice(shared.service, shared.service + 1));
 
 /** Makes the views that the fleet needs. */
@@ -109,7 +109,7 @@ function arrange() {
 const hasSeveral = () => !model.isDemo && model.services.length > 1;
 const hasConfiguration = () => model.fleet?.role === "serve" || Boolean(model.fleet?.certificates?.length);
 
-/** The page that the address names: one of ours, or a service's fleet; without either the first. */
+/** The page in the address: a page's name, or a service's for its fleet; otherwise the first page. */
 function viewInAddress() {
   const wanted = location.hash.startsWith("#/") ? location.hash.slice(2) : "";
   const found = VIEWS.includes(wanted) ? wanted : serviceInAddress() >= 0 ? "fleet" : hasSeveral() ? "services" : "fleet";
@@ -131,7 +131,7 @@ function openService(place) {
   location.hash = encodeURIComponent(model.services[place].name);
 }
 
-/** Where a problem is: a page, or a service's fleet and a replica of it. @param {import("./problems.js").Problem} problem */
+/** Goes to a problem: to a page, or to a service's fleet and a replica of it. @param {import("./problems.js").Problem} problem */
 function showProblem({ page, service, replica: found }) {
   if (page) location.hash = `#/${page}`;
   if (service === undefined) return;
@@ -141,7 +141,7 @@ function showProblem({ page, service, replica: found }) {
   if (found !== undefined && shared.chosen?.replica !== found) openReplica(0, found);
 }
 
-/** The past of what is shown, once for each service. */
+/** Requests the history of the shown services, once for each. */
 async function askHistory() {
   historyAskedAt = Date.now();
   for (const service of view === "services" ? model.services.slice(0, HISTORIES_MAX) : shownServices()) {
@@ -154,14 +154,14 @@ async function askHistory() {
   }
 }
 
-/** The names of what is shown and of what is opened: places may be another's in the next fleet. */
+/** The names of the shown service and of the opened replica, because indices may differ in the next fleet. */
 function namesShown() {
   const shown = model.services[shared.service];
   const of = shared.chosen && model.services[shared.chosen.service];
   return { service: shown?.name, opened: of && [of.name, of.told.replicas[shared.chosen?.replica ?? -1]?.name] };
 }
 
-/** The service that the address names, if it does. */
+/** The index of the service in the address, or -1. */
 function serviceInAddress() {
   try {
     const name = decodeURIComponent(location.hash.slice(1));
@@ -177,11 +177,11 @@ function handleFleet(fleet) {
   const anew = model.handleFleet(fleet);
   setDecisions(fleet.role !== "agent");
   const place = anew ? serviceInAddress() : model.services.findIndex((service) => service.name === before.service);
-  // A side of the demo keeps its place when it has another policy, and with it another name.
+  // A side of the demo keeps its index when its policy, and with it its name, changes.
   share({ service: model.isDemo ? 0 : Math.max(0, place), pointed: null });
   if (anew) closeReplica();
   else follow(before.opened);
-  // Of the time without a connection nothing is known here.
+  // The time without a connection is missing in the history.
   for (const service of model.services) service.hasHistory = false;
   replica.renew();
   arrange();
@@ -189,7 +189,7 @@ function handleFleet(fleet) {
   followDecisions();
 }
 
-/** Goes on showing an opened replica at its new place, or closes it if it is gone. @param {any[] | null | undefined} opened the names of its service and of it */
+/** Keeps an opened replica open at its new index, or closes it if it is gone. @param {any[] | null | undefined} opened the names of its service and of it */
 function follow(opened) {
   if (!opened || !shared.chosen) return;
   const [of, name] = opened;
@@ -199,7 +199,7 @@ function follow(opened) {
   else share({ chosen: { service, replica: found } });
 }
 
-/** Of the service that is shown; of both sides of the demo. */
+/** Polls the decisions of the shown service, or of both sides of the demo. */
 function followDecisions() {
   const service = model.services[shared.service];
   decisions.follow(model.isDemo || !service ? {} : { service: service.name });
@@ -209,11 +209,11 @@ function followDecisions() {
 function handleTick(tick) {
   if (!model.handleTick(tick)) return;
   soon();
-  // Of another process with the same number, or the last answer was none.
+  // The history was of another process with the same number, or there was no answer.
   if (Date.now() - historyAskedAt > HISTORY_EVERY_MS && shownServices().some((service) => !service.hasHistory)) void askHistory();
 }
 
-/** Draws at the next frame, once however often it was asked. */
+/** Draws in the next frame, only once for several calls. */
 function soon() {
   if (asked) return;
   asked = true;
@@ -244,7 +244,7 @@ function showFleet() {
   if (model.isDemo) demo.show(model);
   const some = shown.some((service) => service.replicas.length > 1);
   setShown(byId("tools"), some || hasSeveral());
-  // Without a request there is no past to draw.
+  // Without a request there is no history to draw.
   setShown(byId("trends"), model.isDemo || shown.some((service) => service.hasTraffic));
   ranges.show();
   trends?.show(shown, model.tick.at_ms);
@@ -254,17 +254,17 @@ function showFleet() {
   if (service) replica.show(model, service, shared.chosen.replica);
 }
 
-/** What to do while no request has come. */
+/** A hint while there are no requests. */
 function idleHint() {
   const [listener] = model.fleet.listeners ?? [];
   if (!listener) return "No request has come yet. Send one to the address that the agent listens at.";
-  // Which requests are for it depends on the routes.
+  // The routes decide which requests reach the service.
   if (hasSeveral()) return `No request has come for ${model.services[shared.service].name} yet. The page Configuration lists the routes that lead to it.`;
   const address = listener.address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]");
   return `No request has come yet. Send one: curl ${[listener.tls.length ? "https:" : "http:", "", address, ""].join("/")}`;
 }
 
-/** What is said to a screen reader: at once how many problems there are, the rest now and then. @param {import("./model.js").Service[]} shown @param {number} wrong */
+/** Updates the text for screen readers: at once when the number of problems changes, otherwise now and then. @param {import("./model.js").Service[]} shown @param {number} wrong */
 function speak(shown, wrong) {
   const isNews = wrong !== spokenProblems;
   if (!isNews && Date.now() - spokenAt < SPEAK_EVERY_MS) return;
@@ -282,7 +282,7 @@ function speak(shown, wrong) {
 /** @param {number} side @param {number} found */
 function openReplica(side, found) {
   const service = model.isDemo ? side : shared.service;
-  // Chosen once more, it is closed.
+  // Choosing the opened replica again closes it.
   if (!replica.root.hidden && shared.chosen?.service === service && shared.chosen.replica === found) return closeReplica();
   share({ chosen: { service, replica: found } });
   document.body.classList.add("has-sheet");
@@ -315,12 +315,12 @@ function handleLink(link, quietMs) {
   setText(byId("banner"), long);
   setShown(byId("banner"), long !== "");
   document.body.classList.toggle("stale", link === "lost" || link === "silent");
-  // Once: the clock in the banner would be read out each second.
+  // Only once, because the clock in the banner would be read out each second.
   if (link !== spokenLink) setText(byId("spoken"), short);
   spokenLink = link;
 }
 
-/** What a service that was chosen needs. */
+/** Updates the page for the chosen service. */
 function showService() {
   byId("services").value = String(shared.service);
   void askHistory();
@@ -347,7 +347,7 @@ function setUpTools() {
     share({ service: found, pointed: null });
     showService();
   });
-  // The address names the service; the link is not to write over it.
+  // The address contains the service, so the link must not overwrite it.
   byId("skip").addEventListener("click", (/** @type {Event} */ event) => {
     event.preventDefault();
     byId("main").focus();
@@ -367,7 +367,7 @@ function setUpTheme() {
   try {
     theme = localStorage.getItem("theme") ?? "system";
   } catch {
-    // Without a store it is the system's.
+    // Without local storage, the system's theme is used.
   }
   set(THEMES.includes(theme) ? theme : "system");
   byId("theme").addEventListener("click", () => {
@@ -376,7 +376,7 @@ function setUpTheme() {
     try {
       localStorage.setItem("theme", theme);
     } catch {
-      // It lasts as long as the page.
+      // The choice then lasts as long as the page.
     }
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
@@ -410,7 +410,7 @@ function handleKey(event) {
 
 let before = { ...shared };
 onShared(() => {
-  // Pointing changes pictures only; everything else what is in them.
+  // Moving the pointer changes only the drawing; other changes also change the data in it.
   const pointing = Object.entries(shared).every(([key, value]) => key === "pointed" || before[/** @type {keyof typeof before} */ (key)] === value);
   before = { ...shared };
   attributes(byId("table"), { "aria-pressed": String(shared.table) });

@@ -1,9 +1,9 @@
-//! The dashboard: a page of files, written by hand, that come with the binary and need nothing from
+//! The dashboard: a page of hand-written files that are part of the binary and load nothing from
 //! elsewhere.
 //!
-//! It draws what `/events`, `/history` and `/decisions` say, and in `demo` turns the knobs. Each
-//! module has one subject; `main.js` puts them together, and `model.js` is the only one that knows
-//! how messages are written. What it does is tested in a browser, by `cargo xtask dashboard`.
+//! It displays `/events`, `/history` and `/decisions`, and in `demo` sends changes. Each module has
+//! one subject; `main.js` connects them, and only `model.js` depends on the format of messages.
+//! `cargo xtask dashboard` tests its behaviour in a browser.
 
 use super::asset::Asset;
 
@@ -84,7 +84,7 @@ mod tests {
     use slackwater_core::policy::PickReason;
     use std::path::Path;
 
-    /// What stands between quotation marks after `before`.
+    /// The texts between quotation marks after `before`.
     fn named<'t>(text: &'t str, before: &'t str) -> impl Iterator<Item = &'t str> {
         text.split(before)
             .skip(1)
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_file_names_is_there_and_from_here() {
+    fn files_reference_only_existing_files_of_the_dashboard() {
         let is_there = |path: &str| ASSETS.iter().any(|asset| asset.path == path);
         for Asset { path, body, .. } in ASSETS {
             for file in named(body, " from \"./") {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_has_words() {
+    fn every_pick_reason_has_a_label() {
         let words = include_str!("words.js");
         for name in PickReason::ALL.into_iter().map(PickReason::as_str) {
             assert!(words.contains(&format!("\n  {name}: [")), "{name}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_into_the_page_that_its_policy_forbids() {
+    fn the_page_has_no_inline_code_that_its_policy_forbids() {
         let page = ASSETS[0].body;
         assert!(!page.contains(" style=") && !page.contains("<style"));
         assert!(!page.contains(" onclick=") && !page.contains("javascript:"));
@@ -160,10 +160,10 @@ mod tests {
         0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
     }
 
-    /// Rows change their ground when they are pointed at or come next, so that a browser sees some
-    /// of the pairs only now and then.
+    /// The backgrounds of rows change on hover and alternate, so a browser test sees some of the
+    /// pairs only sometimes.
     #[test]
-    fn every_colour_can_be_read_on_every_ground() {
+    fn text_has_enough_contrast_on_every_background() {
         let blocks: Vec<_> = include_str!("style.css")
             .split("  color-scheme: ")
             .skip(1)

@@ -1,55 +1,55 @@
-// What the page knows: the fleet and the newest tick, put together, and the last minutes of each
-// service. The only place that knows how the messages of `/events` and `/history` are written.
+// The page's data: the fleet merged with the newest tick, and the last minutes of each service.
+// Only this module depends on the format of the messages of `/events` and `/history`.
 
 import { Recent } from "./recent.js";
 import { Series } from "./series.js";
 import { learnComparisons, learnPolicies, learnStates, shortNames, stateOf } from "./words.js";
 
-/** Time that is kept, as the process keeps it. */
+/** Time span that is kept, the same as in the process. */
 export const WINDOW_MS = 900_000;
 
 /**
  * @typedef {object} Replica one replica as it is now
  * @property {number} index
  * @property {string} name
- * @property {string} short its name where there is little room
+ * @property {string} short a short name for narrow columns
  * @property {string} address
  * @property {string} state
  * @property {boolean} out whether it gets no requests: by its state, or because its tier is not in use
- * @property {number | null} since ms since 1970 at which its state began; `null` where it has been so since the start
- * @property {string} why it is in that state; empty where there is none
- * @property {string} remedy what can be done about it; empty where there is nothing
- * @property {number | null} checked ms since 1970 at which its last health check ended, of one that is not well
- * @property {boolean} alarming whether an operator has to know of its state
- * @property {number} rif requests in flight, as it reported last; ours where it never did
- * @property {number} ours requests of this process that are there now
+ * @property {number | null} since ms since 1970 at which its state began; `null` if it is older than the process
+ * @property {string} why the reason; empty if there is none
+ * @property {string} remedy how to fix it; empty if there is nothing to do
+ * @property {number | null} checked ms since 1970 at which its last health check ended, if its state is alarming
+ * @property {boolean} alarming whether an operator must know of its state
+ * @property {number} rif requests in flight by its last report; without one, requests of this process
+ * @property {number} ours requests in flight from this process
  * @property {boolean} reported whether it ever reported
- * @property {number | null} latency as reported, or as seen where it does not report
+ * @property {number | null} latency as reported, or as measured if it does not report
  * @property {number | null} p50
  * @property {number | null} p99
- * @property {number | null} age ms since it reported
- * @property {number | null} capacity requests in flight that it reports it can carry
- * @property {number | null} cost µs that a request costs there, as it reports: CPU time, or what stands for it
- * @property {number | null} full of what it can carry, so much is in flight there: 1 is all; both as it reported last
- * @property {boolean | null} hot whether that report has reached the limit; `null` where there is no report or no limit
+ * @property {number | null} age ms since its last report
+ * @property {number | null} capacity the capacity that it reports, in requests in flight
+ * @property {number | null} cost µs that a request costs there, as it reports: CPU time, or a substitute
+ * @property {number | null} full requests in flight divided by capacity, both by its last report
+ * @property {boolean | null} hot whether that report has reached the limit; `null` without a report or a limit
  * @property {number} share of the requests sent in the last seconds, 0 to 1
  * @property {number} rate requests sent there per second, over the last seconds
- * @property {number} failed of those that ended there in the last seconds
- * @property {number} failures the same per second
- * @property {number} allowed the part of its usual load that it may have, 0 to 1
+ * @property {number} failed share of failed requests among those that ended there in the last seconds, 0 to 1
+ * @property {number} failures failed requests per second
+ * @property {number} allowed the share of its usual load that it may get, 0 to 1
  * @property {Trouble | null} trouble in the demo
  */
 
 /**
  * @typedef {object} Trouble
- * @property {number} taken of its machine, in percent
+ * @property {number} taken share of its machine that a neighbour takes, in percent
  * @property {string} fault
- * @property {number} failing in percent
- * @property {boolean} slowed by an episode
+ * @property {number} failing share of requests that fail, in percent
+ * @property {boolean} slowed whether an episode slows it
  * @property {number} cores
  */
 
-/** A service: what the fleet has of it, and the newest tick. */
+/** A service: its part of the fleet and of the newest tick. */
 export class Service {
   /** @param {any} told @param {number} index */
   constructor(told, index) {
@@ -61,7 +61,7 @@ export class Service {
     /** @type {Replica[]} */
     this.replicas = [];
     this.recent = new Recent();
-    /** Requests that ended in the last seconds, as clients saw it. */
+    /** Requests that ended in the last seconds, as clients saw them. */
     this.ended = new Recent();
     this.hasHistory = false;
     this.told = told;
@@ -76,12 +76,12 @@ export class Service {
     this.short = shortNames(told.replicas.map((/** @type {any} */ replica) => replica.name));
   }
 
-  /** The median limit of the workers; none where nothing is hot. @returns {number | null} */
+  /** The median limit of the workers; `null` if nothing is hot. @returns {number | null} */
   get limit() {
     return this.tick?.rif_limit?.median ?? null;
   }
 
-  /** Whether any request ever came, as far back as is known. */
+  /** Whether there was any request in the known history. */
   get hasTraffic() {
     return (this.series.most("rate") ?? 0) > 0 || this.replicas.some((replica) => replica.ours > 0);
   }
@@ -108,7 +108,7 @@ export class Model {
     return this.fleet?.role === "demo";
   }
 
-  /** @param {any} fleet @returns {boolean} whether everything is another one: another process */
+  /** @param {any} fleet @returns {boolean} whether it is of another process */
   handleFleet(fleet) {
     const anew = !this.fleet || this.fleet.process !== fleet.process || this.fleet.role !== fleet.role;
     const before = anew ? [] : this.services;
@@ -118,14 +118,14 @@ export class Model {
     learnComparisons(fleet.comparisons);
     learnStates(fleet.replica_states);
     this.services = fleet.services.map((/** @type {any} */ told, /** @type {number} */ index) => {
-      // A side of the demo keeps its place, and its past, when its policy has another name.
+      // A side of the demo keeps its index and its history when its policy has another name.
       const known = fleet.role === "demo" ? before[index] : before.find((service) => service.name === told.name);
       const service = known ?? new Service(told, index);
       if (!known) service.series = new Series(places);
       const changed = known && JSON.stringify(known.told.replicas) !== JSON.stringify(told.replicas);
       service.index = index;
       service.rename(told);
-      // Its columns were those of another fleet.
+      // The columns belong to the previous fleet.
       if (changed) [service.tick, service.replicas, service.recent] = [null, [], new Recent()];
       return service;
     });
@@ -133,7 +133,7 @@ export class Model {
     return anew;
   }
 
-  /** What was of another process. */
+  /** Drops the data of the previous process. */
   forget() {
     for (const service of this.services) {
       service.series = new Series(service.series.capacity);
@@ -142,10 +142,10 @@ export class Model {
     }
   }
 
-  /** @param {any} tick @returns {boolean} whether it could be taken: it goes by the fleet that is known */
+  /** @param {any} tick @returns {boolean} whether it was accepted: it must belong to the current fleet */
   handleTick(tick) {
     if (!this.fleet || tick.revision !== this.fleet.revision || tick.services.length !== this.services.length) return false;
-    // In a container a process has the same number each time.
+    // A process in a container has the same number after each start.
     if (this.tick && tick.uptime_ms < this.tick.uptime_ms) this.forget();
     this.tick = tick;
     this.services.forEach((service, index) => {
@@ -155,7 +155,7 @@ export class Model {
       service.ended.push(tick.at_ms, tick.interval_ms, [service.tick.requests], [service.tick.failed]);
       service.replicas = replicasOf(this.fleet, service, tick);
       const values = sample(service.tick, tick.interval_ms);
-      // What did not occur is left out of a tick.
+      // Counts of 0 are left out of a tick.
       for (const name of service.series.columns.keys()) if (/^(picks|probes)\./.test(name)) values[name] ??= 0;
       if (tick.demo) values.trouble = service.replicas.some((replica) => troubleText(replica.trouble)) ? 1 : 0;
       service.series.push(tick.at_ms, values);
@@ -164,7 +164,7 @@ export class Model {
   }
 
   /**
-   * The past of a service, from before the page was opened, or while it had no connection.
+   * Adds the history of a service from before the page was opened or while it had no connection.
    * @param {Service} service
    * @param {any} history
    */
@@ -200,7 +200,7 @@ export class Model {
 const errorsOf = (failed, requests) => (requests > 0 ? failed / requests : null);
 
 /**
- * Probes by the few kinds that are shown: those that were skipped are one. For counts and for columns of them.
+ * Groups probes by the kinds that are shown; all skipped ones are one kind. For single counts and for columns.
  * @param {Record<string, any>} probes
  * @returns {Record<string, any>}
  */
@@ -216,7 +216,7 @@ export function grouped(probes) {
   return found;
 }
 
-/** What the series keep of a tick; counts by the second. @param {any} told @param {number} ms @returns {Record<string, number | null>} */
+/** The values of a tick that the series keep; counts are per second. @param {any} told @param {number} ms @returns {Record<string, number | null>} */
 function sample(told, ms) {
   const seconds = Math.max(ms, 1) / 1000;
   /** @type {Record<string, number | null>} */
@@ -273,7 +273,7 @@ function troubleOf(fleet, demo, i) {
   };
 }
 
-/** A trouble in words; none: "". @param {Trouble | null} trouble */
+/** A trouble in words; "" if there is none. @param {Trouble | null} trouble */
 export function troubleText(trouble) {
   if (!trouble) return "";
   const parts = [];

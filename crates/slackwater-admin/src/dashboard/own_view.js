@@ -1,10 +1,9 @@
-// What an agent reports of itself: its own load, as it answers probes, and the queue before its
-// server.
+// An agent's own state: its load as it answers probes, and the queue before its server.
 
 import { attributes, byId, element, fillList, setShown, setText } from "./dom.js";
 import { carries, cost, count, percent, span } from "./words.js";
 
-/** What a capacity was learned from, as a hint. @type {Record<string, string>} */
+/** Source of the capacity, as a hint. @type {Record<string, string>} */
 const SOURCES = {
   waits: "By how long the server's threads wait for a CPU",
   latency: "By how latency grows with requests in flight",

@@ -1,7 +1,7 @@
-// The hot-cold plane: requests in flight across, latency up, the limit between cold and hot. Pale
-// dots are replicas as they reported last, strong ones the pool's reports; the next pick is marked.
-// Left of the limit the lowest wins; if there is none, the leftmost. Where scores decide there is
-// no limit, and the ring marks the next pick.
+// The hot–cold plane: requests in flight to the right, latency upwards, and the limit between cold
+// and hot. Pale dots are the last reports of replicas, strong ones the reports in the pool; the
+// next pick is marked. Left of the limit the lowest report wins; if there is none, the leftmost.
+// Policies that compare scores have no limit, and the ring marks the next pick.
 
 import { begin, label, level, theme } from "./canvas.js";
 import { heatColour } from "./columns.js";
@@ -12,7 +12,7 @@ const GUTTER = 46;
 const TOP = 20;
 const BOTTOM = 34;
 const RIGHT = 12;
-/** Room for the dots of those that have nothing in flight. */
+/** Space for the dots of idle replicas. */
 const INSET = 12;
 const AGE_MAX_MS = 1_000;
 
@@ -37,10 +37,10 @@ function scales(width, height, frame) {
   };
 }
 
-/** More dots than that are small, and spread over more room. */
+/** More dots than this are drawn small, and spread more widely. */
 const FEW = 200;
 
-/** Within a whole number of requests, replicas are spread a little, always the same way. @param {number} index @param {number} all */
+/** Spreads replicas with the same number of requests a little, always in the same way. @param {number} index @param {number} all */
 const spread = (index, all) => (((index * 0.618034) % 1) - 0.5) * (all > FEW ? 20 : 5);
 
 /**
@@ -73,9 +73,9 @@ export function paint(canvas, width, height, scene) {
   const colours = theme();
   const { x, y } = scales(width, height, frame);
   const [base, right] = [height - BOTTOM, width - RIGHT];
-  // At a limit of 0 there is nothing on its cold side.
+  // At a limit of 0 the cold side is empty.
   const limit = scene.limit || null;
-  // Between the last that is cold and the first that is hot.
+  // Between the last cold value and the first hot one.
   const border = limit === null ? 0 : (x(limit - 1) + x(limit)) / 2;
   if (limit !== null) {
     draw.fillStyle = colours["hot-ground"];
@@ -99,7 +99,7 @@ export function paint(canvas, width, height, scene) {
   const fair = 1 / Math.max(1, service.replicas.length);
   for (const replica of service.replicas) {
     if (replica.latency === null) continue;
-    // By area, so that twice the share is twice the ink.
+    // The area is proportional to the share.
     const size = many ? 1.8 : Math.min(9, 1.5 + 3.5 * Math.sqrt(replica.share / fair));
     draw.fillStyle = heatColour(replica);
     draw.globalAlpha = many ? 0.4 : pool.length ? 0.28 : 0.6;
@@ -159,7 +159,7 @@ function ring(draw, x, y, size, colour, width) {
   draw.lineWidth = 1;
 }
 
-/** Text that is read on anything. @param {CanvasRenderingContext2D} draw @param {string} text @param {number} x @param {number} y @param {CanvasTextAlign} align */
+/** Draws text that is legible on any background. @param {CanvasRenderingContext2D} draw @param {string} text @param {number} x @param {number} y @param {CanvasTextAlign} align */
 function halo(draw, text, x, y, align) {
   const colours = theme();
   draw.textAlign = align;

@@ -1,42 +1,42 @@
-// What is wrong now: one list, made in one place, at the top of every page.
+// The current problems: one list, made here, at the top of every page.
 
 import { button, element, fillList, setShown, setText } from "./dom.js";
 import { ago, count, moment, percent, plural, rate, stateOf } from "./words.js";
 
-/** Rows that are shown at once; the others when they are asked for. */
+/** Rows that are shown at first; the rest is folded. */
 const SHOWN = 5;
-/** Of the requests of the last seconds, from so many failed on: in all, and as a part. */
+/** Fewest failed requests of the last seconds that are a problem; the next two: their least share, and the share that is severe. */
 const FAILED_MIN = 3;
 const FAILED_PART = 0.01;
 const FAILED_MOST = 0.5;
-/** A certificate that ends within this time has to be renewed. */
+/** A certificate that ends within this time must be renewed. */
 const EXPIRY_MS = 14 * 86_400_000;
 const SHED = ["shed_queue_full", "shed_wait_over", "shed_deadline", "shed_replicas_full"];
 
 /**
  * @typedef {object} Problem
- * @property {2 | 1} severity 2: requests fail; 1: something needs a look
+ * @property {2 | 1} severity 2: requests fail; 1: worth a look
  * @property {string} text what is wrong
  * @property {string} [remedy] what to do
  * @property {number} [service] its place
  * @property {number} [replica] its place in the service
- * @property {string} [page] where more is said of it
+ * @property {string} [page] the page with details
  */
 
 /**
- * All problems there are, the worst first.
+ * Returns all problems, the worst first.
  * @param {import("./model.js").Model} model
  * @param {number} now ms since 1970, by the process's clock
  * @returns {Problem[]}
  */
 export function problemsOf(model, now) {
-  // In the demo troubles are made on purpose, and it has a list of them.
+  // In the demo, troubles are made on purpose and are listed elsewhere.
   if (!model.tick || model.isDemo) return [];
   const found = [...ofProcess(model, now), ...model.services.flatMap((service) => ofService(service, now))];
   return found.sort((a, b) => b.severity - a.severity);
 }
 
-/** @type {Record<string, [string, string]>} what a phase that takes no requests is, and what to do */
+/** @type {Record<string, [string, string]>} phases without requests: text and remedy */
 const PHASES = {
   starting: ["The process does not listen yet.", "Wait for /readyz to answer 200."],
   withdrawn: ["The agent refuses requests: its server cannot be connected to.", "See whether the server runs and listens."],
@@ -93,7 +93,7 @@ function ofService(service, now) {
   return found;
 }
 
-/** Replicas in an alarming state: those with the same state and the same cause together. @param {import("./model.js").Replica[]} replicas */
+/** Groups replicas in an alarming state by state and cause. @param {import("./model.js").Replica[]} replicas */
 function groupsOf(replicas) {
   /** @type {Map<string, import("./model.js").Replica[]>} */
   const groups = new Map();

@@ -1,7 +1,7 @@
-// What was sent to each replica lately, and failed there: over a few seconds, since a single
-// interval has too few requests to tell replicas of a large fleet apart.
+// Requests sent to each replica recently, and failures. They cover a few seconds, because a single
+// interval has too few requests to compare replicas of a large fleet.
 
-/** Time that is looked back on. */
+/** Length of the window. */
 export const RECENT_MS = 5_000;
 
 export class Recent {
@@ -26,7 +26,7 @@ export class Recent {
     }
     this.kept.push({ ms, sent, failed });
     this.add(ms, sent, failed, 1);
-    // As few as cover the time.
+    // Keeps the fewest intervals that cover the window.
     for (let [first] = this.kept; this.kept.length > 1 && this.ms - first.ms >= RECENT_MS; [first] = this.kept) {
       this.kept.shift();
       this.add(first.ms, first.sent, first.failed, -1);

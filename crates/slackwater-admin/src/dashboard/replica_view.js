@@ -1,5 +1,5 @@
-// One replica, opened: what it is, how it did over the last minutes, its last decisions, and in the
-// demo its troubles.
+// The details of one replica: its state, its last minutes, its last decisions, and in the demo its
+// troubles.
 
 import { Chart } from "./chart.js";
 import { attributes, button, element, fetchJson, fillList, row, setShown, setText } from "./dom.js";
@@ -56,7 +56,7 @@ export class ReplicaView {
   }
 
   /**
-   * Opens a replica: its past is asked for.
+   * Opens a replica and requests its history.
    * @param {import("./model.js").Service} service
    * @param {number} index
    * @param {boolean} [focus] whether it gets the focus
@@ -86,7 +86,7 @@ export class ReplicaView {
     later.at.forEach((at, i) => this.series.push(at, Object.fromEntries(names.map((name) => [name, later.column(name)[i]]))));
   }
 
-  /** Its past has to be asked for again. */
+  /** Forgets its history, which is then requested again. */
   renew() {
     this.key = "";
   }
@@ -105,7 +105,7 @@ export class ReplicaView {
   show(model, service, index) {
     const replica = service.replicas[index];
     if (this.root.hidden || !replica) return;
-    // Another one was chosen meanwhile.
+    // The view was opened for another replica meanwhile.
     if (keyOf(service, index) !== this.key) void this.open(service, index, false);
     const { limit } = service;
     setText(this.title, replica.name);

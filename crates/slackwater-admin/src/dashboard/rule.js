@@ -1,24 +1,24 @@
-// What the next pick would take. The server says in which order a policy prefers its reports; this
-// page only draws it.
+// The next pick. The server sends a policy's reports in the order of preference; this page only
+// displays them.
 
 import { policyOf } from "./words.js";
 
 /**
  * @typedef {object} Report a report in the pool; they come worker by worker, the best first
  * @property {number} worker
- * @property {number} replica its place in the fleet
+ * @property {number} replica its index in the fleet
  * @property {number} rif
  * @property {number | null} latency_us
  * @property {number} age_ms
  * @property {number | null} uses_left
  * @property {boolean} hot
  * @property {boolean} local
- * @property {number | null} rank its place in the order of choice; none where reports decide nothing
- * @property {Record<string, number>} [factors] what is compared, by key; none where nothing is
- * @property {boolean} [next] the one that the policy takes next; none where chance decides between equals
+ * @property {number | null} rank its rank in the order of choice; `null` if reports do not decide
+ * @property {Record<string, number>} [factors] the compared values by key; left out if nothing is compared
+ * @property {boolean} [next] whether the policy picks it next; left out if chance decides between equals
  */
 
-/** What decides where so few reports are in a pool that none does; nothing where they do. @param {string} policy @param {number} reports */
+/** Describes what decides when the pool has too few reports; "" if it has enough. @param {string} policy @param {number} reports */
 export function withoutReports(policy, reports) {
   const latest = policyOf(policy).reports === "latest";
   if (reports === 0 && latest) return "No report is fresh at this moment: the fewest of this worker's own requests in flight decide.";
@@ -26,17 +26,17 @@ export function withoutReports(policy, reports) {
   return reports === 1 && !latest ? "Just one report is left in the pool: chance decides until there are two." : "";
 }
 
-/** Those that are as good as the first. @param {Report[]} pool of one worker */
+/** Returns the reports that are as good as the first. @param {Report[]} pool of one worker */
 export function equalsOf(pool) {
   const values = (/** @type {Report | undefined} */ report) => JSON.stringify(report?.factors ?? {});
   return pool.filter((report) => values(report) === values(pool[0]));
 }
 
-/** Whether all are this worker's own measurements. @param {Report[]} pool */
+/** Whether all reports are this worker's own measurements. @param {Report[]} pool */
 export const isMeasuredHere = (pool) => pool.length > 0 && pool.every((report) => report.local);
 
 /**
- * What the next pick would take, unless nothing is compared or chance draws among equals.
+ * Returns the report that the next pick would use; `null` if nothing is compared or if chance draws among equals.
  * @param {Report[]} pool of one worker
  * @returns {Report | null}
  */
@@ -46,7 +46,7 @@ export function nextPick(pool) {
 }
 
 /**
- * The limit that a worker's reports were told hot and cold by, as far as they show it: the fleet's, where that fits them. Each
+ * Estimates the limit of a worker from its reports: the fleet's median, adjusted to the hot and cold reports. Each
  * worker has a limit of its own, and only the median of all is known here.
  * @param {Report[]} pool of one worker
  * @param {number | null} limit the median

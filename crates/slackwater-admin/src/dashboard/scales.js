@@ -1,8 +1,8 @@
-// Where a value stands in a picture. Requests in flight by the square root, so that one at 3 and
-// one at 300 are both seen; latency by its logarithm.
+// Scales of charts. Requests in flight have a square root scale, so that values of 3 and 300 are
+// both visible; latency has a logarithmic scale.
 
 /**
- * Values from 0 to `most`, by the square root: 0 is 0, `most` is `length`; above, it stays there.
+ * Values from 0 to `most`, by the square root: 0 is 0, `most` is `length`; larger values are clamped.
  * @param {number} most above 0
  * @param {number} length
  * @returns {(value: number) => number}
@@ -10,7 +10,7 @@
 export const rootScale = (most, length) => (value) => Math.sqrt(Math.min(Math.max(value, 0), most) / most) * length;
 
 /**
- * Values from `least` to `most`, by the logarithm; outside, it stays at the end.
+ * Values from `least` to `most`, by the logarithm; values outside are clamped.
  * @param {number} least above 0
  * @param {number} most above `least`
  * @param {number} length
@@ -22,7 +22,7 @@ export const logScale = (least, most, length) => {
 };
 
 /**
- * The next of 1, 2, 5, 10, 20, 50 … that is not below `value`.
+ * The smallest of 1, 2, 5, 10, 20, 50 … that is not below `value`.
  * @param {number} value
  */
 export function roundUp(value) {
@@ -33,7 +33,7 @@ export function roundUp(value) {
 }
 
 /**
- * The last of 1, 2, 5, 10, 20, 50 … that is not above `value`, which is above 0.
+ * The largest of 1, 2, 5, 10, 20, 50 … that is not above `value`, which is above 0.
  * @param {number} value
  */
 export function roundDown(value) {
@@ -43,7 +43,7 @@ export function roundDown(value) {
 }
 
 /**
- * Marks for a logarithmic scale: powers of ten that are `gap` apart in the picture; with room for more, 2 and 5 of each, too.
+ * Marks for a logarithmic scale: powers of ten at least `gap` apart; with more room, also 2 and 5 times each.
  * @param {number} least
  * @param {number} most
  * @param {number} length
@@ -58,7 +58,7 @@ export function logMarks(least, most, length, gap) {
   for (let power = first; 10 ** power <= most * (1 + 1e-9); power++) {
     if (steps.length === 1 && (power - first) % every !== 0 && every > 1) continue;
     for (const step of steps) {
-      // By division, so that 0.1 is 0.1.
+      // Division, so that 0.1 is exactly 0.1.
       const value = power < 0 ? step / 10 ** -power : step * 10 ** power;
       if (value >= least * (1 - 1e-9) && value <= most * (1 + 1e-9)) found.push(value);
     }
@@ -67,7 +67,7 @@ export function logMarks(least, most, length, gap) {
 }
 
 /**
- * Marks for a root scale: 0, `most`, and of 1, 2, 5, 10 … between them those that are `gap` apart in the picture.
+ * Marks for a root scale: 0, `most`, and the values of 1, 2, 5, 10 … in between that are at least `gap` apart.
  * @param {number} most
  * @param {number} length
  * @param {number} gap
@@ -91,7 +91,7 @@ export function rootMarks(most, length, gap) {
 }
 
 /**
- * Marks for a linear scale from 0 to about `most`: at most four, on round numbers.
+ * Marks for a linear scale from 0 to about `most`: at most four round numbers.
  * @param {number} most
  */
 export function linearMarks(most) {
@@ -102,8 +102,8 @@ export function linearMarks(most) {
 }
 
 /**
- * A most that follows the values up at once, and down only when they have stayed far below, so that a picture does not
- * breathe with every tick.
+ * A maximum that follows the values up at once, and down only when they have stayed far below it, so that a chart does not
+ * jitter with every tick.
  */
 export class CalmMost {
   /** @param {number} least it never falls below this */

@@ -1,4 +1,4 @@
-// The last minutes as columns of numbers, bounded: what is older than the oldest place goes.
+// The last minutes as columns of numbers. The length is bounded; the oldest values are dropped.
 
 export class Series {
   /** @param {number} capacity samples kept */
@@ -15,14 +15,14 @@ export class Series {
   }
 
   /**
-   * Adds a sample; one that is not newer than the last is none.
+   * Adds a sample; one that is not newer than the last is ignored.
    * @param {number} at ms
    * @param {Record<string, number | null>} values
    */
   push(at, values) {
     if (this.at.length && at <= this.at[this.at.length - 1]) return;
     for (const name of Object.keys(values)) {
-      // A column that begins late was empty until now.
+      // A column that starts late is empty before.
       if (!this.columns.has(name)) this.columns.set(name, this.at.map(() => null));
     }
     this.at.push(at);
@@ -49,7 +49,7 @@ export class Series {
     return this.column(name).at(-1) ?? null;
   }
 
-  /** The largest value that is still there, or of the newest time alone. @param {string} name @param {number} [windowMs] */
+  /** The largest stored value, or the largest within the newest `windowMs`. @param {string} name @param {number} [windowMs] */
   most(name, windowMs = Infinity) {
     const from = (this.at.at(-1) ?? 0) - windowMs;
     let most = null;

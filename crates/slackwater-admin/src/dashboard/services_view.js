@@ -1,11 +1,11 @@
-// All services at a glance: a row for each, those with problems first.
+// An overview of all services, one row each, services with problems first.
 
 import { begin, theme } from "./canvas.js";
 import { attributes, button, element, fillList, headRow, setShown, setText, widthOf } from "./dom.js";
 import { windowOf } from "./trend.js";
 import { count, percent, plural, rate, span } from "./words.js";
 
-/** Rows at most; the filter of a browser finds no others, so there is a figure of them. */
+/** The most rows. A browser's search does not find further services, so their number is shown. */
 const ROWS_MAX = 200;
 const SPARK_HEIGHT = 26;
 

@@ -1,5 +1,5 @@
-// What is pointed at and chosen on the page, the same for all of its pictures, and who is called
-// when it changes.
+// The selection on the page: what the pointer is over and what is chosen, shared by all charts, and
+// the listeners to its changes.
 
 /** @typedef {{pointed: number | null, chosen: {service: number, replica: number} | null, sort: string, filter: string, table: boolean, service: number, windowMs: number}} Shared */
 

@@ -1,4 +1,4 @@
-// One service on the page: its name, its figures, its fleet, and why.
+// One service on the page: its name, its numbers, its fleet, and the reasons of its picks.
 
 import { attributes, element, fillList, setShown, setText } from "./dom.js";
 import { FleetView } from "./fleet_view.js";
@@ -27,8 +27,8 @@ export class Side {
   /**
    * @param {import("./model.js").Service} service
    * @param {import("./frame.js").Frame} frame
-   * @param {any} load what the demo's load generator saw of it, if there is one
-   * @param {string} hint what to do while no request has come
+   * @param {any} load the demo's load generator's results, if there are any
+   * @param {string} hint a hint while there are no requests
    */
   show(service, frame, load, hint) {
     setText(this.title, service.name);
@@ -46,7 +46,7 @@ export class Side {
     const isIdle = Boolean(service.tick) && !load && !service.hasTraffic && service.replicas.length > 0;
     setShown(this.idle, isIdle);
     setText(this.idle, isIdle ? hint : "");
-    // Without a replica there is nothing to choose, and no reason why.
+    // Without a replica there is nothing to choose, and nothing to explain.
     setShown(this.why.root, !service.tick || service.replicas.length > 0);
     this.fleet.tall = !load;
     this.fleet.show(service, frame);

@@ -1,10 +1,10 @@
-// A decision told as a story: what was asked, which tries there were and when, and for each who was
-// compared and why one won.
+// The details of a decision: the request, its attempts over time, and for each attempt the
+// candidates and why one was chosen.
 
 import { attributes, element, headRow, row, setText } from "./dom.js";
 import { carries, comparisonOf, cost, figure, formulaText, percent, plural, policyOf, reasonText, span } from "./words.js";
 
-/** What tries are for. */
+/** Purposes of attempts. */
 const KINDS = {
   first: "first",
   retry: "retry",
@@ -13,10 +13,10 @@ const KINDS = {
   trial: "trial of one that is out",
 };
 
-const KEPT = { sampled: "drawn by chance", asked: "asked for by a header", failed: "it failed", slow: "it was slow" };
+const KEPT = { sampled: "drawn by chance", asked: "requested by a header", failed: "it failed", slow: "it was slow" };
 
 /**
- * The story as nodes.
+ * Renders the details of a decision as nodes.
  * @param {any} decision
  * @param {HTMLElement} close
  * @returns {Node[]}
@@ -70,7 +70,7 @@ function outcomeText(attempt) {
   return `${said}${attempt.answered ? ": the client's answer" : ""}${attempt.cause ? ` (${attempt.cause})` : ""}`;
 }
 
-/** Why one try went where it went. @param {any} attempt @param {number} place @param {any[]} attempts @param {string | undefined} policy @returns {Node[]} */
+/** Explains why an attempt went to its replica. @param {any} attempt @param {number} place @param {any[]} attempts @param {string | undefined} policy @returns {Node[]} */
 function why(attempt, place, attempts, policy) {
   const which = attempts.length > 1 ? `Try ${place + 1}: why ` : "Why ";
   const parts = [
@@ -102,7 +102,8 @@ function ruleText(attempt, policy) {
   if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule, policy)}`);
   if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
   if (attempt.rif_limit !== undefined) texts.push(`hot with ${attempt.rif_limit} in flight or more`);
-  // Where nothing was explained, such as of a trial, it is 0 without a meaning.
+  // If nothing was recorded about the choice, such as for a trial, the value is 0 and has no
+  // meaning.
   if (attempt.available) texts.push(`${plural(attempt.available, "replica")} could be chosen`);
   if (attempt.connect_us !== undefined) texts.push(`connecting took ${span(attempt.connect_us)}`);
   if (attempt.probing_us) texts.push(`asking took ${span(attempt.probing_us)}`);
@@ -111,7 +112,7 @@ function ruleText(attempt, policy) {
   return comparison ? `${said} ${sentence(formulaText(comparison, attempt.shared))}` : said;
 }
 
-/** Columns of candidates: the field, its head, how it is written. @type {[string, string, (value: any) => string][]} */
+/** Columns of candidates: field, header, formatter. @type {[string, string, (value: any) => string][]} */
 const COLUMNS = [
   ["rif", "in flight, as reported", String], ["in_flight", "ours in flight", String], ["capacity_millirif", "can carry", carries], ["in_use", "in use", percent],
   ["latency_us", "latency", span], ["cost_us", "cost of one", cost],
@@ -121,11 +122,11 @@ const COLUMNS = [
 
 /** @param {any} attempt @param {any[]} candidates */
 function candidateTable(attempt, candidates) {
-  // What was compared, and after it what else was known.
+  // The compared factors, followed by other values.
   const factors = comparisonOf(attempt.comparison)?.factors ?? [];
   const columns = COLUMNS.filter(([field]) => candidates.some((one) => one[field] !== undefined && one[field] !== false) && !factors.some((factor) => factor.key === field));
   const rows = candidates.map((/** @type {any} */ one) => {
-    // A replica with a weight is several parts, each compared by itself.
+    // A replica with a weight consists of several parts, each compared separately.
     const isSecond = one.replica === attempt.runner_up?.replica && one.part === attempt.runner_up?.part;
     const chosen = Boolean(one.chosen);
     const compared = factors.map((factor) => figure(factor, one.factors?.[factor.key]));

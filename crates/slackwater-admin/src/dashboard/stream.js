@@ -1,11 +1,11 @@
-// The connection to `/events`: it is made again by itself, and has a state.
+// The connection to `/events`. It reconnects automatically, and has a state.
 
 /** @typedef {"connecting" | "live" | "silent" | "lost"} Link */
 
-/** Ticks that are left out until the page shows that none come. */
+/** Missing ticks after which the page shows that none arrive. */
 const SILENT_AFTER = 5;
 const SILENT_MIN_MS = 5_000;
-/** A connection without data for so long is made anew: its other end may be gone without a word. */
+/** A connection without data for this long is replaced: its peer may have disappeared without closing it. */
 const GIVE_UP_MS = 30_000;
 const RETRY_MS = [1_000, 2_000, 5_000, 10_000];
 
@@ -21,7 +21,7 @@ export class Stream {
     this.receivedAt = Date.now();
     this.openedAt = Date.now();
     this.tries = 0;
-    /** When the last tick that was received was made. */
+    /** Timestamp of the newest tick received. */
     this.newest = -1;
     /** @type {Link} */
     this.link = "connecting";
@@ -43,7 +43,7 @@ export class Stream {
     });
     source.addEventListener("tick", (event) => {
       const tick = JSON.parse(/** @type {MessageEvent} */ (event).data);
-      // A new connection begins with the last tick, which may be old.
+      // A new connection starts with the last tick, which may be old.
       const fresh = tick.at_ms !== this.newest;
       this.newest = tick.at_ms;
       this.tries = 0;
@@ -54,8 +54,7 @@ export class Stream {
       this.handlers.tick(tick);
     });
     source.addEventListener("error", () => {
-      // Whether the browser tries again by itself is its own affair; so that it is the same
-      // everywhere, we do.
+      // Browsers differ in whether they reconnect, so we do it ourselves.
       source.close();
       if (this.source !== source) return;
       this.source = null;

@@ -1,13 +1,13 @@
-// The values of what is pointed at, beside it. The same values are elsewhere as text, for those who
-// do not point.
+// A tooltip with the values under the pointer. The same values are elsewhere as text, for users
+// without a pointer.
 
 import { attributes, element, fillList, setShown, setText } from "./dom.js";
 
-/** Between the point and the box. */
+/** Distance between the pointer and the box. */
 const GAP = 12;
 
 export class Tip {
-  /** @param {HTMLElement} plot in which it stands */
+  /** @param {HTMLElement} plot its container */
   constructor(plot) {
     this.plot = plot;
     this.title = element("b");
@@ -26,7 +26,7 @@ export class Tip {
       setText(made.children[0], name);
       setText(made.children[1], value);
     });
-    // On the side where there is room, and never beyond the plot.
+    // On the side with more room, and always within the plot.
     const [wide, room] = [this.root.offsetWidth, this.plot.clientWidth];
     const left = x + GAP + wide <= room ? x + GAP : x - GAP - wide;
     this.root.style.left = `${Math.max(0, Math.min(left, room - wide))}px`;

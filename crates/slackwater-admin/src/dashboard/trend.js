@@ -10,11 +10,11 @@ const RIGHT = 4;
 const TOP = 8;
 const BOTTOM = 18;
 const GAP_MS = 5_000;
-/** Shorter windows, for a time that has just begun. */
+/** Shorter windows, while there is little history. */
 const WINDOWS_MS = [60_000, 120_000, 300_000];
-/** Between two times on the axis. */
+/** Possible distances between two times on the axis. */
 const STEPS_MS = [15_000, 30_000, 60_000, 150_000, 300_000];
-/** So far apart that they are read, in pixels. */
+/** Smallest distance between two times, in pixels. */
 const STEP_MIN = 70;
 
 /**
@@ -29,11 +29,11 @@ const STEP_MIN = 70;
 /**
  * @typedef {object} Trend
  * @property {Line[]} lines for a stack, from the bottom
- * @property {boolean} [stacked] areas on one another
+ * @property {boolean} [stacked] stacked areas
  * @property {boolean} [log]
  * @property {(value: number) => string} write for the axis
- * @property {number} [least] the axis reaches at least so far
- * @property {{series: import("./series.js").Series, column: string}} [band] where it is above 0, the ground is tinted
+ * @property {number} [least] the axis reaches at least this value
+ * @property {{series: import("./series.js").Series, column: string}} [band] tints the background where it is above 0
  * @property {number} now ms
  */
 
@@ -77,7 +77,7 @@ export function paint(canvas, width, height, trend, pointed = null) {
 }
 
 /**
- * The sample nearest to a place in the picture, and how long ago that was.
+ * The sample nearest to a position in the chart, and its age.
  * @param {Trend} trend
  * @param {number} width of the picture
  * @param {number} x
@@ -92,7 +92,7 @@ export function momentAt(trend, width, x) {
   return Math.abs(nearest - at) > GAP_MS ? null : { at: nearest, back: Math.max(0, trend.now - nearest) };
 }
 
-/** As much time as there are figures of, in whole steps; at first that is little. @param {Trend} trend @returns {number} ms */
+/** The shown time: as much as there is history, in whole steps. @param {Trend} trend @returns {number} ms */
 export function windowOf(trend) {
   const most = shared.windowMs;
   const first = Math.min(...trend.lines.map(({ series }) => series.at[0] ?? Infinity));
@@ -148,7 +148,7 @@ function upward(trend, from, length, base) {
   return { y: (/** @type {number} */ value) => base - (value / top) * length, marks };
 }
 
-/** Whether nothing was received before a sample for so long that nothing is drawn there. @param {import("./series.js").Series} series @param {number} i */
+/** Whether there is a gap before a sample that is too long to draw a line across. @param {import("./series.js").Series} series @param {number} i */
 const isGap = (series, i) => i > 0 && series.at[i] - series.at[i - 1] > GAP_MS;
 
 /**
@@ -203,7 +203,7 @@ function paintStack(draw, trend, x, y, from) {
 }
 
 /**
- * A part of a stack without gaps.
+ * Draws a part of a stack without gaps.
  * @param {CanvasRenderingContext2D} draw
  * @param {Trend} trend
  * @param {(at: number) => number} x

@@ -1,4 +1,4 @@
-// The last minutes: latency, requests, errors, picks by reason, probes, second copies and retries.
+// The last minutes: latency, requests, errors, picks by reason, probes, hedges and retries.
 
 import { Chart } from "./chart.js";
 import { attributes, button, element, setShown, setText } from "./dom.js";
@@ -9,7 +9,7 @@ import { percent, rate, reasonName, shortCount, span, spanMark } from "./words.j
 /** @typedef {import("./trend.js").Line} Line */
 /** @typedef {import("./chart.js").Entry} Entry */
 
-/** The ranges of time there are. @type {[number, string][]} */
+/** The time ranges. @type {[number, string][]} */
 const RANGES = [[60_000, "1 min"], [300_000, "5 min"], [900_000, "15 min"]];
 
 /** Buttons that choose how much of the past the charts show. */
@@ -28,7 +28,7 @@ export class Ranges {
 
 const NOW_MOST = ["now", "most"];
 
-/** What a line is at, the most that it was at, and what it was at a moment. @param {Service} service @param {string} column @param {(value: any) => string} write */
+/** A line's current value, its maximum, and its value at a moment. @param {Service} service @param {string} column @param {(value: any) => string} write */
 const nowAndMost = ({ series }, column, write) => ({
   values: [write(series.last(column)), write(series.most(column, shared.windowMs))],
   valueAt: (/** @type {number} */ at) => write(series.valueAt(column, at)),
@@ -56,7 +56,7 @@ const STACK = { cold: ["cold", 1], hot: ["hot", 1] };
 /** @type {[number, Entry["kind"]][]} */
 const PALE = [[0.8, "area"], [0.5, "pale"], [0.3, "paler"]];
 
-/** What decided, as areas on one another. */
+/** Picks by reason, as stacked areas. */
 class Picks {
   /** @param {string} title */
   constructor(title) {
@@ -88,14 +88,14 @@ class Picks {
   }
 }
 
-/** Figures of one service by kind, as lines. */
+/** Values of one service by kind, as lines. */
 class Kinds {
   /**
    * @param {string} title
    * @param {[string, string, string, Entry["kind"]][]} kinds their words, columns, colours
    * @param {Partial<import("./trend.js").Trend>} [look]
    * @param {(value: number) => string} [write]
-   * @param {number} [always] so many are shown although they are 0
+   * @param {number} [always] number of kinds that are shown even if they are 0
    */
   constructor(title, kinds, look = {}, write = rate, always = 2) {
     this.chart = new Chart(title, NOW_MOST);
@@ -121,8 +121,8 @@ const probes = () => new Kinds("Probes per second", [
   ["sent", "probes.sent", "second", "line"], ["answered", "probes.answered", "cold", "thin"], ["lost", "probes.lost", "alarm", "line"],
   ["answered late", "probes.answered_late", "hot", "dash"], ["skipped", "probes.skipped", "second", "dash"],
 ]);
-const copies = () => new Kinds("Further tries per second", [
-  ["second copies", "hedges", "first", "line"], ["retries", "retries", "hot", "line"], ["queued", "queued", "second", "dash"], ["turned away", "shed", "alarm", "line"],
+const copies = () => new Kinds("Copies and retries per second", [
+  ["second copies", "hedges", "first", "line"], ["retries", "retries", "hot", "line"], ["queued", "queued", "second", "dash"], ["rejected", "shed", "alarm", "line"],
 ]);
 
 /** The charts of one service. */
@@ -147,7 +147,7 @@ export class ServiceTrends {
   }
 }
 
-/** Two services in one chart, by one quantile or part. */
+/** Two services in one chart, by one quantile or share. */
 class Both {
   /** @param {string} title @param {string[]} columns the first strong, the second thin @param {Partial<import("./trend.js").Trend>} look @param {(value: any) => string} write */
   constructor(title, columns, look, write, height = 190) {
@@ -166,7 +166,7 @@ class Both {
     services.forEach((service, index) => {
       this.columns.forEach((column, thin) => {
         const colour = index === 0 ? "first" : "second";
-        // The first is drawn last, on top.
+        // The first service is drawn last, on top.
         lines.unshift({ series: service.series, column, colour, width: thin ? 1 : 2.2, dash: index === 0 ? [] : [6, 3] });
         const name = this.columns.length > 1 ? `${service.name}, ${column}` : service.name;
         const kind = thin ? "thin" : index === 0 ? "line" : "dash";
@@ -179,7 +179,7 @@ class Both {
   }
 }
 
-/** The charts of the demo: both sides in one where they are to be compared. */
+/** The charts of the demo: both sides in the same chart where they are compared. */
 export class DemoTrends {
   constructor() {
     const latency = new Both("Latency of both sides", ["p99", "p50"], { log: true, write: spanMark, least: 10_000 }, span);

@@ -1,10 +1,11 @@
-// The knobs of one replica in the demo: a neighbour, a fault. Both twins get the same.
+// The controls for one replica in the demo: a neighbour, a fault. The same replica of both sides
+// gets the same.
 
 import { attributes, button, element, setText } from "./dom.js";
 
 /** @typedef {(path: string, body: object) => Promise<string | null>} Post what was wrong, or nothing */
 
-/** The faults there are: the name, its button, what it does. */
+/** The faults: name, button, effect. */
 const FAULTS = [
   ["killed", "Kill", "Connections are cut and refused, probes are not answered"],
   ["stalled", "Stall", "It takes requests and answers nothing, no probes either"],
@@ -48,7 +49,7 @@ export class TroubleKnobs {
     this.fault = trouble.fault;
     attributes(this.root, { "aria-label": `Trouble for ${name}` });
     attributes(this.taken, { max: String(fleet.demo.taken_percent_max) });
-    // Not while it is being moved.
+    // Not while the user moves it.
     if (another || document.activeElement !== this.taken) {
       this.taken.value = String(trouble.taken);
       setText(this.takenText, `${trouble.taken} %`);

@@ -1,5 +1,5 @@
 // Why the next request goes where it goes: the plane of load and latency, the rule in a sentence,
-// and the reports in its order.
+// and the reports in the rule's order.
 
 import { attributes, button, element, fillList, headRow, rove, setShown, setText, widthOf } from "./dom.js";
 import * as plane from "./plane.js";
@@ -10,7 +10,7 @@ import { comparisonOf, count, figure, formulaText, isPooled, percent, plural, po
 
 const HEIGHT = 250;
 const ROWS_MAX = 16;
-/** Of those with the most in flight, where a policy keeps no pool. */
+/** The most rows of replicas by requests in flight, for policies without a pool. */
 const FULLEST_MAX = 8;
 
 export class WhyView {
@@ -111,7 +111,7 @@ export class WhyView {
     this.repaint();
   }
 
-  /** In the pool's place, for policies that keep none: where requests are. @param {import("./model.js").Service} service @param {boolean} pooled */
+  /** Shows requests in flight by replica, for policies without a pool. @param {import("./model.js").Service} service @param {boolean} pooled */
   showFullest(service, pooled) {
     const shown = !pooled && !isPooled(service.policy) && service.replicas.length > 1;
     setShown(this.fullest, shown);
@@ -132,7 +132,7 @@ export class WhyView {
     this.settleFullRows(held && !this.fullRows.contains(document.activeElement));
   }
 
-  /** Other columns need other rows. @param {string[]} heads */
+  /** Sets the headers, and drops the rows if the columns change. @param {string[]} heads */
   setHeads(heads) {
     const key = heads.join("|");
     if (key === this.heads) return;
@@ -142,7 +142,7 @@ export class WhyView {
   }
 
   /**
-   * What decides, and the formula by which it does.
+   * Shows the decisive rule and its formula.
    * @param {import("./model.js").Service} service
    * @param {import("./rule.js").Report[]} pool the best first
    * @param {import("./rule.js").Report | null} next
@@ -163,7 +163,7 @@ export class WhyView {
   /** @param {(string | HTMLElement)[]} parts */
   say(parts) {
     const text = parts.map((part) => (typeof part === "string" ? part : part.textContent)).join("");
-    // What stands there already stays, so that it can be marked.
+    // The text is written only if it changes, so that users can select it.
     if (this.rule.textContent !== text) this.rule.replaceChildren(...parts);
     attributes(this.canvas, { "aria-label": `Replicas by requests in flight and latency. ${text}` });
   }
@@ -183,7 +183,7 @@ function rowOf(event) {
   return row?.dataset.replica === undefined ? null : Number(row.dataset.replica);
 }
 
-/** A replica's name, which opens it: the click is heard by the table's body, wherever in the row it is. */
+/** A replica's name as a button that opens it. The table's body handles clicks anywhere in the row. */
 function named() {
   const head = element("th", "", button("", "link", () => {}));
   head.scope = "row";
@@ -191,7 +191,7 @@ function named() {
 }
 
 /**
- * A head for each column, and how a report fills it: the factors of the comparison, and how old what is known is.
+ * The columns, each with its header and its formatter: the factors of the comparison, and the age of the report.
  * @param {import("./words.js").Comparison | null} comparison
  * @param {import("./rule.js").Report[]} pool
  * @returns {[string, (report: import("./rule.js").Report) => string][]}

@@ -1,4 +1,4 @@
-// Figures and states in words: the one way in which the page writes them.
+// Formats numbers and states as text, for the whole page.
 
 /** @param {number} value */
 export const count = (value) => Math.round(value).toLocaleString("en-US");
@@ -14,10 +14,10 @@ export function span(us) {
   return `${(ms / 1000).toFixed(ms < 99_950 ? 1 : 0)} s`;
 }
 
-/** For an axis: `1 ms`, `10 ms`, `1 s`. @param {number} us */
+/** A duration for an axis: `1 ms`, `10 ms`, `1 s`. @param {number} us */
 export const spanMark = (us) => (us < 1000 ? `${us} µs` : us < 1_000_000 ? `${us / 1000} ms` : `${us / 1_000_000} s`);
 
-/** A part of a whole: `0 %`, `0.4 %`, `12 %`. @param {number | null | undefined} part */
+/** A share: `0 %`, `0.4 %`, `12 %`. @param {number | null | undefined} part */
 export function percent(part) {
   if (part === null || part === undefined || Number.isNaN(part)) return NONE;
   const value = part * 100;
@@ -26,25 +26,25 @@ export function percent(part) {
   return value < 9.95 ? `${value.toFixed(1)} %` : `${Math.round(value)} %`;
 }
 
-/** What can be carried, of thousandths of a request in flight: `4.5`, `120`. @param {number | null | undefined} millirif */
+/** A capacity, from thousandths of a request in flight: `4.5`, `120`. @param {number | null | undefined} millirif */
 export function carries(millirif) {
   if (millirif === null || millirif === undefined || Number.isNaN(millirif)) return NONE;
   return millirif < 99_950 ? (millirif / 1000).toFixed(1) : count(millirif / 1000);
 }
 
-/** What a request costs, which may be very little: `85 µs`, `2.1 ms`. @param {number | null | undefined} us */
+/** The cost of a request, which may be very small: `85 µs`, `2.1 ms`. @param {number | null | undefined} us */
 export function cost(us) {
   if (us === null || us === undefined || Number.isNaN(us)) return NONE;
   return us < 1000 ? `${Math.round(us)} µs` : span(us);
 }
 
-/** Per second: `12.5`, `400`, `2,000`. @param {number | null | undefined} value */
+/** A rate per second: `12.5`, `400`, `2,000`. @param {number | null | undefined} value */
 export function rate(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return NONE;
   return value < 99.95 && value % 1 !== 0 ? value.toFixed(1) : count(value);
 }
 
-/** For an axis: `0`, `0.5`, `200`, `2k`, `1.5M`. @param {number} value */
+/** A number for an axis: `0`, `0.5`, `200`, `2k`, `1.5M`. @param {number} value */
 export function shortCount(value) {
   if (value >= 1e6) return `${+(value / 1e6).toFixed(1)}M`;
   if (value >= 1e4) return `${+(value / 1e3).toFixed(1)}k`;
@@ -54,7 +54,7 @@ export function shortCount(value) {
 /** @param {number} value @param {string} noun @param {string} [nouns] */
 export const plural = (value, noun, nouns = `${noun}s`) => `${count(value)} ${value === 1 ? noun : nouns}`;
 
-/** Minutes and seconds, and hours or days where there are some. @param {number} ms */
+/** Minutes and seconds, and hours or days if there are any. @param {number} ms */
 export function clock(ms) {
   const s = Math.floor(ms / 1000);
   const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
@@ -63,7 +63,7 @@ export function clock(ms) {
   return `${Math.floor(s / 86_400)} d ${Math.floor(s / 3600) % 24} h`;
 }
 
-/** How long ago: `4 s`, `2 min`, `3 h`, `2 d`. @param {number} ms */
+/** An age: `4 s`, `2 min`, `3 h`, `2 d`. @param {number} ms */
 export function ago(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
   if (s < 60) return `${s} s`;
@@ -91,19 +91,19 @@ export function moment(at, now = Date.now()) {
 /** @type {State[]} from the least severe to the worst */
 let states = [];
 
-/** @param {State[] | undefined} told every state, as the server orders them */
+/** @param {State[] | undefined} told all states, in the server's order */
 export function learnStates(told) {
   states = told ?? [];
 }
 
-/** A state, its words, and how severe it is, for sorting. @param {string} name @returns {State & {text: string, severity: number}} */
+/** A state with its label and its severity, for sorting. @param {string} name @returns {State & {text: string, severity: number}} */
 export function stateOf(name) {
   const severity = states.findIndex((state) => state.name === name);
   const state = states[severity] ?? { name, meaning: "", sign: "?", takes_requests: true, alarming: false };
   return { ...state, text: name.replaceAll("_", " "), severity };
 }
 
-/** What decided, for legends, and as the end of "chosen because …". */
+/** Reasons of picks, for legends, and as the end of "chosen because …". */
 const REASONS = {
   cold: ["cold, lowest latency", "of the cold reports, its latency was the lowest"],
   hot: ["all hot, lowest RIF", "all reports were hot, and its requests in flight were the fewest"],
@@ -115,7 +115,7 @@ const REASONS = {
   least_loaded: ["fewest of ours in flight", "it had the fewest of this worker's requests in flight"],
   lowest_score: ["lowest score", "it had the lowest score among the reports"],
   lowest_cost: ["lowest cost of those drawn", "of those drawn, latency times requests in flight was the lowest"],
-  lowest_rif: ["lowest RIF of those drawn", "of those drawn, it had the fewest requests in flight when last asked"],
+  lowest_rif: ["lowest RIF of those drawn", "of those drawn, it had the fewest requests in flight when last probed"],
   weighted: ["by weight", "chance, in proportion to weights"],
   pinned: ["pinned", "the request was pinned to it"],
   trial: ["trial", "it is out of the choice, and the request was to show how it does"],
@@ -123,7 +123,7 @@ const REASONS = {
   room: ["first with room", "all were full, and it was the first to have room"],
 };
 
-/** @param {string} reason @param {string} [policy] whose reason it is, which says what its score is */
+/** @param {string} reason @param {string} [policy] the policy, which names its score */
 export const reasonName = (reason, policy) => ofPolicy(REASONS[/** @type {keyof REASONS} */ (reason)]?.[0] ?? reason.replaceAll("_", " "), reason, policy);
 /** @param {string} reason @param {string} [policy] */
 export const reasonText = (reason, policy) => ofPolicy(REASONS[/** @type {keyof REASONS} */ (reason)]?.[1] ?? reason.replaceAll("_", " "), reason, policy);
@@ -137,15 +137,15 @@ const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.rep
  * @property {string} about
  * @property {string} reports
  * @property {string} carried
- * @property {string} comparison how it compares replicas as a rule
- * @property {string} score what decides first in that
+ * @property {string} comparison its usual comparison
+ * @property {string} score the first factor of that comparison
  * @property {string} why_hot_cold
  */
 
 /** @type {Map<string, Policy>} */
 const policies = new Map();
 
-/** @param {Policy[] | undefined} told of every policy */
+/** @param {Policy[] | undefined} told all policies */
 export function learnPolicies(told) {
   for (const policy of told ?? []) policies.set(policy.name, policy);
 }
@@ -176,7 +176,7 @@ export function policyOf(name = "none") {
 /** @type {Map<string, Comparison>} */
 const comparisons = new Map();
 
-/** @param {Comparison[] | undefined} told every comparison */
+/** @param {Comparison[] | undefined} told all comparisons */
 export function learnComparisons(told) {
   for (const comparison of told ?? []) comparisons.set(comparison.name, comparison);
 }
@@ -193,14 +193,14 @@ export function figure(factor, value) {
   return String(+value.toFixed(2));
 }
 
-/** The formula, and what all have in common in it. @param {Comparison} comparison @param {Record<string, number>} [shared] */
+/** The formula, and the values that all candidates share. @param {Comparison} comparison @param {Record<string, number>} [shared] */
 export const formulaText = (comparison, shared = {}) => [comparison.formula, ...comparison.shared.map((factor) => `${factor.name} ${figure(factor, shared[factor.key])}`)].join("; ");
 
-/** Whether it keeps reports, among which it chooses. @param {string} policy */
+/** Whether the policy chooses among stored reports. @param {string} policy */
 export const isPooled = (policy) => ["pool", "latest"].includes(policyOf(policy).reports);
 
 /**
- * Names without what they all begin and end with, for where there is little room: `10.0.0.1:80`, `10.0.0.2:80` → `1`, `2`.
+ * Names without their common start and end, for narrow columns: `10.0.0.1:80`, `10.0.0.2:80` → `1`, `2`.
  * @param {string[]} names
  * @returns {string[]}
  */
@@ -213,7 +213,7 @@ export function shortNames(names) {
     return at;
   };
   let head = common((name, at) => name[at]);
-  // A number is not cut in two.
+  // A number is not split.
   while (head > 0 && /[0-9]/.test(names[0][head - 1])) head--;
   const rest = names.map((name) => name.slice(head));
   let tail = 0;

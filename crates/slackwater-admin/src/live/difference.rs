@@ -1,15 +1,15 @@
-//! What happened between two looks at counts that only rise.
+//! Differences between two readings of counts that only rise.
 
 use super::messages::Counts;
 use serde::Serialize;
 use slackwater_telemetry::facts::RequestCounts;
 
-/// How far a count has risen. One that is lower than it was has begun anew in between.
+/// The rise of a count. A count that has fallen has started again from 0.
 pub(super) fn risen(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
 
-/// How far each has risen, but for those that have not.
+/// The rise of each count; counts that have not risen are left out.
 pub(super) fn all_risen(before: Option<&Counts>, now: &Counts) -> Counts {
     let risen = |(name, &now): (&String, &u64)| {
         let before = before.and_then(|before| before.get(name));
@@ -25,22 +25,22 @@ pub(super) fn named(counts: &impl Serialize) -> Counts {
     named.unwrap_or_default()
 }
 
-/// What of a replica's counts the live data go by.
+/// The counts of a replica that the live data use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) sent: u64,
     pub(super) retries: u64,
-    /// By the first digit of the status, from 1.
+    /// Responses by the first digit of the status, from 1.
     pub(super) classes: [u64; 5],
-    /// Neither answered nor given up by those who asked.
+    /// Requests without a response, except those that clients gave up.
     pub(super) unanswered: u64,
     pub(super) grpc_failures: u64,
-    /// Given up by those who asked.
+    /// Requests that clients gave up.
     pub(super) client_gone: u64,
 }
 
 impl Ended {
-    /// How far a replica's counts have risen.
+    /// The rise of a replica's counts.
     pub(super) fn between(before: Option<&RequestCounts>, now: &RequestCounts) -> Self {
         let (before, now) = (Self::of(before), Self::of(Some(now)));
         Self {
@@ -73,7 +73,7 @@ impl Ended {
         }
     }
 
-    /// Those that the replica is to blame for.
+    /// Requests that failed at the replica.
     pub(super) const fn failed(&self) -> u64 {
         self.classes[4] + self.unanswered + self.grpc_failures
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_that_fell_has_begun_anew() {
+    fn a_count_that_fell_has_started_again() {
         assert_eq!([risen(3, 10), risen(10, 10), risen(10, 3)], [7, 0, 3]);
     }
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_has_failed_what_it_did_not_answer_well() {
+    fn failed_counts_errors_and_missing_responses() {
         let before = RequestCounts {
             sent: 10,
             responses_2xx: 9,

@@ -1,19 +1,19 @@
-//! What the ticks said over the last minutes, in rings of fixed length.
+//! The values of the ticks over the last minutes, in rings of fixed length.
 //!
-//! A service keeps a sample for each tick. Its replicas do, too, as long as there is room for all
-//! of them; where there are many, each keeps fewer.
+//! A service keeps a sample for each tick. So do its replicas, as long as there is room for all of
+//! them; a large fleet keeps fewer for each.
 
 use super::messages::{Counts, Fleet, FleetService, ReplicaHistory, ServiceHistory, Tick};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// What is kept at most.
+/// The longest history.
 const LENGTH: Duration = Duration::from_mins(15);
 
-/// Samples of replicas that are kept at most, over all services.
+/// The most samples of replicas, over all services.
 const REPLICA_SAMPLES_MAX: usize = 300_000;
 
-/// A count that stands for "not known".
+/// A count that is not known.
 const UNKNOWN: u32 = u32::MAX;
 
 /// A service at one tick.
@@ -30,7 +30,7 @@ struct ServiceSample {
     retries: u64,
     shed: u64,
     queued: u64,
-    /// By their place in [`Series::names`].
+    /// By their index in [`Series::names`].
     counts: Box<[(u8, u32)]>,
 }
 
@@ -49,13 +49,13 @@ struct ReplicaSample {
     state: u8,
 }
 
-/// A service's past.
+/// The history of a service.
 #[derive(Debug, Default)]
 struct Series {
-    /// Names of counts as they came up: which group, and what it says.
+    /// Names of counts in the order in which they appeared, with their group.
     names: Vec<(Group, String)>,
     samples: VecDeque<ServiceSample>,
-    /// By name; the newest sample of each is of the newest tick.
+    /// By name; each replica's newest sample belongs to the newest tick.
     replicas: HashMap<String, VecDeque<ReplicaSample>>,
 }
 
@@ -65,7 +65,7 @@ enum Group {
     Probes,
 }
 
-/// The past of all services.
+/// The history of all services.
 #[derive(Debug)]
 pub(super) struct History {
     interval: Duration,
@@ -80,13 +80,13 @@ impl History {
         }
     }
 
-    /// Ticks that a service keeps.
+    /// Number of ticks that a service keeps.
     fn ticks_max(&self) -> usize {
         let ticks = LENGTH.as_millis() / self.interval.as_millis().max(1);
         usize::try_from(ticks).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Forgets who is not in the fleet any more.
+    /// Forgets services and replicas that are no longer in the fleet.
     pub(super) fn set_fleet(&mut self, fleet: &Fleet) {
         let names: BTreeMap<_, &FleetService> = (fleet.services.iter())
             .map(|service| (service.name.as_str(), service))
@@ -104,7 +104,7 @@ impl History {
         });
     }
 
-    /// Keeps a tick; `fleet` is the one that it goes by.
+    /// Stores a tick; `fleet` is the fleet that it belongs to.
     pub(super) fn push(&mut self, fleet: &Fleet, tick: &Tick) {
         let ticks_max = self.ticks_max();
         let replicas: usize = fleet.services.iter().map(|it| it.replicas.len()).sum();
@@ -121,7 +121,8 @@ impl History {
                 if let Some(samples) = series.replicas.get_mut(&replica.name) {
                     keep(samples, sample, samples_max);
                 } else {
-                    // All at once: growing by halves, they would take half as much again.
+                    // Allocated at once, because growing step by step would take half as much
+                    // memory again.
                     let mut samples = VecDeque::with_capacity(samples_max);
                     samples.push_back(sample);
                     series.replicas.insert(replica.name.clone(), samples);
@@ -130,7 +131,7 @@ impl History {
         }
     }
 
-    /// A service's past; `None` of one that there is not.
+    /// The history of a service; `None` if it does not exist.
     pub(super) fn of_service(&self, fleet: &Fleet, name: &str) -> Option<ServiceHistory> {
         let empty = Series::default();
         let is_there = fleet.services.iter().any(|service| service.name == name);
@@ -168,7 +169,7 @@ impl History {
         })
     }
 
-    /// A replica's past; `None` of one that there is not.
+    /// The history of a replica; `None` if it does not exist.
     pub(super) fn of_replica(
         &self,
         fleet: &Fleet,
@@ -181,6 +182,7 @@ impl History {
         let samples = series.and_then(|series| series.replicas.get(name));
         let samples: Vec<_> = samples.into_iter().flatten().copied().collect();
         let ticks = series.map_or(0, |series| series.samples.len());
+        // A replica may have fewer samples than its service; they belong to the newest ticks.
         let times = series.into_iter().flat_map(|series| &series.samples);
         let times = times.skip(ticks.saturating_sub(samples.len()));
         let known = |of: fn(&ReplicaSample) -> u32| -> Vec<Option<u32>> {
@@ -246,7 +248,8 @@ impl Series {
         }
     }
 
-    /// Names are those of reasons and of what may happen to probes: a few dozen.
+    /// Stores counts by the indices of their names. There are a few dozen names: reasons of picks
+    /// and results of probes.
     fn note(&mut self, group: Group, counts: &Counts, noted: &mut Vec<(u8, u32)>) {
         for (name, &count) in counts {
             let mut names = self.names.iter();
@@ -289,7 +292,7 @@ impl ReplicaSample {
             p50_us: narrow(*columns.p50_us.get(place)?),
             p99_us: narrow(*columns.p99_us.get(place)?),
             rif: columns.rif.get(place)?.unwrap_or(UNKNOWN),
-            // Columns that nobody says anything of are empty.
+            // A column without any value is sent empty.
             capacity_millirif: (columns.capacity_millirif.get(place).copied().flatten())
                 .unwrap_or(UNKNOWN),
             cost_us: narrow(columns.cost_us.get(place).copied().flatten()),

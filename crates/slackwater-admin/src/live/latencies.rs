@@ -1,4 +1,4 @@
-//! How long requests took, in an interval and over the last seconds: differences between readings
+//! Latencies of requests in an interval and over the last seconds, as differences between readings
 //! of histograms.
 
 use super::messages::{Fleet, Latency};
@@ -9,21 +9,22 @@ use slackwater_telemetry::latency_histogram::Latencies;
 use std::collections::{BTreeMap, VecDeque};
 use tokio::time::Instant;
 
-/// What the last seconds are.
+/// Length of the window for the last seconds.
 const LENGTH: Duration = Duration::from_secs(10);
 
-/// Readings that the last seconds begin with are so far apart: the last 10 s are the last 10 to 12.
+/// Time between two stored readings: the last 10 s are actually the last 10 to 12.
 const SPACING: Duration = Duration::from_secs(2);
 
 /// One service's histograms at one moment, over all workers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histograms {
     service: String,
-    /// Another one: the service began anew, and all this with it.
+    /// The number of the service's instance. Another one means that the service was built again,
+    /// with new histograms.
     number: u64,
     /// Requests as their clients saw them, by class.
     totals: [Latencies; RESPONSE_CLASSES],
-    /// By replica: until the head of its response.
+    /// Time to the head of a response, by replica.
     pub(super) heads: Vec<Latencies>,
 }
 
@@ -43,12 +44,13 @@ impl Histograms {
         }
     }
 
-    /// Whether an earlier reading is of the same service, and so may be subtracted.
+    /// Returns whether an earlier reading is of the same instance of the service, so that it may be
+    /// subtracted.
     pub(super) fn goes_on(&self, before: &Self) -> bool {
         self.service == before.service && self.number == before.number
     }
 
-    /// All that came after an earlier reading, whatever became of it.
+    /// Returns all latencies after an earlier reading, of all classes.
     pub(super) fn since(&self, before: &Self) -> Latencies {
         let mut sum = Latencies::default();
         for (now, before) in self.totals.iter().zip(&before.totals) {
@@ -57,19 +59,19 @@ impl Histograms {
         sum
     }
 
-    /// How many of a class came after an earlier reading.
+    /// Returns the number of requests of a class after an earlier reading.
     pub(super) fn ended(&self, before: &Self, class: ResponseClass) -> u64 {
         let [now, before] = [self, before].map(|it| &it.totals[class.index()]);
         (now.clone() - before).count()
     }
 
-    /// Whether any request is known; where nobody counts them so, as in an agent, none ever is.
+    /// Returns whether there is any request. An agent does not record them, so there are none.
     pub(super) fn are_kept(&self) -> bool {
         self.totals.iter().any(|total| total.count() > 0)
     }
 }
 
-/// The quantiles as they are told; `None` of nothing.
+/// Converts to quantiles; `None` if there are no latencies.
 pub(super) fn told(latencies: &Latencies) -> Option<Latency> {
     let us = |part: f64| Some(micros(latencies.quantile(part)?));
     Some(Latency {
@@ -81,18 +83,18 @@ pub(super) fn told(latencies: &Latencies) -> Option<Latency> {
     })
 }
 
-/// A quantile in microseconds.
+/// A latency in microseconds.
 pub(super) fn micros(latency: Duration) -> u64 {
     u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Readings of the last seconds, by service, all of one service with the same number and of the
-/// same replicas.
+/// Readings of the last seconds, by service. All readings of a service are of the same instance and
+/// of the same replicas.
 #[derive(Debug, Default)]
 pub(super) struct Window(BTreeMap<String, VecDeque<(Instant, Histograms)>>);
 
 impl Window {
-    /// Keeps a reading.
+    /// Stores a reading.
     pub(super) fn push(&mut self, now: Instant, histograms: &[Histograms]) {
         let is_old = |(at, _): &(Instant, Histograms)| now.duration_since(*at) >= LENGTH;
         for service in histograms {
@@ -101,7 +103,7 @@ impl Window {
             if last.is_some_and(|at| now.duration_since(at) < SPACING) {
                 continue;
             }
-            // The newest of those that are old enough is where the last seconds begin.
+            // The window begins at the newest reading that is old enough.
             while readings.get(1).is_some_and(is_old) {
                 readings.pop_front();
             }
@@ -109,7 +111,7 @@ impl Window {
         }
     }
 
-    /// Forgets services that are gone, or whose replicas are others.
+    /// Forgets services that are gone or have other replicas.
     pub(super) fn set_fleet(&mut self, before: &Fleet, now: &Fleet) {
         self.0.retain(|name, _| {
             let replicas = |fleet: &Fleet| {
@@ -123,8 +125,8 @@ impl Window {
         });
     }
 
-    /// Takes services that have begun anew since the last reading as having had nothing at that
-    /// moment.
+    /// For a service that was built again since the last reading, replaces that reading with an
+    /// empty one.
     pub(super) fn begin_anew(&mut self, histograms: &[Histograms]) {
         for service in histograms {
             if let Some(readings) = self.0.get_mut(&service.service)
@@ -142,7 +144,7 @@ impl Window {
         }
     }
 
-    /// How a service was when the last seconds began.
+    /// The reading of a service at the beginning of the window.
     pub(super) fn beginning(&self, service: &str) -> Option<&Histograms> {
         Some(&self.0.get(service)?.front()?.1)
     }
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_between_two_readings_is_told_over_all_classes() {
+    fn a_difference_of_readings_covers_all_classes() {
         let before = histograms(&[1, 1], &[900]);
         let now = histograms(&[1, 1, 30], &[900, 40]);
         let since = told(&now.since(&before)).expect("two");
@@ -195,7 +197,7 @@ mod tests {
     async fn the_last_seconds_are_ten_to_twelve() {
         let mut window = Window::default();
         let start = Instant::now();
-        // At second s, s requests have been.
+        // At second s there have been s requests.
         for second in 0..30_usize {
             let now = start + Duration::from_secs(second as u64);
             window.push(now, &[histograms(&vec![1; second], &[])]);
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_seconds_of_a_service_that_began_anew_begin_with_nothing() {
+    async fn the_window_of_a_service_that_was_built_again_starts_empty() {
         let mut window = Window::default();
         let start = Instant::now();
         window.push(start, &[named("a", 1, &[5; 30]), named("b", 2, &[5; 30])]);
@@ -262,7 +264,7 @@ mod tests {
         };
         assert_eq!(since(0, "a"), (4, 4));
         assert_eq!(since(1, "b"), (1, 1), "it went on");
-        // What was before is not looked at again.
+        // Earlier readings are no longer used.
         assert_eq!(window.0["a"].len(), 1);
         assert_eq!(window.0["a"][0].0, start);
     }

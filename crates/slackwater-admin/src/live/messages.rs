@@ -1,6 +1,6 @@
-//! What is said to readers of live data, field by field. `docs/reference/live.md` documents each;
-//! the files in `samples` have each, and a test keeps the two in step. Fields are only ever added;
-//! unknown ones are to be ignored by readers.
+//! The messages to readers of live data. `docs/reference/live.md` documents each field; the files
+//! in `samples` contain each field, and a test keeps both up to date. Fields are only ever added;
+//! readers must ignore unknown ones.
 
 #![expect(missing_docs, reason = "docs/reference/live.md documents each field")]
 
@@ -14,10 +14,10 @@ use slackwater_telemetry::problems::Problem;
 use slackwater_telemetry::replica_state::StateFacts;
 use std::collections::BTreeMap;
 
-/// Counts by name; what did not occur is left out.
+/// Counts by name; counts of 0 are left out.
 pub type Counts = BTreeMap<String, u64>;
 
-/// Who is there.
+/// The services and their replicas.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -31,7 +31,7 @@ pub struct Fleet {
     pub states: Vec<String>,
     pub replica_states: Vec<StateFacts>,
     pub policies: Vec<PolicyFacts>,
-    /// Every way in which policies compare replicas.
+    /// All comparisons of replicas that policies use.
     pub comparisons: Vec<ComparisonFacts>,
     pub listeners: Vec<ListenerFacts>,
     pub routes: Vec<RouteFacts>,
@@ -41,7 +41,7 @@ pub struct Fleet {
     pub demo: Option<Value>,
 }
 
-/// Where the fleet of a service comes from, and why the last list was not taken.
+/// Where a service's fleet comes from, and why the last list was not accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -51,7 +51,7 @@ pub struct FleetSource {
     pub failure: Option<String>,
 }
 
-/// One service of it.
+/// A service of the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -63,7 +63,7 @@ pub struct FleetService {
     pub replicas: Vec<FleetReplica>,
 }
 
-/// One replica of it.
+/// A replica of the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -75,7 +75,7 @@ pub struct FleetReplica {
     pub weight: u32,
 }
 
-/// How they are, and what happened since the tick before.
+/// The current state, and the changes since the previous tick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -90,13 +90,13 @@ pub struct Tick {
     pub own_queue: Option<QueueStatus>,
     pub unrouted: Counts,
     pub services: Vec<ServiceTick>,
-    /// The worst first; left out where there are none.
+    /// The problems, the worst first; left out if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
     pub demo: Option<Value>,
 }
 
-/// One service of it.
+/// A service in a tick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -118,17 +118,17 @@ pub struct ServiceTick {
     #[serde(default)]
     pub all_fail: bool,
     pub rif_limit: Option<RifLimit>,
-    /// How each worker's next pick compares replicas.
+    /// How the next pick of each worker compares replicas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<Compared>,
     pub pool: Vec<PooledReport>,
     pub replicas: Columns,
-    /// Of those that have changed their state, or of whose state there is something to say.
+    /// Replicas whose state has changed or needs an explanation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub standings: Vec<StandingTick>,
 }
 
-/// Since when a replica has been in its state, and why.
+/// When a replica's state began, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -137,19 +137,19 @@ pub struct StandingTick {
     pub replica: usize,
     pub since_ms: Option<u64>,
     pub why: Option<String>,
-    /// What an operator can do; left out where there is nothing.
+    /// How an operator can fix it; left out if there is nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// When its last health check ended, or the last attempt that got no response; left out where
-    /// there is neither.
+    /// Time of its last health check, or of the last attempt without a response; left out if there
+    /// is neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_at_ms: Option<u64>,
-    /// Its last attempts that got no response; left out where the last one got some.
+    /// Its last attempts without a response; left out if the last attempt got one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_in_a_row: Option<u64>,
 }
 
-/// Requests by what was answered.
+/// Requests by the class of their response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -171,19 +171,19 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// All of them.
+    /// The sum over all classes.
     pub(super) const fn sum(&self) -> u64 {
         let answered = self.informational + self.success + self.redirect + self.client;
         answered + self.failed() + self.client_gone
     }
 
-    /// Those that the service is to blame for.
+    /// Requests that failed at the service.
     pub(super) const fn failed(&self) -> u64 {
         self.server + self.grpc_failed + self.broken
     }
 }
 
-/// How long requests took.
+/// Latencies of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -196,7 +196,7 @@ pub struct Latency {
     pub p999_us: u64,
 }
 
-/// The RIF from which on a report is hot, over the workers.
+/// The RIF at which a report becomes hot, over the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -207,20 +207,20 @@ pub struct RifLimit {
     pub max: u32,
 }
 
-/// How a worker's next pick compares replicas.
+/// How the next pick of a worker compares replicas.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
 #[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Compared {
     pub worker: usize,
-    /// The name of a comparison.
+    /// The comparison's name.
     pub comparison: String,
-    /// What replicas have in common in it, by key.
+    /// The values that replicas share, by key.
     pub shared: BTreeMap<String, f64>,
 }
 
-/// A report that the next pick of a worker chooses from.
+/// A report that a worker's next pick may choose.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
@@ -234,12 +234,12 @@ pub struct PooledReport {
     pub uses_left: Option<u32>,
     pub hot: bool,
     pub local: bool,
-    /// Its place in the order of choice, from 0; `None` where its report decides nothing.
+    /// Its rank in the order of choice, from 0; `None` if its report decides nothing.
     pub rank: Option<u32>,
-    /// What is compared of it, by key; left out where nothing is.
+    /// The compared values by key; left out if there are none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub factors: BTreeMap<String, f64>,
-    /// The next request goes there; left out of all others.
+    /// Whether the next request goes there; left out for all others.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub next: bool,
 }
@@ -254,7 +254,7 @@ pub struct Columns {
     pub rif: Vec<Option<u32>>,
     pub latency_us: Vec<Option<u64>>,
     pub report_age_ms: Vec<Option<u64>>,
-    /// This and the next: empty where nobody says it.
+    /// This column and the next are empty if no replica reports it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capacity_millirif: Vec<Option<u32>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

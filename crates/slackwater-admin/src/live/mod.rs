@@ -1,9 +1,9 @@
-//! Live data: what a dashboard draws, as a stream of events, and the last minutes of it.
+//! Live data for dashboards: a stream of events, and the history of the last minutes.
 //!
-//! One task on the admin server's thread looks at the status once in an interval. Two looks make a
-//! tick ([`sampler`]), which goes into the [`history`] and, while there are readers, to all of them
-//! as the same bytes (`hub`). How long things took comes from histograms ([`latencies`]). What is
-//! said is in [`messages`] and documented in `docs/reference/live.md`.
+//! A task on the admin server's thread reads the status once per interval. Two readings make a tick
+//! ([`sampler`]), which goes into the [`history`] and, while there are readers, to all of them as
+//! the same bytes (`hub`). Latencies come from histograms ([`latencies`]). The format is defined in
+//! [`messages`] and documented in `docs/reference/live.md`.
 
 mod difference;
 mod history;
@@ -32,11 +32,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// What the owner adds to live data.
+/// Further live data of the owner.
 pub trait Extra: Send + Sync + 'static {
-    /// To each fleet. It is asked once in an interval: another answer makes another fleet.
+    /// Returns data for the fleet. It is called once per interval; a changed value makes a new
+    /// fleet.
     fn fleet(&self) -> Value;
-    /// To each tick. It is asked only while there are readers.
+    /// Returns data for the tick. It is called only while there are readers.
     fn tick(&self) -> Value;
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Live {
     known: Mutex<Known>,
 }
 
-/// What has been seen.
+/// The last reading, and what was made of it.
 struct Known {
     last: Option<(Instant, Look)>,
     fleet: Option<Fleet>,
@@ -94,7 +95,7 @@ impl Live {
         }
     }
 
-    /// Looks for ever.
+    /// Reads the status in each interval, forever.
     pub(super) async fn run(&self) {
         let mut beats = tokio::time::interval(self.interval);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -104,7 +105,7 @@ impl Live {
         }
     }
 
-    /// Takes in what is known now, and tells of it.
+    /// Takes a reading, and sends its changes.
     fn look(&self, facts: &Facts) {
         let now = Instant::now();
         let uptime = now.duration_since(self.started_at);
@@ -136,7 +137,7 @@ impl Live {
         known.last = Some((now, look));
     }
 
-    /// With what the owner adds.
+    /// Adds the owner's data.
     fn complete(&self, tick: Tick) -> Tick {
         Tick {
             demo: self.extra.as_ref().map(|extra| extra.tick()),
@@ -144,16 +145,17 @@ impl Live {
         }
     }
 
-    /// Reads something from the status as of the last look; `None` before the first.
+    /// Reads from the status of the last reading; `None` before the first.
     pub(super) fn last<T>(&self, read: impl FnOnce(&Status) -> T) -> Option<T> {
         let known = self.lock();
         known.last.as_ref().map(|(_, look)| read(look.status()))
     }
 
-    /// The stream, for another reader.
+    /// Starts the stream for another reader.
     pub(super) fn listen(&self, asked: Asked) -> Reply {
         if asked.is_head {
-            // Else a connection that carries no stream would be let off its time.
+            // A HEAD request must not mark its connection as a stream, which would have no time
+            // limit.
             return stream();
         }
         let connection = asked.connection;
@@ -182,7 +184,7 @@ impl Live {
         self.hub.end();
     }
 
-    /// The past of a service, or of a replica of it.
+    /// Returns the history of a service, or of one of its replicas.
     pub(super) fn history(&self, query: &Query) -> Reply {
         if let Some(unknown) = query.unknown(&["service", "replica"]) {
             let why = format!("parameter {unknown}: unknown; there are service, replica");
@@ -217,7 +219,7 @@ impl Live {
 /// The head of the stream.
 fn stream() -> Reply {
     let mut stream = reply(StatusCode::OK, "text/event-stream", "");
-    // Some proxies would wait for the end.
+    // Without this, some proxies would buffer the whole response.
     let headers = stream.headers_mut();
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     stream
@@ -227,10 +229,10 @@ fn unknown(what: fmt::Arguments<'_>) -> Reply {
     refusal(StatusCode::NOT_FOUND, format_args!("there is no {what}"))
 }
 
-/// An event on the wire: JSON has no line breaks.
+/// An event in the format of the stream: JSON has no line breaks.
 fn event(name: &str, message: &impl Serialize) -> Bytes {
     let mut text = format!("event: {name}\ndata: ").into_bytes();
-    // What cannot be written, which nothing here is, is an event without data.
+    // Serializing cannot fail here; an event without data would be the result.
     let _ = serde_json::to_writer(&mut text, message);
     text.extend_from_slice(b"\n\n");
     text.into()

@@ -1,4 +1,4 @@
-//! Two looks at the status make a tick.
+//! Makes a tick of two readings of the status.
 
 use super::difference::{Ended, all_risen, named, risen};
 use super::latencies::{Histograms, Window, micros, told};
@@ -18,15 +18,15 @@ use slackwater_telemetry::policy::PolicyFacts;
 use slackwater_telemetry::replica_state::{ReplicaState, StateFacts};
 use std::collections::{HashMap, HashSet};
 
-/// The status at one moment, in parts: each service with its replicas.
+/// A reading: the status at one moment, with each service and its replicas.
 #[derive(Debug)]
 pub(super) struct Look {
     status: Status,
-    /// How long the requests of each service took; it also says how many replicas it has.
+    /// Latencies of each service; also gives the number of its replicas.
     histograms: Vec<Histograms>,
 }
 
-/// One service of a look.
+/// A service of a reading.
 #[derive(Clone, Copy)]
 struct Part<'l> {
     service: &'l ServiceStatus,
@@ -35,7 +35,7 @@ struct Part<'l> {
 }
 
 impl Look {
-    /// What is known of everything.
+    /// Makes a reading of all facts.
     pub(super) fn new(facts: &Facts, phase: Phase, uptime: Duration) -> Self {
         Self {
             status: Status::new(facts, phase, uptime),
@@ -43,7 +43,7 @@ impl Look {
         }
     }
 
-    /// How long the requests of each service took.
+    /// Latencies of each service.
     pub(super) fn histograms(&self) -> &[Histograms] {
         &self.histograms
     }
@@ -62,7 +62,7 @@ impl Look {
         })
     }
 
-    /// Who is there, in what would be the first revision.
+    /// The fleet, with the first revision.
     pub(super) fn fleet(&self, interval: Duration, demo: Option<Value>) -> Fleet {
         let replica = |replica: &ReplicaStatus| FleetReplica {
             name: replica.name.clone(),
@@ -99,8 +99,8 @@ impl Look {
         }
     }
 
-    /// What happened since `before`, and how everybody is. `fleet` is the one of this look, and
-    /// `window` has the last seconds of it.
+    /// Returns the changes since `before` and the current state. `fleet` is the fleet of this
+    /// reading, and `window` has its last seconds.
     pub(super) fn tick(
         &self,
         before: &Self,
@@ -111,7 +111,7 @@ impl Look {
     ) -> Tick {
         let services = self.parts().map(|part| {
             let mut before = before.parts();
-            // One that has begun anew has had nothing before.
+            // A service that was built again has no earlier reading.
             let before = before.find(|before| part.histograms.goes_on(before.histograms));
             let workers = self.status.workers.iter();
             let workers = workers.filter(|worker| worker.service == part.service.name);
@@ -137,7 +137,7 @@ impl Look {
         }
     }
 
-    /// The status as it was.
+    /// The status of this reading.
     pub(super) const fn status(&self) -> &Status {
         &self.status
     }
@@ -153,6 +153,7 @@ fn service_tick(
     let ended = ended(before.map(|before| before.replicas), now.replicas);
     let nothing = Histograms::default();
     let seen = before.map_or(&nothing, |before| before.histograms);
+    // An agent has no histograms by class, so its requests are classified by their attempts.
     let classes = if now.histograms.are_kept() {
         classes_seen(now.histograms, seen)
     } else {
@@ -196,9 +197,9 @@ fn service_tick(
     }
 }
 
-/// Of the replicas that there is something to say of.
+/// Returns the replicas with a new state or a reason.
 fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
-    // The remedy goes with the cause: once is enough, however many replicas share it.
+    // A remedy belongs to its cause, so it is sent once for all replicas with that cause.
     let mut causes = HashSet::new();
     let told = |(place, replica): (usize, &ReplicaStatus)| {
         (replica.since_ms.is_some() || replica.why.is_some()).then(|| StandingTick {
@@ -206,7 +207,7 @@ fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
             since_ms: replica.since_ms,
             why: replica.why.clone(),
             remedy: (replica.remedy.clone()).filter(|_| causes.insert(replica.why.clone())),
-            // Of those that are well it would change with each check, and a tick would grow.
+            // For healthy replicas it would change with each check, and make every tick larger.
             checked_at_ms: (replica.health.as_ref())
                 .filter(|_| replica.state().is_alarming())
                 .and_then(|it| it.checked_at_ms)
@@ -217,7 +218,7 @@ fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
     replicas.iter().enumerate().filter_map(told).collect()
 }
 
-/// As clients saw it.
+/// Classes of requests as clients saw them.
 fn classes_seen(now: &Histograms, before: &Histograms) -> Classes {
     let class = |class| now.ended(before, class);
     Classes {
@@ -232,14 +233,14 @@ fn classes_seen(now: &Histograms, before: &Histograms) -> Classes {
     }
 }
 
-/// As replicas answered.
+/// Classes of attempts as replicas answered.
 fn classes_of(ended: &[Ended]) -> Classes {
     let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
     let class = |class: usize| ended.iter().map(|it| it.classes[class]).sum::<u64>();
     let grpc_failed = sum(|it| it.grpc_failures);
     Classes {
         informational: class(0),
-        // Their status says nothing else.
+        // The status of gRPC failures is 200 as well.
         success: class(1).saturating_sub(grpc_failed),
         redirect: class(2),
         client: class(3),
@@ -250,7 +251,7 @@ fn classes_of(ended: &[Ended]) -> Classes {
     }
 }
 
-/// How each replica's requests ended since the look before.
+/// Results of each replica's requests since the previous reading.
 fn ended(before: Option<&[ReplicaStatus]>, now: &[ReplicaStatus]) -> Vec<Ended> {
     let before = before.unwrap_or_default();
     let is_same = before.len() == now.len()
@@ -312,7 +313,7 @@ fn columns(
             .share
             .push(share.map(|it| it.share_millionths / 1_000));
     }
-    // Where nobody says anything of these, columns of `null` would make a tick a fifth larger.
+    // Columns of `null` would make a tick a fifth larger.
     if columns.capacity_millirif.iter().all(Option::is_none) {
         columns.capacity_millirif.clear();
     }
@@ -361,8 +362,8 @@ fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledRepo
         })
     };
     let reports = |worker: &&WorkerStatus| -> Vec<_> {
-        // Where reports decide, those without a rank are not looked at: of a large fleet, most of
-        // what is kept.
+        // If reports decide, those without a rank are left out; in a large fleet, that is most of
+        // the pool.
         let is_ranked = worker.pool.iter().any(|report| report.rank.is_some());
         let looked_at = |report: &&PooledStatus| !is_ranked || report.rank.is_some();
         let pool = worker.pool.iter().filter(looked_at);
@@ -374,7 +375,7 @@ fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledRepo
     workers.iter().flat_map(reports).collect()
 }
 
-/// With one decimal.
+/// A rate with one decimal.
 fn per_second(count: u64, interval: Duration) -> f64 {
     let seconds = interval.as_secs_f64();
     if seconds > 0.0 {

@@ -1,10 +1,10 @@
-//! A metric with where its samples come from.
+//! A metric with the source of its samples.
 
 use super::metric::{Kind, Label, Metric};
 use super::scrape::Scrape;
 use super::text::{Format, Samples};
 
-/// One metric, and where its samples come from.
+/// A metric with the source of its samples.
 #[derive(Debug)]
 pub(crate) struct Family {
     pub(crate) metric: Metric,
@@ -12,7 +12,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Something that only rises. `name` is without `_total`.
+    /// A count that only rises. `name` is without `_total`.
     pub(super) const fn counter(
         name: &'static str,
         help: &'static str,
@@ -22,7 +22,7 @@ impl Family {
         Self::of(Kind::Counter, name, help, labels, write)
     }
 
-    /// Something that rises and falls.
+    /// A value that rises and falls.
     pub(super) const fn gauge(
         name: &'static str,
         help: &'static str,
@@ -32,7 +32,7 @@ impl Family {
         Self::of(Kind::Gauge, name, help, labels, write)
     }
 
-    /// Latencies.
+    /// A histogram of latencies.
     pub(super) const fn histogram(
         name: &'static str,
         help: &'static str,
@@ -59,7 +59,7 @@ impl Family {
     }
 }
 
-/// Writes a metric; nothing at all if it has no samples now.
+/// Writes a metric; writes nothing if it has no samples now.
 pub(super) fn write_family(
     text: &mut String,
     format: Format,

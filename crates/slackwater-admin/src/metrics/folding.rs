@@ -1,19 +1,19 @@
-//! Which replicas have series of their own, from one scrape to the next.
+//! Chooses the replicas with their own series, consistently from one scrape to the next.
 //!
-//! A replica that has them keeps them until it leaves; places that become free go to the first of
-//! the others. What those have counted together never falls, as a reader would take that for a
-//! beginning anew and add all of it once more: what one of them had counted stays in when it
-//! leaves, or when it gets series of its own.
+//! A replica with its own series keeps them until it leaves; the first of the others then takes its
+//! place. The sum of the others never falls, because a reader would take that for a reset and add
+//! the whole sum again. A replica's counts therefore stay in the sum when it leaves, or when it
+//! gets its own series.
 
 use slackwater_telemetry::facts::{Facts, RequestCounts};
 use slackwater_telemetry::latency_histogram::Latencies;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a replica has counted, or several have.
+/// Counts of one replica or of several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
     pub(super) requests: RequestCounts,
-    /// Health checks passed and failed; `None` where there are none.
+    /// Passed and failed health checks; `None` without checks.
     pub(super) checks: Option<(u64, u64)>,
     pub(super) heads: Latencies,
 }
@@ -32,7 +32,7 @@ impl Counted {
     }
 }
 
-/// What is remembered between scrapes.
+/// The state between scrapes.
 #[derive(Debug)]
 pub(crate) struct Folding {
     replicas_max: usize,
@@ -41,18 +41,18 @@ pub(crate) struct Folding {
 
 #[derive(Debug, Default)]
 struct OfService {
-    /// Another one: it has begun anew.
+    /// The number of the service's instance; another one means that it was built again.
     number: u64,
-    /// Have series of their own.
+    /// Replicas with their own series.
     own: BTreeSet<String>,
-    /// The others, each with what it had counted when it was last seen.
+    /// The other replicas, with their counts at the last scrape.
     others: BTreeMap<String, Counted>,
-    /// Of those that are no longer among them.
+    /// The sum of former others.
     before: Option<Counted>,
 }
 
 impl Folding {
-    /// As many have series of their own, over all services.
+    /// At most this many replicas have their own series, over all services.
     pub(crate) const fn new(replicas_max: usize) -> Self {
         Self {
             replicas_max,
@@ -64,7 +64,7 @@ impl Folding {
         self.replicas_max = replicas_max;
     }
 
-    /// Whether each replica of each service has series of its own, in the order of `facts`.
+    /// Returns whether each replica of each service has its own series, in the order of `facts`.
     pub(super) fn choose(&mut self, facts: &Facts) -> Vec<Vec<bool>> {
         let names = |number: usize| facts.services[number].replicas.iter().map(|it| &it.name);
         let is_there = |name: &str| facts.services.iter().any(|service| service.name == name);
@@ -104,8 +104,8 @@ impl Folding {
         chosen
     }
 
-    /// What all others of a service have counted: those that are there now, by name, and those that
-    /// were; `None` if there never were any.
+    /// Returns the sum of all others of a service, present (`others`) and former ones; `None` if
+    /// there never were any.
     pub(super) fn fold(
         &mut self,
         service: &str,

@@ -1,13 +1,13 @@
-//! What a metric is: its name, its type, what it means, and by what its series are told apart.
+//! The definition of a metric: name, type, meaning and labels.
 
-/// Of which type a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Only rises; its name ends in `_total`.
     Counter,
     /// Rises and falls.
     Gauge,
-    /// Counts of latencies, by the bounds that they did not exceed.
+    /// Cumulative counts of latencies by upper bound.
     Histogram,
 }
 
@@ -21,11 +21,11 @@ impl Kind {
     }
 }
 
-/// By what the series of a metric are told apart.
+/// A label of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     pub(crate) name: &'static str,
-    /// What its values mean, for people.
+    /// The meaning of its values, for people.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "the page of metrics is made by a test")
@@ -59,23 +59,23 @@ pub(super) const OF_WORKER: &[Label] = &[SERVICE, WORKER];
 /// One metric.
 #[derive(Debug)]
 pub(crate) struct Metric {
-    /// All of it, but for the `_total` of a counter.
+    /// The name, without a counter's `_total`.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What it means, in a sentence.
+    /// The meaning, in a sentence.
     pub(crate) help: &'static str,
     pub(crate) labels: &'static [Label],
 }
 
 impl Metric {
-    /// Its unit, which its name ends in.
+    /// The unit, which the name ends in.
     pub(crate) fn unit(&self) -> Option<&'static str> {
         const UNITS: [&str; 4] = ["seconds", "bytes", "requests", "ratio"];
         let last = self.name.rsplit('_').next()?;
         UNITS.into_iter().find(|unit| *unit == last)
     }
 
-    /// What queries call it.
+    /// The name in queries.
     pub(crate) fn full_name(&self) -> String {
         let suffix = if self.kind == Kind::Counter {
             "_total"

@@ -1,5 +1,4 @@
-//! What a process that stands before a replica tells of that one: what it answers to probes, and
-//! the queue before it.
+//! Metrics of an agent: its answer to probes, and the queue before its server.
 
 use super::super::status::{LoadStatus, QueueStatus};
 use super::family::Family;

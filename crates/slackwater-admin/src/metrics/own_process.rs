@@ -1,11 +1,11 @@
-//! What the system says of this process, read from `/proc`; nothing where there is none.
+//! The system's figures about this process, read from `/proc`; empty where there is none.
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What the system says of this process.
+/// The system's figures about this process.
 #[derive(Debug, Default)]
 pub(super) struct System {
     pub(super) stat: Option<Stat>,
@@ -13,11 +13,11 @@ pub(super) struct System {
     pub(super) resident_bytes: Option<u64>,
     pub(super) open_fds: Option<u64>,
     pub(super) max_fds: Option<u64>,
-    /// CPU time by the names of threads.
+    /// CPU time by thread name.
     pub(super) threads_s: BTreeMap<String, f64>,
 }
 
-/// Of `/proc/…/stat`: of a process, or of a thread.
+/// Fields of `/proc/…/stat`, of a process or of a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stat {
     pub(super) cpu_s: f64,
@@ -27,7 +27,7 @@ pub(super) struct Stat {
 }
 
 impl System {
-    /// Reads a few files, one of them for each thread.
+    /// Reads a few files, including one for each thread.
     pub(super) fn now() -> Self {
         let read = |path: &str| fs::read_to_string(path).ok();
         let stat = read("/proc/self/stat").and_then(|text| Stat::parse(&text));
@@ -38,7 +38,7 @@ impl System {
         let ticks = clock_ticks_per_second() as f64;
         let resident = read("/proc/self/statm");
         let resident = resident.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-        // Reading the directory opens one more.
+        // Reading the directory opens one more descriptor.
         let open = fs::read_dir("/proc/self/fd").ok();
         let open = open.map(|fds| (fds.count() as u64).saturating_sub(1));
         Self {
@@ -54,12 +54,12 @@ impl System {
     }
 }
 
-/// CPU time of all threads by their names; threads of the same name together.
+/// CPU time of all threads by their names; threads of the same name are added up.
 fn threads() -> BTreeMap<String, f64> {
     let mut sums = BTreeMap::new();
     let tasks = fs::read_dir("/proc/self/task").ok();
     for task in tasks.into_iter().flatten().filter_map(Result::ok) {
-        // A thread may end meanwhile.
+        // The thread may have ended meanwhile.
         let stat = fs::read_to_string(task.path().join("stat")).ok();
         if let Some((name, stat)) = stat.as_deref().and_then(|it| name(it).zip(Stat::parse(it))) {
             *sums.entry(name.to_owned()).or_default() += stat.cpu_s;
@@ -68,7 +68,7 @@ fn threads() -> BTreeMap<String, f64> {
     sums
 }
 
-/// It stands in parentheses, and may have some itself.
+/// The name is in parentheses, and may contain parentheses itself.
 fn name(stat: &str) -> Option<&str> {
     stat.get(stat.find('(')? + 1..stat.rfind(')')?)
 }
@@ -77,7 +77,7 @@ impl Stat {
     fn parse(stat: &str) -> Option<Self> {
         let rest = stat.get(stat.rfind(')')? + 2..)?;
         let fields: Vec<_> = rest.split_ascii_whitespace().collect();
-        // The third of proc(5) is the first here.
+        // `fields` begins with the third field of proc(5).
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         let ticks = clock_ticks_per_second() as f64;
         Some(Self {

@@ -1,4 +1,4 @@
-//! What the policy did: picks, probes, reports.
+//! Metrics of the policy: picks, probes, reports.
 
 use super::super::status::PolicyCounts;
 use super::family::Family;
@@ -7,7 +7,7 @@ use super::scrape::Scrape;
 use super::text::Samples;
 use std::collections::BTreeMap;
 
-/// A count by its name; none is 0.
+/// A count by its name; a missing one is 0.
 fn of(counts: &BTreeMap<String, u64>, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or_default()
 }
@@ -24,7 +24,7 @@ fn probes(it: &Scrape<'_>, out: &mut Samples<'_>, name: &str) {
     }
 }
 
-/// `prefix` and a reason make the name of a count.
+/// `prefix` and a reason form the name of a count.
 fn probes_by_reason(it: &Scrape<'_>, out: &mut Samples<'_>, prefix: &str, reasons: &[&str]) {
     for service in &it.status.services {
         for reason in reasons {
@@ -41,7 +41,7 @@ fn all(
 ) {
     for service in &it.status.services {
         let counts = counts(&service.counts).iter();
-        // It is no reason for a removal, and a metric of its own.
+        // `withheld` is not a reason of removal, and has its own metric.
         for (value, count) in counts.filter(|(name, _)| *name != "withheld") {
             out.count(&[&service.name, value], *count);
         }

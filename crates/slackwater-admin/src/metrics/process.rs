@@ -1,4 +1,4 @@
-//! What this process is, and what it does besides carrying requests.
+//! Metrics of this process, apart from the requests that it carries.
 
 use super::super::status::{DiscoveryStatus, Status};
 use super::family::Family;

@@ -3,7 +3,7 @@
 use super::family::Family;
 use super::{own, policy, process, replica, service, standing, system, workers};
 
-/// All metrics by what they are about, in the order in which they are written.
+/// All metrics by subject, in the order in which they are written.
 pub(crate) const SUBJECTS: [(&str, &[Family]); 8] = [
     ("Process", process::FAMILIES),
     ("Services", service::FAMILIES),
@@ -15,7 +15,7 @@ pub(crate) const SUBJECTS: [(&str, &[Family]); 8] = [
     ("The system's view", system::FAMILIES),
 ];
 
-/// All of them.
+/// All metrics.
 pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
     SUBJECTS.into_iter().flat_map(|(_, families)| families)
 }

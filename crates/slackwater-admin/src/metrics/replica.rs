@@ -1,5 +1,5 @@
-//! Replicas: whether they may be chosen, what they say of themselves, and how requests to them
-//! ended.
+//! Metrics of replicas: whether they may be chosen, what they report, and the results of requests
+//! to them.
 
 use super::super::status::{ReplicaStatus, ReportedStatus};
 use super::family::Family;
@@ -9,14 +9,14 @@ use super::text::Samples;
 use slackwater_telemetry::facts::RequestCounts;
 use slackwater_telemetry::replica_state::ReplicaState;
 
-/// Of each that has series of its own.
+/// Writes a value for each replica with its own series.
 fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReplicaStatus) -> u64) {
     for (row, replica) in it.each_replica() {
         out.count(&row.labels(), value(replica));
     }
 }
 
-/// Of each, and of those beyond the bound together.
+/// Writes a count for each replica with its own series, and one for the others together.
 fn counts(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&RequestCounts) -> u64) {
     for row in &it.replicas {
         out.count(&row.labels(), value(&row.counted.requests));
@@ -43,10 +43,10 @@ fn reported(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReportedStatus) -
     }
 }
 
-/// Whether a replica is in some trouble.
+/// Whether a replica has a certain trouble.
 type Trouble = fn(&ReplicaStatus) -> bool;
 
-/// Why a replica may get no requests, as its gauges below say it of one.
+/// Why a replica may get no requests, by the names of its gauges below.
 const TROUBLES: [(&str, Trouble); 5] = [
     ("drained", |it| it.drained),
     ("draining", |it| it.draining),
@@ -57,7 +57,7 @@ const TROUBLES: [(&str, Trouble); 5] = [
     }),
 ];
 
-/// What a replica's state is called.
+/// A replica's state.
 const STATE: Label = Label {
     name: "state",
     meaning: "a [state](live.md#states)",

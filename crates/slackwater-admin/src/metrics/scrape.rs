@@ -1,5 +1,5 @@
-//! What metrics are written from: the facts of one moment, the status made of them, and replicas
-//! beyond the bound in one.
+//! The input of the metrics: the facts of one moment, the status made of them, and the sum of
+//! replicas without their own series.
 
 use super::super::status::{ReplicaStatus, Status};
 use super::folding::{Counted, Folding};
@@ -9,46 +9,47 @@ use slackwater_telemetry::facts::{BudgetFacts, Facts, ServiceFacts};
 use slackwater_telemetry::latency_histogram::Latencies;
 use std::collections::BTreeMap;
 
-/// What stands in the place of the names of all replicas beyond the bound.
+/// The name of all replicas without their own series.
 pub(super) const OTHER: &str = "(other)";
 
-/// Everything that is told.
+/// The input of all metrics.
 #[derive(Debug)]
 pub(crate) struct Scrape<'f> {
     pub(super) status: &'f Status,
     /// In the order of the status.
     pub(super) latencies: Vec<LatencyFacts>,
-    /// The same.
+    /// In the order of the status.
     pub(super) exemplars: Vec<ServiceExemplars>,
-    /// How long requests stood in line, by service.
+    /// Waiting times in the queue, by service.
     pub(super) waits: Vec<Latencies>,
-    /// What pays for further copies, by service, over all workers.
+    /// Budgets for further copies, by service, over all workers.
     pub(super) budgets: Vec<Vec<BudgetFacts>>,
-    /// Connections to replicas that have ended, by service and by why, over all workers.
+    /// Ended connections to replicas, by service and reason, over all workers.
     pub(super) replica_ends: Vec<Vec<(&'static str, u64)>>,
-    /// Connections with clients that have.
+    /// Ended connections with clients, by reason.
     pub(super) client_ends: Vec<(&'static str, u64)>,
-    /// How long requests waited in an agent's queue.
+    /// Waiting times in an agent's queue.
     pub(super) own_waits: Latencies,
     pub(super) replicas: Vec<Row<'f>>,
-    /// Replicas without series of their own, by service.
+    /// Number of replicas without their own series, by service.
     pub(super) folded: Vec<u64>,
     pub(super) system: System,
 }
 
-/// A replica, or all of a service that have no series of their own.
+/// A replica, or all replicas of a service without their own series.
 #[derive(Debug)]
 pub(super) struct Row<'f> {
     pub(super) service: &'f str,
     pub(super) name: &'f str,
-    /// `None`: it is several, of which only counts are told, added up.
+    /// The replica's status; `None` if the row is several replicas, of which only counts are
+    /// written.
     pub(super) status: Option<&'f ReplicaStatus>,
     pub(super) counted: Counted,
     pub(super) in_flight: u64,
 }
 
 impl<'f> Scrape<'f> {
-    /// `folding` remembers what was told before.
+    /// Makes a scrape. `folding` keeps the state of the previous one.
     pub(crate) fn new(facts: &Facts, status: &'f Status, folding: &mut Folding) -> Self {
         let chosen = folding.choose(facts);
         let mut statuses = status.replicas.iter();
@@ -61,6 +62,8 @@ impl<'f> Scrape<'f> {
                     *sum += of_worker;
                 }
             }
+            // Replicas beyond the bound are summed up in one row, so that the number of series is
+            // bounded.
             let mut others = BTreeMap::new();
             let mut in_flight = 0;
             for ((has_own, heads), replica) in chosen.into_iter().zip(heads).zip(&mut statuses) {
@@ -102,12 +105,12 @@ impl<'f> Scrape<'f> {
         }
     }
 
-    /// How many replicas have no series of their own.
+    /// Number of replicas without their own series.
     pub(crate) fn folded(&self) -> u64 {
         self.folded.iter().sum()
     }
 
-    /// Replicas that have series of their own.
+    /// Replicas with their own series.
     pub(super) fn each_replica(&self) -> impl Iterator<Item = (&Row<'f>, &'f ReplicaStatus)> {
         let rows = self.replicas.iter();
         rows.filter_map(|row| Some((row, row.status?)))
@@ -133,7 +136,7 @@ fn replica_ends(service: &ServiceFacts) -> Vec<(&'static str, u64)> {
     sums
 }
 
-/// Each worker has the same ones.
+/// All workers have the same budgets.
 fn budgets(service: &ServiceFacts) -> Vec<BudgetFacts> {
     let mut workers = service.workers.iter();
     let mut sums = workers
@@ -164,7 +167,7 @@ impl<'f> Row<'f> {
         }
     }
 
-    /// The values of `service` and `replica`.
+    /// The values of the labels `service` and `replica`.
     pub(super) const fn labels(&self) -> [&str; 2] {
         [self.service, self.name]
     }

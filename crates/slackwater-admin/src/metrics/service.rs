@@ -1,4 +1,4 @@
-//! What became of requests to a service, as their clients see it and before a replica had them.
+//! Metrics of requests to a service, as clients see them and before a replica received them.
 
 use super::family::Family;
 use super::metric::{Label, OF_SERVICE, SERVICE};
@@ -67,7 +67,7 @@ fn by_class(
     latencies: fn(&LatencyFacts) -> &[Latencies],
     exemplars: fn(&ServiceExemplars) -> &[Exemplars],
 ) {
-    // An agent keeps no such accounts.
+    // An agent does not record them.
     if it.status.role == "agent" {
         return;
     }

@@ -1,4 +1,4 @@
-//! Where replicas stand by how requests to them went, and what became of them.
+//! Metrics of passive health: the states of replicas, and the mechanisms' counts.
 
 use super::super::standing::{StandingCounts, StandingStatus};
 use super::family::Family;
@@ -28,7 +28,7 @@ fn states(it: &Scrape<'_>, out: &mut Samples<'_>) {
         let states: Vec<_> = own
             .filter_map(|replica| Some(replica.standing.as_ref()?.state.as_str()))
             .collect();
-        // Where nobody watches there is nothing to tell.
+        // Without passive health there are no states.
         for state in HealthState::ALL.iter().filter(|_| !states.is_empty()) {
             let number = states.iter().filter(|it| **it == state.as_str()).count();
             out.count(&[&service.name, state.as_str()], number as u64);

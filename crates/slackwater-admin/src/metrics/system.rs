@@ -1,5 +1,5 @@
-//! The process as its system sees it, under the names that all exporters of Prometheus use. Where a
-//! system does not tell (it is read from `/proc`), there is nothing.
+//! The process as its system sees it, under the names that all exporters of Prometheus use. It is
+//! read from `/proc`; on systems without it there are no samples.
 
 use super::family::Family;
 use super::metric::Label;

@@ -1,4 +1,4 @@
-//! The two text formats, which differ in little: `OpenMetrics` has units, names counters without
+//! The two text formats, which differ little: `OpenMetrics` has units, names counters without
 //! `_total`, and marks its end.
 
 use super::metric::{Kind, Metric};
@@ -9,17 +9,17 @@ use slackwater_telemetry::exemplars::{Exemplar, Exemplars};
 use slackwater_telemetry::latency_histogram::Latencies;
 use std::time::SystemTime;
 
-/// Which text is written.
+/// The text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Version 0.0.4 of Prometheus's own.
+    /// Version 0.0.4 of Prometheus's own format.
     Prometheus,
-    /// Version 1.0.0.
+    /// Version 1.0.0 of `OpenMetrics`.
     OpenMetrics,
 }
 
 impl Format {
-    /// The one that a reader prefers; Prometheus's own where it does not care.
+    /// Returns the format that a reader prefers; without a preference Prometheus's own.
     pub(crate) fn preferred(headers: &HeaderMap) -> Self {
         let accepted = headers
             .get_all(ACCEPT)
@@ -46,7 +46,7 @@ impl Format {
         }
     }
 
-    /// Its `Content-Type`.
+    /// The `Content-Type`.
     pub(crate) const fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-/// Takes the samples of one metric and writes them; its name comes before the first one.
+/// Writes the samples of a metric; its name comes before the first one.
 pub(crate) struct Samples<'t> {
     text: &'t mut String,
     format: Format,
@@ -64,7 +64,7 @@ pub(crate) struct Samples<'t> {
 }
 
 impl<'t> Samples<'t> {
-    /// None so far.
+    /// No samples so far.
     pub(super) const fn new(text: &'t mut String, format: Format, metric: &'static Metric) -> Self {
         Self {
             text,
@@ -74,21 +74,21 @@ impl<'t> Samples<'t> {
         }
     }
 
-    /// A whole number.
+    /// Adds a whole number.
     pub(super) fn count(&mut self, labels: &[&str], value: u64) {
         let suffix = self.suffix();
         self.sample(suffix, labels, None, value);
     }
 
-    /// Any number.
+    /// Adds any number.
     pub(super) fn number(&mut self, labels: &[&str], value: f64) {
         let suffix = self.suffix();
         self.sample(suffix, labels, None, value);
     }
 
-    /// Latencies, with a request that stands for those in each bucket where there is one. Also
-    /// where there are none yet: who reads a count for the first time does not know what it was
-    /// before, and would miss the first ones.
+    /// Adds a histogram of latencies, with an exemplar for each bucket that has one. Empty
+    /// histograms are written, too: a reader does not know the value before its first reading of a
+    /// count, and would miss the first requests.
     pub(super) fn latencies(
         &mut self,
         labels: &[&str],
@@ -101,7 +101,8 @@ impl<'t> Samples<'t> {
         for (bucket, (bound_us, up_to)) in latencies.up_to_bounds().enumerate() {
             if is_written(bound_us) {
                 bound.clear();
-                // With a point, as OpenMetrics wants it. A string takes everything, here and below.
+                // OpenMetrics requires a decimal point. Writing to a string cannot fail, here and
+                // below.
                 let _ = write!(bound, "{:?}", bound_us as f64 / 1e6);
                 self.sample("_bucket", labels, Some(&bound), up_to);
                 self.exemplify(exemplars.and_then(|it| it.newest(first..=bucket)));
@@ -114,12 +115,12 @@ impl<'t> Samples<'t> {
         self.sample("_count", labels, None, count);
     }
 
-    /// Adds to the sample before it a request that stands for it, where the format has that.
+    /// Adds an exemplar to the previous sample, if the format has exemplars.
     fn exemplify(&mut self, exemplar: Option<&Exemplar>) {
         let Some(exemplar) = exemplar.filter(|_| self.format == Format::OpenMetrics) else {
             return;
         };
-        // The end of the sample's line.
+        // Removes the line break of the sample.
         self.text.pop();
         self.text.push_str(" # {");
         let mut before = "";
@@ -189,8 +190,8 @@ impl<'t> Samples<'t> {
     }
 }
 
-/// Three bounds of each power of ten are told; with all seven of many replicas a scrape would be
-/// long.
+/// Whether a bound is written: three of each power of ten are. All seven of many replicas would
+/// make scrapes long.
 const fn is_written(bound_us: u64) -> bool {
     let mut leading = bound_us;
     while leading >= 100 && leading.is_multiple_of(10) {
@@ -218,7 +219,7 @@ fn push_escaped(text: &mut String, value: &str) {
     }
 }
 
-/// Marks the end, where that is done.
+/// Writes the end mark, if the format has one.
 pub(super) fn end(text: &mut String, format: Format) {
     if format == Format::OpenMetrics {
         text.push_str("# EOF\n");
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn three_bounds_of_each_power_of_ten_are_told() {
+    fn three_bounds_of_each_power_of_ten_are_written() {
         let all = slackwater_telemetry::latency_histogram::BOUNDS_US;
         let told: Vec<_> = all.into_iter().filter(|bound| is_written(*bound)).collect();
         assert_eq!(told[..4], [100, 250, 500, 1_000]);

@@ -1,4 +1,4 @@
-//! What each worker knows by itself: its pool, what is hot to it, how much it probes.
+//! Metrics of each worker: its pool, its limit of hot reports, and its rate of probes.
 
 use super::super::status::WorkerStatus;
 use super::family::Family;

@@ -1,5 +1,5 @@
-//! Requests and connections: which are answered, what they are told if not, and how many there may
-//! be for how long.
+//! Requests and connections: which are answered, the errors of the others, and the limits of number
+//! and time.
 
 use super::{Board, exchange, facts, get, server, start};
 use crate::asset::Asset;
@@ -16,7 +16,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
 #[test]
-fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
+fn wrong_paths_methods_and_bodies_get_helpful_errors() {
     let lifecycle = Lifecycle::default();
     let server = server(Facts::default(), &lifecycle).post("/knob", |asked| {
         Box::pin(async move { reply(StatusCode::OK, "text/x-echo", asked.body) })
@@ -123,7 +123,7 @@ fn a_file_comes_once_and_then_only_if_it_has_changed() {
 }
 
 #[test]
-fn a_connection_carries_more_than_one_request_if_its_client_asks_for_that() {
+fn a_connection_carries_several_requests_on_demand() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: Keep-Alive\r\n\r\n";
     let last = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -131,7 +131,7 @@ fn a_connection_carries_more_than_one_request_if_its_client_asks_for_that() {
     let all = format!("{kept}{kept}{last}{last}");
     stream.write_all(all.as_bytes()).expect("the server reads");
     let mut answers = String::new();
-    // What was sent after the last answer may reset the connection.
+    // Bytes that were sent after the last answer may reset the connection.
     let _ = stream.read_to_string(&mut answers);
     assert_eq!(answers.matches("HTTP/1.1 200").count(), 3, "{answers}");
     assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
@@ -152,11 +152,11 @@ fn a_connection_that_is_kept_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn whoever_was_let_in_before_the_end_may_still_ask_once() {
+fn an_accepted_connection_may_send_one_request_at_shutdown() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let address = admin.address();
     let mut silent = TcpStream::connect(address).expect("the server listens");
-    // Taken after the one before it.
+    // The new request shows that the connection before it was accepted.
     assert_eq!(get(address, "/healthz").status, 200);
     let ending = std::thread::spawn(move || drop(admin));
     // The listener is closed first.
@@ -188,7 +188,7 @@ fn a_head_beyond_the_limit_and_garbage_are_refused() {
     assert_eq!(exchange(admin.address(), "what?\r\n\r\n").status, 400);
     let mut stream = TcpStream::connect(admin.address()).expect("the server listens");
     let endless = format!("GET /healthz HTTP/1.1\r\nx: {}", "y".repeat(256 << 10));
-    // The server may hang up while we still write, and its answer may be lost with that.
+    // The server may close the connection while we still write, and its answer may be lost.
     let _ = stream.write_all(endless.as_bytes());
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
@@ -222,7 +222,7 @@ fn a_connection_beyond_the_cap_takes_the_place_of_the_one_that_has_waited_longes
         assert!(is_told(&mut stream));
         stream
     };
-    // Four heads that do not end take all the room; the oldest one makes some.
+    // Four heads that do not end occupy all connections; the oldest one is closed.
     let mut unfinished: Vec<_> = (0..4).map(|_| connect()).collect();
     for stream in &mut unfinished {
         stream
@@ -237,7 +237,7 @@ fn a_connection_beyond_the_cap_takes_the_place_of_the_one_that_has_waited_longes
             .expect("it is read");
         assert!(is_told(stream));
     }
-    // One that is kept after its answer is no better.
+    // A kept connection without a request is closed in the same way.
     ask();
     assert!(!is_told(&mut fifth));
 }

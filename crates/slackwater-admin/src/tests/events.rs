@@ -1,4 +1,4 @@
-//! The stream of events and the past, over real sockets.
+//! The stream of events and the history, over real sockets.
 
 use super::{Board, facts, get, server, start};
 use crate::{AdminServer, AdminThread, Extra};
@@ -10,10 +10,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
-/// Between two ticks in these tests.
+/// Time between two ticks in these tests.
 const TICK: Duration = Duration::from_millis(20);
 
-/// A server of the source that ticks quickly.
+/// A server for the source that ticks quickly.
 fn quick(board: &Board, extra: Option<Arc<dyn Extra>>) -> AdminThread {
     let lifecycle = Lifecycle::default();
     lifecycle.set_serving();
@@ -29,7 +29,7 @@ impl Reader {
         Self::try_open(address).expect("there is room")
     }
 
-    /// `None`: there are too many.
+    /// Opens the stream; `None` if there are too many readers.
     fn try_open(address: SocketAddr) -> Option<Self> {
         let mut stream = TcpStream::connect(address).expect("the server listens");
         let patience = Some(Duration::from_secs(20));
@@ -47,7 +47,7 @@ impl Reader {
         Some(reader)
     }
 
-    /// Once there is room.
+    /// Opens the stream once there is room.
     fn open_at_last(address: SocketAddr) -> Self {
         loop {
             if let Some(reader) = Self::try_open(address) {
@@ -117,7 +117,7 @@ fn a_fleet_comes_first_and_ticks_go_by_it() {
             .map(Vec::len),
         Some(5)
     );
-    // Two more answers, and a replica gone: another fleet comes before the tick that goes by it.
+    // Two more responses and a replica that left: the new fleet comes before its first tick.
     {
         let mut facts = board.0.lock().expect("no test panics with it");
         let service = &mut facts.services[0];
@@ -153,7 +153,7 @@ fn readers_have_half_of_the_connections_and_leave_room_when_they_go() {
     assert!(third.body.contains("too many readers"), "{}", third.body);
     assert_eq!(get(admin.address(), "/healthz").status, 200);
     drop(first);
-    // The server learns of it when it next writes.
+    // The server notices it at its next write.
     let (name, _) = Reader::open_at_last(admin.address()).next();
     assert_eq!(name, "fleet");
 }
@@ -170,7 +170,7 @@ fn the_stream_ends_with_the_server() {
     assert!(rest.ends_with("0\r\n\r\n"), "a whole body: {rest:?}");
 }
 
-/// So much that a few messages are more than what sockets keep.
+/// Enough data that a few messages exceed the buffers of sockets.
 struct Long;
 
 impl Extra for Long {
@@ -193,7 +193,7 @@ fn a_reader_that_does_not_read_is_cut_off() {
         503,
         "both are there"
     );
-    // Neither reads on: both are cut, which makes room for others.
+    // Neither reader reads on: both are disconnected, which makes room for others.
     drop(Reader::open_at_last(admin.address()));
     for mut reader in [slow, other] {
         let mut rest = Vec::new();
@@ -203,7 +203,7 @@ fn a_reader_that_does_not_read_is_cut_off() {
 }
 
 #[test]
-fn the_past_is_told_by_service_and_by_replica() {
+fn the_history_is_by_service_and_by_replica() {
     let board = Board(Arc::new(Mutex::new(facts())));
     let admin = quick(&board, None);
     let address = admin.address();
@@ -254,7 +254,7 @@ fn the_past_is_told_by_service_and_by_replica() {
 }
 
 #[test]
-fn whoever_comes_before_the_first_look_waits_for_it() {
+fn a_reader_before_the_first_reading_waits_for_it() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let mut reader = Reader::open(admin.address());
     assert_eq!(reader.next().0, "fleet");

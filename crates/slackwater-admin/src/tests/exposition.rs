@@ -1,5 +1,5 @@
-//! The metrics, read back by a strict reader of the text formats, and the documentation of metrics
-//! and status, compared with what is really there.
+//! The metrics, parsed by a strict reader of the text formats, and the documentation of metrics and
+//! status, compared with the real ones.
 
 use super::text_formats::parse_metrics;
 use super::{exchange, facts, get, latencies, server, start};
@@ -20,7 +20,7 @@ pub(super) fn scraped(facts: &Facts, replicas_max: usize, format: Format) -> Str
     render(&Scrape::new(facts, &status, &mut folding), format)
 }
 
-/// What an exposition calls it.
+/// A metric's name in an exposition.
 fn told_as(family: &Defined, format: Format) -> String {
     match format {
         Format::OpenMetrics => family.metric.name.to_owned(),
@@ -130,7 +130,7 @@ fn metrics_agree_with_the_status() {
 }
 
 #[test]
-fn buckets_have_the_newest_request_that_can_be_looked_up_where_the_format_has_that() {
+fn buckets_have_the_newest_exemplar_in_openmetrics() {
     let found = scraped(&facts(), 1_000, Format::OpenMetrics);
     let with: Vec<_> = found.lines().filter(|line| line.contains(" # ")).collect();
     let trace = format!("{:032x}", 2);
@@ -164,8 +164,7 @@ fn buckets_count_all_that_did_not_exceed_their_bounds() {
         .iter()
         .map(|(it, value)| (it.as_str(), *value))
         .collect();
-    // Two workers with 30 ms and 40 ms each.
-    // What nobody has counted yet is told as well.
+    // Two workers with 30 ms and 40 ms each. Classes without requests are written as well.
     let none = "slackwater_request_duration_seconds_count{service=\"web\",class=\"5xx\"} 0\n";
     assert!(found.contains(none), "{found}");
     for (sample, value) in [
@@ -184,7 +183,7 @@ fn buckets_count_all_that_did_not_exceed_their_bounds() {
     assert_eq!(told.len(), 18 + 3);
 }
 
-/// As many replicas as that in the first service, and two in another one.
+/// This many replicas in the first service, and two in another one.
 fn many(replicas: usize) -> Facts {
     let mut facts = facts();
     let service = &mut facts.services[0];
@@ -215,7 +214,7 @@ fn many(replicas: usize) -> Facts {
 }
 
 #[test]
-fn replicas_beyond_the_bound_are_told_together() {
+fn replicas_beyond_the_bound_are_summed_up() {
     let found = parse_metrics(
         &scraped(&many(9), 4, Format::OpenMetrics),
         Format::OpenMetrics,
@@ -258,8 +257,7 @@ fn replicas_beyond_the_bound_are_told_together() {
     assert!(!all.contains("(other)"));
 }
 
-/// The sum of what all others of `web` were sent, and how many series of their own there are,
-/// scrape after scrape.
+/// The requests sent to all others of `web`, and the number of their own series, in one scrape.
 fn told(folding: &mut Folding, facts: &Facts) -> (Option<f64>, usize) {
     let status = Status::new(&super::noted(facts), Phase::Serving, Duration::ZERO);
     let text = render(&Scrape::new(facts, &status, folding), Format::OpenMetrics);
@@ -274,13 +272,13 @@ fn told(folding: &mut Folding, facts: &Facts) -> (Option<f64>, usize) {
     (other.map(|it| it.1), own.count())
 }
 
-/// Those at such places.
+/// Keeps the elements at the indices for which `is_there` holds.
 fn keep<T>(all: &mut Vec<T>, is_there: impl Fn(&usize) -> bool) {
     let mut places = 0..all.len();
     all.retain(|_| places.next().is_some_and(|place| is_there(&place)));
 }
 
-/// Without some of the replicas of `web`.
+/// The facts without some replicas of `web`.
 fn without(facts: &Facts, gone: &[usize]) -> Facts {
     let mut left = facts.clone();
     let is_there = |place: &usize| !gone.contains(place);
@@ -299,16 +297,16 @@ fn what_replicas_beyond_the_bound_count_never_falls() {
     let all = many(9);
     let mut folding = Folding::new(4);
     assert_eq!(told(&mut folding, &all), (Some(10.0), 4), "two each");
-    // One of the others leaves; and one with series of its own, whose place another one takes.
+    // One of the others leaves, then one with its own series, whose place another one takes.
     assert_eq!(told(&mut folding, &without(&all, &[8])), (Some(10.0), 4));
     assert_eq!(told(&mut folding, &without(&all, &[0, 8])), (Some(10.0), 4));
-    // Who has series of its own keeps them, whoever comes.
+    // A replica keeps its own series when others come.
     assert_eq!(told(&mut folding, &all), (Some(14.0), 4));
     assert_eq!(
         told(&mut folding, &without(&all, &[5, 6, 7, 8])),
         (Some(14.0), 4)
     );
-    // Also when there is room for all.
+    // The sum stays even when there is room for all.
     assert_eq!(
         told(&mut folding, &without(&all, &[0, 5, 6, 7, 8])),
         (Some(14.0), 4)
@@ -336,8 +334,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The names in the first cell of a row, in backquotes. One that begins with a dot replaces the end
-/// of the first.
+/// The names in the first cell of a row, in backticks. A name that begins with a dot replaces the
+/// end of the first one.
 fn names_in(row: &str) -> Vec<String> {
     let cell = row.trim_start_matches("| ").split(" | ").next();
     let quoted = cell.unwrap_or_default().split('`').skip(1).step_by(2);
@@ -355,7 +353,7 @@ fn names_in(row: &str) -> Vec<String> {
     names
 }
 
-/// The fields that the tables of a section of `docs/reference/admin.md` describe.
+/// The fields in the tables of a section of `docs/reference/admin.md`.
 fn documented(heading: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(root().join("docs/reference/admin.md"))
         .expect("docs/reference/admin.md");
@@ -365,7 +363,7 @@ fn documented(heading: &str) -> BTreeSet<String> {
     rows.flat_map(names_in).collect()
 }
 
-/// What the page says besides its tables.
+/// The text of the page besides its tables.
 const PAGE: &str = include_str!("metrics_page.md");
 
 /// The page of all metrics.
@@ -373,7 +371,7 @@ fn page() -> String {
     let mut page = PAGE.to_owned();
     let mut explained = BTreeSet::new();
     for (subject, families) in SUBJECTS {
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = writeln!(page, "\n## {subject}\n\n| metric | meaning |\n|---|---|");
         for family in families {
             let labels: Vec<_> = family
@@ -393,7 +391,7 @@ fn page() -> String {
             let own = family.metric.labels.iter();
             let own = own.filter(|label| !["service", "replica", "worker"].contains(&label.name));
             let own = own.map(|label| {
-                // The long ones are written once.
+                // Long meanings are written once.
                 let is_new = explained.insert((label.name, label.meaning));
                 let meaning = match label.meaning {
                     meaning if is_new || meaning.len() < 40 => meaning,
@@ -414,7 +412,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_of_metrics_is_what_the_registry_says() {
+fn the_page_of_metrics_matches_the_registry() {
     let file = root().join("docs/reference/metrics.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&file, page()).expect("docs can be written");
@@ -455,13 +453,13 @@ fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn whatever_names_a_metric_names_one_that_is_there() {
+fn only_existing_metrics_are_named() {
     let mut known: BTreeSet<String> = families().map(|it| it.metric.full_name()).collect();
     for family in families().filter(|it| it.metric.kind == Kind::Histogram) {
         let parts = ["_bucket", "_sum", "_count"];
         known.extend(parts.map(|part| format!("{}{part}", family.metric.name)));
     }
-    // Crates, and what else begins so.
+    // The names of crates begin in the same way.
     let others = ["slackwater_core", "slackwater_tower", "slackwater_sim"];
     let mut files = Vec::new();
     texts(&root().join("docs"), &mut files);
@@ -484,7 +482,7 @@ fn whatever_names_a_metric_names_one_that_is_there() {
     );
 }
 
-/// Every field of a JSON value by its path; of lists, `list[]`.
+/// Every field of a JSON value by its path; `list[]` for lists.
 fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -510,15 +508,15 @@ fn the_documentation_has_every_field_of_the_status_and_no_other() {
     let value = serde_json::to_value(&status).expect("JSON");
     let mut fields = BTreeSet::new();
     paths(&value, "", &mut fields);
-    // The counts of a worker and of a service are those of the whole, described once.
-    // What is null here and not there is described by what is in it.
+    // The counts of a worker and of a service are those of the process, described once. A field
+    // that is null here is described by the fields in it.
     let whole: Vec<_> = fields.iter().map(|field| format!("{field}.")).collect();
     for parent in whole {
         if fields.iter().any(|field| field.starts_with(&parent)) {
             fields.remove(parent.trim_end_matches('.'));
         }
     }
-    // The factors of each comparison are described where decisions are.
+    // The factors of each comparison are described with the decisions.
     for part in [
         "workers[].counts",
         "services[].counts",

@@ -1,11 +1,11 @@
-//! A strict reader of the two text formats: whatever the grammar of `OpenMetrics` 1.0.0 or of
-//! Prometheus's own format forbids is a failure, and so is what a reader of either might stumble
-//! over.
+//! A strict reader of the two text formats. It fails at everything that the grammar of
+//! `OpenMetrics` 1.0.0 or of Prometheus's own format forbids, and at everything that a reader of
+//! either might misread.
 
 use crate::metrics::Format;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One family of an exposition.
+/// A metric family of an exposition.
 #[derive(Debug, Default)]
 pub(super) struct Family {
     pub(super) kind: String,
@@ -13,7 +13,7 @@ pub(super) struct Family {
     pub(super) samples: Vec<(String, f64)>,
 }
 
-/// Names and values, in their order.
+/// Names and values, in order.
 type Labels = Vec<(String, String)>;
 
 fn is_name(name: &str) -> bool {
@@ -25,7 +25,7 @@ fn is_name(name: &str) -> bool {
             .all(|&byte| is_first(byte) || byte.is_ascii_digit())
 }
 
-/// What stands between braces, and what comes after them.
+/// Splits off the labels between braces; also returns the rest.
 fn labels(text: &str) -> (Labels, &str) {
     let mut labels = Labels::new();
     let mut rest = text;
@@ -56,7 +56,7 @@ fn labels(text: &str) -> (Labels, &str) {
     (labels, &rest[1..])
 }
 
-/// A number as the grammar has it.
+/// A number by the grammar.
 fn number(text: &str) -> f64 {
     let is_one = text
         .bytes()
@@ -65,7 +65,7 @@ fn number(text: &str) -> f64 {
     text.parse().expect("a number")
 }
 
-/// A line of an exposition that is a sample.
+/// A line that is a sample.
 struct Line<'l> {
     name: &'l str,
     labels: Labels,
@@ -112,7 +112,7 @@ fn check_histogram(name: &str, lines: &[Line<'_>]) {
         let next = match le.as_str() {
             "+Inf" => f64::INFINITY,
             le => {
-                // The canonical form: the shortest, with a point.
+                // The canonical form is the shortest one, with a decimal point.
                 let next = number(le);
                 assert_eq!(format!("{next:?}"), le, "{name}");
                 next
@@ -137,9 +137,9 @@ fn check_histogram(name: &str, lines: &[Line<'_>]) {
     );
 }
 
-/// Reads an exposition. HELP, TYPE and UNIT come before samples, and each once; the samples of a
-/// family stand together, and of a histogram those of a set of labels; no sample comes twice;
-/// labels are the same and in the same order throughout.
+/// Parses an exposition. HELP, TYPE and UNIT come before samples, each once. The samples of a
+/// family are contiguous, and in a histogram those of a set of labels. No sample is repeated.
+/// Labels are the same and in the same order throughout.
 pub(super) fn parse_metrics(text: &str, format: Format) -> BTreeMap<String, Family> {
     let body = match format {
         Format::OpenMetrics => text.strip_suffix("# EOF\n").expect("the end is marked"),

@@ -1,14 +1,15 @@
-//! What a route says of a request: all of it has to hold, and of a list any one.
+//! A route's conditions on a request. All of them must hold; a list holds if one of its entries
+//! does.
 
 use super::host::HostRule;
 use super::path::{Path, PathRule, Reading};
 use http::Method;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Which requests. What is empty or absent asks for nothing.
+/// The conditions of a route. An empty or absent one always holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// Those that came in by one of these, as places among the listeners.
+    /// Listeners, by index, any of which matches; empty: every listener.
     pub listeners: Vec<usize>,
     /// Hosts, any of which matches; empty: every host.
     pub hosts: Vec<HostRule>,
@@ -16,40 +17,40 @@ pub struct Conditions {
     pub path: Option<PathRule>,
     /// Methods, any of which matches; empty: every method.
     pub methods: Vec<Method>,
-    /// All of them.
+    /// Conditions on headers, all of which must hold.
     pub headers: Vec<HeaderRule>,
 }
 
-/// What a field of the head has to be.
+/// A condition on a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderRule {
     /// The header field.
     pub name: HeaderName,
-    /// What must hold of it.
+    /// The test of its value.
     pub test: HeaderTest,
 }
 
-/// Of a field that is there several times, one has to pass.
+/// A test of a header. If the header is repeated, one of its values must pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderTest {
-    /// The field is there, whatever its value.
+    /// The header is present, with any value.
     Present,
-    /// The field is not there.
+    /// The header is absent.
     Absent,
-    /// Byte for byte.
+    /// The value equals this text, byte for byte.
     Exact(String),
-    /// Byte for byte; never empty.
+    /// The value begins with this text, byte for byte; never empty.
     Prefix(String),
 }
 
-/// What a request asks for.
+/// The parts of a request that conditions look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'r> {
-    /// By which listener it came in.
+    /// The listener's index.
     pub listener: usize,
     /// The method.
     pub method: &'r Method,
-    /// As [`host_of`](super::host_of) has it.
+    /// The host, as returned by [`host_of`](super::host_of).
     pub host: &'r str,
     /// The path, without the query.
     pub path: Path<'r>,
@@ -58,7 +59,7 @@ pub struct Asked<'r> {
 }
 
 impl Conditions {
-    /// Whether they hold. In doubt only where nothing but the path is.
+    /// Returns whether the conditions hold. Only the path can make the result doubtful.
     pub fn read(&self, asked: &Asked<'_>) -> Reading {
         let hosts = &self.hosts;
         let holds = (self.listeners.is_empty() || self.listeners.contains(&asked.listener))
@@ -72,8 +73,9 @@ impl Conditions {
         }
     }
 
-    /// Whether one client may send requests for which they hold and others for which `other` does,
-    /// to one host at one listener, as far as can be seen by comparing one by one.
+    /// Whether one client may send requests that match these conditions and others that match
+    /// `other`, to one host at one listener. Compares the conditions one by one, so it may miss
+    /// some.
     pub fn shares_clients(&self, other: &Self) -> bool {
         let (mine, others) = (&self.listeners, &other.listeners);
         let any_listener = mine.is_empty() || others.is_empty();
@@ -85,8 +87,8 @@ impl Conditions {
             && (self.hosts.is_empty() || other.hosts.is_empty() || self.hosts.iter().any(overlaps))
     }
 
-    /// Whether they hold for every request that `other` holds for, as far as can be seen by
-    /// comparing one by one.
+    /// Whether these conditions hold for every request that `other` holds for. Compares the
+    /// conditions one by one, so it may miss some.
     pub fn covers(&self, other: &Self) -> bool {
         let any_listener = self.listeners.is_empty();
         let any_method = self.methods.is_empty();
@@ -104,7 +106,7 @@ impl Conditions {
     }
 }
 
-/// Whether a list that is not empty has nothing that the other has not.
+/// Whether `part` is not empty and `list` contains all of it.
 fn includes<T: PartialEq>(list: &[T], part: &[T]) -> bool {
     !part.is_empty() && part.iter().all(|one| list.contains(one))
 }
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_has_to_hold_and_of_each_list_one() {
+    fn all_conditions_must_hold_and_one_entry_of_each_list() {
         let conditions = strict();
         let mut headers = HeaderMap::new();
         headers.insert("x-canary", HeaderValue::from_static("1"));
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!(
             Conditions::default().read(&odd),
             Meant,
-            "nobody looks at the path"
+            "the path is not compared"
         );
     }
 
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_cover_what_asks_for_as_much_or_more() {
+    fn conditions_cover_equal_and_stricter_ones() {
         let all = Conditions::default();
         let strict = strict();
         assert!(all.covers(&all) && all.covers(&strict) && strict.covers(&strict));

@@ -1,15 +1,16 @@
-//! Changes to the fields of a head: some are removed, then some are set, then some are added.
+//! Changes to the headers of a request or response: some are removed, then some are set, then some
+//! are added.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// What to change.
+/// The changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderChanges {
-    /// Fields that are taken out, before others are set.
+    /// Headers that are removed, before others are set.
     pub remove: Vec<HeaderName>,
-    /// In place of all that are there.
+    /// Headers that replace those of the same name.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Beside those that are there.
+    /// Headers added to those of the same name.
     pub add: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -33,8 +34,8 @@ impl HeaderChanges {
     }
 }
 
-/// Why a field is not for a route to change, if it is not: what frames or addresses a message, and
-/// what concerns one connection only, is the proxy's own.
+/// Returns why a route must not change a header. Headers that frame or address a message, or
+/// concern a single connection, belong to the proxy.
 pub fn why_untouchable(name: &HeaderName) -> Option<&'static str> {
     match *name {
         header::HOST => Some("the host is changed by rewrite.host"),

@@ -1,4 +1,4 @@
-//! The host that a request is for, and what a route says of it.
+//! The host of a request, and a route's condition on it.
 //!
 //! Names are compared without regard to case, without a port, and without the dot that may end them
 //! (RFC 3986 §3.2.2, RFC 9110 §4.2.3).
@@ -6,17 +6,18 @@
 use http::header::{self, HeaderMap};
 use http::uri::{Authority, Uri};
 
-/// Which hosts.
+/// A condition on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostRule {
-    /// This one, in lower case.
+    /// This host, in lower case.
     Exact(String),
-    /// All below this one, however deep, and not itself: `*.example.com` as `example.com`.
+    /// All subdomains of this host at any depth, but not the host itself: `example.com` for
+    /// `*.example.com`.
     Below(String),
 }
 
 impl HostRule {
-    /// Whether the host, as [`host_of`] gives it, is meant.
+    /// Returns whether the host, as returned by [`host_of`], matches.
     pub fn matches(&self, host: &str) -> bool {
         match self {
             Self::Exact(name) => name.eq_ignore_ascii_case(host),
@@ -30,7 +31,7 @@ impl HostRule {
         }
     }
 
-    /// Whether it means every host that `other` means.
+    /// Returns whether it matches every host that `other` matches.
     pub fn covers(&self, other: &Self) -> bool {
         match other {
             Self::Exact(name) => self.matches(name),
@@ -40,7 +41,7 @@ impl HostRule {
         }
     }
 
-    /// As the configuration has it.
+    /// The rule as written in the configuration.
     pub fn written(&self) -> String {
         match self {
             Self::Exact(name) => name.clone(),
@@ -49,8 +50,8 @@ impl HostRule {
     }
 }
 
-/// The host that a request is for: that of its target, else of its host field, without port and
-/// final dot. `local` stands in for the one that a request may leave out.
+/// The host of a request: from its target, otherwise from its `Host` header, without port and final
+/// dot. `local` replaces a host that the request may leave out.
 pub fn host_of<'r>(uri: &'r Uri, headers: &'r HeaderMap, local: &'r Authority) -> &'r str {
     let authority = match uri.authority() {
         Some(authority) => authority.as_str(),
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_what_means_no_more_than_itself() {
+    fn a_rule_covers_equal_and_narrower_rules() {
         for (rule, other, expected) in [
             (exact("a.b"), exact("a.b"), true),
             (exact("a.b"), exact("c.b"), false),
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_the_targets_or_else_the_fields_without_port_and_dot() {
+    fn the_host_is_from_the_target_or_the_header_without_port_and_dot() {
         let local = Authority::from_static("192.0.2.1:8080");
         for (target, field, expected) in [
             ("/", Some("example.com"), "example.com"),

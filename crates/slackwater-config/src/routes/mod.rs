@@ -1,7 +1,6 @@
-//! Routes as values: which requests are meant, and what becomes of them. No clock, no socket;
-//! matching does not allocate.
+//! Routes as values: conditions and actions. No clock, no socket; matching does not allocate.
 //!
-//! The configuration makes them, `serve` asks them. The first route that matches decides, in the
+//! The configuration makes them, `serve` uses them. The first route that matches decides, in the
 //! order of the file.
 
 mod conditions;
@@ -29,30 +28,30 @@ use core::time::Duration;
 use http::{HeaderValue, StatusCode};
 use slackwater_core::Quantile;
 
-/// Which requests, and what becomes of them.
+/// A route: its conditions and its action.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Which requests are meant.
+    /// The requests that match.
     pub when: Conditions,
-    /// What becomes of them.
+    /// What happens to them.
     pub then: Action,
-    /// To the response, whoever made it.
+    /// Changes to every response, from a replica or from the proxy.
     pub response_headers: HeaderChanges,
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// It goes to a service.
+    /// The request goes to a service.
     Forward(Box<Forward>),
-    /// The client is sent elsewhere.
+    /// The client is redirected.
     Redirect(Redirect),
-    /// It is answered from the configuration.
+    /// The proxy sends a fixed response.
     Respond(FixedResponse),
 }
 
 impl Action {
-    /// The shortest time that any of its requests may take for anything.
+    /// The shortest of the timeouts of its requests.
     pub fn shortest_timeout(&self) -> Option<Duration> {
         let Self::Forward(forward) = self else {
             return None;
@@ -65,27 +64,27 @@ impl Action {
     }
 }
 
-/// To which service, and how it is changed on the way.
+/// Forwarding to a service, with changes to the request.
 #[derive(Clone, Debug)]
 pub struct Forward {
     /// The services that share these requests.
     pub services: Split,
-    /// What replicas see in place of the host and the path.
+    /// Changes to the host and the path that replicas receive.
     pub rewrite: Rewrite,
-    /// What is changed in the request's header fields.
+    /// Changes to the request's headers.
     pub request_headers: HeaderChanges,
     /// Limits and timeouts of these requests.
     pub bounds: Bounds,
-    /// What becomes of CONNECT.
+    /// Handling of CONNECT.
     pub connect: Connect,
-    /// Where copies of these requests go; default nowhere.
+    /// Where copies of these requests go; default: no copies.
     pub mirror: Option<Mirror>,
-    /// `None`: as the service says.
+    /// The route's own retry rules; `None`: those of the service.
     pub retries: Option<Box<RouteRetries>>,
 }
 
 impl Forward {
-    /// Which of its requests are tried again at a service, where that is not as the service says.
+    /// The retry rules at a service, if they differ from the service's own.
     pub fn retries_at(&self, service: usize) -> Option<&RetryRules> {
         let at = &self.retries.as_ref()?.at;
         let found = at.iter().find(|(other, _)| *other == service);
@@ -93,53 +92,53 @@ impl Forward {
     }
 }
 
-/// What becomes of CONNECT.
+/// Handling of CONNECT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Connect {
-    /// It is answered with 501.
+    /// Refuses it with 501.
     #[default]
     Refuse,
-    /// It goes to a replica as other requests do; if that accepts, bytes pass both ways.
+    /// Forwards it to a replica like other requests; if the replica accepts, bytes pass in both
+    /// directions.
     Pass,
 }
 
-/// Which of a route's requests are tried again.
+/// A route's own retry rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRetries {
-    /// The keys that were said, with their values in TOML.
+    /// The keys that are set, with their values in TOML.
     pub said: Vec<(&'static str, String)>,
-    /// What it comes to at each of the route's services.
+    /// The resulting rules at each of the route's services.
     pub at: Vec<(usize, RetryRules)>,
 }
 
-/// Who gets copies of a route's requests, whose answers nobody hears.
+/// The service that receives copies of a route's requests. Its responses are discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    /// The place of the service.
+    /// The index of the service.
     pub service: usize,
-    /// Of all requests.
+    /// Share of the requests that are copied.
     pub share: Quantile,
-    /// Bytes of a body that are kept for the copy; a request with more is not copied.
+    /// Bytes of a body that are kept for the copy; a request with a larger body is not copied.
     pub body_bytes_max: u32,
 }
 
-/// How long a request of this route may take, and how much it may be; where nothing is said, as
-/// long and as much as any.
+/// Timeouts and limits of the route's requests; `None`: the service's or the process's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// From its dispatch to the head of the response, all tries together.
+    /// From its dispatch to the head of the response, over all attempts.
     pub first_byte: Option<Duration>,
     /// Between two pieces of the response's body.
     pub stall: Option<Duration>,
-    /// For which neither side of a tunnel may say anything.
+    /// Longest silence of a tunnel.
     pub tunnel: Option<Duration>,
     /// From its arrival to the end of the response.
     pub total: Option<Duration>,
-    /// Bytes of its body.
+    /// Size of its body in bytes.
     pub body_bytes_max: Option<u32>,
 }
 
-/// Where a client is sent.
+/// A redirect.
 #[derive(Clone, Debug)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
@@ -148,7 +147,7 @@ pub struct Redirect {
     pub to: Template,
 }
 
-/// An answer from the configuration.
+/// A fixed response.
 #[derive(Clone, Debug)]
 pub struct FixedResponse {
     /// From 200 to 599.

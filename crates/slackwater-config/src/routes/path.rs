@@ -1,29 +1,29 @@
-//! The path of a request, what a route says of it, and paths that two readers could read in two
-//! ways.
+//! The path of a request, a route's condition on it, and paths that servers may interpret in
+//! different ways.
 //!
 //! A route's path is compared with the request's as it was sent, byte by byte and segment by
-//! segment: `/api` means `/api` and `/api/x`, and not `/apix`. Programs behind a proxy may read
-//! more into a path than its bytes: `%61` as `a`, `%2F` and `\` as `/`, `//` as `/`, `;x` as
-//! nothing, and `..` as the way back (RFC 3986 §6.2.2). A request whose path matches a route by
-//! such a reading and not by its bytes is [`Reading::Doubtful`], and so is, for every route that
-//! asks for a path, one that goes back: whichever reading is right, it must not slip past a rule.
-//! Of paths without such marks there is one reading, and they are nearly all.
+//! segment: `/api` matches `/api` and `/api/x`, and not `/apix`. Servers behind a proxy may
+//! normalize a path further: `%61` to `a`, `%2F` and `\` to `/`, `//` to `/`, `;x` to nothing, and
+//! `..` to the parent (RFC 3986 §6.2.2). A request whose path matches a route only after such a
+//! normalization is [`Reading::Doubtful`]. For every route with a path, so is a request whose path
+//! goes back to a parent. It must not slip past a rule, whichever interpretation the server uses.
+//! Nearly all paths have no such characters, and therefore one interpretation.
 
 use core::fmt;
 use core::iter::from_fn;
 use percent_encoding::percent_decode;
 
-/// Which paths. Of plain characters only, see [`PathRule::is_plain`].
+/// A condition on the path. It has only plain characters, see [`PathRule::is_plain`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathRule {
-    /// This one.
+    /// This path.
     Exact(String),
-    /// This one and all below; without a final `/`, so that the root is empty.
+    /// This path and all below it; without a final `/`, so that the root is empty.
     Prefix(String),
 }
 
 impl fmt::Display for PathRule {
-    /// As a pattern: `/cart`, or `/api/*` for all below one.
+    /// Formats the rule as a pattern: `/cart`, or `/api/*` for all paths below `/api`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact(path) => f.write_str(path),
@@ -32,14 +32,14 @@ impl fmt::Display for PathRule {
     }
 }
 
-/// What a route's path makes of a request's.
+/// Result of comparing a request's path with a route's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// It is meant, whoever reads it.
+    /// It matches in every interpretation.
     Meant,
-    /// It is not, whoever reads it.
+    /// It does not match in any interpretation.
     NotMeant,
-    /// Readers may differ.
+    /// It depends on the interpretation.
     Doubtful,
 }
 
@@ -52,12 +52,12 @@ pub struct Path<'r> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doubt {
-    /// There is one way to read it.
+    /// There is one interpretation.
     #[default]
     None,
-    /// There are several, all of which go down.
+    /// There are several, and none of them goes up.
     Spelling,
-    /// To some readers it goes back up, or stays.
+    /// In some interpretations it goes up to a parent, or stays.
     WayBack,
 }
 
@@ -83,8 +83,8 @@ impl PathRule {
         Self::Prefix(path.strip_suffix('/').unwrap_or(path).to_owned())
     }
 
-    /// Whether a rule's path has one reading: an absolute path of unreserved characters and those
-    /// that separate nothing.
+    /// Whether a rule's path has only one interpretation: an absolute path of unreserved characters
+    /// and of delimiters without a special meaning.
     pub fn is_plain(path: &str) -> bool {
         let byte_is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,=:@".contains(&byte);
@@ -94,7 +94,7 @@ impl PathRule {
             && !goes_back(path.as_bytes())
     }
 
-    /// Whether the path is meant.
+    /// Compares a request's path with the rule.
     pub fn read(&self, path: Path<'_>) -> Reading {
         let is_meant = match self {
             Self::Exact(rule) => path.sent == rule,
@@ -113,7 +113,7 @@ impl PathRule {
         }
     }
 
-    /// Whether a reader of the freest kind finds the rule's path in this one.
+    /// Whether the rule matches after every normalization.
     fn may_mean(&self, sent: &str) -> bool {
         let mut read = freely(sent.as_bytes());
         let mut begins_with = |rule: &str| rule.bytes().all(|byte| read.next() == Some(byte));
@@ -123,7 +123,7 @@ impl PathRule {
         }
     }
 
-    /// Whether it means every path that `other` means.
+    /// Returns whether it matches every path that `other` matches.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exact(_), Self::Prefix(_)) => false,
@@ -134,8 +134,8 @@ impl PathRule {
     }
 }
 
-/// The path as the freest reader has it: decoded once, every kind of separator as one `/`,
-/// parameters left out.
+/// The path after every normalization: decoded once, all separators as single slashes, parameters
+/// removed.
 fn freely(path: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let mut bytes = percent_decode(path);
     let mut after_slash = false;
@@ -155,7 +155,7 @@ fn freely(path: &[u8]) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
-/// Whether the freest reader finds a segment `.` or `..`.
+/// Whether the normalized path has a segment `.` or `..`.
 fn goes_back(path: &[u8]) -> bool {
     let mut dots = Some(0_u32);
     let mut found = false;
@@ -210,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_read_in_two_ways_is_doubtful() {
+    fn paths_with_several_interpretations_are_doubtful() {
         let admin = PathRule::prefix("/admin");
         for path in [
-            // The way back, spelt in every way, wherever it leads.
+            // The parent segment in every spelling, wherever it leads.
             "/api/../admin",
             "/admin/../api",
             "/api/%2e%2E/admin",
@@ -228,7 +228,7 @@ mod tests {
             "/admin/..",
             "/..",
             "/x/%2e",
-            // The same segments in another spelling.
+            // Segments in another spelling.
             "/%61dmin",
             "/%61dmin/x",
             "/admin%2Fx",
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_make_no_difference_to_a_rule_leave_no_doubt() {
+    fn characters_that_do_not_matter_to_a_rule_leave_no_doubt() {
         let api = PathRule::prefix("/api");
         for path in [
             "/api/group%2Fproject",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_what_means_no_more_than_itself() {
+    fn a_rule_covers_equal_and_narrower_rules() {
         for (rule, other, expected) in [
             (PathRule::prefix("/a"), PathRule::prefix("/a"), true),
             (PathRule::prefix("/a"), PathRule::prefix("/a/b"), true),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is sent, a rule that the freest reader finds is never passed over in silence.
+        /// A rule that matches a path after normalization never ignores the path silently.
         #[test]
         fn nothing_slips_past_a_rule(path in "/[adminAx./;%\\\\25cCfFeE6]{0,24}") {
             let admin = PathRule::prefix("/admin");

@@ -1,54 +1,55 @@
-//! Which requests are tried again, and after what.
+//! The rules of retries: which requests, and after which failures.
 
 use crate::table::named;
 use core::time::Duration;
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use slackwater_http::GRPC_STATUS;
 
-/// The `grpc-status` of a server that is not there, `UNAVAILABLE`.
+/// The `grpc-status` of an unavailable server, `UNAVAILABLE`.
 const GRPC_UNAVAILABLE: &str = "14";
 
-/// Which requests are tried again, and after what.
+/// The rules of retries: which requests, and after which failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryRules {
-    /// Tries of one request at most, the first one among them: 1 to 10, default 3. 1: none is tried
-    /// again, whatever happened.
+    /// Attempts of one request at most, including the first: 1 to 10, default 3. 1: no retries, for
+    /// any failure.
     pub attempts_max: u32,
-    /// The methods whose requests may be tried again after a replica may have heard them; default
+    /// The methods whose requests may be retried even if a replica may have received them; default
     /// the idempotent ones.
     pub methods: RetryMethods,
-    /// A request with this field may be tried again whatever its method; default `idempotency-key`.
+    /// A request with this header may be retried with any method; default `idempotency-key`.
     pub mark_header: Option<HeaderName>,
-    /// After which failures; default all of them.
+    /// Failures that cause a retry; default all of them.
     pub on: RetryCauses,
-    /// After which statuses of a response, from 400 to 599; default 502, 503 and 504.
+    /// Response statuses that cause a retry, from 400 to 599; default 502, 503 and 504.
     pub statuses: Vec<StatusCode>,
-    /// From a try's dispatch to its response's head, where another try may follow: 1 ms to 24
-    /// hours. Default none: a try may take all of `timeouts.first_byte`, and then there is no time
-    /// for another one.
+    /// Time from an attempt's dispatch to the head of its response, if another attempt may follow:
+    /// 1 ms to 24 hours. Default none: an attempt may take all of `timeouts.first_byte`, which
+    /// leaves no time for another one.
     pub attempt_timeout: Option<Duration>,
-    /// Of a request's body so much is kept for another try: 0 to 16 MiB, default 64 KiB. A request
-    /// with a larger body is not tried again once the replica may have had some of it. 0: only
-    /// requests without a body are.
+    /// Size of the replay buffer for a request's body: 0 to 16 MiB, default 64 KiB. A request with
+    /// a larger body is not retried once a replica may have received a part of it. 0: only requests
+    /// without a body are retried.
     pub body_bytes_max: u32,
 }
 
 named! {
-    /// The methods that may be tried again.
+    /// The methods whose requests may be retried.
     pub enum RetryMethods {
         /// None.
         None = "none",
-        /// Those that only ask (RFC 9110 §9.2.1): GET, HEAD, OPTIONS, TRACE.
+        /// The safe ones (RFC 9110 §9.2.1), which only read: GET, HEAD, OPTIONS, TRACE.
         Safe = "safe",
-        /// Those that do the same when done twice (RFC 9110 §9.2.2): the safe ones, PUT and DELETE.
+        /// The idempotent ones (RFC 9110 §9.2.2), which may be repeated without another effect: the
+        /// safe ones, PUT and DELETE.
         Idempotent = "idempotent",
-        /// All: the service says that doing twice does no harm.
+        /// All: the operator declares that repeating a request does no harm.
         All = "all",
     }
 }
 
 impl RetryMethods {
-    /// Whether `method` is among them.
+    /// Returns whether `method` may be retried.
     pub fn contain(self, method: &Method) -> bool {
         match self {
             Self::None => false,
@@ -59,14 +60,14 @@ impl RetryMethods {
     }
 }
 
-/// What may go wrong with a replica that may have heard the request.
+/// Failures after which the replica may have received the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryCauses {
     /// The connection broke before the response's head was complete.
     pub reset: bool,
     /// The head did not come within `attempt_timeout`.
     pub timeout: bool,
-    /// A gRPC response that is nothing but the status `UNAVAILABLE`.
+    /// A gRPC response that consists only of the status `UNAVAILABLE`.
     pub grpc_unavailable: bool,
 }
 
@@ -78,7 +79,7 @@ impl RetryCauses {
         grpc_unavailable: true,
     };
 
-    /// The causes of either.
+    /// The causes of both.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
@@ -108,7 +109,7 @@ impl Default for RetryRules {
 }
 
 impl RetryRules {
-    /// Whether the request may be tried again although a replica may have heard it.
+    /// Returns whether the request may be retried even if a replica may have received it.
     pub fn may_repeat<B>(&self, request: &Request<B>) -> bool {
         self.may_follow(request)
             && (self.methods.contain(request.method())
@@ -116,13 +117,13 @@ impl RetryRules {
                     .is_some_and(|mark| request.headers().contains_key(mark)))
     }
 
-    /// Whether a request may be tried again at all: whatever it does, if it turns out that nobody
-    /// had it. A tunnel may carry anything.
+    /// Returns whether a request may be retried if no replica has received it, whatever its method.
+    /// CONNECT may not: a tunnel may carry anything.
     pub fn may_follow<B>(&self, request: &Request<B>) -> bool {
         self.attempts_max > 1 && *request.method() != Method::CONNECT
     }
 
-    /// Whether a response is one that a request that may be repeated is tried again after.
+    /// Returns whether a response causes a retry of a request that may be repeated.
     pub fn refuse<B>(&self, response: &Response<B>) -> bool {
         self.statuses.contains(&response.status())
             || (self.on.grpc_unavailable

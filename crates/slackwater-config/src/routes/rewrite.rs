@@ -1,29 +1,29 @@
-//! Changes to what a request is for, on its way to a service.
+//! Changes to a request's target on its way to a service.
 
 use http::header;
 use http::uri::{Authority, PathAndQuery, Uri};
 use http::{HeaderValue, Request};
 
-/// What to change. The host's value is both valid as a field and as an authority.
+/// The changes. The host is valid both as a header and as an authority.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
-    /// The host that replicas see; `None`: the client's.
+    /// The host that replicas receive; `None`: the client's.
     pub host: Option<Authority>,
-    /// How the path changes; `None`: not at all.
+    /// The change of the path; `None`: unchanged.
     pub path: Option<PathRewrite>,
 }
 
-/// What becomes of a path. Its query stays.
+/// A change of the path. The query stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathRewrite {
-    /// This one.
+    /// Replaces the whole path.
     Whole(String),
-    /// The first `length` bytes, which the route's prefix has, become `with`, which ends without a
-    /// `/`.
+    /// Replaces the first `length` bytes, which are the route's prefix, by `with`, which does not
+    /// end with a `/`.
     Prefix {
-        /// Bytes of the prefix.
+        /// Length of the prefix in bytes.
         length: usize,
-        /// What stands there instead; empty for none.
+        /// The replacement; may be empty.
         with: String,
     },
 }
@@ -36,8 +36,8 @@ impl PathRewrite {
                 let rest = path.get(*length..).unwrap_or_default();
                 match (with.is_empty(), rest.is_empty()) {
                     (true, true) => "/".to_owned(),
-                    // To some readers two slashes at the front begin a host, however they are
-                    // written.
+                    // Some servers read two slashes at the start, in any spelling, as the beginning
+                    // of a host.
                     (true, false) => format!("/{}", without_slashes(rest)),
                     (false, _) => format!("{with}{rest}"),
                 }
@@ -46,8 +46,7 @@ impl PathRewrite {
     }
 }
 
-/// What comes after the slashes and backslashes at the front, be they written as such or in
-/// percent.
+/// Removes slashes and backslashes at the start, also percent-encoded ones.
 fn without_slashes(path: &str) -> &str {
     const SLASHES: [&str; 6] = ["/", "\\", "%2f", "%2F", "%5c", "%5C"];
     let mut rest = path;
@@ -58,11 +57,11 @@ fn without_slashes(path: &str) -> &str {
 }
 
 impl Rewrite {
-    /// Changes a request that has been made fit for a replica: the host where it stands, in the
-    /// field or in the target.
+    /// Changes a request that is ready for a replica. The host is changed where it is: in the
+    /// header or in the target.
     ///
-    /// `false` if what came out is no target; what was a path before the change is one after it, so
-    /// none is refused.
+    /// Returns `false` if the result is not a valid target. A path stays a path, so that does not
+    /// happen.
     pub fn apply<B>(&self, request: &mut Request<B>) -> bool {
         if let Some(host) = &self.host {
             if request.headers().contains_key(header::HOST) {
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_changed_where_it_stands() {
+    fn a_host_is_changed_in_its_place() {
         let rewrite = Rewrite {
             host: Some(Authority::from_static("inner.example:81")),
             path: Some(prefix("/api", "")),

@@ -8,21 +8,21 @@ use http::Method;
 use http::header::HeaderMap;
 use http::uri::{Authority, Uri};
 
-/// What was found for a request.
+/// The result for a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'t> {
-    /// This route, and its place among them.
+    /// This route, and its index.
     Route(usize, &'t Route),
-    /// The path can be read in two ways, and the first route that would take it is sure of neither.
+    /// The path has several interpretations, and the first route that could match it is doubtful.
     Doubtful,
     /// No route.
     None,
 }
 
-/// A request's head, and where it came in.
+/// A request's head, and the listener that received it.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'r> {
-    /// By which listener, as its place among them.
+    /// The listener's index.
     pub listener: usize,
     /// The method.
     pub method: &'r Method,
@@ -30,7 +30,7 @@ pub struct Head<'r> {
     pub uri: &'r Uri,
     /// The header fields.
     pub headers: &'r HeaderMap,
-    /// Stands in for a host that is not named.
+    /// The authority for a request that names no host.
     pub local: &'r Authority,
 }
 
@@ -38,13 +38,14 @@ pub struct Head<'r> {
 #[derive(Debug)]
 pub struct Router {
     routes: Box<[Route]>,
-    /// Whether any route asks for a host, or a path; else nobody looks at the request's.
+    /// Whether any route has a condition on the host or the path. If not, the request's is not
+    /// parsed.
     asks_for_hosts: bool,
     asks_for_paths: bool,
 }
 
 impl Router {
-    /// A router of these routes, which are tried in their order.
+    /// A router that tries these routes in order.
     pub fn new(routes: &[Route]) -> Self {
         Self {
             routes: routes.into(),
@@ -53,14 +54,14 @@ impl Router {
         }
     }
 
-    /// Whether the same requests go by a route of the same place.
+    /// Returns whether both routers send the same requests to routes of the same index.
     pub fn matches_like(&self, other: &Self) -> bool {
         let pairs = || self.routes.iter().zip(&other.routes);
         self.routes.len() == other.routes.len()
             && pairs().all(|(one, other)| one.when == other.when)
     }
 
-    /// The first route that matches.
+    /// Finds the first route that matches.
     pub fn find(&self, head: &Head<'_>) -> Found<'_> {
         let host = self
             .asks_for_hosts

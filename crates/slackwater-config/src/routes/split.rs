@@ -1,4 +1,4 @@
-//! One of several services, by weight.
+//! Chooses one of several services, by weight.
 
 use slackwater_core::Draw;
 use slackwater_core::draw::below;
@@ -6,23 +6,23 @@ use slackwater_core::draw::below;
 /// Services that share a route's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// Places among the services, and weights from 0 to 65,535 of which at least one is not 0.
+    /// Indices of services, and weights from 0 to 65,535, of which at least one is not 0.
     parts: Vec<(usize, u16)>,
     sum: u32,
 }
 
 impl Split {
-    /// The most services of one route; so many weights cannot overflow their sum.
+    /// The most services of one route. The sum of this many weights cannot overflow.
     pub const PARTS_MAX: usize = 64;
 
-    /// `None` if all weights are 0, or there are too many parts.
+    /// Returns `None` if all weights are 0, or if there are too many parts.
     pub fn new(parts: Vec<(usize, u16)>) -> Option<Self> {
         let sum = parts.iter().map(|(_, weight)| u32::from(*weight)).sum();
         let fits = sum > 0 && parts.len() <= Self::PARTS_MAX;
         fits.then_some(Self { parts, sum })
     }
 
-    /// All to one service.
+    /// All requests to one service.
     pub fn one(service: usize) -> Self {
         Self {
             parts: vec![(service, 1)],
@@ -35,7 +35,8 @@ impl Split {
         &self.parts
     }
 
-    /// A service, in proportion to the weights. One draw, and none where there is no choice.
+    /// Chooses a service in proportion to the weights, with one draw; with none if there is no
+    /// choice.
     pub fn choose(&self, draw: &mut (impl Draw + ?Sized)) -> usize {
         if let [(service, _)] = *self.parts {
             return service;
@@ -47,7 +48,7 @@ impl Split {
                 None => return service,
             }
         }
-        // Not reached: the draw is below the sum.
+        // Unreachable: the draw is below the sum.
         self.parts.last().map_or(0, |(service, _)| *service)
     }
 }
@@ -61,7 +62,7 @@ mod tests {
         let split = Split::new(vec![(7, 0), (4, 95), (2, 0), (9, 5), (1, 0)]).expect("a split");
         let mut counts = [0; 10];
         for step in 0..100_u64 {
-            // Evenly over all draws.
+            // Draws that cover the range evenly.
             let draw = step * (u64::MAX / 100) + 1_000;
             counts[split.choose(&mut || draw)] += 1;
         }

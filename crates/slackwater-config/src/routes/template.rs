@@ -1,4 +1,4 @@
-//! Where a redirect leads: a text with parts of the request in it.
+//! The target of a redirect: a text with placeholders for parts of the request.
 
 /// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,18 +17,18 @@ enum Piece {
     Query,
 }
 
-/// What of a request may stand in a redirect.
+/// The parts of a request that a redirect may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'r> {
-    /// `http` or `https`, by which the client came.
+    /// The scheme of the client's connection: `http` or `https`.
     pub scheme: &'r str,
-    /// Without its port.
+    /// The host without its port.
     pub host: &'r str,
-    /// As it was sent.
+    /// The path as it was sent.
     pub path: &'r str,
-    /// What of the path is behind the prefix that the route asked for: nothing, or a `/` and more.
+    /// The rest of the path after the route's prefix: empty, or a `/` and more.
     pub rest: &'r str,
-    /// Without the question mark.
+    /// The query without the question mark.
     pub query: Option<&'r str>,
 }
 
@@ -41,7 +41,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// Returns what is wrong with the template.
     pub fn parse(written: &str) -> Result<Self, String> {
         if let Some(odd) = written.chars().find(|c| !c.is_ascii_graphic()) {
             return Err(format!("expected no {odd:?} in it"));
@@ -89,17 +89,17 @@ impl Template {
         })
     }
 
-    /// As the configuration has it.
+    /// The template as written in the configuration.
     pub fn written(&self) -> &str {
         &self.written
     }
 
-    /// Whether it has the part of the path behind the route's prefix in it.
+    /// Returns whether it uses the part of the path after the route's prefix.
     pub fn has_rest(&self) -> bool {
         self.pieces.contains(&Piece::Rest)
     }
 
-    /// The text for a request.
+    /// Fills in the parts of a request.
     pub fn fill(&self, parts: &Parts<'_>) -> String {
         let mut filled = String::with_capacity(self.written.len() + parts.path.len());
         for piece in &self.pieces {
@@ -122,20 +122,19 @@ impl Template {
     }
 }
 
-/// Whether a client cannot be sent to a host of somebody else's choice: what the request says comes
-/// after a host, or after a path's first character of our own. `//evil.example` is a host to
-/// browsers, and so is `/\evil.example`.
+/// Returns whether the host of the redirect cannot be chosen by an attacker: parts of the request
+/// come after a host, or after the first character of a path. Browsers read `//evil.example` and
+/// `/\evil.example` as hosts.
 fn leads_somewhere(written: &str) -> bool {
     let after = ["http://", "https://", "{scheme}://"]
         .iter()
         .find_map(|scheme| written.strip_prefix(scheme));
     if let Some(after) = after {
-        // The host ends before anything that the client chose but the host itself.
+        // The host must end before any part that the client chose, except the host itself.
         let end = after.find(['/', '?', '#']).unwrap_or(after.len());
         let host = after[..end].replace("{host}", "h");
         let host = (host.split_once('{')).map_or(host.as_str(), |(host, path)| {
-            // A path begins with a slash, and so does what is behind a prefix; a query begins with
-            // a question mark.
+            // A path and the part after a prefix begin with a slash, a query with a question mark.
             let known = ["path}", "rest}", "query}"]
                 .iter()
                 .any(|name| path.starts_with(name));
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_sent_where_the_client_says() {
+    fn a_client_cannot_choose_the_host_of_a_redirect() {
         for written in [
             "",
             "{path}",

@@ -1,8 +1,8 @@
 //! Addresses as users write them: `10.0.0.1:80`, `[::1]:80`, `app.example:80`.
 //!
-//! Literals are read here and nowhere else; what is left is a host name, which the system resolves
-//! once, when the configuration is loaded. Of a name that has IPv4 and IPv6 addresses the IPv4 ones
-//! are taken, so that `localhost` means the same everywhere.
+//! Literals are parsed only here. Anything else is a host name, which the system resolves once,
+//! when the configuration is loaded. If a name has both IPv4 and IPv6 addresses, only the IPv4 ones
+//! are used, so that `localhost` means the same everywhere.
 
 use core::fmt::{self, Write as _};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -32,14 +32,14 @@ impl fmt::Display for ReplicaAddress {
 /// A host and a port, the host not yet resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
-    /// A literal.
+    /// A literal IP address.
     Ip(SocketAddr),
     /// A host name, in lower case.
     Name(String, u16),
 }
 
 impl Address {
-    /// What a certificate for this host is for; `None` if no certificate can be.
+    /// The name that a certificate for this host must have; `None` if no certificate can have it.
     pub(super) fn server_name(&self) -> Option<ServerName<'static>> {
         match self {
             Self::Ip(address) => Some(ServerName::from(address.ip())),
@@ -51,7 +51,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// What was expected instead.
+    /// Returns what was expected instead.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if let Ok(literal) = text.parse::<SocketAddr>() {
             return Ok(Self::Ip(literal));
@@ -104,7 +104,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// Why the name does not resolve.
+    /// Returns why the name does not resolve.
     pub(super) fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         let (host, port) = match self {
             Self::Ip(address) => return Ok(vec![*address]),
@@ -122,7 +122,7 @@ impl Address {
     }
 }
 
-/// The IPv4 addresses if there are any, else all; each once, in the system's order.
+/// Returns the IPv4 addresses if there are any, otherwise all; each once, in the system's order.
 fn prefer_ipv4(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     if addresses.iter().any(SocketAddr::is_ipv4) {
         addresses.retain(SocketAddr::is_ipv4);
@@ -136,7 +136,7 @@ fn prefer_ipv4(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     once
 }
 
-/// What is expected in place of a URL.
+/// The error for a URL where an address is expected.
 fn in_place_of_url(scheme: &str, rest: &str) -> String {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let (port, tls) = match scheme {
@@ -156,7 +156,7 @@ fn has_port(authority: &str) -> bool {
 }
 
 fn parse_port(text: &str) -> Result<u16, String> {
-    // `u16::from_str` would take "+80".
+    // `u16::from_str` would accept "+80".
     (Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit())))
         .and_then(|text| text.parse().ok())
         .ok_or_else(|| "expected a port from 0 to 65535 after the last colon".to_owned())
@@ -172,12 +172,12 @@ pub(super) fn is_host_name(host: &str) -> bool {
     host.len() <= 253 && (host.strip_suffix('.').unwrap_or(host).split('.')).all(label_fits)
 }
 
-/// The one form of an address that has several: an IPv4 address wrapped in IPv6 is itself.
+/// Normalizes an address: an IPv4-mapped IPv6 address becomes IPv4.
 pub(super) fn normal(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Whether a listener at one address takes what is sent to the other.
+/// Whether a listener at one address receives connections to the other.
 pub(super) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let (one, other) = (normal(one), normal(other));
     one.port() == other.port()
@@ -185,8 +185,8 @@ pub(super) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
         && (one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified())
 }
 
-/// Whether a request to `replica` would come back to a listener at `listen`, as far as can be known
-/// without asking the system for its addresses.
+/// Whether a request to `replica` would come back to a listener at `listen`, as far as that is
+/// clear without asking the system for its addresses.
 pub(super) fn loops_back(listen: SocketAddr, replica: SocketAddr) -> bool {
     let (listen, replica) = (normal(listen), normal(replica));
     listen.port() == replica.port()
@@ -194,7 +194,7 @@ pub(super) fn loops_back(listen: SocketAddr, replica: SocketAddr) -> bool {
             || listen.ip().is_unspecified() && replica.ip().is_loopback())
 }
 
-/// Where this process itself listens, which is no place for a replica.
+/// The addresses where this process itself listens, which cannot be replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnAddresses(Arc<[SocketAddr]>);
 
@@ -204,7 +204,7 @@ impl OwnAddresses {
         Self(addresses.into_iter().collect())
     }
 
-    /// Why requests cannot be sent to a replica there, if this is it.
+    /// Returns an error if the replica's address is one of this process's own.
     pub fn why_not(&self, replica: SocketAddr) -> Option<String> {
         let mut own = self.0.iter();
         let own = own.find(|own| loops_back(**own, replica))?;
@@ -214,7 +214,7 @@ impl OwnAddresses {
     }
 }
 
-/// Why requests cannot be sent to an address, if they cannot.
+/// Why requests cannot be sent to an address; `None` if they can.
 pub fn unreachable(address: SocketAddr) -> Option<&'static str> {
     let ip = address.ip().to_canonical();
     if address.port() == 0 {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_and_names_are_told_apart() {
+    fn literals_and_names_are_distinguished() {
         for text in [
             "10.0.0.1:80",
             "[::1]:80",
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_answered_with_what_was_expected() {
+    fn other_texts_are_rejected_with_the_expectation() {
         for (text, expected) in [
             ("", "expected a port"),
             ("10.0.0.1:80,10.0.0.2:80", "several are a list"),

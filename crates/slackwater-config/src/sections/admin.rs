@@ -1,7 +1,7 @@
-//! `[admin]`: the admin server, and the word that whoever changes something there has to know.
+//! `[admin]`: the admin server, and the token for changes through it.
 //!
-//! Only a digest of the word is kept, and compared in a time that says nothing of where two differ.
-//! It is in no log, no status and no error; files of it are treated as those of the key for probes.
+//! Only a digest of the token is kept, and it is compared in constant time. The token appears in no
+//! log, no status and no error. Its file is checked like the file of the probe key.
 
 use super::files::{file_name, read_secret};
 use crate::table::{self, Described, FILE, Maybe, Number, STRING, Within, keys};
@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use subtle::ConstantTimeEq;
 
-/// Shorter ones can be guessed.
+/// Shorter tokens can be guessed.
 const LENGTH_MIN: usize = 16;
-/// Longer ones do not fit a head beside everything else.
+/// Longer ones might not fit the head of a request beside everything else.
 const LENGTH_MAX: usize = 1024;
 
 macro_rules! expected {
@@ -24,17 +24,16 @@ macro_rules! expected {
     };
 }
 
-/// The admin server.
+/// Settings of the admin server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminSettings {
-    /// Where it listens; `None` where the configuration says "none".
+    /// The listener's address; `None` if it is "none" in the configuration.
     pub listen: Option<SocketAddr>,
-    /// Its connections at once.
+    /// Its concurrent connections at most.
     pub connections_max: u32,
-    /// What whoever changes something there has to know, and the file that it is in; by default
-    /// `None`: nobody may.
+    /// The token that permits changes, and its file; default `None`: no changes are permitted.
     pub token: Option<(AdminToken, PathBuf)>,
-    /// Replicas that have series of their own in the metrics. `None` where there is but one.
+    /// Replicas with their own series in the metrics; `None` where there is only one replica.
     pub metrics_replicas_max: Option<u32>,
 }
 
@@ -65,10 +64,10 @@ keys! { AdminSettings in "admin" {
 } }
 
 impl AdminSettings {
-    /// The keys that an agent has, too.
+    /// The key that an agent has, too.
     pub(super) const OF_AGENT: &str = "connections_max";
 
-    /// Writes the section as it is in force.
+    /// Writes the section with the values in force.
     pub(super) fn write(&self, to: &mut String) {
         let listen = self.listen.map_or_else(|| quote("none"), quote);
         let token_file = self.token.as_ref().map(|(_, file)| file_name(file));
@@ -77,23 +76,23 @@ impl AdminSettings {
     }
 }
 
-/// A token, as far as it has to be known to recognise it.
+/// The digest of a token, which is enough to verify it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AdminToken([u8; 32]);
 
 impl AdminToken {
-    /// What a token is made of, in words.
+    /// Description of a valid token.
     pub const EXPECTED: &str = expected!();
 
-    /// `None` where it is too short, too long, or has other characters than an `authorization`
-    /// header may carry.
+    /// Returns `None` if the token is too short, too long, or has characters that an
+    /// `authorization` header must not carry.
     pub fn new(token: &[u8]) -> Option<Self> {
         let is_long_enough = (LENGTH_MIN..=LENGTH_MAX).contains(&token.len());
         let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
         (is_long_enough && token.iter().all(fits)).then(|| Self(Sha256::digest(token).into()))
     }
 
-    /// Whether this is the token.
+    /// Compares `offered` with this token.
     pub fn is(&self, offered: &[u8]) -> bool {
         let offered: [u8; 32] = Sha256::digest(offered).into();
         self.0.ct_eq(&offered).into()
@@ -106,7 +105,7 @@ impl fmt::Debug for AdminToken {
     }
 }
 
-/// The key `admin.token_file`, and what is to be remarked on the file.
+/// Reads the key `admin.token_file`, with a remark if others can read the file.
 pub(super) fn read_token_file(
     reader: &mut Reader<'_>,
 ) -> (Option<(AdminToken, PathBuf)>, Option<Remark>) {
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_recognised_and_tells_nothing_of_itself() {
+    fn a_token_is_verified_and_never_shown() {
         let token = AdminToken::new(b"0123456789abcdef").expect("16 characters");
         assert!(token.is(b"0123456789abcdef"));
         for other in [
@@ -135,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_are_those_that_are_told() {
+    fn the_documented_bounds_are_enforced() {
         for bound in [LENGTH_MIN, LENGTH_MAX] {
             assert!(AdminToken::EXPECTED.contains(&format!(" {bound} ")));
         }
     }
 
     #[test]
-    fn what_could_be_guessed_or_not_be_sent_is_no_token() {
+    fn weak_and_unsendable_tokens_are_rejected() {
         for odd in [
             "0123456789abcde",
             "0123456789 abcdef",

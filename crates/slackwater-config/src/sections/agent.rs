@@ -1,9 +1,9 @@
 //! The configuration of `slackwater agent`: a TOML file, flags, or both, with the same reader and
-//! the same manners as `serve`'s.
+//! conventions as `serve`'s.
 //!
-//! Keys that mean the same have the same names. What is an agent's alone is here: the server that
-//! it stands before, where it answers probes, how it finds out that the server is gone, and how
-//! long it says so before it leaves itself.
+//! Keys with the same meaning have the same names. The keys in this file belong to an agent only:
+//! the server behind it, where it answers probes, how it finds out that the server is gone, and how
+//! long it announces its own shutdown.
 
 use super::address::ReplicaAddress;
 use super::address::{Address, loops_back, unreachable};
@@ -41,7 +41,7 @@ use slackwater_core::report::PROBE_PATH;
 use slackwater_core::tracker::TrackerConfig;
 use std::path::{Path, PathBuf};
 
-/// How a report is written.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrcaForm {
     /// `TEXT name=value, …`.
@@ -52,38 +52,38 @@ pub enum OrcaForm {
     Bin,
 }
 
-/// Which requests are answered with a report.
+/// The responses that carry a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OrcaReports {
     /// None.
     #[default]
     Never,
-    /// Those that ask for one.
+    /// Responses to requests that ask for a report.
     Asked,
-    /// All: in the form that they ask for, or else in this one.
+    /// All responses, in the format that the request asks for, by default in this one.
     Always(OrcaForm),
 }
 
 settings! {
-    /// The keys at the top of the file that are no list and no address.
+    /// The top-level keys, except lists and addresses.
     pub(super) struct AgentKeys in "" {
         /// Threads that carry requests. One carries tens of thousands of small requests a second,
         /// and the machine is mostly the server's.
         workers: NonZeroU16 = NonZeroU16::MIN, Workers("");
-        /// Silence after which the agent goes to see whether the server is there.
+        /// Silence after which the agent checks whether the server is there.
         check_interval: Duration = SECOND, Within(Span, Duration::from_millis(50)..=MINUTE);
-        /// Latencies as old as this are not reported any more; without one balancers take the
-        /// replica for average and go by requests in flight. `[T3]` `[Decision 0004]`
+        /// Latencies of this age are no longer reported; without one, balancers assume an average
+        /// replica and compare requests in flight. `[T3]` `[Decision 0004]`
         sample_age_max: Duration = TrackerConfig::default().sample_age_max, Within(Span, MS..=HOUR);
-        /// Which responses carry an [ORCA report](agent.md#orca-reports) of the server's load:
-        /// `"none"`, `"asked"` (requests with `endpoint-load-metrics-format`), or all, in this
-        /// form.
+        /// Responses that carry an [ORCA report](agent.md#orca-reports) of the server's load:
+        /// `"none"`, `"asked"` (to requests with `endpoint-load-metrics-format`), or all, in this
+        /// format.
         orca: OrcaReports = OrcaReports::Never, Choice(&ORCA);
-        /// Whether every response of the server says how loaded it is, for balancers with
+        /// Whether every response of the server reports its load, for balancers with
         /// [`policy = "capacity"`](agent.md#capacity).
         report_with_responses: bool = false, Boolean;
-        /// From SIGTERM, when probes begin to say so, until listeners close. At least as long as
-        /// balancers keep a report.
+        /// From SIGTERM, when probe responses begin to announce it, until listeners close. At least
+        /// as long as balancers keep a report.
         drain_delay: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
     } then {
         /// Where clients connect, in place of the server. Port 0: the system chooses one that is
@@ -95,25 +95,25 @@ settings! {
     }
 }
 
-/// What is told of keys in sections that `serve` has, too.
+/// The rows of keys in sections that `serve` has, too.
 #[derive(Clone, Default)]
 pub(super) struct AgentRows;
 
 keys! { AgentRows in "" {
     /// Where UDP probes are answered. Not a wildcard on a machine with several addresses: a reply
-    /// has to leave from the address that was asked.
+    /// must leave from the address that was probed.
     probe_listen as "probe.listen": Described("an address", STRING), "as `listen`";
-    /// A file with the server's process id and nothing else, for [what it can
-    /// carry](agent.md#capacity). Not beside `replica.cgroup`.
+    /// A file with only the server's process id, for [its capacity](agent.md#capacity). Not beside
+    /// `replica.cgroup`.
     pid_file as "replica.pid_file": FILE, "none";
-    /// The directory of the server's cgroup, from the root, with all that are in it.
+    /// The directory of the server's cgroup, as an absolute path; includes its child cgroups.
     cgroup as "replica.cgroup": Described("a directory", STRING), "none";
     /// The networks of other agents with which [tied requests](../explanation/tying.md) are shared.
     /// None: every copy that comes is served.
     peers as "tie.peers": Described("a list of up to 256 networks", LIST), "`[]`";
 } }
 
-/// What the key `orca` may say.
+/// The values of the key `orca`.
 const ORCA: [(&str, OrcaReports); 5] = [
     ("none", OrcaReports::Never),
     ("asked", OrcaReports::Asked),
@@ -124,8 +124,8 @@ const ORCA: [(&str, OrcaReports); 5] = [
 
 const TO_EXPECTED: &str = "\"host:port\" or \"unix:/path/to/socket\"";
 
-/// The longest path of a Unix socket, in bytes, its final zero not counted: what every system
-/// takes.
+/// The longest path of a Unix socket in bytes, without the final zero: the most that every system
+/// accepts.
 const SOCKET_PATH_BYTES_MAX: usize = 103;
 
 /// A valid configuration of `slackwater agent`.
@@ -133,53 +133,53 @@ const SOCKET_PATH_BYTES_MAX: usize = 103;
 pub struct AgentConfig {
     /// Where clients connect: 1 to 64 addresses, none twice. Port 0 lets the system choose.
     pub listen: Vec<SocketAddr>,
-    /// TLS at all of them; `None`: clients connect without.
+    /// TLS of all listeners; `None`: clients connect without TLS.
     pub tls: Option<ListenerTls>,
     /// The server.
     pub to: ReplicaAddress,
-    /// The name that the server's certificate must be for. `None` for a Unix socket, which carries
-    /// no TLS.
+    /// The name that the server's certificate must have. `None` for a Unix socket, which carries no
+    /// TLS.
     pub to_name: Option<ServerName<'static>>,
     /// Threads that carry requests: 1 to 1,024, default 1.
     pub workers: NonZeroU16,
-    /// How to speak to the server.
+    /// Protocol and connections to the server.
     pub replica: ReplicaSettings,
     /// Where probes are answered over UDP. `None`: at the addresses and ports of `listen`.
     pub probe_listen: Option<SocketAddr>,
-    /// Where they are answered over HTTP: a path without query, default `/prequal/probe`.
+    /// The path of HTTP probes, without a query; default `/prequal/probe`.
     pub probe_path: String,
-    /// Signs probes and their answers; others get none. `None`: unsigned.
+    /// Key that signs probes and their answers; unsigned probes are then ignored. `None`: unsigned.
     pub probe_key: Option<ProbeKey>,
-    /// The file that it was read from.
+    /// The file that the key was read from.
     pub probe_key_file: Option<PathBuf>,
-    /// For how long the server may give no sign of life before the agent connects to see whether it
-    /// is there: 50 ms to 1 minute, default 1 s.
+    /// Silence of the server after which the agent opens a connection to check it: 50 ms to 1
+    /// minute, default 1 s.
     pub check_interval: Duration,
-    /// No latency is reported that is as old as this: 1 ms to 1 hour, default 3 s. `[T3]`
+    /// Latencies of this age are not reported: 1 ms to 1 hour, default 3 s. `[T3]`
     /// `[Decision 0004]`
     pub sample_age_max: Duration,
     /// The queue before the server.
     pub queue: AgentQueue,
-    /// Where the replicas are that it shares tied requests with: 0 to 64 networks. None: it shares
-    /// none. `[H2]`
+    /// Networks of the replicas that it shares tied requests with: 0 to 64. Empty: it shares none.
+    /// `[H2]`
     pub peers: Vec<Network>,
-    /// Which responses say how loaded the server is; default none.
+    /// The responses that report the server's load; default none.
     pub orca: OrcaReports,
-    /// Which process or cgroup the server is; by default nobody knows.
+    /// The server's process or cgroup; unknown by default.
     pub server_process: ServerProcess,
-    /// The head of every response of the server says what probes say of RIF, capacity and cost;
-    /// default no.
+    /// Whether the head of every response of the server carries the RIF, capacity and cost that
+    /// probes report; default no.
     pub report_with_responses: bool,
-    /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1
+    /// From SIGTERM, when probe responses begin to announce it, until the listeners close: 0 to 1
     /// minute, default 1 s.
     pub drain_delay: Duration,
     /// As [`Config::upgrade_protocols`](super::Config::upgrade_protocols).
     pub upgrade_protocols: Vec<HeaderValue>,
-    /// What becomes of CONNECT; default refused.
+    /// Handling of CONNECT; default: refused.
     pub connect: Connect,
-    /// How long anything may take.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// How much of anything there may be.
+    /// Limits.
     pub limits: Limits,
     /// The admin server; none by default.
     pub admin: AdminSettings,
@@ -187,17 +187,17 @@ pub struct AgentConfig {
     pub log: LogSettings,
 }
 
-/// A valid configuration, and what should be said about it.
+/// A valid configuration, with remarks about it.
 #[derive(Clone, Debug)]
 pub struct LoadedAgent {
     /// The configuration.
     pub config: AgentConfig,
-    /// What is valid but probably not meant.
+    /// Remarks on settings that are valid but probably not meant.
     pub remarks: Vec<Remark>,
 }
 
 flags! {
-    /// Flags that stand for configuration keys. One that is given wins over the file's key.
+    /// Flags that set configuration keys. A flag takes precedence over the file's key.
     pub struct AgentOverrides lists {
         /// Where clients connect, in place of the server [key: listen]
         listen "--listen" "ADDR:PORT" => "listen";
@@ -241,19 +241,19 @@ flags! {
 }
 
 impl AgentConfig {
-    /// Reads the file, if there is one, lays the flags over it, and checks the result. A host name
-    /// in `to` is resolved here, once.
+    /// Reads the file, if there is one, applies the flags over it, and checks the result. A host
+    /// name in `to` is resolved here, once.
     ///
     /// # Errors
     ///
-    /// Every mistake found; a [`Fault`](crate::fault::Fault) by `?`.
+    /// Returns every mistake found; `?` converts them to a [`Fault`](crate::fault::Fault).
     pub fn load(file: Option<&Path>, flags: &AgentOverrides) -> Result<LoadedAgent, Mistakes> {
         let source = file.map(Source::read).transpose();
         let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
         Self::load_source(source.as_ref(), flags)
     }
 
-    /// As [`Self::load`], of a file that has been read.
+    /// Like [`Self::load`], for a file that has already been read.
     pub(super) fn load_source(
         source: Option<&Source>,
         flags: &AgentOverrides,
@@ -349,8 +349,8 @@ fn read_probe_listen(reader: &mut Reader<'_>) -> Option<Listener> {
     Some((address, Some(item.said)))
 }
 
-/// A socket bound to every address answers from the one that the system prefers, and whoever asked
-/// another one takes the answer for a stranger's.
+/// A socket bound to every address answers from the address that the system prefers. A client that
+/// sent its probe to another one does not accept the answer.
 fn wildcard_probes(listeners: &[Listener], probe_listen: Option<&Listener>) -> Option<Remark> {
     let mut answering = probe_listen.map_or(listeners, core::slice::from_ref).iter();
     let (address, said) = answering.find(|(address, _)| address.ip().is_unspecified())?;
@@ -419,7 +419,7 @@ fn parse_to(
 }
 
 impl AgentConfig {
-    /// Writes the keys at the top.
+    /// Writes the top-level keys.
     pub(super) fn write_keys(&self, to: &mut String) {
         let keys = AgentKeys {
             workers: self.workers,

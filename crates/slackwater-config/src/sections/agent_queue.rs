@@ -1,5 +1,5 @@
-//! An agent's `[queue]` and `[limit]`: how many requests its server works on at a time, and what
-//! becomes of the others.
+//! An agent's `[queue]` and `[limit]`: how many requests its server works on at a time, and how the
+//! others wait.
 
 use crate::table::{
     self, Choice, HOUR, Judge, Kind, MS, Meaning, Number, PerQuery, Span, Within, keys,
@@ -24,15 +24,15 @@ const DISCIPLINES: [(&str, Discipline); 3] = [
 ];
 const LIMIT_MOST: u32 = 1 << 16;
 
-/// How many requests the server works on at a time.
+/// Limit of the requests that the server works on at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestsMax {
-    /// As many as come, and nobody waits.
+    /// No limit; requests never wait.
     #[default]
     None,
-    /// So many.
+    /// A fixed limit.
     Fixed(NonZeroU32),
-    /// As many as its latencies show to be of use.
+    /// A limit learned from the server's latencies.
     Adaptive,
 }
 
@@ -73,44 +73,44 @@ impl Kind<RequestsMax> for Limit {
 /// An agent's queue before its server.
 #[derive(Clone, Debug, Default)]
 pub struct AgentQueue {
-    /// Requests that the server has at a time, over all workers: 1 to 65,536, or learned; default
-    /// no limit.
+    /// Requests in flight at the server, over all workers: 1 to 65,536, or learned; default no
+    /// limit.
     pub requests_max: RequestsMax,
-    /// Those that wait.
+    /// The queue.
     pub queue: QueueConfig,
-    /// How the limit is learned, where it is.
+    /// How an adaptive limit is learned.
     pub limit: GradientConfig,
 }
 
 keys! { AgentQueue in "queue" {
-    /// Requests that the server has at a time, over all workers. `"adaptive"`: learned. `"none"`:
-    /// no limit and no [queue](agent.md#the-queue).
+    /// Requests in flight at the server, over all workers. `"adaptive"`: learned. `"none"`: no
+    /// limit and no [queue](agent.md#the-queue).
     requests_max at requests_max: Limit;
-    /// Requests that wait at most. 0: nobody waits.
+    /// Waiting requests. 0: requests never wait.
     waiting_max of queue.waiting_max: Within(Number, 0..=LIMIT_MOST);
-    /// For which a request waits at most.
+    /// Longest wait of a request.
     wait_max of queue.wait_max: Within(Span, MS..=HOUR);
-    /// What is done when a line stands.
+    /// What happens in a standing queue.
     discipline of queue.discipline: Choice(&DISCIPLINES);
-    /// A line whose oldest request has waited for no longer is not standing.
+    /// A queue is standing if its oldest request has waited longer than this.
     target of queue.target: Within(Span, MS..=HOUR);
-    /// For so long it has to be above that.
+    /// The oldest wait must exceed the target for this long.
     interval of queue.interval: Within(Span, MS..=HOUR);
 } }
 
 keys! { GradientSettings in "limit" {
     /// With `"adaptive"`: the limit after the first measurement, `limit.min` to `limit.max`.
     start at limit_start: Within(Number, 1..=LIMIT_MOST);
-    /// The least limit.
+    /// The lowest limit.
     min at limit_min: Within(Number, 1..=LIMIT_MOST);
-    /// The greatest limit.
+    /// The highest limit.
     max at limit_max: Within(Number, 1..=LIMIT_MOST);
-    /// How much longer than the least latency is no reason to lower it, as a share of the least:
-    /// more would let a queue grow with each measurement.
+    /// Tolerated latency above the least, as a share of it, before the limit is lowered. More would
+    /// let a queue grow with each measurement.
     tolerance at tolerance: Within(PerQuery, Rate::ZERO..=Rate::ONE);
     /// The shortest time between two changes.
     window at window: Within(Span, MS..=HOUR);
-    /// After so long the least latency is measured anew.
+    /// Age at which the least latency is measured again.
     least_age_max at least_age_max: Within(Span, Duration::from_millis(100)..=HOUR);
 } }
 
@@ -122,13 +122,13 @@ impl AgentQueue {
         note_disorder(reader, &limit);
         note_unread(reader, queue.requests_max, queue.queue.discipline, remarks);
         Self {
-            // What is out of range has been told.
+            // Values out of range have already been reported.
             limit: limit.validate().unwrap_or_default(),
             ..queue
         }
     }
 
-    /// The limit of requests at the server; `None`: there is none, and no queue.
+    /// The limit of requests at the server; `None`: no limit and no queue.
     pub fn concurrency_limit(&self) -> Option<ConcurrencyLimit> {
         match self.requests_max {
             RequestsMax::None => None,
@@ -137,7 +137,8 @@ impl AgentQueue {
         }
     }
 
-    /// Room for the names of all that may be here at once, and for as many that come later.
+    /// Settings with room for the names of all requests that may be here at once, and for as many
+    /// that come later.
     pub fn ties(&self) -> TiesConfig {
         let started_max = match self.requests_max {
             RequestsMax::None => 0,
@@ -150,7 +151,7 @@ impl AgentQueue {
         settings.validate().unwrap_or_default()
     }
 
-    /// Writes both sections as they are in force; of one that does nothing, nothing.
+    /// Writes both sections with the values in force, and omits a section without effect.
     pub(super) fn write(&self, to: &mut String) {
         let shown = match (self.requests_max, self.queue.discipline) {
             (RequestsMax::None, _) => 1,
@@ -164,7 +165,7 @@ impl AgentQueue {
     }
 }
 
-/// Limits that do not go together.
+/// Reports limits that contradict each other.
 fn note_disorder(reader: &mut Reader<'_>, limit: &GradientSettings) {
     let (start, min, max) = (limit.limit_start, limit.limit_min, limit.limit_max);
     if min > max {
@@ -177,7 +178,7 @@ fn note_disorder(reader: &mut Reader<'_>, limit: &GradientSettings) {
     }
 }
 
-/// What was said and does nothing.
+/// Adds a remark for each key that is set but has no effect.
 fn note_unread(
     reader: &Reader<'_>,
     requests_max: RequestsMax,
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
     use crate::toml_reader::Source;
 
-    /// What the text says; mistakes and remarks as they are told.
+    /// Reads the text; returns mistakes and remarks as text.
     fn read(text: &str) -> (AgentQueue, Vec<String>) {
         let source = Source::new("agent.toml".into(), text.to_owned());
         let mut reader = Reader::new(Some(&source), Vec::new()).expect("it is TOML");
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_none_unless_it_is_asked_for() {
+    fn there_is_no_limit_by_default() {
         let (queue, told) = read("");
         assert!(queue.concurrency_limit().is_none() && told.is_empty());
         for (text, limit) in [("32", 32), ("\"adaptive\"", 4)] {
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_nothing_or_cannot_be_is_told() {
+    fn keys_without_effect_and_invalid_values_are_reported() {
         for (text, expected) in [
             (
                 "[limit]\nmin = 9\n[queue]\nrequests_max = 4",

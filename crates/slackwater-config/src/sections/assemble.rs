@@ -1,5 +1,5 @@
-//! The whole configuration, put together from its keys: scalars here, what has rules of its own in
-//! the neighbouring files.
+//! Assembles the whole configuration from its keys. Scalars are read here; the neighbouring files
+//! read what has rules of its own.
 
 use super::admin::{AdminSettings, read_token_file};
 use super::fleet::{note_admin_collision, read_admin};
@@ -20,7 +20,7 @@ use core::time::Duration;
 use serde_json::json;
 use toml::de::DeValue;
 
-/// Reads every key and checks them against each other. Also gives every key that there is.
+/// Reads every key and checks them against each other. Also returns all keys that exist.
 pub(super) fn assemble<'s>(
     mut reader: Reader<'s>,
     variables: &'s Variables,
@@ -42,6 +42,7 @@ pub(super) fn assemble<'s>(
     let tracing = read_tracing(reader_ref, variables, &mut remarks);
     let request_id = table::read(reader_ref, "");
     let decisions = table::read(reader_ref, "");
+    // Services need the process's own addresses: a replica must not be this process itself.
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
@@ -53,6 +54,8 @@ pub(super) fn assemble<'s>(
         &mut remarks,
         &mut policies_unnamed,
     );
+    // Upgrades are possible only over HTTP/1.1, so a service with HTTP/2 replicas deserves a
+    // remark.
     let over_http2 = services
         .iter()
         .find(|service| service.replica.protocol != ReplicaProtocol::Http1);
@@ -60,6 +63,7 @@ pub(super) fn assemble<'s>(
         over_http2.map(|service| format!("the service {:?}, whose replicas speak", service.name));
     remarks.extend(remark_upgrades(reader_ref, over_http2.as_deref()));
     let dns = table::read(reader_ref, "");
+    // Routes come last, because they refer to listeners and services by name.
     let named = Named {
         listeners: &listeners,
         services: &services,
@@ -102,6 +106,7 @@ pub(super) fn assemble<'s>(
         decisions,
         request_id,
     };
+    // Only now is it known which keys nothing has read, so unknown keys are reported here.
     let (fields, mistakes) = reader.finish();
     if mistakes.is_empty() {
         let loaded = Loaded {
@@ -117,7 +122,7 @@ pub(super) fn assemble<'s>(
 
 const WORKERS_MAX: NonZeroU16 = NonZeroU16::MIN.saturating_add(1023);
 
-/// A number of workers, and what else is told of it.
+/// Number of worker threads; the text completes the description of its values.
 pub(super) struct Workers(pub(super) &'static str);
 
 impl Kind<NonZeroU16> for Workers {
@@ -139,7 +144,7 @@ impl Kind<NonZeroU16> for Workers {
 }
 
 settings! {
-    /// The keys at the top of the file that are no service's and no list.
+    /// The top-level keys that belong to no service and are no list.
     pub(super) struct ServeKeys in "" {
         /// Threads that carry requests. Each has its own connections, policy and reports.
         workers: NonZeroU16 = cores(), Workers("; without the key there is one for each core"), "one for each core", fixed;
@@ -160,7 +165,7 @@ fn cores() -> NonZeroU16 {
 }
 
 impl Config {
-    /// Writes the keys at the top.
+    /// Writes the top-level keys.
     pub(super) fn write_keys(&self, to: &mut String) {
         let keys = ServeKeys {
             workers: self.workers,

@@ -1,4 +1,4 @@
-//! Fields that a collector wants to see, such as a token: secrets, which are neither shown nor
+//! Headers for the trace collector, such as a token. They are secrets, which are neither shown nor
 //! logged.
 
 use crate::toml_reader::read_bounded;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const FIELDS_MAX: usize = 64;
 
-/// Those that an export has anyway.
+/// Headers that every export already has.
 const OWN: [HeaderName; 7] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -18,23 +18,24 @@ const OWN: [HeaderName; 7] = [
     header::USER_AGENT,
 ];
 
-/// Where they are from.
+/// Where the headers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectorHeaders {
-    /// There are none.
+    /// No headers.
     None,
-    /// A file, read anew for each export.
+    /// A file, read again for each export.
     File(PathBuf),
-    /// The environment.
+    /// An environment variable.
     Fields(Vec<(HeaderName, HeaderValue)>),
 }
 
 impl CollectorHeaders {
-    /// The fields as they are now.
+    /// Returns the current headers.
     ///
     /// # Errors
     ///
-    /// The file cannot be read or is not such a file; nothing of what it says is told.
+    /// Fails if the file cannot be read or has no valid headers. The message contains nothing of
+    /// the file.
     pub fn read(&self) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
         match self {
             Self::None => Ok(Vec::new()),
@@ -44,7 +45,7 @@ impl CollectorHeaders {
     }
 }
 
-/// One field on each line, `name: value`; empty lines and those that begin with `#` are none.
+/// Reads one header per line, `name: value`; skips empty lines and lines that begin with `#`.
 fn read_file(file: &Path) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     let told = |why: String| format!("{}: {why}", file.display());
     let bytes = read_bounded(file).map_err(told)?;
@@ -67,7 +68,7 @@ fn read_file(file: &Path) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     Ok(fields)
 }
 
-/// The field at place `number`, from 1.
+/// The header at position `number`, from 1.
 pub(super) fn read_field(
     number: usize,
     name: &str,
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_field_and_what_it_says_is_not_shown() {
+    fn a_line_is_a_header_and_its_value_is_not_shown() {
         let fields =
             read("# for the collector\n\nX-Key: s3cret: 1\r\nauthorization:Bearer s3cret\n")
                 .expect("valid");
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_what_it_says() {
+    fn mistakes_are_reported_without_values() {
         for (wrong, told) in [
             ("a: 1\nb s3cret", "field 2 cannot be sent"),
             ("a b: s3cret", "field 1 cannot be sent"),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_told() {
+    fn a_missing_file_is_reported() {
         let none = CollectorHeaders::File("/nowhere/headers".into());
         let why = none.read().expect_err("no file");
         assert!(why.starts_with("/nowhere/headers: "), "{why}");

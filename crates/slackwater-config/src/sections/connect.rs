@@ -1,9 +1,9 @@
-//! The keys `connect` and `routes[].connect`: what becomes of CONNECT, by which a client asks for a
-//! tunnel.
+//! The keys `connect` and `routes[].connect`: what happens to CONNECT, with which a client requests
+//! a tunnel.
 
 pub use crate::routes::Connect;
 use crate::table::Choice;
 
-/// What the keys may say.
+/// The values of the keys.
 pub(super) const CONNECT: Choice<Connect> =
     Choice(&[("refuse", Connect::Refuse), ("pass", Connect::Pass)]);

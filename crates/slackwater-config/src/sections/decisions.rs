@@ -1,4 +1,4 @@
-//! Which requests' decisions are kept, and how many.
+//! `[decisions]`: the requests whose decisions are recorded, and the number of records.
 
 use super::request_id::LOGGED_FIELD;
 use crate::table::{
@@ -9,7 +9,7 @@ use http::HeaderName;
 use slackwater_core::Quantile;
 
 settings! {
-    /// Which requests' decisions are kept.
+    /// The requests whose decisions are recorded.
     pub struct DecisionSettings in "decisions" {
         /// Share of requests that are recorded, drawn at random.
         sample: Quantile = millionths(10_000), Any(Share), fixed;
@@ -30,7 +30,7 @@ settings! {
 }
 
 impl DecisionSettings {
-    /// Whether any request may be kept.
+    /// Returns whether any decision may be recorded.
     pub fn keeps_any(&self) -> bool {
         let is_drawn = self.sample > Quantile::ZERO;
         let is_kept =

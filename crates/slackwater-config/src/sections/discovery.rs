@@ -1,5 +1,4 @@
-//! The sections `[discovery]`, of each service, and `[dns]`: where a fleet comes from that is not a
-//! list.
+//! The section `[discovery]` of each service, and `[dns]`: sources of a fleet other than a list.
 
 use super::address::{Address, is_host_name};
 use super::files::file_name;
@@ -16,11 +15,11 @@ use std::path::PathBuf;
 
 const SERVER_EXPECTED: &str = "an address such as \"10.0.0.53\" or \"10.0.0.53:53\"";
 
-/// The most replicas of a fleet.
+/// The most replicas of a service.
 pub const REPLICAS_MAX: usize = 65_536;
 
 settings! {
-    /// Whom to ask.
+    /// The DNS servers to query.
     pub struct DnsServers in "dns" {
         /// Name servers, with or without a port, such as `"10.0.0.53"`.
         servers: Vec<SocketAddr> = Vec::new(), SERVERS, "those of the system";
@@ -39,12 +38,12 @@ const SERVERS: Many<Written<SocketAddr>> = Many {
         },
         text: SocketAddr::to_string,
     },
-    // Resolvers of the system have three.
+    // The system's own resolver uses at most three.
     max: 16,
     what: "servers",
 };
 
-/// What is looked up.
+/// The DNS name to look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsName {
     /// Each address of this host is a replica, at this port.
@@ -62,13 +61,13 @@ impl core::fmt::Display for DnsName {
     }
 }
 
-/// What is believed at once.
+/// Protection against lists that lose many replicas at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardSettings {
-    /// The share of the replicas that must still be in a list for it to be taken at once: 0 to 1,
-    /// default 0. At 0, every list is that has a replica.
+    /// The share of the replicas that a new list must keep to be accepted at once: 0 to 1, default
+    /// 0. At 0, every list with a replica is accepted at once.
     pub keep_share: Quantile,
-    /// A list that has lost more waits for so long: 0 to 24 hours, default 1 minute.
+    /// A list that keeps fewer waits this long: 0 to 24 hours, default 1 minute.
     pub keep_time: Duration,
 }
 
@@ -81,12 +80,12 @@ impl Default for GuardSettings {
     }
 }
 
-/// What a time to live is kept within.
+/// Bounds of the time between two lookups, whatever the TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlBounds {
-    /// Never sooner: 1 ms to 1 hour, default 1 s.
+    /// Lower bound: 1 ms to 1 hour, default 1 s.
     pub min: Duration,
-    /// Never later: from `min` to 24 hours, default 5 minutes.
+    /// Upper bound: `min` to 24 hours, default 5 minutes.
     pub max: Duration,
 }
 
@@ -104,23 +103,23 @@ impl Default for TtlBounds {
 pub enum FleetSource {
     /// The service's `replicas`.
     List,
-    /// A name in the DNS.
+    /// A DNS name.
     Dns(DnsName),
-    /// A file that somebody keeps up to date.
+    /// A file that another program updates.
     File(PathBuf),
 }
 
-/// Where a service's fleet comes from, and what is believed.
+/// Where a service's fleet comes from, and which lists are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoverySettings {
     /// The source.
     pub source: FleetSource,
-    /// Which of its lists are taken.
+    /// When a new list is accepted.
     pub guard: GuardSettings,
-    /// For names in the DNS.
+    /// Bounds of a DNS name's TTL.
     pub ttl: TtlBounds,
-    /// A replica that joins gets less than its share for so long: 0 to 1 hour, default 10 s. At 0
-    /// it gets all of it at once.
+    /// Warm-up time, in which a new replica gets less than its share: 0 to 1 hour, default 10 s. At
+    /// 0 it gets its whole share at once.
     pub warm_up: Duration,
 }
 
@@ -159,8 +158,8 @@ keys! { DiscoverySettings in "discovery" {
 } }
 
 impl DiscoverySettings {
-    /// The section of the service that `prefix` names, and what is to be remarked on it. A service
-    /// has either a list or one other source; the list itself is read elsewhere.
+    /// Reads the section of the service that `prefix` names, with remarks. A service has either a
+    /// list or one other source; the list itself is read elsewhere.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Vec<Remark>) {
         let settings = Self {
             source: read_source(reader, prefix),
@@ -201,7 +200,7 @@ impl DiscoverySettings {
 }
 
 impl DiscoverySettings {
-    /// Writes those keys that do something.
+    /// Writes the keys that have an effect.
     pub(super) fn write(&self, to: &mut String, prefix: &str) {
         let source = match &self.source {
             FleetSource::List => ("", String::new()),
@@ -251,7 +250,8 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
     match source {
         Some(source) => source,
         None if said.is_empty() => FleetSource::List,
-        // Its mistake is noted, and nobody will look at this; that there is no list either is none.
+        // The mistake is already recorded, so this value is never used. It only avoids a second
+        // mistake about the missing list.
         None => FleetSource::File(PathBuf::new()),
     }
 }

@@ -1,4 +1,4 @@
-//! Files that keys name: which file is meant, what is in it, and who else can read it.
+//! Files that keys name: their paths, their contents, and who else can read them.
 
 use crate::toml_reader::values::{quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Severity, read_bounded};
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 const FILE_EXPECTED: &str = "the name of a file";
 
-/// A relative name in a configuration file starts from that file's own directory.
+/// Reads a file name; a relative one starts from the configuration file's directory.
 pub(super) fn read_file_name(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
     let read = file_name_of(reader, item);
     reader.note(read)
 }
 
-/// The same; a mistake is for the caller to note.
+/// Like [`read_file_name`], but returns the mistake.
 pub(super) fn file_name_of(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
     let written = item.read(|value| text(value, FILE_EXPECTED), FILE_EXPECTED)?;
     Ok(reader.path_of(item, written))
 }
 
-/// What is shown may be saved anywhere, and a relative name starts from there.
+/// Makes a path absolute: the configuration that is shown may be saved in any directory.
 pub(super) fn file_name(file: &Path) -> String {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     quote(file.display())
 }
 
-/// What `parse` makes of what is in the file that `field` names, blanks around it left out; and
-/// what is to be remarked if everybody can read that file.
+/// Reads the file that `field` names, trims it, and parses it with `parse`. Adds a remark if other
+/// users can read the file.
 pub(super) fn read_secret<T>(
     reader: &mut Reader<'_>,
     field: &str,
@@ -35,7 +35,7 @@ pub(super) fn read_secret<T>(
         return (None, None);
     };
     let read = file_name_of(reader, &item).and_then(|file| {
-        // "there is no such file" has no subject of its own.
+        // The message "there is no such file" needs the file's name before it.
         let bytes = read_bounded(&file);
         let bytes = bytes.map_err(|why| item.mistake(format!("{}: {why}", file.display())))?;
         let secret = parse(bytes.trim_ascii());
@@ -47,12 +47,12 @@ pub(super) fn read_secret<T>(
     (value, remark)
 }
 
-/// What is to be remarked on a file with a secret that everybody can read.
+/// Returns a remark if all users can read a file with a secret.
 pub(super) fn exposed(item: &Item<'_>, file: &Path) -> Option<Remark> {
     readable_by_all(file).then(|| Remark {
         severity: Severity::Warning,
         about: item.mistake(format!(
-            "{} can be read by everybody on this machine; chmod 600 keeps it secret",
+            "{} can be read by all users of this machine; chmod 600 keeps it secret",
             file.display()
         )),
     })

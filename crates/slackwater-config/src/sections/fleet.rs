@@ -1,5 +1,5 @@
-//! Who listens and who is balanced over: the keys `listen`, `admin.listen` and `replicas`, and
-//! everything that two addresses can have against each other.
+//! Listeners and replicas: the keys `listen`, `admin.listen` and `replicas`, and all conflicts
+//! between two addresses.
 
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::model::{ReplicaConfig, ServiceConfig};
@@ -24,10 +24,10 @@ const LISTEN_EXPECTED: &str = "an address and a port such as \"127.0.0.1:8080\" 
 const REPLICA_EXPECTED: &str =
     "\"host:port\" or a table such as { address = \"10.0.0.1:8080\", probe = \"10.0.0.1:9000\" }";
 
-/// An address to listen at, and where it was said; defaults were said nowhere.
+/// A listener's address, and where it was set; `None` for a default.
 pub(super) type Listener = (SocketAddr, Option<Said>);
 
-/// The key `listen`; at least one address, unless mistakes were noted.
+/// Reads the key `listen`; at least one address, unless mistakes were recorded.
 pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
     let Some(items) = reader.take_list("listen") else {
         reader.add_missing("listen", "--listen", LISTEN_EXPECTED);
@@ -52,7 +52,7 @@ pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
     listeners
 }
 
-/// Adds an address to listen at, unless another one takes what is sent there.
+/// Adds a listener's address, unless it conflicts with another one.
 pub(super) fn add_listener(
     listeners: &mut Vec<Listener>,
     address: SocketAddr,
@@ -72,7 +72,7 @@ pub(super) fn add_listener(
     }
 }
 
-/// The key `admin.listen`; `None` where it says "none".
+/// Reads the key `admin.listen`; `None` if it is "none".
 pub(super) fn read_admin(reader: &mut Reader<'_>, default: Option<SocketAddr>) -> Option<Listener> {
     let Some(item) = reader.take("admin.listen") else {
         return Some((default?, None));
@@ -102,7 +102,7 @@ pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
     }
 }
 
-/// The port, where the address is left to be guessed: `8080`, `"8080"`, `":8080"` and `"*:8080"`.
+/// Returns the port of a value without an address: `8080`, `"8080"`, `":8080"` and `"*:8080"`.
 fn port_alone(value: &DeValue<'_>) -> Option<u16> {
     match value {
         DeValue::Integer(_) => whole(value).ok(),
@@ -116,7 +116,7 @@ fn port_alone(value: &DeValue<'_>) -> Option<u16> {
 }
 
 settings! {
-    /// The keys of a table in `replicas`, but for its addresses.
+    /// The keys of a table in `replicas`, except the addresses.
     pub(super) struct ReplicaKeys in "" {
         /// The name that the replica's certificate must have.
         server_name: Option<ServerName<'static>> = None, Maybe(SERVER_NAME),
@@ -137,7 +137,7 @@ settings! {
 
 const PROBE: &str = r#"{"type": ["string", "integer"], "minimum": 1, "maximum": 65535}"#;
 
-/// One entry of `replicas` before its name is resolved.
+/// An entry of `replicas` before its name is resolved.
 struct Entry {
     said: Said,
     written: String,
@@ -146,15 +146,15 @@ struct Entry {
     keys: ReplicaKeys,
 }
 
-/// Where a replica's own `probe` sends probes.
+/// The destination of a replica's probes, if it has its own.
 #[derive(Clone)]
 enum ProbePlace {
     Address(Address, Said),
     Port(NonZeroU16),
 }
 
-/// The key `replicas` of the service that `prefix` names: at least one, unless mistakes were noted.
-/// `probe_port` is for those that name no place for probes.
+/// Reads the key `replicas` of the service that `prefix` names: at least one, unless mistakes were
+/// recorded. `probe_port` is for replicas without their own `probe`.
 pub(super) fn read_replicas(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -229,7 +229,7 @@ impl ServiceConfig {
     }
 }
 
-/// Replicas so far, and who has each address.
+/// The replicas so far, and the name that uses each address.
 #[derive(Default)]
 struct Fleet {
     replicas: Vec<(ReplicaConfig, Said)>,
@@ -319,7 +319,7 @@ fn probe_place(item: &Item<'_>) -> Result<ProbePlace, Mistake> {
     Ok(ProbePlace::Address(address, item.said.clone()))
 }
 
-/// One replica for each address of the entry's name.
+/// Makes one replica of each address of the entry's name.
 fn resolve(
     entry: &Entry,
     probe_port: Option<NonZeroU16>,
@@ -341,6 +341,7 @@ fn resolve(
         Some(ProbePlace::Port(port)) => Some(port),
         _ => probe_port,
     };
+    // Replicas of one host name need different names, so each is named after its address.
     let many = addresses.len() > 1;
     let replica = |address: SocketAddr| {
         let own = port.map_or(address, |port| SocketAddr::new(address.ip(), port.get()));
@@ -373,7 +374,7 @@ fn resolve_one(address: &Address, said: &Said, written: &str) -> Result<Vec<Sock
     }
 }
 
-/// Notes what the listeners and the admin server have against each other.
+/// Records a mistake if a listener and the admin server have the same address.
 pub(super) fn note_admin_collision(
     reader: &mut Reader<'_>,
     listeners: &[Listener],
@@ -391,7 +392,7 @@ pub(super) fn note_admin_collision(
     }
 }
 
-/// Notes replicas that are this process itself.
+/// Records a mistake for each replica that is this process itself.
 pub(super) fn note_loops(
     reader: &mut Reader<'_>,
     listeners: &[Listener],
@@ -402,7 +403,7 @@ pub(super) fn note_loops(
     note_own(reader, &OwnAddresses::new(own), replicas);
 }
 
-/// The same, where it is known already which addresses those are.
+/// Like [`note_loops`], with the process's own addresses.
 pub(super) fn note_own(
     reader: &mut Reader<'_>,
     own: &OwnAddresses,

@@ -1,8 +1,8 @@
 //! Files that list a service's replicas, for `discovery.file`: TOML, JSON or YAML, by the file's
 //! suffix.
 //!
-//! What a replica is written as is what `replicas` takes in the configuration. The file is judged
-//! as a whole: one mistake, and none of it is used.
+//! A replica is written as in `replicas` of the configuration. The file is accepted as a whole:
+//! after a single mistake, none of it is used.
 
 use super::OwnAddresses;
 use super::fleet::{note_own, read_replicas};
@@ -12,16 +12,16 @@ use crate::toml_reader::{Format, Mistake, Mistakes, Place, Reader, Source};
 use core::num::NonZeroU16;
 use std::path::Path;
 
-/// The largest file that is read, in MiB: [`REPLICAS_MAX`](crate::REPLICAS_MAX) replicas and to
-/// spare.
+/// The largest file that is read, in MiB: more than enough for
+/// [`REPLICAS_MAX`](crate::REPLICAS_MAX) replicas.
 const FILE_MIB_MAX: u32 = 16;
 
-/// The replicas in a file. `probe_port` is for those that name no place for probes, and `own` are
-/// no replicas. Host names are resolved, which may block.
+/// Reads the replicas of a file. `probe_port` is for replicas without their own `probe`; the
+/// addresses in `own` are not allowed. Resolves host names, which may block.
 ///
 /// # Errors
 ///
-/// Every mistake found, in the order of the file.
+/// Returns every mistake found, in the order of the file.
 pub fn read_fleet_file(
     file: &Path,
     probe_port: Option<NonZeroU16>,

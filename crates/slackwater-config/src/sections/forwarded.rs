@@ -1,11 +1,11 @@
-//! The section `[forwarded]`: whose word on a request's origin is believed, and in which fields
-//! ours is given.
+//! The section `[forwarded]`: the proxies that are trusted to name a request's origin, and the
+//! headers that name it to replicas.
 
 use super::network::Network;
 use crate::table::{Choice, Many, Written, settings};
 use crate::toml_reader::values::Unfit;
 
-/// Networks whose word counts.
+/// Networks of trusted proxies.
 pub(super) const NETWORKS: Many<Written<Network>> = Many {
     of: Written {
         what: Network::EXPECTED,
@@ -24,12 +24,12 @@ pub(super) const NETWORKS: Many<Written<Network>> = Many {
     what: "networks",
 };
 
-/// Fields that tell a request's origin.
+/// Headers that name a request's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardedFields {
-    /// `X-Forwarded-For` and its kin.
+    /// `X-Forwarded-For` and related headers.
     pub x_forwarded: bool,
-    /// `Forwarded`. RFC 7239
+    /// `Forwarded`, RFC 7239.
     pub forwarded: bool,
 }
 
@@ -42,7 +42,7 @@ impl ForwardedFields {
         ("both", Self::BOTH),
         ("none", Self::these(false, false)),
     ];
-    /// Who trusts proxies that say nothing has nothing to trust.
+    /// All but "none": trusting proxies and reading none of their headers makes no sense.
     const READABLE: &[(&'static str, Self)] = Self::NAMES.split_at(3).0;
 
     const fn these(x_forwarded: bool, forwarded: bool) -> Self {
@@ -54,7 +54,8 @@ impl ForwardedFields {
 }
 
 settings! {
-    /// Whose word on a request's origin is believed, and what is said of it.
+    /// The proxies that are trusted to name a request's origin, and the headers that name it to
+    /// replicas.
     pub struct ForwardedSettings in "forwarded" {
         /// Networks such as `"10.0.0.0/8"`, or addresses, of the proxies before this one whose
         /// headers are trusted.
@@ -69,8 +70,8 @@ settings! {
 }
 
 impl ForwardedSettings {
-    /// An agent's, which has to take balancers at their word: they, and not it, know who may be
-    /// believed.
+    /// Settings of an agent. It trusts all balancers, because only they know which clients to
+    /// trust.
     pub fn of_agent() -> Self {
         use core::net::{Ipv4Addr, Ipv6Addr};
         Self {
@@ -91,7 +92,7 @@ impl ForwardedSettings {
     reason = "only tests call this"
 )]
 impl ForwardedSettings {
-    /// The section's text as settings.
+    /// Parses the section's text.
     pub fn of_toml(section: &str) -> Self {
         use crate::table;
         use crate::toml_reader::{Reader, Source};

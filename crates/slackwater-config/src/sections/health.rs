@@ -12,12 +12,12 @@ use core::time::Duration;
 use http::StatusCode;
 use http::uri::{Authority, PathAndQuery};
 
-/// How many checks in a row change a verdict.
+/// Number of equal results in a row that change a replica's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Passed ones, for a replica that is down: at least 1.
+    /// Passed checks that bring a replica up: at least 1.
     pub rise: u32,
-    /// Failed ones, for a replica that is up: at least 1.
+    /// Failed checks that take a replica down: at least 1.
     pub fall: u32,
 }
 
@@ -47,21 +47,21 @@ settings! {
         /// Failed checks in a row that take a replica down.
         fall at thresholds.fall: Within(Number, 1..=100);
     } also {
-        /// How many checks in a row change a verdict.
+        /// Number of equal results in a row that change a replica's state.
         thresholds: Thresholds = Thresholds { rise: 2, fall: 3 };
     }
 }
 
 named! {
-    /// What a check asks.
+    /// The kind of a check.
     pub enum HealthCheck {
-        /// Nothing: there are no checks.
+        /// No checks.
         None = "none",
-        /// Whether it takes connections.
+        /// A TCP connection.
         Tcp = "tcp",
-        /// Whether it answers a request well, in the protocol of its service.
+        /// An HTTP request, in the service's protocol.
         Http = "http",
-        /// Whether it says so itself, by the gRPC health checking protocol.
+        /// The gRPC health checking protocol.
         Grpc = "grpc",
     }
 }
@@ -87,7 +87,7 @@ const GRPC_SERVICE: Written<String> = Written {
     text: String::clone,
 };
 
-/// Settings of checks where nothing is checked.
+/// Warns about settings of checks where no checks are made.
 pub(super) fn idle(reader: &Reader<'_>, prefix: &str, health: &HealthSettings) -> Option<Remark> {
     let said = |key| reader.said(&field::<HealthSettings>(prefix, key));
     if health.check != HealthCheck::None || said("check").is_some() {
@@ -110,5 +110,5 @@ pub(super) fn idle(reader: &Reader<'_>, prefix: &str, health: &HealthSettings) -
     })
 }
 
-/// Any status of a response.
+/// All statuses of a response.
 const STATUS: Status = Status { from: 100, to: 999 };

@@ -1,16 +1,16 @@
-//! `[hedge]`: whether and when a late request is sent a second time.
+//! `[hedge]`: whether and when a second copy of a late request is sent.
 
 use crate::table::{Any, Boolean, Number, Share, Span, Within, keys};
 use slackwater_core::tail::HedgeConfig;
 
-/// Whether and when a late request is sent a second time.
+/// Whether and when a second copy of a late request is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HedgingSettings {
-    /// Whether any is; default none.
+    /// Whether hedging is on; default no.
     pub enabled: bool,
-    /// When, and how many, for each worker.
+    /// When a copy is sent, and the budget, for each worker.
     pub rules: HedgeConfig,
-    /// Kinds of requests that are told apart, for each worker.
+    /// Kinds of requests that each worker distinguishes.
     pub classes_max: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Kinds of values that several sections have in common.
+//! Kinds of values that several sections use.
 
 use crate::table::Written;
 use crate::toml_reader::values::Unfit;
@@ -6,10 +6,9 @@ use http::HeaderName;
 use http::uri::PathAndQuery;
 
 /// The longest name of a service, in bytes.
-/// The longest such name.
 pub(super) const NAME_BYTES_MAX: usize = 64;
 
-/// What is asked for: a path, and perhaps a query.
+/// A path, optionally with a query.
 pub(super) const PATH: Written<PathAndQuery> = Written {
     what: PATH_EXPECTED,
     expected: PATH_EXPECTED,
@@ -30,7 +29,7 @@ pub(super) const FIELD: Written<HeaderName> = Written {
     text: HeaderName::to_string,
 };
 
-/// Whether this may be the name of a service, a listener or a cookie.
+/// Whether this is a valid name of a service, a listener or a cookie.
 pub(super) fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)

@@ -1,4 +1,4 @@
-//! Where clients connect: the key `listen`, or tables `[[listeners]]`, which can say more of each.
+//! Listeners: the key `listen`, or tables `[[listeners]]`, which have more settings.
 
 use super::fleet::{LISTENERS_MAX, Listener, add_listener, listen_address, read_listen};
 use super::forwarded::NETWORKS;
@@ -11,7 +11,7 @@ use crate::toml_reader::values::quote;
 use crate::toml_reader::values::text;
 use crate::toml_reader::{Reader, Remark, Said};
 
-/// A listener, and where its address was said.
+/// A listener, and where its address was set.
 #[derive(Debug)]
 pub(super) struct SaidListener {
     pub(super) config: ListenerConfig,
@@ -24,7 +24,7 @@ impl SaidListener {
     }
 }
 
-/// What is told of the keys of a table in `listeners`.
+/// The rows of the keys of a table in `listeners`.
 #[derive(Clone, Default)]
 pub(super) struct ListenerRows;
 
@@ -43,7 +43,7 @@ keys! { ListenerRows in "listeners[]" {
 } }
 
 impl ListenerConfig {
-    /// Writes a table of it.
+    /// Writes the listener as a table.
     pub(super) fn write(&self, to: &mut String) {
         let address = self.address.to_string();
         let name = (self.name != address).then(|| ("name", quote(&self.name)));
@@ -60,9 +60,9 @@ impl ListenerConfig {
     }
 }
 
-/// All listeners; at least one, unless mistakes were noted.
+/// Reads all listeners; at least one, unless mistakes were recorded.
 ///
-/// The section `[tls]` is for all addresses of `listen`; tables have one each.
+/// The section `[tls]` applies to all addresses of `listen`; each table has its own.
 pub(super) fn read_listeners(
     reader: &mut Reader<'_>,
     remarks: &mut Vec<Remark>,
@@ -84,6 +84,7 @@ pub(super) fn read_listeners(
     if let Some(item) = reader.take("listen") {
         reader.add_mistake(item.mistake("and [[listeners]] say the same, expected one of them"));
     }
+    // A section for all listeners would be ambiguous beside tables with sections of their own.
     if reader.has("tls") {
         reader.add_mistake_near(
             "tls",
@@ -130,7 +131,7 @@ pub(super) fn read_listeners(
     listeners
 }
 
-/// The key `name`; `None` if there is none, or after a mistake.
+/// Reads the key `name`; `None` if it is missing or wrong.
 fn read_name(reader: &mut Reader<'_>, prefix: &str, others: &[SaidListener]) -> Option<String> {
     const EXPECTED: &str = "from 1 to 64 letters, digits, - and _";
     let item = reader.take(&format!("{prefix}name"))?;

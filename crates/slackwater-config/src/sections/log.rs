@@ -1,4 +1,4 @@
-//! The log and the access log: what is said, how, and where to.
+//! The log and the access log: what is logged, in which format, and where.
 
 use super::files::file_name;
 use crate::table::{
@@ -23,15 +23,15 @@ settings! {
 }
 
 named! {
-    /// From which level on something is logged.
+    /// The least severe level that is logged.
     pub enum LogLevel {
-        /// What failed.
+        /// Failures.
         Error = "error",
-        /// And what is strange.
+        /// Problems that need attention, too.
         Warn = "warn",
-        /// And starts, ends, changes.
+        /// Starts, stops and changes, too.
         Info = "info",
-        /// And each request that failed, with its reason.
+        /// Each failed request with its cause, too.
         Debug = "debug",
         /// Everything.
         Trace = "trace",
@@ -39,17 +39,17 @@ named! {
 }
 
 named! {
-    /// What a line of the log looks like.
+    /// The format of a log line.
     pub enum LogFormat {
-        /// For people.
+        /// Text for people.
         Text = "text",
-        /// An object a line.
+        /// A JSON object per line.
         Json = "json",
     }
 }
 
 settings! {
-    /// A line for each request.
+    /// The access log: one line per request.
     pub struct AccessLogSettings in "access_log" {
         /// Where lines go. A file has a `/` in its name. It is reopened on SIGUSR1 and after it was
         /// moved.
@@ -75,7 +75,7 @@ pub enum AccessLogTarget {
     Stdout,
     /// Standard error, between the lines of the log.
     Stderr,
-    /// A file, at whose end lines are added.
+    /// A file that lines are appended to.
     File(PathBuf),
 }
 
@@ -91,16 +91,16 @@ impl Display for AccessLogTarget {
 }
 
 named! {
-    /// What a line of the access log looks like.
+    /// The format of an access log line.
     pub enum AccessLogFormat {
-        /// As web servers write it, and more behind that.
+        /// The common web server format with extra fields.
         Text = "text",
-        /// An object a line.
+        /// A JSON object per line.
         Json = "json",
     }
 }
 
-/// One of two streams, or a file.
+/// The kind of [`AccessLogTarget`].
 struct Target;
 
 impl Kind<AccessLogTarget> for Target {
@@ -117,7 +117,7 @@ impl Kind<AccessLogTarget> for Target {
                 "none" => Ok(AccessLogTarget::None),
                 "stdout" => Ok(AccessLogTarget::Stdout),
                 "stderr" => Ok(AccessLogTarget::Stderr),
-                // A word alone is more often a mistyped stream than a file.
+                // A word without a slash is more often a mistyped stream than a file.
                 name if !name.contains('/') => Err(Unfit::Range),
                 name => Ok(AccessLogTarget::File(reader.path_of(&item, name))),
             },

@@ -1,9 +1,9 @@
 //! The configuration: a TOML file, flags, or both, parsed once into valid types.
 //!
-//! [`Config::load_over`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`]
-//! are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says
-//! where it is (file, line, column, or the flag), which field, what was wrong and what was
-//! expected. What is suspicious but valid comes back as a [`Remark`] beside the configuration.
+//! The entry points are [`Config::load_over`], [`AgentConfig::load`] and, for a file of either
+//! kind, [`LoadedFile::of`]. Each finds as many mistakes as it can before it gives up. Each mistake
+//! names its place (file, line, column, or the flag), the field, what was wrong and what was
+//! expected. A suspicious but valid setting adds a [`Remark`] beside the configuration.
 
 mod address;
 mod admin;
@@ -91,32 +91,32 @@ pub use sticky::{SameSite, StickyBy, StickySettings};
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;
 
-/// A valid configuration, and what should be said about it.
+/// A valid configuration, with remarks about it.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// What is valid but probably not meant. Whoever serves logs these once.
+    /// Remarks on settings that are valid but probably not meant. `serve` logs them once.
     pub remarks: Vec<Remark>,
-    /// The services for which no policy is named, so that the default chooses.
+    /// The services without a `policy` key, which use the default.
     pub policies_unnamed: Vec<String>,
 }
 
-/// A valid configuration of whichever command the file is for.
+/// A valid configuration of either command.
 #[derive(Clone, Debug)]
 pub enum LoadedFile {
-    /// Of `slackwater serve`.
+    /// A configuration of `slackwater serve`.
     Serve(Box<Loaded>),
-    /// Of `slackwater agent`.
+    /// A configuration of `slackwater agent`.
     Agent(Box<LoadedAgent>),
 }
 
 impl LoadedFile {
-    /// Reads a file's text, which says by its keys whose it is: only an agent's has `to`.
+    /// Reads a file's text. The key `to`, which only an agent has, tells the two apart.
     ///
     /// # Errors
     ///
-    /// Every mistake found, in the order of the file.
+    /// Returns every mistake found, in the order of the file.
     pub fn of(source: &Source, variables: Variables) -> Result<Self, Mistakes> {
         let is_agents = Reader::new(Some(source), Vec::new())?
             .said_section("to")
@@ -134,7 +134,7 @@ impl LoadedFile {
         }
     }
 
-    /// What is valid but probably not meant.
+    /// Remarks on settings that are valid but probably not meant.
     pub fn remarks(&self) -> &[Remark] {
         match self {
             Self::Serve(loaded) => &loaded.remarks,
@@ -142,7 +142,7 @@ impl LoadedFile {
         }
     }
 
-    /// Every key as it is in force, as a file.
+    /// Returns every key with its value in force, as a file.
     pub fn to_toml(&self) -> String {
         match self {
             Self::Serve(loaded) => loaded.config.to_toml(),
@@ -152,12 +152,13 @@ impl LoadedFile {
 }
 
 impl Config {
-    /// Lays the flags over a file that has been read, if there is one, and what is set at run time
-    /// over both, and checks the result. Host names are resolved here, once.
+    /// Applies the flags over a file that has been read, if there is one, and the overrides set at
+    /// run time over both, and checks the result. Host names are resolved here, once.
     ///
     /// # Errors
     ///
-    /// Every mistake found, in the order of the file; a [`Fault`](crate::fault::Fault) by `?`.
+    /// Returns every mistake found, in the order of the file; `?` converts them to a
+    /// [`Fault`](crate::fault::Fault).
     pub fn load_over(
         source: Option<&Source>,
         flags: &Overrides,
@@ -177,11 +178,11 @@ impl Config {
         assemble(reader, &flags.variables).1
     }
 
-    /// What a file of this name would say with this text.
+    /// Reads a configuration from text, as if a file of this name had it.
     ///
     /// # Errors
     ///
-    /// As of [`Self::load_over`].
+    /// Returns the same errors as [`Self::load_over`].
     pub fn of_text(name: &str, text: String) -> Result<Self, Mistakes> {
         let source = Source::new(name.into(), text);
         let loaded = Self::load_source(Some(&source), &Overrides::default())?;

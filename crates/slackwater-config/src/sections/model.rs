@@ -1,9 +1,9 @@
 //! The configuration as the rest of the program sees it: every value in its range, every address
 //! resolved.
 //!
-//! Only [`Config::load_over`](super::Config::load_over) makes these, so nobody has to check them
-//! again. Keys, units, ranges and defaults for users are in `docs/reference/configuration.md`; a
-//! test keeps the two in step.
+//! Only [`Config::load_over`](super::Config::load_over) makes these values, so no caller has to
+//! check them again. Keys, units, ranges and defaults for users are in
+//! `docs/reference/configuration.md`; a test keeps the two in step.
 
 use super::connect::Connect;
 use super::decisions::DecisionSettings;
@@ -38,31 +38,31 @@ use std::path::PathBuf;
 /// A valid configuration of `slackwater serve`.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where clients connect: 1 to 64, no address twice.
+    /// Listeners: 1 to 64, no address twice.
     pub listeners: Vec<ListenerConfig>,
     /// Threads that carry requests, each with its own policies: 1 to 1,024, default one for each
     /// core.
     pub workers: NonZeroU16,
-    /// Fleets with their policies, in the order of the file: 1 to 1,024, no name twice.
+    /// Services in the order of the file: 1 to 1,024, no name twice.
     pub services: Vec<ServiceConfig>,
-    /// Whom services ask whose fleet is in the DNS.
+    /// DNS servers for services whose fleet is in the DNS.
     pub dns: DnsServers,
-    /// What becomes of a request: the first that matches decides. At least one; their services and
-    /// listeners are places in the lists above.
+    /// Routes in order; the first that matches a request decides. At least one. Their services and
+    /// listeners are indices of the lists above.
     pub routes: Vec<Route>,
-    /// Whose word on a request's origin is believed, and what is said of it.
+    /// The proxies that are trusted to name a request's origin, and the headers that name it to
+    /// replicas.
     pub forwarded: ForwardedSettings,
     /// Protocols to which a client's HTTP/1.1 connection may change, by their names in `Upgrade`: 0
     /// to 16, default `websocket`.
     pub upgrade_protocols: Vec<HeaderValue>,
-    /// What becomes of CONNECT; default refused. Routes have it already.
+    /// Handling of CONNECT; default: refused. Routes already include it.
     pub connect: Connect,
-    /// From the signal to stop, when readiness begins to tell, until no connection is taken: 0 to
-    /// 10 minutes, default 0.
+    /// From SIGTERM, when `/readyz` turns 503, until listeners close: 0 to 10 minutes, default 0.
     pub drain_delay: Duration,
-    /// How long anything may take that is no service's own.
+    /// Timeouts that do not belong to a service.
     pub timeouts: Timeouts,
-    /// How much of anything there may be.
+    /// Limits.
     pub limits: Limits,
     /// The admin server.
     pub admin: AdminSettings,
@@ -72,64 +72,64 @@ pub struct Config {
     pub access_log: AccessLogSettings,
     /// Distributed tracing.
     pub tracing: TracingSettings,
-    /// Which requests' decisions are kept.
+    /// The requests whose decisions are recorded.
     pub decisions: DecisionSettings,
-    /// What requests are called.
+    /// The request id's header.
     pub request_id: RequestIdSettings,
 }
 
-/// One place where clients connect.
+/// A listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerConfig {
-    /// What routes and the log call it: the address as it was written unless told otherwise.
+    /// The name in routes and the log; by default the address as it was written.
     pub name: String,
     /// Port 0 lets the system choose.
     pub address: SocketAddr,
     /// `None`: clients connect without TLS.
     pub tls: Option<ListenerTls>,
-    /// From which networks connections may come, each of which has to begin with a PROXY header: 1
-    /// to 256. `None`: such headers are not understood.
+    /// Networks that may connect; each connection must begin with a PROXY header: 1 to 256. `None`:
+    /// PROXY headers are not understood.
     pub proxy_protocol: Option<Vec<Network>>,
 }
 
-/// A fleet, and who chooses from it.
+/// A fleet and its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceConfig {
-    /// What routes, the status and the log call it: 1 to 64 letters, digits, `-` and `_`.
+    /// The name in routes, the status and the log: 1 to 64 letters, digits, `-` and `_`.
     pub name: String,
-    /// Who chooses; default [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
+    /// The policy; default [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
     pub policy: &'static PolicyEntry,
-    /// What [`PolicyEntry::build`] takes.
+    /// The settings for [`PolicyEntry::build`].
     pub policy_settings: PolicySettings,
-    /// Where the fleet comes from.
+    /// Source of the fleet.
     pub discovery: DiscoverySettings,
-    /// Whom to choose from, where the fleet is a list: 1 to 65,536, no address twice. Else none.
+    /// The replicas, if the fleet is a list: 1 to 65,536, no address twice. Otherwise empty.
     pub replicas: Vec<ReplicaConfig>,
-    /// How to speak to replicas.
+    /// Protocol and connections to replicas.
     pub replica: ReplicaSettings,
-    /// How to ask replicas for their load.
+    /// Probes.
     pub probe: ProbeSettings,
-    /// Which requests are tried again.
+    /// Retries.
     pub retries: RetrySettings,
-    /// Which requests are sent a second time while they are out.
+    /// Second copies of late requests.
     pub hedge: HedgingSettings,
-    /// Which requests two replicas have at once, of which one works on it.
+    /// Requests that two replicas queue, of which one works on them.
     pub tie: TyingSettings,
-    /// By what requests that belong together find the same replica.
+    /// How requests that belong together find the same replica.
     pub sticky: StickySettings,
     /// Whether and how replicas are checked.
     pub health: HealthSettings,
-    /// Who is chosen less, or not at all, by how requests to it went.
+    /// Passive health checks: replicas that get fewer requests, or none, because of the results of
+    /// their requests.
     pub passive_health: HealthConfig,
-    /// How many requests there may be at once.
+    /// Limits of concurrent and waiting requests.
     pub queue: QueueSettings,
-    /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.
+    /// Like [`Config::timeouts`], with the service's own `connect` and `first_byte`.
     pub timeouts: Timeouts,
 }
 
 impl ServiceConfig {
-    /// How long a replica that joins warms up by the clock; zero where it does so by evidence, or
-    /// not at all.
+    /// How long a new replica warms up by time; zero if it warms up by evidence, or not at all.
     pub fn clock_warm_up(&self) -> Duration {
         match self.passive_health.warm_up {
             Some(_) => Duration::ZERO,
@@ -137,67 +137,67 @@ impl ServiceConfig {
         }
     }
 
-    /// Whether the policy asks replicas for their load at all.
+    /// Returns whether the policy uses probes at all.
     pub fn policy_probes(&self) -> bool {
         self.policy.has_probes()
     }
 
-    /// Whether any probe is ever sent: the policy asks, and nothing keeps it from that.
+    /// Returns whether any probe is sent: the policy uses probes, and no setting turns them off.
     pub fn sends_probes(&self) -> bool {
         let is_local = self.policy.may_be_local() && self.policy_settings.prequal.local_only;
         self.policy_probes() && !is_local
     }
 }
 
-/// One replica.
+/// A replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaConfig {
-    /// What users call it: the address as they wrote it. A host name of several addresses makes as
-    /// many replicas, each with its own address as its name.
+    /// The name for users: the address as they wrote it. A host name with several addresses makes
+    /// several replicas, each named after its own address.
     pub name: String,
-    /// Where its requests go.
+    /// Destination of its requests.
     pub address: SocketAddr,
-    /// The name that its certificate must be for: its own, or else the service's, or else the host
-    /// as it was written. Means nothing without TLS.
+    /// The name that its certificate must have: its own, otherwise the service's, otherwise the
+    /// host as it was written. Without TLS it has no effect.
     pub server_name: ServerName<'static>,
-    /// Where its probes go, whatever carries them: its own address and port unless told otherwise.
+    /// Destination of its probes for every transport: by default its own address and port.
     pub probe_address: SocketAddr,
-    /// Its share of the requests beside the others' weights: 0 to 65,535, default 1; targets of SRV
-    /// records up to 16 times that. 0: it gets no new requests, not even when nobody else is there,
-    /// and no probes.
+    /// Its share of the requests relative to other weights: 0 to 65,535, default 1; targets of SRV
+    /// records up to 16 times that. 0: it gets no probes and no new requests, even if no other
+    /// replica is available.
     pub weight: u32,
-    /// It gets requests only while no replica of a lower tier is there to take them: 0 to
+    /// Its tier. It gets requests only while no replica of a lower tier is available: 0 to
     /// [`Self::TIER_MAX`], default 0.
     pub tier: u8,
 }
 
 impl ReplicaConfig {
-    /// The most tiers are this and one.
+    /// The highest tier.
     pub const TIER_MAX: u8 = 15;
 }
 
 impl Config {
-    /// Where it listens, for clients and for whoever looks at it.
+    /// The process's own listeners, for clients and the admin server.
     pub fn own_addresses(&self) -> OwnAddresses {
         let listeners = self.listeners.iter().map(|listener| listener.address);
         OwnAddresses::new(listeners.chain(self.admin.listen))
     }
 }
 
-/// How to ask replicas for their load.
+/// Settings of probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeSettings {
     /// What carries probes; default UDP.
     pub transport: ProbeTransport,
-    /// The port that probes of every replica go to, where the replica names no address of its own
-    /// for them. `None`: the replica's port. Already part of [`ReplicaConfig::probe_address`].
+    /// The port of probes to replicas without their own probe address. `None`: the replica's port.
+    /// Already included in [`ReplicaConfig::probe_address`].
     pub port: Option<NonZeroU16>,
-    /// What HTTP probes ask for; default `/prequal/probe`.
+    /// The path of HTTP probes; default `/prequal/probe`.
     pub path: PathAndQuery,
-    /// Whether HTTP probes go over TLS: by default if the replicas' requests do, and never without
-    /// that.
+    /// Whether HTTP probes use TLS: by default if requests to the replicas do, and never if they do
+    /// not.
     pub tls: bool,
-    /// Signs probes and their answers. `None`: unsigned.
+    /// Key that signs probes and their answers. `None`: unsigned.
     pub key: Option<ProbeKey>,
     /// The file that [`Self::key`] was read from.
     pub key_file: Option<PathBuf>,
@@ -206,18 +206,17 @@ pub struct ProbeSettings {
 named! {
     /// What carries probes.
     pub enum ProbeTransport {
-        /// One datagram each way.
+        /// UDP: one datagram in each direction.
         Udp = "udp",
-        /// A request on a connection that is kept.
+        /// HTTP: a request on a persistent connection.
         Http = "http",
-        /// Nothing: each worker goes by what it sees itself. Sets `local_only` of the Prequal
+        /// No probes: each worker uses only its own measurements. Sets `local_only` of the Prequal
         /// settings. `[A13]`
         None = "none",
     }
 }
 
-/// A secret shared with the replicas: 16 to 64 bytes. Its text form says how long it is and nothing
-/// else.
+/// A secret shared with the replicas: 16 to 64 bytes. Its `Debug` form shows only its length.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProbeKey(Box<[u8]>);
 
@@ -244,7 +243,7 @@ impl fmt::Debug for ProbeKey {
 }
 
 settings! {
-    /// How long anything may take.
+    /// Timeouts.
     pub struct Timeouts in "timeouts" {
         /// To connect to a replica, TLS included. Then another replica is tried, up to
         /// `retries.attempts_max`.
@@ -274,7 +273,7 @@ impl Timeouts {
     /// The keys that a service may have, too.
     pub(super) const OF_SERVICE: [&str; 2] = ["connect", "first_byte"];
 
-    /// The one that deadlines must be exact enough for.
+    /// The shortest timeout, which timers must be precise enough for.
     pub fn shortest(&self) -> Duration {
         let others = [
             self.head,
@@ -288,7 +287,7 @@ impl Timeouts {
 }
 
 settings! {
-    /// How much of anything there may be.
+    /// Limits.
     pub struct Limits in "limits" {
         /// Client connections over all workers. Further ones wait to be accepted.
         connections_max: u32 = 65_536, Within(Number, 1..=1 << 20), fixed;

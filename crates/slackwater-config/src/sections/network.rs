@@ -4,8 +4,8 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-/// A network: an address and how many of its leading bits count. An IPv4 network also has the same
-/// addresses written as IPv6 (`::ffff:10.0.0.1`).
+/// A network: an address and the number of its leading bits that count. An IPv4 network also
+/// contains its addresses in IPv4-mapped form (`::ffff:10.0.0.1`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -13,11 +13,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// What a network looks like.
+    /// Description of a valid network.
     pub const EXPECTED: &str =
         "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address";
 
-    /// All addresses of a kind.
+    /// The network of all IPv4 or all IPv6 addresses.
     pub const fn all(unspecified: IpAddr) -> Self {
         Self {
             address: unspecified,
@@ -25,7 +25,7 @@ impl Network {
         }
     }
 
-    /// Whether an address is in it.
+    /// Returns whether the network contains an address.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
@@ -42,13 +42,13 @@ impl Network {
     }
 }
 
-/// Without the bits that do not count; all of them may be.
+/// Shifts out the bits that do not count; that may be all of them.
 fn shifted(difference: u128, bits: u32) -> u128 {
     difference.checked_shr(bits).unwrap_or(0)
 }
 
 impl FromStr for Network {
-    /// What was wrong.
+    /// Why the text is no network.
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -59,7 +59,7 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| "its address is none")?;
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
-            // `parse` would take a plus, too.
+            // `parse` would accept a plus, too.
             Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 text.parse().ok().filter(|prefix| *prefix <= bits)
             }
@@ -68,7 +68,7 @@ impl FromStr for Network {
         };
         let prefix = prefix.ok_or("its number of bits is none that it can have")?;
         let network = Self { address, prefix };
-        // "10.0.0.1/8" may be meant as the one address or as the whole network.
+        // "10.0.0.1/8" may mean the single address or the whole network.
         let host_bits = match address {
             IpAddr::V4(address) => u128::from(address.to_bits()),
             IpAddr::V6(address) => address.to_bits(),

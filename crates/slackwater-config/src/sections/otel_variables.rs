@@ -1,8 +1,8 @@
-//! OpenTelemetry's variables of the environment, as far as they stand in for keys of `[tracing]`.
+//! OpenTelemetry's environment variables that set keys of `[tracing]`.
 //!
-//! Their names and forms are the specification's ("Environment Variable Specification", "OTLP
-//! Exporter Configuration"). Those for traces alone go before those for everything; an empty one is
-//! as good as none.
+//! Their names and formats are from the specification ("Environment Variable Specification", "OTLP
+//! Exporter Configuration"). Variables for traces take precedence over general ones. An empty
+//! variable counts as unset.
 
 use super::collector_headers::{CollectorHeaders, read_field};
 use crate::toml_reader::values::{found, quantile};
@@ -38,12 +38,12 @@ const HEADERS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_HEADERS",
 ];
 
-/// The variables that are set, with what they say.
+/// The variables that are set, with their values.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables(Vec<(&'static str, String)>);
 
 impl core::fmt::Debug for Variables {
-    /// Without what they say, which may be a secret.
+    /// Omits the values, which may be secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let names = self.0.iter().map(|(name, _)| name);
         f.debug_list().entries(names).finish()
@@ -51,7 +51,7 @@ impl core::fmt::Debug for Variables {
 }
 
 impl Variables {
-    /// Those of this process.
+    /// Reads the variables of this process.
     pub fn of_process() -> Self {
         Self::read(|name| std::env::var(name).ok())
     }
@@ -73,7 +73,7 @@ impl Variables {
         Self(set.filter(|(_, said)| !said.trim().is_empty()).collect())
     }
 
-    /// Whether nothing is to be traced, whatever else is said.
+    /// Returns whether tracing is turned off, which overrides everything else.
     pub(super) fn is_off(&self) -> bool {
         let says = |name, word: &str| {
             self.one(name)
@@ -92,11 +92,11 @@ impl Variables {
         names.iter().find_map(|name| Some((*name, self.one(name)?)))
     }
 
-    /// What stands in for keys of the section, as they have it.
+    /// Returns the keys of the section that variables set, with their values.
     ///
     /// # Errors
     ///
-    /// What cannot stand in for one.
+    /// Returns a mistake for each variable with an invalid value.
     pub(super) fn items(&self, section: &str) -> impl Iterator<Item = Result<Item<'_>, Mistake>> {
         let keys = [
             "endpoint",
@@ -116,7 +116,7 @@ impl Variables {
         })
     }
 
-    /// What stands in for `key` of the section, in words.
+    /// The value of `key` of the section, as text.
     fn item(&self, key: &str, field: &str) -> Option<Item<'_>> {
         let (name, said) = match key {
             "endpoint" => match self.one(TRACES_ENDPOINT) {
@@ -125,7 +125,7 @@ impl Variables {
             },
             "protocol" => {
                 let (name, said) = self.first(&PROTOCOL)?;
-                // What the file calls "http" is one of two forms here.
+                // The file's "http" corresponds to one of two HTTP formats here.
                 let said = if said == "http/protobuf" {
                     "http"
                 } else {
@@ -169,11 +169,11 @@ impl Variables {
         })
     }
 
-    /// The fields for the collector.
+    /// Returns the headers for the collector.
     ///
     /// # Errors
     ///
-    /// One that cannot be sent; what it says is not told.
+    /// Fails if a header cannot be sent. The message does not contain its value.
     pub(super) fn headers(&self, field: &str) -> Result<CollectorHeaders, Mistake> {
         let Some((name, said)) = self.first(&HEADERS) else {
             return Ok(CollectorHeaders::None);
@@ -186,14 +186,14 @@ impl Variables {
         Ok(CollectorHeaders::Fields(fields))
     }
 
-    /// What is said of whoever sends spans, but for its name.
+    /// The resource attributes, without the service name.
     pub(super) fn resource(&self) -> Vec<(String, String)> {
         let said = pairs(self.one(RESOURCE).unwrap_or_default());
         said.filter(|(key, _)| key != "service.name").collect()
     }
 }
 
-/// The share that `item` names in words.
+/// Parses the text of `item` as a share.
 fn as_share(item: Item<'_>) -> Result<Item<'_>, Mistake> {
     let share = match &item.value {
         DeValue::String(Cow::Borrowed(written)) => DeValue::parse(written).ok(),
@@ -210,7 +210,7 @@ fn as_share(item: Item<'_>) -> Result<Item<'_>, Mistake> {
     }
 }
 
-/// Where [`Variables::resource`] is said.
+/// Where [`Variables::resource`] is set.
 pub(super) fn said_resource(field: &str) -> Said {
     said_by(RESOURCE, field)
 }
@@ -222,7 +222,7 @@ fn said_by(name: &'static str, field: &str) -> Said {
     }
 }
 
-/// An address for everything is where the paths of each are below.
+/// A general endpoint is a base URL; each signal has its path below it.
 fn with_path_for_traces(said: &str) -> String {
     let base = said.trim_end_matches('/');
     let host = base.split_once("://").map_or(base, |(_, host)| host);
@@ -233,8 +233,7 @@ fn with_path_for_traces(said: &str) -> String {
     }
 }
 
-/// `key=value,key=value`, values with `%` and two digits for what cannot stand for itself. What has
-/// no `=` is nothing.
+/// Parses `key=value,key=value` with percent-encoded values. Skips entries without `=`.
 fn pairs(list: &str) -> impl Iterator<Item = (String, String)> {
     list.split(',').filter_map(|pair| {
         let (key, value) = pair.split_once('=')?;
@@ -247,7 +246,7 @@ fn pairs(list: &str) -> impl Iterator<Item = (String, String)> {
 pub(super) mod tests {
     use super::*;
 
-    /// Where these are set.
+    /// An environment in which these variables are set.
     pub(in crate::sections) fn variables(set: &[(&str, &str)]) -> Variables {
         let set: Vec<_> = set.to_vec();
         Variables::read(|name| {
@@ -264,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_one_for_traces_goes_before_the_one_for_everything_and_empty_is_absent() {
+    fn variables_for_traces_take_precedence_and_empty_ones_are_absent() {
         let both = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4317/"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces:4317"),
@@ -340,7 +339,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn lists_are_taken_apart_and_secrets_stay_secret() {
+    fn lists_are_parsed_and_secrets_stay_secret() {
         let set = variables(&[
             (HEADERS[1], "x-key=a%2Cb%, authorization=Bearer%20s3cret"),
             (RESOURCE, "a=1,service.name=n,bad,b=%zz"),

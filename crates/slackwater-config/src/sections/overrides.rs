@@ -1,15 +1,15 @@
-//! What the command line says beside, or in place of, a configuration file.
+//! Command-line flags that override or replace a configuration file.
 //!
-//! Sub-commands that serve flatten [`Overrides`] into their own arguments. A flag that is given
-//! wins over the file's key of the same meaning; lists replace, they do not add. Without a file the
+//! Subcommands that serve flatten [`Overrides`] into their own arguments. A flag takes precedence
+//! over the file's key of the same meaning. Lists are replaced, not extended. Without a file, the
 //! flags alone are the configuration.
 
 use super::otel_variables::Variables;
 use crate::toml_reader::Flag;
 use toml::de::DeValue;
 
-/// Declares flags that stand for keys: lists, and then single values, each with its help, its
-/// field, its name, what it calls its value, and its key.
+/// Declares flags that set keys, lists first, then single values. Each has its help, field, name,
+/// value name and key.
 macro_rules! flags {
     ($(#[$meta:meta])* pub struct $name:ident lists {
         $($(#[doc = $list_doc:literal])+ $list:ident $list_flag:literal $list_value:literal => $list_key:literal;)*
@@ -35,15 +35,15 @@ macro_rules! flags {
         }
 
         impl $name {
-            /// The flags, without dashes, that take one of a few names, with these names: for
-            /// shells that complete them.
+            /// The flags (without dashes) whose values are a fixed set of names, with these names:
+            /// for shell completion.
             #[must_use]
             pub fn choices() -> Vec<(&'static str, Vec<String>)> {
                 let keys = [$(($list_flag, $list_key),)* $(($flag, $key),)*];
                 $crate::sections::pages::choices_of(&keys)
             }
 
-            /// What they say of their keys.
+            /// The keys that the flags set, with their values.
             pub(super) fn flags(&self) -> Vec<$crate::toml_reader::Flag<'_>> {
                 use $crate::sections::overrides::flag_of;
                 vec![
@@ -58,14 +58,14 @@ macro_rules! flags {
 pub(super) use flags;
 
 flags! {
-    /// Flags that stand for configuration keys.
+    /// Flags that set configuration keys.
     pub struct Overrides lists {
         /// Where clients connect [key: listen]
         listen "--listen" "ADDR:PORT" => "listen";
         /// The replicas, separated by commas [key: replicas]
         replicas "--replicas" "HOST:PORT,…" => "replicas";
     } values {
-        /// Who chooses.
+        /// The policy.
         policy "--policy" "NAME" => "policy", help = policy_help();
         /// Threads that carry requests [key: workers; default: one for each core]
         workers "--workers" "N" => "workers", allow_negative_numbers = true;
@@ -82,7 +82,7 @@ flags! {
         /// default: none]
         access_log "--access-log" "WHERE" => "access_log.to";
     } also {
-        /// What stands in for keys of `[tracing]`; whoever serves asks the environment.
+        /// Environment variables that set keys of `[tracing]`. The caller reads the environment.
         #[cfg_attr(feature = "clap", arg(skip))]
         pub variables: Variables,
     }
@@ -97,14 +97,14 @@ fn policy_help() -> String {
     format!("Who chooses: {names} [key: policy; default: {default}]")
 }
 
-/// What a flag says of its key.
+/// The value that a flag gives its key.
 pub(super) fn flag_of<'v>(
     field: &'static str,
     name: &'static str,
     written: impl IntoIterator<Item = &'v String>,
 ) -> Flag<'v> {
     let value = |written: &'v String| match DeValue::parse(written) {
-        // Only this one is a number; a text that is none is refused by the key's own parser.
+        // Only this flag is a number. If its text is no number, the key's own parser rejects it.
         Ok(number) if field == "workers" && number.get_ref().is_integer() => number.into_inner(),
         _ => DeValue::String(written.as_str().into()),
     };

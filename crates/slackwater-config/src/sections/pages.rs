@@ -1,7 +1,8 @@
-//! Every key that there is, from the tables of all sections: for `docs/reference/configuration.md`
-//! and for editors.
+//! All keys, from the tables of all sections: for `docs/reference/configuration.md` and for
+//! editors.
 //!
-//! `UPDATE_DOCS=1 cargo test -p slackwater-config page` makes the page's rows and the schemas anew.
+//! `UPDATE_DOCS=1 cargo test -p slackwater-config page` generates the page's rows and the schemas
+//! again.
 
 use super::agent::{AgentKeys, AgentRows};
 use super::agent_queue::AgentQueue;
@@ -56,7 +57,7 @@ pub(super) fn of_service() -> Vec<Row> {
     .concat()
 }
 
-/// Of flags that stand for keys, those whose keys take one of a few names, with these names.
+/// The flags whose keys take one of a few names, with these names.
 pub(super) fn choices_of(
     flags: &[(&'static str, &'static str)],
 ) -> Vec<(&'static str, Vec<String>)> {
@@ -73,7 +74,7 @@ pub(super) fn choices_of(
     flags.iter().filter_map(flag).collect()
 }
 
-/// The keys of a process of `serve`.
+/// The keys of `serve`'s process.
 pub(super) fn of_process() -> Vec<Row> {
     let mut retries = rows::<RetryRules>("routes[].");
     for row in &mut retries {
@@ -130,14 +131,13 @@ fn of_agent() -> Vec<Row> {
     .concat()
 }
 
-/// The keys of `serve` whose change takes a restart: a file that is read again leaves them as they
-/// are.
+/// The keys of `serve` whose change needs a restart: a reload leaves them unchanged.
 pub fn restart_keys() -> impl Iterator<Item = String> {
     let fixed = of_process().into_iter().filter(|row| row.fixed);
     fixed.map(|row| row.key)
 }
 
-/// A JSON Schema (draft 7) of a file for `slackwater serve`, by which editors complete and check
+/// A JSON Schema (draft 7) of `slackwater serve`'s file, with which editors complete and check
 /// keys.
 pub fn json_schema() -> String {
     let mut keys = of_process();
@@ -146,7 +146,7 @@ pub fn json_schema() -> String {
     let service = schema(of_service());
     let sections = service["properties"].as_object();
     for name in sections.into_iter().flat_map(|sections| sections.keys()) {
-        // What stands at the top for all services has more keys there.
+        // The top-level section for all services has more keys than a service's own.
         if root["properties"][name].is_null() {
             let place = format!("#/definitions/service/properties/{name}");
             root["properties"][name] = json!({"$ref": place});
@@ -161,7 +161,7 @@ pub fn json_schema() -> String {
     finished(root, "The configuration of `slackwater serve`")
 }
 
-/// The same of a file for `slackwater agent`.
+/// A JSON Schema (draft 7) of `slackwater agent`'s file.
 pub fn agent_json_schema() -> String {
     finished(
         schema(of_agent()),

@@ -1,8 +1,8 @@
-//! `[error_aversion]`, `[latency_probation]`, `[ejection]` and `[warm_up]`: who is chosen less, or
-//! not at all, by how requests to it went. What asks replicas is `health`.
+//! `[error_aversion]`, `[latency_probation]`, `[ejection]` and `[warm_up]`: replicas that get fewer
+//! requests, or none, because of the results of their requests. Active checks are in `health`.
 //!
-//! Each mechanism is on or off by one key. How long a warm-up lasts at most is `discovery.warm_up`,
-//! be it by evidence or by the clock; never both of them act.
+//! One key turns each mechanism on or off. `discovery.warm_up` limits both kinds of warm-up, by
+//! evidence and by time, of which only one is active.
 
 use crate::table::rows::{Row, rows};
 use crate::table::{
@@ -17,7 +17,7 @@ use slackwater_core::health::{
 };
 use slackwater_core::policy::{PolicyEntry, Settings};
 
-// The core's `HealthSettings` are, but for its mechanisms, what error aversion and latency
+// The core's `HealthSettings`, without the mechanisms, are what error aversion and latency
 // probation have in common.
 keys! { HealthSettings in "ejection" {
     /// Largest share of the replicas that may be ejected at a time, rounded down. 0: none; bad ones
@@ -54,7 +54,7 @@ keys! { ProbationSettings in "latency_probation", Settings::check {
     enabled: SWITCH, "`false`";
     /// A replica this many times as slow as the others is slow.
     factor at factor: Any(Number);
-    /// And slower than this.
+    /// A slow replica is also slower than this.
     latency_min at latency_min: Within(Span, MS..=HOUR);
 } }
 
@@ -66,7 +66,7 @@ keys! { WarmUpSettings in "warm_up", Settings::check {
     share_min at share_min: Any(Share);
 } }
 
-/// What is told of all of these keys.
+/// The rows of all these keys.
 pub(super) fn passive_health_rows() -> Vec<Row> {
     [
         rows::<ErrorSettings>(""),
@@ -80,17 +80,18 @@ pub(super) fn passive_health_rows() -> Vec<Row> {
 /// The key that turns a mechanism on or off.
 const SWITCH: Described = Described("`true`, `false`", BOOLEAN);
 
-/// A section with a key that turns all of it on or off.
+/// A section with a key that turns the whole mechanism on or off.
 trait Mechanism: Section {
-    /// That key.
+    /// The name of that key.
     const SWITCH: &'static str = "enabled";
 
-    /// The key with its section.
+    /// The full name of that key.
     fn switch(prefix: &str) -> String {
         field::<Self>(prefix, Self::SWITCH)
     }
 
-    /// The settings, where the mechanism is on. Where it is off, those that are said do nothing.
+    /// Returns the settings if the mechanism is on. If it is off, adds a remark for each key that
+    /// is set.
     fn read(
         reader: &mut Reader<'_>,
         prefix: &str,
@@ -108,7 +109,7 @@ trait Mechanism: Section {
         is_on.then_some(settings)
     }
 
-    /// Writes those keys that do something.
+    /// Writes the keys that have an effect.
     fn write(to: &mut String, prefix: &str, settings: Option<&Self>) {
         let off = vec![(Self::SWITCH, "false".to_owned())];
         let on = |settings| table::shown_with(settings, &[(Self::SWITCH, Some("true".to_owned()))]);
@@ -123,7 +124,7 @@ impl Mechanism for WarmUpSettings {
     const SWITCH: &'static str = "by_evidence";
 }
 
-/// Of these settings of a section, those that are said do nothing.
+/// Returns a remark for each of these keys that is set, because it has no effect.
 fn idle<S: Section>(
     reader: &Reader<'_>,
     prefix: &str,
@@ -136,7 +137,7 @@ fn idle<S: Section>(
         .collect()
 }
 
-/// This key, if it is said, does nothing.
+/// Returns a remark if the key is set, because it has no effect.
 fn idle_key(reader: &Reader<'_>, field: String, told: &str) -> Option<Remark> {
     reader.has(&field).then(|| Remark {
         severity: Severity::Warning,
@@ -148,7 +149,7 @@ fn idle_key(reader: &Reader<'_>, field: String, told: &str) -> Option<Remark> {
     })
 }
 
-/// Which mechanisms are on where nothing is said of them.
+/// Mechanisms that are on by default.
 struct ByDefault {
     errors: bool,
     probation: bool,
@@ -160,15 +161,15 @@ const SERVED: ByDefault = ByDefault {
     probation: false,
     warm_up: true,
 };
-/// A scenario shows a policy as it is, unless it says what is to be around it.
+/// A scenario shows the policy alone, unless it turns mechanisms on.
 const PLAYED: ByDefault = ByDefault {
     errors: false,
     probation: false,
     warm_up: false,
 };
 
-/// Reads the sections of the service that `prefix` names, and what is to be remarked on them.
-/// `warm_up` is when a replica that joins has its whole share at the latest; zero: at once.
+/// Reads the sections of the service that `prefix` names, with remarks. `warm_up` is the longest
+/// time until a new replica has its whole share; zero: at once.
 pub(super) fn read_passive_health(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -183,12 +184,12 @@ pub(super) fn read_passive_health(
         let field = format!("{prefix}{section}.{key}");
         remarks.extend(idle_key(reader, field, &told));
     }
-    // Each is in its range by now, or has been noted as a mistake.
+    // Each value is in its range, or a mistake has been recorded.
     (settings.validate().unwrap_or_default(), remarks)
 }
 
-/// Reads the same sections of a scenario that is to be played, where all is off unless it is turned
-/// on, and what does nothing is a mistake; `None` if nothing is on.
+/// Reads the same sections of a scenario. All mechanisms are off by default, and a key without
+/// effect is a mistake. `None` if no mechanism is on.
 pub fn read_played_health(reader: &mut Reader<'_>) -> Option<HealthConfig> {
     let span_max = WarmUpSettings::default().span_max;
     let (settings, remarks) = read_mechanisms(reader, "", &PLAYED, span_max);
@@ -219,7 +220,7 @@ fn read_mechanisms(
         let told = format!("only with {errors} = true or {probation} = true");
         let keys = HealthSettings::KEYS.iter();
         remarks.extend(idle::<HealthSettings>(reader, prefix, keys, &told));
-        // What does nothing makes no difference to a service either.
+        // The remaining settings have no effect, so they must not make two services differ.
         settings = HealthSettings::off();
     }
     settings.warm_up = Mechanism::read(reader, prefix, by_default.warm_up, &mut remarks);
@@ -230,7 +231,7 @@ fn read_mechanisms(
     (settings, remarks)
 }
 
-/// Bounds of the back-off that do not go together.
+/// Records a mistake if the bounds of the back-off contradict each other.
 fn note_back_off(reader: &mut Reader<'_>, prefix: &str, settings: &HealthSettings) {
     if settings.back_off_max < settings.back_off {
         let [max, least] =
@@ -245,7 +246,7 @@ fn note_back_off(reader: &mut Reader<'_>, prefix: &str, settings: &HealthSetting
     }
 }
 
-/// Writes those keys that do something.
+/// Writes the keys that have an effect.
 pub(super) fn write_passive_health(to: &mut String, prefix: &str, config: &HealthConfig) {
     Mechanism::write(to, prefix, config.errors.as_ref());
     Mechanism::write(to, prefix, config.probation.as_ref());

@@ -1,7 +1,7 @@
 //! The section `[probe]`: what carries probes, where they go, and the key that signs them.
 //!
-//! The key is never part of the configuration's text, only the name of a file that holds it, so
-//! that a configuration can be shown, logged and kept under version control.
+//! The configuration never contains the key, only the name of a file that holds it, so that a
+//! configuration can be shown, logged and kept under version control.
 
 use super::files::{file_name, read_secret};
 use super::kinds::PATH;
@@ -14,7 +14,7 @@ use http::uri::PathAndQuery;
 use std::path::PathBuf;
 
 settings! {
-    /// The keys of the section as they are written.
+    /// The keys of the section in a file.
     pub(super) struct ProbeKeys in "probe" {
         /// What carries probes. `"none"`: no probes; not with the policies `"prequal_sync"`,
         /// `"polled_power_of_d"` and `"weighted_round_robin"`.
@@ -32,13 +32,13 @@ settings! {
     }
 }
 
-/// The settings, where they were said, and what is to be remarked on the key's file.
+/// The settings, where they were set, and a remark on the key's file.
 #[derive(Debug)]
 pub(super) struct ProbeSection {
     pub(super) transport: Setting<ProbeTransport>,
     pub(super) port: Option<NonZeroU16>,
     keys: ProbeKeys,
-    /// Where keys that only HTTP probes have were said.
+    /// Where the keys for HTTP probes were set.
     path_at: Option<Said>,
     tls_at: Option<Said>,
     key: Option<(ProbeKey, PathBuf)>,
@@ -67,7 +67,7 @@ impl ProbeSection {
         }
     }
 
-    /// What was said and does nothing with this transport, and what is unsafe.
+    /// Returns remarks on keys that have no effect with this transport, and on unsafe settings.
     pub(super) fn remarks(&self) -> Vec<Remark> {
         let transport = self.transport.value;
         let needed = ProbeTransport::Http;
@@ -89,7 +89,7 @@ impl ProbeSection {
             .collect()
     }
 
-    /// Whether there is TLS for probes to go over.
+    /// Records a mistake if probes need TLS and replicas have none.
     pub(super) fn note_tls(&self, reader: &mut Reader<'_>, has_tls: bool) {
         if let (Some(true), Some(said)) = (self.keys.tls, &self.tls_at)
             && !has_tls
@@ -100,7 +100,7 @@ impl ProbeSection {
         }
     }
 
-    /// The settings, for replicas whose requests go over TLS or not.
+    /// The settings, given whether requests to the replicas use TLS.
     pub(super) fn into_settings(self, has_tls: bool) -> ProbeSettings {
         let (key, key_file) = self.key.unzip();
         ProbeSettings {
@@ -115,7 +115,7 @@ impl ProbeSection {
 }
 
 impl ProbeSettings {
-    /// Writes the section as it is in force.
+    /// Writes the section with the values in force.
     pub(super) fn write(&self, to: &mut String, prefix: &str, has_tls: bool) {
         let keys = ProbeKeys {
             transport: self.transport,
@@ -129,7 +129,7 @@ impl ProbeSettings {
     }
 }
 
-/// The key `probe.key_file`, and what is to be remarked on the file.
+/// Reads the key `probe.key_file`, with a remark if others can read the file.
 pub(super) fn read_key_file(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_tells_its_length_and_no_more() {
+    fn a_key_shows_only_its_length() {
         let key = ProbeKey::new(vec![0xAB; 32]).expect("32 bytes");
         assert_eq!(format!("{key:?}"), "ProbeKey(32 bytes)");
         assert_eq!(key.as_bytes(), [0xAB; 32]);

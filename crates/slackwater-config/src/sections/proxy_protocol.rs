@@ -9,11 +9,11 @@ use super::replica::{ReplicaProtocol, ReplicaSettings};
 use crate::toml_reader::Reader;
 use crate::toml_reader::values::one_of;
 
-/// From whom connections with a PROXY header may come; `None` where none is required, or after a
-/// mistake.
+/// The networks from which connections with a PROXY header may come; `None` if no header is
+/// required, or after a mistake.
 ///
-/// Whoever may send headers can name any client that he likes, so there is no default for that: it
-/// has to be said.
+/// A sender of headers can claim any client address, so there is no default: the networks must be
+/// set.
 pub(super) fn read_proxy_protocol(reader: &mut Reader<'_>, prefix: &str) -> Option<Vec<Network>> {
     const NAMES: [(&str, bool); 2] = [("off", false), ("required", true)];
     let field = format!("{prefix}proxy_protocol");
@@ -41,10 +41,11 @@ pub(super) fn read_proxy_protocol(reader: &mut Reader<'_>, prefix: &str) -> Opti
     }
 }
 
-/// What speaks against `replica.proxy_protocol` of the service that `prefix` names.
+/// Records a mistake for each setting that rules out `replica.proxy_protocol` of the service that
+/// `prefix` names.
 ///
-/// A header speaks of the connection as a whole, so there can be none where requests of several
-/// clients share one, or where somebody else than a client asks on it without one.
+/// A header describes the connection as a whole. It cannot be used where several clients' requests
+/// share a connection, or where the proxy itself connects to the same port without a header.
 pub(super) fn note_proxy_protocol_out(
     reader: &mut Reader<'_>,
     prefix: &str,

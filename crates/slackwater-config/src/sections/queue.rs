@@ -3,7 +3,7 @@
 use crate::table::{HOUR, Number, Or, SECOND, Span, Within, settings};
 use core::time::Duration;
 
-/// The most requests that work or wait.
+/// Upper bound of both settings.
 const MOST: u32 = 1 << 20;
 
 settings! {

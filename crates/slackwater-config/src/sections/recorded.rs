@@ -1,5 +1,5 @@
-//! What a recording has to say of a service's policy: which it is and every setting of it, written
-//! out as a configuration has them and read again.
+//! A service's policy in a recording: its name and all of its settings, in the format of a
+//! configuration.
 
 use super::passive_health::{read_passive_health, write_passive_health};
 use super::policies::write_sections;
@@ -10,7 +10,7 @@ use core::time::Duration;
 use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::{PolicyEntry, PolicySettings, policy_named};
 
-/// A policy as a recording has it.
+/// A policy from a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedPolicy {
     /// The policy.
@@ -21,11 +21,11 @@ pub struct RecordedPolicy {
     pub health: HealthConfig,
 }
 
-/// How long a warm-up by evidence lasts at most.
+/// The longest warm-up by evidence.
 const WARM_UP_MAX: &str = "discovery.warm_up";
 
 impl ServiceConfig {
-    /// The settings of its policy and of what is around it, in TOML.
+    /// The settings of the policy and of passive health, in TOML.
     pub fn policy_toml(&self) -> String {
         let warm_up = self.passive_health.warm_up.as_ref();
         let warm_up = warm_up.map_or(Duration::ZERO, |warm_up| warm_up.span_max);
@@ -40,8 +40,8 @@ impl ServiceConfig {
 ///
 /// # Errors
 ///
-/// There is no such policy, or its settings are not such ones: another version wrote them. The
-/// message says what is strange.
+/// Fails if there is no such policy, or if another version wrote other settings. The message names
+/// the problem.
 pub fn read_recorded_policy(name: &str, toml: &str) -> Result<RecordedPolicy, String> {
     let entry = policy_named(name).ok_or_else(|| format!("there is no policy {name:?}"))?;
     let source = Source::new("settings".into(), toml.to_owned());
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_version_wrote_is_told() {
+    fn settings_of_another_version_are_reported() {
         let told = |name, toml| read_recorded_policy(name, toml).expect_err("it is strange");
         assert_eq!(told("swirl", ""), "there is no policy \"swirl\"");
         let strange = told("prequal", "prequal.swirl = 3\n");

@@ -1,5 +1,5 @@
-//! What is valid but probably not meant: settings that do nothing, rates that cannot keep the pool
-//! filled, an admin server that the network can reach.
+//! Remarks on settings that are valid but probably not meant: settings without effect, rates that
+//! cannot keep the pool filled, an admin server that the network can reach.
 
 use super::health::HealthCheck;
 use super::model::ServiceConfig;
@@ -16,7 +16,7 @@ fn warning(said: &Said, message: impl Into<String>) -> Remark {
     }
 }
 
-/// Who chooses, and where that was said; if nowhere, it is the default.
+/// The policy, and where it was set; `None` for the default.
 type Policy = Setting<&'static PolicyEntry>;
 
 /// Settings that the selected policy does not read.
@@ -78,7 +78,7 @@ fn does_nothing(policy: &Policy, is_reader: impl Fn(&PolicyEntry) -> bool) -> St
     )
 }
 
-/// Keys of a section that the selected policy reads, which are for others that read it, too.
+/// Keys that only other policies read, in a section that the selected policy reads.
 fn unread_fields(policy: &Policy, policies: &PolicySections) -> Vec<Remark> {
     let entry = policy.value;
     let said = policies.said().iter();
@@ -90,7 +90,7 @@ fn unread_fields(policy: &Policy, policies: &PolicySections) -> Vec<Remark> {
         .collect()
 }
 
-/// A section `probe` where no probe is sent.
+/// Warns about a section `probe` where no probe is sent.
 pub(super) fn unused_probes(reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
     let said = reader.said_section(&format!("{prefix}probe"))?;
     Some(warning(
@@ -99,12 +99,11 @@ pub(super) fn unused_probes(reader: &Reader<'_>, prefix: &str) -> Option<Remark>
     ))
 }
 
-/// Rates or a pool that were set so that probing refills the pool no faster than removal by rate
-/// drains it. `[A10]`
+/// Warns if the rates or the pool were set so that probing refills the pool no faster than removal
+/// by rate drains it. `[A10]`
 ///
-/// Defaults that come to the same are nobody's mistake and nothing to be told. In a fleet no larger
-/// than the pool it is so whatever the rates are, and the pool then holds a report of every replica
-/// anyway.
+/// Defaults with the same result cause no warning. Neither does a fleet no larger than the pool:
+/// there it is so at any rate, and the pool holds a report of every replica anyway.
 pub(super) fn refilling(
     policies: &PolicySections,
     config: &PrequalConfig,
@@ -131,7 +130,7 @@ pub(super) fn refilling(
     ))
 }
 
-/// An admin server beyond loopback.
+/// Warns about an admin server beyond loopback.
 pub(super) fn exposed_admin(
     address: core::net::SocketAddr,
     said: Option<&Said>,
@@ -146,34 +145,34 @@ pub(super) fn exposed_admin(
     Some(warning(
         said,
         format!(
-            "{address} is not loopback: whoever reaches it can read the status, and nothing asks who they are{of_token}"
+            "{address} is not loopback: any client that reaches it can read the status without authentication{of_token}"
         ),
     ))
 }
 
-/// Decisions that nobody could ask for.
+/// Warns about decisions without an admin server to show them.
 pub(super) fn untold_decisions(said: &Said) -> Remark {
     warning(
         said,
-        "does nothing without admin.listen: decisions are told by the admin server, and none is kept",
+        "does nothing without admin.listen: only the admin server shows decisions, so none is recorded",
     )
 }
 
-/// A backup that nothing would ever tell from the others that it is needed; `said` is where it was
-/// given.
+/// Warns about a backup tier that can never be used, because nothing detects that the lower tiers
+/// have failed. `said` is where the tier was set.
 pub(super) fn blind_tiers(service: &ServiceConfig, said: &Said) -> Option<Remark> {
     let is_blind = service.health.check == HealthCheck::None && !service.sends_probes();
     is_blind.then(|| Remark {
         severity: Severity::Warning,
         about: said.mistake(
-            "is of a tier that is never used: without health checks and without probes nobody finds out that those of a \
-             lower one are away; expected [health], or a policy and a transport with probes",
+            "is of a tier that is never used: without health checks and probes, nothing detects that the replicas \
+             of a lower tier have failed; expected [health], or a policy and a transport with probes",
         ),
     })
 }
 
-/// Services whose cookies have one name, where one client may get to both: at a listener and a host
-/// that routes to both of them have in common.
+/// Warns about services whose cookies have the same name, if one client may reach both: through a
+/// listener and a host that both services' routes have in common.
 pub(super) fn shared_cookies(
     reader: &Reader<'_>,
     services: &[ServiceConfig],

@@ -1,4 +1,4 @@
-//! `[replica]`: how to speak to replicas.
+//! `[replica]`: protocol and connections to replicas.
 
 use super::tls::{read_replica_tls, write_replica_tls};
 use crate::table::{self, Choice, Described, Number, Or, Within, choice, settings};
@@ -8,7 +8,7 @@ use crate::toml_reader::{Reader, Remark};
 use slackwater_http::proxy_protocol::Version;
 
 settings! {
-    /// How to speak to replicas.
+    /// Protocol and connections to replicas.
     pub struct ReplicaSettings in "replica" first {
         /// HTTP/1.1, with or without TLS; HTTP/2 without TLS (prior knowledge); or HTTP/2 over TLS,
         /// which needs `[replica.tls]`.
@@ -27,7 +27,7 @@ settings! {
     } also {
         /// The protocol of every replica.
         protocol: ReplicaProtocol = ReplicaProtocol::Http1;
-        /// TLS to replicas; `None`: without.
+        /// TLS to replicas; `None`: no TLS.
         tls: Option<ClientTls> = None;
     }
 }
@@ -38,12 +38,12 @@ const VERSIONS: [(&str, Option<Version>); 3] = [
     ("v2", Some(Version::Two)),
 ];
 
-/// What replicas speak.
+/// The protocol of replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaProtocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2: without TLS known in advance, with TLS agreed on.
+    /// HTTP/2: by prior knowledge without TLS, by ALPN with TLS.
     H2c,
 }
 
@@ -57,7 +57,7 @@ impl ReplicaProtocol {
         }
     }
 
-    /// What TLS is to agree on.
+    /// The protocol to offer by ALPN.
     pub const fn alpn(self) -> HttpVersion {
         match self {
             Self::Http1 => HttpVersion::Http1,
@@ -67,11 +67,11 @@ impl ReplicaProtocol {
 }
 
 impl ReplicaSettings {
-    /// The keys that an agent has, too.
+    /// The key that an agent has, too.
     pub(super) const OF_AGENT: &str = "idle_connections_max";
 
-    /// Writes the section, with this key beside its own, and that of TLS. What an agent does not
-    /// have is written only where it is not the default.
+    /// Writes the section, with `key` beside its own, and its TLS section. Keys that an agent does
+    /// not have are written only if they differ from the default.
     pub(super) fn write(
         &self,
         to: &mut String,
@@ -96,14 +96,14 @@ impl ReplicaSettings {
     }
 }
 
-/// The section of the service that `prefix` names, as far as keys are meant.
+/// Reads the section of the service that `prefix` names; `is_meant` selects its keys.
 pub(super) fn read_replica_settings(
     reader: &mut Reader<'_>,
     prefix: &str,
     is_meant: impl Fn(&str) -> bool,
     remarks: &mut Vec<Remark>,
 ) -> ReplicaSettings {
-    // HTTP/2 has a name of its own over TLS, so that nobody leaves TLS out by mistake.
+    // HTTP/2 over TLS has its own name, so that TLS cannot be left out by mistake.
     const NAMES: [(&str, (ReplicaProtocol, Option<bool>)); 3] = [
         ("http1", (ReplicaProtocol::Http1, None)),
         ("h2c", (ReplicaProtocol::H2c, Some(false))),

@@ -1,4 +1,5 @@
-//! What requests are called: which field carries the id, whose is taken, and who is told.
+//! `[request_id]`: the header that carries a request's id, whether a client's id is accepted, and
+//! whether the response carries it.
 
 use crate::table::{Boolean, Maybe, Written, settings};
 use crate::toml_reader::values::Unfit;
@@ -6,7 +7,7 @@ use http::HeaderName;
 use http::header;
 
 settings! {
-    /// What requests are called.
+    /// The request id's header.
     pub struct RequestIdSettings in "request_id" {
         /// Header of the request's id, such as `"x-request-id"`. A request without one gets 32
         /// hexadecimal digits. Replicas receive it.
@@ -19,7 +20,7 @@ settings! {
     }
 }
 
-/// Fields that nobody should find in a log.
+/// Headers that must not appear in a log.
 const SECRETS: [HeaderName; 4] = [
     header::AUTHORIZATION,
     header::PROXY_AUTHORIZATION,
@@ -27,12 +28,12 @@ const SECRETS: [HeaderName; 4] = [
     header::SET_COOKIE,
 ];
 
-/// Whether that field is one that nobody should find in what is written down of requests.
+/// Returns whether a header's value must not appear in records of requests.
 pub fn holds_secrets(name: &HeaderName) -> bool {
     SECRETS.contains(name)
 }
 
-/// The name of a field that may be shown to whoever reads the log.
+/// The name of a header whose value may appear in the log.
 pub(super) const LOGGED_FIELD: Written<HeaderName> = Written {
     what: "the name of a field",
     expected: "the name of a field, such as \"x-request-id\"",

@@ -1,4 +1,4 @@
-//! `[retries]`: which requests are tried again on another replica, when, and how often.
+//! `[retries]`: the requests that are retried at another replica, when, and how often.
 
 use super::kinds::FIELD;
 use crate::routes::{RetryCauses, RetryMethods, RetryRules};
@@ -11,14 +11,14 @@ use crate::toml_reader::values::quote;
 use serde_json::json;
 use slackwater_core::tail::{BackoffConfig, RetryBudgetConfig};
 
-/// Which requests are tried again, when, and how often.
+/// The requests that are retried, when, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetrySettings {
-    /// Which requests; a route may say otherwise.
+    /// The requests that are retried; a route may override this.
     pub rules: RetryRules,
-    /// How many may be tried again at once, for each worker.
+    /// Concurrent retries, for each worker.
     pub budget: RetryBudgetConfig,
-    /// How long to wait before.
+    /// The wait before a retry.
     pub backoff: BackoffConfig,
 }
 
@@ -56,7 +56,7 @@ keys! { RetrySettings in "retries" {
     retry_after_max of backoff.hint_max: Any(Span);
 } }
 
-/// The name of one cause, and the cause alone.
+/// The name of each cause.
 const CAUSES: [(&str, RetryCauses); 3] = [
     ("reset", causes(true, false, false)),
     ("timeout", causes(false, true, false)),

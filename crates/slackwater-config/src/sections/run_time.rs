@@ -1,10 +1,9 @@
-//! What is set at run time, in place of what the file and the flags say: keys of services, one by
-//! one.
+//! Settings that are changed at run time, overriding the file and the flags: single keys of
+//! services.
 //!
-//! The keys are those of the configuration, and the same reader reads them over the file and the
-//! flags, so that a value that the file could not have is refused in the same words. What says
-//! where requests go and what names files stays the file's business, and so do the settings of the
-//! process.
+//! The keys are those of the configuration. The same reader reads them over the file and the flags,
+//! so an invalid value is rejected with the same message. Keys that name destinations or files, and
+//! settings of the process, cannot be changed at run time.
 
 use super::assemble::assemble;
 use super::services::DEFAULT;
@@ -16,47 +15,47 @@ use std::sync::LazyLock;
 use std::time::SystemTime;
 use toml::de::DeValue;
 
-/// The most of them.
+/// The most overrides.
 const OVERRIDES_MAX: usize = 1024;
 
-/// What is set in place of one key.
+/// The override of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingOverride {
-    /// In TOML.
+    /// The value in TOML.
     pub value: String,
     /// When it was set.
     pub since: SystemTime,
-    /// What was in force before, in TOML; `None` where the key did nothing then.
+    /// The previous value in TOML; `None` if the key had no effect.
     pub instead_of: Option<String>,
 }
 
-/// What is set at run time, by service and key.
+/// Overrides by service and key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingOverrides(BTreeMap<(String, String), SettingOverride>);
 
 impl SettingOverrides {
-    /// Each with its service and its key.
+    /// Iterates over all overrides, with their service and key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &SettingOverride)> {
         let all = self.0.iter();
         all.map(|((service, key), set)| (service.as_str(), key.as_str(), set))
     }
 
-    /// How many settings are set.
+    /// Number of overrides.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none is set.
+    /// Whether there are no overrides.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Sets a key of a service; with `null` it is as the file and the flags say again. `before` is
-    /// what is in force.
+    /// Sets a key of a service; `null` removes the override. `before` is the configuration in
+    /// force.
     ///
     /// # Errors
     ///
-    /// The key cannot be set at run time, or its value is of no kind that a key has.
+    /// Fails if the key cannot be set at run time, or if the value is of a kind that no key has.
     pub fn set(
         &mut self,
         before: &Config,
@@ -92,19 +91,19 @@ impl SettingOverrides {
         Ok(())
     }
 
-    /// Takes over what was set before, in another process. What it is worth is seen when it is put
-    /// over the file and the flags.
+    /// Restores an override from another process. It is validated when it is applied over the file
+    /// and the flags.
     pub fn restore(&mut self, service: String, key: String, set: SettingOverride) {
         self.0.insert((service, key), set);
     }
 
-    /// Forgets what is set of a service, or of all.
+    /// Removes all overrides of a service, or of all services.
     pub fn forget(&mut self, service: Option<&str>) {
         let is_meant = |name: &str| service.is_none_or(|service| service == name);
         self.0.retain(|(name, _), _| !is_meant(name));
     }
 
-    /// Forgets all that is set of services that are not among `config`'s, and says which those are.
+    /// Removes the overrides of services that `config` does not have, and returns these services.
     pub fn forget_absent(&mut self, config: &Config) -> BTreeSet<String> {
         let names: BTreeSet<_> = (config.services.iter())
             .map(|service| service.name.as_str())
@@ -120,8 +119,8 @@ impl SettingOverrides {
         gone
     }
 
-    /// Puts them over what the file and the flags say. Those of services that the file does not
-    /// have do nothing.
+    /// Applies the overrides over the file and the flags. Overrides of services that the file does
+    /// not have are ignored.
     pub(super) fn put_over<'s>(&'s self, reader: &mut Reader<'s>) {
         let is_named = reader.has("services");
         for ((service, key), set) in &self.0 {
@@ -136,7 +135,7 @@ impl SettingOverrides {
             } else {
                 continue;
             };
-            // It was written by `to_toml`, in this process or in the one before.
+            // `to_toml` wrote it, in this process or in its predecessor.
             if let Ok(value) = DeValue::parse(&set.value) {
                 reader.put_over(&field, value.into_inner());
             }
@@ -145,7 +144,7 @@ impl SettingOverrides {
 }
 
 impl Config {
-    /// What is in force of a service's key, in TOML; `None` where it does nothing.
+    /// The value in force of a service's key, in TOML; `None` if the key has no effect.
     pub fn shown_value(&self, service: &str, key: &str) -> Option<String> {
         let all: toml::Table = self.to_toml().parse().ok()?;
         let mut found = all.get("services")?.get(service)?;
@@ -156,7 +155,7 @@ impl Config {
     }
 }
 
-/// A value as the file would have it.
+/// Converts a JSON value to TOML.
 fn to_toml(value: &Value) -> Result<String, String> {
     let fits = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
     let all_fit = match value {
@@ -183,7 +182,7 @@ const fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The keys that there are without saying anything: those of a service, and those of the process.
+/// All keys: first those of a service, then those of the process.
 static KEYS: LazyLock<(BTreeSet<String>, BTreeSet<String>)> = LazyLock::new(|| {
     let source = Source::new("keys".into(), "[services.x]\n".to_owned());
     let reader = Reader::new(Some(&source), Vec::new());
@@ -199,7 +198,7 @@ static KEYS: LazyLock<(BTreeSet<String>, BTreeSet<String>)> = LazyLock::new(|| {
     (of_service, of_process)
 });
 
-/// Why a key cannot be set at run time.
+/// Returns why a key cannot be set at run time.
 fn why_not(key: &str) -> Option<&'static str> {
     let is_within = |section: &str| {
         let rest = key.strip_prefix(section);
@@ -213,13 +212,11 @@ fn why_not(key: &str) -> Option<&'static str> {
     ];
     if says_where.into_iter().any(is_within) {
         return Some(
-            "says who is in the fleet, which the file says; a replica can be drained, or have another weight",
+            "determines the fleet, which the file defines; a replica can be drained, or have another weight",
         );
     }
     if ["replica.tls", "probe.key_file"].into_iter().any(is_within) {
-        return Some(
-            "names files, or who is believed; change it in the file, and have that read again",
-        );
+        return Some("names files, or what is trusted; change it in the file, and reload");
     }
     let (of_service, of_process) = &*KEYS;
     let top = |field: &str| field.split('.').next().unwrap_or_default().to_owned();
@@ -289,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_the_readers_own_words() {
+    fn mistakes_have_the_messages_of_the_reader() {
         for (key, value, expected) in [
             (
                 "policy",
@@ -324,14 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_services_own_or_says_where_requests_go_stays_the_files() {
+    fn process_keys_and_destinations_cannot_be_set_at_run_time() {
         let config = load(SHORT, &Overrides::default(), &SettingOverrides::default());
         let config = config.expect("valid").config;
         for (key, expected) in [
-            ("replicas", "says who is in the fleet"),
-            ("replicas[0].weight", "says who is in the fleet"),
-            ("discovery.file", "says who is in the fleet"),
-            ("discovery.dns", "says who is in the fleet"),
+            ("replicas", "determines the fleet"),
+            ("replicas[0].weight", "determines the fleet"),
+            ("discovery.file", "determines the fleet"),
+            ("discovery.dns", "determines the fleet"),
             ("replica.tls.ca", "names files"),
             ("replica.tls", "names files"),
             ("probe.key_file", "names files"),

@@ -1,4 +1,4 @@
-//! Which process or cgroup an agent's server is: whose CPU tells how much it can carry.
+//! The server's process or cgroup, whose CPU use shows an agent the server's capacity.
 
 use super::files::{file_name, read_file_name};
 use crate::toml_reader::Reader;
@@ -8,20 +8,20 @@ use std::path::PathBuf;
 const CGROUP_EXPECTED: &str =
     "the cgroup's directory from the root, as in \"/sys/fs/cgroup/system.slice/web.service\"";
 
-/// What is known of the server as a process.
+/// The server's process, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ServerProcess {
-    /// Nothing: latency alone tells what it can carry.
+    /// Unknown: only latency shows the server's capacity.
     #[default]
     Unknown,
-    /// A file has its process id. Its children are not part of it.
+    /// A file contains its process id. Child processes do not count.
     PidFile(PathBuf),
-    /// The directory of the cgroup that it is in, with all that are in there.
+    /// The directory of its cgroup, including child cgroups.
     Cgroup(PathBuf),
 }
 
 impl ServerProcess {
-    /// The keys `replica.pid_file` and `replica.cgroup`, of which there is one at most.
+    /// Reads the keys `replica.pid_file` and `replica.cgroup`, which exclude each other.
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let pid_file = reader.take("replica.pid_file");
         let cgroup = reader.take("replica.cgroup");

@@ -1,8 +1,7 @@
-//! Services: fleets with a policy each. `[services.NAME]` and the sections within it, or, where
-//! there is one and it needs no name, the same keys at the top of the file; that service is called
-//! `default`.
+//! Services: fleets with a policy each. A service is `[services.NAME]` with the sections in it. A
+//! single service may have its keys at the top of the file instead; it is then called `default`.
 //!
-//! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
+//! Every key of a service is read with a prefix: empty or `services.NAME.`.
 
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
@@ -26,13 +25,13 @@ use serde_json::json;
 use slackwater_core::policy::{DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports};
 use toml::de::DeValue;
 
-/// What a service is called that has no name.
+/// The name of the service at the top of the file.
 pub(super) const DEFAULT: &str = "default";
 /// The most services.
 const SERVICES_MAX: usize = 1024;
 
 settings! {
-    /// The keys of a service that stand in no section.
+    /// The keys of a service that are in no section.
     pub(super) struct ServiceKeys in "" {
         /// How the replica of each request is chosen ([which one for which
         /// fleet](../explanation/choosing-a-policy.md)). If no policy is named, the log says so
@@ -66,8 +65,8 @@ impl Kind<&'static PolicyEntry> for PolicyName {
     }
 }
 
-/// All services; what is to be remarked on them goes to `remarks`, who names no policy to
-/// `policies_unnamed`. `own` is where this process listens, for clients and for the admin server.
+/// Reads all services. Remarks go to `remarks`, names of services without a policy to
+/// `policies_unnamed`. `own` are this process's listeners: clients' and the admin server's.
 pub(super) fn read_services(
     reader: &mut Reader<'_>,
     own: (&[Listener], Option<&Listener>),
@@ -113,7 +112,7 @@ pub(super) fn read_services(
     services
 }
 
-/// Where one service's keys are, and whom its replicas must not be.
+/// The prefix of a service's keys, and the addresses that cannot be its replicas.
 struct Section<'o> {
     prefix: String,
     own: (&'o [Listener], Option<&'o Listener>),
@@ -160,6 +159,7 @@ impl Section<'_> {
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
+        // Remember what the user set: without a transport, `local_only` is set below in any case.
         let is_local_only = policies.settings.prequal.local_only;
         if probe.transport.value == ProbeTransport::None {
             send_no_probes(&mut policies.settings);
@@ -174,12 +174,14 @@ impl Section<'_> {
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));
         }
+        // The fleet's size is known only for a list; DNS and files may change it later.
         if policy.value.removes_by_rate()
             && let Ok(fleet @ 1..) = u32::try_from(replicas.len())
         {
             let config = &policies.settings.prequal;
             remarks.extend(remarks::refilling(&policies, config, fleet));
         }
+        // One replica of a higher tier is enough for a remark about tiers.
         let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
         let backup = backup.map(|(_, said)| said.clone());
         let service = ServiceConfig {
@@ -204,7 +206,7 @@ impl Section<'_> {
     }
 }
 
-/// Policies that can do without probes send none.
+/// Turns probes off for policies that work without them.
 fn send_no_probes(settings: &mut PolicySettings) {
     let mut prequal = settings.prequal.clone().into_inner();
     prequal.local_only = true;
@@ -213,15 +215,15 @@ fn send_no_probes(settings: &mut PolicySettings) {
     }
 }
 
-/// A policy that knows nothing but what replicas answer cannot do without a transport.
+/// Records a mistake if the policy needs probe responses and there is no transport.
 fn note_blind(
     reader: &mut Reader<'_>,
     policy: &Setting<&'static PolicyEntry>,
     transport: &Setting<ProbeTransport>,
 ) {
     let why = match policy.value.reports {
-        Reports::Round => "which asks replicas for each query",
-        Reports::Polled => "which asks replicas all the time",
+        Reports::Round => "which probes replicas for each query",
+        Reports::Polled => "which polls replicas all the time",
         Reports::None | Reports::Pool | Reports::Latest => return,
     };
     if let Some(said) = &transport.said {
@@ -232,7 +234,7 @@ fn note_blind(
     }
 }
 
-/// The timeouts that a service may have of its own; the others as they are for all.
+/// Reads the service's own timeouts; the others keep the process-wide values.
 fn read_service_timeouts(reader: &mut Reader<'_>, prefix: &str, whole: &Timeouts) -> Timeouts {
     let mut timeouts = whole.clone();
     table::read_keys(reader, prefix, &mut timeouts, |name| {

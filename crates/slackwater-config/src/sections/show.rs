@@ -1,6 +1,5 @@
-//! The configuration in force, written out as a file: every key in its full form, defaults
-//! included, host names as the addresses that they resolved to. Loading it again gives the same
-//! configuration.
+//! Writes the configuration in force as a file: every key in its full form, with defaults, and host
+//! names as the addresses that they resolved to. Loading it again gives the same configuration.
 
 use super::agent::AgentConfig;
 use super::discovery::FleetSource;

@@ -1,4 +1,4 @@
-//! `[sticky]`: by what requests that belong together find the same replica.
+//! `[sticky]`: how requests that belong together find the same replica.
 
 use super::kinds::{FIELD, is_name};
 use crate::table::{
@@ -10,7 +10,7 @@ use core::time::Duration;
 use http::HeaderName;
 
 settings! {
-    /// By what requests that belong together find the same replica.
+    /// How requests that belong together find the same replica.
     pub struct StickySettings in "sticky" {
         /// What ties requests to the same replica: nothing, a cookie set here, a header, or the
         /// client's address.
@@ -37,15 +37,15 @@ const COOKIE: Written<String> = Written {
 };
 
 named! {
-    /// What tells that requests belong together.
+    /// What identifies requests that belong together.
     pub enum StickyBy {
-        /// Nothing: each request goes where the policy says.
+        /// Nothing: the policy chooses for each request.
         None = "none",
-        /// A cookie of ours, which names a replica without saying where it is.
+        /// A cookie of ours, which identifies a replica without revealing its address.
         Cookie = "cookie",
-        /// The value of a field of the request.
+        /// The value of a request's header.
         Header = "header",
-        /// The client's address, as far as proxies before us are trusted to say it.
+        /// The client's address, as reported by trusted proxies before us.
         Address = "address",
     }
 }
@@ -79,7 +79,7 @@ impl SameSite {
 }
 
 impl StickySettings {
-    /// Reads the section, and what is probably not meant.
+    /// Reads the section, with remarks.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Vec<Remark>) {
         let settings: Self = table::read(reader, prefix);
         let header = field::<Self>(prefix, "header");
@@ -102,7 +102,7 @@ impl StickySettings {
         (settings, remarks)
     }
 
-    /// Settings of stickiness where nothing is sticky.
+    /// Warns about settings of stickiness where stickiness is off.
     fn idle(&self, reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
         let said = |key| reader.said(&field::<Self>(prefix, key));
         if self.by != StickyBy::None || said("by").is_some() {
@@ -123,8 +123,7 @@ impl StickySettings {
         })
     }
 
-    /// Whether its clients' cookie is that of `other`, too, so that each would overwrite the
-    /// other's.
+    /// Returns whether both services would set the same cookie, and overwrite each other's.
     pub(super) fn shares_cookie(&self, other: &Self) -> bool {
         let by_cookie = |it: &Self| it.by == StickyBy::Cookie;
         by_cookie(self) && by_cookie(other) && self.cookie == other.cookie

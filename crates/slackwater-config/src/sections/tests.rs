@@ -1,6 +1,6 @@
-//! The configuration from the outside: flags over files, what is shown is what is in force, and the
-//! documentation names every key. Files are in the fixtures of the command, whose `tests/check.rs`
-//! drives the broken ones.
+//! The configuration from outside: flags over files, the shown configuration is the one in force,
+//! and the documentation names every key. The files are in the fixtures of the command, whose
+//! `tests/check.rs` tests the broken ones.
 
 mod foreign_names;
 mod pages;
@@ -21,7 +21,7 @@ fn owned(values: &[&str]) -> Vec<String> {
 }
 
 impl Config {
-    /// A file, if there is one, with these flags over it.
+    /// Loads a file, if there is one, with these flags over it.
     fn load(file: Option<&Path>, flags: &Overrides) -> Result<Loaded, Mistakes> {
         let source = file.map(Source::read).transpose();
         let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
@@ -29,13 +29,13 @@ impl Config {
     }
 }
 
-/// The first lines of all mistakes that these flags make.
+/// The first lines of all mistakes in these flags.
 fn mistakes(flags: &Overrides) -> Vec<String> {
     let found = Config::load(None, flags).expect_err("these flags are mistaken");
     found.to_string().lines().map(str::to_owned).collect()
 }
 
-/// The one service that there is.
+/// The only service.
 fn only(config: &Config) -> &ServiceConfig {
     assert_eq!(config.services.len(), 1);
     &config.services[0]
@@ -210,7 +210,7 @@ fn mistakes_in_flags_name_the_flag() {
 
 #[test]
 fn mistakes_end_the_command_with_a_fault_that_lists_them() {
-    let found = Config::load(None, &Overrides::default()).expect_err("nothing was said");
+    let found = Config::load(None, &Overrides::default()).expect_err("nothing is set");
     let fault = crate::fault::Fault::from(found).to_string();
     assert!(
         fault.starts_with("2 mistakes in the configuration:\n--listen: "),
@@ -219,7 +219,7 @@ fn mistakes_end_the_command_with_a_fault_that_lists_them() {
 }
 
 #[test]
-fn of_very_many_mistakes_the_first_are_told_and_the_rest_counted() {
+fn of_very_many_mistakes_the_first_are_listed_and_the_rest_counted() {
     let flags = Overrides {
         replicas: (0..250).map(|number| format!("a b:{number}")).collect(),
         ..two_replicas()
@@ -332,7 +332,7 @@ fn every_value_in_the_full_fixture_differs_from_its_default() {
     let same: Vec<_> = (default.lines())
         .filter(|shown| shown.contains(" = ") && !shown.ends_with('[') && full.contains(*shown))
         .collect();
-    // The values that a probing, probed fleet cannot change; and what is off has no settings.
+    // These are the values that do not depend on probes. Mechanisms that are off show no settings.
     assert_eq!(
         same,
         [
@@ -462,8 +462,8 @@ fn a_key_file_that_all_can_read_is_warned_of_and_never_shown() {
     std::fs::remove_dir_all(&directory).expect("the test's own directory");
 }
 
-/// Every key that the program asks for with a fixture, as `section.key`; of tables in a list,
-/// `list[].key`; of a service of any name, as at the top.
+/// All keys that are read for a fixture, as `section.key`; in a list of tables as `list[].key`;
+/// keys of a named service as at the top.
 fn fields_of(name: &str) -> BTreeSet<String> {
     let source = Source::read(&fixture(name)).expect("a fixture");
     let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");
@@ -479,7 +479,7 @@ fn fields_of(name: &str) -> BTreeSet<String> {
     fields.map(at_the_top).collect()
 }
 
-/// Every key that there is, in both forms of a file.
+/// All keys of both kinds of files.
 fn all_fields() -> BTreeSet<String> {
     let mut fields = fields_of("good/everything.toml");
     fields.append(&mut fields_of("good/named_services.toml"));
@@ -507,8 +507,8 @@ fn a_service_has_the_same_keys_with_a_name_and_without() {
 }
 
 #[test]
-fn the_full_fixture_says_every_key() {
-    // A fleet has one source only, and HTTP/2 over TLS no PROXY headers.
+fn the_full_fixture_sets_every_key() {
+    // A fleet has only one source, and HTTP/2 over TLS has no PROXY headers.
     let files = [
         "everything",
         "fleet_by_dns",

@@ -1,5 +1,5 @@
-//! `[tie]`: whether requests are sent to two replicas of which one works on them; and, of an agent,
-//! with whom it shares such requests.
+//! `[tie]`: whether requests are sent to two replicas, of which one works on them. For an agent:
+//! the networks of the replicas that it shares such requests with.
 
 use super::forwarded::NETWORKS;
 use super::network::Network;
@@ -14,17 +14,17 @@ use slackwater_core::Quantile;
 use slackwater_core::policy::{PolicyEntry, Reports};
 use toml::de::DeValue;
 
-/// How long after the first copy the second sets out.
+/// Delay of the second copy after the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TieDelay {
-    /// As long as a probe takes there and back.
+    /// The round trip of a probe.
     #[default]
     Auto,
-    /// So long: 0 to 500 ms.
+    /// A fixed delay: 0 to 500 ms.
     Span(Duration),
 }
 
-/// A replica remembers for a second that a copy need not be begun.
+/// At most half of the second for which a replica remembers that a copy can be dropped.
 const DELAY: Or<Within<Span, Duration>> = Or(
     "auto",
     Within(Span, Duration::ZERO..=Duration::from_millis(500)),
@@ -55,7 +55,7 @@ impl Kind<TieDelay> for Delay {
 }
 
 settings! {
-    /// Whether requests are sent to two replicas of which one works on them.
+    /// Whether requests are sent to two replicas, of which one works on them.
     pub struct TyingSettings in "tie" {
         /// Sends requests to two replicas; the one that begins second drops its copy. Replicas need
         /// agents with `tie.peers`, or the server library.
@@ -72,7 +72,7 @@ settings! {
 }
 
 impl TyingSettings {
-    /// Reads the section. A policy that asks replicas before each choice ties no copies.
+    /// Reads the section. A policy that probes before each choice ties no copies.
     pub(super) fn read(
         reader: &mut Reader<'_>,
         prefix: &str,
@@ -93,7 +93,7 @@ impl TyingSettings {
     }
 }
 
-/// Reads `tie.peers`: the networks of the replicas that an agent shares requests with; none, and it
+/// Reads `tie.peers`: the networks of the replicas that an agent shares requests with. Empty: it
 /// shares none.
 pub(super) fn read_peers(
     reader: &mut Reader<'_>,
@@ -106,13 +106,13 @@ pub(super) fn read_peers(
     remarks.extend(said.map(|said| Remark {
         severity: Severity::Warning,
         about: said.mistake(
-            "does nothing without queue.requests_max: where nobody waits, nothing can be dropped",
+            "does nothing without queue.requests_max: without a queue, nothing can be dropped",
         ),
     }));
     peers
 }
 
-/// Writes them, where there are any.
+/// Writes the peers, if there are any.
 pub(super) fn write_peers(to: &mut String, peers: &Vec<Network>) {
     if !peers.is_empty() {
         let shown = NETWORKS.show(peers);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_tied_unless_it_is_asked_for() {
+    fn nothing_is_tied_by_default() {
         let (settings, told) = of_serve("");
         assert!(!settings.enabled && told.is_empty());
         assert_eq!(settings.delay, TieDelay::Auto);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_nothing_or_cannot_be_is_told() {
+    fn keys_without_effect_and_invalid_values_are_reported() {
         let (_, told) = of_serve("[tie]\ndelay = \"501ms\"");
         assert!(
             told[0].starts_with("t.toml:2:9: tie.delay: found"),

@@ -1,8 +1,8 @@
-//! TLS: the section of a listener (`tls`) and that of replicas (`replica.tls`), each read under
-//! whatever prefix it has.
+//! TLS: the section of a listener (`tls`) and that of replicas (`replica.tls`), each with its
+//! prefix.
 //!
-//! Their files are read here once, to tell mistakes before anything starts. What is served by is
-//! read again by `tls`, which follows them from then on.
+//! The files are read here once, to report mistakes before anything starts. The module `tls` reads
+//! them again for use, and watches them from then on.
 
 use super::files::{file_name, read_file_name, readable_by_all};
 use crate::table::{
@@ -28,16 +28,16 @@ const SESSIONS_MAX: u32 = 4096;
 /// TLS at a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerTls {
-    /// What it offers.
+    /// Settings of the TLS server.
     pub server: ServerTls,
-    /// Whether replicas are told clients' verified certificates, as `Client-Cert`; default no.
+    /// Whether replicas receive clients' verified certificates, as `Client-Cert`; default no.
     pub pass_client_certificate: bool,
     /// Handshakes at once in one worker: 1 to 65,536, default 1,024. One more ends the oldest.
     pub handshakes_max: u32,
 }
 
 settings! {
-    /// The keys of a listener's section as they are written.
+    /// The keys of a listener's section in a file.
     pub(super) struct ListenerKeys in "tls" first {
         /// Certificates with their keys. The name that the client asks for (SNI) selects one;
         /// without a match, the first.
@@ -115,8 +115,7 @@ pub(super) fn identity_keys(files: &IdentityFiles) -> [(&'static str, String); 2
     ]
 }
 
-/// A listener's section, which `prefix` stands before; `None` where there is none, or after
-/// mistakes.
+/// Reads a listener's section below `prefix`; `None` if it is missing or wrong.
 pub(super) fn read_listener_tls(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -159,8 +158,8 @@ pub(super) fn read_listener_tls(
     })
 }
 
-/// What the keys `tickets` and `sessions_max` come to. A resumed session is not verified again, so
-/// clients that prove themselves have none: a certificate would be good beyond its end.
+/// The effective `tickets` and `sessions_max`. A resumed session is not verified again, so clients
+/// with certificates get none: their certificate would stay valid beyond its end.
 fn resumption(
     reader: &mut Reader<'_>,
     section: &str,
@@ -186,7 +185,7 @@ fn resumption(
     }
 }
 
-/// The key `certificates`: at least one, each readable, unless mistakes were noted.
+/// Reads the key `certificates`: at least one, each readable, unless mistakes were recorded.
 fn read_certificates(
     reader: &mut Reader<'_>,
     section: &str,
@@ -195,7 +194,7 @@ fn read_certificates(
 ) -> Vec<IdentityFiles> {
     let field = format!("{section}.certificates");
     let Some(items) = reader.take_list(&field) else {
-        // Asked for all the same, so that they are known to exist.
+        // Read it anyway, so that these keys count as known.
         let _ = read_identity(reader, &format!("{field}[0]"), remarks);
         if is_there {
             reader.add_missing_key(&field, CERTIFICATES_EXPECTED);
@@ -230,10 +229,10 @@ fn read_certificates(
     certificates
 }
 
-/// What was wrong has been noted.
+/// A mistake that has already been recorded.
 pub(super) struct Noted;
 
-/// The keys `certificate` and `key` at `section`: both or none.
+/// Reads the keys `certificate` and `key` of `section`: both or none.
 pub(super) fn read_identity(
     reader: &mut Reader<'_>,
     section: &str,
@@ -256,6 +255,7 @@ pub(super) fn read_identity(
             return Err(Noted);
         }
     };
+    // Both files are read together, because a key must belong to its certificate.
     let files = IdentityFiles {
         certificate: read_file_name(reader, &certificate).ok_or(Noted)?,
         key: read_file_name(reader, &key).ok_or(Noted)?,
@@ -263,6 +263,7 @@ pub(super) fn read_identity(
     let identity = match Identity::read(&files) {
         Ok(identity) => identity,
         Err(flaw) => {
+            // Point at the key that names the faulty file.
             let item = if flaw.is_of(&files.key) && files.key != files.certificate {
                 &key
             } else {
@@ -288,20 +289,20 @@ pub(super) fn read_identity(
         let file = files.key.display();
         warn(
             &key.said,
-            format!("{file} can be read by everybody on this machine; chmod 600 keeps it secret"),
+            format!("{file} can be read by all users of this machine; chmod 600 keeps it secret"),
         );
     }
     Ok(Some(files))
 }
 
-/// A file of authorities that can be used.
+/// Reads a file of authorities, and checks that it can be used.
 pub(super) fn read_ca(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
     let file = read_file_name(reader, item)?;
     let read = read_roots(&file).map_err(|flaw| item.mistake(flaw.to_string()));
     reader.note(read).map(|_| file)
 }
 
-/// What is offered by ALPN: each protocol once, and at least one.
+/// The protocols offered by ALPN: each once, and at least one.
 struct Protocols;
 
 impl Kind<Vec<HttpVersion>> for Protocols {
@@ -372,8 +373,8 @@ pub(super) fn write_replica_tls(to: &mut String, prefix: &str, tls: &ClientTls) 
     );
 }
 
-/// The section for replicas of the service that `prefix` names; `None` where there is none, or
-/// after mistakes.
+/// Reads the section for replicas of the service that `prefix` names; `None` if it is missing or
+/// wrong.
 pub(super) fn read_replica_tls(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -407,7 +408,7 @@ pub(super) fn read_replica_tls(
         remarks.push(Remark {
             severity: Severity::Warning,
             about: said.mistake(
-                "replicas are not verified: whoever gets between can read and change everything",
+                "replicas are not verified: an attacker in between can read and change everything",
             ),
         });
         for unused in [ca_item.map(|item| item.said), said_name] {
@@ -424,7 +425,7 @@ pub(super) fn read_replica_tls(
     })
 }
 
-/// Whether a replica must prove who it is.
+/// The kind of `verify`: whether a replica's certificate is verified.
 struct Verify;
 
 impl Kind<bool> for Verify {
@@ -449,11 +450,11 @@ impl Kind<bool> for Verify {
             "`true`, `\"insecure\"`",
             json!({"enum": [true, "insecure"]}),
         )
-        .expected("true, or \"insecure\" if anybody may pass for a replica")
+        .expected("true, or \"insecure\" if any certificate is acceptable")
     }
 }
 
-/// The name that a certificate is for.
+/// The name in a certificate.
 pub(super) const SERVER_NAME: Written<ServerName<'static>> = Written {
     what: NAME_EXPECTED,
     expected: NAME_EXPECTED,

@@ -1,8 +1,7 @@
-//! Distributed tracing: which requests are sampled, and the collector that gets their spans.
+//! Distributed tracing: the requests that are sampled, and the collector that receives their spans.
 //!
-//! Keys that the file leaves out are taken from OpenTelemetry's variables of the environment, but
-//! only if the file has the section: a proxy does not begin to change requests because of where it
-//! runs.
+//! OpenTelemetry's environment variables set the keys that the file leaves out, but only if the
+//! file has the section: the environment alone must not make a proxy change requests.
 
 use super::collector_headers::CollectorHeaders;
 use super::files::{exposed, file_name, read_file_name};
@@ -22,7 +21,7 @@ use rustls::pki_types::ServerName;
 use slackwater_core::Quantile;
 use std::io;
 
-/// Where spans go over HTTP, unless the endpoint has a path.
+/// The default path of OTLP over HTTP.
 const HTTP_PATH: PathAndQuery = PathAndQuery::from_static("/v1/traces");
 
 const ENDPOINT_EXPECTED: &str = "an address such as \"http://127.0.0.1:4317\"";
@@ -30,7 +29,7 @@ const ENDPOINT_EXPECTED: &str = "an address such as \"http://127.0.0.1:4317\"";
 const RESOURCE_MAX: usize = 64;
 
 settings! {
-    /// Which requests are traced, and who hears of them.
+    /// The requests that are traced, and the collector.
     pub struct TracingSettings in "tracing" first {
         /// URL of the collector. Default port: 80 or 443; default path: `/v1/traces`.
         endpoint: Described("`\"http://HOST:PORT\"`, `\"https://HOST:PORT\"`; with `protocol = \"http\"` also with a path", STRING),
@@ -60,14 +59,13 @@ settings! {
         /// Further resource attributes, such as `{ "deployment.environment.name" = "staging" }`.
         resource: Described("a table of texts, at most 64", RESOURCE_SCHEMA), "`{}`", fixed;
     } also {
-        /// The collector; `None`: nothing is traced, and requests go on as they came.
+        /// The collector; `None`: nothing is traced, and tracing headers pass unchanged.
         endpoint: Option<Endpoint> = None;
-        /// What else is said of whoever sends spans.
+        /// Further resource attributes of this process.
         resource: Vec<(String, String)> = Vec::new();
-        /// Fields that are sent to the collector.
+        /// Headers for the collector.
         headers: CollectorHeaders = CollectorHeaders::None;
-        /// Whom to believe that it is the collector, and what is shown to it, where the endpoint is
-        /// spoken to by TLS.
+        /// The authorities and the client certificate for a collector with TLS.
         tls: ClientTls = ClientTls::default();
     }
 }
@@ -86,7 +84,7 @@ const SERVICE_NAME: Written<String> = Written {
 };
 
 named! {
-    /// The two transports of OTLP that are spoken.
+    /// The two transports of OTLP that are supported.
     pub enum CollectorProtocol {
         /// A gRPC call over HTTP/2.
         Grpc = "grpc",
@@ -96,7 +94,7 @@ named! {
 }
 
 impl CollectorProtocol {
-    /// The port that collectors usually have for it.
+    /// The port that collectors usually use for it.
     const fn usual_port(self) -> u16 {
         match self {
             Self::Grpc => 4317,
@@ -106,11 +104,11 @@ impl CollectorProtocol {
 }
 
 named! {
-    /// What counts of a client's `traceparent`.
+    /// How a client's `traceparent` is used.
     pub enum ParentRule {
-        /// Its trace goes on, and it is sampled if the client says so.
+        /// Continues the client's trace, with the client's decision about sampling.
         Follow = "follow",
-        /// Nothing: it is taken out.
+        /// Removes it.
         Ignore = "ignore",
     }
 }
@@ -133,12 +131,12 @@ impl Endpoint {
         (is_known && is_plain && has_port && endpoint.server_name().is_ok()).then_some(endpoint)
     }
 
-    /// Whether it is spoken to by TLS.
+    /// Returns whether the collector uses TLS.
     pub fn is_secure(&self) -> bool {
         self.0.scheme() == Some(&Scheme::HTTPS)
     }
 
-    /// The host, an IPv6 address without brackets.
+    /// The host; an IPv6 address is without brackets.
     pub fn host(&self) -> &str {
         let host = self.0.host().unwrap_or_default();
         host.trim_start_matches('[').trim_end_matches(']')
@@ -157,17 +155,17 @@ impl Endpoint {
             .map_or("", |authority| authority.as_str())
     }
 
-    /// Where spans go over HTTP.
+    /// The path of OTLP over HTTP.
     pub fn path(&self) -> PathAndQuery {
         let own = self.0.path_and_query().filter(|own| own.path() != "/");
         own.cloned().unwrap_or(HTTP_PATH)
     }
 
-    /// Whom its certificate must be for.
+    /// The name that its certificate must have.
     ///
     /// # Errors
     ///
-    /// The host is no name that a certificate can be for.
+    /// Fails if the host is no name that a certificate can have.
     pub fn server_name(&self) -> io::Result<ServerName<'static>> {
         ServerName::try_from(self.host().to_owned()).map_err(io::Error::other)
     }
@@ -186,8 +184,8 @@ fn warning(about: Mistake) -> Remark {
     }
 }
 
-/// What may be meant otherwise of a collector: another protocol's port, and certificates that are
-/// of no use.
+/// Warns about a collector's port that belongs to the other protocol, and about certificates
+/// without effect.
 fn doubts(
     endpoint: &Endpoint,
     said: &Said,
@@ -216,8 +214,8 @@ fn doubts(
 
 /// Reads `[tracing]`.
 ///
-/// A mistake of the file is one. What is wrong in the environment, which is often everybody's in a
-/// pod, is told and left aside, as OpenTelemetry asks of whoever reads it.
+/// A wrong value in the file is a mistake. A wrong value in the environment, which often applies to
+/// a whole pod, is reported and ignored, as OpenTelemetry specifies.
 pub(super) fn read_tracing<'s>(
     reader: &mut Reader<'s>,
     variables: &'s Variables,
@@ -234,6 +232,7 @@ pub(super) fn read_tracing<'s>(
             }
         }
     }
+    // The variables are stand-ins by now, so keys of the file take precedence over them.
     let settings: TracingSettings = table::read(reader, "");
     let endpoint = reader.take("tracing.endpoint");
     let said = endpoint.as_ref().map(|item| item.said.clone());
@@ -244,6 +243,8 @@ pub(super) fn read_tracing<'s>(
     let ca = ca.and_then(|item| read_ca(reader, &item));
     let identity = read_identity(reader, "tracing", remarks).ok().flatten();
     let resource = read_resource(reader, set);
+    // An `https` endpoint without `ca` needs the system's authorities. Report now if there are
+    // none.
     let endpoint = endpoint.filter(|endpoint| {
         if !endpoint.is_secure() || ca.is_some() {
             return true;
@@ -256,6 +257,7 @@ pub(super) fn read_tracing<'s>(
             _ => true,
         }
     });
+    // Mistakes in the environment become warnings.
     remarks.extend(reader.set_aside().map(|mistake| {
         warning(Mistake {
             message: format!("{}; it is left aside", mistake.message),
@@ -285,7 +287,7 @@ pub(super) fn read_tracing<'s>(
     }
 }
 
-/// The key `headers_file`, or what the environment says in its place.
+/// Reads the key `headers_file`, or the environment's headers in its place.
 fn read_headers(
     reader: &mut Reader<'_>,
     variables: &Variables,
@@ -306,7 +308,7 @@ fn read_headers(
     headers
 }
 
-/// The table `resource`, over what the environment says of whoever sends spans.
+/// Reads the table `resource`, over the environment's resource attributes.
 fn read_resource(reader: &mut Reader<'_>, variables: &Variables) -> Vec<(String, String)> {
     const EXPECTED: &str = "a table such as { \"deployment.environment.name\" = \"staging\" }";
     let too_many = |count| format!("found {count} attributes, expected at most {RESOURCE_MAX}");
@@ -333,7 +335,7 @@ fn read_resource(reader: &mut Reader<'_>, variables: &Variables) -> Vec<(String,
 
 fn read_endpoint(item: &Item<'_>, protocol: CollectorProtocol) -> Result<Endpoint, Mistake> {
     let written = item.read(|value| text(value, ENDPOINT_EXPECTED), "")?;
-    // Not shown again: it may hold a password.
+    // Not shown again, because it may contain a password.
     let endpoint = Endpoint::parse(written).ok_or_else(|| {
         item.mistake(format!(
             "is no address of a collector, expected {ENDPOINT_EXPECTED}, with http:// or https:// and without a user or a query"
@@ -348,7 +350,7 @@ fn read_endpoint(item: &Item<'_>, protocol: CollectorProtocol) -> Result<Endpoin
     Ok(endpoint)
 }
 
-/// `[tracing]` as a file has it; nothing where nothing is traced.
+/// `[tracing]` as in a file; empty if nothing is traced.
 pub(super) fn write_tracing(to: &mut String, tracing: &TracingSettings) {
     let Some(endpoint) = &tracing.endpoint else {
         return;

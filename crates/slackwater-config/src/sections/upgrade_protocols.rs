@@ -1,4 +1,4 @@
-//! What a client's HTTP/1.1 connection may become beyond requests: the keys `connect` and
+//! Protocols that a client's HTTP/1.1 connection may change to: the keys `connect` and
 //! `upgrade_protocols`.
 
 use super::connect::{CONNECT, Connect};
@@ -8,7 +8,7 @@ use crate::toml_reader::{Reader, Remark, Severity};
 use http::HeaderValue;
 
 settings! {
-    /// The keys that `serve` and `agent` have alike at the top of the file.
+    /// The top-level keys that both `serve` and `agent` have.
     pub(super) struct BeyondRequests in "" {
         /// What happens to [CONNECT](serve.md#tunnels) requests: 501, or they are passed to a
         /// replica.
@@ -19,7 +19,7 @@ settings! {
     }
 }
 
-/// What the key may say.
+/// The values of the key.
 const UPGRADES: Many<Written<HeaderValue>> = Many {
     of: Written {
         what: EXPECTED,
@@ -33,8 +33,8 @@ const UPGRADES: Many<Written<HeaderValue>> = Many {
 
 const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
 
-/// A list that was written down, where `whose` names who speaks HTTP/2, over which none of the
-/// protocols is to be had.
+/// Warns about a list that was set although `whose` replicas speak HTTP/2, which supports none of
+/// the protocols.
 pub(super) fn remark_upgrades(reader: &mut Reader<'_>, whose: Option<&str>) -> Option<Remark> {
     let items = reader.take_list("upgrade_protocols")?;
     let (item, whose) = items.first().zip(whose)?;
@@ -47,14 +47,14 @@ pub(super) fn remark_upgrades(reader: &mut Reader<'_>, whose: Option<&str>) -> O
 }
 
 fn read_protocol(name: &str) -> Result<HeaderValue, Unfit> {
-    // Requests within such a connection would pass by every rule of ours.
+    // Requests within such a connection would bypass all rules.
     let base = name.split('/').next().unwrap_or_default();
     if ["h2c", "http", "tls"].contains(&base.to_ascii_lowercase().as_str()) {
         return Err(Unfit::Other(format!(
             "found {name:?}: requests would go on unseen in it; expected another protocol, such as \"websocket\""
         )));
     }
-    // RFC 9110 §7.8: a token, and perhaps a version behind a slash.
+    // RFC 9110 §7.8: a token, optionally with a version after a slash.
     let mut parts = name.splitn(2, '/');
     let is_name = parts.all(|part| !part.is_empty() && part.bytes().all(is_token));
     let value = HeaderValue::from_str(name).ok();

@@ -1,15 +1,15 @@
-//! Names that people bring from nginx, `HAProxy`, Envoy and others, and what is written here
+//! Names from nginx, `HAProxy`, Envoy and other software, and the key or value that Slackwater has
 //! instead. One row for each key; a row's key and example are tested against the tables of keys.
 //!
-//! Capitals, dashes and underscores do not matter (`maxAttempts`, `max-attempts`), nor does the
-//! order of words that are ours (`max_attempts` for `attempts_max`): that is found without a row.
+//! Capitals and dashes (`maxAttempts`, `max-attempts`) and another order of our own words
+//! (`max_attempts` for `attempts_max`) need no row.
 
 use crate::toml_reader::values::{Unfit, meant, one_of};
 use crate::toml_reader::{ForeignName, is_same};
 use toml::de::DeValue;
 
-/// Declares rows: names, perhaps the sections in which alone they mean the key, the key, and a
-/// value.
+/// Declares rows: the names, optionally the sections in which they mean the key, the key, and an
+/// example value.
 macro_rules! foreign_names {
     ($($($name:literal)|+ $(in $($section:literal)|+)? => $key:literal = $example:literal;)*) => {
         &[$($crate::toml_reader::ForeignName {
@@ -113,10 +113,11 @@ pub(crate) const KEYS: &[ForeignName] = foreign_names! {
     "otel" | "opentelemetry" | "opentracing" | "jaeger" in "" => "tracing.endpoint" = r#""http://127.0.0.1:4317""#;
 };
 
-/// Names of a value elsewhere, and its name here.
+/// The names that other software has for a value, and its name here.
 pub(crate) type ForeignValue = (&'static [&'static str], &'static str);
 
-/// Values of keys that take one of a few names; those of `policy` are with the policies' sections.
+/// Values of keys that take one of a few names. The values of `policy` are with the policies'
+/// sections.
 const VALUES: &[ForeignValue] = &[
     (&["warning"], "warn"),
     (&["fatal", "crit", "critical"], "error"),
@@ -135,12 +136,12 @@ const VALUES: &[ForeignValue] = &[
     (&["TLSv1.3", "tls13", "TLS1.3"], "1.3"),
 ];
 
-/// One of a few names. A name that other software has is answered with ours.
+/// Reads one of a few names. If the name is another software's, the error names ours.
 pub(crate) fn choice<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Unfit> {
     choice_with(value, names, VALUES)
 }
 
-/// One of a few names, which other software has under the names in `rows`.
+/// Reads one of a few names; `rows` has the names that other software has for them.
 pub(crate) fn choice_with<T: Copy>(
     value: &DeValue<'_>,
     names: &[(&str, T)],

@@ -1,5 +1,5 @@
-//! The kinds of values that keys have: how each is read and shown, and what people and editors are
-//! told that it may be.
+//! The kinds of values that keys have: how each is read and shown, and how error messages, pages
+//! and editors describe it.
 
 use super::Place;
 use super::foreign_names::choice;
@@ -11,19 +11,19 @@ use http::StatusCode;
 use serde_json::{Value as Json, json};
 use toml::de::DeValue;
 
-/// What a value may be.
+/// The values that a key allows.
 #[derive(Clone, Default)]
 pub(crate) struct Meaning {
-    /// For the one who wrote another value.
+    /// Description for error messages.
     pub(crate) expected: String,
-    /// For a page.
+    /// Description for pages of documentation.
     pub(crate) words: String,
-    /// For an editor: a JSON Schema.
+    /// JSON Schema for editors.
     pub(crate) schema: Json,
 }
 
 impl Meaning {
-    /// What pages and editors are told.
+    /// The description for pages and editors.
     pub(crate) fn of(words: impl Into<String>, schema: Json) -> Self {
         Self {
             expected: String::new(),
@@ -32,7 +32,7 @@ impl Meaning {
         }
     }
 
-    /// And what is told where a value does not fit.
+    /// Sets the description for the error message of a value that does not fit.
     pub(crate) fn expected(self, expected: impl Into<String>) -> Self {
         Self {
             expected: expected.into(),
@@ -41,15 +41,15 @@ impl Meaning {
     }
 }
 
-/// What else is known of a key's values: its default, and what the section's check says.
+/// What else is known about a key's values: its default, and the result of the section's check.
 pub(crate) struct Judge<'j, T> {
     pub(crate) default: Option<&'j dyn Fn() -> T>,
-    /// What is expected in place of a value that does not pass.
+    /// Returns what is expected instead of a value that fails the check.
     pub(crate) refusal: &'j dyn Fn(&T) -> Option<&'static str>,
 }
 
 impl<T> Judge<'_, T> {
-    /// Nothing else is known.
+    /// A judge without a default and without a check.
     pub(crate) const fn none() -> Self {
         Self {
             default: None,
@@ -63,16 +63,17 @@ pub(crate) trait Kind<T> {
     /// The value in TOML, unless the key is left out for it.
     fn show(&self, value: &T) -> Option<String>;
 
-    /// What the value may be.
+    /// Describes the allowed values.
     fn meaning(&self, judge: &Judge<'_, T>) -> Meaning;
 
-    /// What one value in TOML is, or why it is none. Kinds that are not one value in TOML have
-    /// their own [`Kind::take`].
+    /// Reads one TOML value. Kinds that are not a single TOML value implement [`Kind::take`]
+    /// instead.
     fn read(&self, _: &DeValue<'_>) -> Result<T, Unfit> {
         Err(Unfit::Range)
     }
 
-    /// What was said, if anything was. A mistake is noted, and nothing was said.
+    /// Returns the value if the key is set. A mistake is recorded, and counts as a key that is not
+    /// set.
     fn take(&self, reader: &mut Reader<'_>, field: &str, judge: &Judge<'_, T>) -> Option<T> {
         let item = reader.take(field)?;
         let read = self.read(&item.value);
@@ -88,19 +89,19 @@ pub(crate) trait Kind<T> {
 /// A quantity in a range.
 pub(crate) struct Within<U, T>(pub(crate) U, pub(crate) RangeInclusive<T>);
 
-/// A quantity: each that its type and the section's check take.
+/// A quantity whose range is all that its type and the section's check allow.
 pub(crate) struct Any<U>(pub(crate) U);
 
-/// The same, where the check's own words are told.
+/// Like [`Any`], but error messages use the check's own words.
 pub(crate) struct Core<U>(pub(crate) U);
 
-/// In TOML.
+/// The value as TOML.
 fn shown<T, U: Unit<T>>(value: T) -> String {
     let written = U::written(value);
     if U::IS_TEXT { quote(written) } else { written }
 }
 
-/// What lies between two values.
+/// Describes a range between two values.
 fn range<T: Copy, U: Unit<T>>(low: T, high: T) -> Meaning {
     let [from, to] = [low, high].map(U::written);
     let is_open = U::count(low) == 1 && from != "1" && !from.ends_with('B');
@@ -114,8 +115,8 @@ fn range<T: Copy, U: Unit<T>>(low: T, high: T) -> Meaning {
     Meaning::of(format!("{from} to {}", in_prose(&to)), U::schema(low, high)).expected(told)
 }
 
-/// The smallest and the largest value that pass the section's check, found by halving: those that
-/// pass lie together, around the default. And what the check says of others.
+/// Finds the smallest and the largest value that pass the section's check, by bisection: values
+/// that pass are contiguous, around the default. Also returns the check's message for other values.
 fn bounds<T: Copy, U: Unit<T>>(judge: &Judge<'_, T>) -> (Meaning, Option<&'static str>) {
     let refusal = |count| U::of(count).and_then(|value| (judge.refusal)(&value));
     let passes = |count| U::of(count).is_some() && refusal(count).is_none();
@@ -225,11 +226,11 @@ impl<T: Copy + PartialEq> Kind<T> for Choice<T> {
     }
 }
 
-/// A text with rules of its own.
+/// A text with its own syntax.
 pub(crate) struct Written<T> {
-    /// What it is, for whoever wrote no text, and for pages.
+    /// What the text is, for pages and for the error message of a value that is no text.
     pub(crate) what: &'static str,
-    /// What is expected in place of another text.
+    /// What is expected instead of a text that does not parse.
     pub(crate) expected: &'static str,
     pub(crate) parse: fn(&str) -> Result<T, Unfit>,
     pub(crate) text: fn(&T) -> String,
@@ -254,7 +255,7 @@ impl<T> Kind<T> for Written<T> {
     }
 }
 
-/// A value, or nothing; without the key it is nothing.
+/// An optional value; without the key it is `None`.
 pub(crate) struct Maybe<K>(pub(crate) K);
 
 /// A value, or a word for none.
@@ -300,18 +301,18 @@ impl<T, K: Kind<T>> Kind<Option<T>> for Or<K> {
     }
 }
 
-/// A list; one value alone is a list of one.
+/// A list; a single value is a list of one.
 pub(crate) struct Many<K> {
-    /// The kind of each.
+    /// The kind of each element.
     pub(crate) of: K,
-    /// The most of them.
+    /// The most elements.
     pub(crate) max: usize,
-    /// What they are, for whoever wrote more.
+    /// What the elements are, for the error message of a list that is too long.
     pub(crate) what: &'static str,
 }
 
 impl<K> Many<K> {
-    /// What was said of a key that no table has.
+    /// Reads the list of a key that is in no table.
     pub(crate) fn list<T>(&self, reader: &mut Reader<'_>, field: &str) -> Vec<T>
     where
         K: Kind<T>,
@@ -411,7 +412,7 @@ impl Kind<StatusCode> for Status {
     }
 }
 
-/// A set, of which each is named once or often.
+/// A set. Its elements may be repeated.
 pub(crate) struct SetOf<K>(pub(crate) K);
 
 impl<T: Ord, K: Kind<T>> Kind<Vec<T>> for SetOf<K> {
@@ -432,7 +433,7 @@ impl<T: Ord, K: Kind<T>> Kind<Vec<T>> for SetOf<K> {
     }
 }
 
-/// A key that is read and shown by hand: what its value may be, and a JSON Schema's type of it.
+/// A key that is read and shown by hand: a description of its values, and its type in JSON Schema.
 pub(crate) struct Described(pub(crate) &'static str, pub(crate) &'static str);
 
 impl<S> Place<S> for Described {

@@ -1,4 +1,4 @@
-//! How tables are written down.
+//! Macros that declare tables.
 
 /// A section's struct with its defaults, and its table.
 ///
@@ -6,15 +6,15 @@
 /// settings! {
 ///     /// How many requests a service works on at once, and how many wait.
 ///     pub struct QueueSettings in "queue" {
-///         /// Requests that wait for a place, over all workers. 0: nobody waits.
+///         /// Requests that wait for a place, over all workers. 0: requests never wait.
 ///         waiting_max: u32 = 1024, Within(Number, 0..=1 << 20);
 ///     }
 /// }
 /// ```
 ///
-/// A text behind the kind says what holds without the key, where the default does not. `fixed` says
-/// that a change takes a restart. Other keys, as [`keys!`] has them, may come `first` and `then`;
-/// other fields are declared in `also`.
+/// The text after the kind is shown as the default, where the default itself would not explain it.
+/// `fixed` marks a key whose change needs a restart. Keys in the syntax of [`keys!`] may come
+/// `first` and `then`; `also` declares fields that are no keys.
 macro_rules! settings {
     ($(#[$meta:meta])* $vis:vis struct $name:ident in $section:literal
         $(first { $($first:tt)* } fields)? {
@@ -47,7 +47,7 @@ macro_rules! settings {
     };
 }
 
-/// The table of a section whose settings stand elsewhere.
+/// The table of a section whose settings are declared elsewhere.
 ///
 /// | entry | the value |
 /// |---|---|
@@ -56,7 +56,7 @@ macro_rules! settings {
 /// | `key: kind;` | is read and shown by hand |
 /// | `key as "section.key" …` | has its key in a section below |
 ///
-/// A function behind the section's name checks what the kinds do not.
+/// The function after the section's name checks what the kinds cannot.
 macro_rules! keys {
     (@place : $kind:expr) => { $kind };
     (@place at $($place:ident).+ : $kind:expr) => {
@@ -126,7 +126,7 @@ macro_rules! named {
         }
 
         impl $name {
-            /// The names that there are.
+            /// All names, with their values.
             pub(crate) const NAMES: &'static [(&'static str, Self)] = &[$(($text, Self::$value),)*];
         }
     };

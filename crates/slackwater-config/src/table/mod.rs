@@ -1,10 +1,11 @@
-//! Tables of settings: each key stands once, with its place, its kind of value and its sentence.
+//! Tables of settings: each key is declared once, with its place, its kind of value and its
+//! sentence.
 //!
-//! [`settings!`] declares a section's struct, its defaults and its table in one; [`keys!`] is the
-//! table alone, for structs that stand elsewhere. From the tables are made what is read from a
-//! file, what is shown, the rows of `docs/reference/configuration.md` and a JSON Schema ([`rows`]).
-//! What a value may be is its [kind](kinds::Kind)'s.
-//! Names that other software has for our keys and values are in [`mod@foreign_names`].
+//! [`settings!`] declares a section's struct, its defaults and its table in one; [`keys!`] declares
+//! only the table, for structs that are declared elsewhere. The tables drive the reader of files,
+//! the display of a configuration, the rows of `docs/reference/configuration.md` and a JSON Schema
+//! ([`rows`]). A key's [kind](kinds::Kind) defines its allowed values. The names that other
+//! software has for our keys and values are in [`mod@foreign_names`].
 
 mod foreign_names;
 mod kinds;
@@ -41,37 +42,37 @@ pub(crate) trait Section: Default + Clone + 'static {
     /// Its keys, in the order in which they are shown.
     const KEYS: &'static [Key<Self>];
 
-    /// What is wrong with the settings beyond what the kinds of their values say.
+    /// Checks the settings beyond what the kinds of their values check.
     fn check(&self) -> Result<(), ConfigError> {
         Ok(())
     }
 }
 
-/// One key.
+/// A key.
 pub(crate) struct Key<S: 'static> {
-    /// Its name within the section.
+    /// The key's name within the section.
     pub(crate) name: &'static str,
-    /// What it does, in lines of Markdown.
+    /// What the key does, in lines of Markdown.
     pub(crate) doc: &'static [&'static str],
-    /// What holds without it, where its default does not say that.
+    /// What applies without the key, where its default does not explain that.
     pub(crate) unsaid: Option<&'static str>,
-    /// Whether it stays as it is until a restart, whatever a file says that is read again.
+    /// Whether the value stays until a restart, even if a reloaded file changes it.
     pub(crate) fixed: bool,
-    /// Where its value is.
+    /// Where the key's value is stored.
     pub(crate) place: &'static dyn Place<S>,
 }
 
-/// Where a value is among the settings, and of which kind it is.
+/// Where a value is stored in the settings, and its kind.
 pub(crate) trait Place<S> {
-    /// Takes the value over, if there is one. A mistake is noted and leaves the default.
+    /// Stores the value if the key is set. A mistake is recorded, and the default stays.
     fn read(&self, reader: &mut Reader<'_>, field: &str, settings: &mut S);
     /// The value in TOML, unless the key is left out for it.
     fn show(&self, settings: &S) -> Option<String>;
-    /// What the value may be.
+    /// Describes the allowed values.
     fn meaning(&self) -> Meaning;
 }
 
-/// A place that the table reads and shows by itself.
+/// A place that the table reads and shows without code by hand.
 pub(crate) struct At<S, T, K> {
     pub(crate) get: fn(&S) -> &T,
     pub(crate) set: fn(&mut S, T) -> Result<(), ConfigError>,
@@ -79,7 +80,7 @@ pub(crate) struct At<S, T, K> {
 }
 
 impl<S: Section, T: Clone, K: Kind<T>> At<S, T, K> {
-    /// Asks something that takes what is known of the key's values.
+    /// Calls `ask` with what is known about the key's values.
     fn judged<R>(&self, ask: impl FnOnce(&Judge<'_, T>) -> R) -> R {
         let default = || (self.get)(&S::default()).clone();
         let refusal = |value: &T| {
@@ -100,7 +101,7 @@ impl<S: Section, T: Clone, K: Kind<T>> Place<S> for At<S, T, K> {
     fn read(&self, reader: &mut Reader<'_>, field: &str, settings: &mut S) {
         let value = self.judged(|judge| self.kind.take(reader, field, judge));
         let set = value.map(|value| (self.set)(settings, value));
-        // The judge looks at a value beside defaults. Beside what other keys say it may not do.
+        // The judge checks a value beside defaults. Other keys' values may still forbid it.
         if let (Some(Err(error)), Some(item)) = (set, reader.take(field)) {
             let found = found(&item.value);
             let message = format!("found {found}, which other keys do not allow: {error}");
@@ -117,7 +118,7 @@ impl<S: Section, T: Clone, K: Kind<T>> Place<S> for At<S, T, K> {
     }
 }
 
-/// Changes one of settings that are valid, if they are so afterwards.
+/// Changes one field of valid settings, if the result is valid.
 pub(crate) fn amend<R: Settings + Clone>(
     valid: &mut Valid<R>,
     change: impl FnOnce(&mut R),
@@ -128,19 +129,20 @@ pub(crate) fn amend<R: Settings + Clone>(
     Ok(())
 }
 
-/// A share, in millionths.
+/// A share as millionths.
 pub(crate) fn millionths(share: u32) -> Quantile {
     Quantile::from_millionths(share).unwrap_or(Quantile::ONE)
 }
 
-/// Reads a section, which `prefix` stands before: nothing, or `services.NAME.`.
+/// Reads a section. `prefix` is empty or `services.NAME.`.
 pub(crate) fn read<S: Section>(reader: &mut Reader<'_>, prefix: &str) -> S {
     let mut settings = S::default();
     read_keys(reader, prefix, &mut settings, |_| true);
     settings
 }
 
-/// Reads some keys of a section over settings that hold where nothing is said.
+/// Reads some keys of a section over `settings`, which supplies the values of keys that are not
+/// set.
 pub(crate) fn read_keys<S: Section>(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -153,7 +155,7 @@ pub(crate) fn read_keys<S: Section>(
     }
 }
 
-/// The key `name` of a section with what stands before it.
+/// The full name of the key `name`: prefix, section, key.
 pub(crate) fn field<S: Section>(prefix: &str, name: &str) -> String {
     match S::NAME {
         "" => format!("{prefix}{name}"),
@@ -161,12 +163,12 @@ pub(crate) fn field<S: Section>(prefix: &str, name: &str) -> String {
     }
 }
 
-/// Writes a section as it is in force.
+/// Writes a section with the values in force.
 pub(crate) fn write<S: Section>(to: &mut String, prefix: &str, settings: &S) {
     write_keys(to, &format!("{prefix}{}", S::NAME), shown(settings));
 }
 
-/// Writes these keys of a section with their values; those of no section have no head.
+/// Writes keys of a section with their values. Top-level keys have no header.
 pub(crate) fn write_keys(
     to: &mut String,
     section: &str,
@@ -181,13 +183,13 @@ pub(crate) fn write_keys(
     to.push('\n');
 }
 
-/// The keys of a section and their values in TOML, but for those that are shown by hand.
+/// Returns the keys of a section with their TOML values, except keys that are shown by hand.
 pub(crate) fn shown<S: Section>(settings: &S) -> impl Iterator<Item = (&'static str, String)> {
     let keys = S::KEYS.iter();
     keys.filter_map(|key| Some((key.name, key.place.show(settings)?)))
 }
 
-/// The same with the values of those that are shown by hand, if they have any.
+/// Like [`shown`], but with the values of keys that are shown by hand, where `by_hand` has one.
 pub(crate) fn shown_with<S: Section>(
     settings: &S,
     by_hand: &[(&str, Option<String>)],
@@ -207,7 +209,7 @@ mod tests {
     use crate::toml_reader::Source;
     use slackwater_core::policy::Settings;
 
-    /// Two bounds, of which the upper one is no less than the lower one.
+    /// Two bounds; the upper must not be below the lower.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Bounds {
         low: u32,

@@ -1,31 +1,31 @@
-//! What people and editors are told of each key.
+//! Each key's description for documentation and editors.
 
 use super::{Key, Meaning, Section, field};
 use serde_json::{Value, json};
 
-/// What is told of one key.
+/// A key's description.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// The key with its section; `[]` behind a list's name.
+    /// The key with its section; `[]` follows a list's name.
     pub(crate) key: String,
-    /// What holds without it, in Markdown.
+    /// What applies without the key, in Markdown.
     pub(crate) default: String,
-    /// What it does, in Markdown.
+    /// What the key does, in Markdown.
     pub(crate) effect: String,
-    /// Whether a change takes a restart.
+    /// Whether a change needs a restart.
     pub(crate) fixed: bool,
-    /// What its value may be.
+    /// The allowed values.
     pub(crate) meaning: Meaning,
 }
 
-/// The keys of a section that is within `prefix`.
+/// Returns the keys of a section that is below `prefix`.
 pub(crate) fn rows<S: Section>(prefix: &str) -> Vec<Row> {
     let keys = S::KEYS.iter();
     keys.map(|key| row(field::<S>(prefix, key.name), key))
         .collect()
 }
 
-/// What is told of a key, which is called `name` with its section.
+/// Describes a key; `name` is its full name.
 pub(crate) fn row<S: Default>(name: String, key: &Key<S>) -> Row {
     let default = key.place.show(&S::default());
     let mut effect: Vec<_> = key.doc.iter().map(|line| line.trim()).collect();
@@ -45,7 +45,7 @@ pub(crate) fn row<S: Default>(name: String, key: &Key<S>) -> Row {
     }
 }
 
-/// A value in TOML as a page has it.
+/// A TOML value as a page shows it.
 fn in_markdown(toml: Option<String>) -> String {
     match toml {
         None => "none".to_owned(),
@@ -56,7 +56,7 @@ fn in_markdown(toml: Option<String>) -> String {
     }
 }
 
-/// A value in TOML as JSON.
+/// A TOML value as JSON.
 fn json_of(toml: &str) -> Option<Value> {
     let table: toml::Table = format!("value = {toml}").parse().ok()?;
     serde_json::to_value(table.get("value")?).ok()
@@ -81,7 +81,7 @@ fn object() -> Value {
     json!({"type": "object", "additionalProperties": false, "properties": {}})
 }
 
-/// Puts a key's schema where its path leads to, through sections and elements of lists.
+/// Inserts a key's schema where its path leads, through sections and elements of lists.
 fn put(table: &mut Value, path: &str, schema: Value) {
     let (step, rest) = path
         .split_once('.')
@@ -100,7 +100,8 @@ fn put(table: &mut Value, path: &str, schema: Value) {
         }
         return put(place, rest, schema);
     }
-    // A list may have plain values beside tables, and one of them alone may stand for a list of it.
+    // A list may have plain values beside tables, and one of them alone may stand for a list of
+    // one.
     if place.pointer("/anyOf").is_none() {
         place["anyOf"] = json!([]);
     }
@@ -119,7 +120,7 @@ fn put(table: &mut Value, path: &str, schema: Value) {
     }
 }
 
-/// Markdown without the targets of links, which are pages beside the one that it is for.
+/// Removes the targets of Markdown links: they are relative to the documentation page.
 fn without_links(markdown: &str) -> String {
     let mut text = String::new();
     let mut rest = markdown;

@@ -1,6 +1,5 @@
-//! Values that are measured: whole numbers, spans of time, shares, sizes. Each is read, written and
-//! compared as a count of its smallest part, so that bounds are found and told in one way for all
-//! of them.
+//! Quantities: whole numbers, durations, shares, sizes. Each is read, written and compared as a
+//! count of its smallest unit, so one implementation finds and describes the bounds of all of them.
 
 use crate::toml_reader::values::{
     Unfit, bytes, duration, millionths, nonzero, quantile, rate, show_bytes, show_duration,
@@ -12,25 +11,25 @@ use serde_json::{Value, json};
 use slackwater_core::{Quantile, Rate};
 use toml::de::DeValue;
 
-/// How values of one type are counted and written.
+/// How values of a type are counted and written.
 pub(crate) trait Unit<T> {
-    /// What a file says, whatever its size.
+    /// Parses a value, without checking its range.
     fn parse(value: &DeValue<'_>) -> Result<T, Unfit>;
-    /// How many of the smallest parts it has.
+    /// The value as a count of the smallest unit.
     fn count(value: T) -> u64;
-    /// What has so many of them, if the type does.
+    /// The value of `count` smallest units, if the type can hold it.
     fn of(count: u64) -> Option<T>;
-    /// As a file has it, without quotation marks.
+    /// The value as it is written in a file, without quotation marks.
     fn written(value: T) -> String;
-    /// Whether it has quotation marks there.
+    /// Whether a file has it in quotation marks.
     const IS_TEXT: bool = false;
-    /// What ranges of it begin with.
+    /// How the description of a range begins.
     const NOUN: &str = "a number ";
-    /// The words of a check that refuses it, for a range of `words`.
+    /// The error message for a value that the check refuses; `words` describes the range.
     fn expected(refusal: &'static str, _words: &str) -> String {
         refusal.to_owned()
     }
-    /// What a JSON Schema says of values between these.
+    /// JSON Schema of the values from `low` to `high`.
     fn schema(low: T, high: T) -> Value;
 }
 
@@ -42,15 +41,15 @@ pub(crate) struct Port;
 pub(crate) struct Span;
 /// A share from 0 to 1.
 pub(crate) struct Share;
-/// How often something happens for each query.
+/// A rate per query.
 pub(crate) struct PerQuery;
-/// A factor, which is kept in millionths.
+/// A factor, stored in millionths.
 pub(crate) struct Factor;
 /// A size.
 pub(crate) struct Bytes;
 
-/// Declares units: for each and its type how it is parsed, counted, made of a count and written,
-/// and its schema between two values; then what else differs from the trait.
+/// Declares units. Each has its type, its parser, its conversions from and to a count, its text and
+/// its schema of a range, followed by what else differs from the trait's defaults.
 macro_rules! units {
     ($($unit:ident of $type:ty {
         $parse:expr, $count:expr, $of:expr, $written:expr, |$low:pat_param, $high:pat_param| $schema:tt
@@ -109,7 +108,7 @@ units! {
         } }
     Factor of u32 { |value| millionths(value, "a number such as 1.25"), u64::from, fit, show_millionths,
         |low, high| {"type": "number", "minimum": decimal(low), "maximum": decimal(high)};
-        // The check's words are about millionths.
+        // The check's message is in millionths.
         fn expected(_: &'static str, words: &str) -> String {
             format!("from {words}")
         }
@@ -140,7 +139,7 @@ fn decimal(millionths: u32) -> f64 {
     f64::from(millionths) / 1e6
 }
 
-/// A quantity as prose has it: `10 ms`, `65,536`, `64 KiB`.
+/// A quantity as it is written in prose: `10 ms`, `65,536`, `64 KiB`.
 pub(super) fn in_prose(written: &str) -> String {
     let unit = written.find(|letter: char| letter.is_alphabetic());
     let (number, unit) = written.split_at(unit.unwrap_or(written.len()));

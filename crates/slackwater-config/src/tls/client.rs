@@ -1,4 +1,4 @@
-//! Replicas: from settings and files to what rustls speaks to them by.
+//! TLS to replicas: from settings and files to rustls' configuration.
 
 use super::flaw::Flaw;
 use super::identity::{Identity, IdentityFiles};
@@ -13,25 +13,25 @@ use rustls::{DigitallySignedStruct, SignatureScheme};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Sessions that are kept for one replica: as many as may be resumed at once.
+/// Sessions kept for one replica, which is as many as can be resumed at once.
 const SESSIONS_MAX: usize = 8;
 
-/// How replicas are spoken to, before the files are read.
+/// Settings of TLS to replicas, before the files are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTls {
-    /// Whose certificates are believed; `None`: those that the system trusts.
+    /// The trusted authorities; `None`: those of the system.
     pub ca: Option<PathBuf>,
-    /// The name that each replica's certificate must be for; `None`: the host that the
-    /// configuration names it by.
+    /// The name that each replica's certificate must have; `None`: the replica's host in the
+    /// configuration.
     pub server_name: Option<ServerName<'static>>,
-    /// What the proxy shows of itself to those that ask.
+    /// The client certificate for replicas that request one.
     pub identity: Option<IdentityFiles>,
-    /// Whether a replica must prove who it is.
+    /// Whether a replica's certificate is verified.
     pub verify: bool,
 }
 
 impl Default for ClientTls {
-    /// Whoever the system trusts to say so is believed to be the replica.
+    /// Trusts the system's authorities.
     fn default() -> Self {
         Self {
             ca: None,
@@ -42,18 +42,18 @@ impl Default for ClientTls {
     }
 }
 
-/// What is made of the files.
+/// The result of reading the files.
 #[derive(Clone, Debug)]
 pub struct Client {
     config: ClientConfig,
-    /// What the client proves itself by, if by anything.
+    /// The client's certificate, if there is one.
     pub identity: Option<Identity>,
-    /// Whether replicas must prove who they are.
+    /// Whether replicas' certificates are verified.
     pub verifies: bool,
 }
 
 impl ClientTls {
-    /// Every file that it is made of.
+    /// All files of the settings.
     pub fn files(&self) -> Vec<PathBuf> {
         let pair = self.identity.iter();
         pair.flat_map(|files| [files.certificate.clone(), files.key.clone()])
@@ -61,11 +61,11 @@ impl ClientTls {
             .collect()
     }
 
-    /// Reads the files, and the system's authorities where no file names others.
+    /// Reads the files, or the system's authorities if no file names others.
     ///
     /// # Errors
     ///
-    /// The first file that cannot be used.
+    /// Returns the first file that cannot be used.
     pub fn read(&self) -> Result<Client, Flaw> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(provider()))
             .with_safe_default_protocol_versions()
@@ -93,8 +93,9 @@ impl ClientTls {
 }
 
 impl Client {
-    /// What replicas are spoken to by, with room for the sessions of so many. Where they may go by
-    /// one name, each has to have its own: another one could make nothing of its sessions.
+    /// The rustls configuration, with room for the sessions of this many replicas. Replicas that
+    /// share a name each need their own configuration, because one cannot resume another's
+    /// sessions.
     pub fn with_sessions(&self, protocol: HttpVersion, replicas: usize) -> Arc<ClientConfig> {
         let mut config = self.config.clone();
         config.alpn_protocols = vec![protocol.alpn().to_vec()];
@@ -103,7 +104,7 @@ impl Client {
     }
 }
 
-/// Takes any certificate for anybody's. Whoever shows it must still own its key.
+/// Accepts any certificate for any name. The peer must still own the certificate's key.
 #[derive(Debug)]
 struct BelievesAnyone;
 

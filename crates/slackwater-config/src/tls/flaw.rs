@@ -1,20 +1,20 @@
-//! What is wrong with a file of certificates or keys: which file, where in it, why.
+//! What is wrong with a file of certificates or keys: which file, which line, and why.
 
 use core::fmt;
 use std::path::{Path, PathBuf};
 
-/// A file that cannot be used. The message says what was wrong and what to do; lower-case, no
-/// trailing stop. Never holds anything that the file holds.
+/// A file that cannot be used. The message says what was wrong and what to do, in lower case and
+/// without a full stop. It never contains anything from the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
     file: PathBuf,
-    /// The line of the block in question, from 1; `None` for the file as a whole.
+    /// The line of the block in question, from 1; `None` for the whole file.
     line: Option<usize>,
     message: String,
 }
 
 impl Flaw {
-    /// What is wrong with a whole file.
+    /// A flaw of a whole file.
     pub fn of_file(file: &Path, message: impl Into<String>) -> Self {
         Self {
             file: file.to_owned(),
@@ -32,7 +32,7 @@ impl Flaw {
 }
 
 impl Flaw {
-    /// Whether it is this file's.
+    /// Whether the flaw is in this file.
     pub fn is_of(&self, file: &Path) -> bool {
         self.file == file
     }

@@ -1,4 +1,4 @@
-//! A certificate with its chain and its private key: what one side of TLS shows of itself.
+//! A certificate with its chain and its private key, for either side of TLS.
 
 use super::flaw::Flaw;
 use super::pem::Pem;
@@ -12,33 +12,33 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use webpki::EndEntityCert;
 
-/// Two weeks.
+/// A certificate ends soon within two weeks.
 const SOON_S: i64 = 14 * 86_400;
 
-/// Where an identity is read from. Both may name one file that holds both.
+/// The files of an identity. Both may name the same file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityFiles {
-    /// The certificate first, then those that lead to the root, in PEM.
+    /// The certificate, followed by the chain to the root, in PEM.
     pub certificate: PathBuf,
     /// The private key in PEM: PKCS#8, SEC1 or PKCS#1, without a passphrase.
     pub key: PathBuf,
 }
 
-/// A certificate, its key, and what it says of itself.
+/// A certificate, its key, and the certificate's names and dates.
 #[derive(Clone)]
 pub struct Identity {
-    /// The chain and the key as rustls has them.
+    /// The chain and the key for rustls.
     pub certified: Arc<CertifiedKey>,
-    /// The DNS names that it is for, in small letters.
+    /// The certificate's DNS names, in lower case.
     pub names: Vec<String>,
-    /// `None` where its dates cannot be read.
+    /// The certificate's dates; `None` if they cannot be read.
     pub validity: Option<Validity>,
-    /// Where its certificate was read.
+    /// The file of the certificate.
     pub file: PathBuf,
 }
 
 impl fmt::Debug for Identity {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity")
             .field("names", &self.names)
@@ -49,9 +49,9 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// What should be said about its dates: it has ended, has not begun, or ends soon. Soon is
-    /// within two weeks, or within a third of its whole life where that is shorter, because whoever
-    /// renews a certificate does so before that.
+    /// Returns a remark if the certificate has ended, has not begun, or ends soon. Soon is within
+    /// two weeks, or within a third of its lifetime if that is shorter, because renewal normally
+    /// happens earlier.
     pub fn remark(&self, now: SystemTime) -> Option<String> {
         let validity = self.validity?;
         let days = validity.days_left(now);
@@ -81,7 +81,7 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// One cannot be read or is not PEM; the key is not one that can be used, or not the
+    /// Fails if a file cannot be read or is not PEM, or if the key cannot be used or is not the
     /// certificate's.
     pub fn read(files: &IdentityFiles) -> Result<Self, Flaw> {
         let IdentityFiles { certificate, key } = files;
@@ -123,7 +123,7 @@ impl Identity {
     }
 }
 
-/// What the first certificate says; all must be well-formed, as whoever is shown them will want.
+/// The names and dates of the first certificate. All must be well-formed, as peers require.
 fn read_leaf(
     file: &Path,
     chain: &[(usize, CertificateDer<'static>)],
@@ -154,7 +154,7 @@ mod tests {
 
     const DAY_S: u64 = 86_400;
 
-    /// A key and its certificate in each form, as OpenSSL writes them.
+    /// A key and its certificate in each format, as OpenSSL writes them.
     const FORMS: [(&str, &str, &str); 3] = [
         (
             "PKCS#1, RSA",
@@ -174,7 +174,7 @@ mod tests {
     ];
 
     #[test]
-    fn ends_are_remarked_on_in_good_time() {
+    fn expiry_is_remarked_on_early() {
         let mut identity = Authority::new().identity(&["a.test"]);
         let mut remark = |life_days: i64, at_s: u64| {
             identity.validity = Some(Validity {
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(remark(90, 76 * DAY_S), None);
         assert!(remark(90, 76 * DAY_S + 1).is_some_and(|told| told.contains("in 13 days;")));
         assert!(remark(90, 88 * DAY_S + 1).is_some_and(|told| told.contains("in 1 day;")));
-        // Short lives are renewed late.
+        // Certificates with a short lifetime are renewed late.
         assert_eq!(remark(6, 4 * DAY_S), None);
         assert!(remark(6, 4 * DAY_S + 1).is_some_and(|told| told.contains("in 1 day;")));
         assert!(remark(6, 6 * DAY_S + 1).is_some_and(|told| told.contains("has expired")));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_told_with_its_line() {
+    fn an_invalid_certificate_is_reported_with_its_line() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let files = authority.files(&folder, "a", &["a.test"]);
         let good = std::fs::read_to_string(&files.certificate).expect("a file");

@@ -1,17 +1,17 @@
-//! TLS as values, by rustls: certificates, keys and authorities out of files, and what listeners
-//! and clients are made of.
+//! TLS as values, on rustls: certificates, keys and authorities from files, and the configurations
+//! of listeners and clients.
 //!
-//! What is read from files is a value, made anew whenever they change. Handshakes, and the files
-//! that are followed, are the data plane's business.
+//! The contents of the files are a value, made again whenever they change. The data plane does the
+//! handshakes and watches the files.
 //!
 //! | | file |
 //! |---|---|
 //! | what is wrong with a file | `flaw` |
-//! | certificates, keys and authorities out of PEM | `pem`, `identity`, `roots` |
-//! | from when until when a certificate is valid | `validity` |
-//! | which certificate is for which name | `names` |
+//! | certificates, keys and authorities from PEM | `pem`, `identity`, `roots` |
+//! | a certificate's dates | `validity` |
+//! | which certificate for which name | `names` |
 //! | listeners: from settings to rustls' configuration | `server` |
-//! | replicas: likewise | `client` |
+//! | replicas: from settings to rustls' configuration | `client` |
 
 mod client;
 mod flaw;
@@ -38,9 +38,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
 use std::sync::{Arc, LazyLock};
 
-/// The cryptography: aws-lc-rs with what it thinks safe. Key exchange goes by the client's
-/// preference where the proxy is the server, so whoever prefers one that withstands quantum
-/// computers (X25519MLKEM768) gets it; to replicas it is X25519 unless they want the other.
+/// The cryptography: aws-lc-rs with its own safe defaults. As a server, the proxy follows the
+/// client's preference in key exchange, so a client that prefers post-quantum key exchange
+/// (X25519MLKEM768) gets it. To replicas it is X25519, unless they require the other.
 pub fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(default_provider()));
     &PROVIDER

@@ -1,10 +1,10 @@
-//! Which certificate a client is shown, by the name that it asks for (SNI, RFC 6066 §3).
+//! Selects a certificate by the name that the client requests (SNI, RFC 6066 §3).
 //!
-//! A certificate's names are those in it (subjectAltName). An exact name goes before a wildcard,
-//! which stands for exactly one label: `*.a.test` is for `x.a.test`, and neither for `a.test` nor
-//! for `y.x.a.test` (RFC 6125 §6.4.3). Whoever asks for no name, or for an unknown one, is shown
-//! the first. Of several for one name (RSA and ECDSA) it is the first whose key the client can
-//! check.
+//! A certificate's names are in it (subjectAltName). An exact name takes precedence over a
+//! wildcard, which stands for exactly one label: `*.a.test` matches `x.a.test`, and neither
+//! `a.test` nor `y.x.a.test` (RFC 6125 §6.4.3). A client that requests no name or an unknown one
+//! gets the first certificate. If several match (RSA and ECDSA), the client gets the first whose
+//! key it can verify.
 
 use super::identity::Identity;
 use rustls::SignatureScheme;
@@ -17,12 +17,12 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Identities {
     all: Vec<Identity>,
-    /// Positions in `all`, in their order; wildcards without their star: `.a.test`.
+    /// Indices in `all`, in its order; wildcards without their star: `.a.test`.
     by_name: HashMap<String, Vec<usize>>,
 }
 
 impl Identities {
-    /// In the order in which they are preferred.
+    /// The identities in order of preference.
     pub fn new(all: Vec<Identity>) -> Self {
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (position, identity) in all.iter().enumerate() {
@@ -37,12 +37,12 @@ impl Identities {
         Self { all, by_name }
     }
 
-    /// All of them.
+    /// All identities.
     pub fn all(&self) -> &[Identity] {
         &self.all
     }
 
-    /// Positions of those that are for `name`, best first.
+    /// Indices of the identities for `name`, best first.
     fn candidates(&self, name: &str) -> &[usize] {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if let Some(exact) = self.by_name.get(&name) {
@@ -59,8 +59,9 @@ impl Identities {
         let fits = |identity: &&Identity| identity.certified.key.choose_scheme(schemes).is_some();
         let named = (name.map_or(&[][..], |name| self.candidates(name)).iter())
             .filter_map(|position| self.all.get(*position));
-        // With the wrong name rather than with a key that the client cannot check; and where
-        // nothing fits, the handshake's own error says more than none at all.
+        // A certificate with the wrong name is better than one whose key the client cannot verify.
+        // If nothing fits, the error in the client's handshake is more helpful than a missing
+        // certificate.
         (named.clone().find(fits))
             .or_else(|| named.clone().next())
             .or_else(|| self.all.iter().find(fits))
@@ -104,7 +105,7 @@ mod tests {
             (Some("c.test"), "b.a.test"),
             (Some("x.a.test"), "*.a.test"),
             (Some("X.A.TEST"), "*.a.test"),
-            // One label, not none and not two.
+            // A wildcard stands for exactly one label.
             (Some("a.test"), "first.test"),
             (Some("y.x.a.test"), "first.test"),
             (Some("unknown"), "first.test"),
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_for_one_name_the_first_that_can_be_checked() {
+    fn of_two_for_one_name_the_first_that_the_client_can_verify() {
         let authority = Authority::new();
         let identities = Identities::new(vec![
             authority.identity_with(&["a.test", "ed"], &rcgen::PKCS_ED25519),

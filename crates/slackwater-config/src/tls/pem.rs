@@ -1,8 +1,8 @@
 //! PEM files: certificates, and private keys in each of their three forms (PKCS#8, SEC1, PKCS#1).
 //! RFC 7468
 //!
-//! Text between blocks is ignored, and so are blocks of other kinds: a file may hold a chain and
-//! its key together.
+//! Text between blocks and blocks of other kinds are ignored, so a file may hold a chain and its
+//! key together.
 
 use super::flaw::Flaw;
 use crate::toml_reader::read_bounded;
@@ -12,24 +12,24 @@ use std::path::Path;
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 
-/// A file's blocks that are of a kind known here.
+/// The blocks of a file that are of a known kind.
 #[derive(Debug)]
 pub(super) struct Pem<'f> {
     file: &'f Path,
     blocks: Vec<Block>,
-    /// Lines of keys that a passphrase protects.
+    /// Lines of encrypted keys.
     encrypted: Vec<usize>,
 }
 
 struct Block {
-    /// From 1.
+    /// Line of the block, from 1.
     line: usize,
     kind: SectionKind,
     der: Vec<u8>,
 }
 
 impl core::fmt::Debug for Block {
-    /// Without the bytes: they may be a key's.
+    /// Omits the bytes, which may be a key.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Block({:?} at line {})", self.kind, self.line)
     }
@@ -65,7 +65,7 @@ impl<'f> Pem<'f> {
         Ok(pem)
     }
 
-    /// The certificates, in the order of the file, each with its line; at least one.
+    /// Returns the certificates in the order of the file, each with its line; at least one.
     pub(super) fn certificates(&self) -> Result<Vec<(usize, CertificateDer<'static>)>, Flaw> {
         let found: Vec<_> = (self.blocks.iter())
             .filter(|block| block.kind == SectionKind::Certificate)
@@ -80,7 +80,7 @@ impl<'f> Pem<'f> {
         Ok(found)
     }
 
-    /// The one private key, with its line.
+    /// Returns the only private key, with its line.
     pub(super) fn key(&self) -> Result<(usize, PrivateKeyDer<'static>), Flaw> {
         let mut keys = self.blocks.iter().filter_map(|block| {
             let key = PrivateKeyDer::from_pem(block.kind, block.der.clone())?;
@@ -106,7 +106,8 @@ impl<'f> Pem<'f> {
     }
 }
 
-/// Every block with the number of its first line: from one BEGIN line to the next.
+/// Splits the text into blocks, from one BEGIN line to the next, each with the number of its first
+/// line.
 fn blocks(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut starts = Vec::new();
     let mut at = 0;
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn mistakes_are_reported_with_their_line() {
         let (certificate, key) = (certificate(), key());
         assert!(certificate_flaw("").starts_with("a.pem: holds no certificate"));
         assert!(certificate_flaw(&key).starts_with("a.pem: holds no certificate"));
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_under_a_passphrase_are_told_apart_from_none() {
+    fn encrypted_keys_are_distinguished_from_missing_ones() {
         let modern = key().replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
         let old = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES\n\nAAAA\n\
                    -----END EC PRIVATE KEY-----\n";

@@ -1,15 +1,15 @@
-//! Whose certificates are believed: authorities from a file, or the system's.
+//! Trusted authorities, from a file or from the system.
 
 use super::flaw::Flaw;
 use super::pem::Pem;
 use rustls::RootCertStore;
 use std::path::{Path, PathBuf};
 
-/// The authorities in a PEM file: each of its certificates.
+/// Reads the authorities in a PEM file: all of its certificates.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or a certificate in it cannot be used.
+/// Fails if the file cannot be read, or if a certificate in it cannot be used.
 pub fn read_roots(file: &Path) -> Result<RootCertStore, Flaw> {
     let mut roots = RootCertStore::empty();
     for (line, certificate) in Pem::read(file)?.certificates()? {
@@ -24,15 +24,15 @@ pub fn read_roots(file: &Path) -> Result<RootCertStore, Flaw> {
     Ok(roots)
 }
 
-/// The authorities that the system trusts. `SSL_CERT_FILE` and `SSL_CERT_DIR` name others.
+/// Reads the system's trusted authorities. `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them.
 ///
 /// # Errors
 ///
-/// There is none.
+/// Fails if there is none.
 pub fn system_roots() -> Result<RootCertStore, Flaw> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some stores hold certificates from before there were rules; those are of no use to anybody.
+    // Some stores contain malformed certificates from before today's rules. They are skipped.
     let _ = roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map(|error| format!(" ({error})"));

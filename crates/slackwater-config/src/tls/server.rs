@@ -1,4 +1,4 @@
-//! Listeners: from settings and files to what rustls serves by.
+//! TLS of listeners: from settings and files to rustls' configuration.
 
 use super::flaw::Flaw;
 use super::identity::{Identity, IdentityFiles};
@@ -15,27 +15,27 @@ use rustls::version::{TLS12, TLS13};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a listener offers, before its files are read.
+/// Settings of a listener's TLS, before its files are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls {
-    /// At least one; the first is shown to whoever asks for no known name.
+    /// At least one. A client that requests no known name gets the first.
     pub certificates: Vec<IdentityFiles>,
-    /// Whose certificates clients may show; `None`: they are not asked.
+    /// The authorities of clients' certificates; `None`: no certificate is requested.
     pub clients: Option<ClientCertificates>,
     /// The oldest version that is offered; default 1.2.
     pub version_min: TlsVersion,
-    /// What is offered by ALPN, preferred first; at least one.
+    /// The protocols offered by ALPN, preferred first; at least one.
     pub protocols: Vec<HttpVersion>,
     /// Whether and how sessions are resumed.
     pub resumption: Resumption,
 }
 
-/// How clients prove who they are.
+/// Verification of clients' certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificates {
     /// The authorities, in PEM.
     pub ca: PathBuf,
-    /// Whether a client without a certificate is turned away.
+    /// Whether a client without a certificate is rejected.
     pub required: bool,
 }
 
@@ -60,7 +60,7 @@ named! {
 }
 
 impl HttpVersion {
-    /// Its name in ALPN.
+    /// The protocol's name in ALPN.
     pub fn alpn(self) -> &'static [u8] {
         match self {
             Self::Http1 => b"http/1.1",
@@ -69,27 +69,27 @@ impl HttpVersion {
     }
 }
 
-/// How clients that come back save most of a handshake. Those that prove themselves by certificates
-/// never do, whatever this says: a resumed session is not verified again.
+/// How returning clients skip most of a handshake. Clients with certificates never do, whatever the
+/// settings: a resumed session is not verified again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resumption {
-    /// Whether the client keeps the session, under a key of ours that changes every six hours and
+    /// Whether clients keep sessions, in tickets under our key, which changes every six hours and
     /// lives for twelve.
     pub tickets: bool,
-    /// Sessions kept here, for all workers together; 0 keeps none.
+    /// Sessions kept here, over all workers; 0 keeps none.
     pub sessions_max: usize,
 }
 
-/// What is made of a listener's files.
+/// The result of reading a listener's files.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// What rustls serves by.
+    /// The rustls configuration.
     pub config: Arc<ServerConfig>,
     /// The certificates.
     pub identities: Arc<Identities>,
 }
 
-/// What survives a change of files, so that clients go on to resume.
+/// Sessions, which survive a change of the files, so that clients can still resume.
 #[derive(Clone)]
 pub struct Sessions {
     tickets: Option<Arc<dyn ProducesTickets>>,
@@ -97,7 +97,7 @@ pub struct Sessions {
 }
 
 impl core::fmt::Debug for Sessions {
-    /// Without the keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Sessions")
             .field("tickets", &self.tickets.is_some())
@@ -106,9 +106,9 @@ impl core::fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// None at all where clients show certificates: rustls takes a chain from a session as it was
-    /// when it was verified, and hands out new tickets for it, so that one that has expired since
-    /// would be good for ever.
+    /// Keeps no sessions if clients have certificates. On resumption, rustls uses the chain as it
+    /// was verified originally and issues new tickets for it, so an expired one would stay valid
+    /// forever.
     pub fn new(settings: &ServerTls) -> Result<Self, rustls::Error> {
         let resumption = match settings.clients {
             None => settings.resumption,
@@ -131,7 +131,7 @@ impl Sessions {
 }
 
 impl ServerTls {
-    /// Every file that it is made of.
+    /// All files of the settings.
     pub fn files(&self) -> Vec<PathBuf> {
         let pairs = self.certificates.iter();
         pairs
@@ -144,7 +144,7 @@ impl ServerTls {
     ///
     /// # Errors
     ///
-    /// The first file that cannot be used.
+    /// Returns the first file that cannot be used.
     pub fn read(&self, sessions: &Sessions) -> Result<Server, Flaw> {
         let all = self.certificates.iter().map(Identity::read);
         let identities = Arc::new(Identities::new(all.collect::<Result<_, _>>()?));
@@ -187,8 +187,7 @@ impl ServerTls {
         config.session_storage = Arc::clone(&sessions.kept);
         match &sessions.tickets {
             Some(tickets) => config.ticketer = Arc::clone(tickets),
-            // TLS 1.3 resumes by tickets alone; without a cache behind them they would be for
-            // nothing.
+            // TLS 1.3 resumes only by tickets; without a session cache, tickets are useless.
             None if !sessions.kept.can_cache() => config.send_tls13_tickets = 0,
             None => (),
         }

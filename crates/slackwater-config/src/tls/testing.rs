@@ -16,7 +16,7 @@ use rcgen::{
 };
 use std::path::{Path, PathBuf};
 
-/// A directory of a test's own, gone at its end.
+/// A test's own directory, removed at its end.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
@@ -63,7 +63,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// Certificate and key.
+    /// Issues a certificate; returns it with its key.
     pub fn issue(&self, names: &[&str], kind: &'static SignatureAlgorithm) -> (String, String) {
         let names: Vec<_> = names.iter().map(ToString::to_string).collect();
         let key = KeyPair::generate_for(kind).expect("a key");

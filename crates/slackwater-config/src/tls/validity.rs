@@ -1,8 +1,8 @@
-//! From when until when a certificate is valid. RFC 5280 §4.1.2.5
+//! The dates of a certificate. RFC 5280 §4.1.2.5
 //!
-//! Verification is webpki's, which keeps these to itself; whoever serves a certificate wants to be
-//! told before it ends. So the few bytes are read here, and nothing is decided by them: a
-//! certificate whose dates cannot be read is served all the same.
+//! webpki verifies certificates, but does not expose the dates. An operator must be warned before a
+//! certificate ends, so the few bytes are parsed here. No decision depends on them: a certificate
+//! whose dates cannot be read is still served.
 
 use core::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,17 +13,17 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const DAY_S: i64 = 86_400;
 
-/// The first and the last second, from 1970 on.
+/// The first and the last second of validity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// Seconds since 1970 from which it is valid.
+    /// Start, in seconds since 1970.
     pub not_before_s: i64,
-    /// Seconds since 1970 until which it is valid.
+    /// End, in seconds since 1970.
     pub not_after_s: i64,
 }
 
 impl Validity {
-    /// Of a certificate in DER; `None` if that is not to be found out.
+    /// Reads the dates of a certificate in DER; `None` if they cannot be read.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let (_, certificate, _) = element(certificate)?;
         let (_, mut tbs, _) = element(certificate)?;
@@ -45,22 +45,22 @@ impl Validity {
         })
     }
 
-    /// Whole days until it ends, rounded down; negative once it is over.
+    /// Whole days until the certificate ends, rounded down; negative after its end.
     pub fn days_left(&self, now: SystemTime) -> i64 {
         self.left_s(now).div_euclid(DAY_S)
     }
 
-    /// Seconds until it ends; negative once it is over.
+    /// Seconds until the certificate ends; negative after its end.
     pub fn left_s(&self, now: SystemTime) -> i64 {
         self.not_after_s - seconds(now)
     }
 
-    /// Whether it has not begun.
+    /// Whether its validity has not begun.
     pub fn is_future(&self, now: SystemTime) -> bool {
         seconds(now) < self.not_before_s
     }
 
-    /// Whether it is over.
+    /// Whether its validity has ended.
     pub fn is_over(&self, now: SystemTime) -> bool {
         seconds(now) > self.not_after_s
     }
@@ -71,7 +71,7 @@ fn seconds(at: SystemTime) -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Tag, content, and what follows.
+/// Splits DER into tag, content, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = der.split_first_chunk::<2>()?;
     let (length, rest) = match first {
@@ -89,8 +89,8 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// A time in one of the two forms, and what follows. Both end in Z, and years of two digits are
-/// from 1950 on.
+/// Parses a time in one of its two forms; also returns the rest. Both end in Z, and years of two
+/// digits are 1950 to 2049.
 fn time(der: &[u8]) -> Option<(i64, &[u8])> {
     let (tag, digits, rest) = element(der)?;
     let digits = digits.strip_suffix(b"Z")?;
@@ -118,8 +118,8 @@ fn pair(digits: &[u8]) -> Option<i64> {
     Some(digit(tens)? * 10 + digit(ones)?)
 }
 
-/// In the calendar that has always been Gregorian. Counted in years that begin in March, so that
-/// the odd day is the last.
+/// Days in the proleptic Gregorian calendar. Years begin in March here, so that the leap day is the
+/// last.
 fn days_from_1970(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;

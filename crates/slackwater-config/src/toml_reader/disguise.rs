@@ -1,11 +1,11 @@
-//! Documents in another format than TOML, told by their first line, so that one sentence says so in
-//! place of a page of syntax errors.
+//! Detects documents in another format than TOML by their first line, so that a single sentence
+//! replaces a page of syntax errors.
 
 use super::mistake::Mistake;
 use super::source::Source;
 use super::values::quote;
 
-/// What is wrong with a document that is no TOML, if it is YAML or JSON.
+/// Returns a mistake if a document is YAML or JSON instead of TOML.
 pub(super) fn not_toml(source: &Source) -> Option<Mistake> {
     let text = source.text();
     let is_content = |line: &&str| {
@@ -32,7 +32,7 @@ pub(super) fn not_toml(source: &Source) -> Option<Mistake> {
     })
 }
 
-/// The key and the value of a line of YAML, the latter perhaps empty.
+/// The key and the value of a line of YAML; the value may be empty.
 fn yaml_pair(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
     let letter = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
@@ -41,7 +41,7 @@ fn yaml_pair(line: &str) -> Option<(&str, &str)> {
     (is_key && is_pair).then_some((key, value))
 }
 
-/// How TOML has what a line of YAML says.
+/// The TOML form of a line of YAML.
 fn in_toml(key: &str, value: &str) -> String {
     let value = value.split(" #").next().unwrap_or_default().trim();
     match value {

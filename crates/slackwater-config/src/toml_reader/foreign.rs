@@ -1,8 +1,8 @@
-//! JSON and YAML documents, made into what a TOML document is read as, places included.
+//! Converts JSON and YAML documents to the same tree as TOML documents, including places.
 //!
-//! JSON is read by the YAML parser, which knows where every value stands, once the JSON parser has
-//! found it to be JSON. A list at the top stands for a document with the one key that the caller
-//! names. How deep and how large a document may be is bounded by the YAML parser's own limits.
+//! The JSON parser checks JSON first; then the YAML parser reads it, because it records where each
+//! value is. A list at the top becomes a document with the single key that the caller names. The
+//! YAML parser's own limits bound a document's depth and size.
 
 use super::mistake::{Mistake, Mistakes};
 use super::source::Source;
@@ -13,7 +13,7 @@ use serde_saphyr::Spanned as Marked;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// What a document is written in.
+/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// TOML.
@@ -25,7 +25,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the file's suffix: `.toml`, `.json`, `.yaml` or `.yml`.
+    /// Detects the format by the file's suffix: `.toml`, `.json`, `.yaml` or `.yml`.
     pub fn of(file: &std::path::Path) -> Option<Self> {
         match file.extension()?.to_str()? {
             "toml" => Some(Self::Toml),
@@ -36,8 +36,7 @@ impl Format {
     }
 }
 
-/// A value of any kind. What a number says is left to the place where it stands, so that no digit
-/// is lost.
+/// A value of any kind. Numbers stay text until a key reads them, so that no digit is lost.
 #[derive(Debug)]
 enum Node {
     Null,
@@ -48,7 +47,7 @@ enum Node {
     Table(Vec<(Marked<String>, Marked<Self>)>),
 }
 
-/// The document in `source`; a list at the top is the value of `list_key`.
+/// Parses the document in `source`; a list at the top becomes the value of `list_key`.
 pub(super) fn document<'s>(
     source: &'s Source,
     is_json: bool,
@@ -87,7 +86,7 @@ fn check_json(source: &Source) -> Result<(), Mistakes> {
     })
 }
 
-/// Parsers' messages end with a place, which is told apart, and in our form.
+/// Converts a parser's message: it ends with a place, which is removed and shown in our own form.
 fn syntax(source: &Source, span: Range<usize>, message: &str) -> Mistakes {
     let message = message.split(" at line ").next().unwrap_or(message);
     mistake(source, span, message)
@@ -236,7 +235,7 @@ mod tests {
         Ok(fields.collect::<Vec<_>>().join(" "))
     }
 
-    /// Each value with what stands at its place.
+    /// Shows each value with the text at its place.
     fn show(source: &Source, key: &str, value: &Spanned<DeValue<'_>>) -> String {
         match value.get_ref() {
             DeValue::Array(values) => {
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_of_documents_is_refused_before_it_hurts() {
+    fn a_deeply_nested_document_is_rejected_early() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(read("f.json", &deep).is_err());
         assert!(read("f.yaml", &deep).is_err());

@@ -1,57 +1,57 @@
-//! What is wrong, or strange, in a configuration, and how it is told to people.
+//! Mistakes and remarks about a configuration, and how they are shown to people.
 //!
-//! In one line it is `file:line:column: field: message`, as compilers and editors know it; that is
-//! what logs take. The alternate form (`{:#}`) adds the source line and a caret under the offending
-//! part.
+//! The one-line form, for logs, is `file:line:column: field: message`, like that of compilers. The
+//! alternate form (`{:#}`) adds the source line and a caret under the offending part.
 
 use crate::fault::Fault;
 use core::error::Error;
 use core::fmt;
 use std::path::PathBuf;
 
-/// Where something was said.
+/// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// In a file, as a whole: it cannot be read, or something is missing from it.
+    /// In a file as a whole: the file cannot be read, or something is missing.
     File(PathBuf),
     /// At a line of a file.
     Line {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// From 1, in characters.
+        /// Column, from 1, in characters.
         column: usize,
-        /// How many characters the offending part has on that line; at least 1.
+        /// Width of the offending part on that line, in characters; at least 1.
         width: usize,
-        /// What to show of the line.
+        /// The part of the line to show.
         excerpt: Box<Excerpt>,
     },
     /// In a flag of the command line, such as `--listen`.
     Flag(&'static str),
-    /// In what was set at run time.
+    /// In a setting that was changed at run time.
     Override,
-    /// On the command line, as a whole: something is missing from it.
+    /// On the command line as a whole: something is missing.
     CommandLine,
-    /// In a variable of the environment.
+    /// In an environment variable.
     Variable(&'static str),
 }
 
-/// A line without its end, or what surrounds the offending part in a very long one.
+/// A line without its line break, or the surroundings of the offending part if the line is very
+/// long.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Excerpt {
     pub text: String,
-    /// How many characters of it stand before the offending part.
+    /// Number of characters before the offending part.
     indent: usize,
 }
 
 impl Excerpt {
-    /// The most characters before the offending part, and in all.
+    /// The most characters before the offending part, and in total.
     const BEFORE: usize = 60;
     const SHOWN: usize = 100;
 
-    /// What to show of `line`, in which the offending part begins at byte `at`, a character's
-    /// first.
+    /// Cuts an excerpt from `line`. The offending part begins at byte `at`, which must be a
+    /// character boundary.
     pub fn new(line: &str, at: usize) -> Self {
         let (before, rest) = line.split_at_checked(at).unwrap_or((line, ""));
         let kept: Vec<_> = before.chars().rev().take(Self::BEFORE).collect();
@@ -89,14 +89,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong.
+/// A mistake.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
-    /// Where.
+    /// Where it is.
     pub place: Place,
-    /// Which key, with its section: `prequal.probe_rate`. Empty where no key is concerned.
+    /// The key with its section: `prequal.probe_rate`. Empty if the mistake is about no key.
     pub field: String,
-    /// What is wrong, and what was expected; lower-case, no trailing stop.
+    /// What is wrong and what was expected; lower case, without a full stop.
     pub message: String,
 }
 
@@ -107,10 +107,10 @@ impl fmt::Display for Mistake {
 }
 
 impl Mistake {
-    /// Writes it with `kind` ("warning: ") right before the message.
+    /// Formats the mistake with `kind` ("warning: ") right before the message.
     fn write(&self, f: &mut fmt::Formatter<'_>, kind: &str) -> fmt::Result {
         write!(f, "{}: ", self.place)?;
-        // A flag is its own field's name.
+        // A flag's name is already shown as the place.
         if !self.field.is_empty() && !matches!(self.place, Place::Flag(_)) {
             write!(f, "{}: ", self.field)?;
         }
@@ -129,20 +129,20 @@ impl Mistake {
     }
 }
 
-/// The most mistakes that are told one by one.
+/// The most mistakes that are listed.
 const SHOWN_MAX: usize = 100;
 
 /// Everything that is wrong with a configuration, with the source lines; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistakes {
-    /// In the order of the file.
+    /// Mistakes in the order of the file.
     first: Vec<Mistake>,
-    /// Beyond those.
+    /// Number of further mistakes.
     omitted: usize,
 }
 
 impl Mistakes {
-    /// These mistakes, by place.
+    /// Sorts the mistakes by place.
     pub fn new(mut mistakes: Vec<Mistake>) -> Self {
         mistakes.sort();
         mistakes.dedup();
@@ -154,14 +154,14 @@ impl Mistakes {
         }
     }
 
-    /// The end of a command that could not use `what` they are in.
+    /// The error with which a command ends that could not use `what`.
     pub fn fault_in(&self, what: &str) -> Fault {
         let count = self.count();
         let plural = if count == 1 { "" } else { "s" };
         Fault::usage(format!("{count} mistake{plural} in the {what}:\n{self}"))
     }
 
-    /// The first one and how many more there are, without the source lines: for the log.
+    /// The first mistake and the number of further ones, without source lines: for the log.
     pub fn in_a_line(&self) -> String {
         let first = self.first.first();
         let first = first.map_or_else(String::new, ToString::to_string);
@@ -171,12 +171,12 @@ impl Mistakes {
         }
     }
 
-    /// Each that is told, in a line.
+    /// Each listed mistake as one line.
     pub fn lines(&self) -> Vec<String> {
         self.first.iter().map(ToString::to_string).collect()
     }
 
-    /// How many there are.
+    /// Total number of mistakes.
     pub fn count(&self) -> usize {
         self.first.len() + self.omitted
     }
@@ -206,9 +206,9 @@ impl From<Mistakes> for Fault {
 /// How much a [`Remark`] matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Good to know; follows from the defaults.
+    /// Good to know; it follows from the defaults.
     Note,
-    /// Something that was set does not do what it seems to, or is dangerous.
+    /// A setting does not have the effect it seems to have, or is dangerous.
     Warning,
 }
 
@@ -224,9 +224,9 @@ impl fmt::Display for Severity {
 /// Something valid that is probably not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// Where, which field, and what about it.
+    /// Where, which field, and the remark itself.
     pub about: Mistake,
 }
 

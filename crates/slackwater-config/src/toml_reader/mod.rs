@@ -1,9 +1,9 @@
-//! TOML documents of users (and JSON and YAML, read alike), key by key: every mistake is found, and
-//! each names file, line, column and field.
+//! Reads users' documents (TOML, and JSON and YAML in the same way) key by key. All mistakes are
+//! found, and each names file, line, column and field.
 //!
-//! [`Reader`] walks a document; [`values`] makes values of what it finds; [`Mistake`] and
-//! [`Remark`] say what is wrong or strange, and where. What the keys are is their readers'
-//! business: `config` for `serve` and `agent`, `sim` for scenarios.
+//! [`Reader`] walks a document, and [`values`] converts what it finds. [`Mistake`] and [`Remark`]
+//! say what is wrong or suspicious, and where. The callers define the keys: `config` for `serve`
+//! and `agent`, `sim` for scenarios.
 
 mod disguise;
 mod foreign;

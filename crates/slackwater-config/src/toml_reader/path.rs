@@ -1,12 +1,12 @@
 //! Paths to fields: `load.rate`, `fleet[1].stall.every`.
 //!
-//! A path with its numbers taken out is a pattern (`fleet[].stall.every`): the name of the field,
-//! whichever element of the list it is in.
+//! A path without its numbers is a pattern (`fleet[].stall.every`): the name of the field, for any
+//! element of the list.
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// What `path` leads to, if the document has it.
+/// Returns the value at `path`, if the document has it.
 pub(super) fn find<'d, 's>(
     document: &'d DeTable<'s>,
     path: &str,
@@ -28,7 +28,7 @@ pub(super) fn find<'d, 's>(
     found
 }
 
-/// The key that `path` ends with, if the document has it; elements of lists have none.
+/// Returns the key that `path` ends with, if the document has it. Elements of lists have none.
 pub(super) fn find_key<'d, 's>(
     document: &'d DeTable<'s>,
     path: &str,
@@ -40,12 +40,12 @@ pub(super) fn find_key<'d, 's>(
     table.get_key_value(key).map(|(key, _)| key)
 }
 
-/// Puts `value` in the place of what `path`, of keys alone, leads to. Tables that are missing on
-/// the way are made, and stand where the value does.
+/// Replaces the value at `path`, which must consist of keys only. Missing tables on the way are
+/// created, at the value's place in the source.
 ///
 /// # Errors
 ///
-/// What is on the way and is no table.
+/// Returns the value on the way that is no table.
 pub(super) fn put<'s>(
     document: &mut DeTable<'s>,
     path: &str,
@@ -88,7 +88,7 @@ pub(super) fn pattern(path: &str) -> String {
     pattern
 }
 
-/// What contains the path's end: its section, or its list. `None` at the top.
+/// The section or list that contains the path's last part. `None` at the top.
 pub(super) fn parent(path: &str) -> Option<&str> {
     path.rfind(['.', '[']).map(|at| &path[..at])
 }

@@ -1,9 +1,9 @@
 //! A TOML document, read key by key, with every mistake collected and every key accounted for.
 //!
 //! The document is walked by hand and not through serde's derive, which stops at the first mistake
-//! and loses a value's place once it is converted. What a [`Reader`] is asked for is what exists: a
-//! key that nobody asks for is unknown, and the list of all keys, which the documentation is tested
-//! against, is the list of questions.
+//! and loses a value's place once it is converted. The keys that the program reads from a
+//! [`Reader`] are the keys that exist: all other keys in the document are unknown. The
+//! documentation is tested against this list of keys.
 
 use super::disguise;
 use super::foreign::{self, Format};
@@ -18,12 +18,12 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// That a user said something: of which key, and where.
+/// A key that a user set, and where.
 #[derive(Clone, Debug)]
 pub struct Said {
     /// The key with its section.
     pub field: String,
-    /// Where it stands.
+    /// Where it was set.
     pub place: Place,
 }
 
@@ -38,10 +38,10 @@ impl Said {
     }
 }
 
-/// Something a user said.
+/// A value that a user set.
 #[derive(Clone, Debug)]
 pub struct Item<'s> {
-    /// Where it stands.
+    /// Where it was set.
     pub said: Said,
     /// The value.
     pub value: DeValue<'s>,
@@ -53,7 +53,7 @@ impl<'s> Item<'s> {
         self.said.mistake(message)
     }
 
-    /// Reads the value; `range` is told where it is outside.
+    /// Reads the value. If it is out of range, the mistake names `range`.
     pub fn read<'i, T>(
         &'i self,
         parse: impl FnOnce(&'i DeValue<'s>) -> Result<T, Unfit>,
@@ -62,7 +62,7 @@ impl<'s> Item<'s> {
         parse(&self.value).map_err(|unfit| self.unfit(unfit, || range.to_owned()))
     }
 
-    /// A value that does not fit; the range is told where it is outside.
+    /// A mistake for a value that does not fit. If it is out of range, the mistake names `range`.
     pub(crate) fn unfit(&self, unfit: Unfit, range: impl FnOnce() -> String) -> Mistake {
         self.mistake(match unfit {
             Unfit::Range => format!("found {}, expected {}", found(&self.value), range()),
@@ -71,7 +71,7 @@ impl<'s> Item<'s> {
     }
 }
 
-/// A value that is always there; a default was said nowhere.
+/// A setting that always has a value, by default if the user set none.
 #[derive(Clone, Debug)]
 pub struct Setting<T> {
     /// The value in force.
@@ -80,44 +80,44 @@ pub struct Setting<T> {
     pub said: Option<Said>,
 }
 
-/// A flag's values, which win over the file's.
+/// A flag's values. They take precedence over the file's.
 #[derive(Clone, Debug)]
 pub struct Flag<'s> {
-    /// The key that it stands for, with its section.
+    /// The key that the flag sets, with its section.
     pub field: &'static str,
     /// The flag, with its dashes.
     pub name: &'static str,
-    /// More than one only where the key takes a list.
+    /// The values; more than one only where the key takes a list.
     pub values: Vec<DeValue<'s>>,
 }
 
-/// Where what was put over the document stands: beyond the end of any.
+/// The span of values that override the document: beyond the end of any document.
 const OVER: Range<usize> = usize::MAX..usize::MAX;
 
-/// A key of the user's own, and what was said of it.
+/// An entry of a table whose keys the user chooses, with its value.
 pub(super) type Entry<'s> = (String, Item<'s>);
 
-/// The document, and what has been found out about it.
+/// A document, and what was found while reading it.
 #[derive(Debug)]
 pub struct Reader<'s> {
     source: Option<&'s Source>,
     pub(super) document: DeTable<'s>,
     pub(super) flags: Vec<Flag<'s>>,
-    /// What holds where neither the file nor a flag says anything.
+    /// Values for keys that neither the file nor a flag sets.
     stand_ins: Vec<Item<'s>>,
-    /// Every field that was read.
+    /// Every field that was looked up.
     pub(super) asked: BTreeSet<String>,
     pub(super) mistakes: Vec<Mistake>,
-    /// Fields that are required and absent.
+    /// Required fields that are absent.
     pub(super) missing: BTreeSet<String>,
-    /// What other software calls our keys.
+    /// Names that other software has for our keys.
     pub(super) foreign_names: Vec<&'static ForeignName>,
 }
 
 impl<'s> Reader<'s> {
     /// # Errors
     ///
-    /// All mistakes in the syntax; with any of them, the rest cannot be trusted.
+    /// Returns all syntax mistakes. If there is any, the rest of the document cannot be trusted.
     pub fn new(source: Option<&'s Source>, flags: Vec<Flag<'s>>) -> Result<Self, Mistakes> {
         let document = match source {
             None => DeTable::new(),
@@ -136,11 +136,12 @@ impl<'s> Reader<'s> {
         Ok(Self::of(source, document, flags))
     }
 
-    /// A document in `format`; where it may be a mere list, that is the value of `list_key`.
+    /// Reads a document in `format`. If it is a bare list, the list becomes the value of
+    /// `list_key`.
     ///
     /// # Errors
     ///
-    /// Mistakes in the syntax.
+    /// Returns the syntax mistakes.
     pub fn in_format(
         source: &'s Source,
         format: Format,
@@ -166,7 +167,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Unknown keys are also looked up among names that other software has for ours.
+    /// Adds names that other software has for our keys, among which unknown keys are looked up,
+    /// too.
     pub(crate) fn suggest(&mut self, names: &'static [ForeignName]) {
         self.foreign_names.extend(names);
     }
@@ -176,12 +178,12 @@ impl<'s> Reader<'s> {
         self.source
     }
 
-    /// Nothing at all is said: a file of comments, or no file and no flags.
+    /// Returns whether nothing is set at all: a file of comments, or no file and no flags.
     pub fn is_empty(&self) -> bool {
         self.document.is_empty()
     }
 
-    /// Says `value` of `field`, in place of what the file and the flags say of it.
+    /// Sets `field` to `value`, overriding the file and the flags.
     pub fn put_over(&mut self, field: &str, value: DeValue<'s>) {
         self.flags.retain(|flag| flag.field != field);
         if let Err(around) = put(&mut self.document, field, Spanned::new(OVER, value)) {
@@ -193,22 +195,22 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Notes a mistake.
+    /// Records a mistake.
     pub fn add_mistake(&mut self, mistake: Mistake) {
         self.mistakes.push(mistake);
     }
 
-    /// How many mistakes there are so far.
+    /// Number of mistakes so far.
     pub const fn mistakes(&self) -> usize {
         self.mistakes.len()
     }
 
-    /// `Ok`'s value; a mistake is noted and gives `None`.
+    /// Returns the value of `Ok`. Records a mistake and returns `None`.
     pub fn note<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
         result.map_err(|mistake| self.mistakes.push(mistake)).ok()
     }
 
-    /// A key that has to be said, by the file or by a flag, and was not.
+    /// Records that a required key is set neither by the file nor by a flag.
     pub fn add_missing(&mut self, field: &str, flag: &'static str, expected: &str) {
         let place = self.source.map_or(Place::Flag(flag), Self::whole);
         self.missing.insert(field.to_owned());
@@ -219,13 +221,14 @@ impl<'s> Reader<'s> {
         });
     }
 
-    /// A key that has to be said in the file, and was not: told at the section where it belongs.
+    /// Records that a required key is missing in the file. The mistake points at the section where
+    /// it belongs.
     pub fn add_missing_key(&mut self, field: &str, expected: &str) {
         self.missing.insert(field.to_owned());
         self.add_mistake_near(field, format!("is missing, expected {expected}"));
     }
 
-    /// A mistake of `field`, wherever it was said, or would have been.
+    /// Records a mistake of `field`, at the place where it is set or would be set.
     pub fn add_mistake_near(&mut self, field: &str, message: String) {
         let place = self.place_near(field);
         self.mistakes.push(Mistake {
@@ -235,7 +238,7 @@ impl<'s> Reader<'s> {
         });
     }
 
-    /// The file as a whole.
+    /// The place of the file as a whole.
     pub fn whole_place(&self) -> Place {
         self.source.map_or(Place::CommandLine, Self::whole)
     }
@@ -262,8 +265,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The file that `item` names as `written`: a relative name in a configuration file starts from
-    /// that file's own directory.
+    /// Resolves a file name of a configuration file: relative names start from the directory of
+    /// that file.
     pub(crate) fn path_of(&self, item: &Item<'_>, written: &str) -> PathBuf {
         let source = self
             .source
@@ -272,7 +275,7 @@ impl<'s> Reader<'s> {
         base.map_or_else(|| PathBuf::from(written), |base| base.join(written))
     }
 
-    /// Where the file has a section or a key of that name, if it does.
+    /// Returns where the file has a section or a key of that name.
     pub fn said_section(&self, section: &str) -> Option<Said> {
         let key = find_key(&self.document, section)?;
         Some(Said {
@@ -281,8 +284,8 @@ impl<'s> Reader<'s> {
         })
     }
 
-    /// What was said of `field` (`listen`, `probe.port`, `fleet[0].cores`), by a flag or else in
-    /// the file.
+    /// Takes the value of `field` (`listen`, `probe.port`, `fleet[0].cores`), from a flag or else
+    /// from the file.
     pub fn take(&mut self, field: &str) -> Option<Item<'s>> {
         self.asked.insert(pattern(field));
         if let Some(flag) = self.flags.iter().find(|flag| flag.field == field)
@@ -302,7 +305,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Says what `item` says of its field, if neither the file nor a flag says anything of it.
+    /// Sets a field to `item` if neither the file nor a flag sets it.
     pub fn stand_in(&mut self, item: Item<'s>) {
         self.stand_ins.push(item);
     }
@@ -311,14 +314,14 @@ impl<'s> Reader<'s> {
         self.stand_ins.iter().find(|item| item.said.field == field)
     }
 
-    /// Takes back the mistakes that are the environment's.
+    /// Removes and returns the mistakes in environment variables.
     pub fn set_aside(&mut self) -> impl Iterator<Item = Mistake> {
         let is_variable = |mistake: &mut Mistake| matches!(mistake.place, Place::Variable(_));
         self.mistakes.extract_if(.., is_variable)
     }
 
-    /// How many tables the list of tables `[[field]]` has; their keys are then `field[0].key` and
-    /// so on. What is no such list is told at the end.
+    /// The number of tables in the list of tables `[[field]]`. Their keys are then `field[0].key`
+    /// and so on. If `field` is no such list, [`finish`](Self::finish) reports it.
     pub fn count_tables(&mut self, field: &str) -> usize {
         self.asked.insert(format!("{}[]", pattern(field)));
         find(&self.document, field)
@@ -326,7 +329,7 @@ impl<'s> Reader<'s> {
             .map_or(0, |tables| tables.len())
     }
 
-    /// Where something was said of `field`, by a flag or else in the file, if it was.
+    /// Returns where `field` is set, by a flag or else in the file.
     pub fn said(&self, field: &str) -> Option<Said> {
         let flag = self.flags.iter().find(|flag| flag.field == field);
         let place = match flag.filter(|flag| !flag.values.is_empty()) {
@@ -339,8 +342,8 @@ impl<'s> Reader<'s> {
         })
     }
 
-    /// The names of the tables that the section `field` has, in the order of the file:
-    /// `[services.web]` is `web` of `services`. What is no table is told at the end.
+    /// The names of the tables in the section `field`, in the order of the file: `[services.web]`
+    /// is `web` of `services`. [`finish`](Self::finish) reports entries that are no tables.
     pub fn take_tables(&mut self, field: &str) -> Vec<(String, Said)> {
         self.asked.insert(format!("{}.*", pattern(field)));
         let Some(tables) = find(&self.document, field).and_then(|value| value.get_ref().as_table())
@@ -359,8 +362,8 @@ impl<'s> Reader<'s> {
         tables.collect()
     }
 
-    /// What was said within the table `field`, whose keys are the user's own, in the order of the
-    /// file; `None` if nothing was. What is no table is noted.
+    /// Takes the entries of the table `field`, whose keys the user chooses, in the order of the
+    /// file; `None` if it is not set. Records a mistake if `field` is no table.
     pub fn take_map(&mut self, field: &str, expected: &str) -> Option<Vec<Entry<'s>>> {
         let item = self.take(field)?;
         let DeValue::Table(table) = &item.value else {
@@ -378,22 +381,22 @@ impl<'s> Reader<'s> {
         Some(entries.into_iter().map(entry).collect())
     }
 
-    /// Leaves `field` and all that is in it unread, where a mistake of it has been told.
+    /// Leaves `field` and everything in it unread, after a mistake of it was recorded.
     pub fn give_up(&mut self, field: &str) {
         self.asked.insert(pattern(field));
     }
 
-    /// Whether the file has a key `field`, or a section.
+    /// Returns whether the file has a key or a section `field`.
     pub fn has(&self, field: &str) -> bool {
         find(&self.document, field).is_some()
     }
 
-    /// Whether the file has a section `field`, or a table there.
+    /// Returns whether the file has a section `field`, or a table there.
     pub fn has_section(&self, field: &str) -> bool {
         find(&self.document, field).is_some_and(|value| value.get_ref().is_table())
     }
 
-    /// The place of `field`, or of the nearest thing around it that the file has.
+    /// The place of `field`, or of its nearest ancestor that the file has.
     pub fn place_near(&self, field: &str) -> Place {
         let mut path = Some(field);
         while let Some(around) = path {
@@ -405,7 +408,7 @@ impl<'s> Reader<'s> {
         self.whole_place()
     }
 
-    /// What was said of a field that takes one value or a list of them; `None` if nothing was.
+    /// Takes a field that is one value or a list of values; `None` if it is not set.
     pub fn take_list(&mut self, field: &str) -> Option<Vec<Item<'s>>> {
         let flag = self.flags.iter().find(|flag| flag.field == field);
         if let Some(flag) = flag.filter(|flag| !flag.values.is_empty()).cloned() {
@@ -430,7 +433,7 @@ impl<'s> Reader<'s> {
         Some(items.collect())
     }
 
-    /// What was said of `field`, or its default. A mistake is noted and leaves the default, so that
+    /// The value of `field`, or its default. A mistake is recorded and leaves the default, so that
     /// reading goes on.
     pub fn setting<T>(
         &mut self,
@@ -451,7 +454,7 @@ impl<'s> Reader<'s> {
 
 fn syntax(source: &Source, error: &toml::de::Error) -> Mistake {
     let end = source.text().len();
-    // toml's own messages may have several lines; ours have one.
+    // The toml crate's messages may have several lines; ours have one.
     let lines: Vec<_> = error.message().lines().map(str::trim).collect();
     Mistake {
         place: source.place(error.span().unwrap_or(end..end)),

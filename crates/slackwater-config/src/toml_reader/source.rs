@@ -1,7 +1,7 @@
-//! A configuration file's text, and the way from a byte in it to a line and a column.
+//! A configuration file's text, and the conversion of a byte offset to a line and a column.
 //!
-//! Reading is bounded: 1 MiB is far beyond any sensible configuration, and a device or a log given
-//! by mistake must not be read to its end.
+//! Reading is bounded: 1 MiB is far beyond any sensible configuration, and a device or a log that
+//! is given by mistake must not be read to its end.
 
 use super::mistake::{Excerpt, Mistake, Place};
 use core::ops::Range;
@@ -17,12 +17,12 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Source {
     file: PathBuf,
     text: String,
-    /// Where each line begins, in bytes.
+    /// Byte offset of each line's start.
     line_starts: Vec<usize>,
 }
 
 impl Source {
-    /// A file of this text.
+    /// A file with this text.
     pub fn new(file: PathBuf, text: String) -> Self {
         let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         let line_starts = core::iter::once(0).chain(newlines).collect();
@@ -33,7 +33,7 @@ impl Source {
         }
     }
 
-    /// Reads a configuration.
+    /// Reads a configuration file.
     pub fn read(file: &Path) -> Result<Self, Mistake> {
         Self::from_bytes(file, read_bounded(file))
     }
@@ -51,7 +51,7 @@ impl Source {
             message,
         })?;
         let file = file.to_owned();
-        // Some editors put a byte order mark first, which is no part of the text.
+        // Some editors put a byte order mark first. It is not part of the text.
         let bytes = match bytes.strip_prefix(b"\xef\xbb\xbf") {
             Some(rest) => rest.to_vec(),
             None => bytes,
@@ -83,8 +83,8 @@ impl Source {
         &self.file
     }
 
-    /// The line and column of a span of bytes. One that runs over several lines is cut at the end
-    /// of its first.
+    /// The line and column of a span of bytes. A span over several lines is cut at the end of its
+    /// first line.
     pub fn place(&self, span: Range<usize>) -> Place {
         let start = self.floor(span.start);
         let end = self.floor(span.end).max(start);
@@ -117,7 +117,7 @@ impl Source {
     }
 }
 
-/// A configuration's bytes, or what is wrong with it.
+/// Reads a configuration's bytes, or returns why they cannot be read.
 pub fn read_bounded(file: &Path) -> Result<Vec<u8>, String> {
     read_up_to(file, FILE_BYTES_MAX, "1 MiB, expected a configuration file")
 }

@@ -1,17 +1,17 @@
-//! "Did you mean": the known name nearest to one that is not known, and names that other software
-//! has for ours.
+//! "Did you mean": finds the known name nearest to an unknown one, and our name for a name of other
+//! software.
 
 /// A key under the names that other software, or an older release, has for it.
 #[derive(Debug)]
 pub(crate) struct ForeignName {
     /// The sections in which the names mean this key, as patterns; `""` is the top of the file or
-    /// of a service. Without any: everywhere.
+    /// of a service. If empty, they mean it everywhere.
     pub(crate) within: &'static [&'static str],
-    /// What the key is called elsewhere.
+    /// The key's names elsewhere.
     pub(crate) names: &'static [&'static str],
     /// The key here with its section, as a pattern.
     pub(crate) key: &'static str,
-    /// A value of it in TOML.
+    /// An example value, as TOML.
     pub(crate) example: &'static str,
 }
 
@@ -23,8 +23,9 @@ impl ForeignName {
     }
 }
 
-/// The name of `names` that is meant: spelled in another way, with its words in another order, or
-/// the nearest one of which at most a third of the letters differ, and at least one may.
+/// Returns the name that is probably meant: the same name in another spelling, with its words in
+/// another order, or the nearest name. The nearest may differ in a third of its letters, at least
+/// in one.
 pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let names: Vec<_> = names.into_iter().collect();
     let alike = |known: &&&str| is_same(known, name) || has_same_words(known, name);
@@ -39,8 +40,8 @@ pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// Whether two names differ in capitals and in what stands between their words at most:
-/// `leastConn`, `least-conn` and `LEAST_CONN` are one name.
+/// Whether two names differ only in capitals and in what separates their words: `leastConn`,
+/// `least-conn` and `LEAST_CONN` are the same name.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let letters = |name: &str| {
         let letters = name.chars().filter(|letter| !is_separator(*letter));
@@ -52,13 +53,13 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
     !one.is_empty() && letters(one) == letters(other)
 }
 
-/// Whether two names have the same words, in whatever order: `max_attempts` is `attempts_max`.
+/// Whether two names have the same words, in any order: `max_attempts` is `attempts_max`.
 pub(super) fn has_same_words(one: &str, other: &str) -> bool {
     let (one, other) = (words(one), words(other));
     one.len() > 1 && one == other
 }
 
-/// The words of a name, in order of the alphabet; each capital behind a small letter begins one.
+/// The words of a name, sorted; each capital after a small letter begins a word.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_small = false;
@@ -79,11 +80,11 @@ fn is_separator(letter: char) -> bool {
     matches!(letter, '_' | '-' | ' ')
 }
 
-/// Longer names than this are cut before they are compared: they are near to none of ours, and
-/// would take long.
+/// Longer names are cut before they are compared: they are similar to none of ours, and would take
+/// long.
 const LETTERS_MAX: usize = 64;
 
-/// How many letters have to be put in, taken out, replaced or swapped with their neighbour.
+/// The edit distance: letters to insert, delete, replace or swap with their neighbour.
 fn distance(one: &str, other: &str) -> usize {
     let short = |name: &str| name.chars().take(LETTERS_MAX).collect::<String>();
     strsim::osa_distance(&short(one), &short(other))

@@ -1,4 +1,4 @@
-//! Keys of a document that were not read: each is a mistake, which names the key that was probably
+//! Keys of a document that were not read. Each is a mistake, which names the key that was probably
 //! meant, or the section where the key belongs.
 
 use super::mistake::{Mistake, Place};
@@ -10,16 +10,16 @@ use core::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is said of an unknown key.
+/// The message for an unknown key.
 struct Answer {
     message: String,
-    /// The field that was meant, if that is known.
+    /// The field that was probably meant.
     meant: Option<String>,
 }
 
 impl<'s> Reader<'s> {
-    /// Ends the reading: keys and flags that were not read are mistakes. Gives every field that was
-    /// read, and all mistakes.
+    /// Ends the reading: keys and flags that were not read become mistakes. Returns every field
+    /// that was read, and all mistakes.
     pub fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
         let mut unknowns = Vec::new();
         let mut meant = Vec::new();
@@ -34,8 +34,8 @@ impl<'s> Reader<'s> {
         (self.asked.into_iter().collect(), self.mistakes)
     }
 
-    /// A flag stands for one key. Where the file has other keys in its place, such as those of
-    /// named services, nothing says which one the flag is for.
+    /// A flag stands for one key. If the file has several keys in its place, such as those of named
+    /// services, the flag is ambiguous.
     fn note_unread_flags(&self, unknowns: &mut Vec<Mistake>) {
         let given = self.flags.iter().filter(|flag| !flag.values.is_empty());
         for flag in given.filter(|flag| !self.asked.contains(flag.field)) {
@@ -46,13 +46,13 @@ impl<'s> Reader<'s> {
             unknowns.push(Mistake {
                 place: Place::Flag(flag.name),
                 field: flag.field.to_owned(),
-                message: format!("cannot be said by a flag beside this file{home}"),
+                message: format!("cannot be set by a flag beside this file{home}"),
             });
         }
     }
 
-    /// What is in `table`, which is at `path`, and was not read. Fields that were probably meant go
-    /// to `meant`.
+    /// Records the unread entries of `table`, which is at `path`. Fields that were probably meant
+    /// go to `meant`.
     fn note_unknowns(
         &self,
         path: &str,
@@ -63,6 +63,8 @@ impl<'s> Reader<'s> {
         for (key, value) in table {
             let field = join(path, key.get_ref());
             let shape = pattern(&field);
+            // A value may contain further keys or elements only if the program reads some below its
+            // path.
             let asked_inside = |opening: &str| {
                 let inside = format!("{shape}{opening}");
                 let mut behind = self.asked.range(inside.clone()..);
@@ -132,8 +134,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What is said of an unknown key in the table at `path`. The surest guess comes first: another
-    /// software's name, a key of that very name elsewhere, a name like it here, one with the same
+    /// The message for an unknown key in the table at `path`. The surest guess comes first: another
+    /// software's name, a key of the same name elsewhere, a similar name here, a name with the same
     /// words elsewhere.
     fn answer(&self, path: &str, key: &str, is_table: bool) -> Answer {
         let kind = if is_table && path.is_empty() {
@@ -151,6 +153,7 @@ impl<'s> Reader<'s> {
                 meant: Some(join(&home, key)),
             };
         }
+        // A misspelled name: compare with the names that are known at this place.
         let prefix = join(&shape, "");
         let known = (self.asked.iter()).filter_map(|field| field.strip_prefix(prefix.as_str()));
         let mut names: Vec<_> = known.map(top).collect();
@@ -162,6 +165,7 @@ impl<'s> Reader<'s> {
                 meant: Some(join(path, near)),
             };
         }
+        // A name with these words in another order, in any section.
         let mut fields = self.plain_fields();
         if let Some(field) = fields.find(|field| has_same_words(last(field), key)) {
             let (home, name) = (parent(field).unwrap_or_default(), last(field));
@@ -179,7 +183,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What a name of other software's is here.
+    /// Translates a name of other software.
     fn foreign(&self, kind: &str, path: &str, key: &str) -> Option<Answer> {
         let shape = pattern(path);
         let (service, section) = split_service(&shape);
@@ -199,8 +203,8 @@ impl<'s> Reader<'s> {
         })
     }
 
-    /// The key of a pattern as this document has it, which may be below a named service; the
-    /// service that `service` begins the path of is preferred. `None`: it has no such key.
+    /// The full name of a pattern's key in this document, which may be below a named service.
+    /// Prefers the service that `service` begins with. `None` if the document has no such key.
     fn full(&self, service: &str, key: &str) -> Option<String> {
         let own = format!("{service}{key}");
         if self.asked.contains(&own) {
@@ -209,7 +213,7 @@ impl<'s> Reader<'s> {
         if self.asked.contains(key) {
             return Some(key.to_owned());
         }
-        // Keys of a list are read only where the document has such a list.
+        // The keys of a list are read only where the document has such a list.
         if let Some((list, _)) = key.split_once("[].") {
             let is_known = self.asked.contains(&format!("{list}[]"));
             return is_known.then(|| key.to_owned());
@@ -218,7 +222,7 @@ impl<'s> Reader<'s> {
         self.plain_fields().find(of_service).cloned()
     }
 
-    /// The section in which a key or a section of that name is, if any has it.
+    /// The section that has a key or a section of that name.
     fn home_of(&self, name: &str) -> Option<String> {
         if self.asked.contains(name) {
             return Some(String::new());
@@ -232,26 +236,26 @@ impl<'s> Reader<'s> {
         key.or_else(section).map(str::to_owned)
     }
 
-    /// The fields that were read and are in no list.
+    /// The fields that were read and are not in a list.
     fn plain_fields(&self) -> impl Iterator<Item = &String> {
         self.asked.iter().filter(|field| !field.contains('['))
     }
 }
 
-/// A key that belongs in the section `home`, and not where it is.
+/// The message for a key that belongs in the section `home` instead.
 fn misplaced(kind: &str, path: &str, key: &str, home: &str) -> String {
     let belongs = format!(
         "unknown {kind} here, {key:?} belongs {}",
         place_in_words(home)
     );
-    // That a header holds for all lines below it surprises people who know other formats.
+    // A header applies to all lines below it, which surprises people who know other formats.
     if home.is_empty() && !path.is_empty() && !path.contains('[') {
         return format!("{belongs}; below the line [{path}] it is a key of that section");
     }
     belongs
 }
 
-/// A path's service, with its dot, and what is behind it: `services.web.` and `retries`.
+/// Splits a path into its service, with the dot, and the rest: `services.web.` and `retries`.
 fn split_service(path: &str) -> (&str, &str) {
     let Some(rest) = path.strip_prefix("services.") else {
         return ("", path);
@@ -262,7 +266,8 @@ fn split_service(path: &str) -> (&str, &str) {
     path.split_at_checked(end).unwrap_or((path, ""))
 }
 
-/// Where a key is written, and how: a key of a table in a list keeps the sections below that list.
+/// The section and the name under which a key is written: a key of a table in a list includes the
+/// sections below that list.
 fn home_and_key(field: &str) -> (&str, &str) {
     match field.split_once("[].") {
         Some((list, key)) => (list, key),
@@ -270,7 +275,7 @@ fn home_and_key(field: &str) -> (&str, &str) {
     }
 }
 
-/// Where a key of the section `home` is written.
+/// Describes where a key of the section `home` is written.
 fn place_in_words(home: &str) -> String {
     match home {
         "" => "at the top, above all sections".to_owned(),
@@ -279,7 +284,7 @@ fn place_in_words(home: &str) -> String {
     }
 }
 
-/// What stands before `key` in a field that ends with it.
+/// The part of a field before `key`, if the field ends with it.
 fn section_before<'f>(field: &'f str, key: &str) -> Option<&'f str> {
     let before = field.strip_suffix(key)?;
     if before.is_empty() {
@@ -288,7 +293,7 @@ fn section_before<'f>(field: &'f str, key: &str) -> Option<&'f str> {
     before.strip_suffix('.')
 }
 
-/// A field's section, or the field itself where it has none.
+/// A field's section, or the field itself if it has none.
 fn top(field: &str) -> &str {
     field.split(['.', '[']).next().unwrap_or(field)
 }

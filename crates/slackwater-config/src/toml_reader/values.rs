@@ -1,8 +1,8 @@
-//! From a TOML value to a value in its range: durations, sizes, rates, whole numbers, names.
+//! Converts a TOML value to a value in its range: durations, sizes, rates, whole numbers, names.
 //!
-//! Rates and quantiles are read from their decimal digits, never through a float, so that `0.1` is
-//! exactly 100,000 millionths. A value of the right kind that is too large for its type, or
-//! negative, comes back as [`Unfit::Range`]; the caller knows the range and tells it.
+//! Rates and quantiles are parsed from their decimal digits, never through a float, so `0.1` is
+//! exactly 100,000 millionths. A value of the right kind that is negative or too large for its type
+//! returns [`Unfit::Range`]; the caller, which knows the range, adds it to the message.
 
 use super::suggest::{is_same, nearest};
 use core::num::NonZeroU16;
@@ -14,9 +14,9 @@ use toml::de::DeValue;
 /// Why a value does not fit its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// The right kind of value, but outside the range.
+    /// A value of the right kind, but out of range.
     Range,
-    /// Something else; the message says what was found and what was expected.
+    /// Any other mistake; the message says what was found and what was expected.
     Other(String),
 }
 
@@ -65,7 +65,7 @@ pub fn nonzero(value: &DeValue<'_>) -> Result<NonZeroU16, Unfit> {
     whole(value).and_then(|number| NonZeroU16::new(number).ok_or(Unfit::Range))
 }
 
-/// A rate for each query.
+/// A rate per query.
 pub fn rate(value: &DeValue<'_>) -> Result<Rate, Unfit> {
     millionths(value, "a number such as 0.5")
         .and_then(|parts| Rate::from_millionths(parts).ok_or(Unfit::Range))
@@ -77,7 +77,7 @@ pub fn quantile(value: &DeValue<'_>) -> Result<Quantile, Unfit> {
         .and_then(|parts| Quantile::from_millionths(parts).ok_or(Unfit::Range))
 }
 
-/// A number, finite; nan and inf are not.
+/// A finite number, not nan or inf.
 pub fn number(value: &DeValue<'_>) -> Result<f64, Unfit> {
     let read: f64 = match value {
         DeValue::Integer(_) => whole::<i64>(value)?.to_string().parse(),
@@ -92,7 +92,7 @@ pub fn number(value: &DeValue<'_>) -> Result<f64, Unfit> {
     }
 }
 
-/// A decimal number as millionths, exactly.
+/// Converts a decimal number to millionths, exactly.
 pub fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
     let parts = match value {
         DeValue::Integer(_) => whole::<i64>(value)?.checked_mul(1_000_000),
@@ -128,7 +128,7 @@ fn scaled_decimal(digits: &str, places: usize) -> Result<Option<i64>, Unfit> {
     }
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
     if !(whole.bytes().chain(fraction.bytes())).all(|byte| byte.is_ascii_digit()) {
-        // What TOML has beside these: nan and inf.
+        // TOML also has nan and inf.
         return Err(Unfit::Range);
     }
     let fraction = fraction.trim_end_matches('0');
@@ -143,8 +143,7 @@ fn scaled_decimal(digits: &str, places: usize) -> Result<Option<i64>, Unfit> {
 
 const DURATION_EXPECTED: &str = "a duration such as \"50ms\", \"1.5s\" or \"2m\"";
 
-/// A time span with its unit: ns, us, ms, s, m, h, also several in a row ("1m30s"). 0 needs no
-/// unit.
+/// A duration with its unit (ns, us, ms, s, m, h), or several in a row ("1m30s"). 0 needs no unit.
 pub fn duration(value: &DeValue<'_>) -> Result<Duration, Unfit> {
     match value {
         DeValue::Integer(_) if whole(value) == Ok(0_u8) => Ok(Duration::ZERO),
@@ -155,8 +154,8 @@ pub fn duration(value: &DeValue<'_>) -> Result<Duration, Unfit> {
     }
 }
 
-/// `None` if the text is no duration; the inner error is for one that is negative or beyond all
-/// bounds.
+/// Returns `None` if the text is no duration. The inner error is for a duration that is negative or
+/// too long.
 pub fn parse_duration(text: &str) -> Option<Result<Duration, Unfit>> {
     let text = text.trim();
     if text == "0" {
@@ -173,7 +172,7 @@ pub fn parse_duration(text: &str) -> Option<Result<Duration, Unfit>> {
     while !rest.is_empty() {
         let (number, tail) = split_where(rest, |c| !c.is_ascii_digit() && c != '.');
         let (unit, tail) = split_where(tail.trim_start(), |c| !c.is_alphabetic());
-        // So many decimals are whole nanoseconds, and so often.
+        // Number of decimals down to whole nanoseconds, and the factor that remains.
         let (decimals, times) = match unit {
             "ns" => (0, 1),
             "us" | "µs" | "μs" => (3, 1),
@@ -261,7 +260,7 @@ pub fn one_of<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Un
         return Ok(value);
     }
     let near = nearest(text, names.iter().map(|(name, _)| *name));
-    // Between names such as h2 and h3, or 1.1 and 1.2, one letter is all the difference.
+    // Names such as h2 and h3, or 1.1 and 1.2, differ in one letter and mean different things.
     let near = near.filter(|near| near.len() > 3 || is_same(near, text));
     Err(match near {
         Some(near) => meant(text, near, names),
@@ -269,7 +268,7 @@ pub fn one_of<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Un
     })
 }
 
-/// A text that is none of the names, and probably means `near`.
+/// A mistake for a text that is none of the names and probably means `near`.
 pub(crate) fn meant<T>(text: &str, near: &str, names: &[(&str, T)]) -> Unfit {
     let list = expected_one_of(names);
     Unfit::Other(format!(
@@ -282,18 +281,18 @@ fn expected_one_of<T>(names: &[(&str, T)]) -> String {
     format!("one of {}", quoted.join(", "))
 }
 
-/// What [`one_of`] reads as this value.
+/// The name that [`one_of`] reads as this value.
 pub(crate) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
     let found = names.iter().find(|(_, it)| it == value);
     found.map_or("", |(name, _)| name)
 }
 
-/// A text in TOML.
+/// Quotes a text as TOML.
 pub(crate) fn quote(text: impl core::fmt::Display) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-/// `value` if it is in `range`.
+/// Returns `value` if it is in `range`.
 pub fn within<T: PartialOrd>(value: T, range: &RangeInclusive<T>) -> Result<T, Unfit> {
     if range.contains(&value) {
         Ok(value)

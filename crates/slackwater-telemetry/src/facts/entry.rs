@@ -1,18 +1,18 @@
-//! Where requests come in, and which way each takes: listeners and routes, in words.
+//! Listeners and routes, for display.
 //!
-//! They change with the configuration alone, so a source makes them once and shares them.
+//! They change only with the configuration, so a source makes them once and shares them.
 
 use serde::{Deserialize, Serialize};
 
-/// A listener, as the configuration in force has it.
+/// A listener of the configuration in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListenerFacts {
-    /// What routes and the log call it.
+    /// Its name in routes and in the log.
     pub name: String,
-    /// Where it accepts connections.
+    /// Its address.
     pub address: String,
-    /// What it speaks over TLS, the preferred protocol first; empty where clients connect in plain.
+    /// Its ALPN protocols over TLS, preferred first; empty without TLS.
     pub tls: Vec<String>,
     /// Whether a client needs a certificate: `none`, `optional` or `required`.
     pub client_certificates: String,
@@ -20,12 +20,12 @@ pub struct ListenerFacts {
     pub proxy_protocol: bool,
 }
 
-/// A route, as the configuration in force has it. A request takes the first that matches.
+/// A route of the configuration in force. The first route that matches a request applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RouteFacts {
     /// Names of listeners; empty: every one. This and the next three are conditions, all of which
-    /// have to hold.
+    /// must hold.
     pub listeners: Vec<String>,
     /// Hosts, such as `example.com` and `*.example.com`; empty: every host.
     pub hosts: Vec<String>,
@@ -33,10 +33,9 @@ pub struct RouteFacts {
     pub path: Option<String>,
     /// Methods, and header fields as `header NAME`; empty: every request.
     pub only: Vec<String>,
-    /// The services that share its requests, each with its weight; empty where it answers
-    /// by itself.
+    /// The services that share its requests, each with its weight; empty if it needs no service.
     pub services: Vec<RouteService>,
-    /// What else becomes of a request, in words: `redirect 308`, `respond 200`, `copies to canary`.
+    /// Its other actions: `redirect 308`, `respond 200`, `copies to canary`.
     pub also: Option<String>,
 }
 
@@ -46,6 +45,6 @@ pub struct RouteFacts {
 pub struct RouteService {
     /// Its name.
     pub name: String,
-    /// Its weight beside those of the route's other services.
+    /// Its weight relative to the route's other services.
     pub weight: u16,
 }

@@ -1,4 +1,4 @@
-//! How long requests took as their clients saw it, by what became of them.
+//! Latencies of requests as their clients saw them, by outcome.
 
 use super::WorkerFacts;
 use crate::exemplars::Exemplars;
@@ -10,14 +10,14 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use slackwater_core::named;
 
-/// How many classes there are.
+/// Number of classes.
 pub const RESPONSE_CLASSES: usize = ResponseClass::ALL.len();
 
 named! {
-    /// What became of a request, as its client sees it.
+    /// The outcome of a request, as its client sees it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum ResponseClass by as_str {
-        /// A complete response with a status from 100 to 199: another protocol.
+        /// A complete response with a status from 100 to 199: a switch of protocol.
         Informational = "1xx",
         /// From 200 to 299.
         Success = "2xx",
@@ -25,19 +25,19 @@ named! {
         Redirect = "3xx",
         /// From 400 to 499.
         Client = "4xx",
-        /// From 500 on.
+        /// From 500 up.
         Server = "5xx",
         /// A complete response with a status from 200 to 299 whose gRPC status blames the server.
         GrpcFailed = "grpc_failed",
-        /// The replica broke off or fell silent.
+        /// The response was incomplete: the replica's connection broke, or the replica stalled.
         Broken = "broken",
-        /// The client left, or was cut off.
+        /// The client left, or its connection was cut off.
         ClientGone = "client_gone",
     }
 }
 
 impl ResponseClass {
-    /// That of a complete response.
+    /// The class of a complete response.
     pub fn of(status: StatusCode) -> Self {
         match status.as_u16() {
             ..200 => Self::Informational,
@@ -48,7 +48,7 @@ impl ResponseClass {
         }
     }
 
-    /// The same of one whose gRPC status blames the server.
+    /// The class after the response's gRPC status, which blames the server.
     #[must_use]
     pub fn with_grpc_failure(self) -> Self {
         if self == Self::Success {
@@ -58,23 +58,23 @@ impl ResponseClass {
         }
     }
 
-    /// Its place in [`Self::ALL`].
+    /// Its index in [`Self::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// One worker's part, or all workers', by [`ResponseClass::index`].
+/// Latencies of one worker or of all, by [`ResponseClass::index`].
 #[derive(Clone, Debug, Default)]
 pub struct LatencyFacts {
-    /// From the request's head to the response's; none of those that ended before that.
+    /// From the request's head to the response's; without the requests that ended before.
     pub first_byte: [Latencies; RESPONSE_CLASSES],
-    /// From the request's head to the end of the response, or to where it broke off.
+    /// From the request's head to the end of the response, or to the point where it broke off.
     pub total: [Latencies; RESPONSE_CLASSES],
 }
 
 impl LatencyFacts {
-    /// Over all workers.
+    /// Adds up the latencies of all workers.
     pub fn sum(workers: &[WorkerFacts]) -> Self {
         let mut sum = Self::default();
         for worker in workers {
@@ -91,24 +91,24 @@ impl AddAssign<&Self> for LatencyFacts {
     }
 }
 
-/// Adds up two by class.
+/// Adds two lists element by element.
 fn add_each<T: for<'t> AddAssign<&'t T>>(sums: &mut [T], more: &[T]) {
     for (sum, more) in sums.iter_mut().zip(more) {
         *sum += more;
     }
 }
 
-/// Requests that stand for those in each bucket, likewise by class.
+/// Exemplars of both histograms, by [`ResponseClass::index`].
 #[derive(Clone, Debug, Default)]
 pub struct ServiceExemplars {
-    /// By the time from the request's head to the response's.
+    /// For the time from the request's head to the response's.
     pub first_byte: [Exemplars; RESPONSE_CLASSES],
-    /// By the time from the request's head to the end of the response.
+    /// For the time from the request's head to the end of the response.
     pub total: [Exemplars; RESPONSE_CLASSES],
 }
 
 impl ServiceExemplars {
-    /// Over all workers.
+    /// Returns the newest exemplars of all workers.
     pub fn newest(workers: &[WorkerFacts]) -> Self {
         let mut newest = Self::default();
         for WorkerFacts { exemplars, .. } in workers {
@@ -125,29 +125,29 @@ impl ServiceExemplars {
 pub struct LatencyStatus {
     /// One of the names of [`ResponseClass`].
     pub class: String,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// Time to the head of the response, in microseconds.
     pub first_byte_us: Option<QuantileStatus>,
-    /// Time to its end, in microseconds.
+    /// Time to the end of the response, in microseconds.
     pub total_us: Option<QuantileStatus>,
 }
 
-/// What so many per cent of them did not exceed.
+/// Quantiles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuantileStatus {
     /// The median.
     pub p50: u64,
-    /// 90 %.
+    /// The 90 % quantile.
     pub p90: u64,
-    /// 99 %.
+    /// The 99 % quantile.
     pub p99: u64,
-    /// 99.9 %.
+    /// The 99.9 % quantile.
     pub p999: u64,
 }
 
-/// The classes that there were any of.
+/// Returns the classes that are not empty.
 pub fn latency_status(facts: &LatencyFacts) -> Vec<LatencyStatus> {
     let classes = ResponseClass::ALL
         .iter()
@@ -163,7 +163,7 @@ pub fn latency_status(facts: &LatencyFacts) -> Vec<LatencyStatus> {
         .collect()
 }
 
-/// `None`: there were none.
+/// Returns `None` if there are no latencies.
 pub fn quantiles(latencies: &Latencies) -> Option<QuantileStatus> {
     let at = |part| {
         let us = |latency: Duration| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);

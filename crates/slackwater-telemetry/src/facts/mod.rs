@@ -1,8 +1,8 @@
-//! What a process that carries requests knows of them: plain facts, gathered on demand.
+//! The state of a process that carries requests, as plain facts that are gathered on demand.
 //!
-//! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own
-//! terms (counters, snapshots, replica ids of each worker); `admin` turns them into what people and
-//! programs read.
+//! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts use the core's terms
+//! (counters, snapshots, replica ids of each worker); `admin` converts them for people and
+//! programs.
 
 mod entry;
 pub mod latency;
@@ -27,109 +27,108 @@ use slackwater_core::{LoadReport, ReplicaId};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What became of a source's lists.
+/// The lists that a fleet's source has returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceState {
-    /// What it asks: `dns web.internal:8080`; `list` for one that never changes.
+    /// The source: `dns web.internal:8080`; `list` for a fleet that never changes.
     pub source: String,
-    /// When it last said who is in the fleet, whether that was believed or not.
+    /// Time of its last answer, accepted or not.
     pub answered_at: Option<SystemTime>,
-    /// Why the last thing that it said was not taken; `None` if it was.
+    /// Why its last answer was not accepted; `None` if it was.
     pub failure: Option<String>,
-    /// How often the fleet has changed.
+    /// Number of changes of the fleet.
     pub changes: u64,
-    /// How often it could not say, or was not believed.
+    /// Number of failed lookups and of answers that were not accepted.
     pub failures: u64,
 }
 
 impl SourceState {
-    /// Whether the source has answered or failed at least once.
+    /// Returns whether the source has answered or failed at least once.
     pub fn has_spoken(&self) -> bool {
         self.answered_at.is_some() || self.failures > 0
     }
 }
 
-/// Somebody who carries requests and can say how that goes.
+/// A process that carries requests and reports its state.
 pub trait StatusSource: Send + Sync + 'static {
-    /// The facts now, read from where workers leave them: nobody has to answer, and nothing is
-    /// waited for but short locks.
+    /// Gathers the current facts. Workers leave them in shared memory, so this waits only for short
+    /// locks.
     fn facts(&self) -> Facts;
 }
 
-/// A source's knowledge at one moment.
+/// The state of a source at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The sub-command: `serve`, `agent` or `demo`.
+    /// The subcommand: `serve`, `agent` or `demo`.
     pub role: &'static str,
-    /// The fleets, in the order of the configuration.
+    /// The services, in the order of the configuration.
     pub services: Vec<ServiceFacts>,
-    /// Where clients connect.
+    /// The listeners.
     pub listeners: Arc<[ListenerFacts]>,
-    /// Which requests go where: the first that matches decides.
+    /// The routes; the first that matches a request applies.
     pub routes: Arc<[RouteFacts]>,
-    /// The certificates that it shows, to clients and to replicas.
+    /// The certificates in use, for clients and for replicas.
     pub certificates: Vec<CertificateFacts>,
-    /// How handshakes ended at each listener that speaks TLS.
+    /// Results of TLS handshakes at each listener.
     pub handshakes: Vec<HandshakeFacts>,
     /// Connections with clients.
     pub client_connections: ConnectionFacts,
-    /// Those that have ended, by why.
+    /// Ended connections with clients, by reason.
     pub client_ends: Vec<(&'static str, u64)>,
-    /// Connections closed because they did not begin with the PROXY header that they had to.
+    /// Connections closed because they did not begin with the required PROXY header.
     pub proxy_headers_refused: u64,
-    /// Requests over HTTP/1.1 that could not be read, by the status that was answered.
+    /// HTTP/1.1 requests that could not be parsed, by the status of the answer.
     pub unreadable_requests: Vec<StatusCount>,
-    /// Requests that no service had, by what was answered.
+    /// Requests that reached no service, by the answer.
     pub unrouted_requests: UnroutedFacts,
-    /// What the process answers to probes itself; `None` unless it stands before a replica.
+    /// The process's own answer to probes; `None` unless it is an agent.
     pub own_load: Option<LoadReport>,
-    /// What told the capacity in that.
+    /// How the capacity in that answer was determined.
     pub own_capacity_source: Option<CapacitySource>,
-    /// The queue before that replica; `None` if there is none.
+    /// The agent's queue before its server; `None` if there is none.
     pub own_queue: Option<AdmissionView>,
-    /// How long requests waited in it, however that ended.
+    /// Waiting times in that queue, for any outcome.
     pub own_waits: Latencies,
-    /// What happened there to requests with a copy elsewhere; `None` if none are dropped for that.
+    /// Tied requests at the agent's server; `None` if ties are not shared.
     pub own_ties: Option<TieCounts>,
-    /// How often the configuration was read again; `None` where it never is.
+    /// Reloads of the configuration; `None` if it is never reloaded.
     pub reloads: Option<ReloadFacts>,
-    /// What is changed at run time; `None` where nothing can be.
+    /// Changes made at run time; `None` if they are not possible.
     pub overrides: Option<OverrideFacts>,
-    /// Lines of the log that were lost.
+    /// Lost lines of the log.
     pub log_lost: u64,
-    /// Lines that the access log has lost; `None` if there is none.
+    /// Lost lines of the access log; `None` if there is none.
     pub access_log_lost: Option<u64>,
-    /// What became of spans; `None` if nothing is traced.
+    /// Counts of spans; `None` if nothing is traced.
     pub spans: Option<SpanCounts>,
-    /// Whether what policies are told is recorded still; `None` where nothing was to be.
+    /// Whether recording is still active; `None` if it was not requested.
     pub recording: Option<bool>,
 }
 
-/// What is changed at run time.
+/// Changes made at run time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverrideFacts {
-    /// There is a token, and whoever knows it may change something.
+    /// Whether a token is configured, so that a client with the token may make changes.
     pub allowed: bool,
-    /// Keys that are set, over file and flags.
+    /// Keys that override the file and the flags.
     pub settings: u64,
-    /// Replicas that are drained or have another weight than their fleet says.
+    /// Replicas that are drained or have another weight than in their fleet's source.
     pub replicas: u64,
-    /// Requests that were refused because whoever sent them did not know the token. This count only
-    /// rises.
+    /// Requests that were rejected because of a missing or wrong token. This count only rises.
     pub refused: u64,
 }
 
-/// What became of the configuration when it was read again.
+/// Reloads of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ReloadFacts {
-    /// How often it was taken.
+    /// Number of successful reloads.
     pub taken: u64,
-    /// How often it was not, so that the one before stayed.
+    /// Number of failed reloads, after which the previous configuration stayed in force.
     pub refused: u64,
-    /// When it was last read again.
+    /// Time of the last reload.
     pub last_at: Option<SystemTime>,
-    /// Why it was not taken then; `None` if it was.
+    /// Why the last reload failed; `None` if it succeeded.
     pub failure: Option<String>,
 }
 
@@ -137,48 +136,48 @@ pub struct ReloadFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConnectionFacts {
-    /// That have begun; this only rises.
+    /// Connections accepted; this only rises.
     pub begun: u64,
-    /// That are there now.
+    /// Connections that are open now.
     pub open: u64,
 }
 
-/// The line before a service, of one worker or of all.
+/// The queue of a service, in one worker or in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LineFacts {
-    /// Requests that have a place in the service.
+    /// Requests that hold a permit.
     pub inside: u64,
-    /// Requests that wait for one.
+    /// Requests that wait for a permit.
     pub waiting: u64,
-    /// For how long the oldest of them has; 0 if there are none.
+    /// Waiting time of the oldest of them; 0 if there are none.
     pub age_us: u64,
 }
 
-/// What pays for further copies of requests, of one worker or of all.
+/// A budget for further copies of requests, of one worker or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetFacts {
-    /// What it pays for: `retry`, `hedge` or `tie`.
+    /// Its purpose: `retry`, `hedge` or `tie`.
     pub name: &'static str,
-    /// So many copies could be sent at once now, in millionths.
+    /// Copies that could be sent at once now, in millionths.
     pub left_millionths: u64,
-    /// So many at most, in millionths.
+    /// Upper bound of that, in millionths.
     pub size_millionths: u64,
 }
 
-/// Requests that no service had, over all workers. Every count only rises.
+/// Requests that reached no service, over all workers. Every count only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnroutedFacts {
-    /// No route is for them: 404.
+    /// Requests without a matching route: 404.
     pub no_route: u64,
-    /// Their path can be read in two ways: 400.
+    /// Requests whose path has several interpretations: 400.
     pub doubtful_path: u64,
-    /// Their route has an answer for them, and they are not fit even for that.
+    /// Requests that their route would answer itself, but that are invalid.
     pub refused: u64,
-    /// Their route sends them elsewhere.
+    /// Requests that their route redirected.
     pub redirected: u64,
-    /// Their route answers itself.
+    /// Requests that their route answered.
     pub responded: u64,
 }
 
@@ -192,13 +191,13 @@ impl AddAssign for UnroutedFacts {
     }
 }
 
-/// Requests that were answered so.
+/// Requests by the status of the answer.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatusCount {
-    /// The status that was answered.
+    /// The status of the answer.
     pub status: u16,
-    /// How often.
+    /// Number of requests.
     pub requests: u64,
 }
 
@@ -206,172 +205,171 @@ pub struct StatusCount {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CertificateFacts {
-    /// What it is shown for: `listener NAME` or `service NAME`.
+    /// Its use: `listener NAME` or `service NAME`.
     pub purpose: String,
     /// Its file.
     pub file: String,
     /// The DNS names that it is for.
     pub names: Vec<String>,
-    /// Its last second, from 1970 on; `None` where that cannot be read.
+    /// Its last second of validity, in seconds since 1970; `None` if that cannot be read.
     pub expires_s: Option<i64>,
 }
 
-/// How TLS handshakes ended at one listener, over all workers. Every count only rises.
+/// Results of TLS handshakes at a listener, over all workers. Every count only rises.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HandshakeFacts {
-    /// What the configuration calls it.
+    /// The listener's name in the configuration.
     pub listener: String,
-    /// Full ones.
+    /// Full handshakes.
     pub full: u64,
-    /// Those that resumed a session.
+    /// Resumed sessions.
     pub resumed: u64,
-    /// The client had no acceptable version, cipher or certificate, or broke off.
+    /// Failed: the client had no acceptable version, cipher or certificate, or broke off.
     pub failed: u64,
-    /// Not done within `timeouts.handshake`.
+    /// Not finished within `timeouts.handshake`.
     pub timed_out: u64,
     /// The client spoke plain HTTP.
     pub plain: u64,
-    /// Ended for a newer one, because there were too many.
+    /// Cut off in favour of a newer one, because there were too many.
     pub displaced: u64,
 }
 
-/// One fleet, and who chooses from it.
+/// A service: its fleet and its policy.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceFacts {
-    /// What the configuration calls it.
+    /// Its name in the configuration.
     pub name: String,
-    /// Another one: it has begun anew since, and so have all its counts. No two services of the
-    /// process have the same.
+    /// Number of this instance of the service, unique in the process. A new number means that the
+    /// service was built again, and that all its counts started again.
     pub number: u64,
-    /// The policy's name; `none` where there is nothing to choose.
+    /// The policy's name; `none` if there is nothing to choose.
     pub policy: &'static str,
-    /// Where the fleet comes from, and what became of the last list; `None` where it never changes.
+    /// State of the fleet's source; `None` if the fleet never changes.
     pub discovery: Option<SourceState>,
-    /// The fleet, in the order of the configuration.
+    /// The replicas, in the order of the configuration.
     pub replicas: Vec<ReplicaFacts>,
-    /// Each worker's own knowledge of it.
+    /// The state of each worker.
     pub workers: Vec<WorkerFacts>,
-    /// Whether all of its replicas fail. This and the next are filled in by a
-    /// [`StateTracker`](crate::state_tracker::StateTracker).
+    /// Whether all of its replicas fail. A [`StateTracker`](crate::state_tracker::StateTracker)
+    /// fills in this field and the next.
     pub standing: ServiceStanding,
-    /// What became of its requests in the last seconds.
+    /// Results of its requests in the last seconds.
     pub recent: RecentFacts,
 }
 
-/// Who a replica is.
+/// A replica's identity and settings.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicaFacts {
-    /// What users call it.
+    /// The name for users.
     pub name: String,
-    /// Where its requests go.
+    /// Destination of its requests.
     pub address: String,
-    /// Where its probes go; `None` if it gets none.
+    /// Destination of its probes; `None` if it gets none.
     pub probe_address: Option<String>,
-    /// Its share beside the others'; 0: it gets no new requests.
+    /// Its weight relative to other replicas; 0: it gets no new requests.
     pub weight: u32,
-    /// The same as its fleet says, where an operator may want another one.
+    /// Its weight in the fleet's source, which an operator may override.
     pub fleet_weight: u32,
-    /// An operator wants it to get no new requests.
+    /// Whether an operator has drained it.
     pub drained: bool,
-    /// It gets requests only while nobody of a lower tier can take them.
+    /// Its tier. It gets requests only while no replica of a lower tier is available.
     pub tier: u8,
-    /// What its checks found; `None` if there are none.
+    /// Results of its health checks; `None` if there are none.
     pub health: Option<HealthFacts>,
-    /// What is known of it where no policy chooses: by an agent, of the server behind it.
+    /// What an agent knows of the server behind it; `None` elsewhere.
     pub behind: Option<BehindFacts>,
-    /// Its state, which a [`StateTracker`](crate::state_tracker::StateTracker) fills in from all of
-    /// this.
+    /// Its state. A [`StateTracker`](crate::state_tracker::StateTracker) derives it from all facts.
     pub standing: Standing,
 }
 
 /// What an agent knows of the server behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BehindFacts {
-    /// It could be connected to when that was last tried.
+    /// Whether the last attempt to connect succeeded.
     pub is_there: bool,
-    /// Requests that it has not finished, those that wait for their turn included.
+    /// Requests that it has not finished, including queued ones.
     pub in_flight: u64,
 }
 
-/// What the checks of a replica found.
+/// Results of a replica's health checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HealthFacts {
     /// `up`, `down`, or `unknown` before the first check.
     pub verdict: String,
-    /// Checks that it has passed. This count and the next only rise.
+    /// Passed checks. This count and the next only rise.
     pub checks_passed: u64,
-    /// Checks that it has failed.
+    /// Failed checks.
     pub checks_failed: u64,
-    /// How often it was up and then down.
+    /// Number of changes from up to down.
     pub went_down: u64,
-    /// How often it was down and then up.
+    /// Number of changes from down to up.
     pub came_back: u64,
-    /// Why the last one that failed did.
+    /// Why the last failed check failed.
     pub last_failure: Option<String>,
-    /// When the last check ended, in milliseconds since 1970; `None` before the first.
+    /// End of the last check, in milliseconds since 1970; `None` before the first.
     pub checked_at_ms: Option<u64>,
 }
 
-/// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing
-/// end counts as unknown.
+/// The state of one worker. The two lists follow the order of [`ServiceFacts::replicas`]; missing
+/// entries at the end count as unknown.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerFacts {
-    /// What its policy calls the parts of each replica; none of one that it does not know yet, or
-    /// that has no weight.
+    /// The policy's ids of each replica's parts; empty if the policy does not know the replica yet,
+    /// or if its weight is 0.
     pub ids: Vec<Vec<ReplicaId>>,
-    /// The tier in use; `None` where nobody can take requests in any.
+    /// The tier in use; `None` if no tier has an available replica.
     pub tier: Option<u8>,
-    /// How its requests to each replica ended.
+    /// Results of its requests to each replica.
     pub requests: Vec<RequestCounts>,
     /// Whether its attempts at each replica get a response.
     pub evidence: Vec<AttemptEvidence>,
-    /// What became of its requests before a replica had them.
+    /// Results of its requests before they reached a replica.
     pub admission: AdmissionCounts,
-    /// The line before the service; `None` where everybody may come in.
+    /// The queue of the service; `None` if there is no limit.
     pub line: Option<LineFacts>,
-    /// How long those who stood in it did, however that ended.
+    /// Waiting times in the queue, for any outcome.
     pub waits: Latencies,
-    /// Its connections to replicas that have ended, by why.
+    /// Ended connections to replicas, by reason.
     pub replica_ends: Vec<(&'static str, u64)>,
-    /// What pays for further copies of requests.
+    /// Budgets for further copies of requests.
     pub budgets: Vec<BudgetFacts>,
-    /// Requests that stand for others in what follows.
+    /// Exemplars of the latencies below.
     pub exemplars: ServiceExemplars,
-    /// How long requests took, as their clients saw it.
+    /// Latencies of requests, as their clients saw them.
     pub latency: Box<LatencyFacts>,
-    /// How long each replica took to the head of a response.
+    /// Time to the head of a response, by replica.
     pub heads: Vec<Latencies>,
-    /// What replicas, or parts of them, last said of their load.
+    /// The last reports of replicas, or of parts of them.
     pub reported: Vec<Reported>,
-    /// What happened to its policy.
+    /// The policy's counters.
     pub counters: Counters,
-    /// What its policy knows.
+    /// The policy's state.
     pub snapshot: Snapshot,
 }
 
-/// How requests to a replica ended. Every count only rises.
+/// Results of requests to a replica. Every count only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestCounts {
-    /// Requests sent there, further tries included.
+    /// Requests sent there, including retries.
     pub sent: u64,
-    /// Of these: further tries of requests that had been sent to another replica before.
+    /// Retries of requests that had been sent to another replica before. Part of `sent`.
     pub retries: u64,
-    /// Of these: second copies of requests that were late at another replica.
+    /// Hedges of requests that were late at another replica. Part of `sent`.
     pub hedges: u64,
-    /// Of those with a head: those for which a new connection was made.
+    /// Responses whose head came over a new connection.
     pub connections: u64,
-    /// Responses by the first digit of their status.
+    /// Responses with a status from 100 to 199.
     pub responses_1xx: u64,
-    /// As above.
+    /// Responses with a status from 200 to 299.
     pub responses_2xx: u64,
-    /// As above.
+    /// Responses with a status from 300 to 399.
     pub responses_3xx: u64,
-    /// As above.
+    /// Responses with a status from 400 to 499.
     pub responses_4xx: u64,
-    /// As above.
+    /// Responses with a status from 500 to 599.
     pub responses_5xx: u64,
     /// No connection: refused, unreachable, or not within `timeouts.connect`.
     pub connect_failures: u64,
@@ -381,61 +379,60 @@ pub struct RequestCounts {
     pub broken: u64,
     /// The client left before the response was complete.
     pub client_gone: u64,
-    /// Left because the other copy of the request was answered first.
+    /// Cancelled because the other copy of the request was answered first.
     pub superseded: u64,
-    /// Responses whose gRPC status blames the server, in their head or in their trailers.
+    /// Responses whose gRPC status, in head or trailers, blames the server.
     pub grpc_failures: u64,
-    /// Reports of the replica's load that came with responses, and that the policy was told of.
+    /// Load reports that came with responses and were passed to the policy.
     pub reports_carried: u64,
-    /// Requests that found no room there and went elsewhere, or waited.
+    /// Requests for which the replica had no free connection, and which went elsewhere or waited.
     pub full: u64,
-    /// Requests that the replica, or its agent, turned away unstarted.
+    /// Requests that the replica, or its agent, rejected without starting them.
     pub shed: u64,
 }
 
-/// What became of requests to a service before a replica had them. Every count only rises.
+/// Results of requests to a service before they reached a replica. Every count only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdmissionCounts {
-    /// Requests that had to wait for a place.
+    /// Requests that had to wait for a permit.
     pub queued: u64,
-    /// Requests turned away because no replica had room for another connection in time.
+    /// Requests rejected because no replica had a free connection in time.
     pub shed_replicas_full: u64,
-    /// Requests turned away because the queue was full.
+    /// Requests rejected because the queue was full.
     pub shed_queue_full: u64,
-    /// Requests turned away because they had waited for `queue.wait_max`.
+    /// Requests rejected after waiting for `queue.wait_max`.
     pub shed_wait_over: u64,
-    /// Requests turned away because their own time was over while they waited.
+    /// Requests rejected because their own deadline passed while they waited.
     pub shed_deadline: u64,
-    /// Further tries that there were none of because the budget was spent.
+    /// Retries that were not made because the budget was used up.
     pub retries_over_budget: u64,
     /// Second copies of late requests.
     pub hedges: u64,
-    /// Of these: those whose answer was taken.
+    /// Hedges whose answer was used. Part of `hedges`.
     pub hedges_won: u64,
-    /// Late requests without a second copy, because the budget was spent.
+    /// Late requests without a hedge, because the budget was used up.
     pub hedges_over_budget: u64,
-    /// Late requests without a second copy, because too many were late.
+    /// Late requests without a hedge, because too many were late.
     pub hedges_while_slow: u64,
-    /// Requests of which nobody could say when they would be late: too few of their class had
-    /// ended.
+    /// Requests without a delay after which they count as late: too few of their class had ended.
     pub hedges_unknown: u64,
-    /// Requests that were sent with the name of a second replica.
+    /// Requests sent with the name of a second replica.
     pub ties: u64,
-    /// Of these: those of which the second copy was sent.
+    /// Tied requests whose second copy was sent. Part of `ties`.
     pub ties_sent: u64,
-    /// Of these: those whose second copy's answer was taken.
+    /// Tied requests whose second copy's answer was used. Part of `ties`.
     pub ties_won: u64,
-    /// Copies that a replica dropped because the other one had begun.
+    /// Copies that a replica dropped because the other copy had started.
     pub ties_dropped: u64,
     /// Requests whose second copy was not sent, because too many had not been dropped.
     pub ties_over_budget: u64,
-    /// Copies of requests, sent to replicas that are out to see how they do.
+    /// Shadow trials: copies of requests to ejected replicas.
     pub shadow_trials: u64,
-    /// Copies of requests that other services have had.
+    /// Copies of requests sent to other services.
     pub mirrored: u64,
-    /// Copies that there are none of: the body was too large or never complete, or too many copies
-    /// were on their way.
+    /// Copies that were not sent: the body was too large or incomplete, or too many copies were in
+    /// flight.
     pub mirror_skipped: u64,
 }
 
@@ -486,24 +483,24 @@ impl AddAssign for RequestCounts {
     }
 }
 
-/// Where a process is in its life.
+/// The phase of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// It does not listen yet.
+    /// It is not listening yet.
     #[default]
     Starting,
     /// It takes requests.
     Serving,
-    /// It refuses requests for now: the server that it stands before is not there.
+    /// It rejects requests for now: the server behind it is gone.
     Withdrawn,
-    /// It finishes what it has and takes nothing new.
+    /// It finishes requests in flight and accepts no new ones.
     Draining,
 }
 
 impl Phase {
-    /// Its name, as JSON has it.
+    /// The phase's name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -514,9 +511,9 @@ impl Phase {
     }
 }
 
-/// The phase, shared between whoever goes through it and the admin server that tells of it. Starts
-/// at [`Phase::Starting`] and goes forward only, but for [`Phase::Withdrawn`], which comes and goes
-/// while it serves.
+/// The phase of the process, shared between the process and its admin server. It starts at
+/// [`Phase::Starting`] and only moves forward, except for [`Phase::Withdrawn`], which comes and
+/// goes while serving.
 #[derive(Clone, Debug, Default)]
 pub struct Lifecycle(Arc<Life>);
 
@@ -528,22 +525,23 @@ struct Life {
 }
 
 impl Lifecycle {
-    /// Every listener is open: `/readyz` says yes from now on.
+    /// Marks every listener as open: `/readyz` returns 200 from now on.
     pub fn set_serving(&self) {
         self.0.stage.fetch_max(1, Ordering::Relaxed);
     }
 
-    /// Requests are refused for now (`true`), or taken again: `/readyz` says no meanwhile.
+    /// Marks requests as rejected (`true`) or accepted again (`false`). `/readyz` returns 503 while
+    /// they are rejected.
     pub fn set_withdrawn(&self, withdrawn: bool) {
         self.0.withdrawn.store(withdrawn, Ordering::Relaxed);
     }
 
-    /// The process stops: `/readyz` says no from now on.
+    /// Marks the process as stopping: `/readyz` returns 503 from now on.
     pub fn set_draining(&self) {
         self.0.stage.fetch_max(2, Ordering::Relaxed);
     }
 
-    /// The phase now.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         match self.0.stage.load(Ordering::Relaxed) {
             0 => Phase::Starting,

@@ -1,26 +1,26 @@
-//! What became of a service's requests in the last seconds.
+//! Results of a service's requests in the last seconds.
 
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Requests of a service in the last 10 seconds, or since it began.
+/// Results of a service's requests in the last 10 seconds, or since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecentFacts {
-    /// The time that this covers.
+    /// The time that the counts cover.
     pub span_ms: u64,
     /// Requests that ended.
     pub requests: u64,
-    /// Of these, those that the service is to blame for.
+    /// Requests that failed at the service.
     pub failed: u64,
-    /// Of the failed: answered with 500 or above.
+    /// Failed requests that were answered with 500 or above.
     pub responses_5xx: u64,
-    /// Of the failed: answered with a gRPC status that blames the server.
+    /// Failed requests that were answered with a gRPC status that blames the server.
     pub grpc_failed: u64,
-    /// Of the failed: the response broke off.
+    /// Failed requests whose response broke off.
     pub broken: u64,
-    /// Attempts that got no connection to a replica. This and the next two are attempts: a request
-    /// whose retry succeeds has not failed.
+    /// Attempts that got no connection to a replica. This field and the next two count attempts: a
+    /// request whose retry succeeds has not failed.
     pub attempts_unconnected: u64,
     /// Attempts that got no response in time.
     pub attempts_timed_out: u64,
@@ -29,7 +29,7 @@ pub struct RecentFacts {
 }
 
 impl RecentFacts {
-    /// Requests in a second.
+    /// Requests per second.
     pub fn rate(&self) -> f64 {
         let seconds = Duration::from_millis(self.span_ms).as_secs_f64();
         if seconds > 0.0 {
@@ -39,7 +39,7 @@ impl RecentFacts {
         }
     }
 
-    /// The share of the requests that failed, in percent, rounded up.
+    /// The share of failed requests in percent, rounded up.
     pub fn failed_percent(&self) -> u64 {
         let percent = (self.failed * 100).div_ceil(self.requests.max(1));
         percent.min(100)

@@ -1,12 +1,12 @@
-//! The facts that decide a replica's state, merged over workers, and the rule by which they do.
+//! The facts that decide a replica's state, merged over workers, and the rule that decides it.
 
 use super::{ReplicaState, Why};
 use crate::attempt_failure::Failing;
 use core::time::Duration;
 use slackwater_core::policy::HealthState;
 
-/// What is known of a replica, over all workers. Each of it holds as soon as one worker finds it
-/// so, but for [`available`](Self::available), which takes all of them.
+/// The facts about a replica, over all workers. Each holds as soon as it holds in one worker,
+/// except [`available`](Self::available), which must hold in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -15,7 +15,7 @@ use slackwater_core::policy::HealthState;
 pub struct Signs {
     /// Its weight is 0.
     pub disabled: bool,
-    /// Its health checks say that it is down; the last failure, if it is known.
+    /// Its health checks report it down; the last failure, if it is known.
     pub down: Option<Option<String>>,
     /// An agent cannot connect to it.
     pub not_connectable: bool,
@@ -25,44 +25,43 @@ pub struct Signs {
     pub draining: bool,
     /// Attempts at it, the last in a row over all workers, got no response.
     pub failing: Option<Failing>,
-    /// It has answered probes and does not any more, while others do.
+    /// It has answered probes before and no longer does, while other replicas answer.
     pub unreachable: bool,
     /// It answers no probes.
     pub unprobed: bool,
-    /// Probes are sent at all.
+    /// The policy sends probes at all.
     pub probed: bool,
-    /// Its policy polls, and takes an unprobed replica for an average one.
+    /// Its policy polls, and treats an unprobed replica as an average one.
     pub polled: bool,
-    /// How requests to it went; `None` where no worker watches that.
+    /// Results of requests to it; `None` if no worker tracks them.
     pub health: Option<HealthSigns>,
     /// Every worker may choose it.
     pub available: bool,
-    /// Requests that the process has there.
+    /// Requests in flight from this process.
     pub in_flight: u64,
 }
 
-/// How requests to a replica went: the most severe state that any worker has it in, and the means
-/// over workers.
+/// Results of requests to a replica: the most severe state in any worker, and means over workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthSigns {
     /// Its state.
     pub state: HealthState,
-    /// The part of its requests that it gets, in millionths.
+    /// The share of its usual requests that it gets, in millionths.
     pub share_millionths: u32,
-    /// The part of its requests that succeed, in millionths.
+    /// The share of its requests that succeed, in millionths.
     pub success_millionths: u32,
-    /// How long its good answers took of late; `None` if there were none.
+    /// Recent latency of its successful responses; `None` if there were none.
     pub latency: Option<Duration>,
-    /// The success of the median replica of the service.
+    /// Success rate of the median replica of the service.
     pub median_success_millionths: u32,
-    /// The latency of the median replica of the service.
+    /// Latency of the median replica of the service.
     pub median_latency: Option<Duration>,
 }
 
 impl Signs {
-    /// The state, and why. Of several the first in this order wins: `disabled`, `down` by checks,
-    /// `draining`, `down` by attempts, `unreachable`, `ejected`, `limited`, `warming_up`,
-    /// `unprobed`, `available`.
+    /// The state and its reason. If several apply, the first in this order wins: `disabled`, `down`
+    /// by checks, `draining`, `down` by attempts, `unreachable`, `ejected`, `limited`,
+    /// `warming_up`, `unprobed`, `available`.
     pub fn state(&self) -> (ReplicaState, Why) {
         use ReplicaState::{
             Available, Disabled, Down, Draining, Ejected, Limited, Unprobed, Unreachable, WarmingUp,
@@ -76,14 +75,14 @@ impl Signs {
         if self.not_connectable {
             return (Down, Why::NotConnectable);
         }
-        // One that goes on purpose stops answering probes and requests, which is no trouble then.
+        // A replica that drains may stop answering probes and requests, which is expected then.
         if self.drained {
             return (Draining, Why::Drained);
         }
         if self.draining {
             return (Draining, Why::ReportsDraining);
         }
-        // More specific than what probes and the policy's own judgement say of the same trouble.
+        // Failed attempts name the cause more precisely than probes and the policy's own judgement.
         if let Some(failing) = self.failing.as_ref().filter(|it| it.is_down()) {
             return (Down, Why::NoResponse(failing.last.kind));
         }

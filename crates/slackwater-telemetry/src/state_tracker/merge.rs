@@ -1,5 +1,5 @@
-//! The facts that decide replicas' states, merged over workers: a sign holds as soon as one worker
-//! finds it so, numbers are means.
+//! Merges the facts that decide replicas' states over workers: a sign holds as soon as one worker
+//! finds it, numbers are means.
 
 use crate::attempt_failure::Failing;
 use crate::facts::{ReplicaFacts, ServiceFacts, WorkerFacts};
@@ -10,10 +10,10 @@ use slackwater_core::policy::{HealthView, ReplicaView, Reports, policy_named};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// For how long no attempt has failed, before health checks that pass count.
+/// Time without a failed attempt after which passed health checks count.
 const REFUTED_AFTER: Duration = Duration::from_secs(10);
 
-/// The signs of each replica of a service.
+/// Returns the signs of each replica of a service.
 pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
     let polled = policy_named(service.policy).is_some_and(|entry| entry.reports == Reports::Polled);
     let probed = (service.workers.iter()).any(|worker| worker.counters.probes_sent > 0);
@@ -34,7 +34,8 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
             };
             signs.available &= views.iter().all(|view| view.available);
             signs.draining |= views.iter().any(|view| view.draining);
-            // Parts are probed each by itself, and a late answer of one speaks for all.
+            // Parts are probed separately. An answer from one of them shows that the replica is
+            // reachable.
             signs.unprobed |= all_are(|view| view.silent);
             signs.unreachable |= all_are(|view| view.lost);
             let in_flight = views.iter().map(|view| u64::from(view.in_flight));
@@ -58,8 +59,8 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
     all
 }
 
-/// Whether health checks that passed since speak against failed attempts. While attempts go on
-/// failing they do not: requests know better than checks.
+/// Whether later health checks that passed refute failed attempts. They do not while attempts
+/// continue to fail: requests are better evidence than checks.
 fn is_refuted(now: SystemTime, failing: &Failing, replica: Option<&ReplicaFacts>) -> bool {
     let failed_at = now.checked_sub(failing.last.age);
     let checks = replica.and_then(|replica| replica.health.as_ref());
@@ -70,7 +71,7 @@ fn is_refuted(now: SystemTime, failing: &Failing, replica: Option<&ReplicaFacts>
     failing.last.age >= REFUTED_AFTER && checked_at > failed_at
 }
 
-/// What is known without any worker.
+/// The facts that need no worker.
 fn of_fleet(replica: &ReplicaFacts) -> Signs {
     let checks = replica.health.as_ref().filter(|it| it.verdict == "down");
     let is_there = replica.behind.is_none_or(|behind| behind.is_there);
@@ -86,7 +87,7 @@ fn of_fleet(replica: &ReplicaFacts) -> Signs {
 }
 
 fn health(views: &[&HealthView]) -> Option<HealthSigns> {
-    // They are in the order of their severity.
+    // The states are in order of severity.
     let state = views.iter().map(|view| view.state).max()?;
     let millionths = |of: fn(&HealthView) -> u32| {
         let mean = mean(views.iter().map(|view| u128::from(of(view))));
@@ -117,7 +118,7 @@ fn median<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
     values.get(values.len() / 2).copied()
 }
 
-/// What one worker's policy knows of each part of a replica.
+/// The state of each part of a replica in one worker's policy.
 struct Parts<'f> {
     views: BTreeMap<ReplicaId, &'f ReplicaView>,
     healths: BTreeMap<ReplicaId, &'f HealthView>,

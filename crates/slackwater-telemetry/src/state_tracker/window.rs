@@ -1,4 +1,4 @@
-//! What became of a service's requests in the last seconds, from counts that only rise.
+//! Results of a service's requests in the last seconds, from counts that only rise.
 
 use crate::facts::{RESPONSE_CLASSES, RecentFacts, RequestCounts, ResponseClass, ServiceFacts};
 use core::array::from_fn;
@@ -6,9 +6,9 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
-/// How far back it goes.
+/// Length of the window.
 const SPAN: Duration = Duration::from_secs(10);
-/// Between two counts that are kept.
+/// Time between two stored counts.
 const STEP: Duration = Duration::from_secs(1);
 
 /// Counts of a service at one moment.
@@ -41,7 +41,7 @@ impl Counted {
             .any(|of| of(&self.attempts) < of(&before.attempts))
     }
 
-    /// What has happened since `before`; of a service that has begun anew, all of it.
+    /// The difference to `before`; everything, if the service was built again.
     fn since(&self, before: &Self, span: Duration) -> RecentFacts {
         let rise = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
         let classes: [u64; RESPONSE_CLASSES] =
@@ -60,7 +60,7 @@ impl Counted {
             attempts_broken: attempts(|it| it.broken),
             failed: 0,
         };
-        // An agent keeps no latencies by class: there a request is an attempt.
+        // An agent has no latencies by class. There, each request is one attempt.
         if self.classes.iter().all(|count| *count == 0) {
             recent.responses_5xx = attempts(|it| it.responses_5xx);
             recent.broken = attempts(|it| it.connect_failures + it.timeouts + it.broken);
@@ -79,15 +79,15 @@ impl Counted {
 pub(super) struct Window(VecDeque<(SystemTime, Counted)>);
 
 impl Window {
-    /// What has happened of late, as of `now`.
+    /// Returns the results of the window that ends at `now`.
     pub(super) fn observe(&mut self, now: SystemTime, service: &ServiceFacts) -> RecentFacts {
         let counted = Counted::of(service);
         let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
-        // The clock was set back: ages of what was counted before mean nothing.
+        // The clock was set back, so the ages of earlier counts are meaningless.
         if self.0.back().is_some_and(|(at, _)| *at > now) {
             self.0.clear();
         }
-        // A replica that has left takes its counts along.
+        // A replica that has left takes its counts with it.
         if self
             .0
             .back()
@@ -95,7 +95,8 @@ impl Window {
         {
             self.0.clear();
         }
-        // The oldest that is kept is just beyond the span, so that this covers all of it.
+        // The oldest count is kept until the next one is beyond the span, so that the window covers
+        // all of it.
         while self.0.get(1).is_some_and(|(at, _)| age(*at) >= SPAN) {
             self.0.pop_front();
         }
@@ -148,13 +149,13 @@ mod tests {
         let later = see(112, 160, 10);
         assert_eq!((later.requests, later.failed), (10, 0));
         assert!(later.span_ms >= 10_000);
-        // Once a replica has left, counts that it had are no news.
+        // After a replica has left, its earlier counts are not counted again.
         assert_eq!(see(113, 150, 1), RecentFacts::default());
         assert_eq!(see(114, 152, 2).failed, 1);
     }
 
     #[test]
-    fn after_the_clock_is_set_back_it_begins_anew() {
+    fn after_the_clock_is_set_back_it_starts_again() {
         let mut window = Window::default();
         let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
         window.observe(at(1_000), &service(10, 0));

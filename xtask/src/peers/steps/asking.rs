@@ -1,4 +1,4 @@
-//! curl through `serve`: methods and protocols, and what `/status` says afterwards.
+//! curl through `serve`: methods and protocols, and the state in `/status` afterwards.
 
 use super::{has_own_report, judge};
 use crate::loopback::processes::wait_for;
@@ -41,7 +41,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         check("404 of the server", "/absent", &[], "404", "nginx");
     }
     let outcome = wait_for("every replica to be probed", STATUS_MAX, || {
-        // Probes follow queries.
+        // Queries trigger probes.
         ask(site, "/", &[])?;
         let status = site.status()?;
         Ok(is_probed(&status).then(|| probing(&status)))
@@ -59,7 +59,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 }
 
 struct Answer {
-    /// As in `200 1.1`.
+    /// Status and version, as in `200 1.1`.
     code_version: String,
     body: String,
 }
@@ -86,7 +86,7 @@ fn ask(site: &Site<'_>, path: &str, arguments: &[&str]) -> Result<Answer, String
     })
 }
 
-/// Each replica has a report of its own in a pool, and none is unprobed.
+/// Whether each replica has its own report in a pool, and none is unprobed.
 fn is_probed(status: &Value) -> bool {
     let replicas = status["replicas"].as_array().map_or(&[][..], Vec::as_slice);
     let is_probed = |replica| has_own_report(status, replica);
@@ -101,7 +101,7 @@ fn probing(status: &Value) -> String {
     )
 }
 
-/// Every reason has its count, and they add up to the requests that were sent.
+/// Every reason has its count, and their sum is the number of requests that were sent.
 fn reasons(status: &Value) -> Result<String, String> {
     let picks = status["counts"]["picks"].as_object();
     let picks = picks.ok_or("no counts.picks in the status")?;

@@ -1,4 +1,4 @@
-//! Other people's load generators, as fast as they can: HTTP/1.1 by wrk, h2c by h2load.
+//! Third-party load generators at full speed: HTTP/1.1 by wrk, h2c by h2load.
 
 use super::judge;
 use crate::peers::site::Site;

@@ -1,15 +1,16 @@
-//! Load while a server, or an agent, is killed with SIGKILL and comes back.
+//! Load while a server or an agent is killed with SIGKILL and comes back.
 //!
-//! Lost may be what was in flight there. How much that was, the agent says just before: its RIF.
-//! Between that and the moment when the dead no longer listens some milliseconds pass, in which
-//! more arrive: at a constant rate at most rate times that time, and one; and, all at once, those
-//! that a busy machine has sent late, by the generator's own 99th percentile. So the bound is RIF +
-//! rate x (time + lateness) + 1. Once with a page that takes no time, once with one of a tenth of a
-//! second, so that there is something in flight to lose.
+//! Only requests in flight there may be lost. The agent reports their number, its RIF, just before.
+//! Some milliseconds pass until the victim no longer listens, in which more requests arrive: at a
+//! constant rate, at most rate × time + 1. Requests that a busy machine sends late may arrive all
+//! at once; their number follows from the generator's lateness, at its 99th percentile. So the
+//! bound is `RIF + rate × (time + lateness) + 1`. The test runs once with a page that takes no
+//! time, and once with one that takes a tenth of a second, so that there are requests in flight to
+//! lose.
 //!
-//! A replica is back when serve has a report of it that it may choose it by, and nothing against
-//! it. With the slow page it also has to get requests. With the other it need not: where nothing is
-//! ever in flight, Prequal goes by latency alone and may well leave it alone.
+//! A replica is back when `serve` has a report of it by which it may be chosen, and nothing against
+//! it. With the slow page it must also get requests. With the fast page it need not: if there are
+//! never any requests in flight, Prequal compares only latency and may not choose it.
 
 use super::load::{Load, RATE};
 use super::{has_own_report, judge};
@@ -23,16 +24,18 @@ use serde_json::Value;
 use std::fs;
 use std::time::Instant;
 
-/// At a limit of 100 KiB a second, ten at a time: a tenth of a second.
+/// A tenth of a second: ten at a time at a limit of 100 KiB per second.
 const SLOW: (&str, usize) = ("/slow/tenth", 20_000);
 
-/// From the kill until nobody listens there, the agent has told, or a replica has returned.
+/// Timeout from the kill until the port is closed, until the agent reports it, or until a replica
+/// has returned.
 const NOTICE_MAX: Duration = Duration::from_secs(5);
 
-/// From the kill until the loss has to be over.
+/// Time from the kill until no more requests may be lost.
 const LOSS_MAX: Duration = Duration::from_millis(500);
 
-/// What a replica that is back has to get where there is always something in flight elsewhere.
+/// Requests that a replica must get after its return, if other replicas always have requests in
+/// flight.
 const SLOW_BACK: u64 = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +88,7 @@ impl Run<'_, '_> {
         if self.victim == Victim::Server {
             report.add(
                 self.step,
-                "the agent says draining",
+                "the agent reports draining",
                 self.await_draining(killed_at),
             );
         }
@@ -123,7 +126,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Kills it. Gives the RIF just before, and how long it took from there until nobody listened.
+    /// Kills the victim. Returns the RIF just before, and the time from then until nothing listened
+    /// there.
     fn kill(&mut self) -> Result<(u64, Duration), String> {
         let pair = &mut self.site.pairs[self.index];
         let (process, address) = match self.victim {
@@ -178,7 +182,7 @@ fn sent(replica: &Value) -> u64 {
     replica["requests"]["sent"].as_u64().unwrap_or_default()
 }
 
-/// Attempts that failed and that no second try has made good: what clients noticed.
+/// Failed attempts without a successful retry: what clients noticed.
 fn lost(status: &Value) -> i64 {
     let replicas = status["replicas"].as_array().into_iter().flatten();
     let of_replicas: i64 = replicas
@@ -191,7 +195,7 @@ fn lost(status: &Value) -> i64 {
     of_replicas + status["counts"]["no_replica"].as_i64().unwrap_or_default()
 }
 
-/// What has grown.
+/// The counts that have grown.
 fn differences(before: &Value, after: &Value) -> String {
     let grown = after
         .as_object()

@@ -1,4 +1,4 @@
-//! `slackwater load` through `serve`: its figures, and a run in which nothing happens.
+//! `slackwater load` through `serve`: its results, and a run without events.
 
 use super::judge;
 use crate::loopback::processes::Process;
@@ -15,7 +15,7 @@ use std::process::Command;
 /// Requests started per second.
 pub(super) const RATE: u64 = 500;
 
-/// Beyond the run's own length: its timeout, and a slow machine.
+/// Time beyond the run's own length: its timeout, and a slow machine.
 const END_MAX: Duration = Duration::from_secs(20);
 
 pub(super) fn run(site: &Site<'_>, options: &Options, report: &mut Report) {
@@ -34,14 +34,14 @@ pub(super) fn run(site: &Site<'_>, options: &Options, report: &mut Report) {
     );
 }
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct Load {
     process: Process,
     file: PathBuf,
     seconds: u64,
 }
 
-/// What a run measured.
+/// The measurements of a run.
 pub(super) struct Figures {
     pub(super) requests: u64,
     pub(super) errors: u64,
@@ -101,7 +101,7 @@ impl Load {
 }
 
 impl Figures {
-    /// How late requests were sent: the 99th percentile.
+    /// The generator's own lateness: the 99th percentile.
     pub(super) fn late(&self) -> Duration {
         let late_ms = self.all["sent_late"]["p99_ms"].as_f64().unwrap_or_default();
         Duration::try_from_secs_f64(late_ms / 1e3).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What is checked, in order. A check that fails does not keep the next from being made.
+//! The checks, in order. A failed check does not prevent the next one.
 
 mod asking;
 mod generators;
@@ -13,7 +13,7 @@ use super::site::Site;
 use crate::report::Report;
 use serde_json::Value;
 
-/// Makes every check. An error is a step that could not be taken.
+/// Makes every check. Returns an error if a step could not be done.
 pub(super) fn run(
     site: &mut Site<'_>,
     options: &Options,
@@ -43,12 +43,12 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The numbers with which a check passes, or fails.
+/// The result of a check with its numbers.
 fn judge(passed: bool, numbers: String) -> Result<String, String> {
     if passed { Ok(numbers) } else { Err(numbers) }
 }
 
-/// Whether some worker may choose the replica by a report that it gave itself.
+/// Whether some worker may choose the replica by the replica's own report.
 fn has_own_report(status: &Value, replica: &Value) -> bool {
     let workers = status["workers"].as_array().into_iter().flatten();
     let mut pooled = workers.flat_map(|worker| worker["pool"].as_array().into_iter().flatten());

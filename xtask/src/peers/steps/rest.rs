@@ -1,11 +1,11 @@
-//! At rest: nothing is counted as in flight any more, by whatever way one asks.
+//! At rest: nothing is in flight any more, by every report.
 
 use crate::loopback::processes::wait_for;
 use crate::peers::site::{Site, probe, status};
 use crate::report::Report;
 use core::time::Duration;
 
-/// From the last response to rest.
+/// Time from the last response to rest.
 const REST_MAX: Duration = Duration::from_secs(2);
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
@@ -36,7 +36,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     report.add("rest", "serve has nothing in flight", outcome);
 }
 
-/// Waits until `look` finds rest; the error has what it found last.
+/// Waits until `look` finds rest; the error has its last result.
 fn at_zero(look: impl Fn() -> Result<(bool, String), String>) -> Result<String, String> {
     let mut last = String::new();
     wait_for("rest", REST_MAX, || {

@@ -1,4 +1,4 @@
-//! SIGTERM: to `serve` in the middle of a slow response, which it finishes; then to the agents.
+//! SIGTERM: to `serve` during a slow response, which it finishes; then to the agents.
 
 use super::judge;
 use crate::loopback::http::is_refused;
@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
-/// At 100 KiB a second it takes three seconds.
+/// Three seconds at 100 KiB per second.
 const SLOW: (&str, usize) = ("/slow/seconds", 310_000);
 const LIMIT: Duration = Duration::from_secs(15);
 const SOON: Duration = Duration::from_secs(2);

@@ -1,8 +1,8 @@
-//! A large download and a large upload over each protocol: every byte arrives, and nobody on the
-//! way keeps them.
+//! A large download and a large upload over each protocol: every byte arrives, and no process on
+//! the way buffers them.
 //!
-//! Memory is the kernel's own peak of the resident set (`VmHWM`), reset before each transfer, less
-//! what was resident then.
+//! Memory is the kernel's peak of the resident set (`VmHWM`), reset before each transfer, minus the
+//! resident set at that time.
 
 use super::asking::PROTOCOLS;
 use super::judge;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Growth of serve, and of any agent, in KiB.
+/// Largest growth of `serve`, and of any agent, in KiB.
 const GROWTH_MAX_KIB: u64 = 16 << 10;
 const MIB: usize = 1 << 20;
 
@@ -41,7 +41,7 @@ pub(super) fn run(site: &Site<'_>, options: &Options, report: &mut Report) -> Re
     fs::remove_file(&source).map_err(about(&source))
 }
 
-/// No two blocks are the same, so that one lost, doubled or in the wrong place is noticed.
+/// No two blocks are equal, so a block that is lost, doubled or in the wrong place is noticed.
 fn write_source(path: &Path, size_mib: u64) -> std::io::Result<()> {
     let mut block = vec![0_u8; MIB];
     let mut state = 1_u64;
@@ -108,7 +108,7 @@ impl Carrier<'_, '_> {
         command
     }
 
-    /// Runs curl and looks at what arrived, and at what it cost.
+    /// Runs curl and checks what arrived, and the memory that it took.
     fn carry(&self, curl: &mut Command, code: &str, arrived: &Path) -> Result<String, String> {
         let peaks = self.processes().map(|(_, process)| Peak::reset(process));
         let peaks = peaks.collect::<Result<Vec<_>, _>>()?;
@@ -173,7 +173,7 @@ struct Peak {
 impl Peak {
     fn reset(process: &Process) -> Result<Self, String> {
         let file = format!("/proc/{}/clear_refs", process.pid());
-        // 5 sets the peak back to what is resident now.
+        // 5 resets the peak to the current resident set.
         fs::write(&file, "5").map_err(about(Path::new(&file)))?;
         Ok(Self {
             resident_kib: memory_kib(process, "VmRSS:")?,

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// A flood.
 pub(super) struct Flood {
     pub(super) name: &'static str,
-    /// Its replica is the one that floods.
+    /// Whether its replica floods, instead of the client.
     pub(super) by_replica: bool,
     pub(super) play: fn(&Proxy, &AtomicBool) -> io::Result<()>,
 }
@@ -53,13 +53,13 @@ pub(super) const FLOODS: &[Flood] = &[
 /// Streams that wait for a window.
 const WAITING: u32 = 200;
 
-/// Requests of one connection that are open at once; below every proxy's limit.
+/// Open requests of one connection; below every proxy's limit.
 const OPEN_MAX: u32 = 90;
 
-/// A write that takes longer finds a proxy that no longer reads.
+/// After a longer write, the proxy counts as no longer reading.
 const WRITE_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes that are written at once.
+/// Bytes of one write.
 const PIECE: usize = 64 << 10;
 
 fn flipped_windows(proxy: &Proxy, over: &AtomicBool) -> io::Result<()> {
@@ -82,11 +82,11 @@ fn pings(proxy: &Proxy, over: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// Requests whose responses wait for a window, and then the same bytes again and again.
+/// Sends requests whose responses wait for a window, and then the same bytes repeatedly.
 fn waiting(proxy: &Proxy, over: &AtomicBool, piece: &[u8]) -> io::Result<()> {
     let mut connection = http2::Connection::open(proxy.at.http2, 0, WRITE_MAX)?;
     drain(&connection, None)?;
-    // What streams may send is not to be held back by the connection's own window.
+    // The connection's own window must not hold the streams back.
     connection.send(&frames::window_update(0, 1 << 30))?;
     let requests: Vec<_> = (0..WAITING)
         .flat_map(|index| frames::get(frames::stream(index), "/large?bytes=1048576"))
@@ -97,7 +97,7 @@ fn waiting(proxy: &Proxy, over: &AtomicBool, piece: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes until it is over, or the connection is.
+/// Writes until the test or the connection is over.
 fn pour(mut connection: http2::Connection, over: &AtomicBool, piece: &[u8]) {
     while !over.load(Ordering::Relaxed) && connection.send(piece).is_ok() {}
     connection.close();
@@ -114,7 +114,7 @@ fn huffman(proxy: &Proxy, over: &AtomicBool) -> io::Result<()> {
     requests(proxy, over, &block)
 }
 
-/// Fields that each enter the table and push others out.
+/// Fields that each enter the table and evict others.
 fn churn(proxy: &Proxy, over: &AtomicBool) -> io::Result<()> {
     let mut block = frames::request("GET", "/flood");
     for index in 0..80 {
@@ -124,7 +124,7 @@ fn churn(proxy: &Proxy, over: &AtomicBool) -> io::Result<()> {
     requests(proxy, over, &block)
 }
 
-/// The table's size goes to nothing and back, thousands of times before the first field.
+/// The table's size goes to zero and back, thousands of times before the first field.
 fn size_updates(proxy: &Proxy, over: &AtomicBool) -> io::Result<()> {
     let mut block = [frames::integer(0x20, 5, 0), frames::integer(0x20, 5, 4_096)]
         .concat()
@@ -133,7 +133,7 @@ fn size_updates(proxy: &Proxy, over: &AtomicBool) -> io::Result<()> {
     requests(proxy, over, &block)
 }
 
-/// The same request on stream after stream, never more open than a proxy allows.
+/// Sends the same request on stream after stream, within the proxy's limit of open ones.
 fn requests(proxy: &Proxy, over: &AtomicBool, block: &[u8]) -> io::Result<()> {
     let (mut connection, ended) = open(proxy)?;
     for index in 0..u32::MAX >> 2 {
@@ -153,7 +153,8 @@ fn requests(proxy: &Proxy, over: &AtomicBool, block: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A connection, and how many of its streams have ended; `u32::MAX` once the connection has.
+/// Opens a connection; returns it with the number of its ended streams, which becomes `u32::MAX`
+/// when the connection ends.
 fn open(proxy: &Proxy) -> io::Result<(http2::Connection, Arc<AtomicU32>)> {
     let mut connection = http2::Connection::open(proxy.at.http2, 65_535, WRITE_MAX)?;
     connection.send(&frames::window_update(0, 1 << 30))?;
@@ -162,7 +163,7 @@ fn open(proxy: &Proxy) -> io::Result<(http2::Connection, Arc<AtomicU32>)> {
     Ok((connection, ended))
 }
 
-/// Reads whatever comes on a thread of its own, which ends with the connection.
+/// Reads and discards everything, on a thread that ends with the connection.
 fn drain(connection: &http2::Connection, ended: Option<Arc<AtomicU32>>) -> io::Result<()> {
     let mut reader = connection.reader()?;
     std::thread::spawn(move || {

@@ -1,8 +1,8 @@
-//! How much of the proxy's CPU time one connection gets while another one's request waits.
+//! The proxy's CPU time for one connection while a request of another one waits.
 //!
-//! The verdict is CPU time of the process between an innocent request and its response, with one
-//! worker: it depends on what the proxy does first, and hardly on what else runs on the machine.
-//! Innocents have a replica of their own, for the one that is flooded has a queue of its own.
+//! The verdict is CPU time of the process between an honest request and its response, with one
+//! worker. It depends on the order of the proxy's work, and hardly on other load of the machine.
+//! Honest clients have their own replica, because the flooded one has its own queue.
 
 mod floods;
 
@@ -25,23 +25,22 @@ use std::time::Instant;
 
 const PART: &str = "fairness";
 
-/// Whatever others do, 95 of 100 innocent requests wait no longer than for this.
+/// Under any flood, 95 of 100 honest requests wait no longer than this.
 const WAITS_MAX: Duration = Duration::from_millis(20);
 
-/// In the short form, whose build may be without optimization.
+/// The limit in the short form, which may use a debug build.
 const SHORT_WAITS_MAX: Duration = Duration::from_millis(200);
 
-/// Below this the innocent request's own cost decides; half of it is what `HAProxy` is taken to use
-/// at least.
+/// Below this, the honest request's own cost decides; `HAProxy` counts with at least half of it.
 const FLOOR: Duration = Duration::from_millis(5);
 
-/// An innocent request that takes longer has failed.
+/// An honest request that takes longer has failed.
 const INNOCENT_MAX: Duration = Duration::from_secs(10);
 
-/// Priority of the threads that ask and answer innocents.
+/// Priority of the threads that send and answer honest requests.
 const FIRST: i32 = -20;
 
-/// Between two innocent requests.
+/// Pause between two honest requests.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
@@ -74,6 +73,8 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
         let mut peers = Vec::new();
         for &peer in site.peers() {
             let found = besiege(peer);
+            // The bar is twice HAProxy's time, unless HAProxy ended the attack by closing the
+            // connection.
             if let (Contender::Haproxy, Ok(waits)) = (peer, &found)
                 && !waits.closed
             {
@@ -98,13 +99,13 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     Ok(())
 }
 
-/// The replica of the innocents: it answers before anything else runs, where it may.
+/// The replica of honest clients: it answers at once, with priority if permitted.
 fn prompt(stream: TcpStream, number: u64) -> io::Result<()> {
     let _ = setpriority_process(None, FIRST);
     rogue::honest(stream, number)
 }
 
-/// CPU time of the proxy while innocent requests waited, one for each.
+/// CPU time of the proxy while honest requests waited, one value for each.
 #[derive(Debug)]
 struct Waits {
     cpu_times: Vec<Duration>,
@@ -114,8 +115,8 @@ struct Waits {
 }
 
 impl Waits {
-    /// The time that all but one in twenty kept. The worst one of a few is mostly this machine's
-    /// chance: a thread that was not woken in time.
+    /// The 95th percentile. The maximum of a few is mostly noise of this machine: a thread that was
+    /// woken late.
     fn p95(&self) -> Duration {
         self.at(self.cpu_times.len() * 19 / 20)
     }
@@ -136,7 +137,7 @@ impl Waits {
             millis(self.at(usize::MAX)),
         );
         if self.failed > 0 {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, ", {} failed", self.failed);
         }
         if self.closed {
@@ -150,7 +151,7 @@ fn millis(time: Duration) -> String {
     format!("{:.1}", time.as_secs_f64() * 1_000.0)
 }
 
-/// One attacking connection, and innocent requests one after another on another one.
+/// One attacking connection, and honest requests one after another on another one.
 fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, String> {
     let (requests, time_max) =
         site.pick((10, Duration::from_secs(1)), (60, Duration::from_secs(10)));
@@ -162,15 +163,14 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let attacker = scope.spawn(|| (flood.play)(proxy, &over));
-        // Until the flood has begun.
+        // Until the flood has started.
         std::thread::sleep(Duration::from_millis(300));
         let mut found = Waits {
             cpu_times: Vec::new(),
             failed: 0,
             closed: false,
         };
-        // Where this thread may, it goes before all others: what the proxy does until it is woken
-        // counts, too.
+        // With priority, if permitted: the proxy's work until this thread is woken counts, too.
         let _ = setpriority_process(None, FIRST);
         let begun = Instant::now();
         for _ in 0..requests {
@@ -192,7 +192,7 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
             std::thread::sleep(PAUSE);
         }
         let _ = setpriority_process(None, 0);
-        // An attacker that is still there has not been cut off.
+        // An attacker that is still connected has not been cut off.
         found.closed = attacker.is_finished();
         over.store(true, Ordering::Relaxed);
         found.cpu_times.sort_unstable();

@@ -1,8 +1,7 @@
 // A stock Node server for `cargo xtask siege`: `node served.js http|http2 ADDRESS:PORT LOGFILE`.
 //
-// Every request is answered with a mark that names its target. A request whose body came to its end
-// is written to the log as "complete", any other as "broken". `/destroyed` gives its response up
-// half-way.
+// Every answer has a mark that names the request's target. A request with a complete body is logged
+// as "complete", any other as "broken". `/destroyed` aborts its response half-way.
 "use strict";
 const fs = require("node:fs");
 const [protocol, listen, log] = process.argv.slice(2);

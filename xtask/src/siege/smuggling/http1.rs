@@ -1,13 +1,13 @@
-//! HTTP/1.1 requests that two readers could take for different ones, put together by chance from
-//! parts that are each right, wrong, or doubtful.
+//! HTTP/1.1 requests that two parsers could interpret differently, assembled at random from parts
+//! that are valid, invalid, or ambiguous.
 
 use crate::siege::draws::Draws;
 
-/// The bytes of a connection: a doubtful request, perhaps one hidden in its body, and a plain one
-/// behind it.
+/// The bytes of a connection: an ambiguous request, perhaps with one hidden in its body, and a
+/// plain one after it.
 ///
-/// The doubtful one asks for `/m{number}`, the hidden one for `/m{number}s`, the plain one for
-/// `/m{number}b`.
+/// The targets: `/m{number}` of the ambiguous request, `/m{number}s` of the hidden one,
+/// `/m{number}b` of the plain one.
 pub(super) fn mutant(draws: &mut Draws, number: usize) -> Vec<u8> {
     let hidden = format!("GET /m{number}s HTTP/1.1\r\nhost: siege.test\r\n\r\n");
     let method = draws.mostly(
@@ -61,7 +61,7 @@ pub(super) fn mutant(draws: &mut Draws, number: usize) -> Vec<u8> {
     }
     bytes.extend(line_end(draws).as_bytes());
     bytes.extend(body.as_bytes());
-    // Latin-1 where a part has such a byte; UTF-8 is what the wire gets otherwise.
+    // Latin-1 if a part has such a byte; otherwise the wire carries UTF-8.
     let plain =
         format!("GET /m{number}b HTTP/1.1\r\nhost: siege.test\r\nconnection: close\r\n\r\n");
     bytes.extend(plain.as_bytes());
@@ -114,7 +114,7 @@ fn host(draws: &mut Draws) -> Vec<String> {
     vec![host.to_owned()]
 }
 
-/// Bodies as they are framed: plain, or as chunks of every kind.
+/// Bodies by framing: plain, or chunked in many variants.
 fn body(draws: &mut Draws, hidden: &str) -> String {
     let size = format!("{:x}", hidden.len());
     match draws.below(16) {
@@ -172,7 +172,7 @@ fn body(draws: &mut Draws, hidden: &str) -> String {
     }
 }
 
-/// Fields that give the body's length.
+/// Fields that determine the body's length.
 fn framing(draws: &mut Draws, body: &str) -> Vec<String> {
     let right = body.len().to_string();
     let length = match draws.below(40) {

@@ -1,17 +1,17 @@
-//! HTTP/2 requests whose fields could become something else when they are written as HTTP/1.1.
+//! HTTP/2 requests whose fields could change their meaning when they are written as HTTP/1.1.
 
 use crate::siege::draws::Draws;
 use crate::siege::wire::frames::{self, END_STREAM, field, frame};
 
-/// The frames of stream 1, behind a preface, and a plain request on stream 3. Targets are as those
-/// of HTTP/1.1.
+/// The frames of stream 1, after a preface, and a plain request on stream 3. The targets are the
+/// same as with HTTP/1.1.
 pub(super) fn mutant(draws: &mut Draws, number: usize) -> Vec<u8> {
     let hidden = format!("GET /m{number}s HTTP/1.1\r\nhost: siege.test\r\n\r\n");
     let mut fields = pseudo(draws, number, &hidden);
     for _ in 0..draws.below(4) {
         fields.push(regular(draws, &hidden));
     }
-    // Pseudo-header fields belong before all others.
+    // Pseudo-header fields must come before all others.
     if draws.one_in(8) {
         let from = draws.below(fields.len());
         let last = fields.remove(from);

@@ -1,10 +1,10 @@
-//! Smuggling: requests that two readers could read in two ways, each through the proxy to a real
-//! server, each followed by an innocent request that may use the same connection to the server.
+//! Smuggling: requests that two parsers could interpret differently, through the proxy to a real
+//! server. Each is followed by an honest request that may use the same connection to the server.
 //!
-//! Servers write a line for each request whose body came to its end, and name its target in the
-//! answer. So every request that a server took for complete has to be in an answer to the client
-//! that sent it, and an innocent request gets its own answer. Anything else means that proxy and
-//! server disagree on where a request ends.
+//! Servers log each request whose body was complete, and name its target in the answer. So every
+//! request that a server treated as complete must be in an answer to the client that sent it, and
+//! an honest request gets its own answer. Otherwise proxy and server disagree about where a request
+//! ends.
 
 mod http1;
 mod http2;
@@ -23,12 +23,12 @@ use std::net::TcpStream;
 
 const PART: &str = "smuggling";
 
-/// A connection on which nothing comes for so long has said everything.
+/// A connection without data for this long is finished.
 const QUIET: Duration = Duration::from_millis(400);
 
 const INNOCENT_MAX: Duration = Duration::from_secs(10);
 
-/// What an attacker sends on one connection, drawn for a number that names its requests.
+/// An attacker's bytes on one connection, drawn for a number that names its requests.
 type Mutant = fn(&mut Draws, usize) -> Vec<u8>;
 
 type Start = for<'s> fn(&'s Site<'_>) -> Result<Servers, String>;
@@ -40,12 +40,12 @@ const SERVERS: [(&str, Start); 4] = [
     ("nginx", |site| site.start_nginx_server()),
 ];
 
-/// How attackers speak.
+/// The attackers' protocols.
 const ATTACKERS: [(&str, Mutant); 2] = [("HTTP/1.1", http1::mutant), ("HTTP/2", http2::mutant)];
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     let count = site.pick(30, 400);
-    // Side by side, as most of the time is spent waiting for a connection to stay quiet.
+    // In parallel, because most of the time is spent waiting for a connection to stay quiet.
     let found = std::thread::scope(|scope| {
         let threads: Vec<_> = SERVERS
             .into_iter()
@@ -85,13 +85,13 @@ enum Trouble {
     Broken(String),
 }
 
-/// What an attacker's requests led to.
+/// Results of an attacker's requests.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) innocents: usize,
-    /// Why each innocent request failed that did.
+    /// The reason of each honest request that failed.
     pub(super) harmed: Vec<String>,
-    /// Requests that a server took for complete and that are in no client's answer.
+    /// Requests that a server treated as complete and that are in no client's answer.
     beyond: Vec<String>,
     /// Requests that servers answered.
     answered: usize,
@@ -135,7 +135,7 @@ fn besiege(
     Ok(found)
 }
 
-/// Sends all requests and the innocent ones between them; counts the answers by the name of their
+/// Sends all requests, with honest ones in between; counts the answers by the name of their
 /// request.
 fn attack(
     proxy: SocketAddr,
@@ -160,12 +160,12 @@ fn attack(
     found
 }
 
-/// The HTTP/1.1 attack alone, for the long form.
+/// Only the HTTP/1.1 attack, for the long form.
 pub(super) fn attack_http1(proxy: SocketAddr, count: usize, seed: u64) -> Found {
     attack(proxy, (http1::mutant, count, seed), &mut BTreeMap::new())
 }
 
-/// Sends bytes and reads until the end, or until nothing comes any more.
+/// Sends bytes and reads until the end, or until nothing arrives any more.
 fn exchange(proxy: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     let Ok(mut stream) = TcpStream::connect(proxy) else {
@@ -174,7 +174,7 @@ fn exchange(proxy: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let timeouts = stream
         .set_read_timeout(Some(QUIET))
         .and(stream.set_write_timeout(Some(QUIET)));
-    // A proxy that has seen enough may close before it was sent everything.
+    // The proxy may close before it has received everything.
     let _ = timeouts.and_then(|()| stream.write_all(bytes));
     let mut piece = [0; 16_384];
     loop {
@@ -186,7 +186,7 @@ fn exchange(proxy: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Requests that a server's log has as complete, and that are in no answer.
+/// Requests that are complete in a server's log and in no answer.
 fn beyond(log: &str, answered: &BTreeMap<String, usize>) -> Vec<String> {
     let mut seen = BTreeMap::<String, usize>::new();
     for name in log
@@ -202,7 +202,7 @@ fn beyond(log: &str, answered: &BTreeMap<String, usize>) -> Vec<String> {
         .collect()
 }
 
-/// Names of attackers' requests, such as `m12s`, in targets that stand behind `mark`.
+/// Names of attackers' requests, such as `m12s`, in targets after `mark`.
 fn names(text: &str, mark: &str) -> Vec<String> {
     let targets = text.split(mark).skip(1);
     let names = targets.filter_map(|target| {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn innocents_that_get_anothers_answer_are_harmed() {
+    fn honest_requests_that_get_another_answer_are_harmed() {
         let mixed_up = Rogue::start(|mut stream, _| {
             rogue::read_request(&mut BufReader::new(stream.try_clone()?))?;
             stream.write_all(&rogue::honest_response("/m0"))

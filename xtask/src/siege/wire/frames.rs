@@ -1,4 +1,4 @@
-//! HTTP/2 frames and header blocks as bytes, right or wrong. [RFC 9113 §4, RFC 7541]
+//! HTTP/2 frames and header blocks as bytes, valid or invalid. [RFC 9113 §4, RFC 7541]
 
 pub(in crate::siege) const DATA: u8 = 0;
 pub(in crate::siege) const HEADERS: u8 = 1;
@@ -12,7 +12,7 @@ pub(in crate::siege) const CONTINUATION: u8 = 9;
 /// A type that no specification defines.
 pub(in crate::siege) const UNKNOWN: u8 = 0xfa;
 
-/// Also ACK of SETTINGS and PING.
+/// The flag of HEADERS and DATA; the same bit is ACK of SETTINGS and PING.
 pub(in crate::siege) const END_STREAM: u8 = 1;
 pub(in crate::siege) const END_HEADERS: u8 = 4;
 
@@ -22,14 +22,14 @@ pub(in crate::siege) const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(in crate::siege) const NO_ERROR: u32 = 0;
 pub(in crate::siege) const CANCEL: u32 = 8;
 
-/// Largest payload that a peer accepts unless it says otherwise.
+/// Largest payload that a peer accepts by default.
 pub(in crate::siege) const PAYLOAD_MAX: usize = 16_384;
 
-/// What a client sends first, before its SETTINGS.
+/// A client's first bytes, before its SETTINGS.
 pub(in crate::siege) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// One frame. A payload too long for its length field is written with the length's lower bits, as
-/// an attacker may.
+/// One frame. If a payload is too long for its length field, the length's lower bits are written,
+/// as an attacker may do.
 pub(in crate::siege) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len())
         .unwrap_or(u32::MAX)
@@ -139,7 +139,7 @@ pub(in crate::siege) fn request_to(authority: &str, method: &str, path: &str) ->
     .collect()
 }
 
-/// A header block as HEADERS and as many CONTINUATION as it takes.
+/// A header block as HEADERS and as many CONTINUATION frames as needed.
 pub(in crate::siege) fn headers(stream: u32, block: &[u8], ends: bool) -> Vec<u8> {
     let flags = if ends { END_STREAM } else { 0 };
     if block.len() <= PAYLOAD_MAX {
@@ -159,7 +159,7 @@ pub(in crate::siege) fn headers(stream: u32, block: &[u8], ends: bool) -> Vec<u8
     bytes
 }
 
-/// A whole GET.
+/// A complete GET.
 pub(in crate::siege) fn get(stream: u32, path: &str) -> Vec<u8> {
     headers(stream, &request("GET", path), true)
 }
@@ -175,7 +175,7 @@ mod tests {
 
     /// Examples of RFC 7541 §C.1 and §C.2.1.
     #[test]
-    fn integers_and_fields_are_as_the_rfc_has_them() {
+    fn examples_from_rfc_7541() {
         assert_eq!(integer(0, 5, 10), [0b0_1010]);
         assert_eq!(integer(0, 5, 1337), [0b1_1111, 0b1001_1010, 0b0000_1010]);
         let field = indexed_field(b"custom-key", b"custom-header");

@@ -1,4 +1,4 @@
-//! An honest HTTP/1.1 client: one request, and its response read to the end within a time.
+//! An honest HTTP/1.1 client: one request, and its complete response within a time limit.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,18 +9,18 @@ use std::time::Instant;
 /// Longest response that is read.
 const RESPONSE_MAX: usize = 16 << 20;
 
-/// A response that came to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(in crate::siege) struct Response {
     pub(in crate::siege) status: u16,
     pub(in crate::siege) body: Vec<u8>,
 }
 
-/// A connection, on which requests are sent one after another.
+/// A connection for sequential requests.
 #[derive(Debug)]
 pub(in crate::siege) struct Connection {
     stream: TcpStream,
-    /// Read beyond the last response.
+    /// Bytes after the last response.
     rest: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl Connection {
         })
     }
 
-    /// Sends `request` as it is, and reads the response within `limit`.
+    /// Sends `request` unchanged, and reads the response within `limit`.
     pub(in crate::siege) fn ask(
         &mut self,
         request: &[u8],
@@ -45,7 +45,7 @@ impl Connection {
         self.stream.write_all(request)?;
         loop {
             let (status, length, coding) = self.read_head(until)?;
-            // Informational responses precede the one that counts.
+            // Informational responses precede the final one.
             if (100..200).contains(&status) {
                 continue;
             }
@@ -107,7 +107,7 @@ impl Connection {
         Ok(self.rest.drain(..length).collect())
     }
 
-    /// Reads until `mark` is there.
+    /// Reads until `mark` has arrived.
     fn find(&mut self, mark: &[u8], until: Instant) -> io::Result<usize> {
         loop {
             if let Some(at) = self.rest.windows(mark.len()).position(|part| part == mark) {
@@ -135,7 +135,7 @@ impl Connection {
     }
 }
 
-/// One request on a connection of its own.
+/// Sends one request on its own connection.
 pub(in crate::siege) fn ask(
     address: SocketAddr,
     request: &[u8],

@@ -1,5 +1,4 @@
-//! An HTTP/2 connection by hand: whatever bytes are wanted go out, and what comes in is read frame
-//! by frame.
+//! A hand-written HTTP/2 connection: it sends any bytes, and reads frame by frame.
 
 use super::frames;
 use core::net::SocketAddr;
@@ -8,7 +7,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
-/// A frame that came in.
+/// A received frame.
 #[derive(Debug)]
 pub(in crate::siege) struct Frame {
     pub(in crate::siege) kind: u8,
@@ -18,7 +17,7 @@ pub(in crate::siege) struct Frame {
 }
 
 impl Frame {
-    /// Whether the stream is over on the sender's side.
+    /// Whether it ends the stream on the sender's side.
     pub(in crate::siege) fn ends(&self) -> bool {
         match self.kind {
             frames::DATA | frames::HEADERS => self.flags & frames::END_STREAM != 0,
@@ -36,7 +35,7 @@ pub(in crate::siege) struct Connection {
 }
 
 impl Connection {
-    /// Connects and sends the preface; `window` is what each response may send at first.
+    /// Connects and sends the preface; `window` is the initial window of each response.
     pub(in crate::siege) fn open(
         address: SocketAddr,
         window: u32,
@@ -50,27 +49,27 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Writes whatever it is.
+    /// Writes any bytes.
     pub(in crate::siege) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// Ends it also for those that have a second handle.
+    /// Closes it for all handles.
     pub(in crate::siege) fn close(self) {
         // It may have ended already.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    /// A second handle, for a thread that reads.
+    /// A second handle, for a reading thread.
     pub(in crate::siege) fn reader(&self) -> io::Result<Self> {
         self.stream.try_clone().map(Self::from)
     }
 
-    /// The next frame; `None` at the end of the connection, or when it has failed.
+    /// Reads the next frame; `None` at the end of the connection, or after an error.
     ///
     /// # Errors
     ///
-    /// Nothing came in time.
+    /// Fails if nothing arrived in time.
     pub(in crate::siege) fn next(&mut self, until: Instant) -> io::Result<Option<Frame>> {
         loop {
             if let Some(frame) = self.take() {

@@ -1,5 +1,5 @@
-//! Bytes on the wire, written and read by hand: nothing here shares code with the proxy, so no bug
-//! of its codecs hides behind the same bug in the attacker.
+//! Bytes on the wire, written and read by hand. Nothing here shares code with the proxy, so the
+//! attacker cannot have the same bug as the proxy's codecs.
 
 pub(super) mod frames;
 pub(super) mod http1;

@@ -19,12 +19,12 @@ const POLICIES: [&str; 5] = [
     "prequal",
 ];
 
-/// Those that CI looks at.
+/// The policies that CI checks.
 const POLICIES_SHORT: [&str; 2] = ["least_loaded", "prequal"];
 
 const AVERSION: &str = "error aversion";
 
-/// After which a replica that has healed is looked at, and for how long.
+/// Time after which a replica that has recovered is measured, and for how long.
 const HEALED_FOR: Duration = Duration::from_secs(10);
 const LOOKED_AT: Duration = Duration::from_secs(3);
 
@@ -126,7 +126,7 @@ fn claims(results: &Results) -> Vec<Claim> {
     ]
 }
 
-/// Whatever else the machine does.
+/// Claims that hold under any other load of the machine.
 fn certain(results: &Results) -> Vec<Claim> {
     vec![
         of_each(

@@ -1,4 +1,4 @@
-//! One answer in a hundred stalls for a second, whichever replica gives it.
+//! One answer in a hundred stalls for a second, at every replica.
 
 use super::{NOTHING, REPLICAS, SECOND, main_stream, of_each, plain, times};
 use crate::loopback::behaviour::Behaviour;
@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "hedged";
 const HEDGED: &str = "hedging";
 const HEDGED_MORE: &str = "hedging, budget 5 %";
 
-/// Until requests have shown when they are late.
+/// Time until the delay of late requests has been learned.
 const LEARNS_FOR: Duration = Duration::from_secs(5);
 
 pub(super) fn case(options: &Options) -> Case {

@@ -1,4 +1,4 @@
-//! The cases, one file each, and what they have in common.
+//! The cases, one file each, and their common parts.
 
 mod fail_fast;
 mod hedged;
@@ -13,10 +13,10 @@ use super::results::{Results, Row};
 use crate::loopback::behaviour::Behaviour;
 use core::time::Duration;
 
-/// What to play, as the options say.
+/// Makes a case from the options.
 pub(super) type MakeCase = fn(&Options) -> Case;
 
-/// By their names on the command line; first those that have a short form.
+/// The cases by their names on the command line, first those with a short form.
 pub(super) const ALL: [(&str, MakeCase); 5] = [
     (fail_fast::NAME, fail_fast::case),
     (stopped::NAME, stopped::case),
@@ -25,34 +25,34 @@ pub(super) const ALL: [(&str, MakeCase); 5] = [
     (tied::NAME, tied::case),
 ];
 
-/// So many have one: what is certain of the others is less than what they take.
+/// Number of cases with a short form. The certain claims of the others are not worth their time.
 const SHORT: usize = 2;
 
-/// The cases that there are, in the short form or in the whole one.
+/// The cases of the short form, or all.
 pub(super) fn known(short: bool) -> &'static [(&'static str, MakeCase)] {
     if short { &ALL[..SHORT] } else { &ALL }
 }
 
-/// Of every case.
+/// Replicas of every case.
 const REPLICAS: usize = 4;
 
-/// Nothing happens in the beginning, so that policies have learned what there is to learn.
+/// Time without events at the beginning, in which policies learn.
 const CALM: Duration = Duration::from_secs(2);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What variants without anything are called.
+/// The name of variants without further mechanisms.
 const NOTHING: &str = "nothing";
 
-/// Of what replicas can do that behave as by default.
+/// Utilization of replicas with the default behaviour, in percent.
 fn busy_percent(options: &Options) -> u64 {
     let behaviour = Behaviour::default();
     let replicas = u64::try_from(REPLICAS).unwrap_or(1);
-    // Of a second in milliseconds, in per cent.
+    // Milliseconds per second, in percent.
     options.rate * behaviour.service_ms / (replicas * behaviour.room * 10)
 }
 
-/// Nothing on, but for what is on by default.
+/// A variant with the default mechanisms only.
 fn plain(policy: &'static str, means: &'static str, serve: &str) -> Variant {
     Variant {
         policy,
@@ -62,7 +62,7 @@ fn plain(policy: &'static str, means: &'static str, serve: &str) -> Variant {
     }
 }
 
-/// The stream whose figures count: from the start, measured in a span of the round.
+/// The stream whose results count: from the start, measured in a span of the round.
 fn main_stream(rate: u64, measured: Span) -> Stream {
     Stream {
         name: "main",
@@ -75,7 +75,7 @@ fn main_stream(rate: u64, measured: Span) -> Stream {
     }
 }
 
-/// Holds something against each of some rows; says what each has.
+/// Makes a claim about each of some rows, with its value.
 fn of_each<'r>(
     says: &str,
     rows: impl Iterator<Item = &'r Row>,
@@ -103,7 +103,7 @@ fn of_each<'r>(
     }
 }
 
-/// How many times as much a column is as in the row with other means; no number if there is none.
+/// Ratio of a column to that of the row with other mechanisms; NaN if there is none.
 fn times(results: &Results, row: &Row, means: &str, column: Column) -> f64 {
     let other = results.beside(row, means);
     other.map_or(f64::NAN, |other| row.median(column) / other.median(column))
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_stopped_goes_on_and_whoever_is_killed_is_started() {
+    fn stopped_processes_continue_and_killed_ones_are_started() {
         let options = Options::parse(&["all"]).unwrap();
         for case in &options.cases {
             for round in case(&options).rounds {

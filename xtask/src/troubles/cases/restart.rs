@@ -14,7 +14,7 @@ const POLICIES: [&str; 2] = ["round_robin", PROBES];
 
 const BY_EVIDENCE: &str = "warm-up by evidence";
 
-/// How many times as long requests take at first.
+/// Factor on the time of the first requests.
 const COLD_SLOWER: u64 = 10;
 
 pub(super) fn case(options: &Options) -> Case {
@@ -76,7 +76,7 @@ fn round(options: &Options) -> Round {
     }
 }
 
-/// Of those that probe: the others cannot know that a replica has restarted.
+/// Claims about policies with probes: the others cannot find out that a replica has restarted.
 fn claims(results: &Results) -> Vec<Claim> {
     let no_higher = |column: Column, says| {
         let rows = results.with(BY_EVIDENCE);

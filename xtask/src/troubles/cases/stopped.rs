@@ -1,4 +1,4 @@
-//! One of four replicas is stopped by SIGSTOP: it takes connections and requests, and answers
+//! One of four replicas is stopped by SIGSTOP: it accepts connections and requests, and answers
 //! nothing.
 
 use super::{CALM, NOTHING, REPLICAS, SECOND, busy_percent, main_stream, of_each, plain, times};
@@ -22,7 +22,7 @@ const PROBATION_ON: &str = "[latency_probation]\nenabled = true\n";
 const PROBATION_OFF: &str = "[latency_probation]\nenabled = false\n";
 const HEDGING_ON: &str = "[hedge]\nenabled = true\n";
 
-/// Until what was held up has been answered.
+/// Time until delayed requests have been answered.
 const TAIL: Duration = Duration::from_secs(5);
 
 pub(super) fn case(options: &Options) -> Case {
@@ -75,7 +75,7 @@ fn round(options: &Options, who: Who) -> Round {
     };
     let mut main = main_stream(options.rate, measured);
     let variants = if options.short {
-        // Longer than it is stopped.
+        // Longer than the replica is stopped.
         main.arguments = &["--timeout", "60s"];
         vec![plain("round_robin", PROBATION, PROBATION_ON)]
     } else {
@@ -146,7 +146,7 @@ fn fewer_errors(results: &Results, means: &str) -> Claim {
     })
 }
 
-/// Whatever else the machine does.
+/// Claims that hold under any other load of the machine.
 fn certain(results: &Results) -> Vec<Claim> {
     vec![
         of_each(

@@ -1,5 +1,5 @@
-//! Long requests beside short ones, in replicas that serve one at a time: a short one is sent to
-//! two, and whoever begins first has it.
+//! Long requests beside short ones, in replicas that serve one at a time. A short one is sent to
+//! two, and the replica that starts first serves it.
 
 use super::{NOTHING, REPLICAS, SECOND, main_stream, of_each, times};
 use crate::loopback::behaviour::{Behaviour, LONG};
@@ -50,10 +50,10 @@ pub(super) fn case(options: &Options) -> Case {
     }
 }
 
-/// Both kinds together, of what the replicas can do.
+/// Utilization of the replicas by both kinds, in percent.
 fn busy_percent(rate: u64) -> u64 {
     let replicas = u64::try_from(REPLICAS).unwrap_or(1);
-    // Of a second in milliseconds, in per cent.
+    // Milliseconds per second, in percent.
     (rate * SERVICE_MS + LONG_RATE * LONG_MS) / (replicas * 10)
 }
 

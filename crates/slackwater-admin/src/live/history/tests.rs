@@ -1,4 +1,4 @@
-//! What is kept of ticks, for how long, and of whom.
+//! What is kept of ticks, and for how long.
 
 use super::*;
 use crate::live::messages::Latency;
@@ -19,7 +19,7 @@ fn fleet() -> Fleet {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_tick_is_found_again_in_both_pasts() {
+fn a_tick_is_in_both_histories() {
     let (fleet, mut history) = (fleet(), History::new(SECOND));
     let mut said = tick(5_000);
     said.services[0].latency = Some(Latency {
@@ -48,7 +48,7 @@ fn a_tick_is_found_again_in_both_pasts() {
         vec![Some(4_500); fleet.services[0].replicas.len()];
     said.services[0].replicas.cost_us = vec![Some(700); fleet.services[0].replicas.len()];
     history.push(&fleet, &said);
-    // Nobody says it any more.
+    // The count is no longer in the tick.
     let mut quiet = tick(6_000);
     quiet.services[0].picks.clear();
     quiet.services[0].latency = None;
@@ -93,7 +93,7 @@ fn a_tick_is_found_again_in_both_pasts() {
         assert_eq!(past.p99_us, [columns.p99_us[place]; 2]);
     }
     assert!(history.of_service(&fleet, "api").is_none());
-    assert!(history.of_replica(&fleet, "web", "nobody").is_none());
+    assert!(history.of_replica(&fleet, "web", "unknown").is_none());
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_large_fleet_keeps_a_shorter_time_of_each_replica() {
         .of_replica(&fleet, "web", "29999")
         .expect("it is there");
     assert_eq!((past.at_ms.len(), past.at_ms[0]), (10, 2));
-    // A smaller fleet: what has left is forgotten.
+    // In a smaller fleet, replicas that have left are forgotten.
     fleet.services[0].replicas = replicas(2).collect();
     history.set_fleet(&fleet);
     assert_eq!(history.services["web"].replicas.len(), 2);
@@ -151,7 +151,7 @@ fn a_large_fleet_keeps_a_shorter_time_of_each_replica() {
 }
 
 #[test]
-fn counts_of_a_replica_are_kept_whole() {
+fn counts_of_a_replica_are_kept_completely() {
     let (fleet, mut history) = (fleet(), History::new(SECOND));
     let mut said = tick(1);
     let columns = &mut said.services[0].replicas;

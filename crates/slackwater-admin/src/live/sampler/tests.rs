@@ -18,7 +18,7 @@ fn look(facts: &Facts) -> Look {
     Look::new(&noted(facts), Phase::Serving, SECOND)
 }
 
-/// As an agent is: how long requests took, nobody says.
+/// Facts as from an agent, which records no latencies.
 fn unseen() -> Facts {
     let mut facts = facts();
     for worker in &mut facts.services[0].workers {
@@ -116,7 +116,7 @@ fn requests_are_those_of_clients_where_these_are_counted() {
     worker.latency.total[ResponseClass::ClientGone.index()] += &histogram(&[2]);
     worker.heads[1] += &histogram(&[12]);
     worker.requests[1].responses_2xx += 100;
-    // Attempts say nothing of requests: of one that is sent twice both may be given up.
+    // Attempts are not requests: both attempts of one request may be given up.
     worker.requests[1].client_gone += 2;
     now.unrouted_requests.no_route += 9;
     let said = tick(&before, &now);
@@ -146,7 +146,7 @@ fn requests_are_those_of_clients_where_these_are_counted() {
 }
 
 #[test]
-fn a_service_that_began_anew_has_had_nothing_before() {
+fn a_service_that_was_built_again_starts_from_zero() {
     let in_all = |service: &ServiceTick| {
         let quantiles = |latency: Option<Latency>| latency.map(|it| (it.count, it.p50_us));
         let replicas = &service.replicas;
@@ -168,7 +168,7 @@ fn a_service_that_began_anew_has_had_nothing_before() {
     let now = facts();
     let alone = in_all(&tick(&empty, &now).services[0]);
     assert_eq!(alone.1, Some((6, 30_000)));
-    // With less of what is quick, and no more of what is slow, than it has now.
+    // The earlier reading has fewer fast requests and no more slow ones than now.
     let mut before = facts();
     before.services[0].number = 0;
     assert_eq!(in_all(&tick(&before, &now).services[0]), alone);
@@ -184,7 +184,7 @@ fn what_was_reported_is_hot_from_the_limit_on() {
     }
     let hot = |now: &Facts| tick(now, now).services[0].replicas.clone();
     let columns = hot(&now);
-    // The second worker heard it last.
+    // The second worker received the newest report.
     assert_eq!(columns.rif, [None, Some(2), None, None, None]);
     assert_eq!(columns.latency_us[1], Some(12_000));
     assert_eq!(columns.report_age_ms[1], Some(5));
@@ -262,7 +262,7 @@ fn the_pool_names_replicas_by_their_place_and_the_limit_is_that_of_all_workers()
 }
 
 #[test]
-fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
+fn where_scores_decide_the_pool_has_the_factors_and_the_comparison() {
     let mut now = facts();
     let worker = &mut now.services[0].workers[1].snapshot;
     assert!(worker.pool.len() > 1, "{worker:?}");
@@ -292,11 +292,11 @@ fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
         .map(|it| serde_json::to_value(it).expect("JSON")["next"].is_null())
         .collect();
     let expected: Vec<_> = pool.iter().map(|it| !it.next).collect();
-    assert_eq!(told, expected, "said of that one alone");
+    assert_eq!(told, expected, "only of that one");
 }
 
 #[test]
-fn columns_are_as_long_as_the_fleet_whatever_is_known() {
+fn columns_are_as_long_as_the_fleet() {
     let mut now = facts();
     now.services[0].workers.clear();
     let columns = tick(&now, &now).services[0].replicas.clone();
@@ -305,7 +305,7 @@ fn columns_are_as_long_as_the_fleet_whatever_is_known() {
     assert_eq!(columns.in_flight, [0; 5]);
 }
 
-/// Reads a sample, and writes it again: nothing may be missing or be too much.
+/// Reads a sample and writes it again: no field may be missing or unknown.
 fn is_a_sample_of<T: Serialize + DeserializeOwned + Debug>(text: &str) -> T {
     let sample: Value = serde_json::from_str(text).expect("JSON");
     let message: T = serde_json::from_value(sample.clone()).expect("a message");
@@ -350,7 +350,7 @@ fn the_samples_are_messages_and_their_columns_fit_the_fleet() {
     let _: ReplicaHistory = is_a_sample_of(include_str!("../samples/replica_history.json"));
 }
 
-/// A tick of 1,000 replicas, with as many digits as a busy fleet has.
+/// A tick of 1,000 replicas, with as many digits as in a busy fleet.
 #[test]
 fn a_tick_of_a_thousand_replicas_is_small() {
     let mut now = facts();

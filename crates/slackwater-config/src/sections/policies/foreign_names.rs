@@ -1,4 +1,4 @@
-//! Policies under the names that nginx, `HAProxy`, Envoy and gRPC have for them.
+//! The names that nginx, `HAProxy`, Envoy and gRPC have for policies.
 
 use crate::table::{ForeignValue, choice_with, foreign_names};
 use crate::toml_reader::ForeignName;
@@ -48,7 +48,7 @@ const POLICIES: &[ForeignValue] = &[
     (&["sed", "default"], "shortest_expected_delay"),
 ];
 
-/// Policies elsewhere that are stickiness here.
+/// Policies of other software that are stickiness here.
 const STICKY: &[&str] = &[
     "ip_hash",
     "source",
@@ -60,8 +60,8 @@ const STICKY: &[&str] = &[
     "generic_hash",
 ];
 
-/// One of the policies. Which replica is for whom is another question than which one has room, so
-/// names of hashes are answered with the section for that.
+/// Reads the name of a policy. Hash policies decide which replica belongs to which client, not
+/// which replica has room, so the error for their names points to `[sticky]`.
 pub(in crate::sections) fn policy<T: Copy>(
     value: &DeValue<'_>,
     names: &[(&str, T)],

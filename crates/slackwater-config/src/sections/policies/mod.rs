@@ -1,5 +1,5 @@
-//! The policies' sections, `[prequal]`, `[linear]` and so on: the core's tables of their keys, as
-//! configurations of `serve` and scenarios of `sim` have them.
+//! The policies' sections, `[prequal]`, `[linear]` and so on, from the core's tables of their keys.
+//! Configurations of `serve` and scenarios of `sim` have them.
 
 pub(super) mod foreign_names;
 mod place;
@@ -10,17 +10,17 @@ use crate::toml_reader::{Reader, Said};
 use place::key_of;
 use slackwater_core::policy::{PolicySettings, Section, SectionVisitor, Valid};
 
-/// What the policies are set to, and what was said of each key that was.
+/// The policies' settings, and where each key was set.
 #[derive(Debug)]
 pub struct PolicySections {
-    /// What policies are made with.
+    /// The settings that policies are built with.
     pub settings: PolicySettings,
     /// Every section, in order.
     pub(super) names: Vec<&'static str>,
     said: Vec<SaidSetting>,
 }
 
-/// A key of a policy's section that was said.
+/// A key of a policy's section that is set.
 #[derive(Debug)]
 pub(super) struct SaidSetting {
     pub(super) section: &'static str,
@@ -29,8 +29,8 @@ pub(super) struct SaidSetting {
 }
 
 impl PolicySections {
-    /// Reads all of them, where `prefix` says: nothing for the top of the file, or
-    /// `services.NAME.`. Mistakes are noted.
+    /// Reads all sections. `prefix` is empty for the top of the file, or `services.NAME.`. Mistakes
+    /// are recorded.
     pub fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
         let mut settings = PolicySettings::default();
         let mut reading = Reading {
@@ -48,12 +48,12 @@ impl PolicySections {
         }
     }
 
-    /// The keys that were said.
+    /// The keys that are set.
     pub(super) fn said(&self) -> &[SaidSetting] {
         &self.said
     }
 
-    /// The keys of `section` that were said.
+    /// The keys of `section` that are set.
     pub(super) fn said_in<'s>(
         &'s self,
         section: &'static str,
@@ -87,7 +87,7 @@ impl SectionVisitor for Reading<'_, '_> {
         }
         match read.validate() {
             Ok(valid) => *settings = valid,
-            // Each is in its range, so this is of values that do not go together.
+            // Each value is in its range, so the error is about values that contradict each other.
             Err(error) => {
                 let field = format!("{}{}.{}", self.prefix, S::NAME, error.field);
                 let expected = format!("expected {}", error.expected);
@@ -116,14 +116,14 @@ impl SectionVisitor for Writing<'_> {
     }
 }
 
-/// What is told of the keys of all sections.
+/// The rows of the keys of all sections.
 pub(super) fn policy_rows() -> Vec<Row> {
     let mut rows = Rows(Vec::new());
     PolicySettings::default().visit(&mut rows);
     rows.0
 }
 
-/// What is told of each section's keys.
+/// Collects the rows of each section.
 struct Rows(Vec<Row>);
 
 impl SectionVisitor for Rows {

@@ -1,5 +1,5 @@
-//! The core's keys as places of the table: how each is read, shown and told of. Ranges are the
-//! core's, and so are its words for them.
+//! Adapts the core's keys to the table: how each is read, shown and described. Ranges and their
+//! descriptions are the core's.
 
 use crate::table::{
     self, Boolean, Core, Factor, Judge, Key, Meaning, Number, PerQuery, Place, Share, Span,
@@ -7,19 +7,19 @@ use crate::table::{
 use crate::toml_reader::Reader;
 use slackwater_core::policy::{Field, Kind, Section};
 
-/// The key that the core's table has.
+/// The table's key for a key of the core.
 pub(super) fn key_of<S: Section>(field: &'static Field<S>) -> Key<S> {
     Key {
         name: field.name,
         doc: field.doc,
         unsaid: field.unsaid,
-        // A service with other settings begins anew, which a reload does.
+        // A reload builds the service again with its new settings.
         fixed: false,
         place: &field.kind,
     }
 }
 
-/// Where a value of the core's is kept, and of which kind it is for people.
+/// Where a value of the core is stored, and its kind.
 struct At<S, T, K> {
     place: fn(&mut S) -> &mut T,
     kind: K,

@@ -1,5 +1,5 @@
-//! What becomes of a route's requests: the keys `service`, `services`, `redirect` and `respond`, of
-//! which one has to be said.
+//! What happens to a route's requests: exactly one of the keys `service`, `services`, `redirect`
+//! and `respond`.
 
 use super::{Named, heads, mirror, when};
 use crate::routes::{
@@ -17,10 +17,10 @@ use http::{HeaderValue, StatusCode};
 const ONE_EXPECTED: &str = "one of service, services, redirect and respond";
 /// The largest body of an answer from the configuration.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// What a redirect may have as its status.
+/// The statuses that a redirect may have.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// The action of a route; `None` after a mistake.
+/// Reads the action of a route; `None` after a mistake.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -57,7 +57,7 @@ pub(super) fn read(
     }
 }
 
-/// Keys that change a request on its way to a service, where it goes to none.
+/// Records a mistake for keys that change a request to a service, if the route leads to none.
 fn note_idle(reader: &mut Reader<'_>, prefix: &str, action: &str) {
     for key in [
         "rewrite",
@@ -114,7 +114,7 @@ fn read_forward(
     })
 }
 
-/// A tunnel takes the connection of its request, which over HTTP/2 is that of others, too.
+/// A tunnel takes over its request's connection, which over HTTP/2 carries other requests, too.
 fn note_tunnels_over_http2(
     reader: &mut Reader<'_>,
     said: &Said,
@@ -134,7 +134,7 @@ fn note_tunnels_over_http2(
     }
 }
 
-/// What was said of tries.
+/// The route's own retry keys.
 fn retries(reader: &mut Reader<'_>, prefix: &str) -> Option<Vec<(&'static str, String)>> {
     let rules: RetryRules = table::read(reader, prefix);
     let said = table::shown(&rules);
@@ -142,7 +142,7 @@ fn retries(reader: &mut Reader<'_>, prefix: &str) -> Option<Vec<(&'static str, S
     Some(said.collect()).filter(|said: &Vec<_>| !said.is_empty())
 }
 
-/// What it comes to at each service.
+/// The retry rules at each service of the route.
 fn retries_at(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -161,7 +161,7 @@ fn retries_at(
     RouteRetries { said, at }
 }
 
-/// The key `services`: a list of tables with a name and a weight each.
+/// Reads the key `services`: a list of tables with a name and a weight each.
 fn read_services(reader: &mut Reader<'_>, field: &str, named: Named<'_>) -> Option<Split> {
     let items = reader.take_list(field)?;
     let read: Vec<_> = (items.iter())
@@ -203,7 +203,7 @@ fn read_part(reader: &mut Reader<'_>, item: &Item<'_>, named: Named<'_>) -> Opti
     Some((place?, weight?))
 }
 
-/// The section `redirect`; `None` if there is none, or after a mistake.
+/// Reads the section `redirect`; `None` if it is missing or wrong.
 fn read_redirect(
     reader: &mut Reader<'_>,
     field: &str,
@@ -253,7 +253,7 @@ fn template(item: &Item<'_>) -> Result<Template, Mistake> {
     Template::parse(written).map_err(|why| item.mistake(format!("found {written:?}, {why}")))
 }
 
-/// The section `respond`; `None` if there is none, or after a mistake.
+/// Reads the section `respond`; `None` if it is missing or wrong.
 fn read_respond(reader: &mut Reader<'_>, field: &str) -> Option<FixedResponse> {
     let is_there = reader.has(field);
     let status_field = format!("{field}.status");

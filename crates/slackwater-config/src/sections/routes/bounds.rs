@@ -1,5 +1,4 @@
-//! How long and how much a route's requests may be: the sections `timeouts` and `limits` of a
-//! route.
+//! The sections `timeouts` and `limits` of a route.
 
 use crate::routes::Bounds;
 use crate::table::{Bytes, DAY, Judge, Kind, MS, Maybe, Meaning, Span, Within, keys};
@@ -22,7 +21,7 @@ keys! { Bounds in "" {
     body_bytes_max as "limits.body_bytes_max" at body_bytes_max: Maybe(BODY), "none";
 } }
 
-/// A quantity of the route's own, and what holds without it.
+/// A quantity that a route may set, and what applies otherwise.
 struct Own<K>(K, &'static str);
 
 impl<T, K: Kind<T>> Kind<T> for Own<K> {

@@ -7,7 +7,7 @@ use crate::toml_reader::{Item, Mistake, Reader};
 use http::header::{HeaderName, HeaderValue};
 use http::uri::Authority;
 
-/// Fields to remove, to set and to add; none where nothing was said, `None` after a mistake.
+/// Headers to remove, to set and to add; empty if the section is missing, `None` after a mistake.
 pub(super) fn read_changes(reader: &mut Reader<'_>, field: &str) -> Option<HeaderChanges> {
     let remove = read_names(reader, &format!("{field}.remove"));
     let set = read_values(reader, &format!("{field}.set"));
@@ -55,7 +55,7 @@ fn touchable(item: &Item<'_>, name: HeaderName) -> Result<HeaderName, Mistake> {
     }
 }
 
-/// The section `rewrite`; nothing where nothing was said, `None` after a mistake.
+/// Reads the section `rewrite`; empty if it is missing, `None` after a mistake.
 pub(super) fn read_rewrite(
     reader: &mut Reader<'_>,
     field: &str,
@@ -94,7 +94,7 @@ pub(super) fn read_rewrite(
     Some(Rewrite { host: host?, path })
 }
 
-/// A host, perhaps with a port.
+/// A host, optionally with a port.
 fn authority(item: &Item<'_>) -> Result<Authority, Mistake> {
     const EXPECTED: &str = "a host such as \"app.internal\" or \"app.internal:8080\"";
     let written = item.read(|value| text(value, EXPECTED), "")?;

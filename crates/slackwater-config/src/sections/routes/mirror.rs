@@ -27,7 +27,7 @@ keys! { Mirror in "mirror" {
     body_bytes_max at body_bytes_max: Within(Bytes, 0..=1 << 20);
 } }
 
-/// Reads it; `None` if there is none, or after a mistake.
+/// Reads the section; `None` if it is missing or wrong.
 pub(super) fn read(reader: &mut Reader<'_>, prefix: &str, named: Named<'_>) -> Option<Mirror> {
     let is_there = reader.has(&format!("{prefix}mirror"));
     let field = table::field::<Mirror>(prefix, "service");
@@ -43,7 +43,7 @@ pub(super) fn read(reader: &mut Reader<'_>, prefix: &str, named: Named<'_>) -> O
     Some(Mirror { service, ..mirror })
 }
 
-/// Its value in TOML.
+/// The section's value in TOML.
 pub(super) fn shown(config: &Config, mirror: &Mirror) -> String {
     let service = config
         .services

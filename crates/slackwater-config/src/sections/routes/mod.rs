@@ -1,5 +1,5 @@
-//! Routes: which requests go where. `[[routes]]`, of which the first that matches decides; without
-//! any, all requests go to the one service that there is.
+//! `[[routes]]`: the first route that matches a request decides. Without routes, all requests go to
+//! the only service.
 
 mod action;
 mod bounds;
@@ -24,12 +24,12 @@ pub(super) use rows::RouteRows;
 /// The most routes.
 const ROUTES_MAX: usize = 1024;
 
-/// What routes may name, and what holds where they say nothing.
+/// Names that routes may use, and defaults of their keys.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'n> {
     pub(super) listeners: &'n [SaidListener],
     pub(super) services: &'n [ServiceConfig],
-    /// Where a route says nothing.
+    /// The default of a route's `connect`.
     pub(super) connect: Connect,
 }
 
@@ -48,7 +48,7 @@ impl Named<'_> {
     }
 }
 
-/// The place of the name that was said, among all.
+/// The index of a name in `all`.
 fn place<'n>(
     item: &Item<'_>,
     what: &str,
@@ -68,13 +68,13 @@ fn place<'n>(
         })
 }
 
-/// A route and where it was said.
+/// A route and where it was set.
 struct SaidRoute {
     route: Route,
     said: Said,
 }
 
-/// All routes, at least one unless mistakes were noted, and what is to be remarked on them.
+/// Reads all routes, at least one unless mistakes were recorded, with remarks.
 pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Route>, Vec<Remark>) {
     let count = reader.count_tables("routes");
     if count > ROUTES_MAX {
@@ -96,7 +96,7 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
             said: Said { field, place },
         }));
     }
-    // A route that could not be read might be the one that is missed.
+    // A route with a mistake might be the one that leads to a service without requests.
     let is_whole = routes.len() == count;
     reach::note_circles(reader, &routes, named.listeners);
     let remarks = if is_whole {
@@ -107,7 +107,7 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
     (routes.into_iter().map(|said| said.route).collect(), remarks)
 }
 
-/// Without routes: everything to the one service.
+/// The default without routes: all requests go to the only service.
 fn read_none(reader: &mut Reader<'_>, named: Named<'_>) -> Vec<Route> {
     if let [_, second, ..] = named.services {
         reader.add_mistake_near(
@@ -121,7 +121,7 @@ fn read_none(reader: &mut Reader<'_>, named: Named<'_>) -> Vec<Route> {
 }
 
 impl Route {
-    /// Everything to one service.
+    /// A route for all requests to one service.
     pub fn to(service: usize, connect: Connect) -> Self {
         Self {
             when: Conditions::default(),
@@ -139,7 +139,7 @@ impl Route {
     }
 }
 
-/// The keys of one route; `None` after a mistake.
+/// Reads the keys of a route; `None` after a mistake.
 fn read_route(reader: &mut Reader<'_>, prefix: &str, named: Named<'_>) -> Option<Route> {
     let when = when::read(reader, prefix, named);
     let then = action::read(reader, prefix, named, when.as_ref());

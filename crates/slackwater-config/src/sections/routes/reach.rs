@@ -1,5 +1,5 @@
-//! What routes mean together: those that nothing reaches, services that no route leads to,
-//! redirects that lead back to themselves.
+//! What routes mean together: routes that no request reaches, services without a route, redirects
+//! that lead back to themselves.
 
 use super::SaidRoute;
 use crate::routes::{
@@ -12,7 +12,8 @@ use http::header::HeaderMap;
 use http::uri::{Authority, Uri};
 use http::{HeaderValue, Method};
 
-/// Routes behind one that takes all that they ask for, and services that get no requests.
+/// Warns about routes after one that takes all their requests, and about services that get no
+/// requests.
 pub(super) fn remarks(
     reader: &Reader<'_>,
     routes: &[SaidRoute],
@@ -27,7 +28,7 @@ pub(super) fn remarks(
         let mut earlier = routes.iter().take(index);
         if let Some(first) = earlier.find(|first| first.route.when.covers(&later.route.when)) {
             let told = format!(
-                "is never reached: {} takes every request that it asks for",
+                "is never reached: {} takes all of its requests",
                 first.said.field
             );
             remarks.push(warning(&later.said, told));
@@ -60,7 +61,8 @@ pub(super) fn remarks(
     remarks
 }
 
-/// A path with a star, which other software reads as "anything", and routes as a character.
+/// Warns about a path with a star: other software reads it as a wildcard, routes read it as a
+/// character.
 fn literal_star(reader: &Reader<'_>, route: &SaidRoute) -> Option<Remark> {
     let (key, path) = match route.route.when.path.as_ref()? {
         PathRule::Exact(path) => ("path", path),
@@ -82,8 +84,8 @@ fn literal_star(reader: &Reader<'_>, route: &SaidRoute) -> Option<Remark> {
     })
 }
 
-/// Redirects whose target the same route would redirect again, as far as that can be seen here: an
-/// example of what the route asks for is sent where the redirect leads.
+/// Records a mistake for each redirect whose target the same route would redirect again. It sends
+/// an example request of the route to the redirect's target, so it cannot find all of them.
 pub(super) fn note_circles(
     reader: &mut Reader<'_>,
     routes: &[SaidRoute],
@@ -108,21 +110,21 @@ pub(super) fn note_circles(
             .iter()
             .any(|by| leads_back(route, by, &own) == Some(true))
         {
-            let told = "leads back to this route, which would redirect it again, for ever";
+            let told = "leads back to this route, which would redirect it again, forever";
             reader.add_mistake_near(&format!("{}.redirect.to", said.field), told.to_owned());
         }
     }
 }
 
-/// A listener that a route's requests come in by.
+/// A listener through which a route's requests arrive.
 struct Entrance {
     place: usize,
     port: u16,
     scheme: &'static str,
 }
 
-/// Whether a request that came in by one of the route's entrances is sent to the same route by way
-/// of any of them; `None` where nobody can say.
+/// Returns whether a request that came in through the listener `by` is redirected to the same
+/// route, through any of `entrances`; `None` if that cannot be decided.
 fn leads_back(route: &Route, by: &Entrance, entrances: &[Entrance]) -> Option<bool> {
     let Action::Redirect(redirect) = &route.then else {
         return Some(false);
@@ -145,7 +147,7 @@ fn leads_back(route: &Route, by: &Entrance, entrances: &[Entrance]) -> Option<bo
         query: None,
     };
     let target: Uri = redirect.to.fill(&parts).parse().ok()?;
-    // A port that is not said may be one of ours under another number.
+    // Port forwarding may map the target's default port to any of our listeners.
     let takes = |entrance: &&Entrance| {
         entrance.scheme == target.scheme_str().unwrap_or(by.scheme)
             && target.port_u16().is_none_or(|port| port == entrance.port)
@@ -170,7 +172,7 @@ fn leads_back(route: &Route, by: &Entrance, entrances: &[Entrance]) -> Option<bo
         path: Path::new(target.path()),
         headers: &headers,
     };
-    // Of a host that no route names, nobody knows here who answers for it.
+    // If the route names no host, another host's server is unknown here, so it does not count.
     let is_elsewhere = route.when.hosts.is_empty() && asked.host != host;
     Some(!is_elsewhere && route.when.read(&asked) == Reading::Meant)
 }

@@ -1,8 +1,8 @@
-//! What is told of the keys of `[[routes]]`, most of which are read and shown by hand.
+//! The rows of the keys of `[[routes]]`, most of which are read and shown by hand.
 
 use crate::table::{BOOLEAN, Described, LIST, STRING, keys};
 
-/// The keys of one route, but for those that have tables of their own.
+/// The keys of a route, except those in tables of their own.
 #[derive(Clone, Default)]
 pub(crate) struct RouteRows;
 

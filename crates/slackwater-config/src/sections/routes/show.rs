@@ -12,7 +12,7 @@ use core::fmt::{self, Display, Write};
 
 /// Writes every route.
 pub(crate) fn write_routes(to: &mut String, config: &Config) {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write_all(to, config);
 }
 

@@ -1,4 +1,4 @@
-//! What a route says of a request: the keys `listeners`, `host`, `path`, `path_prefix`, `method`
+//! A route's conditions on requests: the keys `listeners`, `host`, `path`, `path_prefix`, `method`
 //! and `headers`.
 
 use super::Named;
@@ -8,7 +8,7 @@ use crate::toml_reader::{Item, Mistake, Reader};
 use http::Method;
 use http::header::HeaderName;
 
-/// The most of anything that one route lists.
+/// The most entries of any list of a route.
 const LISTED_MAX: usize = 256;
 
 const HOST_EXPECTED: &str =
@@ -19,7 +19,7 @@ const METHOD_EXPECTED: &str = "a method such as \"GET\", in capitals";
 const HEADER_EXPECTED: &str =
     "a table such as { name = \"x-canary\", exact = \"1\" }, with one of present, exact and prefix";
 
-/// All conditions; `None` after a mistake.
+/// Reads all conditions; `None` after a mistake.
 pub(super) fn read(reader: &mut Reader<'_>, prefix: &str, named: Named<'_>) -> Option<Conditions> {
     let mistakes = reader.mistakes();
     let listeners = read_list(reader, &format!("{prefix}listeners"), |item| {
@@ -41,7 +41,7 @@ pub(super) fn read(reader: &mut Reader<'_>, prefix: &str, named: Named<'_>) -> O
     })
 }
 
-/// One value or a list of them; none where nothing was said, `None` after a mistake.
+/// Reads one value or a list of values; empty if the key is missing, `None` after a mistake.
 fn read_list<T>(
     reader: &mut Reader<'_>,
     field: &str,
@@ -52,7 +52,7 @@ fn read_list<T>(
     };
     if items.is_empty() || items.len() > LISTED_MAX {
         let told = format!(
-            "found a list of {}, expected from 1 to {LISTED_MAX}; without the key nothing is asked for",
+            "found a list of {}, expected from 1 to {LISTED_MAX}; without the key there is no such condition",
             items.len()
         );
         reader.add_mistake_near(field, told);
@@ -80,7 +80,8 @@ fn host(item: &Item<'_>) -> Result<HostRule, Mistake> {
     })
 }
 
-/// A name, an IPv4 address, or an IPv6 address in brackets; of addresses there is nothing below.
+/// Whether this is a name, an IPv4 address, or an IPv6 address in brackets. Addresses have no
+/// subdomains.
 fn is_host(name: &str, is_below: bool) -> bool {
     if let Some(address) = name.strip_prefix('[') {
         let address = address.strip_suffix(']').unwrap_or_default();
@@ -93,7 +94,7 @@ fn is_host(name: &str, is_below: bool) -> bool {
     name.len() <= 253 && name.split('.').all(fits)
 }
 
-/// The keys `path` and `path_prefix`, of which there may be one.
+/// Reads the keys `path` and `path_prefix`, which exclude each other.
 fn read_path(reader: &mut Reader<'_>, prefix: &str) -> Option<PathRule> {
     let exact = reader.take(&format!("{prefix}path"));
     let below = reader.take(&format!("{prefix}path_prefix"));
@@ -108,7 +109,7 @@ fn read_path(reader: &mut Reader<'_>, prefix: &str) -> Option<PathRule> {
     }
 }
 
-/// A path that has one reading.
+/// Reads a path that all servers interpret in the same way.
 pub(super) fn path(item: &Item<'_>) -> Result<String, Mistake> {
     let written = item.read(|value| text(value, PATH_EXPECTED), "")?;
     if PathRule::is_plain(written) {
@@ -125,7 +126,7 @@ fn method(item: &Item<'_>) -> Result<Method, Mistake> {
         .ok_or_else(|| item.mistake(format!("found {written:?}, expected {METHOD_EXPECTED}")))
 }
 
-/// The key `headers`: a list of tables.
+/// Reads the key `headers`: a list of tables.
 fn read_headers(reader: &mut Reader<'_>, field: &str) -> Option<Vec<HeaderRule>> {
     let items = reader.take_list(field).unwrap_or_default();
     let read: Vec<_> = items.iter().map(|item| read_header(reader, item)).collect();
@@ -177,7 +178,7 @@ fn read_header(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<HeaderRule> {
     Some(HeaderRule { name: name?, test })
 }
 
-/// The name of a field, in lower case whatever was written.
+/// Reads the name of a header, and converts it to lower case.
 pub(super) fn header_name(item: &Item<'_>) -> Result<HeaderName, Mistake> {
     const EXPECTED: &str = "the name of a field such as \"x-canary\"";
     let written = item.read(|value| text(value, EXPECTED), "")?;
@@ -185,7 +186,7 @@ pub(super) fn header_name(item: &Item<'_>) -> Result<HeaderName, Mistake> {
         .map_err(|_| item.mistake(format!("found {written:?}, expected {EXPECTED}")))
 }
 
-/// A field's value that can be sent.
+/// Reads a header's value that can be sent.
 pub(super) fn header_text(item: &Item<'_>) -> Result<String, Mistake> {
     const EXPECTED: &str = "a text of visible ASCII characters and blanks, none at its ends";
     let written = item.read(|value| text(value, EXPECTED), "")?;

@@ -1,4 +1,4 @@
-//! Names that other software has for our keys, and what is answered to them.
+//! The names that other software has for our keys, and the messages for them.
 
 use super::*;
 use crate::sections::pages::{of_process, of_service};
@@ -12,7 +12,7 @@ fn all() -> impl Iterator<Item = &'static ForeignName> {
 
 const BASE: &str = "listen = \"127.0.0.1:1\"\nreplicas = [\"127.0.0.1:3\"]\n";
 
-/// The first lines of what is wrong with a file of this text.
+/// The first lines of the mistakes in a file of this text.
 fn mistakes_in(text: &str) -> Vec<String> {
     let source = Source::new("a.toml".into(), text.to_owned());
     match LoadedFile::of(&source, Variables::default()) {
@@ -21,7 +21,7 @@ fn mistakes_in(text: &str) -> Vec<String> {
     }
 }
 
-/// A file that sets `key` to `value`, as its answer says.
+/// A file that sets `key` to `value`, as the message recommends.
 fn file_with(key: &str, value: &str) -> String {
     match key.split_once("[].") {
         Some(("replicas", key)) => format!(
@@ -84,7 +84,7 @@ fn each_example_is_taken_by_its_key() {
     for ForeignName { key, example, .. } in all() {
         let text = file_with(key, example);
         let found = mistakes_in(&text);
-        // Files that an example names are not here.
+        // Files that an example names do not exist here.
         let is_file = |line: &&String| line.contains("there is no such file");
         // A key may need others, such as a certificate, or exclude the service of the file's route.
         let needs_others = |line: &&String| {
@@ -166,7 +166,7 @@ fn policies_of_other_software_are_answered_with_ours() {
 }
 
 #[test]
-fn other_formats_are_told_by_their_first_line() {
+fn other_formats_are_recognised_by_their_first_line() {
     for (text, expected) in [
         (
             "# a comment\nlisten: 0.0.0.0:8080\nreplicas:\n  - 10.0.0.1:80\n",

@@ -1,4 +1,4 @@
-//! What pages say of keys is so.
+//! The pages of documentation match the tables of keys.
 
 use super::*;
 use crate::sections::pages::{of_process, of_service};
@@ -16,7 +16,7 @@ fn key_of(line: &str) -> Option<&str> {
     key.filter(|key| !key.starts_with("--"))
 }
 
-/// What a value may be, as a narrow column has it: `1 ms to 24 h` is `1ms–24h`.
+/// A value's description in the narrow column: `1 ms to 24 h` becomes `1ms–24h`.
 fn in_short(words: &str) -> String {
     let mut short = words.to_owned();
     for (long, narrow) in [
@@ -56,8 +56,8 @@ fn in_short(words: &str) -> String {
     narrow.join(" ")
 }
 
-/// The page with its rows made from the tables: each where it stands, new ones behind the key that
-/// is before them in their table, and none of keys that are gone.
+/// The page with its rows generated from the tables. Each row stays in its place, a new row follows
+/// its predecessor of the table, and rows of removed keys are dropped.
 fn with_rows(page: &str, rows: &[Row]) -> String {
     let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
     lines.retain(|line| key_of(line).is_none_or(|key| rows.iter().any(|row| row.key == key)));
@@ -84,7 +84,7 @@ fn with_rows(page: &str, rows: &[Row]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Compares a page with what is made of the tables, or makes it anew.
+/// Compares a page with the generated one, or writes it again.
 fn is_fresh(name: &str, made: &str) {
     let file = page(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -98,7 +98,7 @@ fn is_fresh(name: &str, made: &str) {
 #[test]
 fn the_page_of_keys_and_the_schemas_are_made_from_the_tables() {
     let mut rows = of_process();
-    // Of the timeouts that a service may have there are rows already.
+    // The process's own rows already cover the timeouts that a service may have.
     rows.extend(
         of_service()
             .into_iter()
@@ -144,7 +144,8 @@ fn every_example_of_the_pages_on_serve_and_agent_is_valid() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The mistakes in the examples of a page. Those without `listen` or `replicas` get them first.
+/// The mistakes in the examples of a page. `listen` or `replicas` are added where an example has
+/// none.
 fn mistakes_in(page: &str, load: impl Fn(&Source) -> Result<(), Mistakes>) -> Vec<String> {
     let mut mistakes = Vec::new();
     let samples = page.split("```toml\n").skip(1);
@@ -160,7 +161,7 @@ fn mistakes_in(page: &str, load: impl Fn(&Source) -> Result<(), Mistakes>) -> Ve
         if !has(&["replicas", "services", "discovery", "to"]) {
             whole += "replicas = [\"127.0.0.1:9001\"]\n";
         }
-        // Names of files start from where the fixtures are.
+        // File names start from the folder of the fixtures.
         let source = Source::new(fixture("good/example.toml"), whole + toml);
         mistakes.extend(load(&source).err().map(|it| it.to_string()));
     }
@@ -191,13 +192,13 @@ fn what_takes_a_restart_is_what_a_reload_leaves_alone() {
 }
 
 #[test]
-fn the_tables_have_every_key_that_is_asked_for_and_no_other() {
+fn the_tables_have_exactly_the_keys_that_are_read() {
     let rows = of_process().into_iter().chain(of_service());
     let keys: BTreeSet<String> = rows.map(|row| row.key).collect();
     assert_eq!(keys, all_fields());
 }
 
-/// What stands in backticks in tables' cells.
+/// The text in backticks in the cells of tables.
 fn cells(text: &str) -> impl Iterator<Item = Vec<Vec<&str>>> {
     let rows = text.lines().filter(|line| line.starts_with('|'));
     rows.map(|row| {
@@ -225,7 +226,7 @@ fn what_the_page_on_resilience_names_is_there() {
         let Some(key) = row.first().and_then(|cell| cell.first()) else {
             continue;
         };
-        // Of tables that begin with a key, not with a policy's name.
+        // Only in tables whose rows begin with a key, not with a policy's name.
         assert!(keys.contains(*key), "{key}");
         *named.entry(key).or_default() += 1;
         if let [_, status, metrics, logged, ..] = &row[..]
@@ -245,7 +246,7 @@ fn what_the_page_on_resilience_names_is_there() {
             }
         }
     }
-    // Each is explained, and it is said where it is seen.
+    // The text explains each key in one table, and another table says where its effect is shown.
     assert!(
         named.len() >= 9 && named.values().all(|&rows| rows == 2),
         "{named:?}"

@@ -1,10 +1,10 @@
-//! `[tracing]` and the environment: who goes before whom, and what is never shown.
+//! `[tracing]` and the environment: precedence, and what is never shown.
 
 use super::*;
 use crate::sections::otel_variables::tests::variables;
 use crate::toml_reader::Severity;
 
-/// What a file with this section says, where these variables are set.
+/// Loads a file with this section, with these variables set.
 fn load(section: &str, set: &[(&str, &str)]) -> Result<Loaded, Mistakes> {
     let text = format!("listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n{section}");
     let source = Source::new("file.toml".into(), text);
@@ -23,7 +23,7 @@ fn settings(section: &str, set: &[(&str, &str)]) -> TracingSettings {
 const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://10.0.0.9:4317");
 
 #[test]
-fn without_a_section_the_environment_says_nothing() {
+fn without_a_section_the_environment_has_no_effect() {
     let all = [ENDPOINT, ("OTEL_SERVICE_NAME", "edge")];
     assert_eq!(settings("", &all), TracingSettings::default());
     let said = settings("[tracing]", &all);
@@ -35,7 +35,7 @@ fn without_a_section_the_environment_says_nothing() {
 }
 
 #[test]
-fn what_the_file_says_goes_before_the_environment() {
+fn the_file_takes_precedence_over_the_environment() {
     let section = "[tracing]\nendpoint = \"http://10.0.0.1:4318\"\nprotocol = \"http\"\nsample = 0.5\n\
                    service_name = \"mine\"\ntimeout = \"2s\"\nresource = { a = \"file\" }\n";
     let all = [
@@ -62,7 +62,7 @@ fn what_the_file_says_goes_before_the_environment() {
         .map(|(key, value)| (key.as_str(), value.as_str()))
         .collect();
     assert_eq!(resource, [("b", "variable"), ("a", "file")]);
-    // And what it leaves out is theirs.
+    // Variables set the keys that the file leaves out.
     let said = settings("[tracing]", &all);
     assert_eq!(said.protocol, CollectorProtocol::Grpc);
     assert_eq!(
@@ -72,7 +72,7 @@ fn what_the_file_says_goes_before_the_environment() {
 }
 
 #[test]
-fn the_environment_can_turn_it_off_and_what_is_wrong_there_is_told_and_left_aside() {
+fn the_environment_can_turn_it_off_and_its_mistakes_are_reported_and_ignored() {
     let off = [ENDPOINT, ("OTEL_SDK_DISABLED", "true")];
     let loaded = load("[tracing]\nsample = 1\n", &off).expect("valid");
     assert_eq!(loaded.config.tracing.endpoint, None);
@@ -109,7 +109,7 @@ fn the_environment_can_turn_it_off_and_what_is_wrong_there_is_told_and_left_asid
         let without = settings("[tracing]\n", &[ENDPOINT]);
         assert_eq!(loaded.config.tracing, without, "{name}");
     }
-    // Where nothing is left to send spans to, nothing is traced.
+    // Without a usable endpoint, tracing is off.
     for (name, said) in [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector/v1"),
@@ -135,7 +135,7 @@ fn the_environment_can_turn_it_off_and_what_is_wrong_there_is_told_and_left_asid
     let loaded = load("[tracing]\nresource = { a = \"file\" }\n", &many).expect("valid");
     assert_eq!(loaded.remarks.len(), 1);
     assert_eq!(loaded.config.tracing.resource.len(), 1);
-    // What the file says wrong is a mistake.
+    // A wrong value in the file is a mistake.
     assert!(load("[tracing]\nsample = \"always_on\"\n", &[ENDPOINT]).is_err());
 }
 

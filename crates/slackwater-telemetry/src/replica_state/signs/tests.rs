@@ -1,11 +1,11 @@
-//! Which state wins.
+//! The precedence of states.
 
 use super::*;
 use crate::attempt_failure::{DOWN_AFTER, FailureKind, LastFailure};
 use std::collections::BTreeSet;
 
-/// Every combination of signs against the documented order, which is written down a second time
-/// here.
+/// Compares every combination of signs with the documented order, which is written here a second
+/// time.
 #[test]
 fn of_all_combinations_the_first_in_the_documented_order_wins() {
     let bit = |bits: u32, place: u32| bits & (1 << place) != 0;

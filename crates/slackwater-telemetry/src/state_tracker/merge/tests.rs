@@ -1,4 +1,4 @@
-//! Signs of replicas by what workers know.
+//! Signs of replicas, merged from workers.
 
 use super::*;
 use crate::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
@@ -11,7 +11,7 @@ use slackwater_core::policy::{
 };
 use slackwater_core::{Instant, NoDraw, ReplicaIds, SplitMix64};
 
-/// What a worker knows after some requests, of which those to `bad` fail.
+/// A worker after some requests, of which the ones to `bad` fail.
 fn worker(ids: &[ReplicaId], bad: Option<ReplicaId>) -> WorkerFacts {
     let config = HealthSettings::default().validate();
     let entry = policy_named("round_robin").expect("the policy");
@@ -111,8 +111,8 @@ fn what_is_known_without_a_worker() {
     assert_eq!(all[3].in_flight, 3);
 }
 
-/// What a policy does about a fleet of which no replica answers: whether it has them as silent, and
-/// whether it answers probes from its own counts.
+/// Plays a policy on a fleet in which no replica answers probes. Returns the worker, and whether
+/// the policy answers probes from its own counts.
 fn when_none_answers(entry: &PolicyEntry) -> (WorkerFacts, bool) {
     let mut policy = (entry.build)(&PolicySettings::default());
     let (mut ids, mut draw) = (ReplicaIds::new(), SplitMix64::new(1));
@@ -139,7 +139,7 @@ fn when_none_answers(entry: &PolicyEntry) -> (WorkerFacts, bool) {
 }
 
 #[test]
-fn what_is_said_of_unprobed_replicas_is_what_the_policy_does() {
+fn the_reason_of_unprobed_replicas_matches_the_policy() {
     let mut told = 0;
     for entry in POLICIES {
         let (worker, local) = when_none_answers(entry);
@@ -168,7 +168,7 @@ fn what_is_said_of_unprobed_replicas_is_what_the_policy_does() {
 }
 
 #[test]
-fn checks_that_pass_speak_against_failures_once_no_attempt_is_made() {
+fn passed_checks_refute_failures_once_no_attempt_is_made() {
     let state = |failed_s: u64, checked_s: u64| {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
         let age = Duration::from_secs(1_000 - failed_s);

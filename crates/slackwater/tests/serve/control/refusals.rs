@@ -177,7 +177,7 @@ async fn a_mistaken_change_is_reported_and_changes_nothing() {
             "/settings",
             json!({"set": {"replicas": ["1.2.3.4:5"]}}),
             422,
-            "replicas: says who is in the fleet",
+            "replicas: determines the fleet",
         ),
         (
             "/settings",
