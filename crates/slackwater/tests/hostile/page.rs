@@ -7,19 +7,20 @@ use std::path::Path;
 const INTRODUCTION: &str = "\
 # Hostile and malformed requests
 
-What `slackwater serve` answers to input that is broken, or meant to break something. This page is made from the table that
-the tests run against the real process (`cargo test -p slackwater --test hostile`; `BLESS=1` rewrites the page). After
-each row the tests also check that
+The responses of `slackwater serve` to broken or hostile input. This page is generated from the
+table that the tests run against the real process (`cargo test -p slackwater --test hostile`;
+`BLESS=1` rewrites the page). After each row the tests also check that
 
-- a client that was connected before, and one that comes afterwards, get their own answers, over the connections to the
-  replica that the row may have used;
-- the replica saw what the last column says and nothing else: of a refused request nothing, and never two requests for one;
+- a client that was connected before, and one that connects afterwards, get their own responses,
+  over the connections to the replica that the row may have used;
+- the replica saw exactly the last column: nothing of a refused request, and never two requests for
+  one;
 - no request counts as in flight any more;
-- the process's memory grew by no more than 24 MiB at its worst moment.
+- the process's memory grew by at most 24 MiB at its peak.
 
-`closed` is the end of the connection. Over HTTP/2 a good request follows on the same connection, and is answered with 200
-unless the connection was closed; where a GOAWAY is told, its frame may be lost with the connection (RFC 9113 §5.4.1).
-`limits.head_bytes_max` is 64 KiB and `limits.head_fields_max` 100, the defaults.
+`closed` is the end of the connection. Over HTTP/2 a good request follows on the same connection. It
+gets 200 unless the connection was closed. A GOAWAY frame may be lost with its connection (RFC 9113
+§5.4.1). `limits.head_bytes_max` is 64 KiB and `limits.head_fields_max` 100, the defaults.
 ";
 
 fn page() -> String {

@@ -17,7 +17,7 @@ fn post(body: &str) -> String {
 pub(super) fn group() -> Group {
     Group {
         title: "Chunks",
-        about: "The replica may have seen the head by then. It sees the request break off, and never its end.",
+        about: "The replica may have received the head by then. It sees a request that is cut off, never a complete one.",
         rows: rows(),
     }
 }

@@ -14,9 +14,9 @@ use tokio::io::AsyncWriteExt;
 pub(super) fn group() -> Group {
     Group {
         title: "HTTP/2: floods",
-        about: "Frames that ask for nothing (PING, SETTINGS, PRIORITY…) are let through: each costs less than a request of its \
-                length would, is answered before the next one is read, and leaves nothing behind. What makes others work, \
-                or has to be kept, has a limit.",
+        about: "Frames that request no work (PING, SETTINGS, PRIORITY…) pass. Each costs less than a request of its \
+                length, is answered before the next one is read, and leaves nothing behind. Frames that cause work \
+                or need memory have a limit.",
         rows: rows(),
     }
 }

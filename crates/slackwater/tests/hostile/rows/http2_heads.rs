@@ -7,7 +7,7 @@ use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, field, frame, header
 pub(super) fn group() -> Group {
     Group {
         title: "HTTP/2: heads that HTTP/1.1 would read otherwise",
-        about: "A good request follows on the same connection, and is answered.",
+        about: "A good request follows on the same connection and gets a response.",
         rows: rows(),
     }
 }

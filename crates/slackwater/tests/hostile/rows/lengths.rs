@@ -12,7 +12,7 @@ fn post(fields: &str, body: &str) -> String {
 pub(super) fn group() -> Group {
     Group {
         title: "Lengths that two readers could take for different ones",
-        about: "Each has a second request behind what one of the readers takes for the body.",
+        about: "Each row has a second request after the bytes that one of the readers takes for the body.",
         rows: rows(),
     }
 }

@@ -9,16 +9,17 @@ use std::path::Path;
 const INTRODUCTION: &str = "\
 # How messages end: each way that is tested
 
-[The rule](../reference/endings.md) is that a message that ends before its end is passed on as cut off. This page is made from
-the table that the tests play against the real process (`cargo test -p slackwater --test serve endings`; `BLESS=1` rewrites
-the page).
+[The rule](../reference/endings.md): an incomplete message is passed on as cut off. This page is
+generated from the table that the tests run against the real process (`cargo test -p slackwater
+--test serve endings`; `BLESS=1` rewrites the page).
 ";
 
 const TABLES: &str = "
 ## The table
 
-Each row is played as a request (to replicas over HTTP/1.1 and HTTP/2) and as a response (to clients over HTTP/1.1, HTTP/1.0 and
-HTTP/2). Half of the body has been passed on before, or all of it where the row says so.
+Each row is run as a request (to replicas over HTTP/1.1 and HTTP/2) and as a response (to clients
+over HTTP/1.1, HTTP/1.0 and HTTP/2). Half of the body was passed on before, or all of it where the
+row states it.
 ";
 
 /// What a reader sees, in the words of the page.
