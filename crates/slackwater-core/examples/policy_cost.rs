@@ -7,7 +7,7 @@
 //!     target/quick/examples/policy_cost shortest_expected_delay 1000 pick 256
 //! ```
 //!
-//! Of what it collects, a 256th is one pick. Every replica has told its load many times over, its
+//! One 256th of what it collects is one pick. Every replica has told its load many times over, its
 //! capacity included, and three more tell theirs before each pick, which comes 100 µs after the
 //! last: unless they are counted themselves, that is done beside. Loads are drawn, so that policies
 //! find no equals but by chance. [The numbers](../../../results/policy-cost.md).
@@ -29,7 +29,7 @@ use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, 
 
 /// From one query to the next.
 const STEP: Duration = Duration::from_micros(100);
-/// Of each replica, before anything is counted: more than a mean latency needs.
+/// Reports of each replica before the count begins: more than a mean latency needs.
 const REPORTS_BEFORE: usize = 10;
 /// For each query.
 const REPORTS: u32 = 3;

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_never_taken_for_one_that_was_not() {
+    fn an_empty_list_never_replaces_one_with_replicas() {
         let now = Instant::now();
         let mut guard = guarding(0, &[1, 2]);
         let Verdict::Kept(why) = guard.offer(now, fleet(&[])) else {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_lost_too_many_is_taken_when_it_has_stood_for_long_enough() {
+    fn a_list_that_lost_too_many_is_used_once_it_has_been_stable() {
         let now = Instant::now();
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
         assert!(is_taken(&guard.offer(now, fleet(&[1, 2])), 2), "just half");

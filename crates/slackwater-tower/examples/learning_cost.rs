@@ -8,7 +8,7 @@
 //! The second argument says what there is: `bare`, hyper alone; `counted`, the layer, which learns
 //! nothing; `latency`, it learns capacity and cost by RIF and latency, as by default; `cpu`, by the
 //! CPU of its only thread as well; `responses`, all that, and each response tells. Twenty times a
-//! second somebody asks for a report, as probes do, and so has it learn. Queries are answered at
+//! second a caller asks for a report, as probes do, and so has it learn. Queries are answered at
 //! once with a few bytes, so that nothing hides what is to be seen; `/wait` is never answered, and
 //! so keeps the server busy without anything to do.
 
@@ -69,7 +69,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(Response::new(Full::new(Bytes::from_static(b"ok"))))
 }
 
-/// Of this thread, which is all that there is. The file stays open, as `slackwater-signals` keeps
+/// CPU time of this thread, the only one. The file stays open, as `slackwater-signals` keeps
 /// it.
 fn read_cpu(file: &File) -> Option<CpuTotals> {
     let mut buffer = [0; 64];

@@ -27,12 +27,7 @@ pub(super) struct Glossary {
 /// Parses rows of the form: | idea | word | `not`, `nor` |
 pub(super) fn parse(contributing: &str) -> Result<Glossary, String> {
     let mut glossary = Glossary::default();
-    let rows = contributing
-        .lines()
-        .skip_while(|line| *line != HEADING)
-        .skip(1)
-        .take_while(|line| !line.starts_with('#'));
-    for row in rows {
+    for row in rows_below(contributing, HEADING) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let ["", _idea, word, not, ""] = cells[..] else {
             continue;
@@ -49,6 +44,14 @@ pub(super) fn parse(contributing: &str) -> Result<Glossary, String> {
         ));
     }
     Ok(glossary)
+}
+
+/// The lines of a page from a heading to the next one.
+pub(super) fn rows_below<'a>(page: &'a str, heading: &str) -> impl Iterator<Item = &'a str> {
+    page.lines()
+        .skip_while(move |line| *line != heading)
+        .skip(1)
+        .take_while(|line| !line.starts_with('#'))
 }
 
 /// Finds each declared name with a rejected word.

@@ -11,6 +11,7 @@ mod layers;
 mod lines;
 mod packages;
 mod policy_names;
+mod prose;
 mod ratchet;
 mod references;
 mod rules;
@@ -21,7 +22,6 @@ use crate::command::root;
 use crate::output::say;
 use ratchet::Use;
 use std::fs;
-use std::path::Path;
 use tree::{Source, read};
 
 const USAGE: &str = "cargo xtask tidy [--map | --lines | --ratchet [--may-grow]]";
@@ -61,6 +61,16 @@ pub(crate) fn check() -> Result<(), String> {
     }
     findings.extend(rules::check(&sources));
     findings.extend(lines::check(&sources));
+    let contributing = read(&root.join("CONTRIBUTING.md"))?;
+    let prose = prose::parse(&contributing)?;
+    findings.extend(sources.iter().flat_map(|source| prose.check_code(source)));
+    let pages = tree::pages(&root)?;
+    findings.extend(
+        pages
+            .iter()
+            .flat_map(|(path, text)| prose.check_page(path, text)),
+    );
+    findings.extend(prose::length(&pages));
     let architecture = read(&root.join("ARCHITECTURE.md"))?;
     findings.extend(code_map::check(&root, &architecture)?);
     findings.extend(references::check(
@@ -76,7 +86,7 @@ pub(crate) fn check() -> Result<(), String> {
         }));
     }
     findings.extend(layers::check(&architecture, &layers::packages()?));
-    for held in held(&root, &sources)? {
+    for held in held(&contributing, &sources)? {
         // A missing list allows nothing.
         let allowed = ratchet::parse(&fs::read_to_string(root.join(held.list)).unwrap_or_default());
         findings.extend(ratchet::hold(held.list, &allowed, &held.uses));
@@ -91,9 +101,9 @@ pub(crate) fn check() -> Result<(), String> {
 }
 
 /// The checks that allow existing uses.
-fn held(root: &Path, sources: &[Source]) -> Result<[Held; 3], String> {
+fn held(contributing: &str, sources: &[Source]) -> Result<[Held; 3], String> {
     let names = policy_names::names();
-    let glossary = glossary::parse(&read(&root.join("CONTRIBUTING.md"))?)?;
+    let glossary = glossary::parse(contributing)?;
     Ok([
         Held {
             list: cycles::LIST,
@@ -119,7 +129,7 @@ fn write_lists(may_grow: bool) -> Result<(), String> {
     let root = root();
     let sources = tree::sources(&root)?;
     let mut refused = Vec::new();
-    for held in held(&root, &sources)? {
+    for held in held(&read(&root.join("CONTRIBUTING.md"))?, &sources)? {
         let path = root.join(held.list);
         let before = fs::read_to_string(&path).ok();
         let allowed: usize = before

@@ -112,6 +112,28 @@ pub(super) fn sources(root: &Path) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
+/// Every page of documentation with its text: those at the root, in `docs/`, and of each crate.
+pub(super) fn pages(root: &Path) -> Result<Vec<(String, String)>, String> {
+    let mut folders = vec![String::new()];
+    for parent in ["docs", "crates"] {
+        folders.push(format!("{parent}/"));
+        let inside = names(root, parent)?.into_iter();
+        let inside = inside.filter(|name| root.join(parent).join(name).is_dir());
+        folders.extend(inside.map(|name| format!("{parent}/{name}/")));
+    }
+    let mut pages = Vec::new();
+    for folder in folders {
+        for name in names(root, &folder)? {
+            if name.ends_with(".md") {
+                let path = format!("{folder}{name}");
+                let text = read(&root.join(&path))?;
+                pages.push((path, text));
+            }
+        }
+    }
+    Ok(pages)
+}
+
 /// Marks files as tests whose module is declared only for tests, whatever their name.
 pub(super) fn mark_test_modules(sources: &mut [Source]) {
     let mut tests = Vec::new();

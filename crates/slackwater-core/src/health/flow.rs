@@ -189,7 +189,7 @@ impl Policy for Guarded {
                 self.has_changed = true;
                 self.enforce_limit();
             }
-            Event::Report(..) | Event::SiblingReport(..) | Event::Timeout => self.keep_somebody(),
+            Event::Report(..) | Event::SiblingReport(..) | Event::Timeout => self.keep_one(),
             _ => {}
         }
     }

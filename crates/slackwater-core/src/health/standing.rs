@@ -117,7 +117,7 @@ impl Guarded {
     /// Runs [`Self::enforce_limit`] if the policy has no replica left to choose, which a report or
     /// a lost probe can cause. It runs with each report, so it looks at no replica while any is
     /// left.
-    pub(super) fn keep_somebody(&mut self) {
+    pub(super) fn keep_one(&mut self) {
         if self.policy.fleet().available().is_empty() {
             self.enforce_limit();
         }

@@ -251,7 +251,7 @@ fn other_versions_differ_from_invalid_ones() {
 }
 
 #[test]
-fn there_are_only_so_many_fields() {
+fn the_number_of_fields_is_bounded() {
     let with = |fields: usize, limits| {
         let fields = "a: b\r\n".repeat(fields);
         let head = Bytes::from(format!("GET / HTTP/1.0\r\n{fields}\r\n"));

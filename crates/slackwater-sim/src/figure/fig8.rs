@@ -108,7 +108,7 @@ fn flat(plays: &Plays<'_>, p99: impl Fn(&Measured) -> f64) -> Option<Claim> {
     let enough = enough?;
     let low = enough.iter().copied().fold(f64::INFINITY, f64::min);
     let high = enough.iter().copied().fold(0.0, f64::max);
-    let says = "from 4 to 1.41 probes a query p99 is flat: it varies by so much around its middle";
+    let says = "from 4 to 1.41 probes a query p99 is flat: its variation around the middle";
     Some(Bounds::at_most(10.0, " %").judge(says, 100.0 * (high - low) / (high + low)))
 }
 

@@ -71,7 +71,7 @@ async fn probes_flow_end_to_end() {
 }
 
 #[tokio::test]
-async fn only_the_reply_that_was_asked_for_counts() {
+async fn only_the_reply_to_this_probe_counts() {
     let replica = UdpSocket::bind(addr(0)).await.expect("a socket");
     let stranger = UdpSocket::bind(addr(0)).await.expect("a socket");
     let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);

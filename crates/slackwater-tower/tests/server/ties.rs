@@ -242,7 +242,7 @@ async fn a_name_that_is_here_already_is_no_tie() {
 }
 
 #[tokio::test]
-async fn strangers_are_neither_told_nor_believed() {
+async fn strangers_get_no_notices_and_theirs_are_ignored() {
     let stranger = UdpSocket::bind("127.0.0.2:0").await.unwrap();
     let peer = UdpSocket::bind(LOCAL).await.unwrap();
     let is_peer = |address: IpAddr| address == IpAddr::from([127, 0, 0, 1]);

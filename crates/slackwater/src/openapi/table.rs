@@ -216,7 +216,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         others: &[(503, "As many readers as there may be are listening")],
         ..read(
             "/events",
-            "The fleet, and how it does, as long as somebody reads",
+            "The fleet and its figures, as a stream",
             Shape::Events(&[
                 ("fleet", SchemaGenerator::subschema_for::<Fleet>),
                 ("tick", SchemaGenerator::subschema_for::<Tick>),

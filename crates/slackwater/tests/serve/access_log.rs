@@ -2,7 +2,7 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -132,7 +132,7 @@ async fn failures_have_their_lines_too() {
     assert_eq!(line["replica"], breaking.address.to_string());
     drop(proxy);
 
-    let (one, other) = (nobody().await, nobody().await);
+    let (one, other) = (unused_address().await, unused_address().await);
     let proxy = Proxy::start(&[one, other], &quiet);
     let answer = get(proxy.address, "/unreachable").await;
     assert_eq!(answer.status, 502);

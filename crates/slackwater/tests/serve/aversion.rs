@@ -234,7 +234,7 @@ async fn a_trial_that_fails_is_tried_again_as_any_other_request() {
 }
 
 #[tokio::test]
-async fn where_all_fail_nobody_is_ejected() {
+async fn where_all_fail_none_is_ejected() {
     let fleet = [says(500).await.0, says(500).await.0, says(500).await.0];
     let addresses = fleet.each_ref().map(|replica| replica.address);
     for policy in ["round_robin", "least_loaded", "prequal"] {
@@ -271,7 +271,7 @@ async fn without_aversion_a_failing_replica_has_its_share() {
 }
 
 #[tokio::test]
-async fn no_more_are_out_than_may_be() {
+async fn ejected_replicas_are_at_most_out_max() {
     let fleet = Fleet::with_status(500).await;
     let proxy = Proxy::start(&fleet.addresses(), "ejection.out_max = 0.24");
     let mut client = Client::connect(proxy.address).await;

@@ -2,7 +2,7 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use core::net::SocketAddr;
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
@@ -161,7 +161,7 @@ async fn only_one_replica_receives_a_tunnel() {
 
     // A replica that cannot be connected to has received nothing.
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
-    let proxy = Proxy::start(&[nobody().await, replica.address], PASS);
+    let proxy = Proxy::start(&[unused_address().await, replica.address], PASS);
     for _ in 0..2 {
         let mut client = Client::connect(proxy.address).await;
         client.send(&connect(server.address)).await;

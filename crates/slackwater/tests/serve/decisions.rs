@@ -7,7 +7,7 @@ use crate::access_log::Log;
 use crate::aversion::{failures, stands};
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use crate::shadow_trials::{CALM, SHADOWS, fleet};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
@@ -244,7 +244,7 @@ async fn a_shadow_trial_is_shown_with_the_request_that_it_copies() {
 
 #[tokio::test]
 async fn a_failure_is_kept_with_its_cause_if_failures_are_kept() {
-    let dead = nobody().await;
+    let dead = unused_address().await;
     let failed = "[decisions]\nsample = 0\nfailed = true\n";
     let proxy = Proxy::start(&[dead], failed);
     assert_eq!(get(proxy.address, "/").await.status, 502);
@@ -328,7 +328,7 @@ async fn comparisons_are_shown_with_the_replicas_names() {
 
 #[tokio::test]
 async fn a_parameter_that_there_is_not_is_refused_by_name() {
-    let proxy = Proxy::start(&[nobody().await], "");
+    let proxy = Proxy::start(&[unused_address().await], "");
     let mut client = Client::connect(proxy.admin).await;
     client
         .send("GET /decisions?replca=a HTTP/1.1\r\nhost: x\r\n\r\n")

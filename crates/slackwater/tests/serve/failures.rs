@@ -3,7 +3,7 @@
 
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{self, Replica, nobody};
+use crate::replicas::{self, Replica, unused_address};
 use bytes::Bytes;
 use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,10 @@ use tokio::sync::Notify;
 #[tokio::test]
 async fn a_refusal_is_not_seen_by_the_client() {
     let well = Replica::echo("well").await;
-    let proxy = Proxy::start(&[nobody().await, well.address, nobody().await], "");
+    let proxy = Proxy::start(
+        &[unused_address().await, well.address, unused_address().await],
+        "",
+    );
     let mut client = Client::connect(proxy.address).await;
     for index in 0..9 {
         client
@@ -40,7 +43,7 @@ async fn a_refusal_is_not_seen_by_the_client() {
 #[tokio::test]
 async fn one_refusing_replica_of_two_costs_no_request() {
     let well = Replica::echo("well").await;
-    let proxy = Proxy::start(&[nobody().await, well.address], "");
+    let proxy = Proxy::start(&[unused_address().await, well.address], "");
     let mut client = Client::connect(proxy.address).await;
     for _ in 0..10 {
         assert_eq!(client.get("/").await.status, 200);
@@ -79,7 +82,10 @@ async fn a_503_of_the_application_itself_is_forwarded() {
 #[tokio::test]
 async fn refusals_are_retried_for_http2_replicas_too() {
     let address = replicas::http2(async |_| Response::new(full("well"))).await;
-    let proxy = Proxy::start(&[nobody().await, address], "[replica]\nprotocol = \"h2c\"");
+    let proxy = Proxy::start(
+        &[unused_address().await, address],
+        "[replica]\nprotocol = \"h2c\"",
+    );
     let mut client = Client::connect(proxy.address).await;
     for _ in 0..4 {
         assert_eq!(client.get("/").await.text(), "well");
@@ -89,7 +95,7 @@ async fn refusals_are_retried_for_http2_replicas_too() {
 
 #[tokio::test]
 async fn without_any_replica_alive_the_client_receives_the_reason() {
-    let proxy = Proxy::start(&[nobody().await, nobody().await], "");
+    let proxy = Proxy::start(&[unused_address().await, unused_address().await], "");
     let answer = get(proxy.address, "/").await;
     assert_eq!(answer.status, 502);
     assert_eq!(answer.field("x-slackwater-error"), Some("unreachable"));

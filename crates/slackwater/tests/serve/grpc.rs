@@ -3,7 +3,7 @@
 use crate::access_log::Log;
 use crate::clients::{Answer, Client};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use crate::routes::services;
 use http::Response;
 
@@ -127,7 +127,7 @@ async fn a_call_without_a_response_receives_a_status_of_its_own_protocol() {
         while connection.more().await > 0 {}
     })
     .await;
-    let (mute, gone) = (mute.address, nobody().await);
+    let (mute, gone) = (mute.address, unused_address().await);
     let toml = services(&[("mute", mute), ("gone", gone)])
         + "[[routes]]\npath = \"/mute\"\nservice = \"mute\"\ntimeouts.first_byte = \"100ms\"\n\
            [[routes]]\npath = \"/gone\"\nservice = \"gone\"\nresponse_headers.set = { x-mine = \"1\" }\n\

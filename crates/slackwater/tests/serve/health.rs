@@ -3,7 +3,7 @@
 
 use crate::clients::{Client, full, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{self, Replica, nobody};
+use crate::replicas::{self, Replica, unused_address};
 use bytes::Bytes;
 use core::sync::atomic::{AtomicU16, Ordering};
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -159,7 +159,7 @@ async fn a_tcp_check_only_connects() {
         Replica::scripted(|mut connection| async move { while connection.more().await > 0 {} })
             .await;
     let toml = "[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\ntimeout = \"20s\"";
-    let proxy = Proxy::start(&[mute.address, nobody().await], toml);
+    let proxy = Proxy::start(&[mute.address, unused_address().await], toml);
     verdicts(&proxy, &["up", "down"]).await;
     assert!(
         proxy

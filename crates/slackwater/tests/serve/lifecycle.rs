@@ -2,7 +2,7 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -173,7 +173,7 @@ async fn bad_arguments_end_with_2() {
 
 #[tokio::test]
 async fn clients_have_limited_time_for_a_head_and_for_nothing() {
-    let replica = nobody().await;
+    let replica = unused_address().await;
     // One timeout is short, and the other one is too long to wait for.
     let little_for_a_head = "[timeouts]\nhead = \"100ms\"\nidle = \"1h\"";
     let proxy = Proxy::start(&[replica], little_for_a_head);

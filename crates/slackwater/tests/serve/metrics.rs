@@ -2,7 +2,7 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 
 /// The value of the first series with this prefix; `None` if there is none.
 async fn series(proxy: &Proxy, begin: &str) -> Option<f64> {
@@ -76,7 +76,7 @@ async fn exemplar(proxy: &Proxy, histogram: &str, labels: &str) -> String {
 async fn exemplars_lead_to_requests_that_can_be_looked_up() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let replica = Replica::echo("a").await;
-    let collector = nobody().await;
+    let collector = unused_address().await;
     let proxy = Proxy::start(
         &[replica.address],
         &format!(

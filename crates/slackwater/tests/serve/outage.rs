@@ -4,7 +4,7 @@
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
 use crate::reload::status;
-use crate::replicas::{Replica, nobody, vacant};
+use crate::replicas::{Replica, unused_address, vacant};
 use crate::routes::services;
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ async fn an_outage_and_its_end_are_reported_everywhere() {
 #[tokio::test]
 async fn readiness_is_that_of_the_process_unless_services_are_requested() {
     let well = Replica::echo("well").await;
-    let dead = nobody().await;
+    let dead = unused_address().await;
     let routes =
         "[[routes]]\npath_prefix = \"/api\"\nservice = \"api\"\n[[routes]]\nservice = \"web\"\n";
     let proxy = Proxy::of_file(&(services(&[("web", well.address), ("api", dead)]) + routes));

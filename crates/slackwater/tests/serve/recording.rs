@@ -4,7 +4,7 @@
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
 use crate::reload::{Written, reload};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -85,7 +85,7 @@ async fn each_worker_and_each_configuration_is_a_stream_that_can_be_replayed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_requests_what_is_named_is_recorded_and_nothing_else() {
-    let (one, dead) = (Replica::echo("one").await, nobody().await);
+    let (one, dead) = (Replica::echo("one").await, unused_address().await);
     let config = format!(
         "listen = \"127.0.0.1:0\"\npolicy = \"round_robin\"\nreplicas = [\"{}\", \"{}\"]\nprobe.transport = \"none\"\nretries.attempts_max = 2\n",
         one.address, dead

@@ -174,7 +174,7 @@ fn length_in(head: &str) -> usize {
 
 /// An address at which nothing listens for as long as the test runs. The port is held, because
 /// another test could get it otherwise.
-pub(crate) async fn nobody() -> SocketAddr {
+pub(crate) async fn unused_address() -> SocketAddr {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let address = socket.local_addr().unwrap();

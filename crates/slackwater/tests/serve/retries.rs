@@ -4,7 +4,7 @@ mod bodies;
 
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::Proxy;
-use crate::replicas::{self, Replica, nobody};
+use crate::replicas::{self, Replica, unused_address};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -139,7 +139,11 @@ async fn each_try_has_a_replica_of_its_own_and_the_last_answer_is_passed_on() {
 
 #[tokio::test]
 async fn refusals_cost_no_budget_and_end_with_the_attempts() {
-    let replicas = [nobody().await, nobody().await, nobody().await];
+    let replicas = [
+        unused_address().await,
+        unused_address().await,
+        unused_address().await,
+    ];
     for (attempts_max, tries) in [(1, 1), (2, 2), (3, 3)] {
         let toml = format!(
             "[retries]\nattempts_max = {attempts_max}\nbudget_share = 0\nbudget_min = 0\nbackoff_base = \"1m\"\nbackoff_max = \"1m\""

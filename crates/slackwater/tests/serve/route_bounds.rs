@@ -37,7 +37,7 @@ async fn copies_go_to_a_shadow_without_delaying_the_client() {
         }
     })
     .await;
-    let gone = replicas::nobody().await;
+    let gone = replicas::unused_address().await;
     let named = [
         ("web", web.address),
         ("shadow", shadow.address),

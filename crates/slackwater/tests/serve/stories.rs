@@ -7,7 +7,7 @@ use crate::clients::{Answer, Client, get};
 use crate::decisions::decisions;
 use crate::grpc::says;
 use crate::proxy::{Proxy, until};
-use crate::replicas::{Connection, Replica, nobody};
+use crate::replicas::{Connection, Replica, unused_address};
 use crate::shadow_trials::{CALM, SHADOWS, fleet};
 use crate::tracing::{collector, spans};
 use core::net::SocketAddr;
@@ -404,7 +404,7 @@ async fn failures_over_grpc_are_kept_and_logged_where_failures_are() {
 
 #[tokio::test]
 async fn an_answer_of_our_own_to_a_call_is_recorded_as_the_client_receives_it() {
-    let site = Site::new("grpc-own", &[nobody().await], "").await;
+    let site = Site::new("grpc-own", &[unused_address().await], "").await;
     let answer = call(site.proxy.address).await;
     assert!(
         answer.starts_with("HTTP/1.1 200 ") && answer.contains("grpc-status: 14"),

@@ -3,7 +3,7 @@
 
 use crate::clients::{Answer, Client, get};
 use crate::proxy::{Proxy, slackwater, until};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use core::net::SocketAddr;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
@@ -272,7 +272,7 @@ async fn if_the_started_copy_fails_the_request_goes_to_the_replica_that_dropped_
 async fn an_agent_that_is_gone_costs_the_request_nothing() {
     let server = Server::new("one").await;
     let agent = agent(server.replica.address);
-    let addresses = [agent.address, nobody().await];
+    let addresses = [agent.address, unused_address().await];
     for addresses in [addresses, [addresses[1], addresses[0]]] {
         let proxy = Proxy::start(&addresses, TIED);
         let address = proxy.address;

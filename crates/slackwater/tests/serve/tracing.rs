@@ -6,7 +6,7 @@ mod export;
 use crate::access_log::Log;
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{self, Replica, nobody};
+use crate::replicas::{self, Replica, unused_address};
 use core::net::SocketAddr;
 use http::{Request, Response};
 use slackwater_collector::{Collector, Kind, Span};
@@ -394,7 +394,7 @@ async fn both_copies_of_a_tied_request_have_a_span_each() {
 #[tokio::test]
 async fn a_failed_request_has_its_cause() {
     let (collector, tracing) = collector("grpc").await;
-    let proxy = Proxy::start(&[nobody().await], &tracing);
+    let proxy = Proxy::start(&[unused_address().await], &tracing);
     assert_eq!(get(proxy.address, "/").await.status, 502);
     let (server, attempts) = spans(&collector, 2).await;
     assert!(server.failed && attempts[0].failed);

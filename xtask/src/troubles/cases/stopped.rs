@@ -39,9 +39,9 @@ pub(super) fn case(options: &Options) -> Case {
         title: "a replica that is stopped by SIGSTOP",
         about: format!(
             "One of {REPLICAS} replicas is stopped for {} s; {} requests/s of 10 ms, {} % of what the four can do. Clients wait for 5 s, and\n\
-             whoever has no answer by then is an error that took 5 s. Its share is that after the first second. With its agent\n\
-             stopped, too, probes tell that it is gone; alone, its agent goes on answering them, until so many connections wait\n\
-             there that there are no more.",
+             a request without a response by then is an error that took 5 s. Its share is that after the first second. With its agent\n\
+             stopped, too, probes show that it is gone; alone, its agent goes on answering them, until all its\n\
+             connections wait there.",
             options.seconds,
             options.rate,
             busy_percent(options)

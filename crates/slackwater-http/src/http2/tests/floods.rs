@@ -198,7 +198,7 @@ fn frames_of_next_to_nothing_do_not_pile_up() {
 }
 
 #[test]
-fn whoever_does_not_read_is_read_no_more() {
+fn a_peer_that_does_not_read_is_not_read_from() {
     let mut server = Peer::server();
     let ping = frame(kind::PING, 0, 0, &[0; 8]);
     let mut pings = 0;
@@ -212,7 +212,7 @@ fn whoever_does_not_read_is_read_no_more() {
 }
 
 #[test]
-fn a_turn_ends_after_so_much_work_and_the_next_one_goes_on() {
+fn a_turn_ends_after_bounded_work_and_the_next_one_goes_on() {
     let mut server = Peer::server();
     let ping = frame(kind::PING, 0, 0, &[0; 8]);
     let mut rest = Bytes::from(ping.repeat(600));
@@ -254,7 +254,7 @@ fn a_rest_that_is_short_keeps_no_large_buffer() {
 }
 
 #[test]
-fn windows_are_not_changed_for_ever() {
+fn changes_of_windows_are_bounded() {
     let mut changes = 0;
     let flipped = until_calm(|_| {
         changes += 1;

@@ -304,7 +304,7 @@ fn upload(client: &mut Peer, length: usize) -> (Key, usize) {
 }
 
 #[test]
-fn bodies_that_nobody_reads_leave_room_for_short_ones() {
+fn unread_bodies_leave_room_for_short_ones() {
     let mut client = uploading();
     let (_, sent) = upload(&mut client, 100_000);
     assert_eq!(sent, 100_000);

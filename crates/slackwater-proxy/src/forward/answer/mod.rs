@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_known_by_its_whole_answer() {
+    fn an_agent_is_recognized_by_its_whole_answer() {
         for (name, value, is_agents) in [
             (header::CONTENT_LENGTH, "51", true),
             (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),

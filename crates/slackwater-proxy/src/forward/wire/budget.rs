@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_a_share_and_all_have_what_there_is() {
+    fn each_client_has_a_share_of_one_budget() {
         let memory = Memory::of_worker(16);
         let first = memory.of_client();
         let mut loans = usual(&first, 100);

@@ -153,7 +153,7 @@ fn of_failing_fleets(plays: &Plays<'_>) -> Vec<Claim> {
             .sum();
         Some(Bounds::at_most(0.0, "").judge(
             format!(
-                "all replicas fail a quarter of their queries, {}: nobody is ejected (by all policies together)",
+                "all replicas fail a quarter of their queries, {}: none is ejected (by all policies together)",
                 clients_in_words(clients)
             ),
             ejected as f64,
@@ -213,7 +213,7 @@ fn of_trouble(plays: &Plays<'_>) -> Vec<Claim> {
     let all = guarded.at(STOPPED);
     claims.extend(worst(all.iter().map(|played| error_percent(&played.all))).map(|found| {
         Bounds::at_most(0.5, " %").judge(
-            "one of ten stands still for 30 s: with all means fewer than 0.5 % errors, whoever chooses (the worst policy)",
+            "one of ten stands still for 30 s: with all means fewer than 0.5 % errors under any policy (the worst one)",
             found,
         )
     }));
@@ -249,7 +249,7 @@ fn of_trouble(plays: &Plays<'_>) -> Vec<Claim> {
         (
             penalising,
             1.25,
-            "more than a quarter above that of peak_ewma with its own penalty, which tries nobody again within a minute",
+            "more than a quarter above that of peak_ewma with its own penalty, which tries no replica again within a minute",
         ),
     ] {
         let worse = (ratios.into_iter()).max_by(|(a, _), (b, _)| a.total_cmp(b));

@@ -64,10 +64,10 @@ impl Figure for TailAtScale {
          more than 12 ms for 95 % of theirs, then at least 5 % of the leaves of half of the requests take more than 12 ms, 2.5 % of all, and \
          the 99th percentile of a random leaf is not 10 ms. A leaf of a wide request must have been slower than one asked alone. Hedged requests are played on twenty replicas of Prequal's testbed, each of \
          which stops for 1.8 s every three minutes; the article's benchmark is a BigTable, so that the effect can be compared, not \
-         the number. The hedged fan-out has leaves of 10 ms, and one answer in a hundred is stuck for a second, whoever gives it. With one \
+         the number. The hedged fan-out has leaves of 10 ms, and one answer in a hundred is stuck for a second, at any leaf. With one \
          further copy both are stuck once in 10,000 times, which is one request in a hundred, so that no delay and no budget can take \
          p99.9 of the requests below a second; with two further ones it is one request in 10,000. Where it is a replica that stops, and not an \
-         answer, whoever knows of queries in flight sends the further copy elsewhere, and one is enough; but as the copy that is stuck is \
+         answer, a policy that knows of queries in flight sends the further copy elsewhere, and one is enough; but as the copy that is stuck is \
          cancelled, a stopped replica has few queries in flight, and least loaded goes on sending to it: latency probation is what sees that. Requests that take long because \
          they are large take as long again elsewhere. Tied requests are the figure `tied`.",
         }

@@ -73,7 +73,7 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
         return;
     };
     if let Some(limit) = tick.rif_limit {
-        canvas.line(&head("RIF limit: with so many a replica is hot"));
+        canvas.line(&head("RIF limit: from here on a replica is hot"));
         let text = format!("  {}", pool::limit_words(limit));
         canvas.line(&Line::default().with(Ink::Strong, text));
         canvas.line(&Line::default());

@@ -27,12 +27,12 @@ fn rows() -> Vec<Row> {
         broken("HEADERS on an even stream", get(2, "/a")),
         broken("DATA on stream 0", frame(DATA, 0, 0, b"a")),
         broken(
-            "DATA on a stream that nobody opened",
+            "DATA on a stream that was not opened",
             frame(DATA, 0, 5, b"a"),
         ),
-        broken("RST_STREAM on a stream that nobody opened", reset(5)),
+        broken("RST_STREAM on a stream that was not opened", reset(5)),
         broken(
-            "WINDOW_UPDATE on a stream that nobody opened",
+            "WINDOW_UPDATE on a stream that was not opened",
             window_update(5, 1),
         ),
         broken(

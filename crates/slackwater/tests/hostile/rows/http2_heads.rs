@@ -189,7 +189,7 @@ fn rows() -> Vec<Row> {
                 fields
             }),
         ),
-        broken("a pseudo-header field that nobody knows", with(":a", "b")),
+        broken("an unknown pseudo-header field", with(":a", "b")),
         malformed("a response's `:status`", with(":status", "200")),
         frames(
             "CONNECT over HTTP/2",

@@ -71,7 +71,7 @@ fn rows() -> Vec<Row> {
             "\r\nGET /a HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
         ),
         refused(
-            "an expectation that nobody knows",
+            "an unknown expectation",
             "417, closed",
             with(b"expect: 200-ok"),
         ),

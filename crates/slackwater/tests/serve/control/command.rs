@@ -4,7 +4,7 @@ use super::{TOKEN, Token, config, controlled, overrides};
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
 use crate::reload::{Written, status};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -301,7 +301,7 @@ async fn errors_are_reported_with_the_remedy() {
 async fn a_refused_connection_is_distinguished_from_a_mistake() {
     let one = Replica::echo("one").await;
     let (proxy, _written, _token) = controlled("command-gone", &[&one]);
-    let address = nobody().await.to_string();
+    let address = unused_address().await.to_string();
     let gone = ["status", "--admin", &address];
     let why = admin(&proxy, None, &gone).await.badly(1);
     let complaint = format!("slackwater: the admin server at {address}: no connection: ");

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 const CHANGES: [&str; 4] = ["/replica", "/settings", "/reload", "/overrides/clear"];
 
 #[tokio::test]
-async fn without_a_token_file_nobody_may_change_anything() {
+async fn without_a_token_file_every_change_is_refused() {
     let one = Replica::echo("one").await;
     let written = Written::new("no-token", &config(&[&one], ""));
     let proxy = written.serve(&[]);
@@ -34,7 +34,7 @@ async fn without_a_token_file_nobody_may_change_anything() {
 }
 
 #[tokio::test]
-async fn only_who_says_the_token_may_and_who_does_not_is_counted_and_logged() {
+async fn changes_without_the_token_are_refused_counted_and_logged() {
     let one = Replica::echo("one").await;
     let (proxy, _written, _token) = controlled("refused", &[&one]);
     let wrong = [

@@ -5,7 +5,7 @@ use crate::clients::get;
 use crate::control::{Token, done};
 use crate::proxy::{Proxy, until};
 use crate::reload::Written;
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, unused_address};
 use crate::room::{ask, in_flight};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -99,7 +99,7 @@ async fn down_drained_and_unused_tiers_are_distinguished() {
         Replica::echo(names[1]).await,
         Replica::echo(names[2]).await,
     ];
-    let dead = nobody().await;
+    let dead = unused_address().await;
     let token = Token::new("absent");
     let text = format!(
         "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"least_loaded\"\nprobe.transport = \"none\"\n\

@@ -267,7 +267,7 @@ fn names_a_certificate(head: &str) -> bool {
 }
 
 #[tokio::test]
-async fn replicas_are_told_verified_certificates_and_nobody_can_pass_for_another() {
+async fn replicas_receive_verified_certificates_and_no_client_can_pass_for_another() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = Replica::echo("replica").await;
     authority.issue(&["a.test"]).write(&folder, "a");

@@ -5,7 +5,7 @@ use super::{Witness, collector, section, spans};
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
 use crate::reload::{Written, reload, status};
-use crate::replicas::nobody;
+use crate::replicas::unused_address;
 use slackwater_collector::Manner;
 
 #[tokio::test]
@@ -28,7 +28,10 @@ async fn without_a_section_requests_go_on_as_they_came() {
 #[tokio::test]
 async fn a_collector_that_is_not_there_is_no_affair_of_requests() {
     let witness = Witness::answering(200).await;
-    let mut proxy = Proxy::start(&[witness.replica.address], &section(nobody().await, "grpc"));
+    let mut proxy = Proxy::start(
+        &[witness.replica.address],
+        &section(unused_address().await, "grpc"),
+    );
     for _ in 0..20 {
         assert_eq!(get(proxy.address, "/").await.status, 200);
     }

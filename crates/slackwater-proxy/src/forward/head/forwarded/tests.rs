@@ -71,7 +71,7 @@ fn fields_of_untrusted_peers_are_ignored() {
 }
 
 #[test]
-fn trusted_proxies_are_believed_in_what_they_write() {
+fn fields_of_trusted_proxies_are_used() {
     let settings = "trust = [\"10.0.0.0/8\"]";
     let proxy = origin("10.0.0.1", settings);
     assert_eq!(

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_are_only_so_many_places_until_some_are_unused() {
+    async fn places_are_bounded_until_some_are_unused() {
         let connections = Connections::new(4);
         let many = (0..=u16::MAX).map(|low| SocketAddr::from(([127, 0, 0, 1], low)));
         for addr in many {
