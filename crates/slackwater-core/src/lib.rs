@@ -64,6 +64,7 @@ pub mod tail;
 pub mod time;
 pub mod tracker;
 
+pub use health::default_policy;
 pub use draw::{Draw, NoDraw, SplitMix64};
 pub use fixed::{Quantile, Rate};
 pub use replica::{ReplicaId, ReplicaIds};

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// The name of one replica, stable for as long as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaId {
     slot: u32,
     generation: u32,
@@ -47,6 +47,12 @@ impl fmt::Display for ReplicaId {
         } else {
             write!(f, "r{}.{}", self.slot, self.generation)
         }
+    }
+}
+
+impl fmt::Debug for ReplicaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

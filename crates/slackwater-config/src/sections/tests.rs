@@ -107,10 +107,9 @@ fn defaults_are_those_documented() {
     let service = only(&config);
     assert_eq!(service.policy.name, "shortest_expected_delay");
     assert_eq!(service.policy, &slackwater_core::policy::DEFAULT_POLICY);
-    assert_eq!(
-        service.policy_settings.prequal,
-        slackwater_core::policy::PrequalConfig::default()
-    );
+    // The default policy of the library is made of the same.
+    assert_eq!(service.policy_settings, PolicySettings::default());
+    assert_eq!(*service.passive_health, HealthSettings::standard());
     assert_eq!(service.probe.transport, ProbeTransport::Udp);
     assert_eq!(service.probe.path, "/prequal/probe");
     assert_eq!(service.replica.protocol, ReplicaProtocol::Http1);

@@ -73,7 +73,7 @@ pub(in crate::policy) enum Changed {
 }
 
 /// The replicas that a policy knows (and may probe), and those of them that may be chosen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Fleet {
     known: ReplicaSet,
     available: ReplicaSet,

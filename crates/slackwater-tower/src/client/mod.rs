@@ -17,6 +17,7 @@
 //! | probes on the wire | `probe` |
 //! | the tower service | `balance` |
 //! | one request to every shard | `fan_out` |
+//! | what `{:?}` shows | `shown` |
 //!
 //! Absent on purpose: connections to replicas (the service that is balanced has them), retries (a
 //! layer of their own), health beyond what probes say.
@@ -33,6 +34,7 @@ mod replicas;
 mod reported;
 mod round;
 mod rounds;
+mod shown;
 mod warm_up;
 
 pub use balance::Balance;

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle to one replica's state; clones share it. One for each thing that clients pick: usually
 /// one in a process.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Load {
     shared: Arc<Shared>,
 }
@@ -203,16 +203,12 @@ impl Default for Load {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("rif", &self.tracker.rif())
-            .field("incarnation", &self.incarnation)
-            .field("draining", &self.draining)
-            .field("scales_by_hint", &self.hint_scale.is_some())
-            .field("reports_cpu", &self.cpu_used.is_some())
-            .field("learns_capacity", &self.learned.is_some())
-            .field("counts", &self.counts)
+        f.debug_struct("Load")
+            .field("rif", &self.rif())
+            .field("draining", &self.is_draining())
+            .field("counts", &self.counts())
             .finish_non_exhaustive()
     }
 }

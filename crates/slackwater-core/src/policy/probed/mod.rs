@@ -318,7 +318,6 @@ impl Client {
 }
 
 /// A policy with asynchronous probes.
-#[derive(Debug)]
 pub struct Probed<K> {
     spans: SpansNs,
     client: Client,

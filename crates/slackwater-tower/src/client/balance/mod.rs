@@ -80,7 +80,7 @@ type HintOf<B> = Box<dyn Fn(&Request<B>) -> Option<Bytes> + Send + Sync>;
 
 /// There is no replica to send a query to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no replica is known; has service discovery found any?")]
+#[error("no replica is known, or the request has been at all of them")]
 pub struct NoReplica;
 
 /// Balances HTTP requests over services `S`; cheap to clone.
@@ -117,6 +117,19 @@ impl<S, B> Balance<S, B> {
         A: Fn(&D::Key) -> ReplicaAddrs,
     {
         BalanceBuilder::new(balancer).build(discover, addrs)
+    }
+
+    /// A service over `services`, each with its address. None of them comes or goes later. The
+    /// balancer's members are this service's alone from now on.
+    ///
+    /// # Errors
+    ///
+    /// An address is there twice, or there are too many.
+    pub fn over<A: Into<ReplicaAddrs>>(
+        balancer: Balancer,
+        services: impl IntoIterator<Item = (A, S)>,
+    ) -> Result<Self, InsertError> {
+        BalanceBuilder::new(balancer).build_over(services)
     }
 
     /// The balancer inside: counters, snapshot.
@@ -167,16 +180,33 @@ impl<B> BalanceBuilder<B> {
         D: Discover,
         A: Fn(&D::Key) -> ReplicaAddrs,
     {
-        let shared = Arc::new(Shared {
+        let shared = self.shared();
+        let membership = Membership::new(discover, addrs, &shared);
+        (Balance { shared }, membership)
+    }
+
+    /// As [`Balance::over`].
+    pub fn build_over<A: Into<ReplicaAddrs>, S>(
+        self,
+        services: impl IntoIterator<Item = (A, S)>,
+    ) -> Result<Balance<S, B>, InsertError> {
+        let shared = self.shared();
+        for (addrs, service) in services {
+            let inserted = shared.insert(addrs.into(), service);
+            inserted.map_err(|(error, _)| error)?;
+        }
+        Ok(Balance { shared })
+    }
+
+    fn shared<S>(self) -> Arc<Shared<S, B>> {
+        Arc::new(Shared {
             balancer: self.balancer,
             services: RwLock::default(),
             classify: self.classify,
             hint: self.hint,
             hint_too_long: Once::new(),
             membership_waker: Arc::default(),
-        });
-        let membership = Membership::new(discover, addrs, &shared);
-        (Balance { shared }, membership)
+        })
     }
 }
 
