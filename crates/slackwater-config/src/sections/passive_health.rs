@@ -156,7 +156,8 @@ pub(super) fn read_passive_health(
     policy: &PolicyEntry,
     warm_up: Duration,
 ) -> (HealthConfig, Vec<Remark>) {
-    let (settings, mut remarks) = read_mechanisms(reader, prefix, &HealthSettings::standard(), warm_up);
+    let (settings, mut remarks) =
+        read_mechanisms(reader, prefix, &HealthSettings::standard(), warm_up);
     if settings.errors.is_some()
         && let Some((section, key)) = policy.failure_penalty
     {
@@ -194,7 +195,8 @@ fn read_mechanisms(
     let mut settings: HealthSettings = table::read(reader, prefix);
     note_back_off(reader, prefix, &settings);
     settings.errors = Mechanism::read(reader, prefix, by_default.errors.is_some(), &mut remarks);
-    settings.probation = Mechanism::read(reader, prefix, by_default.probation.is_some(), &mut remarks);
+    settings.probation =
+        Mechanism::read(reader, prefix, by_default.probation.is_some(), &mut remarks);
     if settings.errors.is_none() && settings.probation.is_none() {
         let errors = ErrorSettings::switch(prefix);
         let probation = ProbationSettings::switch(prefix);

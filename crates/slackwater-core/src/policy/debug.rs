@@ -16,7 +16,9 @@ impl fmt::Display for ReplicaView {
         let state = match self {
             Self { draining: true, .. } => "draining",
             Self { lost: true, .. } => "unreachable",
-            Self { available: true, .. } => "available",
+            Self {
+                available: true, ..
+            } => "available",
             _ => "taken out",
         };
         write!(f, "{state}, {} in flight", self.in_flight)

@@ -2,8 +2,8 @@
 //!
 //! [`Balancer`] puts a core [`Policy`](slackwater_core::policy::Policy) among threads, clocks and
 //! sockets: it picks, it hands out [`Lease`]s that end exactly once, and it passes probes to a
-//! [`Prober`]. [`Balance`] is the same thing as a tower service over discovered services. Where
-//! nobody names a policy, take [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
+//! [`Prober`]. [`Balance`] is the same thing as a tower service over discovered services.
+//! [`Balancer::with_default_policy`] has the policy that `slackwater serve` has by default.
 //!
 //! | | file |
 //! |---|---|

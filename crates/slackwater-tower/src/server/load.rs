@@ -251,7 +251,7 @@ impl LoadBuilder {
     ///
     /// ```
     /// use slackwater_tower::server::Load;
-    /// use slackwater_core::LoadScale;
+    /// use slackwater_tower::LoadScale;
     ///
     /// let load = Load::builder()
     ///     .hint_scale(|hint| match hint {

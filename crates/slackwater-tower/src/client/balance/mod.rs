@@ -1,7 +1,6 @@
 //! The tower service: a [`Balancer`] over discovered services.
 //!
 //! ```
-//! use slackwater_core::policy::{DEFAULT_POLICY, PolicySettings};
 //! use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
 //! use std::net::SocketAddr;
 //! use tower::{BoxError, ServiceExt, discover::Change, service_fn};
@@ -16,10 +15,7 @@
 //! let replicas: [SocketAddr; 2] = [([127, 0, 0, 1], 8001).into(), ([127, 0, 0, 1], 8002).into()];
 //! let changes = replicas.map(|addr| Ok::<_, BoxError>(Change::Insert(addr, service(addr))));
 //!
-//! // Who names no policy takes this one; `policy_named("prequal")` is Prequal.
-//! let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
-//! let balancer = Balancer::new(policy, NoProber);
-//! let _drive = balancer.spawn_drive();
+//! let balancer = Balancer::with_default_policy(NoProber);
 //! let (balance, membership) =
 //!     Balance::new(balancer, futures_util::stream::iter(changes), |&addr| ReplicaAddrs::from(addr));
 //! membership.await.expect("this discovery does not fail");

@@ -97,7 +97,9 @@ impl UdpProber {
 
 impl fmt::Debug for UdpProber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let locals = self.lanes().filter_map(|lane| lane.socket.local_addr().ok());
+        let locals = self
+            .lanes()
+            .filter_map(|lane| lane.socket.local_addr().ok());
         f.debug_struct("UdpProber")
             .field("local_addrs", &locals.collect::<Vec<_>>())
             .finish_non_exhaustive()
