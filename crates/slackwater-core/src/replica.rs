@@ -57,11 +57,20 @@ impl fmt::Debug for ReplicaId {
 }
 
 /// Hands out replica names; one for each fleet. Policies that serve the same fleet share its names.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ReplicaIds {
     /// The generation that each slot is in, and whether it is taken.
     slots: Vec<(u32, bool)>,
     free: Vec<u32>,
+}
+
+impl fmt::Debug for ReplicaIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let in_use = self.slots.len() - self.free.len();
+        f.debug_struct("ReplicaIds")
+            .field("in_use", &in_use)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ReplicaIds {

@@ -67,8 +67,8 @@ pub(crate) async fn serve(
     tokio::spawn(respond_udp(probes, load.clone(), None));
     // Any service that tonic generates goes here.
     let (_reporter, service) = tonic_health::server::health_reporter();
+    // The first layer counts calls in flight, and how long they take.
     Server::builder()
-        // Counts calls in flight, and how long they take.
         .layer(LoadLayer::new(load))
         // Stands for the work of a call. Your server does not have this layer.
         .layer(MapFutureLayer::new(move |call| async move {

@@ -215,7 +215,7 @@ impl Server {
             .route("/hello", get(hello))
             .route(
                 "/slow",
-                get(async || tokio::time::sleep(Duration::from_secs(60)).await),
+                get(async || tokio::time::sleep(Duration::from_mins(1)).await),
             )
             .layer(LoadLayer::new(load));
         let listener = listener.tap_io(move |_| {

@@ -112,7 +112,8 @@ fn the_tutorial_goes_as_it_is_written() {
     // A person types no faster than the servers start.
     let wait = "for port in 50051 50052 50053; do \
                 until (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null; do sleep 0.05; done; done\n";
-    let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{start}{wait}{call}{stop}");
+    let script =
+        format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{start}{wait}{call}{stop}");
     let script = script
         .replace("127.0.0.1", "127.93.0.2")
         .replace("target/debug/examples", &folder().to_string_lossy());

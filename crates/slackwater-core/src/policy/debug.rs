@@ -1,4 +1,4 @@
-//! What `{:?}` shows of policies: their name, their replicas and how far they got, not their tables.
+//! What `{:?}` shows of policies: their name and their replicas, and no tables.
 
 use crate::policy::policies::PrequalSync;
 use crate::policy::polled::{ChoosePolled, Polled};
@@ -17,9 +17,10 @@ impl fmt::Display for ReplicaView {
             Self { draining: true, .. } => "draining",
             Self { lost: true, .. } => "unreachable",
             Self {
-                available: true, ..
-            } => "available",
-            _ => "taken out",
+                available: false, ..
+            } => "taken out",
+            Self { silent: true, .. } => "unprobed",
+            _ => "available",
         };
         write!(f, "{state}, {} in flight", self.in_flight)
     }

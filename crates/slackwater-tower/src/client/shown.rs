@@ -41,11 +41,15 @@ impl fmt::Debug for Shared {
 struct Replicas<'a>(&'a Driver, &'a Snapshot);
 
 impl Replicas<'_> {
-    /// Where the balancer sees a fault of the replica's, which the policy does not.
-    fn fault(&self, view: &ReplicaView) -> Option<HealthState> {
+    /// The state of a replica that health limits, which the policy does not know.
+    fn limited(&self, view: &ReplicaView) -> Option<&'static str> {
         let mut health = self.1.health.iter();
-        let found = health.find(|health| health.replica == view.replica)?;
-        (found.state != HealthState::Sound).then_some(found.state)
+        match health.find(|it| it.replica == view.replica)?.state {
+            HealthState::WarmingUp | HealthState::Returning => Some("warming_up"),
+            HealthState::PushingBack | HealthState::HeldBack => Some("limited"),
+            HealthState::Ejected | HealthState::OnProbation => Some("ejected"),
+            _ => None,
+        }
     }
 }
 
@@ -58,8 +62,8 @@ impl fmt::Debug for Replicas<'_> {
                 Some(addrs) => map.key(&addrs.query),
                 None => map.key(&view.replica),
             };
-            match self.fault(view) {
-                Some(fault) => map.value(&format_args!("{fault}, {} in flight", view.in_flight)),
+            match self.limited(view) {
+                Some(state) => map.value(&format_args!("{state}, {} in flight", view.in_flight)),
                 None => map.value(&format_args!("{view}")),
             };
         }
