@@ -106,7 +106,8 @@ pub(super) struct Chosen<S> {
 impl<S, B> Balance<S, B> {
     /// A service over what `discover` discovers, and the future that follows it, to be spawned.
     /// `addrs` tells a key's addresses. The balancer's members are this service's alone from now
-    /// on. Spawn [`Balancer::drive`], too.
+    /// on. Spawn [`Balancer::drive`], too, unless
+    /// [`Balancer::with_default_policy`] has done so.
     pub fn new<D, A>(balancer: Balancer, discover: D, addrs: A) -> (Self, Membership<D, A, B>)
     where
         D: Discover<Service = S>,
