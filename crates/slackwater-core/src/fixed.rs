@@ -10,7 +10,7 @@ use core::fmt;
 pub(crate) const ONE: u32 = 1_000_000;
 
 /// How often something happens per query, in millionths, from 0 to [`Rate::MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(u32);
 
 impl Rate {
@@ -61,8 +61,14 @@ impl fmt::Display for Rate {
     }
 }
 
+impl fmt::Debug for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rate({self})")
+    }
+}
+
 /// A share of a distribution, in millionths, from 0 to 1 inclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantile(u32);
 
 impl Quantile {
@@ -102,6 +108,12 @@ impl Quantile {
 impl fmt::Display for Quantile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_millionths(self.0, f)
+    }
+}
+
+impl fmt::Debug for Quantile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Quantile({self})")
     }
 }
 

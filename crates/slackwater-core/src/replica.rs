@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// The name of one replica, stable for as long as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaId {
     slot: u32,
     generation: u32,
@@ -50,13 +50,28 @@ impl fmt::Display for ReplicaId {
     }
 }
 
+impl fmt::Debug for ReplicaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Allocates replica names, one allocator per fleet. Policies that serve the same fleet share its
 /// names.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ReplicaIds {
     /// The generation that each slot is in, and whether it is taken.
     slots: Vec<(u32, bool)>,
     free: Vec<u32>,
+}
+
+impl fmt::Debug for ReplicaIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let in_use = self.slots.len() - self.free.len();
+        f.debug_struct("ReplicaIds")
+            .field("in_use", &in_use)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ReplicaIds {

@@ -13,7 +13,7 @@ use core::time::Duration;
 ///
 /// Arithmetic saturates: a time beyond the end is the end, and the span from a later time to an
 /// earlier one is zero. A clock that steps back is therefore a harmless event, not an error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
@@ -44,6 +44,13 @@ impl Instant {
     /// The span since `earlier`; zero if `earlier` is not earlier.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The span since the epoch.
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instant({:?})", Duration::from_nanos(self.0))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::toml_reader::{Format, Item, Mistake, Reader, Remark, Severity};
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::Quantile;
+use slackwater_core::health::HealthSettings;
 use std::path::PathBuf;
 
 const SERVER_EXPECTED: &str = "an address such as \"10.0.0.53\" or \"10.0.0.53:53\"";
@@ -129,7 +130,7 @@ impl Default for DiscoverySettings {
             source: FleetSource::List,
             guard: GuardSettings::default(),
             ttl: TtlBounds::default(),
-            warm_up: Duration::from_secs(10),
+            warm_up: HealthSettings::WARM_UP_STANDARD,
         }
     }
 }

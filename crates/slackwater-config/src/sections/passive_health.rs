@@ -149,25 +149,6 @@ fn idle_key(reader: &Reader<'_>, field: String, told: &str) -> Option<Remark> {
     })
 }
 
-/// Mechanisms that are on by default.
-struct ByDefault {
-    errors: bool,
-    probation: bool,
-    warm_up: bool,
-}
-
-const SERVED: ByDefault = ByDefault {
-    errors: true,
-    probation: false,
-    warm_up: true,
-};
-/// A scenario shows the policy alone, unless it turns mechanisms on.
-const PLAYED: ByDefault = ByDefault {
-    errors: false,
-    probation: false,
-    warm_up: false,
-};
-
 /// Reads the sections of the service that `prefix` names, with remarks. `warm_up` is the longest
 /// time until a new replica has its whole share; zero: at once.
 pub(super) fn read_passive_health(
@@ -176,7 +157,8 @@ pub(super) fn read_passive_health(
     policy: &PolicyEntry,
     warm_up: Duration,
 ) -> (HealthConfig, Vec<Remark>) {
-    let (settings, mut remarks) = read_mechanisms(reader, prefix, &SERVED, warm_up);
+    let (settings, mut remarks) =
+        read_mechanisms(reader, prefix, &HealthSettings::standard(), warm_up);
     if settings.errors.is_some()
         && let Some((section, key)) = policy.failure_penalty
     {
@@ -192,7 +174,7 @@ pub(super) fn read_passive_health(
 /// effect is a mistake. `None` if no mechanism is on.
 pub fn read_played_health(reader: &mut Reader<'_>) -> Option<HealthConfig> {
     let span_max = WarmUpSettings::default().span_max;
-    let (settings, remarks) = read_mechanisms(reader, "", &PLAYED, span_max);
+    let (settings, remarks) = read_mechanisms(reader, "", &HealthSettings::off(), span_max);
     for remark in remarks {
         reader.add_mistake(remark.about);
     }
@@ -203,17 +185,19 @@ pub fn read_played_health(reader: &mut Reader<'_>) -> Option<HealthConfig> {
     (!settings.is_off()).then(|| settings.validate().ok())?
 }
 
+/// Without a key of its own, a mechanism is on if `by_default` has it.
 fn read_mechanisms(
     reader: &mut Reader<'_>,
     prefix: &str,
-    by_default: &ByDefault,
+    by_default: &HealthSettings,
     warm_up: Duration,
 ) -> (HealthSettings, Vec<Remark>) {
     let mut remarks = Vec::new();
     let mut settings: HealthSettings = table::read(reader, prefix);
     note_back_off(reader, prefix, &settings);
-    settings.errors = Mechanism::read(reader, prefix, by_default.errors, &mut remarks);
-    settings.probation = Mechanism::read(reader, prefix, by_default.probation, &mut remarks);
+    settings.errors = Mechanism::read(reader, prefix, by_default.errors.is_some(), &mut remarks);
+    settings.probation =
+        Mechanism::read(reader, prefix, by_default.probation.is_some(), &mut remarks);
     if settings.errors.is_none() && settings.probation.is_none() {
         let errors = ErrorSettings::switch(prefix);
         let probation = ProbationSettings::switch(prefix);
@@ -223,7 +207,7 @@ fn read_mechanisms(
         // The remaining settings have no effect, so they must not make two services differ.
         settings = HealthSettings::off();
     }
-    settings.warm_up = Mechanism::read(reader, prefix, by_default.warm_up, &mut remarks);
+    settings.warm_up = Mechanism::read(reader, prefix, by_default.warm_up.is_some(), &mut remarks);
     settings.warm_up = settings.warm_up.filter(|_| !warm_up.is_zero());
     if let Some(evidence) = &mut settings.warm_up {
         evidence.span_max = warm_up;

@@ -107,9 +107,14 @@ fn defaults_are_those_documented() {
     let service = only(&config);
     assert_eq!(service.policy.name, "shortest_expected_delay");
     assert_eq!(service.policy, &slackwater_core::policy::DEFAULT_POLICY);
+    // The default policy of the library is made of the same.
     assert_eq!(
-        service.policy_settings.prequal,
-        slackwater_core::policy::PrequalConfig::default()
+        service.policy_settings,
+        slackwater_core::policy::PolicySettings::default()
+    );
+    assert_eq!(
+        *service.passive_health,
+        slackwater_core::health::HealthSettings::standard()
     );
     assert_eq!(service.probe.transport, ProbeTransport::Udp);
     assert_eq!(service.probe.path, "/prequal/probe");

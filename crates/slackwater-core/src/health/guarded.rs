@@ -4,17 +4,18 @@ use super::evidence::Sample;
 use super::judge::{self, Verdict};
 use super::record::Record;
 use super::reference::{Others, Reference, Unhurried};
-use super::settings::HealthConfig;
+use super::settings::{HealthConfig, HealthSettings};
 use super::shares::Shares;
 use super::window::BUCKETS;
 use super::{TICK_NS, WHOLE};
-use crate::policy::HealthCounters;
+use crate::policy::{DEFAULT_POLICY, HealthCounters, HealthState};
 use crate::policy::{PeakEwmaSettings, Policy, PolicyEntry, PolicySettings, ProbeId, Settings};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
 use crate::tail::Tokens;
 use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use core::time::Duration;
 
 /// Trials that may be saved up.
@@ -54,8 +55,20 @@ pub fn build(
     guard((entry.build)(&settings), config)
 }
 
+/// The policy of `slackwater serve` where its file names none: [`DEFAULT_POLICY`] with
+/// [standard](HealthSettings::standard) health around it.
+///
+/// ```
+/// use slackwater_core::policy::DEFAULT_POLICY;
+///
+/// assert_eq!(slackwater_core::default_policy().name(), DEFAULT_POLICY.name);
+/// ```
+pub fn default_policy() -> Box<dyn Policy> {
+    let health = HealthSettings::standard().validate().unwrap_or_default();
+    build(&DEFAULT_POLICY, &PolicySettings::default(), &health)
+}
+
 /// A policy that chooses among healthy replicas, each in proportion to its share.
-#[derive(Debug)]
 pub struct Guarded {
     pub(super) policy: Box<dyn Policy>,
     pub(super) config: HealthConfig,
@@ -95,6 +108,19 @@ pub struct Guarded {
     pub(super) has_served: bool,
     pub(super) probes: Vec<Option<(ProbeId, ReplicaId)>>,
     pub(super) counters: HealthCounters,
+}
+
+impl fmt::Debug for Guarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = self.members.as_slice().iter();
+        let views = members.filter_map(|&replica| self.view(replica));
+        let unsound = views.filter(|view| view.state != HealthState::Sound);
+        let unsound = unsound.map(|view| (view.replica, view.state.as_str()));
+        f.debug_struct("Guarded")
+            .field("policy", &self.policy)
+            .field("unsound", &unsound.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Guarded {

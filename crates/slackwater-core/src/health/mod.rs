@@ -47,7 +47,7 @@ mod trials;
 mod warm_up;
 mod window;
 
-pub use guarded::{Guarded, build, guard};
+pub use guarded::{Guarded, build, default_policy, guard};
 
 pub use crate::policy::{HealthCounters, HealthState, HealthView};
 pub use settings::{

@@ -122,6 +122,22 @@ fn millionths(share: u32) -> Quantile {
 }
 
 impl HealthSettings {
+    /// The longest warm-up of a replica by [`HealthSettings::standard`].
+    pub const WARM_UP_STANDARD: Duration = Duration::from_secs(10);
+
+    /// The settings of `slackwater serve` where its file has none: error aversion, and warm-up for
+    /// [at most 10 s](Self::WARM_UP_STANDARD), without latency probation.
+    pub fn standard() -> Self {
+        Self {
+            probation: None,
+            warm_up: Some(WarmUpSettings {
+                span_max: Self::WARM_UP_STANDARD,
+                ..WarmUpSettings::default()
+            }),
+            ..Self::default()
+        }
+    }
+
     /// Settings that watch nothing: a guard with these changes nothing.
     pub fn off() -> Self {
         Self {

@@ -5,10 +5,11 @@ use crate::named;
 use crate::policy::comparison::{self, Comparison};
 use crate::policy::{Policy, PolicySettings};
 use alloc::boxed::Box;
+use core::fmt;
 
 /// A policy that users can select, and everything that other code needs to know about it. No code
 /// outside the core depends on a policy's name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct PolicyEntry {
     /// The name that selects it.
     pub name: &'static str,
@@ -124,6 +125,16 @@ impl PolicyEntry {
                 }
                 _ => self.reports != Reports::Round,
             }
+    }
+}
+
+impl fmt::Debug for PolicyEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyEntry")
+            .field("name", &self.name)
+            .field("reports", &self.reports)
+            .field("carried", &self.carried)
+            .finish_non_exhaustive()
     }
 }
 

@@ -73,7 +73,7 @@ pub(in crate::policy) enum Changed {
 }
 
 /// The replicas that a policy knows (and may probe), and the available ones among them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Fleet {
     known: ReplicaSet,
     available: ReplicaSet,

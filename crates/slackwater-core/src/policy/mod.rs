@@ -9,6 +9,7 @@
 
 mod candidates;
 mod comparison;
+mod debug;
 mod decay;
 mod entry;
 mod event;

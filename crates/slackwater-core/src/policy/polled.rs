@@ -40,7 +40,7 @@ pub trait ChoosePolled: Choose {
 }
 
 /// A policy that polls.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Polled<C> {
     pub(in crate::policy) choosing: Unprobed<C>,
     polling: Polling,

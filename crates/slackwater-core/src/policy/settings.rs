@@ -42,7 +42,6 @@ pub trait Section: Settings + Default + Clone + 'static {
 }
 
 /// A key of a section. [`Settings::check`] has its range.
-#[derive(Debug)]
 pub struct Field<S: 'static> {
     /// Its name within the section.
     pub name: &'static str,
@@ -55,7 +54,6 @@ pub struct Field<S: 'static> {
 }
 
 /// The type of a value, and access to it.
-#[derive(Debug)]
 pub enum Kind<S> {
     /// True or false.
     Boolean(fn(&mut S) -> &mut bool),
@@ -73,6 +71,30 @@ pub enum Kind<S> {
     U16(fn(&mut S) -> &mut u16),
     /// A whole number up to 4,294,967,295.
     U32(fn(&mut S) -> &mut u32),
+}
+
+impl<S> fmt::Debug for Field<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Field")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> fmt::Debug for Kind<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Boolean(_) => "Boolean",
+            Self::Duration(_) => "Duration",
+            Self::Factor(_) => "Factor",
+            Self::Quantile(_) => "Quantile",
+            Self::Rate(_) => "Rate",
+            Self::U8(_) => "U8",
+            Self::U16(_) => "U16",
+            Self::U32(_) => "U32",
+        })
+    }
 }
 
 /// Declares a section's table: `key in Kind: field;`, followed by a text if the default does not

@@ -78,7 +78,7 @@ pub struct QueryEnd {
 }
 
 /// A policy without probes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Unprobed<C> {
     pub(in crate::policy) fleet: Fleet,
     pub(in crate::policy) counters: Counters,

@@ -32,6 +32,7 @@ use crate::fixed::{ONE, Quantile};
 use crate::policy::{ConfigError, Settings, Valid, require, require_span_or_none};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
+use core::fmt;
 use core::time::Duration;
 
 /// A class's quantile is updated this many times per window.
@@ -192,12 +193,22 @@ pub struct HedgeCounters {
 }
 
 /// Decides which queries are sent again, and when.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Hedger {
     config: HedgeConfig,
     classes: Vec<Class>,
     tokens: Tokens,
     counters: HedgeCounters,
+}
+
+impl fmt::Debug for Hedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hedger")
+            .field("config", &self.config)
+            .field("classes", &self.classes.len())
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Hedger {

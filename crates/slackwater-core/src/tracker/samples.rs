@@ -10,6 +10,7 @@ use super::TrackerConfig;
 use crate::report::Rif;
 use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
+use core::fmt;
 use core::sync::atomic::{
     AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -90,7 +91,6 @@ impl Slot {
 }
 
 /// The ring.
-#[derive(Debug)]
 pub(super) struct Samples {
     /// A power of two slots.
     slots: Box<[Slot]>,
@@ -100,6 +100,12 @@ pub(super) struct Samples {
     window_min: usize,
     remembered_max: usize,
     age_max_ns: u64,
+}
+
+impl fmt::Debug for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Samples").finish_non_exhaustive()
+    }
 }
 
 impl Samples {

@@ -9,7 +9,7 @@
 use super::drive::{Drive, DriveGuard};
 use super::driver::Driver;
 use super::lease::Lease;
-use super::probe::{ProbeCounters, ProbeToken, Prober, Reports};
+use super::probe::{ProbeCounters, ProbeToken, Prober, Reports, UdpProber, UdpProberConfig};
 use super::replicas::{InsertError, ReplicaAddrs};
 use super::round::Round;
 use super::rounds::{ActiveRound, RoundId};
@@ -25,21 +25,21 @@ use slackwater_core::policy::{
 };
 use slackwater_core::report::Reported;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 /// Decides which replica gets the next query.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Balancer {
     pub(super) shared: Arc<Shared>,
 }
 
 /// State that all handles share.
-#[derive(Debug)]
 pub(super) struct Shared {
-    driver: Mutex<Driver>,
+    pub(super) driver: Mutex<Driver>,
     pub(super) prober: Box<dyn Prober>,
-    clock: Clock,
+    pub(super) clock: Clock,
     /// Wakes [`Drive`]. It outlives this value, so that the end of the last handle can be
     /// signalled.
     pub(super) drive_waker: Arc<AtomicWaker>,
@@ -75,6 +75,21 @@ pub enum Picked {
 }
 
 impl Balancer {
+    /// A balancer with the policy that `slackwater serve` has by default, and with its timeouts
+    /// kept: [`Balancer::drive`] is spawned. Needs a tokio runtime.
+    pub fn with_default_policy(prober: impl Prober) -> Self {
+        let balancer = Self::new(slackwater_core::default_policy(), prober);
+        tokio::spawn(balancer.drive());
+        balancer
+    }
+
+    /// As [`Balancer::with_default_policy`], with probes over UDP that are not signed. A replica
+    /// that answers none is balanced by what this client sees of it.
+    pub fn probing_udp() -> io::Result<Self> {
+        let prober = UdpProber::bind(&UdpProberConfig::default())?;
+        Ok(Self::with_default_policy(prober))
+    }
+
     /// Creates a balancer with an empty fleet, seeded from the operating system's randomness.
     /// Starts the prober, which may spawn tasks: call it within a tokio runtime unless the prober
     /// is [`NoProber`](super::NoProber).

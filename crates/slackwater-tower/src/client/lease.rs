@@ -46,7 +46,6 @@ impl PickView {
 }
 
 /// A query on its way to a replica.
-#[derive(Debug)]
 #[must_use = "dropping the lease ends the query as dropped"]
 pub struct Lease {
     balancer: Balancer,

@@ -2,8 +2,8 @@
 //!
 //! [`Balancer`] runs a core [`Policy`](slackwater_core::policy::Policy) with threads, clocks and
 //! sockets. It picks replicas, hands out [`Lease`]s that end exactly once, and passes probes to a
-//! [`Prober`]. [`Balance`] is the same as a tower service over discovered services. If no policy is
-//! named, use [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
+//! [`Prober`]. [`Balance`] is the same as a tower service over discovered services.
+//! [`Balancer::with_default_policy`] has the policy that `slackwater serve` has by default.
 //!
 //! | | file |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | probes on the wire | `probe` |
 //! | the tower service | `balance` |
 //! | one request to every shard | `fan_out` |
+//! | what `{:?}` shows | `shown` |
 //!
 //! Left out on purpose: connections to replicas (the balanced service has them), retries (a layer
 //! of their own), health checks beyond probes.
@@ -33,6 +34,7 @@ mod replicas;
 mod reported;
 mod round;
 mod rounds;
+mod shown;
 mod warm_up;
 
 pub use balance::Balance;

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle to one replica's state; clones share it. There is one for each target that clients can
 /// pick: usually one per process.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Load {
     shared: Arc<Shared>,
 }
@@ -200,16 +200,12 @@ impl Default for Load {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("rif", &self.tracker.rif())
-            .field("incarnation", &self.incarnation)
-            .field("draining", &self.draining)
-            .field("scales_by_hint", &self.hint_scale.is_some())
-            .field("reports_cpu", &self.cpu_used.is_some())
-            .field("learns_capacity", &self.learned.is_some())
-            .field("counts", &self.counts)
+        f.debug_struct("Load")
+            .field("rif", &self.rif())
+            .field("draining", &self.is_draining())
+            .field("counts", &self.counts())
             .finish_non_exhaustive()
     }
 }
@@ -252,7 +248,7 @@ impl LoadBuilder {
     ///
     /// ```
     /// use slackwater_tower::server::Load;
-    /// use slackwater_core::LoadScale;
+    /// use slackwater_tower::LoadScale;
     ///
     /// let load = Load::builder()
     ///     .hint_scale(|hint| match hint {

@@ -320,7 +320,6 @@ impl Client {
 }
 
 /// A policy with asynchronous probes.
-#[derive(Debug)]
 pub struct Probed<K> {
     spans: SpansNs,
     client: Client,

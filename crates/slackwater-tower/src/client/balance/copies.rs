@@ -2,19 +2,42 @@
 
 use crate::client::lease::Lease;
 use slackwater_core::ReplicaId;
-use slackwater_core::policy::Query;
+use slackwater_core::policy::{Attempt, Query};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The replicas that copies of one query went to. As an extension of a request it keeps a
 /// [`Balance`](super::Balance) from sending a further copy to one of them. Clones share it, and so
 /// do the clones of a request that has it. `[H1]`
-#[derive(Clone, Debug, Default)]
-pub struct Copies(Arc<Mutex<Vec<ReplicaId>>>);
+#[derive(Clone, Debug)]
+pub struct Copies {
+    replicas: Arc<Mutex<Vec<ReplicaId>>>,
+    /// What a copy is that is not the first.
+    further: Attempt,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Copies {
-    /// The copies of a query that has not been sent.
+    /// The copies of a query that has not been sent. Further copies are sent while the first is
+    /// in flight.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            replicas: Arc::default(),
+            further: Attempt::Hedge,
+        }
+    }
+
+    /// The copies of a query that has not been sent. Each further copy is sent after the one before
+    /// it failed.
+    pub fn for_retries() -> Self {
+        Self {
+            replicas: Arc::default(),
+            further: Attempt::Retry,
+        }
     }
 
     /// The replicas that the copies went to, in order.
@@ -23,7 +46,7 @@ impl Copies {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<ReplicaId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Picks a replica for one more copy. Without `copies` it picks as for any query.
@@ -35,11 +58,13 @@ impl Copies {
             return choose(Query::first());
         };
         let avoid = copies.replicas();
-        let lease = choose(if avoid.is_empty() {
-            Query::first()
-        } else {
-            Query::hedge(&avoid)
-        })?;
+        let further = Query {
+            attempt: copies.further,
+            avoid: &avoid,
+            ..Query::first()
+        };
+        let is_first = avoid.is_empty();
+        let lease = choose(if is_first { Query::first() } else { further })?;
         copies.lock().push(lease.replica());
         Some(lease)
     }

@@ -140,6 +140,14 @@ where
     S: Service<Request<B>>,
 {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+        let state = match self.state {
+            State::Probing { .. } => "probing",
+            State::Readying { .. } => "readying",
+            State::Waiting { .. } => "waiting",
+            State::Done => "done",
+        };
+        f.debug_struct("ResponseFuture")
+            .field("state", &state)
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! The tower service: a [`Balancer`] over discovered services.
 //!
 //! ```
-//! use slackwater_core::policy::{DEFAULT_POLICY, PolicySettings};
 //! use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
 //! use std::net::SocketAddr;
 //! use tower::{BoxError, ServiceExt, discover::Change, service_fn};
@@ -17,10 +16,7 @@
 //! let replicas: [SocketAddr; 2] = [([127, 0, 0, 1], 8001).into(), ([127, 0, 0, 1], 8002).into()];
 //! let changes = replicas.map(|addr| Ok::<_, BoxError>(Change::Insert(addr, service(addr))));
 //!
-//! // The default policy; `policy_named("prequal")` is Prequal.
-//! let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
-//! let balancer = Balancer::new(policy, NoProber);
-//! let _drive = balancer.spawn_drive();
+//! let balancer = Balancer::with_default_policy(NoProber);
 //! let changes = futures_util::stream::iter(changes);
 //! let (balance, membership) =
 //!     Balance::new(balancer, changes, |&addr| ReplicaAddrs::from(addr));
@@ -80,7 +76,7 @@ type HintOf<B> = Box<dyn Fn(&Request<B>) -> Option<Bytes> + Send + Sync>;
 
 /// Error: there is no replica to send a query to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no replica is known; has service discovery found any?")]
+#[error("no replica is known, or the request has been at all of them")]
 pub struct NoReplica;
 
 /// Balances HTTP requests over services `S`; cheap to clone.
@@ -110,13 +106,27 @@ pub(super) struct Chosen<S> {
 impl<S, B> Balance<S, B> {
     /// Creates a service over the replicas that `discover` finds, and the future that follows it,
     /// which must be spawned. `addrs` maps a key to its addresses. From now on only this service
-    /// changes the balancer's replicas. Spawn [`Balancer::drive`], too.
+    /// changes the balancer's replicas. Spawn [`Balancer::drive`], too, unless
+    /// [`Balancer::with_default_policy`] has done so.
     pub fn new<D, A>(balancer: Balancer, discover: D, addrs: A) -> (Self, Membership<D, A, B>)
     where
         D: Discover<Service = S>,
         A: Fn(&D::Key) -> ReplicaAddrs,
     {
         BalanceBuilder::new(balancer).build(discover, addrs)
+    }
+
+    /// Creates a service over `services`, each with its address. The set of replicas is fixed. From
+    /// now on only this service changes the balancer's replicas.
+    ///
+    /// # Errors
+    ///
+    /// An address is there twice, or there are too many.
+    pub fn over<A: Into<ReplicaAddrs>>(
+        balancer: Balancer,
+        services: impl IntoIterator<Item = (A, S)>,
+    ) -> Result<Self, InsertError> {
+        BalanceBuilder::new(balancer).build_over(services)
     }
 
     /// The balancer inside, for counters and snapshots.
@@ -167,16 +177,33 @@ impl<B> BalanceBuilder<B> {
         D: Discover,
         A: Fn(&D::Key) -> ReplicaAddrs,
     {
-        let shared = Arc::new(Shared {
+        let shared = self.shared();
+        let membership = Membership::new(discover, addrs, &shared);
+        (Balance { shared }, membership)
+    }
+
+    /// As [`Balance::over`].
+    pub fn build_over<A: Into<ReplicaAddrs>, S>(
+        self,
+        services: impl IntoIterator<Item = (A, S)>,
+    ) -> Result<Balance<S, B>, InsertError> {
+        let shared = self.shared();
+        for (addrs, service) in services {
+            let inserted = shared.insert(addrs.into(), service);
+            inserted.map_err(|(error, _)| error)?;
+        }
+        Ok(Balance { shared })
+    }
+
+    fn shared<S>(self) -> Arc<Shared<S, B>> {
+        Arc::new(Shared {
             balancer: self.balancer,
             services: RwLock::default(),
             classify: self.classify,
             hint: self.hint,
             hint_too_long: Once::new(),
             membership_waker: Arc::default(),
-        });
-        let membership = Membership::new(discover, addrs, &shared);
-        (Balance { shared }, membership)
+        })
     }
 }
 

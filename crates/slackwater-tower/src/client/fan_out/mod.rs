@@ -23,9 +23,9 @@
 //!
 //! ```
 //! use core::time::Duration;
-//! use slackwater_core::Quantile;
-//! use slackwater_core::policy::Settings;
-//! use slackwater_core::tail::HedgeSettings;
+//! use slackwater_tower::Quantile;
+//! use slackwater_tower::policy::Settings;
+//! use slackwater_tower::tail::HedgeSettings;
 //! use slackwater_tower::client::fan_out::{FanOut, FanOutSettings};
 //! use tower::{BoxError, service_fn};
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

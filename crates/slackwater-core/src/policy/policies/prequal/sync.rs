@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 /// Prequal with synchronous probes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PrequalSync {
     config: PrequalConfig,
     fleet: Fleet,

@@ -16,6 +16,7 @@ use crate::wire::{HINT_BYTES_MAX, PROBE_PATH, ProbeKey};
 use connect::TcpConnector;
 pub use connect::{Connect, Connecting, ProbeStream};
 use connections::{Connection, Connections};
+use core::fmt;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -63,13 +64,11 @@ impl Default for HttpProberConfig {
 }
 
 /// Probes replicas by HTTP.
-#[derive(Debug)]
 pub struct HttpProber {
     inner: Arc<Inner>,
     started: OnceLock<(Handle, Reports)>,
 }
 
-#[derive(Debug)]
 struct Inner {
     config: HttpProberConfig,
     connections: Connections,
@@ -130,6 +129,15 @@ impl HttpProber {
     /// Probes outstanding now.
     pub fn outstanding(&self) -> u32 {
         self.inner.outstanding.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for HttpProber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpProber")
+            .field("path", &self.inner.config.path)
+            .field("outstanding", &self.outstanding())
+            .finish_non_exhaustive()
     }
 }
 

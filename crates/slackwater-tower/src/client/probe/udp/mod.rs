@@ -14,6 +14,7 @@ mod sending;
 
 use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
 use crate::wire::{HINT_BYTES_MAX, ProbeKey};
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use lane::Lane;
@@ -51,7 +52,6 @@ impl Default for UdpProberConfig {
 }
 
 /// Probes replicas by UDP.
-#[derive(Debug)]
 pub struct UdpProber {
     v4: Option<Arc<Lane>>,
     v6: Option<Arc<Lane>>,
@@ -93,6 +93,17 @@ impl UdpProber {
 
     fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
         self.v4.iter().chain(&self.v6)
+    }
+}
+
+impl fmt::Debug for UdpProber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let locals = self
+            .lanes()
+            .filter_map(|lane| lane.socket.local_addr().ok());
+        f.debug_struct("UdpProber")
+            .field("local_addrs", &locals.collect::<Vec<_>>())
+            .finish_non_exhaustive()
     }
 }
 
