@@ -14,22 +14,20 @@ use toml::de::DeValue;
 /// Flags of the commands that can be recorded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Record the events of policies and the replicas that they pick, for `slackwater sim replay`;
-    /// `serve` leaves a file that is there and takes FILE.2, FILE.3…
+    /// Record every policy's events and picks for `slackwater sim replay`. If FILE exists, `serve`
+    /// writes FILE.2, FILE.3…
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// The recording ends when the file is this large, from 64KiB to 4095MiB
+    /// Size at which the recording ends, 64KiB to 4095MiB
     #[arg(long, value_name = "SIZE", default_value = "256MiB", requires = "record", value_parser = size)]
     record_max: u32,
-    /// Write the recording over a file that is there already
+    /// Overwrite an existing file
     #[arg(long, requires = "record")]
     record_force: bool,
-    /// Record also the method and status of each request, and the sizes of its body and its
-    /// response's
+    /// Record also each request's method, status and body sizes
     #[arg(long, requires = "record")]
     record_requests: bool,
-    /// Record also this header field of requests, up to 64 bytes of it; up to 8 times; not allowed
-    /// for fields with secrets
+    /// Record also this request header, up to 64 bytes; up to 8 times; never one with secrets
     #[arg(long, value_name = "NAME", requires = "record", value_parser = field)]
     record_header: Vec<HeaderName>,
 }

@@ -218,24 +218,26 @@ flags! {
         workers "--workers" "N" => "workers", allow_negative_numbers = true;
         /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
         admin "--admin" "ADDR:PORT" => "admin.listen";
-        /// Silence of the server after which a connection is tried, 50ms to 1m [key:
+        /// Time without a response after which the agent checks the connection, 50ms to 1m [key:
         /// check_interval; default: 1s]
         check_interval "--check-interval" "TIME" => "check_interval", allow_hyphen_values = true;
-        /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key:
+        /// Time from SIGTERM, when probes report draining, until listeners close, 0 to 1m [key:
         /// drain_delay; default: 1s]
         drain_delay "--drain-delay" "TIME" => "drain_delay", allow_hyphen_values = true;
-        /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
+        /// Time that running requests then have to finish, 0 to 24h [key: timeouts.drain; default:
+        /// 30s]
         drain_timeout "--drain-timeout" "TIME" => "timeouts.drain", allow_hyphen_values = true;
-        /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
+        /// Timeout to connect to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
         connect_timeout "--connect-timeout" "TIME" => "timeouts.connect", allow_hyphen_values = true;
-        /// From a request to the head of the server's response, 1ms to 24h [key:
+        /// Timeout from a request to the head of the response, 1ms to 24h [key:
         /// timeouts.first_byte; default: 60s]
         first_byte_timeout "--first-byte-timeout" "TIME" => "timeouts.first_byte", allow_hyphen_values = true;
-        /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
+        /// Timeout of idle connections, 1ms to 24h [key: timeouts.idle; default: 60s]
         idle_timeout "--idle-timeout" "TIME" => "timeouts.idle", allow_hyphen_values = true;
-        /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
+        /// Lowest level that is logged: error, warn, info, debug or trace [key: log.level; default:
+        /// info]
         log_level "--log-level" "LEVEL" => "log.level";
-        /// What a line of the log looks like: text or json [key: log.format; default: text]
+        /// Format of the log: text or json [key: log.format; default: text]
         log_format "--log-format" "FORMAT" => "log.format";
     }
 }

@@ -60,7 +60,7 @@ pub(super) use flags;
 flags! {
     /// Flags that set configuration keys.
     pub struct Overrides lists {
-        /// Where clients connect [key: listen]
+        /// Address that clients connect to [key: listen]
         listen "--listen" "ADDR:PORT" => "listen";
         /// The replicas, separated by commas [key: replicas]
         replicas "--replicas" "HOST:PORT,…" => "replicas";
@@ -69,16 +69,17 @@ flags! {
         policy "--policy" "NAME" => "policy", help = policy_help();
         /// Threads that carry requests [key: workers; default: one for each core]
         workers "--workers" "N" => "workers", allow_negative_numbers = true;
-        /// What carries probes: udp, http or none [key: probe.transport; default: udp]
+        /// Transport of probes: udp, http or none [key: probe.transport; default: udp]
         probe "--probe" "TRANSPORT" => "probe.transport";
-        /// Where status and metrics are served, or "none" [key: admin.listen; default:
+        /// Address of status, metrics and dashboard, or "none" [key: admin.listen; default:
         /// 127.0.0.1:9900]
         admin "--admin" "ADDR:PORT" => "admin.listen";
-        /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
+        /// Lowest level that is logged: error, warn, info, debug or trace [key: log.level; default:
+        /// info]
         log_level "--log-level" "LEVEL" => "log.level";
-        /// What a line of the log looks like: text or json [key: log.format; default: text]
+        /// Format of the log: text or json [key: log.format; default: text]
         log_format "--log-format" "FORMAT" => "log.format";
-        /// Where a line for each request goes: none, stdout, stderr or a file [key: access_log.to;
+        /// Destination of the access log: none, stdout, stderr or a file [key: access_log.to;
         /// default: none]
         access_log "--access-log" "WHERE" => "access_log.to";
     } also {
@@ -94,7 +95,7 @@ fn policy_help() -> String {
     let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
     let names = names.join(", ");
     let default = DEFAULT_POLICY.name;
-    format!("Who chooses: {names} [key: policy; default: {default}]")
+    format!("Policy that picks replicas: {names} [key: policy; default: {default}]")
 }
 
 /// The value that a flag gives its key.

@@ -16,15 +16,16 @@ const TOP: &str = "\
 # Command line
 
 Every command with its `--help`. This page is made from the command itself:
-`UPDATE_DOCS=1 cargo test -p slackwater --bin slackwater page_of_commands` makes it anew.
+`UPDATE_DOCS=1 cargo test -p slackwater --bin slackwater page_of_commands` updates it.
 
 `slackwater completions bash`, or another shell, prints a completion script.
 ";
 
 /// Adds the sub-commands of `command`. Commands that differ only by their name and their
-/// description share one entry, that of the first of them.
+/// description share one entry, that of the first of them; the list of the commands of `command`
+/// has the descriptions.
 fn describe(command: &Command, depth: usize, page: &mut String) {
-    let mut told: Vec<(String, String)> = Vec::new();
+    let mut entries: Vec<(String, String, Vec<String>)> = Vec::new();
     for sub in command.get_subcommands() {
         if sub.get_name() == "help" {
             continue;
@@ -39,15 +40,20 @@ fn describe(command: &Command, depth: usize, page: &mut String) {
         let help: Vec<&str> = help.lines().map(str::trim_end).collect();
         let about = help.first().copied().unwrap_or_default();
         let rest = help[1..].join("\n").trim().to_owned();
-        let without_name = rest.replace(&name, "");
-        if let Some((_, like)) = told.iter().find(|(rest, _)| *rest == without_name) {
-            let _ = writeln!(page, "\n`{name}`, with the flags of `{like}`: {about}.");
+        let without_name = rest.replacen(&name, "", 1);
+        let like = entries.iter_mut().find(|(rest, ..)| *rest == without_name);
+        if let Some((_, _, others)) = like {
+            others.push(format!("`{name}`"));
             continue;
         }
-        told.push((without_name, name.clone()));
+        entries.push((without_name, name.clone(), Vec::new()));
         let _ = writeln!(page, "\n{} `{name}`\n\n{about}.\n", "#".repeat(depth));
         let _ = writeln!(page, "```text\n{rest}\n```");
         describe(sub, depth + 1, page);
+    }
+    for (_, name, others) in entries.iter().filter(|(.., others)| !others.is_empty()) {
+        let others = others.join(", ");
+        let _ = writeln!(page, "\nThe options of `{name}` are also those of {others}.");
     }
 }
 

@@ -31,9 +31,9 @@ Exit codes: 0 it ran, whichever side won; 1 it could not run; 2 bad arguments.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     // The names come from the registry, so the help is always up to date.
-    #[arg(long, value_name = "NAME", default_value = "prequal", help = format!("Who balances the first side: {}", names()))]
+    #[arg(long, value_name = "NAME", default_value = "prequal", help = format!("Policy of the first side: {}", names()))]
     policy: String,
-    /// The policy of the other side; the same names
+    /// Policy of the second side; the same names
     #[arg(long, value_name = "NAME", default_value = "round_robin")]
     versus: String,
     /// Replicas on each side, 2 to 1000

@@ -31,12 +31,12 @@ Exit codes: 0 the run finished, whatever its errors; 1 it could not run, or had 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to send requests to, as `http://HOST[:PORT]/PATH` or `https://…`
+    /// Target, as `http://HOST[:PORT]/PATH` or `https://…`
     url: String,
-    /// Mean number of requests started per second, above 0 and at most 1000000
+    /// Mean requests per second, above 0 and at most 1000000
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     rate: f64,
-    /// Length of the measured part in seconds, above 0 and at most 604800
+    /// Seconds to measure, above 0 and at most 604800
     #[arg(
         long,
         value_name = "S",
@@ -44,7 +44,7 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     seconds: f64,
-    /// Seconds of load before the measured part, left out of the figures
+    /// Seconds of load before that, not measured
     #[arg(
         long,
         value_name = "S",
@@ -52,7 +52,7 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     warmup: f64,
-    /// How requests are spread over time
+    /// Distribution of requests over time
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
     arrivals: Arrivals,
     /// HTTP version: 1 is HTTP/1.1; 2 is HTTP/2, by ALPN over https, with prior knowledge (h2c)
@@ -76,12 +76,10 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     streams: usize,
-    /// Most requests that wait for a connection; one more is not sent and counts as the error
-    /// `overload`
+    /// Most requests that wait for a connection; further ones fail with `overload`
     #[arg(long, value_name = "N", default_value_t = Plan::QUEUE_CAPACITY.get(), allow_negative_numbers = true)]
     queue: usize,
-    /// Longest time from a request's intended start to the end of its answer, such as 250ms, 5s or
-    /// 1m, at most 1h
+    /// Timeout from a request's intended start to the end of its response, at most 1h
     #[arg(
         long,
         value_name = "TIME",
@@ -106,10 +104,10 @@ pub(crate) struct Args {
     /// Send this file as the body
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// Seed of Poisson arrivals: the same seed, rate and length give the same arrival times
+    /// Seed of Poisson arrivals
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
-    /// Threads that send and receive, 1 to 64; one measures best up to some 30,000 requests/s
+    /// Threads, 1 to 64; one is best up to about 30,000 requests/s
     #[arg(
         long,
         value_name = "N",
@@ -117,7 +115,7 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     pub(super) threads: usize,
-    /// Write the figures to this file as JSON; - is standard output, instead of the table
+    /// Write the figures as JSON; - is standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
     /// End with exit code 1 when more than N requests failed

@@ -17,11 +17,10 @@ const THREADS_MAX: usize = 1_024;
 pub(super) struct EffortArgs {
     #[command(flatten)]
     how_often: HowOften,
-    /// Measure this many simulated seconds, above 0 and at most 604800 [default: the figure's, or
-    /// the file's]
+    /// Simulated seconds to measure, above 0 and at most 604800 [default: the figure's or file's]
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = span)]
     seconds: Option<Duration>,
-    /// Play this many simulated seconds before, 0 to 604800 [default: the figure's, or the file's]
+    /// Simulated seconds before these, 0 to 604800 [default: the figure's or file's]
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = warmup)]
     warmup: Option<Duration>,
 }
@@ -38,8 +37,7 @@ pub(super) struct HowOften {
         value_parser = seeds
     )]
     seeds: u64,
-    /// The first of the seeds, which follow each other, 1 to 1000000000; what was tuned on one set
-    /// is checked on another
+    /// The first seed; the others follow it, 1 to 1000000000
     #[arg(
         long,
         value_name = "N",
