@@ -120,7 +120,7 @@ export class DecisionsView {
     setShown(this.root, true);
     learnComparisons(Object.values(found.comparisons ?? {}));
     this.shown = found.decisions;
-    const none = found.kept ? "None of those that were kept is like that." : "None is kept yet. Which are is said by [decisions] in the configuration.";
+    const none = found.kept ? `No recorded decision matches: ${plural(found.kept, "decision is kept", "decisions are kept")}. Use fewer filters.` : "No decision is recorded yet. [decisions] in the configuration selects the requests.";
     const text = found.decisions.length ? `The newest ${count(found.decisions.length)} of ${count(found.matching)}; ${plural(found.kept, "decision")} in memory.` : none;
     setText(this.summary, text);
     // Where all are of one service, that need not be said.

@@ -113,7 +113,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let scale = Scale::new(app);
     let rows = app.rows();
     if rows.is_empty() && !app.filter.is_empty() {
-        canvas.line(&Line::default().with(Ink::Faint, " no replica is like that"));
+        canvas.line(&Line::default().with(Ink::Faint, " no replica matches"));
     }
     for row in rows.iter().skip(app.top).take(canvas.height()) {
         let line = line(row, &layout, &scale);
