@@ -514,7 +514,7 @@ fn a_decision_in_words() {
     let expected = "no recorded decision matches id=x: 3 are kept; use fewer filters, or make \
                     [decisions] in the configuration keep more\n";
     assert_eq!(none, expected);
-    let empty = Archive::new(&settings(|_| {}), 1).expect("on");
+    let empty = Archive::new(&settings(|it| it.sample = Quantile::ONE), 1).expect("on");
     let (_, none) = told(&[empty], "id=x&format=text");
     assert!(none.starts_with("no decision is recorded yet: "), "{none}");
     let (_, off) = told(&[], "format=text");
