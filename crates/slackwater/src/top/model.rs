@@ -4,10 +4,13 @@
 use super::message::{Columns, Compared, DemoTick, Fleet, History, ServiceTick, Tick};
 use super::trend::Trend;
 use core::fmt;
+use core::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use slackwater_telemetry::comparison::ComparisonFacts;
+use slackwater_telemetry::problems::Problem;
 use slackwater_telemetry::replica_state::ReplicaState;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// All that is known.
 #[derive(Debug, Default)]
@@ -167,6 +170,15 @@ impl Model {
 
     pub(super) fn tick(&self) -> Option<&Tick> {
         self.tick.as_ref()
+    }
+
+    /// What is wrong, the worst first, and when that was so. In a demo troubles are made on purpose.
+    pub(super) fn problems(&self) -> (&[Problem], SystemTime) {
+        let tick = self.tick.as_ref().filter(|_| self.fleet.demo.is_none());
+        let at = tick.map(|tick| Duration::from_millis(tick.at_ms));
+        let at = at.and_then(|at| UNIX_EPOCH.checked_add(at));
+        let problems = tick.map_or(&[][..], |tick| &tick.problems);
+        (problems, at.unwrap_or(UNIX_EPOCH))
     }
 
     pub(super) fn demo(&self) -> Option<&DemoTick> {
