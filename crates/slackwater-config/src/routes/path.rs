@@ -1,13 +1,13 @@
-//! The path of a request, what a route says of it, and paths that two readers could read in two
-//! ways.
+//! Matching of a request's path against a route's path, and paths that are ambiguous.
 //!
-//! A route's path is compared with the request's as it was sent, byte by byte and segment by
-//! segment: `/api` means `/api` and `/api/x`, and not `/apix`. Programs behind a proxy may read
-//! more into a path than its bytes: `%61` as `a`, `%2F` and `\` as `/`, `//` as `/`, `;x` as
-//! nothing, and `..` as the way back (RFC 3986 §6.2.2). A request whose path matches a route by
-//! such a reading and not by its bytes is [`Reading::Doubtful`], and so is, for every route that
-//! asks for a path, one that goes back: whichever reading is right, it must not slip past a rule.
-//! Of paths without such marks there is one reading, and they are nearly all.
+//! A route's path is compared with the request's path as it was sent: byte by byte, segment by
+//! segment. `/api` matches `/api` and `/api/x`, but not `/apix`.
+//!
+//! A server behind the proxy may read a path differently: `%61` as `a`, `%2F` and `\` as `/`, `//`
+//! as `/`, `;x` as nothing, and `..` as the parent (RFC 3986 §6.2.2). A path that matches a route
+//! only when it is read in such a way is [`Reading::Doubtful`]. So is a path with `..`, for every
+//! route that has a path. Such a request must not slip past a rule, whichever reading the server
+//! uses. Almost all paths have none of these marks, and one reading.
 
 use core::fmt;
 use core::iter::from_fn;
