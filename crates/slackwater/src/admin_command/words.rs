@@ -193,7 +193,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
             "ATTEMPTS",
             "FAILED",
         ];
-        text += &text_table(heads, rows, 5);
+        text += &text_table(&heads, rows, 5);
     }
     text
 }
@@ -352,13 +352,13 @@ pub(super) fn overrides(told: &Overrides) -> Option<String> {
     let mut tables = Vec::new();
     if !told.settings.is_empty() {
         let heads = ["SERVICE", "KEY", "VALUE", "INSTEAD OF", "SINCE"];
-        tables.push(text_table(heads, settings, 5));
+        tables.push(text_table(&heads, settings, 5));
     }
     if !told.replicas.is_empty() {
         let heads = [
             "SERVICE", "REPLICA", "ADDRESS", "DRAINED", "WEIGHT", "SINCE",
         ];
-        tables.push(text_table(heads, replicas, 6));
+        tables.push(text_table(&heads, replicas, 6));
     }
     (!tables.is_empty()).then(|| tables.join("\n"))
 }

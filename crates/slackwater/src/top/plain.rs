@@ -6,20 +6,17 @@ use super::words::{UNKNOWN, age, clean, cut, full, latency_if_any, percent, perc
 use crate::terminal::problems::problem_lines;
 use crate::terminal::words;
 use crate::text_table::text_table;
-use core::array::from_fn;
 use core::fmt::Write as _;
 use core::time::Duration;
 
 /// A cell has so many letters at most.
 const CELL_MAX: usize = 64;
 
-/// `FULL` is there only where a replica says what it can carry.
+/// `FULL` is there only where a replica says what it can carry, `RIF`, `LATENCY` and `AGE` where
+/// replicas report their load.
 const HEADS: [&str; 11] = [
     "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
 ];
-
-/// The place of `FULL`.
-const FULL: usize = 3;
 
 /// Columns from here on are figures: they end where their heads end.
 const FIGURES_FROM: usize = 2;
@@ -96,16 +93,21 @@ fn rows(model: &Model, service: usize, text: &mut String) {
         ]
         .map(|cell| cut(&clean(&cell), CELL_MAX))
     });
-    if model.tells_capacity(service) {
-        text.push_str(&text_table(HEADS, cells, FIGURES_FROM));
-    } else {
-        let cells = cells.map(|row| without_full(&row));
-        text.push_str(&text_table(without_full(&HEADS), cells, FIGURES_FROM));
-    }
+    let (capacity, reports) = (model.tells_capacity(service), model.has_reports(service));
+    let is_shown = HEADS.map(|head| match head {
+        "FULL" => capacity,
+        "RIF" | "LATENCY" | "AGE" => reports,
+        _ => true,
+    });
+    let heads = shown(&HEADS, is_shown);
+    let cells = cells.map(|row| shown(&row, is_shown));
+    text.push_str(&text_table(&heads, cells, FIGURES_FROM));
 }
 
-fn without_full<T: Clone>(row: &[T; 11]) -> [T; 10] {
-    from_fn(|place| row[place + usize::from(place >= FULL)].clone())
+fn shown<T: Clone, const N: usize>(row: &[T; N], is_shown: [bool; N]) -> Vec<T> {
+    let cells = row.iter().zip(is_shown);
+    let shown = cells.filter_map(|(cell, is_shown)| is_shown.then(|| cell.clone()));
+    shown.collect()
 }
 
 #[cfg(test)]
@@ -153,6 +155,16 @@ mod tests {
         assert!(lines[5].contains("  RIF   FULL  LATENCY  "), "{text}");
         assert!(lines[10].contains("    9  150 %   210 ms  "), "{text}");
         assert!(lines[11].contains("    4   67 %    21 ms  "), "{text}");
+    }
+
+    #[test]
+    fn without_reports_there_are_no_columns_for_them() {
+        let text = table(&samples::serve_without_reports(), "x:1");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[5],
+            "REPLICA         STATE        HERE   LOAD  REQ/S  FAIL/S     P99"
+        );
     }
 
     #[test]

@@ -113,6 +113,35 @@ fn problems_stand_at_the_head_the_worst_first_and_of_many_a_few() {
 }
 
 #[test]
+fn without_reports_the_figures_are_those_from_here() {
+    let model = samples::serve_without_reports();
+    let fleet = model.fleet().clone();
+    let mut app = app_of(fleet, model.tick().cloned().unwrap());
+    let screen = text(&drawn(&mut app, LARGE));
+    let heads = screen.lines().find(|line| line.contains(" REPLICA "));
+    let heads: Vec<_> = heads.unwrap().split_whitespace().collect();
+    let expected = [
+        "#▼", "REPLICA", "STATE", "HERE", "LOAD", "REQ/S", "FAIL/S", "≈P99",
+    ];
+    assert_eq!(heads[..8], expected);
+    // Nine requests are in flight at the fifth.
+    let fifth = screen.lines().find(|line| line.contains("10.0.0.5:8080"));
+    let cells: Vec<_> = fifth.unwrap().split_whitespace().collect();
+    assert_eq!(cells[..4], ["4", "10.0.0.5:8080", "available", "9"]);
+    app.order.by = Column::Rif;
+    assert_eq!(app.rows()[0].index, 4);
+    app.act(Action::View(Page::Pool));
+    let screen = text(&drawn(&mut app, SMALL));
+    assert!(screen.contains("no measurement is fresh"), "{screen}");
+    app.act(Action::View(Page::Fleet));
+    app.selected = Some(4);
+    app.act(Action::Open);
+    let screen = text(&drawn(&mut app, LARGE));
+    assert!(screen.contains("its policy goes by what is seen from here"));
+    assert!(!screen.contains("report"), "{screen}");
+}
+
+#[test]
 fn both_sides_of_a_demo() {
     assert_is("sides_80x24", &mut demo(), SMALL);
     assert_is("sides_200x60", &mut demo(), LARGE);
