@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use slackwater_core::named;
 use std::time::SystemTime;
 
-/// How many attempts in a row, over all workers, have to fail before a replica is down, and how long
-/// ago the first of them failed at the least.
+/// How many attempts in a row, over all workers, have to fail before a replica is down, and how
+/// long ago the first of them failed at the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DownAfter {
     /// The number of attempts.

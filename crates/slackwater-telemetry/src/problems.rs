@@ -1,7 +1,7 @@
 //! What an operator has to know first: the problems of a process as a list, the worst first.
 //!
-//! `slackwater admin status`, `slackwater top`, the dashboard, `/status`, the live stream, `/readyz`
-//! and the metrics all show this list. A problem is here as long as it lasts.
+//! `slackwater admin status`, `slackwater top`, the dashboard, `/status`, the live stream,
+//! `/readyz` and the metrics all show this list. A problem is here as long as it lasts.
 
 use crate::facts::{Facts, Phase, ReplicaFacts, ServiceFacts};
 use crate::replica_state::{ReplicaState, Why};

@@ -1,7 +1,7 @@
 //! Paths of fields in a document, such as `load.rate` and `fleet[1].stall.every`.
 //!
-//! A path without its numbers is a pattern, such as `fleet[].stall.every`. It names a field in every
-//! element of a list.
+//! A path without its numbers is a pattern, such as `fleet[].stall.every`. It names a field in
+//! every element of a list.
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};

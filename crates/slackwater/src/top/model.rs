@@ -176,7 +176,8 @@ impl Model {
         self.tick.as_ref()
     }
 
-    /// What is wrong, the worst first, and when that was so. In a demo troubles are made on purpose.
+    /// What is wrong, the worst first, and when that was so. In a demo troubles are made on
+    /// purpose.
     pub(super) fn problems(&self) -> (&[Problem], SystemTime) {
         let tick = self.tick.as_ref().filter(|_| self.fleet.demo.is_none());
         let at = tick.map(|tick| Duration::from_millis(tick.at_ms));

@@ -106,8 +106,8 @@ fn rows(model: &Model, service: usize, text: &mut String) {
 
 fn shown<T: Clone, const N: usize>(row: &[T; N], is_shown: [bool; N]) -> Vec<T> {
     let cells = row.iter().zip(is_shown);
-    let shown = cells.filter_map(|(cell, is_shown)| is_shown.then(|| cell.clone()));
-    shown.collect()
+    let shown = cells.filter(|(_, is_shown)| *is_shown);
+    shown.map(|(cell, _)| cell.clone()).collect()
 }
 
 #[cfg(test)]
