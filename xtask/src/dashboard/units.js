@@ -194,10 +194,10 @@
 
   const { problemsOf } = await from("problems");
   const time = words.moment(1_000, 60_000);
-  const web = { name: "web", index: 3, told: { replicas: [{ name: "a" }, { name: "b" }] } };
-  const found = (...problems) => problemsOf({ isDemo: false, tick: problems.length ? { problems } : {}, services: [web] }, 60_000);
+  const troubled = { name: "web", index: 3, told: { replicas: [{ name: "a" }, { name: "b" }] } };
+  const found = (...problems) => problemsOf({ isDemo: false, tick: problems.length ? { problems } : {}, services: [troubled] }, 60_000);
   const down = { kind: "replicas_failing", severe: false, service: "web", replica: "b", what: "1 of 2 replicas down: b: refused", since_ms: 1_000, remedy: "start it" };
-  same("no problems", [found(), problemsOf({ isDemo: true, tick: { problems: [down] }, services: [web] }, 60_000)], [[], []]);
+  same("no problems", [found(), problemsOf({ isDemo: true, tick: { problems: [down] }, services: [troubled] }, 60_000)], [[], []]);
   same("a replica is down: since when, why, what to do, where", found(down).map(({ page, ...it }) => it), [{ severity: 1, text: `web: 1 of 2 replicas down: b: refused, since ${time} (59 s).`, remedy: "Start it.", service: 3, replica: 1 }]);
   const gone = found({ ...down, service: "gone" }, { ...down, replica: null, severe: true, since_ms: null });
   same("a service that has left, no replica", gone.map((it) => [it.severity, it.service, it.replica]), [[1, undefined, undefined], [2, 3, undefined]]);
