@@ -258,7 +258,7 @@ impl StateTracker {
     }
 
     /// What has happened since this was last called. A replica that is first seen in a state that
-    /// was configured, or that pushes requests back for a moment, is not among it. What [`reports`]
+    /// was configured, or that pushes requests back for a moment, is not among it. What the module `reports`
     /// holds back is among it later, if it still holds then.
     pub fn take_news(&self) -> News {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
