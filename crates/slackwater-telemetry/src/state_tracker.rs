@@ -258,8 +258,8 @@ impl StateTracker {
     }
 
     /// What has happened since this was last called. A replica that is first seen in a state that
-    /// was configured, or that pushes requests back for a moment, is not among it. What the module `reports`
-    /// holds back is among it later, if it still holds then.
+    /// was configured, or that pushes requests back for a moment, is not among it. A change that
+    /// is held back, so that the log is not flooded, is among it later if it still holds then.
     pub fn take_news(&self) -> News {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let States { replicas, services } = &mut *states;
