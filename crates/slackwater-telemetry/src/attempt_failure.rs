@@ -9,9 +9,31 @@ use serde::{Deserialize, Serialize};
 use slackwater_core::named;
 use std::time::SystemTime;
 
-/// Number of failed attempts in a row after which a replica is down, over all workers and without
-/// any response in between.
-pub const DOWN_AFTER: u64 = 3;
+/// How many attempts in a row, over all workers, have to fail before a replica is down, and how
+/// long ago the first of them failed at the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DownAfter {
+    /// The number of attempts.
+    pub failures: u64,
+    /// The least age of the first one.
+    pub time: Duration,
+}
+
+impl DownAfter {
+    /// A replica that was not down lately.
+    pub const FIRST: Self = Self {
+        failures: 3,
+        time: Duration::from_millis(500),
+    };
+    /// A replica that was down and has responded since, less than [`Self::LATELY`] ago. One that
+    /// fails half of its attempts often fails three in a row, and would flap between two states.
+    pub const AGAIN: Self = Self {
+        failures: 10,
+        time: Duration::from_secs(1),
+    };
+    /// For how long [`Self::AGAIN`] applies after a replica is no longer down.
+    pub const LATELY: Duration = Duration::from_mins(1);
+}
 
 named! {
     /// Why an attempt got no response.
@@ -74,7 +96,8 @@ pub struct AttemptEvidence {
     pub in_a_row: u64,
     /// Age of the first failure in a row.
     pub first_age: Duration,
-    /// Ages of the newest failures in a row, at most [`DOWN_AFTER`].
+    /// How long ago the newest of those in a row failed, at most as many as
+    /// [`DownAfter::AGAIN`] takes.
     pub ages: Vec<Duration>,
     /// The last failure; `None` if there was none.
     pub last: Option<LastFailure>,
@@ -95,8 +118,8 @@ pub struct Failing {
 
 impl Failing {
     /// Returns whether they are enough to declare the replica down.
-    pub const fn is_down(&self) -> bool {
-        self.in_a_row >= DOWN_AFTER
+    pub fn is_down(&self, after: DownAfter) -> bool {
+        self.in_a_row >= after.failures && self.first_age >= after.time
     }
 
     /// Merges the failures of all workers; `None` if a response has come since the last failure.
@@ -215,7 +238,7 @@ mod tests {
         let failing = of(&both).expect("nothing came");
         assert_eq!((failing.in_a_row, failing.first_age), (3, ms(900)));
         assert_eq!(failing.last.error, "50 ms ago");
-        assert!(failing.is_down());
+        assert!(failing.is_down(DownAfter::FIRST) && !failing.is_down(DownAfter::AGAIN));
         // The other worker got a response after both workers' last failures.
         let refuted = [both[0].clone(), evidence(0, 700, 50, Some(20))];
         assert_eq!(of(&refuted), None);
@@ -227,7 +250,31 @@ mod tests {
         let failing = of(&workers).expect("a failure came after it");
         // One of the two failures came before that response.
         assert_eq!((failing.in_a_row, failing.first_age), (1, ms(300)));
-        assert!(!failing.is_down());
+        assert!(!failing.is_down(DownAfter::FIRST));
+    }
+
+    #[test]
+    fn it_takes_a_number_of_failures_and_a_time() {
+        for (in_a_row, first, is_down, is_down_again) in [
+            (2, 9_000, false, false),
+            (3, 499, false, false),
+            (3, 500, true, false),
+            (9, 9_000, true, false),
+            (10, 999, true, false),
+            (10, 1_000, true, true),
+        ] {
+            let failing = Failing {
+                in_a_row,
+                first_age: ms(first),
+                last: LastFailure {
+                    kind: FailureKind::Refused,
+                    error: String::new(),
+                    age: ms(0),
+                },
+            };
+            let found = [DownAfter::FIRST, DownAfter::AGAIN].map(|after| failing.is_down(after));
+            assert_eq!(found, [is_down, is_down_again], "{in_a_row} in {first} ms");
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The problems of a process that an operator must know, the worst first.
 //!
-//! `slackwater admin status`, `/status`, the live stream, `/readyz` and the metrics all show this
-//! list. A problem is listed for as long as it lasts.
+//! `slackwater admin status`, `slackwater top`, the dashboard, `/status`, the live stream,
+//! `/readyz` and the metrics all show this list. A problem is here as long as it lasts.
 
 use crate::facts::{Facts, Phase, ReplicaFacts, ServiceFacts};
-use crate::replica_state::ReplicaState;
+use crate::replica_state::{ReplicaState, Why};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::named;
@@ -15,6 +15,8 @@ use std::time::SystemTime;
 const REQUESTS_MIN: u64 = 20;
 /// The share of failed requests that is a problem, in percent.
 const FAILED_PERCENT_MIN: u64 = 5;
+/// The share of failed requests from which on that is severe, in percent.
+const FAILED_PERCENT_SEVERE: u64 = 50;
 /// Replicas that a problem names; the message has the number of further ones.
 const NAMES_MAX: usize = 3;
 /// A certificate that expires within this time is a problem.
@@ -34,6 +36,8 @@ named! {
         Certificate = "certificate",
         /// Requests to a service fail.
         RequestsFailing = "requests_failing",
+        /// A service turns requests away for want of room.
+        RequestsShed = "requests_shed",
         /// Some replicas of a service fail.
         ReplicasFailing = "replicas_failing",
         /// The source of a service's replicas does not answer, or its list is not accepted.
@@ -63,6 +67,9 @@ pub struct Problem {
     pub severe: bool,
     /// The affected service; `None`: the whole process.
     pub service: Option<String>,
+    /// The name of the replica to look at first; `None`: no replica has it, or it has none.
+    #[serde(default)]
+    pub replica: Option<String>,
     /// What is wrong, in a sentence.
     pub what: String,
     /// Time since when it lasts, in milliseconds since 1970; `None` if unknown.
@@ -80,6 +87,7 @@ impl Problems {
         &mut self,
         kind: ProblemKind,
         service: Option<&ServiceFacts>,
+        replica: Option<&ReplicaFacts>,
         since: Option<SystemTime>,
         what: String,
         remedy: &str,
@@ -88,6 +96,7 @@ impl Problems {
             kind: kind.as_str().to_owned(),
             severe: kind.is_severe(),
             service: service.map(|service| service.name.clone()),
+            replica: replica.map(|replica| replica.name.clone()),
             what,
             since_ms: since.map(since_epoch_ms),
             remedy: remedy.to_owned(),
@@ -105,6 +114,7 @@ pub fn problems(facts: &Facts, phase: Phase, now: SystemTime) -> Vec<Problem> {
     if phase == Phase::Withdrawn {
         found.add(
             ProblemKind::Withdrawn,
+            None,
             None,
             None,
             "withdrawn: the server cannot be connected to, and requests get 503".to_owned(),
@@ -130,6 +140,7 @@ pub fn problems(facts: &Facts, phase: Phase, now: SystemTime) -> Vec<Problem> {
             ProblemKind::Certificate,
             None,
             None,
+            None,
             format!("the certificate in {file} for {purpose} {when}"),
             "write a new certificate to the file; it is taken without a restart",
         );
@@ -140,6 +151,7 @@ pub fn problems(facts: &Facts, phase: Phase, now: SystemTime) -> Vec<Problem> {
         let first = failure.lines().next().unwrap_or_default();
         found.add(
             ProblemKind::Reload,
+            None,
             None,
             reloads.last_at,
             format!("the changed configuration was rejected, the earlier one stays: {first}"),
@@ -161,31 +173,31 @@ fn of_service(found: &mut Problems, service: &ServiceFacts, role: &str) {
             ProblemKind::Discovery,
             Some(service),
             None,
+            None,
             format!("{source} gives no list of replicas, the last one stays: {failure}"),
             "see whether the source answers; the log has each failure",
         );
     }
     if standing.wanted == 0 {
-        let what = if service.replicas.is_empty() {
-            "there are no replicas, and requests get 503"
-        } else {
-            "all replicas are drained or disabled"
-        };
+        let (what, remedy) = of_none(service);
         found.add(
             ProblemKind::NoReplica,
             Some(service),
+            service.replicas.first(),
             None,
             what.to_owned(),
-            "add replicas, or undrain some",
+            remedy,
         );
         return;
     }
     if standing.all_fail {
         // An agent already reports this about its only server as its phase.
         if role != "agent" {
+            let replicas = service.replicas.iter();
             found.add(
                 ProblemKind::AllReplicasFailing,
                 Some(service),
+                replicas.clone().find(|it| it.standing.state.is_alarming()),
                 standing.since,
                 format!("all {} fail: {}", counted(standing.wanted), standing.why),
                 standing.remedy,
@@ -194,17 +206,61 @@ fn of_service(found: &mut Problems, service: &ServiceFacts, role: &str) {
         return;
     }
     of_some_replicas(found, service);
+    of_requests(found, service);
+}
+
+/// What is wrong where no replica should take requests, and what to do.
+fn of_none(service: &ServiceFacts) -> (&'static str, &'static str) {
+    let reports_draining = |it: &ReplicaFacts| it.standing.why == Why::ReportsDraining;
+    if service.replicas.is_empty() {
+        let remedy = "add replicas to the list, or see what discovery finds";
+        ("there are no replicas, and requests get 503", remedy)
+    } else if service.replicas.iter().any(reports_draining) {
+        // To the policy these are as good as others of which none may be chosen `[A8]`.
+        (
+            "all replicas are drained, disabled or report that they drain; requests are still sent to \
+             those that report it",
+            "start other replicas, or undrain some",
+        )
+    } else {
+        (
+            "all replicas are drained or disabled, and requests get 503",
+            "undrain some, give them a weight above 0, or add others",
+        )
+    }
+}
+
+/// Requests that failed or were shed of late.
+fn of_requests(found: &mut Problems, service: &ServiceFacts) {
     let recent = &service.recent;
     let percent = recent.failed_percent();
+    let seconds = recent.span_ms.div_ceil(1_000);
     if recent.requests >= REQUESTS_MIN && percent >= FAILED_PERCENT_MIN {
-        let seconds = recent.span_ms.div_ceil(1_000);
         let all = recent.requests;
         found.add(
             ProblemKind::RequestsFailing,
             Some(service),
             None,
+            None,
             format!("{percent} % of {all} requests failed in the last {seconds} s"),
             "see which replicas fail, and the decisions of failed requests: slackwater admin decisions --failed",
+        );
+        if let Some((_, problem)) = found.0.last_mut() {
+            problem.severe |= percent >= FAILED_PERCENT_SEVERE;
+        }
+    }
+    if recent.shed > 0 {
+        let ending = if recent.shed == 1 { "" } else { "s" };
+        found.add(
+            ProblemKind::RequestsShed,
+            Some(service),
+            None,
+            None,
+            format!(
+                "{} request{ending} shed in the last {seconds} s: no room in time",
+                recent.shed
+            ),
+            "add replicas, or raise queue.requests_max; slackwater_shed_total has the reasons",
         );
     }
 }
@@ -231,6 +287,7 @@ fn of_some_replicas(found: &mut Problems, service: &ServiceFacts) {
         found.add(
             ProblemKind::ReplicasFailing,
             Some(service),
+            replicas.first().copied(),
             since,
             format!("{out} of {all} {state}: {which}: {why}"),
             replicas
@@ -256,7 +313,7 @@ mod tests {
     use super::*;
     use crate::attempt_failure::FailureKind;
     use crate::facts::{CertificateFacts, RecentFacts, ReloadFacts};
-    use crate::replica_state::{ServiceStanding, Standing, Why};
+    use crate::replica_state::{ServiceStanding, Standing};
 
     fn at(seconds: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
@@ -361,7 +418,13 @@ mod tests {
 
     #[test]
     fn failing_requests_count_from_twenty_requests_and_five_percent_on() {
-        for (requests, failed, is_problem) in [(19, 19, false), (100, 4, false), (100, 5, true)] {
+        for (requests, failed, is_problem) in [
+            (19, 19, false),
+            (100, 4, false),
+            (100, 5, true),
+            (100, 49, true),
+            (100, 50, true),
+        ] {
             let mut facts = facts(0, 1, partly(1));
             facts.services[0].recent = RecentFacts {
                 span_ms: 10_000,
@@ -371,7 +434,43 @@ mod tests {
             };
             let told = told(&facts);
             assert_eq!(told.len(), usize::from(is_problem), "{told:?}");
+            let problems = problems(&facts, Phase::Serving, at(9));
+            let severe = problems.iter().any(|problem| problem.severe);
+            assert_eq!(severe, failed == 50, "{problems:?}");
         }
+    }
+
+    #[test]
+    fn requests_that_were_shed_are_a_problem() {
+        let mut facts = facts(0, 1, partly(1));
+        facts.services[0].recent = RecentFacts {
+            span_ms: 9_500,
+            shed: 2,
+            ..RecentFacts::default()
+        };
+        let told = told(&facts);
+        let what = "2 requests shed in the last 10 s: no room in time";
+        assert_eq!(told, [("requests_shed".to_owned(), what.to_owned())]);
+    }
+
+    #[test]
+    fn where_no_replica_should_take_requests_it_says_what_becomes_of_them() {
+        let what = |whys: &[Why]| {
+            let mut facts = facts(0, whys.len(), ServiceStanding::default());
+            for (replica, why) in facts.services[0].replicas.iter_mut().zip(whys) {
+                replica.standing.why = why.clone();
+            }
+            let problems = problems(&facts, Phase::Serving, at(9));
+            let [problem] = &problems[..] else {
+                panic!("{problems:?}");
+            };
+            assert_eq!(problem.kind, "no_replica");
+            assert_eq!(problem.replica.is_some(), !whys.is_empty());
+            problem.what.clone()
+        };
+        assert!(what(&[]).ends_with("no replicas, and requests get 503"));
+        assert!(what(&[Why::Drained, Why::NoWeight]).ends_with("disabled, and requests get 503"));
+        assert!(what(&[Why::Drained, Why::ReportsDraining]).contains("requests are still sent"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 mod signs;
 
-pub use signs::{HealthSigns, Signs};
+pub use signs::{HealthSigns, Signs, of_health};
 
 use crate::attempt_failure::FailureKind;
 use core::fmt;

@@ -1,14 +1,16 @@
 //! Tracks when each replica entered its state, and which changes have not been reported yet.
 
 mod merge;
+mod reports;
 mod window;
 
-use crate::attempt_failure::{FailureKind, LastFailure};
-use crate::facts::{ReplicaFacts, ServiceFacts};
-use crate::replica_state::{ReplicaState, ServiceStanding, Standing, Why};
+use crate::attempt_failure::{DownAfter, FailureKind, LastFailure};
+use crate::facts::ServiceFacts;
+use crate::replica_state::{ReplicaState, ServiceStanding, Signs, Standing, Why};
 use core::time::Duration;
-use merge::signs;
-use std::collections::BTreeMap;
+use merge::{service_standing, signs};
+use reports::{BETTER_EVERY, Reported, Unprobed, is_within};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 use window::Window;
@@ -70,6 +72,9 @@ pub struct News {
     pub failures: Vec<FirstFailure>,
     /// Replicas whose state has changed.
     pub changes: Vec<StateChange>,
+    /// Replicas that became unprobed, with those of their service that did so at about the same
+    /// time. One of which worse was known before is among `changes`.
+    pub unprobed: Vec<StateChange>,
     /// Services whose replicas have all started to fail, or no longer all fail.
     pub services: Vec<ServiceChange>,
 }
@@ -82,6 +87,23 @@ struct Known {
     /// new replica is in an unexpected state.
     taken: Option<ReplicaState>,
     failures: Failures,
+    /// When it was last found to be down for failed attempts no longer.
+    recovered_at: Option<SystemTime>,
+    reported: Reported,
+}
+
+impl Known {
+    /// When it was last found to be down for failed attempts no longer, with these signs at hand.
+    fn recovered_at(&self, signs: &Signs, now: SystemTime) -> Option<SystemTime> {
+        let was_down = matches!(self.standing.why, Why::NoResponse(_));
+        let failing = signs.failing.as_ref();
+        let is_down = failing.is_some_and(|it| it.is_down(DownAfter::FIRST));
+        if was_down && !is_down {
+            Some(now)
+        } else {
+            self.recovered_at
+        }
+    }
 }
 
 /// The failed attempts at a replica, as of the last observation.
@@ -129,6 +151,8 @@ impl Failures {
 struct Outage {
     /// Start; `None` if it began before the process saw the service.
     since: Option<SystemTime>,
+    /// When it ended, if that is not reported yet.
+    ended_at: Option<SystemTime>,
 }
 
 /// The last observation of a service.
@@ -138,6 +162,9 @@ struct KnownService {
     standing: ServiceStanding,
     /// The outage when changes were last taken.
     taken: Option<Outage>,
+    /// When the end of an outage was last reported.
+    end_taken_at: Option<SystemTime>,
+    unprobed: Unprobed,
     seen_at: Option<SystemTime>,
 }
 
@@ -166,12 +193,14 @@ impl StateTracker {
         let mut services = gather();
         for service in &mut services {
             let all = signs(now, service);
-            for (place, signs) in all.into_iter().enumerate() {
+            for (place, mut signs) in all.into_iter().enumerate() {
                 let Some(replica) = service.replicas.get(place) else {
                     break;
                 };
                 let key = (service.name.clone(), replica.address.clone());
                 let earlier = before.replicas.remove(&key);
+                let recovered_at = (earlier.as_ref()).and_then(|it| it.recovered_at(&signs, now));
+                signs.down_lately = is_within(DownAfter::LATELY, recovered_at, now);
                 let (state, why) = signs.state();
                 let since = match &earlier {
                     Some(earlier) if earlier.standing.state == state => earlier.standing.since,
@@ -186,9 +215,13 @@ impl StateTracker {
                     share_millionths: health.map(|health| health.share_millionths),
                     signs,
                 };
-                let (taken, mut failures) = match earlier {
-                    Some(earlier) => (earlier.taken, earlier.failures),
-                    None => (expected(&standing), Failures::default()),
+                let (taken, mut failures, reported) = match earlier {
+                    Some(earlier) => (earlier.taken, earlier.failures, earlier.reported),
+                    None => (
+                        expected(&standing),
+                        Failures::default(),
+                        Reported::default(),
+                    ),
                 };
                 failures.observe(now, service, place);
                 let known = Known {
@@ -196,6 +229,8 @@ impl StateTracker {
                     standing: standing.clone(),
                     taken,
                     failures,
+                    recovered_at,
+                    reported,
                 };
                 states.replicas.insert(key, known);
                 if let Some(replica) = service.replicas.get_mut(place) {
@@ -221,21 +256,32 @@ impl StateTracker {
         services
     }
 
-    /// Returns the changes since the last call. Leaves out a new replica in a state that was
-    /// configured, and replicas that push requests back for a moment.
+    /// What has happened since this was last called. A replica that is first seen in a state that
+    /// was configured, or that pushes requests back for a moment, is not among it. A change that
+    /// is held back, so that the log is not flooded, is among it later if it still holds then.
     pub fn take_news(&self) -> News {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let States { replicas, services } = &mut *states;
+        let unprobed = due_unprobed(replicas, services);
         let mut news = News::default();
-        for ((service, address), known) in &mut states.replicas {
+        for ((service, address), known) in replicas {
             let failure = known.failures.news.take();
+            let (from, to) = (known.taken, known.standing.state);
+            let seen_at = known.failures.observed_at.unwrap_or(SystemTime::UNIX_EPOCH);
             // Pushback is short, and is in the metrics.
-            let from = if known.standing.why == Why::Pushback {
-                known.taken
-            } else {
-                known.taken.replace(known.standing.state)
-            };
-            if known.standing.why != Why::Pushback && from != known.taken {
-                news.changes.push(StateChange {
+            let is_collected = Unprobed::is_collected(from, to);
+            let is_held = known.standing.why == Why::Pushback
+                || from == Some(to)
+                || (is_collected && !unprobed.contains(service))
+                || known.reported.holds(from, to, seen_at);
+            if !is_held {
+                known.taken = Some(to);
+                let changes = if is_collected {
+                    &mut news.unprobed
+                } else {
+                    &mut news.changes
+                };
+                changes.push(StateChange {
                     service: service.clone(),
                     replica: known.name.clone(),
                     address: address.clone(),
@@ -256,19 +302,35 @@ impl StateTracker {
                 });
             }
         }
-        for (service, known) in &mut states.services {
+        for (service, known) in services {
             let all_fail = known.standing.all_fail;
-            if all_fail == known.taken.is_some() {
+            if let Some(outage) = &mut known.taken {
+                outage.ended_at = if all_fail {
+                    None
+                } else {
+                    outage.ended_at.or(known.seen_at)
+                };
+            }
+            let seen_at = known.seen_at.unwrap_or(SystemTime::UNIX_EPOCH);
+            // Ends are limited, and with them outages. That no replica is left is no end.
+            let is_held = known.standing.wanted > 0
+                && known.taken.is_some()
+                && is_within(BETTER_EVERY, known.end_taken_at, seen_at);
+            if all_fail == known.taken.is_some() || is_held {
                 continue;
             }
             let outage = known.taken.take();
+            if outage.is_some() {
+                known.end_taken_at = known.seen_at;
+            }
             let lasted = outage.map(|outage| {
-                let ended = known.seen_at.zip(outage.since);
+                let ended = outage.ended_at.zip(outage.since);
                 let lasted = ended.map(|(ended, began)| ended.duration_since(began));
                 lasted.and_then(Result::ok).unwrap_or_default()
             });
             known.taken = all_fail.then_some(Outage {
                 since: known.standing.since,
+                ended_at: None,
             });
             news.services.push(ServiceChange {
                 service: service.clone(),
@@ -280,35 +342,24 @@ impl StateTracker {
     }
 }
 
-/// Whether all of a service's replicas fail. The caller adds since when.
-fn service_standing(replicas: &[ReplicaFacts]) -> ServiceStanding {
-    let standings = replicas.iter().map(|replica| &replica.standing);
-    let wanted: Vec<_> = standings.filter(|it| !it.state.is_on_purpose()).collect();
-    let taking = wanted.iter().filter(|it| !it.state.is_alarming()).count();
-    let all_fail = taking == 0 && !wanted.is_empty();
-    let mut standing = ServiceStanding {
-        all_fail,
-        wanted: wanted.len(),
-        taking,
-        ..ServiceStanding::default()
-    };
-    if all_fail {
-        let mut reasons = BTreeMap::<String, (usize, &'static str)>::new();
-        for it in &wanted {
-            let reason = reasons.entry(it.why.to_string());
-            reason.or_insert((0, it.why.remedy())).0 += 1;
+/// The services whose replicas that became unprobed are to be reported now.
+fn due_unprobed(
+    replicas: &BTreeMap<Key, Known>,
+    services: &mut BTreeMap<String, KnownService>,
+) -> BTreeSet<String> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for ((service, _), known) in replicas {
+        let (from, to) = (known.taken, known.standing.state);
+        if from != Some(to) && Unprobed::is_collected(from, to) {
+            *counts.entry(service).or_default() += 1;
         }
-        if let Some((why, (_, remedy))) = reasons.into_iter().max_by_key(|(_, (count, _))| *count) {
-            standing.why = why;
-            standing.remedy = remedy;
-        }
-        let evidence = wanted.iter().map(|it| match it.why {
-            Why::NoResponse(_) => it.signs.failing.as_ref().map(|failing| failing.last.age),
-            _ => Some(Duration::ZERO),
-        });
-        standing.evidence_age = evidence.flatten().min();
     }
-    standing
+    let due = services.iter_mut().filter_map(|(service, known)| {
+        let count = counts.get(service.as_str()).copied().unwrap_or(0);
+        let seen_at = known.seen_at.unwrap_or(SystemTime::UNIX_EPOCH);
+        (known.unprobed.is_due(count, seen_at)).then(|| service.clone())
+    });
+    due.collect()
 }
 
 /// The state of a new replica that is not reported; `None` if its state must be reported.
@@ -532,5 +583,11 @@ mod tests {
             (ended[0].standing.taking, ended[0].standing.since),
             (1, None)
         );
+        // A second outage is reported at once, its end a minute after the first end.
+        assert!(news(11, 12, 12)[0].standing.all_fail);
+        assert_eq!(news(12, 0, 13), []);
+        assert_eq!(news(20, 14, 14), []);
+        assert_eq!(news(30, 0, 15), []);
+        assert_eq!(news(70, 0, 16)[0].lasted, Some(Duration::from_secs(19)));
     }
 }

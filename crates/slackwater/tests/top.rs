@@ -160,7 +160,10 @@ fn succeeds(output: Output) -> String {
 fn a_table_and_json_for_scripts() {
     let demo = Demo::start();
     // A pipe is not a terminal, so --once is not needed.
-    for arguments in [vec![demo.address.as_str()], vec!["--once", &demo.address]] {
+    for arguments in [
+        vec![demo.address.as_str()],
+        vec!["--once", "--admin", &demo.address],
+    ] {
         let text = succeeds(top(&arguments));
         let first = format!(" at {}, serving, up 0:", demo.address);
         assert!(text.starts_with("slackwater demo "), "{text}");
@@ -198,6 +201,11 @@ fn an_unreachable_server_is_reported_with_an_exit_code() {
         (vec!["a:0"], 2, "the port must be a number".to_owned()),
         (
             vec!["--once", "--json"],
+            2,
+            "cannot be used with".to_owned(),
+        ),
+        (
+            vec!["a:1", "--admin", "b:1"],
             2,
             "cannot be used with".to_owned(),
         ),

@@ -192,18 +192,14 @@
   same("what the other side has at most", ghostOf(scaled), { name: "web", rif: 30, latency: 90_000 });
 
   const { problemsOf } = await from("problems");
-  const ill = (more) => ({ ...replicas[0], name: "a", state: "down", out: true, alarming: true, since: 1_000, why: "refused", remedy: "see it", checked: 59_000, index: 0, ...more });
-  const service = (more) => ({ name: "web", index: 0, told: { replicas: [1], discovery: null }, tick: { admission: {}, no_replica: 0 }, ended: { sent: [100], failed: [0], seconds: 5 }, replicas: [replicas[0]], ...more });
-  const wrong = (services, process = {}) => problemsOf({ isDemo: false, fleet: { certificates: [], reloads: null, ...process }, tick: { phase: "serving" }, services }, 60_000).map((problem) => `${problem.severity} ${problem.text} ${problem.remedy ?? ""}`);
-  same("no problems", wrong([service({ replicas: [{ ...replicas[0], alarming: false, out: false }] })]), []);
   const time = words.moment(1_000, 60_000);
-  same("one replica is down: since when, why, its last check, what to do", wrong([service({ replicas: [ill(), { ...replicas[0], alarming: false, out: false }] })]), [`1 web: a is down since ${time} (59 s): refused. Last check 1 s ago. See it.`]);
-  same("all are, with one cause", wrong([service({ replicas: [ill(), ill({ name: "b" })] })]), ["2 web: none of 2 replicas takes requests. Requests are tried all the same. See why below.", `1 web: 2 replicas are down since ${time} (59 s): refused. a, b See it.`]);
-  same("requests fail", wrong([service({ replicas: [{ ...replicas[0], alarming: false, out: false }], ended: { sent: [100], failed: [60], seconds: 5 } })]), ["2 web: 60 % of requests fail (12 a second). See the decisions of failed requests: they have the replica and the cause."]);
-  same("no replicas", wrong([service({ told: { replicas: [], discovery: { source: "dns x", failure: null } }, replicas: [] })]), ["2 web has no replicas: every request fails. See what dns x answers."]);
-  same("a refused reload, a certificate", wrong([], { reloads: { failure: "a.toml:1:2: b\n 1 | c\n   | ^", last_at_ms: 1_000 }, certificates: [{ names: ["x.test"], purpose: "listener l", file: "f.pem", expires_s: 50 }] }), [
-    "2 The certificate of x.test (listener l) expired 10 s ago. Renew f.pem; it is read again by itself.",
-    `1 The configuration read at ${time} was refused: a.toml:1:2: b. The one before stays in force. Correct the file and reload.`,
-  ]);
+  const troubled = { name: "web", index: 3, told: { replicas: [{ name: "a" }, { name: "b" }] } };
+  const found = (...problems) => problemsOf({ isDemo: false, tick: problems.length ? { problems } : {}, services: [troubled] }, 60_000);
+  const down = { kind: "replicas_failing", severe: false, service: "web", replica: "b", what: "1 of 2 replicas down: b: refused", since_ms: 1_000, remedy: "start it" };
+  same("no problems", [found(), problemsOf({ isDemo: true, tick: { problems: [down] }, services: [troubled] }, 60_000)], [[], []]);
+  same("a replica is down: since when, why, what to do, where", found(down).map(({ page, ...it }) => it), [{ severity: 1, text: `web: 1 of 2 replicas down: b: refused, since ${time} (59 s).`, remedy: "Start it.", service: 3, replica: 1 }]);
+  const gone = found({ ...down, service: "gone" }, { ...down, replica: null, severe: true, since_ms: null });
+  same("a service that has left, no replica", gone.map((it) => [it.severity, it.service, it.replica]), [[1, undefined, undefined], [2, 3, undefined]]);
+  same("a certificate", found({ kind: "certificate", severe: true, service: null, replica: null, what: "the certificate has expired", since_ms: null, remedy: "" }).map((it) => [it.text, it.remedy, it.page]), [["the certificate has expired.", "", "configuration"]]);
   return failures;
 })()

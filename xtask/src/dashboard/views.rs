@@ -237,8 +237,8 @@ fn configuration(
     )
 }
 
-/// Each service is a row, services with problems first. The list of problems names the replica that
-/// is down, its last check, and the reason.
+/// Each service is a row, the ill ones first; the list of problems has the one that is down, and
+/// why.
 fn services(tab: &mut Tab) -> Result<String, String> {
     tab.evaluate("location.hash = '#/services'; true")?;
     tab.wait(
@@ -248,10 +248,10 @@ fn services(tab: &mut Tab) -> Result<String, String> {
     )?;
     let problem = tab.wait(
         "the replica that is down among the problems",
-        "[...document.querySelectorAll('.problems li b')].map((text) => text.textContent).find((text) => /^ill: .* is down.*health checks failed: .*Last check [0-9]+ s ago/.test(text))",
+        "[...document.querySelectorAll('.problems li b')].map((text) => text.textContent).find((text) => /^ill: all 1 replica fail: health checks failed: /.test(text))",
     )?;
     tab.evaluate(
-        "[...document.querySelectorAll('.problems li button')].find((show) => show.getAttribute('aria-label').startsWith('Show: ill: ') && show.getAttribute('aria-label').includes('is down')).click()",
+        "[...document.querySelectorAll('.problems li button')].find((show) => show.getAttribute('aria-label').startsWith('Show: ill: all 1 replica fail')).click()",
     )?;
     tab.wait(
         "that replica, with since when, why, and its last check",

@@ -124,7 +124,7 @@ pub(super) fn pages(root: &Path) -> Result<Vec<(String, String)>, String> {
     let mut pages = Vec::new();
     for folder in folders {
         for name in names(root, &folder)? {
-            if name.ends_with(".md") {
+            if Path::new(&name).extension().is_some_and(|end| end == "md") {
                 let path = format!("{folder}{name}");
                 let text = read(&root.join(&path))?;
                 pages.push((path, text));

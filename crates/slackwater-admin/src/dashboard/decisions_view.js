@@ -119,7 +119,7 @@ export class DecisionsView {
     setShown(this.root, true);
     learnComparisons(Object.values(found.comparisons ?? {}));
     this.shown = found.decisions;
-    const none = found.kept ? "No recorded decision matches." : "No decision is recorded yet. [decisions] in the configuration selects which are.";
+    const none = found.kept ? `No recorded decision matches: ${plural(found.kept, "decision is kept", "decisions are kept")}. Use fewer filters.` : "No decision is recorded yet. [decisions] in the configuration selects the requests.";
     const text = found.decisions.length ? `The newest ${count(found.decisions.length)} of ${count(found.matching)}; ${plural(found.kept, "decision")} in memory.` : none;
     setText(this.summary, text);
     // If all decisions are of one service, its column is hidden.

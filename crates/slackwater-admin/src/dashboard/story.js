@@ -82,8 +82,8 @@ function why(attempt, place, attempts, policy) {
   if (candidates.length) parts.push(candidateTable(attempt, candidates));
   const outs = attempt.outs ?? [];
   if (outs.length) {
-    const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why.replaceAll("_", " "), percent(one.share)]));
-    parts.push(element("p", "summary", `Out, or not with their whole share: ${plural(attempt.out ?? outs.length, "replica")}`));
+    const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why, percent(one.share)]));
+    parts.push(element("p", "summary", `Out or limited: ${plural(attempt.out ?? outs.length, "replica")}`));
     parts.push(element("div", "table-box", element("table", "candidates", headRow(["replica", "why", "share"]), element("tbody", "", ...rows))));
   }
   return parts;

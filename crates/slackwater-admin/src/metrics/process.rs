@@ -64,8 +64,8 @@ pub(super) const FAMILIES: &[Family] = &[
         "Problems of that kind now, as `problems` in `/status` lists them.",
         &[Label {
             name: "kind",
-            meaning: "`all_replicas_failing`, `no_replica`, `withdrawn`, `certificate`, `requests_failing`, `replicas_failing`, \
-                      `discovery` or `reload`",
+            meaning: "`all_replicas_failing`, `no_replica`, `withdrawn`, `certificate`, `requests_failing`, `requests_shed`, \
+                      `replicas_failing`, `discovery` or `reload`",
         }],
         |it, out| {
             for kind in ProblemKind::ALL {

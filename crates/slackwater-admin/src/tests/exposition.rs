@@ -11,6 +11,7 @@ use core::fmt::Write;
 use core::time::Duration;
 use slackwater_telemetry::facts::Facts;
 use slackwater_telemetry::facts::{Lifecycle, Phase};
+use slackwater_telemetry::problems::ProblemKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -422,6 +423,17 @@ fn the_page_of_metrics_matches_the_registry() {
         found == page(),
         "docs/reference/metrics.md is stale: UPDATE_DOCS=1 cargo test -p slackwater-admin page_of_metrics"
     );
+}
+
+#[test]
+fn each_kind_of_problem_is_documented_where_problems_are_and_with_its_metric() {
+    for file in ["docs/reference/admin.md", "docs/reference/metrics.md"] {
+        let text = std::fs::read_to_string(root().join(file)).expect(file);
+        for kind in ProblemKind::ALL {
+            let name = format!("`{}`", kind.as_str());
+            assert!(text.contains(&name), "{file} lacks {name}");
+        }
+    }
 }
 
 /// Each name of a metric in a text.

@@ -1,13 +1,13 @@
-//! The path of a request, a route's condition on it, and paths that servers may interpret in
-//! different ways.
+//! Matching of a request's path against a route's path, and paths that are ambiguous.
 //!
-//! A route's path is compared with the request's as it was sent, byte by byte and segment by
-//! segment: `/api` matches `/api` and `/api/x`, and not `/apix`. Servers behind a proxy may
-//! normalize a path further: `%61` to `a`, `%2F` and `\` to `/`, `//` to `/`, `;x` to nothing, and
-//! `..` to the parent (RFC 3986 §6.2.2). A request whose path matches a route only after such a
-//! normalization is [`Reading::Doubtful`]. For every route with a path, so is a request whose path
-//! goes back to a parent. It must not slip past a rule, whichever interpretation the server uses.
-//! Nearly all paths have no such characters, and therefore one interpretation.
+//! A route's path is compared with the request's path as it was sent: byte by byte, segment by
+//! segment. `/api` matches `/api` and `/api/x`, but not `/apix`.
+//!
+//! A server behind the proxy may read a path differently: `%61` as `a`, `%2F` and `\` as `/`, `//`
+//! as `/`, `;x` as nothing, and `..` as the parent (RFC 3986 §6.2.2). A path that matches a route
+//! only when it is read in such a way is [`Reading::Doubtful`]. So is a path with `..`, for every
+//! route that has a path. Such a request must not slip past a rule, whichever reading the server
+//! uses. Almost all paths have none of these marks, and one reading.
 
 use core::fmt;
 use core::iter::from_fn;

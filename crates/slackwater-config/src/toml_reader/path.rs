@@ -1,7 +1,7 @@
-//! Paths to fields: `load.rate`, `fleet[1].stall.every`.
+//! Paths of fields in a document, such as `load.rate` and `fleet[1].stall.every`.
 //!
-//! A path without its numbers is a pattern (`fleet[].stall.every`): the name of the field, for any
-//! element of the list.
+//! A path without its numbers is a pattern, such as `fleet[].stall.every`. It names a field in
+//! every element of a list.
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};

@@ -4,6 +4,8 @@ use super::names::{name_of, part_of};
 use crate::request_record::Directory;
 use serde::Serialize;
 use slackwater_core::policy::{Out, OutReason};
+use slackwater_telemetry::replica_state::{ReplicaState, Why, of_health};
+use std::borrow::Cow;
 
 /// A replica that could not be picked, or only for less than its share.
 #[derive(Debug, Serialize)]
@@ -12,9 +14,9 @@ use slackwater_core::policy::{Out, OutReason};
 pub(super) struct Absent {
     /// Name of the replica.
     pub(super) replica: String,
-    /// Why: `down`, `drained`, `draining`, `unreachable`, `full`, `not_in_use`, `taken_out`, or a
-    /// state of health.
-    pub(super) why: &'static str,
+    /// Its state and why it is in it, such as `limited: pushes requests back`. It is not in use
+    /// while its tier of backups is not, and full without a free connection.
+    pub(super) why: Cow<'static, str>,
     /// Share of the queries that the replica may get.
     pub(super) share: f64,
     /// Number of the replica's parts that this entry is about; absent if its policy treats the
@@ -54,7 +56,7 @@ impl Absent {
     fn of(out: &Out, directory: Option<&dyn Directory>) -> Self {
         Self {
             replica: name_of(out.replica, directory),
-            why: out.why.as_str(),
+            why: why(out.why),
             share: f64::from(out.share_millionths) / 1e6,
             parts: part_of(out.replica, directory).map(|_| 1),
         }
@@ -66,5 +68,70 @@ impl Absent {
         self.parts = Some(before + 1);
         let (before, all) = (before as f64, before as f64 + 1.0);
         self.share = (self.share * before + share) / all;
+    }
+}
+
+/// The reason in words. Where it is a state, it has the state's one name.
+fn why(reason: OutReason) -> Cow<'static, str> {
+    let (state, why) = match reason {
+        OutReason::Driver("down") => (ReplicaState::Down, Why::ChecksFailed(None)),
+        OutReason::Driver("drained") => (ReplicaState::Draining, Why::Drained),
+        OutReason::Draining => (ReplicaState::Draining, Why::ReportsDraining),
+        OutReason::Lost => (ReplicaState::Unreachable, Why::ProbesTimeOut),
+        OutReason::Health(health) => match of_health(health) {
+            Some(judged) => judged,
+            None => return ReplicaState::Available.as_str().into(),
+        },
+        OutReason::Driver("not_in_use") => return Why::Backup.to_string().into(),
+        OutReason::Driver("full") => return "full: no free connection".into(),
+        OutReason::TakenOut => return "down or draining".into(),
+        other => return other.as_str().into(),
+    };
+    format!("{state}: {why}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_core::policy::HealthState;
+
+    #[test]
+    fn each_reason_begins_with_a_state_where_it_is_one() {
+        for (reason, expected) in [
+            (OutReason::Driver("down"), "down: health checks failed"),
+            (
+                OutReason::Driver("drained"),
+                "draining: drained by an operator",
+            ),
+            (
+                OutReason::Draining,
+                "draining: the replica reports that it drains",
+            ),
+            (
+                OutReason::Lost,
+                "unreachable: probes time out, while other replicas answer",
+            ),
+            (
+                OutReason::Driver("not_in_use"),
+                "backup: its tier is not in use",
+            ),
+            (OutReason::Driver("full"), "full: no free connection"),
+            (OutReason::TakenOut, "down or draining"),
+            (
+                OutReason::Health(HealthState::PushingBack),
+                "limited: pushes requests back",
+            ),
+            (
+                OutReason::Health(HealthState::OnProbation),
+                "ejected: too slow, or stopped responding",
+            ),
+        ] {
+            assert_eq!(why(reason), expected);
+        }
+        for health in HealthState::ALL {
+            let told = why(OutReason::Health(health));
+            let state = told.split(':').next().unwrap();
+            assert!(ReplicaState::named(state).is_some(), "{told}");
+        }
     }
 }

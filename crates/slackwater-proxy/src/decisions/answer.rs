@@ -64,7 +64,7 @@ pub fn answer(
     Ok(match wanted.form {
         Form::Text => DecisionText {
             content_type: "text/plain; charset=utf-8",
-            pieces: gathered(sentences(archives.is_empty(), found)),
+            pieces: gathered(sentences(instead(archives.is_empty(), kept, query), found)),
         },
         Form::Json => DecisionText {
             content_type: "application/json",
@@ -107,14 +107,29 @@ pub(super) fn comparisons(found: &[Arc<Decision>]) -> BTreeMap<&'static str, Com
         .collect()
 }
 
-fn sentences(is_off: bool, found: Vec<Arc<Decision>>) -> impl Iterator<Item = String> + Send {
-    let instead = if is_off {
-        Some("no decisions are kept: see [decisions] in the configuration\n")
-    } else if found.is_empty() {
-        Some("no recorded decision matches\n")
-    } else {
-        None
-    };
+/// What is answered where no decision matches: why, and what to do.
+fn instead(is_off: bool, kept: usize, query: &[(String, String)]) -> String {
+    if is_off {
+        return "no decisions are kept: see [decisions] in the configuration\n".to_owned();
+    }
+    if kept == 0 {
+        let selects = "[decisions] in the configuration selects the requests";
+        return format!("no decision is recorded yet: {selects}\n");
+    }
+    let filters = query
+        .iter()
+        .filter(|(name, _)| !["limit", "format"].contains(&&**name));
+    let filters = filters.map(|(name, value)| format!("{name}={}", value.escape_debug()));
+    let filters = filters.collect::<Vec<_>>().join(", ");
+    let are = if kept == 1 { "is" } else { "are" };
+    format!(
+        "no recorded decision matches {filters}: {kept} {are} kept; use fewer filters, or make \
+         [decisions] in the configuration keep more\n"
+    )
+}
+
+fn sentences(instead: String, found: Vec<Arc<Decision>>) -> impl Iterator<Item = String> + Send {
+    let instead = found.is_empty().then_some(instead);
     let mut gap = "";
     let told = found.into_iter().map(move |decision| {
         format!(
@@ -123,7 +138,7 @@ fn sentences(is_off: bool, found: Vec<Arc<Decision>>) -> impl Iterator<Item = St
             describe(&decision)
         )
     });
-    instead.map(str::to_owned).into_iter().chain(told)
+    instead.into_iter().chain(told)
 }
 
 fn gathered(

@@ -401,7 +401,8 @@ impl Tried {
 
     fn bytes(&self) -> usize {
         let known = |known: &Known| size_of::<Known>() + known.replica.len();
-        let absent = |absent: &Absent| size_of::<Absent>() + absent.replica.len();
+        let absent =
+            |absent: &Absent| size_of::<Absent>() + absent.replica.len() + absent.why.len();
         size_of::<Self>()
             + self.replica.len()
             + self.cause.as_ref().map_or(0, |cause| cause.len())

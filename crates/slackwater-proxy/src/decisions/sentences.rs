@@ -257,7 +257,7 @@ fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
         return Ok(());
     }
     let shown = attempt.outs.iter().take(OUTS_SHOWN).map(|absent| {
-        let why = absent.why.replace('_', " ");
+        let why = &absent.why;
         let parts = absent.parts.filter(|parts| *parts > 1);
         let parts = parts.map_or_else(String::new, |parts| format!(", {parts} parts"));
         if absent.share > 0.0 {
@@ -279,7 +279,7 @@ fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
     } else {
         String::new()
     };
-    writeln!(to, "     out or held back: {}{more}", shown.join(", "))
+    writeln!(to, "     out or limited: {}{more}", shown.join(", "))
 }
 
 /// Describes how the attempt ended.

@@ -511,7 +511,12 @@ fn a_decision_in_words() {
     }
     assert!(!text.contains("secret"), "{text}");
     let (_, none) = told(core::slice::from_ref(&archive), "id=x&format=text");
-    assert_eq!(none, "no recorded decision matches\n");
+    let expected = "no recorded decision matches id=x: 3 are kept; use fewer filters, or make \
+                    [decisions] in the configuration keep more\n";
+    assert_eq!(none, expected);
+    let empty = Archive::new(&settings(|it| it.sample = Quantile::ONE), 1).expect("on");
+    let (_, none) = told(&[empty], "id=x&format=text");
+    assert!(none.starts_with("no decision is recorded yet: "), "{none}");
     let (_, off) = told(&[], "format=text");
     assert_eq!(
         off,

@@ -436,6 +436,13 @@ pub struct AdmissionCounts {
     pub mirror_skipped: u64,
 }
 
+impl AdmissionCounts {
+    /// Requests that were turned away, for whatever reason.
+    pub const fn shed(&self) -> u64 {
+        self.shed_replicas_full + self.shed_queue_full + self.shed_wait_over + self.shed_deadline
+    }
+}
+
 impl AddAssign for AdmissionCounts {
     fn add_assign(&mut self, other: Self) {
         self.queued += other.queued;

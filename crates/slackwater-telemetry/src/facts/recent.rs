@@ -26,6 +26,10 @@ pub struct RecentFacts {
     pub attempts_timed_out: u64,
     /// Attempts whose connection broke.
     pub attempts_broken: u64,
+    /// Requests that were turned away because no replica, or no place in the queue, was free in
+    /// time.
+    #[serde(default)]
+    pub shed: u64,
 }
 
 impl RecentFacts {

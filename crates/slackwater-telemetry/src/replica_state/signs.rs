@@ -1,7 +1,7 @@
 //! The facts that decide a replica's state, merged over workers, and the rule that decides it.
 
 use super::{ReplicaState, Why};
-use crate::attempt_failure::Failing;
+use crate::attempt_failure::{DownAfter, Failing};
 use core::time::Duration;
 use slackwater_core::policy::HealthState;
 
@@ -25,6 +25,8 @@ pub struct Signs {
     pub draining: bool,
     /// Attempts at it, the last in a row over all workers, got no response.
     pub failing: Option<Failing>,
+    /// It was down for such attempts lately, and has responded since.
+    pub down_lately: bool,
     /// It has answered probes before and no longer does, while other replicas answer.
     pub unreachable: bool,
     /// It answers no probes.
@@ -63,9 +65,8 @@ impl Signs {
     /// by checks, `draining`, `down` by attempts, `unreachable`, `ejected`, `limited`,
     /// `warming_up`, `unprobed`, `available`.
     pub fn state(&self) -> (ReplicaState, Why) {
-        use ReplicaState::{
-            Available, Disabled, Down, Draining, Ejected, Limited, Unprobed, Unreachable, WarmingUp,
-        };
+        use ReplicaState::{Available, Disabled, Down, Draining, Unprobed, Unreachable};
+
         if self.disabled {
             return (Disabled, Why::NoWeight);
         }
@@ -83,25 +84,43 @@ impl Signs {
             return (Draining, Why::ReportsDraining);
         }
         // Failed attempts name the cause more precisely than probes and the policy's own judgement.
-        if let Some(failing) = self.failing.as_ref().filter(|it| it.is_down()) {
+        let after = if self.down_lately {
+            DownAfter::AGAIN
+        } else {
+            DownAfter::FIRST
+        };
+        if let Some(failing) = self.failing.as_ref().filter(|it| it.is_down(after)) {
             return (Down, Why::NoResponse(failing.last.kind));
         }
         if self.unreachable {
             return (Unreachable, Why::ProbesTimeOut);
         }
-        match self.health.as_ref().map(|health| health.state) {
-            Some(HealthState::Ejected) => (Ejected, Why::Failures),
-            Some(HealthState::OnProbation) => (Ejected, Why::Slowness),
-            Some(HealthState::HeldBack) => (Limited, Why::HeldBack),
-            Some(HealthState::PushingBack) => (Limited, Why::Pushback),
-            Some(HealthState::Returning) => (WarmingUp, Why::Returning),
-            Some(HealthState::WarmingUp) => (WarmingUp, Why::New),
-            _ if self.probed && self.unprobed && self.polled => (Unprobed, Why::NoReportPolled),
-            _ if self.probed && self.unprobed => (Unprobed, Why::NoReport),
-            _ if !self.available => (Available, Why::Backup),
-            _ => (Available, Why::Nothing),
+        let health = self.health.as_ref().map(|health| health.state);
+        if let Some(judged) = health.and_then(of_health) {
+            return judged;
+        }
+        match (self.probed && self.unprobed, self.polled) {
+            (true, true) => (Unprobed, Why::NoReportPolled),
+            (true, false) => (Unprobed, Why::NoReport),
+            (false, _) if !self.available => (Available, Why::Backup),
+            (false, _) => (Available, Why::Nothing),
         }
     }
+}
+
+/// The state of a replica by how its requests went; `None` if nothing speaks against it.
+pub const fn of_health(health: HealthState) -> Option<(ReplicaState, Why)> {
+    use ReplicaState::{Ejected, Limited, WarmingUp};
+
+    Some(match health {
+        HealthState::Ejected => (Ejected, Why::Failures),
+        HealthState::OnProbation => (Ejected, Why::Slowness),
+        HealthState::HeldBack => (Limited, Why::HeldBack),
+        HealthState::PushingBack => (Limited, Why::Pushback),
+        HealthState::Returning => (WarmingUp, Why::Returning),
+        HealthState::WarmingUp => (WarmingUp, Why::New),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

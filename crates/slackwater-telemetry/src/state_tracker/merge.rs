@@ -3,7 +3,7 @@
 
 use crate::attempt_failure::Failing;
 use crate::facts::{ReplicaFacts, ServiceFacts, WorkerFacts};
-use crate::replica_state::{HealthSigns, Signs};
+use crate::replica_state::{HealthSigns, ServiceStanding, Signs, Why};
 use core::time::Duration;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::{HealthView, ReplicaView, Reports, policy_named};
@@ -57,6 +57,37 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
         health.median_latency = latency;
     }
     all
+}
+
+/// Whether a service's replicas all fail; since when is not known here.
+pub(super) fn service_standing(replicas: &[ReplicaFacts]) -> ServiceStanding {
+    let standings = replicas.iter().map(|replica| &replica.standing);
+    let wanted: Vec<_> = standings.filter(|it| !it.state.is_on_purpose()).collect();
+    let taking = wanted.iter().filter(|it| !it.state.is_alarming()).count();
+    let all_fail = taking == 0 && !wanted.is_empty();
+    let mut standing = ServiceStanding {
+        all_fail,
+        wanted: wanted.len(),
+        taking,
+        ..ServiceStanding::default()
+    };
+    if all_fail {
+        let mut reasons = BTreeMap::<String, (usize, &'static str)>::new();
+        for it in &wanted {
+            let reason = reasons.entry(it.why.to_string());
+            reason.or_insert((0, it.why.remedy())).0 += 1;
+        }
+        if let Some((why, (_, remedy))) = reasons.into_iter().max_by_key(|(_, (count, _))| *count) {
+            standing.why = why;
+            standing.remedy = remedy;
+        }
+        let evidence = wanted.iter().map(|it| match it.why {
+            Why::NoResponse(_) => it.signs.failing.as_ref().map(|failing| failing.last.age),
+            _ => Some(Duration::ZERO),
+        });
+        standing.evidence_age = evidence.flatten().min();
+    }
+    standing
 }
 
 /// Whether later health checks that passed refute failed attempts. They do not while attempts

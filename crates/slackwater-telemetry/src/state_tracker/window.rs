@@ -16,12 +16,14 @@ const STEP: Duration = Duration::from_secs(1);
 struct Counted {
     classes: [u64; RESPONSE_CLASSES],
     attempts: RequestCounts,
+    shed: u64,
 }
 
 impl Counted {
     fn of(service: &ServiceFacts) -> Self {
         let mut counted = Self::default();
         for worker in &service.workers {
+            counted.shed += worker.admission.shed();
             for (sum, class) in counted.classes.iter_mut().zip(&worker.latency.total) {
                 *sum += class.count();
             }
@@ -58,6 +60,7 @@ impl Counted {
             attempts_unconnected: attempts(|it| it.connect_failures),
             attempts_timed_out: attempts(|it| it.timeouts),
             attempts_broken: attempts(|it| it.broken),
+            shed: rise(self.shed, before.shed),
             failed: 0,
         };
         // An agent has no latencies by class. There, each request is one attempt.
@@ -114,7 +117,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::WorkerFacts;
+    use crate::facts::{AdmissionCounts, WorkerFacts};
 
     fn service(sent: u64, failed: u64) -> ServiceFacts {
         let requests = RequestCounts {
@@ -152,6 +155,31 @@ mod tests {
         // After a replica has left, its earlier counts are not counted again.
         assert_eq!(see(113, 150, 1), RecentFacts::default());
         assert_eq!(see(114, 152, 2).failed, 1);
+    }
+
+    #[test]
+    fn requests_that_were_shed_for_any_reason_are_counted() {
+        let mut window = Window::default();
+        let mut see = |second: u64, admission| {
+            let mut service = service(0, 0);
+            service.workers[0].admission = admission;
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            window.observe(now, &service).shed
+        };
+        assert_eq!(see(100, AdmissionCounts::default()), 0);
+        let admission = AdmissionCounts {
+            shed_replicas_full: 1,
+            shed_queue_full: 2,
+            shed_wait_over: 3,
+            shed_deadline: 4,
+            queued: 100,
+            ..AdmissionCounts::default()
+        };
+        assert_eq!(see(101, admission), 10);
+        for second in 102..111 {
+            see(second, admission);
+        }
+        assert_eq!(see(112, admission), 0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! it is cleaned.
 
 use crate::output::clean;
+use crate::terminal::problems::problem_lines;
 use crate::terminal::words::{clock, count};
 use crate::text_table::text_table;
 use core::fmt::Write as _;
@@ -135,7 +136,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
     );
     let now = SystemTime::now();
     for problem in &status.problems {
-        add_problem(&mut text, problem, now);
+        text += &problem_lines(problem, now);
     }
     // Writing to a string cannot fail.
     let _ = match &status.overrides {
@@ -192,23 +193,9 @@ pub(super) fn status(status: &Status, address: &str) -> String {
             "ATTEMPTS",
             "FAILED",
         ];
-        text += &text_table(heads, rows, 5);
+        text += &text_table(&heads, rows, 5);
     }
     text
-}
-
-/// Adds a problem, with its remedy.
-fn add_problem(text: &mut String, problem: &Problem, now: SystemTime) {
-    let mark = if problem.severe { "PROBLEM" } else { "problem" };
-    let service = problem.service.as_deref().map(clean);
-    let service = service.map_or_else(String::new, |service| format!("{service}: "));
-    let since = problem.since_ms.map(|since_ms| clock(age(since_ms, now)));
-    let since = since.map_or_else(String::new, |since| format!(", for {since}"));
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{mark}: {service}{}{since}", clean(&problem.what));
-    if !problem.remedy.is_empty() {
-        let _ = writeln!(text, "         {}", clean(&problem.remedy));
-    }
 }
 
 /// Recent requests, and their errors.
@@ -368,13 +355,13 @@ pub(super) fn overrides(told: &Overrides) -> Option<String> {
     let mut tables = Vec::new();
     if !told.settings.is_empty() {
         let heads = ["SERVICE", "KEY", "VALUE", "INSTEAD OF", "SINCE"];
-        tables.push(text_table(heads, settings, 5));
+        tables.push(text_table(&heads, settings, 5));
     }
     if !told.replicas.is_empty() {
         let heads = [
             "SERVICE", "REPLICA", "ADDRESS", "DRAINED", "WEIGHT", "SINCE",
         ];
-        tables.push(text_table(heads, replicas, 6));
+        tables.push(text_table(&heads, replicas, 6));
     }
     (!tables.is_empty()).then(|| tables.join("\n"))
 }
@@ -530,25 +517,6 @@ mod tests {
             recent(&failing),
             ", 2.5 requests/s, 20 % failed in the last 10 s: 4 answered 5xx, 1 broken off; \
              attempts: 12 without a connection"
-        );
-    }
-
-    #[test]
-    fn a_problem_shows_since_when_and_the_remedy() {
-        let problem = Problem {
-            severe: true,
-            service: Some("web".to_owned()),
-            what: "all 3 replicas fail: connection refused".to_owned(),
-            since_ms: Some(1_000),
-            remedy: "start the server".to_owned(),
-            ..Problem::default()
-        };
-        let mut text = String::new();
-        add_problem(&mut text, &problem, UNIX_EPOCH + Duration::from_secs(13));
-        assert_eq!(
-            text,
-            "PROBLEM: web: all 3 replicas fail: connection refused, for 0:12\n         \
-             start the server\n"
         );
     }
 }

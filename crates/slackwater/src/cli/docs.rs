@@ -53,7 +53,10 @@ fn describe(command: &Command, depth: usize, page: &mut String) {
     }
     for (_, name, others) in entries.iter().filter(|(.., others)| !others.is_empty()) {
         let others = others.join(", ");
-        let _ = writeln!(page, "\nThe options of `{name}` are also those of {others}.");
+        let _ = writeln!(
+            page,
+            "\nThe options of `{name}` are also those of {others}."
+        );
     }
 }
 

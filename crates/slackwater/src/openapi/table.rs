@@ -206,10 +206,26 @@ pub(super) const OPERATIONS: &[Operation] = &[
     ),
     read("/healthz", "200 as long as the process runs", TEXT),
     Operation {
-        others: &[(
-            503,
-            "Requests are not taken, or not taken yet; the body says why",
-        )],
+        parameters: &[
+            parameter(
+                "services",
+                Kind::OneOf(|| vec!["any", "all"]),
+                "200 only if any service, or every one, has a replica that can answer; not together with `service`",
+            ),
+            parameter(
+                "service",
+                Kind::Text,
+                "200 only if this service has a replica that can answer",
+            ),
+        ],
+        others: &[
+            (400, "A parameter is unknown or has another value"),
+            (404, "There is no such service"),
+            (
+                503,
+                "Requests are not taken, or not taken yet, or a service that was asked for cannot answer; the body says why",
+            ),
+        ],
         ..read("/readyz", "200 while requests are taken", TEXT)
     },
     Operation {

@@ -1,5 +1,6 @@
-//! The log of state changes of replicas and services, merged over workers: a line for each first
-//! failure, for each change of a replica's state, and when all replicas of a service fail.
+//! The log of what happens to replicas and services, merged over workers: a line for each first
+//! failure, for each change of a replica's state, and when all replicas of a service fail. Replicas
+//! that become unprobed share a line.
 
 use core::time::Duration;
 use slackwater_proxy::Workers;
@@ -12,6 +13,9 @@ use std::sync::Weak;
 const PERIOD: Duration = Duration::from_secs(1);
 /// The most lines of one service in one interval; of further ones only the number is logged.
 const LINES_MAX: usize = 10;
+
+/// The most names in a line that replicas share.
+const NAMES_MAX: usize = 3;
 
 /// Logs changes until the workers are gone.
 pub(super) async fn watch(workers: Weak<Workers>) {
@@ -33,6 +37,31 @@ fn log(news: &News) {
     log_some(&news.failures, |it| &it.service, log_failure, more_failures);
     let more_changes = "more replicas changed their state";
     log_some(&news.changes, |it| &it.service, log_change, more_changes);
+    let mut services = BTreeMap::<&str, Vec<&StateChange>>::new();
+    for change in &news.unprobed {
+        services.entry(&change.service).or_default().push(change);
+    }
+    for (service, changes) in services {
+        log_unprobed(service, &changes);
+    }
+}
+
+/// One line for all of a service: at the start they may be all that it has.
+fn log_unprobed(service: &str, changes: &[&StateChange]) {
+    let Some(first) = changes.first() else { return };
+    let names = changes.iter().map(|it| &*it.replica).take(NAMES_MAX);
+    let mut names = names.collect::<Vec<_>>().join(", ");
+    if changes.len() > NAMES_MAX {
+        names += ", …";
+    }
+    tracing::info!(
+        service,
+        replicas = changes.len(),
+        names,
+        remedy = first.standing.why.remedy(),
+        "replicas unprobed: {}",
+        first.standing.why,
+    );
 }
 
 /// Logs up to [`LINES_MAX`] lines of each service, and the number of the rest.

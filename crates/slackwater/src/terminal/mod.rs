@@ -1,8 +1,9 @@
-//! The elements of what is shown in a terminal: lines with inks, bars, figures as text. The demo's
-//! table and `top` use them.
+//! What all that is shown in a terminal is made of: lines with inks, bars, figures and problems in
+//! words. The demo's table, `top` and `admin` use it.
 
 #[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) mod bars;
 #[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) mod line;
+pub(crate) mod problems;
 pub(crate) mod words;

@@ -487,11 +487,7 @@ impl App {
     }
 
     fn sort_beside(&mut self, by: isize) {
-        let tells_capacity = self.model().tells_capacity(self.service);
-        let all = Column::ALL.into_iter();
-        let columns: Vec<_> = all
-            .filter(|column| *column != Column::Full || tells_capacity)
-            .collect();
+        let columns = Column::of(&self.model, self.service);
         let place = columns.iter().position(|column| *column == self.order.by);
         let count = isize::try_from(columns.len()).unwrap_or(1);
         let next = place

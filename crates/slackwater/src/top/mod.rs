@@ -35,21 +35,25 @@ use std::io::{self, IsTerminal};
 const EXAMPLES: &str = "\
 Examples:
   slackwater top                       the serve or demo on this machine, at 127.0.0.1:9900
-  slackwater top :9901                 another port of this machine
-  slackwater top lb-3.example.com      another machine, port 9900
+  slackwater top --admin :9901         another port of this machine
+  slackwater top --admin lb-3.example.com
+                                       another machine, port 9900
   slackwater top --once                one plain table, for scripts; also where standard output is no terminal
   slackwater top --json | jq '.tick.services[0].latency_10s.p99_us'
 
 Press ? for help, q to quit. NO_COLOR is honoured.
-Exit codes: 0 you quit, or the table is written; 1 no answer from the server; 2 bad arguments.";
+Exit codes: 0 you quit, or the table is written; 1 cannot connect; 2 bad arguments.";
 
 /// Arguments of `slackwater top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Where the status is served: admin.listen of a serve or agent, the page of a demo
-    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:9900", value_parser = address::parse)]
-    address: Address,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9900", value_parser = address::parse)]
+    admin: Address,
+    /// Short for --admin ADDRESS
+    #[arg(value_name = "ADDRESS", value_parser = address::parse, conflicts_with = "admin")]
+    address: Option<Address>,
     /// Write one plain table and end
     #[arg(long)]
     once: bool,
@@ -68,11 +72,13 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
 
 async fn top(args: Args) -> Result<(), Fault> {
     let Args {
+        admin,
         address,
         once,
         json,
         mouse,
     } = args;
+    let address = address.unwrap_or(admin);
     let authority = address.authority();
     let told = |failure: Failure| failure.at(&address);
     let mut stream = Stream::open(&address).await.map_err(told)?;

@@ -3,10 +3,15 @@
 use super::message::{Columns, Compared, DemoTick, Fleet, History, ServiceTick, Tick};
 use super::trend::Trend;
 use core::fmt;
+use core::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
+use slackwater_core::policy::Reports;
 use slackwater_telemetry::comparison::ComparisonFacts;
+use slackwater_telemetry::policy::PolicyFacts;
+use slackwater_telemetry::problems::Problem;
 use slackwater_telemetry::replica_state::ReplicaState;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// All that is known of the process.
 #[derive(Debug, Default)]
@@ -40,6 +45,8 @@ pub(super) struct Row<'a> {
     pub(super) why: &'a str,
     /// For how long, in ms; `None` since the process first saw it.
     pub(super) state_age_ms: Option<u64>,
+    /// Replicas of its service report their load.
+    pub(super) has_reports: bool,
     /// Requests in flight, as reported last.
     pub(super) rif: Option<u64>,
     pub(super) is_hot: Option<bool>,
@@ -168,6 +175,16 @@ impl Model {
         self.tick.as_ref()
     }
 
+    /// What is wrong, the worst first, and when that was so. In a demo troubles are made on
+    /// purpose.
+    pub(super) fn problems(&self) -> (&[Problem], SystemTime) {
+        let tick = self.tick.as_ref().filter(|_| self.fleet.demo.is_none());
+        let at = tick.map(|tick| Duration::from_millis(tick.at_ms));
+        let at = at.and_then(|at| UNIX_EPOCH.checked_add(at));
+        let problems = tick.map_or(&[][..], |tick| &tick.problems);
+        (problems, at.unwrap_or(UNIX_EPOCH))
+    }
+
     pub(super) fn demo(&self) -> Option<&DemoTick> {
         self.demo.as_ref()
     }
@@ -213,15 +230,16 @@ impl Model {
 
     /// The replicas of a service, in the order of the fleet.
     pub(super) fn rows(&self, service: usize) -> Vec<Row<'_>> {
-        let rate = self.rate_of_all(service);
+        let of_all = (self.rate_of_all(service), self.has_reports(service));
         (0..self.replica_count(service))
-            .filter_map(|index| self.row_beside(service, index, rate))
+            .filter_map(|index| self.row_beside(service, index, of_all))
             .collect()
     }
 
     /// The row of one replica.
     pub(super) fn row(&self, service: usize, index: usize) -> Option<Row<'_>> {
-        self.row_beside(service, index, self.rate_of_all(service))
+        let of_all = (self.rate_of_all(service), self.has_reports(service));
+        self.row_beside(service, index, of_all)
     }
 
     /// Requests/s of the service.
@@ -229,8 +247,13 @@ impl Model {
         self.trends.get(service).map_or(0.0, Trend::rate_of_all)
     }
 
-    /// The row of one replica, in a service with this rate.
-    fn row_beside(&self, service: usize, index: usize, rate_of_all: f64) -> Option<Row<'_>> {
+    /// One row of a service, given its requests per second and whether its replicas report.
+    fn row_beside(
+        &self,
+        service: usize,
+        index: usize,
+        (rate_of_all, has_reports): (f64, bool),
+    ) -> Option<Row<'_>> {
         let replica = self.fleet.services.get(service)?.replicas.get(index)?;
         let columns = self.service(service).map(|service| &service.replicas);
         let no_columns = Columns::default();
@@ -252,6 +275,7 @@ impl Model {
             state_rank: state.map_or(0, usize::from),
             why: standing.and_then(|it| it.why.as_deref()).unwrap_or(""),
             state_age_ms: standing.and_then(|it| Some(now_ms?.saturating_sub(it.since_ms?))),
+            has_reports,
             rif: value(&columns.rif, index),
             is_hot: value(&columns.hot, index).map(|hot| hot != 0),
             latency_us: value(&columns.latency_us, index),
@@ -271,6 +295,21 @@ impl Model {
             share: value(&columns.share, index),
             trouble: self.trouble(index),
         })
+    }
+
+    /// What is told of a service's policy.
+    pub(super) fn policy_facts(&self, service: usize) -> Option<&PolicyFacts> {
+        let name = self.policy(service);
+        let mut policies = self.fleet.policies.iter();
+        policies.find(|policy| policy.name == name)
+    }
+
+    /// Whether replicas of a service report their load: by its policy, or since one has done so.
+    pub(super) fn has_reports(&self, service: usize) -> bool {
+        let policy = self.policy_facts(service);
+        let columns = self.service(service).map(|service| &service.replicas);
+        policy.is_some_and(|policy| policy.reports != Reports::None.as_str())
+            || columns.is_some_and(|it| it.rif.iter().any(Option::is_some))
     }
 
     /// Returns whether any replica of a service reports its capacity.

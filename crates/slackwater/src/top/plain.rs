@@ -3,22 +3,20 @@
 use super::message::Latency;
 use super::model::Model;
 use super::words::{UNKNOWN, age, clean, cut, full, latency_if_any, percent, percent_of, rate};
+use crate::terminal::problems::problem_lines;
 use crate::terminal::words;
 use crate::text_table::text_table;
-use core::array::from_fn;
 use core::fmt::Write as _;
 use core::time::Duration;
 
 /// Most characters in a cell.
 const CELL_MAX: usize = 64;
 
-/// `FULL` is shown only if a replica reports its capacity.
+/// `FULL` is there only where a replica says what it can carry, `RIF`, `LATENCY` and `AGE` where
+/// replicas report their load.
 const HEADS: [&str; 11] = [
     "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
 ];
-
-/// Index of `FULL`.
-const FULL: usize = 3;
 
 /// Columns from here on are figures, aligned to the right.
 const FIGURES_FROM: usize = 2;
@@ -37,6 +35,8 @@ pub(super) fn table(model: &Model, address: &str) -> String {
         let _ = write!(text, ", {}, up {up}", tick.phase.as_str());
     }
     text.push('\n');
+    let (problems, now) = model.problems();
+    text.extend(problems.iter().map(|problem| problem_lines(problem, now)));
     // The verdict is empty before anything was measured.
     if let Some(demo) = model.demo().filter(|demo| !demo.verdict.is_empty()) {
         let _ = writeln!(text, "{}", clean(&demo.verdict));
@@ -93,16 +93,21 @@ fn rows(model: &Model, service: usize, text: &mut String) {
         ]
         .map(|cell| cut(&clean(&cell), CELL_MAX))
     });
-    if model.tells_capacity(service) {
-        text.push_str(&text_table(HEADS, cells, FIGURES_FROM));
-    } else {
-        let cells = cells.map(|row| without_full(&row));
-        text.push_str(&text_table(without_full(&HEADS), cells, FIGURES_FROM));
-    }
+    let (capacity, reports) = (model.tells_capacity(service), model.has_reports(service));
+    let is_shown = HEADS.map(|head| match head {
+        "FULL" => capacity,
+        "RIF" | "LATENCY" | "AGE" => reports,
+        _ => true,
+    });
+    let heads = shown(&HEADS, is_shown);
+    let cells = cells.map(|row| shown(&row, is_shown));
+    text.push_str(&text_table(&heads, cells, FIGURES_FROM));
 }
 
-fn without_full<T: Clone>(row: &[T; 11]) -> [T; 10] {
-    from_fn(|place| row[place + usize::from(place >= FULL)].clone())
+fn shown<T: Clone, const N: usize>(row: &[T; N], is_shown: [bool; N]) -> Vec<T> {
+    let cells = row.iter().zip(is_shown);
+    let shown = cells.filter(|(_, is_shown)| *is_shown);
+    shown.map(|(cell, _)| cell.clone()).collect()
 }
 
 #[cfg(test)]
@@ -114,21 +119,28 @@ mod tests {
     fn a_table_has_a_line_for_each_replica_and_columns_that_stand_below_their_heads() {
         let text = table(&samples::serve(), "127.0.0.1:9900");
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2 + 1 + 1 + 20);
+        assert_eq!(lines.len(), 4 + 1 + 1 + 20);
         assert_eq!(
             lines[0],
             "slackwater serve 0.1.0 at 127.0.0.1:9900, serving, up 3:03"
         );
         assert_eq!(
-            lines[2],
+            lines[1..3],
+            [
+                "problem: web: 1 of 20 replicas ejected: 10.0.0.6:8080: too many failures, for 0:12",
+                "         see the replica's own log for errors; compare what was deployed",
+            ]
+        );
+        assert_eq!(
+            lines[4],
             "web: prequal, 692 requests/s, errors 0.4 %, p50 21 ms, p99 109 ms, p99.9 197 ms, RIF limit 5"
         );
         assert_eq!(
-            lines[3],
+            lines[5],
             "REPLICA         STATE        RIF  LATENCY     AGE  HERE   LOAD  REQ/S  FAIL/S     P99"
         );
         assert_eq!(
-            lines[9],
+            lines[11],
             "10.0.0.6:8080   ejected        4    21 ms   49 ms     3  0.0 %      0     2.0       –"
         );
     }
@@ -140,9 +152,19 @@ mod tests {
         columns.capacity_millirif = vec![Some(6_000); 20];
         let text = table(&samples::after_a_tick(samples::serve_fleet(), tick), "x:1");
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[3].contains("  RIF   FULL  LATENCY  "), "{text}");
-        assert!(lines[8].contains("    9  150 %   210 ms  "), "{text}");
-        assert!(lines[9].contains("    4   67 %    21 ms  "), "{text}");
+        assert!(lines[5].contains("  RIF   FULL  LATENCY  "), "{text}");
+        assert!(lines[10].contains("    9  150 %   210 ms  "), "{text}");
+        assert!(lines[11].contains("    4   67 %    21 ms  "), "{text}");
+    }
+
+    #[test]
+    fn without_reports_there_are_no_columns_for_them() {
+        let text = table(&samples::serve_without_reports(), "x:1");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[5],
+            "REPLICA         STATE        HERE   LOAD  REQ/S  FAIL/S     P99"
+        );
     }
 
     #[test]
@@ -177,10 +199,13 @@ mod tests {
         fleet.version = "\r".to_owned();
         let mut model = Model::default();
         model.take_fleet(fleet);
-        model.take_tick(samples::serve_tick());
+        let mut tick = samples::serve_tick();
+        tick.problems[0].what = "\u{1b}[2J\n".to_owned();
+        tick.problems[0].remedy = "\u{9b}\r".to_owned();
+        model.take_tick(tick);
         let text = table(&model, "x:1");
         let is_unsafe = |letter: &char| letter.is_control() && *letter != '\n';
         assert_eq!(text.chars().find(is_unsafe), None);
-        assert_eq!(text.lines().count(), 24);
+        assert_eq!(text.lines().count(), 26);
     }
 }

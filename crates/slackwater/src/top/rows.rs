@@ -1,6 +1,6 @@
 //! The replicas that are shown, and their order.
 
-use super::model::Row;
+use super::model::{Model, Row};
 use core::cmp::Ordering;
 use slackwater_core::named;
 
@@ -22,6 +22,27 @@ named! {
         Rate = "REQ/S",
         Failing = "FAIL/S",
         P99 = "≈P99",
+    }
+}
+
+impl Column {
+    /// The columns that apply to a service. Where replicas report nothing, `HERE` replaces `RIF`.
+    pub(super) fn of(model: &Model, service: usize) -> Vec<Self> {
+        let (capacity, reports) = (model.tells_capacity(service), model.has_reports(service));
+        let is_shown = |column: &Self| match column {
+            Self::Full => capacity,
+            Self::Latency | Self::Age | Self::InFlight => reports,
+            _ => true,
+        };
+        Self::ALL.into_iter().filter(is_shown).collect()
+    }
+
+    /// Its head.
+    pub(super) const fn head(self, has_reports: bool) -> &'static str {
+        match self {
+            Self::Rif if !has_reports => Self::InFlight.title(),
+            _ => self.title(),
+        }
     }
 }
 
@@ -64,7 +85,7 @@ impl Order {
             Column::Fleet => turned(left.index.cmp(&right.index)),
             Column::Name => turned(natural(left.name, right.name)),
             Column::State => falling(|row| Some(row.state_rank as f64)),
-            Column::Rif => falling(|row| row.rif.map(|rif| rif as f64)),
+            Column::Rif => falling(|row| Some(rif(row)? as f64)),
             Column::Full => falling(full),
             Column::Latency => falling(|row| row.latency_us.map(|us| us as f64)),
             Column::Age => falling(|row| row.report_age_ms.map(|ms| ms as f64)),
@@ -76,6 +97,11 @@ impl Order {
         };
         ordering.then(left.index.cmp(&right.index))
     }
+}
+
+/// Requests in flight by its report, or those from here where there are no reports.
+fn rif(row: &Row<'_>) -> Option<u64> {
+    row.rif.or((!row.has_reports).then_some(row.in_flight))
 }
 
 /// A function item, and not a method path, so that it works for rows of any lifetime.

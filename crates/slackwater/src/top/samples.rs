@@ -103,6 +103,24 @@ pub(super) fn serve_by_delay() -> (Fleet, Tick) {
     (fleet, tick)
 }
 
+/// A `serve` whose policy has no reports.
+pub(super) fn serve_without_reports() -> Model {
+    let (mut fleet, mut tick) = (serve_fleet(), serve_tick());
+    let mut policy = fleet.policies[0].clone();
+    "random".clone_into(&mut policy.name);
+    "none".clone_into(&mut policy.reports);
+    fleet.services[0].policy.clone_from(&policy.name);
+    fleet.policies.push(policy);
+    let service = &mut tick.services[0];
+    (service.rif_limit, service.pool) = (None, Vec::new());
+    let columns = &mut service.replicas;
+    columns.rif.fill(None);
+    columns.hot.fill(None);
+    columns.latency_us.fill(None);
+    columns.report_age_ms.fill(None);
+    after_a_tick(fleet, tick)
+}
+
 /// A `demo` after its first tick.
 pub(super) fn demo() -> Model {
     after_a_tick(demo_fleet(), demo_tick())

@@ -237,7 +237,7 @@ async fn a_shadow_trial_is_shown_with_the_request_that_it_copies() {
     let out = &first["outs"][0];
     assert_eq!(
         (&out["replica"], &out["why"]),
-        (&(&*sick).into(), &"ejected".into())
+        (&(&*sick).into(), &"ejected: too many failures".into())
     );
     assert_eq!(first["available"], 3);
 }

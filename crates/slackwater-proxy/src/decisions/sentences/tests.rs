@@ -178,7 +178,8 @@ fn said(decision: &Decision) -> String {
     let begin = text.find("     replica ").expect("a choice") + "     replica ".len();
     let end = text.rfind("\n     200 ").expect("its end");
     // The columns between these two lines have tests of their own.
-    let is_sentence = |&(place, line): &(usize, &str)| place == 0 || line.contains("out or held");
+    let is_sentence =
+        |&(place, line): &(usize, &str)| place == 0 || line.contains("out or limited");
     let lines = text[begin..end].lines().enumerate().filter(is_sentence);
     let lines: Vec<_> = lines.map(|(_, line)| line).collect();
     lines.join("\n")
@@ -252,10 +253,7 @@ fn in_a_panic_the_comparison_rule_is_described() {
         let text = rig.said(Query::first());
         let expected = format!(": none may be chosen, so all may be; {rule}");
         assert!(text[1..].starts_with(&expected), "{policy}: {text}");
-        assert!(
-            text.contains("\n     out or held back: "),
-            "{policy}: {text}"
-        );
+        assert!(text.contains("\n     out or limited: "), "{policy}: {text}");
     }
 }
 
@@ -273,7 +271,7 @@ fn a_last_resort_is_described_as_one() {
         let text = rig.said(Query::retry(&tried));
         let expected = "C: it may not be chosen, but all that may be have had the request, and it is \
                         better than none; ";
-        let expected = format!("{expected}{rule}\n     out or held back: C (taken out)");
+        let expected = format!("{expected}{rule}\n     out or limited: C (down or draining)");
         assert_eq!(text, expected, "{policy}");
     }
 }
@@ -418,7 +416,9 @@ fn excluded_replicas_are_listed_once_with_all_their_parts_and_the_gravest_first(
     told.say_of_others("not_in_use");
     let decision = rig.kept((pick, told));
     let text = said(&decision);
-    let out = "out or held back: B (down), D (drained, 2 parts), E (full), A (not in use, 3 parts), C (not in use)";
+    let out = "out or limited: B (down: health checks failed), D (draining: drained by an operator, 2 parts), \
+               E (full: no free connection), A (backup: its tier is not in use, 3 parts), \
+               C (backup: its tier is not in use)";
     assert!(text.ends_with(out), "{text}");
     let json: Value = serde_json::to_value(&*decision).expect("JSON");
     let outs = json["attempts"][0]["outs"].as_array().expect("a list");

@@ -4,15 +4,13 @@
 use super::{Count, Level, Moment};
 use core::time::Duration;
 use slackwater_core::Instant as CoreInstant;
-use slackwater_telemetry::attempt_failure::{
-    AttemptEvidence, DOWN_AFTER, FailureKind, LastFailure,
-};
+use slackwater_telemetry::attempt_failure::{AttemptEvidence, DownAfter, FailureKind, LastFailure};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// The number of failures that decide whether a replica is down.
+/// Number of failures that can decide whether a replica is down.
 #[expect(clippy::cast_possible_truncation, reason = "it is a small number")]
-const NEWEST: usize = DOWN_AFTER as usize;
+const NEWEST: usize = DownAfter::AGAIN.failures as usize;
 
 /// The newest consecutive failures.
 #[derive(Debug, Default)]

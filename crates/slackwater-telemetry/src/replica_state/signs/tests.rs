@@ -1,7 +1,7 @@
 //! The precedence of states.
 
 use super::*;
-use crate::attempt_failure::{DOWN_AFTER, FailureKind, LastFailure};
+use crate::attempt_failure::{FailureKind, LastFailure};
 use std::collections::BTreeSet;
 
 /// Compares every combination of signs with the documented order, which is written here a second
@@ -12,16 +12,17 @@ fn of_all_combinations_the_first_in_the_documented_order_wins() {
     let mut seen = BTreeSet::new();
     let healths = HealthState::ALL.map(Some).into_iter().chain([None]);
     for health in healths {
-        for bits in 0..1 << 11 {
+        for bits in 0..1 << 12 {
             let signs = Signs {
                 disabled: bit(bits, 0),
                 down: bit(bits, 1).then(|| Some("refused".to_owned())),
                 not_connectable: bit(bits, 2),
                 drained: bit(bits, 3),
                 draining: bit(bits, 4),
+                down_lately: bit(bits, 11),
                 failing: Some(Failing {
-                    in_a_row: DOWN_AFTER - u64::from(!bit(bits, 10)),
-                    first_age: Duration::ZERO,
+                    in_a_row: if bit(bits, 11) { 10 } else { 3 } - u64::from(!bit(bits, 10)),
+                    first_age: Duration::from_secs(1),
                     last: LastFailure {
                         kind: FailureKind::Refused,
                         error: String::new(),

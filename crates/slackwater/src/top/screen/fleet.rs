@@ -42,14 +42,10 @@ struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout for a terminal of this width and names of this length. There is a column
-    /// for utilization if any replica reports its capacity.
-    fn new(width: usize, longest_name: usize, tells_capacity: bool) -> Self {
-        let all = Column::ALL.into_iter();
+    /// Creates a layout for `width` columns of the terminal.
+    fn new(width: usize, longest_name: usize, columns: Vec<Column>) -> Self {
         let mut layout = Self {
-            columns: all
-                .filter(|column| *column != Column::Full || tells_capacity)
-                .collect(),
+            columns,
             name: *NAME_COLUMNS.start(),
             bar: *BAR_COLUMNS.start(),
             load_bar: 0,
@@ -101,8 +97,8 @@ impl Layout {
 /// Draws the table, with as many rows as fit.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let longest = app.rows().iter().map(|row| row.name.chars().count()).max();
-    let tells_capacity = app.model().tells_capacity(app.service);
-    let layout = Layout::new(canvas.width(), longest.unwrap_or(0), tells_capacity);
+    let columns = Column::of(app.model(), app.service);
+    let layout = Layout::new(canvas.width(), longest.unwrap_or(0), columns);
     let is_sort_seen = layout.columns.contains(&app.order.by) || app.order == Order::default();
     filter_line(app, canvas, is_sort_seen);
     let head = canvas.line(&heads(app, &layout));
@@ -113,7 +109,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let scale = Scale::new(app);
     let rows = app.rows();
     if rows.is_empty() && !app.filter.is_empty() {
-        canvas.line(&Line::default().with(Ink::Faint, " no replica is like that"));
+        canvas.line(&Line::default().with(Ink::Faint, " no replica matches"));
     }
     for row in rows.iter().skip(app.top).take(canvas.height()) {
         let line = line(row, &layout, &scale);
@@ -143,13 +139,15 @@ pub(super) fn filter_line(app: &App, canvas: &mut Canvas<'_>, is_sort_seen: bool
     }
     if !is_sort_seen {
         let mark = if app.order.is_reversed { "▲" } else { "▼" };
-        let text = format!("sorted by {} {mark}", app.order.by.title());
+        let has_reports = app.model().has_reports(app.service);
+        let text = format!("sorted by {} {mark}", app.order.by.head(has_reports));
         line = line.ending_at(canvas.width().saturating_sub(1), Ink::Faint, text);
     }
     canvas.line(&line);
 }
 
 fn heads(app: &App, layout: &Layout) -> Line {
+    let has_reports = app.model().has_reports(app.service);
     let mut line = Line::default();
     for column in &layout.columns {
         let is_sorted = *column == app.order.by;
@@ -158,7 +156,7 @@ fn heads(app: &App, layout: &Layout) -> Line {
             (true, false) => "▼",
             (true, true) => "▲",
         };
-        let text = format!("{}{mark}", column.title());
+        let text = format!("{}{mark}", column.head(has_reports));
         let ink = if is_sorted { Ink::Strong } else { Ink::Faint };
         let width = layout.width_of(*column);
         let end = line.columns() + 1 + width;
@@ -241,7 +239,8 @@ fn cell(line: Line, column: Column, row: &Row<'_>, layout: &Layout, scale: &Scal
                 _ => Ink::Plain,
             };
             let figures = line.columns() + 1 + 4;
-            let line = line.ending_at(figures, ink, count_if_any(row.rif));
+            let own = (!row.has_reports).then_some(row.in_flight);
+            let line = line.ending_at(figures, ink, count_if_any(row.rif.or(own)));
             let (end, limit) = (scale.rif_end, scale.rif_limit);
             bar::marked(
                 blank(line),
@@ -326,18 +325,24 @@ fn load(part: f64) -> String {
 mod tests {
     use super::*;
 
+    fn columns(tells_capacity: bool) -> Vec<Column> {
+        let all = Column::ALL.into_iter();
+        all.filter(|column| *column != Column::Full || tells_capacity)
+            .collect()
+    }
+
     #[test]
     fn columns_are_left_out_until_the_rest_fits_and_bars_fill_the_space() {
         for width in 36..300 {
             for tells_capacity in [false, true] {
-                let layout = Layout::new(width, 20, tells_capacity);
+                let layout = Layout::new(width, 20, columns(tells_capacity));
                 assert!(layout.width() <= width, "{width}: {layout:?}");
                 assert!(layout.columns.contains(&Column::Name));
                 assert!(layout.columns.contains(&Column::Rif));
                 assert!(tells_capacity || !layout.columns.contains(&Column::Full));
             }
         }
-        let narrow = Layout::new(80, 14, false);
+        let narrow = Layout::new(80, 14, columns(false));
         let expected = [
             Column::Name,
             Column::State,
@@ -349,11 +354,18 @@ mod tests {
             Column::P99,
         ];
         assert_eq!(narrow.columns, expected);
-        assert!(Layout::new(80, 14, true).columns.contains(&Column::Full));
-        assert_eq!(Layout::new(130, 14, true).columns, Column::ALL);
-        assert_eq!(Layout::new(130, 14, true).load_bar, LOAD_BAR_COLUMNS);
+        assert!(
+            Layout::new(80, 14, columns(true))
+                .columns
+                .contains(&Column::Full)
+        );
+        assert_eq!(Layout::new(130, 14, columns(true)).columns, Column::ALL);
+        assert_eq!(
+            Layout::new(130, 14, columns(true)).load_bar,
+            LOAD_BAR_COLUMNS
+        );
         // Long names get space before bars do.
-        let named = Layout::new(120, 60, false);
+        let named = Layout::new(120, 60, columns(false));
         assert_eq!(named.bar, *BAR_COLUMNS.start());
         assert!(named.name > 20, "{named:?}");
     }

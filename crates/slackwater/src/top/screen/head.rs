@@ -5,7 +5,9 @@ use super::super::message::{Latency, LoadStatus, sum};
 use super::super::words::{carries, cost, cut, latency, latency_if_any, percent, percent_of};
 use super::bar;
 use super::canvas::Canvas;
+use crate::output::clean;
 use crate::terminal::line::{Ink, Line};
+use crate::terminal::problems::problem_line;
 use crate::terminal::words;
 use core::time::Duration;
 use ratatui::layout::Rect;
@@ -14,6 +16,9 @@ use std::time::Instant;
 
 /// Width from which the figures are separated by wider gaps.
 const FIGURES_AT_EASE: usize = 100;
+
+/// The most problems that are shown.
+const PROBLEMS_MAX: usize = 3;
 
 /// Draws the process, its uptime, and the state of the connection.
 pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
@@ -49,6 +54,27 @@ pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
     };
     if let Some(trouble) = trouble {
         canvas.line(&Line::default().with(Ink::Alarm, trouble));
+    }
+}
+
+/// What is wrong, a line for each problem; of many the worst, and the number of the others.
+pub(super) fn problems(app: &App, canvas: &mut Canvas<'_>) {
+    let (problems, now) = app.model().problems();
+    for problem in problems.iter().take(PROBLEMS_MAX) {
+        let ink = if problem.severe {
+            Ink::Alarm
+        } else {
+            Ink::Strong
+        };
+        let mut line = Line::default().with(ink, format!(" {}", problem_line(problem, now)));
+        if !problem.remedy.is_empty() {
+            line = line.with(Ink::Faint, format!("; {}", clean(&problem.remedy)));
+        }
+        canvas.line(&line);
+    }
+    if let Some(more @ 1..) = problems.len().checked_sub(PROBLEMS_MAX) {
+        let text = format!(" and {more} more: slackwater admin status lists them");
+        canvas.line(&Line::default().with(Ink::Strong, text));
     }
 }
 

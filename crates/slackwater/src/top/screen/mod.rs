@@ -40,6 +40,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, theme: Theme, now: Instan
     app.hits = Hits::default();
     let mut canvas = Canvas::new(buffer, area, theme);
     head::title(app, &mut canvas, now);
+    head::problems(app, &mut canvas);
     help::keys(app, &mut canvas.foot(1));
     if app.model().fleet().services.is_empty() {
         let text = if app.model().fleet().role.is_empty() {

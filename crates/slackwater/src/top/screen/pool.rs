@@ -18,7 +18,12 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     };
     canvas.line(&Line::default());
     if tick.pool.is_empty() {
-        let text = " nothing to compare: this policy keeps no measurements, or none is fresh";
+        let policy = model.policy_facts(app.service);
+        let text = if policy.is_some_and(|policy| policy.comparison.is_empty()) {
+            " nothing to compare: chance or turns decide under this policy"
+        } else {
+            " nothing to compare: no measurement is fresh"
+        };
         canvas.line(&Line::default().with(Ink::Faint, text));
         return;
     }

@@ -41,7 +41,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) {
             decisions(app, row.name, canvas);
             let columns = canvas.width();
             canvas.line(&states(app, history, columns));
-            charts(history, canvas);
+            charts(history, row.has_reports, canvas);
         }
     }
 }
@@ -75,6 +75,7 @@ fn facts(app: &App, row: &Row<'_>, canvas: &mut Canvas<'_>) {
     }
     canvas.line(&line.with(Ink::Faint, format!("  {}", more.join(", "))));
     let reported = match (row.rif, row.report_age_ms) {
+        _ if !row.has_reports => " its policy goes by what is seen from here".to_owned(),
         (Some(rif), Some(ms)) => format!(
             " reported {} ago: RIF {}{}, latency {}",
             age(ms),
@@ -226,11 +227,11 @@ fn states(app: &App, history: &History, columns: usize) -> Line {
 /// A chart's title, its values, their format, and its ink.
 type Chart = (&'static str, Vec<u64>, fn(u64) -> String, Ink);
 
-fn charts(history: &History, canvas: &mut Canvas<'_>) {
+fn charts(history: &History, has_reports: bool, canvas: &mut Canvas<'_>) {
     let known = |column: &[Option<u64>]| -> Vec<u64> {
         column.iter().map(|value| value.unwrap_or(0)).collect()
     };
-    let charts: [Chart; 5] = [
+    let mut charts: Vec<Chart> = vec![
         (
             "requests in flight there, as it reports",
             known(&history.rif),
@@ -262,6 +263,9 @@ fn charts(history: &History, canvas: &mut Canvas<'_>) {
             Ink::Alarm,
         ),
     ];
+    if !has_reports {
+        charts.drain(..2);
+    }
     let shown = (canvas.height() / ROWS_MIN).clamp(1, charts.len());
     let rows = canvas.height() / shown;
     let width = canvas.width();

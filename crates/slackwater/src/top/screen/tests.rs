@@ -83,6 +83,65 @@ fn the_fleet_of_a_serve() {
 }
 
 #[test]
+fn problems_stand_at_the_head_the_worst_first_and_of_many_a_few() {
+    let mut tick = samples::serve_tick();
+    let mut severe = tick.problems[0].clone();
+    severe.severe = true;
+    severe.what = "all 20 replicas fail".to_owned();
+    severe.remedy = "start the server\u{1b}[2J".to_owned();
+    tick.problems.insert(0, severe);
+    let head = |tick: &Tick| {
+        let mut app = app_of(samples::serve_fleet(), tick.clone());
+        let text = text(&drawn(&mut app, LARGE));
+        let lines = text.lines().skip(1).take(5).map(str::to_owned);
+        lines.collect::<Vec<_>>()
+    };
+    let lines = head(&tick);
+    assert!(
+        lines[0].starts_with(" PROBLEM: web: all 20 replicas fail, for 0:12; start the server"),
+        "{lines:?}"
+    );
+    assert!(lines[1].starts_with(" problem: web: 1 of 20 "), "{lines:?}");
+    assert!(lines[2].starts_with(" web, prequal"), "{lines:?}");
+    tick.problems = vec![tick.problems[0].clone(); 5];
+    let lines = head(&tick);
+    assert_eq!(lines[3], " and 2 more: slackwater admin status lists them");
+    let mut demo_tick = samples::demo_tick();
+    demo_tick.problems = tick.problems;
+    let text = text(&drawn(&mut app_of(samples::demo_fleet(), demo_tick), LARGE));
+    assert!(!text.contains("PROBLEM"), "a demo's are made on purpose");
+}
+
+#[test]
+fn without_reports_the_figures_are_those_from_here() {
+    let model = samples::serve_without_reports();
+    let fleet = model.fleet().clone();
+    let mut app = app_of(fleet, model.tick().cloned().unwrap());
+    let screen = text(&drawn(&mut app, LARGE));
+    let heads = screen.lines().find(|line| line.contains(" REPLICA "));
+    let heads: Vec<_> = heads.unwrap().split_whitespace().collect();
+    let expected = [
+        "#▼", "REPLICA", "STATE", "HERE", "LOAD", "REQ/S", "FAIL/S", "≈P99",
+    ];
+    assert_eq!(heads[..8], expected);
+    // Nine requests are in flight at the fifth.
+    let fifth = screen.lines().find(|line| line.contains("10.0.0.5:8080"));
+    let cells: Vec<_> = fifth.unwrap().split_whitespace().collect();
+    assert_eq!(cells[..4], ["4", "10.0.0.5:8080", "available", "9"]);
+    app.order.by = Column::Rif;
+    assert_eq!(app.rows()[0].index, 4);
+    app.act(Action::View(Page::Pool));
+    let screen = text(&drawn(&mut app, SMALL));
+    assert!(screen.contains("no measurement is fresh"), "{screen}");
+    app.act(Action::View(Page::Fleet));
+    app.selected = Some(4);
+    app.act(Action::Open);
+    let screen = text(&drawn(&mut app, LARGE));
+    assert!(screen.contains("its policy goes by what is seen from here"));
+    assert!(!screen.contains("report"), "{screen}");
+}
+
+#[test]
 fn both_sides_of_a_demo() {
     assert_is("sides_80x24", &mut demo(), SMALL);
     assert_is("sides_200x60", &mut demo(), LARGE);

@@ -82,7 +82,7 @@ async fn a_full_replica_is_listed_as_full() {
     let found = decisions(&proxy, "", 2).await;
     let expected = [
         addresses[full].to_string().into(),
-        "full".into(),
+        "full: no free connection".into(),
         Value::Null,
     ];
     let passed_over = found.iter().filter(|it| outs(it) == [expected.clone()]);
@@ -125,9 +125,9 @@ async fn down_drained_and_unused_tiers_are_distinguished() {
     told.sort_by_key(|out| out[1].as_str().map(str::to_owned));
     let of = |name: &str, why: &str, parts: Value| [name.into(), why.into(), parts];
     let expected = [
-        of(&dead.to_string(), "down", Value::Null),
-        of(&drained, "drained", 2.into()),
-        of(&backup, "not_in_use", Value::Null),
+        of(&backup, "backup: its tier is not in use", Value::Null),
+        of(&dead.to_string(), "down: health checks failed", Value::Null),
+        of(&drained, "draining: drained by an operator", 2.into()),
     ];
     assert_eq!(told, expected, "{decision}");
     let attempt = &decision["attempts"][0];
