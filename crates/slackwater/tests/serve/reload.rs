@@ -63,7 +63,7 @@ fn config(replicas: &[&Replica], more: &str) -> String {
 /// Reads the configuration again, and waits until it is in force or rejected.
 pub(crate) fn reload(proxy: &Proxy) {
     proxy.signal("HUP");
-    proxy.log_line("the configuration ");
+    proxy.log_line("reload requested");
     proxy.log_line("the configuration ");
 }
 

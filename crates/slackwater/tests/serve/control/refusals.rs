@@ -72,7 +72,7 @@ async fn changes_without_the_token_are_refused_counted_and_logged() {
         403
     );
     refused += 2;
-    let line = proxy.log_line("without the token");
+    let line = proxy.log_line("missing or wrong token");
     assert!(
         line.contains("peer=127.0.0.1:") && line.contains("requests=1"),
         "{line}"
