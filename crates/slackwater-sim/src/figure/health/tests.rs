@@ -138,7 +138,7 @@ fn claims_of_what_health_does_can_fail() {
         slow,
     );
     fails(
-        &["nobody", "one client"],
+        &["none is ejected", "one client"],
         (EVERYWHERE, PREQUAL, Means::All),
         |run| run.health.ejections = 1,
     );
