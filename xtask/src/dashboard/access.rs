@@ -1,8 +1,10 @@
 //! Accessibility: keyboard, names for screen readers, contrast; and that the page makes no external
 //! requests.
 
+use super::browser::Browser;
 use super::tab::{Tab, View};
 use super::{SMALL, Stage, WINDOW, axe};
+use core::net::SocketAddr;
 
 const UNITS: &str = include_str!("units.js");
 const CONTRAST: &str = include_str!("contrast.js");
@@ -12,9 +14,9 @@ const UNVISITED: &str = include_str!("unvisited.js");
 /// After this many presses of Tab, the focus has been everywhere.
 const TABS_MAX: usize = 120;
 
-/// Checks a page that shows data.
-pub(super) fn run(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
-    let units = units(tab);
+/// Checks a page that shows data, in `tab`, from the admin server at `admin`.
+pub(super) fn run(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab, admin: SocketAddr) {
+    let units = units(stage.browser, admin);
     stage.note(step, "the modules by themselves", units);
     let keys = keys(tab);
     stage.note(step, "everything is reached by keys, and seen to be", keys);
@@ -44,8 +46,12 @@ pub(super) fn quiet(tab: &mut Tab) -> Result<String, String> {
     }
 }
 
-fn units(tab: &mut Tab) -> Result<String, String> {
-    none_of(&tab.evaluate(UNITS)?, "all hold")
+/// Checks the page's modules. They keep state, so this page is none that a later check looks at.
+fn units(browser: &Browser, admin: SocketAddr) -> Result<String, String> {
+    let mut tab = Tab::open(browser, admin, WINDOW)?;
+    let failed = tab.evaluate(UNITS)?;
+    tab.close()?;
+    none_of(&failed, "all hold")
 }
 
 /// Returns the list as an error unless it is empty.

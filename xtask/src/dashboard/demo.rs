@@ -91,7 +91,7 @@ fn play(stage: &mut Stage<'_>, replicas: usize) -> Result<String, String> {
             let found = check(&mut knobs);
             stage.note(STEP, what, found);
         }
-        access::run(stage, STEP, &mut tab);
+        access::run(stage, STEP, &mut tab, admin);
         let shot = pictures(stage, &mut tab, admin, replicas);
         stage.note(STEP, "pictures", shot);
     }

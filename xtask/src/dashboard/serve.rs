@@ -12,9 +12,14 @@ use core::time::Duration;
 use serde_json::Value;
 use std::fs;
 
-/// Requests per second: what a small machine can serve beside a browser.
+/// Requests per second: what a small machine can serve beside a browser, and no more than half of
+/// what a few replicas can.
 const fn rate(replicas: usize) -> u32 {
-    if replicas > 100 { 1_200 } else { 800 }
+    match replicas {
+        ..8 => 240,
+        8..=100 => 800,
+        _ => 1_200,
+    }
 }
 
 /// Requests that take this long are recorded.
@@ -86,7 +91,7 @@ fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<St
     let name = format!("serve-{replicas}");
     access::axe(stage, step, &mut tab);
     if replicas == 20 {
-        access::run(stage, step, &mut tab);
+        access::run(stage, step, &mut tab, admin);
         let told = decision(&mut tab, admin);
         stage.note(step, "a slow request's decision", told);
         let shot = stage.shoot(
