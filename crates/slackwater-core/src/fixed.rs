@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn a_half_gives_every_second_query_one() {
+    fn rate_of_one_half_yields_an_event_every_second_step() {
         let mut accumulator = Accumulator::default();
         let events: Vec<_> = (0..6).map(|_| accumulator.step(rate(500_000))).collect();
         assert_eq!(events, [0, 1, 0, 1, 0, 1]);
     }
 
     #[test]
-    fn nearest_rank_is_a_ceiling() {
+    fn nearest_rank_rounds_up() {
         let q = |millionths| Quantile::from_millionths(millionths).expect("at most one");
         assert_eq!(q(840_896).nearest_rank(128), 107, "the 108th of 128");
         assert_eq!(
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_checked_and_shown() {
+    fn rates_and_quantiles_check_ranges_and_print_decimals() {
         assert!(Rate::from_millionths(64_000_001).is_none());
         assert!(Rate::per_query(u32::MAX).is_none());
         assert!(Quantile::from_millionths(1_000_001).is_none());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_divided_as_if_they_were_of_any_size() {
+    fn mul_div_does_not_overflow() {
         assert_eq!(mul_div(7, 3, 2), 10, "rounded down");
         assert_eq!(mul_div(7, 3, 0), 21, "none counts as one");
         let most = u64::MAX;

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_never_used_again() {
+    fn replica_ids_are_never_reused() {
         let mut ids = ReplicaIds::new();
         let first = ids.allocate().expect("room");
         assert!(ids.release(first));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_written_down_is_the_same_name() {
+    fn replica_id_round_trips_through_bits() {
         let mut ids = ReplicaIds::new();
         ids.allocate().expect("room");
         let first = ids.allocate().expect("room");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn names_run_out_at_the_limit() {
+    fn replica_ids_are_limited() {
         let mut ids = ReplicaIds::new();
         let last = (0..ReplicaIds::MAX)
             .map(|_| ids.allocate())
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_survives_removal_in_the_middle() {
+    fn set_stays_consistent_after_removal_in_the_middle() {
         let mut ids = ReplicaIds::new();
         let mut set = ReplicaSet::default();
         let replicas: Vec<_> = (0..5).filter_map(|_| ids.allocate()).collect();

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_latency_of_zero_is_unknown_however_it_got_there() {
+    fn zero_latency_is_unknown() {
         let report = LoadReport::new(Rif::ZERO, Some(Duration::ZERO));
         assert_eq!(report, LoadReport::new(Rif::ZERO, None));
         let mut report = LoadReport::new(Rif::ZERO, Some(Duration::from_nanos(1)));

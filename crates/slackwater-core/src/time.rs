@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_or_none_is_what_it_was_made_of() {
+    fn maybe_instant_round_trips() {
         for ns in [0, 1, u64::MAX / 2, u64::MAX - 1] {
             let instant = Instant::from_nanos(ns);
             assert_eq!(MaybeInstant::from(instant).get(), Some(instant));

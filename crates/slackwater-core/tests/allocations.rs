@@ -102,7 +102,7 @@ fn pick(
 }
 
 #[test]
-fn a1_no_policy_allocates_on_a_querys_way() {
+fn a1_no_policy_allocates_during_a_query() {
     for entry in POLICIES {
         for replicas in [2, 10, 1_000] {
             for config in [HealthSettings::off(), HealthSettings::default()] {
@@ -148,7 +148,7 @@ fn a1_no_pick_allocates_after_later_joins() {
 }
 
 #[test]
-fn a1_the_very_first_queries_do_not_allocate_either() {
+fn a1_first_queries_do_not_allocate() {
     let mut draw = SplitMix64::new(9);
     for entry in POLICIES {
         let settings = PolicySettings::default();
@@ -175,7 +175,7 @@ fn a1_the_very_first_queries_do_not_allocate_either() {
 }
 
 #[test]
-fn t5_the_tracker_never_allocates() {
+fn t5_tracker_never_allocates() {
     let tracker = LoadTracker::default();
     let (count, ()) = calls_of(|| {
         let mut now = Instant::EPOCH;
@@ -193,7 +193,7 @@ fn t5_the_tracker_never_allocates() {
 }
 
 #[test]
-fn h1_the_hedger_never_allocates() {
+fn h1_hedger_never_allocates() {
     let mut hedger = Hedger::new(HedgeConfig::default(), 3);
     let (count, ()) = calls_of(|| {
         let mut now = Instant::EPOCH;
@@ -221,7 +221,7 @@ fn h1_the_hedger_never_allocates() {
 
 /// A queue with its limit, which is full all the time: it allocates only at construction.
 #[test]
-fn waiting_queries_allocate_no_memory() {
+fn admission_queue_does_not_allocate() {
     let mut draw = SplitMix64::new(5);
     let limit = ConcurrencyLimit::gradient(GradientConfig::default());
     let mut admission: Admission<u64> = Admission::new(QueueConfig::default(), limit);

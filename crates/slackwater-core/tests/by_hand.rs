@@ -5,7 +5,7 @@
 mod by_hand;
 
 #[test]
-fn the_example_prints_what_its_documentation_shows() {
+fn example_prints_its_documented_output() {
     let mut printed = Vec::new();
     by_hand::play(by_hand::config().expect("in range"), &mut printed).expect("memory");
     let printed = String::from_utf8(printed).expect("text");

@@ -88,7 +88,7 @@ impl Fleet {
 }
 
 #[test]
-fn slower_replicas_get_less_in_proportion() {
+fn shares_are_inversely_proportional_to_latency() {
     let mut fleet = Fleet::els(4);
     for _ in 0..100 {
         for (place, ms) in [(0, 10), (1, 10), (2, 20), (3, 20)] {
@@ -104,7 +104,7 @@ fn slower_replicas_get_less_in_proportion() {
 }
 
 #[test]
-fn only_a_replica_far_below_the_others_is_excluded_and_it_comes_back() {
+fn replica_far_below_the_others_is_excluded_until_samples_fade() {
     let mut fleet = Fleet::els(4);
     // All fail a quarter: none is worse than the others.
     for place in 0..4 {
@@ -133,7 +133,7 @@ fn only_a_replica_far_below_the_others_is_excluded_and_it_comes_back() {
 }
 
 #[test]
-fn if_most_fail_no_replica_is_far_below_the_others() {
+fn no_replica_is_excluded_if_most_fail() {
     let mut fleet = Fleet::els(4);
     for place in 0..4 {
         // 60 %, and 30 % three times: less than 0.4, and more than 0.4 of the mean, 0.375.
@@ -207,7 +207,7 @@ fn exponential(draw: &mut SplitMix64, mean_ns: f64) -> Duration {
 }
 
 #[test]
-fn of_four_replicas_with_one_that_fails_half_at_once_it_makes_the_fewest_errors() {
+fn els_has_fewest_errors_if_one_of_four_fails_half() {
     let els = |load| errors(Box::new(Els::with(ElsConfig::default())), load);
     let (low, high) = (els(0.2), els(0.9));
     let round_robin = errors(Box::new(RoundRobin::new()), 0.2);

@@ -170,7 +170,7 @@ fn pick(world: &mut World) -> Picked {
 }
 
 #[test]
-fn a7_the_choice_from_every_small_pool() {
+fn a7_pick_from_every_small_pool() {
     for limit in LIMITS.map(Some).into_iter().chain([None]) {
         let mut world = world(limit, 0, 0);
         for length in 0..=4 {
@@ -200,7 +200,7 @@ fn a7_the_choice_from_every_small_pool() {
 }
 
 #[test]
-fn a10_the_worst_of_every_small_pool() {
+fn a10_removal_from_every_small_pool() {
     let filler: Load = (0, None);
     for limit in LIMITS.map(Some).into_iter().chain([None]) {
         let mut world = world(limit, 4, 1_000_000);

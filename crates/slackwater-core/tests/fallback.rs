@@ -8,7 +8,7 @@ use client::{Client, FLEETS, PROBE_MILLIONTHS, QUERIES_PER_SECOND};
 use slackwater_core::SplitMix64;
 
 #[test]
-fn from_five_replicas_on_at_most_one_pick_in_a_hundred_is_left_to_chance() {
+fn random_fallback_is_at_most_one_percent_from_five_replicas() {
     for replicas in FLEETS {
         for probe_millionths in PROBE_MILLIONTHS {
             for queries_per_second in QUERIES_PER_SECOND {

@@ -62,7 +62,7 @@ fn in_flight(policy: &dyn Policy, replica: ReplicaId) -> u32 {
 }
 
 #[test]
-fn a_pinned_query_goes_there_and_counts_there() {
+fn pinned_query_goes_to_its_replica_and_counts_there() {
     each(|policy, replicas| {
         for &replica in replicas {
             let before = policy.counters().picks;
@@ -85,7 +85,7 @@ fn a_pinned_query_goes_there_and_counts_there() {
 }
 
 #[test]
-fn where_it_may_not_go_the_policy_chooses() {
+fn policy_chooses_if_the_pinned_replica_is_excluded() {
     each(|policy, replicas| {
         let (pinned, others) = replicas.split_first().expect("five");
         let avoiding = Query {
@@ -114,7 +114,7 @@ fn where_it_may_not_go_the_policy_chooses() {
 }
 
 #[test]
-fn in_panic_no_pin_holds() {
+fn pin_is_ignored_in_panic() {
     each(|policy, replicas| {
         for &replica in replicas {
             policy.handle(NOW, Event::Available(replica, false), &mut NoDraw);
@@ -125,7 +125,7 @@ fn in_panic_no_pin_holds() {
 }
 
 #[test]
-fn a_pooled_report_counts_the_pinned_query() {
+fn pinned_query_is_added_to_the_pooled_report() {
     each(|policy, replicas| {
         let pooled = policy.snapshot(NOW).pool;
         let keeps = [
@@ -154,7 +154,7 @@ fn a_pooled_report_counts_the_pinned_query() {
 }
 
 #[test]
-fn a_retry_goes_to_any_replica_that_is_left_and_a_hedge_only_to_an_available_one() {
+fn retry_may_use_unavailable_replica_and_hedge_may_not() {
     each(|policy, replicas| {
         let (&out, tried) = replicas.split_last().unwrap();
         policy.handle(NOW, Event::Available(out, false), &mut NoDraw);

@@ -7,7 +7,7 @@ use slackwater_core::policy::{
 use slackwater_core::{Instant, NoDraw, Quantile, Rate, ReplicaIds, default_policy};
 
 #[test]
-fn a_policy_shows_its_name_and_its_replicas() {
+fn debug_of_a_policy_shows_its_name_and_replicas() {
     for entry in POLICIES {
         let mut policy = (entry.build)(&PolicySettings::default());
         let mut ids = ReplicaIds::new();
@@ -39,7 +39,7 @@ fn a_policy_shows_its_name_and_its_replicas() {
 }
 
 #[test]
-fn a_guarded_policy_shows_who_is_not_sound() {
+fn debug_of_a_guarded_policy_shows_ejected_replicas() {
     let (mut policy, mut ids) = (default_policy(), ReplicaIds::new());
     for _ in 0..4 {
         let id = ids.allocate().expect("far below the limit");
@@ -69,7 +69,7 @@ fn a_guarded_policy_shows_who_is_not_sound() {
 }
 
 #[test]
-fn the_default_policy_is_the_one_that_serve_has() {
+fn default_policy_matches_the_policy_of_serve() {
     let health = HealthSettings::standard().validate().expect("in range");
     let built = build(&DEFAULT_POLICY, &PolicySettings::default(), &health);
     assert_eq!(format!("{built:?}"), format!("{:?}", default_policy()));
@@ -77,7 +77,7 @@ fn the_default_policy_is_the_one_that_serve_has() {
 }
 
 #[test]
-fn values_are_shown_as_people_write_them() {
+fn debug_of_values_is_readable() {
     let rate = Rate::from_millionths(500_000).expect("in range");
     let quantile = Quantile::from_millionths(840_000).expect("in range");
     let at = Instant::from_nanos(1_500_000_000);

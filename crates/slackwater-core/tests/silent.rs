@@ -246,7 +246,7 @@ fn shortest_expected_delay() -> Box<dyn Policy> {
 }
 
 #[test]
-fn a13_silent_replicas_neither_starve_nor_flood_in_a_mixed_fleet() {
+fn a13_unprobed_replicas_get_a_fair_share_in_a_mixed_fleet() {
     for policy in [prequal, rif_then_latency, shortest_expected_delay] as [NewPolicy; 3] {
         for seed in 1..=2 {
             let shares = Fleet::new(policy, CLIENTS, SILENT, seed).shares();
@@ -261,7 +261,7 @@ fn a13_silent_replicas_neither_starve_nor_flood_in_a_mixed_fleet() {
 }
 
 #[test]
-fn a13_a_fleet_that_answers_no_probes_at_all_is_balanced_evenly() {
+fn a13_fully_unprobed_fleet_is_balanced_evenly() {
     for policy in [prequal, rif_then_latency, shortest_expected_delay] as [NewPolicy; 3] {
         let shares = Fleet::new(policy, CLIENTS, REPLICAS, 1).shares();
         assert!(in_band(&shares), "{shares:?}");
@@ -271,7 +271,7 @@ fn a13_a_fleet_that_answers_no_probes_at_all_is_balanced_evenly() {
 /// A replica that a lone client probes answers at most once a millisecond, or once per round trip
 /// if that is longer. The same pace applies to a replica that is answered for.
 #[test]
-fn a13_what_costs_no_round_trip_does_not_crowd_the_pool() {
+fn a13_local_reports_do_not_crowd_the_pool() {
     let paper = || -> Box<dyn Policy> {
         let config = PrequalSettings::paper().validate();
         Box::new(Prequal::new(config.expect("in range")))

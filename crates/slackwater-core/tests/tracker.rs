@@ -24,7 +24,7 @@ fn is_whole(latency: Duration) -> bool {
 }
 
 #[test]
-fn t5_under_many_threads_rif_returns_to_zero_and_no_report_is_torn() {
+fn t5_concurrent_rif_returns_to_zero_and_reports_are_not_torn() {
     // Two slots: every thread writes and reads slots that others are writing.
     let config = TrackerConfig {
         sample_window: Duration::from_hours(1_000_000),
@@ -75,7 +75,7 @@ fn t5_under_many_threads_rif_returns_to_zero_and_no_report_is_torn() {
 }
 
 #[test]
-fn t5_the_latency_and_the_age_of_a_sample_belong_to_the_same_query() {
+fn t5_latency_and_age_of_a_sample_belong_together() {
     const SLOW: Duration = Duration::from_millis(8);
     const FAST: Duration = Duration::from_millis(1);
     // Recent slow queries beside fast ones of an hour ago, which are too old to count: a slot read
@@ -111,7 +111,7 @@ fn t5_the_latency_and_the_age_of_a_sample_belong_to_the_same_query() {
 }
 
 #[test]
-fn t4_a_probe_that_meets_the_first_query_after_a_pause_sees_no_stall() {
+fn t4_probe_at_the_first_query_after_a_pause_sees_no_stall() {
     const PAUSE: Duration = Duration::from_hours(1);
     const SERVICE: Duration = Duration::from_millis(5);
     let config = TrackerConfig {

@@ -128,7 +128,7 @@ fn settled(smoothing: Duration) -> (f64, f64) {
 }
 
 #[test]
-fn weights_settle_where_cpu_is_even_and_do_not_chase_noise() {
+fn weights_converge_to_even_cpu_and_filter_noise() {
     // Noise of ±10 % has a standard deviation of 5.8 %, of which sqrt(1/20) is left: 1.3 %. The
     // lowest and highest of a hundred replicas are about five of these apart. A poll moves an
     // average by a tenth of its news, and a share is known to one query in 130.

@@ -255,7 +255,7 @@ fn shares_follow_weights_with_every_policy() {
 }
 
 #[test]
-fn a_part_has_its_part_of_the_load_in_the_mean() {
+fn part_of_a_report_has_its_mean_share_of_load() {
     let mut draw = SplitMix64::new(2);
     for (rif, parts) in [
         (0_u32, 3_u32),

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_begin_after_a_back_off_that_doubles_to_its_end() {
+    fn trial_back_off_doubles_up_to_its_maximum() {
         let (mut course, settings) = out();
         assert!(course.is_out() && course.share() == 0);
         let mut now = 0;
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn three_good_trials_in_a_row_bring_back_an_eighth_and_answers_the_rest() {
+    fn three_passed_trials_restore_an_eighth_and_responses_the_rest() {
         let (mut course, settings) = out();
         let ended = |course: &mut Course, trial| {
             course.trial_sent();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_ejected_again_soon_stays_out_longer() {
+    fn repeated_ejection_lengthens_back_off() {
         let (mut course, settings) = out();
         course.come_back(at(900));
         course.leave(at(1_000), Why::Slowness, &settings);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_falls_by_its_cost_and_at_most_by_half() {
+    fn share_falls_by_its_cost_at_most_by_half() {
         let mut course = Course::new(at(0));
         assert!(!course.fall(Why::Errors, 100, 125));
         assert_eq!(course.share(), WHOLE / 5 * 4);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_of_life_ends_the_wait() {
+    fn revival_makes_a_trial_due_at_once() {
         let (mut course, _) = out();
         course.revive(at(10));
         assert!(course.wants_trial(at(10), false));
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_doubles_after_a_second_without_a_bad_answer() {
+    fn share_doubles_after_a_second_without_failure() {
         let (mut course, _) = out();
         course.come_back(at(1_000));
         course.climb(at(1_999));
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_silent_replica_is_back_with_its_first_answer() {
+    fn first_response_restores_only_an_unresponsive_replica() {
         let (mut course, settings) = out();
         assert!(!course.wake(at(10)), "it fails");
         course = Course::new(at(0));

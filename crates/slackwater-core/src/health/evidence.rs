@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithms_are_right_to_six_digits() {
+    fn log2_is_accurate_to_six_digits() {
         for (value, log) in [
             (0, 0),
             (1, 0),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn if_no_other_fails_each_failure_weighs_by_the_own_part_of_the_queries() {
+    fn failure_weight_depends_on_share_of_queries() {
         let others = |replicas: u64| sample(20 * replicas, 0);
         for (replicas, failures, found) in [
             (1, 1, 1),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_no_more_often_than_the_others_is_no_evidence() {
+    fn failure_rate_not_above_the_others_is_no_evidence() {
         for failures in [0, 1, 20] {
             assert_eq!(bits(sample(20, failures), sample(60, 3 * failures)), 0);
             assert_eq!(bits(sample(20, failures), sample(60, 60)), 0);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_others_fail_speaks_for_it() {
+    fn failures_of_others_reduce_the_evidence() {
         let found = |failures| bits(sample(20, 10), sample(60, failures));
         assert_eq!(found(0), 20);
         // 10 · log2(10/12 / (1/4)) + 2 · log2(2/12 / (3/4)) = 17.37 − 4.34

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_the_others_is_that_of_the_list_without_one() {
+    fn median_of_others_excludes_own_value() {
         for values in [
             &[7][..],
             &[3, 9],
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_a_minute_is_remembered_for_a_minute() {
+    fn minimum_is_remembered_for_one_minute() {
         let at = |seconds| Instant::EPOCH + Duration::from_secs(seconds);
         let mut unhurried = Unhurried::default();
         assert_eq!(unhurried.note(at(0), None), 0, "nothing is known");

@@ -42,7 +42,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn a_restart_is_one_that_was_not_named_and_not_too_soon_after_another() {
+    fn restart_needs_unknown_incarnation_and_minimum_interval() {
         let mut incarnations = Incarnations::NONE;
         let mut named = |ms, incarnation| {
             let now = Instant::EPOCH + Duration::from_millis(ms);

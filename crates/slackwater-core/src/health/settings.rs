@@ -197,7 +197,7 @@ mod tests {
     use crate::policy::check_ranges;
 
     #[test]
-    fn settings_out_of_range_are_named() {
+    fn settings_out_of_range_are_rejected_by_name() {
         check_ranges::<ErrorSettings>(&[
             ("window", |s| s.window = Duration::from_millis(999)),
             ("window", |s| s.window = Duration::MAX),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn off_is_off() {
+    fn settings_off_disable_health() {
         assert!(HealthSettings::off().is_off());
         assert!(!HealthSettings::default().is_off());
     }

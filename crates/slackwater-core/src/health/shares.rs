@@ -134,7 +134,7 @@ mod tests {
     use crate::replica::ReplicaIds;
 
     #[test]
-    fn of_too_many_the_smallest_shares_are_spared_and_held_back_ones_first() {
+    fn smallest_shares_are_kept_with_limited_replicas_first() {
         let mut ids = ReplicaIds::new();
         let mut shares = Shares::default();
         let mut kept = |those: &mut dyn Iterator<Item = (u32, bool)>| {

@@ -170,7 +170,7 @@ mod tests {
     use crate::tail::Tokens;
 
     #[test]
-    fn one_query_in_a_hundred_and_three_at_once_at_most() {
+    fn trials_are_one_in_a_hundred_queries_with_a_burst_of_three() {
         let part = Quantile::from_millionths(10_000).expect("a part");
         let mut trials = Tokens::new(part, SAVED_MAX);
         let mut sent = 0;

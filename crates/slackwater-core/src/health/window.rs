@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_window_is_gone_with_traffic_or_without() {
+    fn old_buckets_expire_with_or_without_traffic() {
         let mut window = Window::default();
         window.at(3).bad = 7;
         assert_eq!(bad_since(&window, 3), 7);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_gone_from_its_bucket() {
+    fn withdrawn_success_is_removed_from_its_bucket() {
         let mut window = Window::default();
         window.at(3).good = 2;
         window.at(5).good = 1;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_the_newest_decide() {
+    fn recent_sums_newest_buckets_up_to_the_requested_count() {
         let mut window = Window::default();
         for bucket in 0..5 {
             window.at(bucket).bad = 10;

@@ -104,7 +104,7 @@ mod tests {
     use crate::draw::{Draw, SplitMix64, below};
 
     #[test]
-    fn the_earliest_is_first_after_any_removals() {
+    fn first_is_the_earliest_after_any_removals() {
         let mut draw = SplitMix64::new(11);
         let mut ends = Ends::new(64);
         let mut naive: Vec<(Instant, u32)> = Vec::new();

@@ -271,7 +271,7 @@ mod tests {
     use crate::policy::check_ranges;
 
     #[test]
-    fn the_middle_half_is_what_counts() {
+    fn middle_mean_ignores_outer_quarters() {
         assert_eq!(middle_mean(&mut []), 0);
         assert_eq!(middle_mean(&mut [7]), 7);
         assert_eq!(middle_mean(&mut [3, 1, 2]), 2);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_ranges() {
+    fn settings_out_of_range_are_rejected() {
         let ms = Duration::from_millis;
         check_ranges::<GradientSettings>(&[
             ("limit_min", |s| s.limit_min = 0),

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_a_place_and_a_name_of_its_own() {
+    fn priorities_and_shed_reasons_have_unique_indices_and_names() {
         for (index, priority) in Priority::ALL.into_iter().enumerate() {
             assert_eq!(priority.index(), index);
             assert_eq!(Priority::named(priority.name()), Some(priority));

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_an_interval_above_the_target_without_a_break() {
+    fn queue_is_standing_after_an_unbroken_interval_above_target() {
         let mut line = Standing::default();
         let long = TARGET + Duration::from_nanos(1);
         assert!(!observe(&mut line, 0, long));

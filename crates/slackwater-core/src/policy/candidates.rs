@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_drawn_once_and_the_lowest_load_wins() {
+    fn draws_are_distinct_and_lowest_load_wins() {
         let (fleet, names) = fleet(5);
         // Draws at the low end: the first index that is left, each time.
         let all = drawn(&fleet, Query::first(), 16, &mut || 0);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ordered_pair_is_equally_likely_with_any_avoided() {
+    fn ordered_pairs_are_equally_likely_without_avoided_replicas() {
         let (fleet, names) = fleet(6);
         let avoid = [names[0], names[3], names[0]];
         let allowed = [names[1], names[2], names[4], names[5]];

@@ -251,7 +251,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn each_step_names_a_factor_of_its_comparison_and_keys_are_unique() {
+    fn steps_name_factors_of_their_comparison_and_keys_are_unique() {
         for comparison in POLICIES.iter().flat_map(|entry| entry.comparisons) {
             let all = comparison.shared.iter().chain(comparison.factors);
             let mut keys: Vec<_> = all.map(|factor| factor.key).collect();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn one_name_stands_for_one_comparison() {
+    fn comparison_names_are_unique() {
         let mut all: Vec<_> = (POLICIES.iter().flat_map(|it| it.comparisons).copied()).collect();
         all.sort_unstable_by_key(|comparison| comparison.name);
         let same =
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_given_is_unknown() {
+    fn missing_value_is_unknown() {
         let values = Values::of([7, UNKNOWN]);
         assert_eq!(
             [0, 1, 2, 99].map(|place| values.at(place)),

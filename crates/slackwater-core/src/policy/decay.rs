@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_known_values() {
+    fn exp_neg_matches_known_values() {
         // To 17 digits, from tables.
         let known = [
             (0.1, 0.904_837_418_035_959_6),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn is_one_at_zero_and_nothing_far_out() {
+    fn exp_neg_is_one_at_zero_and_zero_far_out() {
         for x in [0.0, -0.0, -5.0, f64::NAN] {
             assert_eq!(exp_neg(x).to_bits(), 1.0_f64.to_bits(), "e^-{x}");
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_of_spans_decays_as_the_product_and_never_rises() {
+    fn exp_neg_is_multiplicative_and_decreasing() {
         let mut last = 1.0;
         for step in 1..5_000_u32 {
             let x = f64::from(step) / 50.0;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_bias_of_a_minute_63_percent_come_from_the_last_and_23_from_the_one_before() {
+    fn one_minute_bias_weighs_last_minute_63_percent_and_the_one_before_23() {
         for (minute, share) in [(0, 0.632), (1, 0.233)] {
             let mut mean = ForwardMean::default();
             for second in 0..1_200 {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_of_zero_leaves_nothing() {
+    fn zero_time_constant_leaves_no_weight() {
         assert_eq!(left_after(0, 0).to_bits(), 0);
         assert_eq!(left_after(7, 0).to_bits(), 0);
         assert_eq!(left_after(0, 7).to_bits(), 1.0_f64.to_bits());

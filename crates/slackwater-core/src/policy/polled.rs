@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_replica_is_polled_at_once_and_then_once_an_interval_at_its_own_phase() {
+    fn replicas_are_polled_on_join_then_each_interval_at_own_phase() {
         let mut trial = trial(100);
         let first = polls(&mut trial);
         let asked: Vec<_> = first.iter().map(|poll| poll.replica).collect();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_that_were_missed_are_not_made_up_for() {
+    fn missed_polls_are_not_made_up() {
         let mut trial = trial(1);
         assert_eq!(polls(&mut trial).len(), 1);
         trial.after(10_000 * MS);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_ends_once_and_the_third_lost_in_a_row_makes_silent() {
+    fn third_lost_poll_in_a_row_makes_replica_unprobed() {
         let mut trial = trial(1);
         let silent =
             |trial: &Trial<PolledPowerOfD>| trial.policy.snapshot(trial.now).replicas[0].silent;
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_is_known_to_have_failed_is_lost_at_once() {
+    fn failed_poll_is_lost_at_once() {
         let mut trial = trial(1);
         for lost in 1..=3 {
             let silent =
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn however_long_the_interval_a_poll_is_lost_after_a_second() {
+    fn poll_deadline_is_the_interval_up_to_one_second() {
         for (interval_ms, deadline_ms) in [(900, 900), (1_000, 1_000), (60_000, 1_000)] {
             let settings = PolledPowerOfDSettings {
                 interval: interval_ms * MS,
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_could_not_be_sent_is_neither_lost_nor_made_up_for() {
+    fn unsent_poll_is_neither_lost_nor_made_up() {
         let mut trial = trial(1);
         let poll = polls(&mut trial)[0];
         trial.handle(Event::ProbeUnsent(poll.id));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_left_is_not_polled_and_its_answer_is_ignored() {
+    fn departed_replica_is_not_polled_and_its_report_is_ignored() {
         let mut trial = trial(1);
         let poll = polls(&mut trial)[0];
         trial.replace(0);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_stands_still() {
+    fn clock_step_back_counts_as_no_time() {
         let mut trial = trial(1);
         trial.after(1_000 * MS);
         let poll = polls(&mut trial)[0];

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_are_sent_in_due_order_with_any_delays_joins_and_leaves() {
+    fn polls_are_sent_in_due_order_despite_joins_and_leaves() {
         let mut ids = ReplicaIds::new();
         let mut polling = Polling::new(INTERVAL);
         let mut slow: Vec<Slow> = Vec::new();

@@ -247,14 +247,14 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn a_probe_written_down_is_the_same_probe() {
+    fn probe_id_round_trips_through_bits() {
         let probe = ProbeId { slot: 3, serial: 7 };
         assert_eq!(probe.to_bits(), (7 << 32) | 3);
         assert_eq!(ProbeId::from_bits(probe.to_bits()), probe);
     }
 
     #[test]
-    fn a_round_with_the_replies_of_another_is_equal_to_it() {
+    fn round_rebuilt_from_its_replies_is_equal() {
         let mut ids = ReplicaIds::new();
         let replicas: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
         let at = Instant::from_nanos(5);

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pushback_and_giving_up_are_no_failures() {
+    fn pushback_and_dropped_queries_are_not_failures() {
         let failures = Outcome::ALL.map(Outcome::is_failure);
         assert_eq!(failures, [false, true, true, true, false, true, false]);
     }

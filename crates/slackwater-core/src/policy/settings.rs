@@ -223,7 +223,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn the_ends_of_each_range_belong_to_it() {
+    fn ranges_include_their_bounds() {
         for valid in [
             require_choices(2),
             require_choices(16),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_field_and_its_range() {
+    fn error_names_the_field_and_its_range() {
         let error = require_choices(1).expect_err("too few");
         assert_eq!(error.to_string(), "choices must be from 2 to 16");
     }

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_by_hand() {
+    fn turns_match_hand_calculation() {
         // The first has every turn. The second: (32768 · g + 32767) mod 65535 is 32767, 0, 32768,
         // 1, 32769, …, and it has a turn at 32767 or more.
         let found = turns(&[Some(65_535), Some(32_768)], &[], 9);
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn without_weights_each_has_a_turn_and_without_replicas_none_has() {
+    fn without_weights_turns_are_equal_and_empty_fleet_has_none() {
         let found = turns(&[None, None, None], &[], 7);
         assert_eq!(found, places([0, 1, 2, 0, 1, 2, 0]));
         assert_eq!(turns(&[], &[], 1), [None]);
     }
 
     #[test]
-    fn the_avoided_are_passed_over_and_after_eight_rounds_the_largest_weight_is_taken() {
+    fn avoided_are_skipped_and_largest_weight_wins_after_eight_rounds() {
         let found = turns(&[None, None, None], &[1], 5);
         assert_eq!(found, places([0, 2, 0, 2, 0]));
         let found = turns(&[Some(65_535), Some(1), Some(2), Some(1)], &[0], 5);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_start_together_do_not_all_go_to_the_same_replica() {
+    fn clients_that_start_together_spread_over_replicas() {
         // Binomial: mean 200, standard deviation 11.5; the limit is six of them.
         let even = |count: &i32| (count - 200).abs() < 70;
         let counts = first_turns(&[None; 3], &[]);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_whole_cycle_shares_are_exact() {
+    fn shares_over_a_full_cycle_are_exact() {
         let mut counts = [0_u32; 3];
         let weights = [Some(65_535), Some(1), Some(40_000)];
         let all = 65_535 + 1 + 40_000;

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_with_exactly_its_turns_is_not_ahead_when_the_next_is_due() {
+    fn replica_with_its_fair_turns_is_not_ahead_when_due() {
         let turn = after(99, 4, |sent| sent % 4);
         assert_eq!(turn(0), Turn { last: 96, ahead: 0 }, "the next is its own");
         let ahead = [1, 2, 3].map(|replica| turn(replica).ahead);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_with_every_second_query_is_ahead_and_one_with_few_is_not_behind() {
+    fn replica_with_extra_queries_is_ahead_and_with_few_is_not_behind() {
         let turn = after(
             1_000,
             4,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_long_ago_is_forgotten() {
+    fn old_turns_are_forgotten() {
         let busy = after(1_000, 4, |_| 0);
         assert!(busy(0).ahead > 700);
         let flooded = after(100_000, 1_000, |_| 0);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_replica_alone_is_never_ahead() {
+    fn only_replica_is_never_ahead() {
         assert_eq!(
             after(1_000, 1, |_| 0)(0),
             Turn {

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_report_of_little_returns_to_what_is_usual() {
+    fn old_low_report_approaches_the_usual_load() {
         let usual = usual(1_000, Some(50));
         let ages = [0, 50, 100, 300, u64::MAX];
         let shares = ages.map(|age_ns| usual.aged(200, age_ns));
@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn a_high_report_counts_fully_at_any_age() {
+    fn high_report_counts_fully_at_any_age() {
         let usual = usual(1_000, Some(50));
         assert_eq!(usual.aged(1_000, 1_000_000), 1_000);
         assert_eq!(usual.aged(7_000, 1_000_000), 7_000);
     }
 
     #[test]
-    fn without_latencies_and_before_any_report_nothing_is_old() {
+    fn without_known_latency_reports_do_not_age() {
         assert_eq!(usual(1_000, None).aged(200, 1_000), 200);
         assert_eq!(Usual::default().now().aged(200, 1_000), 200);
     }

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_starts_with_the_first_query_and_restarts_with_each_answer() {
+    fn wait_starts_at_first_query_and_restarts_at_each_response() {
         let mut ids = ReplicaIds::new();
         let [replica, other] = [(); 2].map(|()| ids.allocate().expect("room"));
         let mut waits = Waits::default();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_awaited_from_a_replica_that_left() {
+    fn departed_replica_has_no_wait() {
         let replica = ReplicaIds::new().allocate().expect("room");
         let mut waits = Waits::default();
         waits.add(replica);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn any_answer_is_progress_and_to_give_up_is_none() {
+    fn any_response_is_progress_and_a_dropped_query_is_not() {
         let none = [Outcome::Unreachable, Outcome::Dropped];
         for outcome in Outcome::ALL {
             let mut trial = Trial::new(LeastLoaded::new(), 1);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_whose_head_is_here_waits_no_more_however_it_goes_on() {
+    fn query_with_received_head_no_longer_waits() {
         for end in [Outcome::Success, Outcome::Dropped] {
             let mut trial = Trial::new(LeastLoaded::new(), 1);
             let replica = trial.replicas[0];

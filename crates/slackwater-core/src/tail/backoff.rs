@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_wait_doubles_up_to_its_ceiling() {
+    fn longest_wait_doubles_up_to_its_maximum() {
         let backoff = Backoff::default();
         for (retry, longest_ms) in [
             (0, 25),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_spread_evenly() {
+    fn waits_are_uniformly_distributed() {
         let mut draw = SplitMix64::new(3);
         let mut quarters = [0_i32; 4];
         for _ in 0..10_000 {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_requested_wait_is_the_minimum_and_the_draw_is_added() {
+    fn requested_wait_is_the_minimum_and_jitter_is_added() {
         let backoff = Backoff::default();
         let asked = Some(ms(400));
         assert_eq!(backoff.wait(0, asked, LONG, &mut || 0), Some(ms(400)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_requests_too_long_a_wait_is_not_retried() {
+    fn too_long_requested_wait_prevents_the_retry() {
         let backoff = Backoff::default();
         let most = backoff.wait(0, Some(ms(1000)), LONG, &mut || 0);
         assert_eq!(most, Some(ms(1000)));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_retry_without_time_for_it() {
+    fn no_retry_without_time_left() {
         let backoff = Backoff::default();
         let just_over = ms(25) + Duration::from_nanos(1);
         assert_eq!(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_of_0_leaves_only_the_requested_wait() {
+    fn zero_base_leaves_only_the_requested_wait() {
         let settings = BackoffSettings {
             base: Duration::ZERO,
             ..BackoffSettings::default()
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_ranges() {
+    fn settings_out_of_range_are_rejected() {
         check_ranges::<BackoffSettings>(&[
             ("base", |s| s.base = ms(60_001)),
             ("max", |s| s.max = ms(60_001)),

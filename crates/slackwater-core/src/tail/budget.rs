@@ -200,7 +200,7 @@ mod tests {
     use crate::policy::check_ranges;
 
     #[test]
-    fn ties_cost_the_copies_that_are_not_dropped() {
+    fn tied_copies_cost_budget_unless_dropped() {
         let tenth = Quantile::from_millionths(ONE / 10).expect("a share");
         let mut budget = TieBudget::new(tenth, 2);
         assert!(
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_a_share_of_the_queries_and_never_more() {
+    fn copies_never_exceed_their_share_of_queries() {
         let mut tokens = Tokens::new(Quantile::from_millionths(20_000).expect("2 %"), 10);
         let mut copies = 0;
         for queries in 1..=10_000_u32 {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn savings_are_bounded_and_what_was_not_used_comes_back() {
+    fn saved_tokens_are_bounded_and_refunds_are_reusable() {
         let mut tokens = Tokens::new(Quantile::ONE, 3);
         assert!(!tokens.pay(), "nothing is saved at first");
         for _ in 0..100 {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_a_fifth_of_the_queries_and_at_least_three() {
+    fn default_retry_budget_is_a_fifth_of_queries_and_at_least_three() {
         for (queries, retries) in [
             (0, 3),
             (1, 3),
@@ -291,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn the_extremes_are_none_and_all() {
+    fn extreme_budgets_allow_none_or_all() {
         assert_eq!(room(&mut budget(0, 0), 1000), 0);
         assert_eq!(room(&mut budget(0, 2), 1000), 2);
         assert_eq!(room(&mut budget(ONE, 0), 1000), 1000);
     }
 
     #[test]
-    fn a_place_given_back_may_be_taken_again() {
+    fn returned_permit_can_be_reused() {
         let mut budget = budget(0, 1);
         assert!(budget.begin(9));
         assert!(!budget.begin(9));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_queries_end_no_retry_but_allow_no_other() {
+    fn shrinking_budget_keeps_running_retries_and_allows_no_new_one() {
         let mut budget = budget(ONE / 2, 0);
         assert_eq!(room(&mut budget, 10), 5);
         assert!(!budget.begin(4));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_ranges() {
+    fn settings_out_of_range_are_rejected() {
         check_ranges::<RetryBudgetSettings>(&[("retries_min", |s| s.retries_min = 1025)]);
     }
 }

@@ -313,7 +313,7 @@ mod tests {
     const B: TieName = TieName(8);
 
     #[test]
-    fn a_waiting_copy_is_dropped_when_the_other_one_starts() {
+    fn waiting_copy_is_dropped_when_the_other_starts() {
         let mut ties = ties();
         assert!(ties.arrive(at(0), A, 1));
         assert!(ties.arrive(at(0), B, 2));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_comes_after_its_cancellation_is_dropped_too() {
+    fn copy_that_arrives_after_its_cancellation_is_dropped() {
         let mut ties = ties();
         assert_eq!(ties.cancel(at(0), A), None);
         assert!(!ties.arrive(at(1000), A, 1), "to the end of a second");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_starts_on_arrival_is_notified_and_never_dropped() {
+    fn copy_started_on_arrival_is_never_dropped() {
         let mut ties = ties();
         assert_eq!(ties.come(at(0), A), Comes::Tied);
         assert!(ties.start(at(0), A));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_started_on_both_sides_are_work_done_twice() {
+    fn copies_started_on_both_sides_are_counted_as_doubled() {
         let mut ties = ties();
         assert!(ties.arrive(at(0), A, 1));
         assert!(ties.begin(at(0), A));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_forgotten_and_a_cancellation_is_not() {
+    fn ended_copy_is_forgotten_but_its_cancellation_is_kept() {
         let mut ties = ties();
         assert!(ties.arrive(at(0), A, 1));
         ties.end(at(0), A);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_set_gives_up_its_oldest_cancellation_and_never_a_copy() {
+    fn full_set_evicts_oldest_cancellation_never_a_copy() {
         // There is one set.
         let mut ties = small(8);
         for name in 0..8 {
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_here_already_is_no_tie() {
+    fn duplicate_name_is_served_untied() {
         let mut ties = ties();
         assert!(ties.arrive(at(0), A, 1));
         assert!(ties.arrive(at(0), A, 2));
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_a_row_find_room() {
+    fn sequential_names_do_not_collide() {
         let mut ties = ties();
         for name in 0..2048 {
             assert!(ties.arrive(at(0), TieName(name), 0));
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_ranges() {
+    fn settings_out_of_range_are_rejected() {
         check_ranges::<TiesSettings>(&[
             ("names_max", |s| s.names_max = 7),
             ("names_max", |s| s.names_max = (1 << 20) + 1),

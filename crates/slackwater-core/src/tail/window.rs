@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_each_other_without_a_gap_and_are_narrow() {
+    fn buckets_are_contiguous_and_narrow() {
         let mut begins = 0;
         for number in 0..LAST {
             let end = end_ns(number);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_is_the_end_of_its_bucket() {
+    fn quantile_is_the_end_of_its_bucket() {
         let mut window = Window::new(30 * SECOND);
         assert_eq!(window.quantile_ns(q(950_000)), None, "no data");
         for ms in 1..=1000 {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_and_more_is_no_number() {
+    fn quantile_beyond_a_minute_is_unknown() {
         let mut window = Window::new(30 * SECOND);
         for _ in 0..95 {
             window.record(1);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_third_goes_when_a_new_one_begins() {
+    fn oldest_third_expires_when_a_new_one_starts() {
         let mut window = Window::new(30 * SECOND);
         window.record(1);
         window.turn(at(10 * SECOND - 1));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_silence_leaves_nothing() {
+    fn window_is_empty_after_a_long_pause() {
         let mut window = Window::new(30 * SECOND);
         window.record(1);
         window.turn(at(3_605 * SECOND));

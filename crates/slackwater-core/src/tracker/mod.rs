@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn rif_rises_on_arrival_and_falls_at_the_last_byte() {
+    fn rif_counts_from_arrival_to_last_byte() {
         let tracker = LoadTracker::default();
         let mut stream = tracker.arrive(at_ms(0));
         let other = tracker.arrive(at_ms(0));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_is_the_number_of_others() {
+    fn sample_tag_excludes_the_query_itself() {
         let tracker = LoadTracker::default();
         for _ in 0..9 {
             serve(&tracker, 0, 10, End::Success);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_stops_does_not_look_fast() {
+    fn stopped_replica_reports_high_latency() {
         let tracker = LoadTracker::default();
         serve(&tracker, 0, 5, End::Success);
         assert_eq!(
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_whose_head_is_out_is_not_a_stop() {
+    fn open_stream_with_sent_head_is_not_a_stall() {
         let tracker = LoadTracker::default();
         let mut stream = tracker.arrive(at_ms(0));
         tracker.head_ready(at_ms(2), &mut stream, End::Success);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_never_came_is_neither_sample_nor_progress_nor_a_stop() {
+    fn withdrawn_query_is_neither_sample_nor_progress_nor_stall() {
         let tracker = LoadTracker::default();
         serve(&tracker, 0, 5, End::Success);
         let stuck = tracker.arrive(at_ms(100));
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_known_a_lower_bound_is_no_estimate_until_it_is_old() {
+    fn first_query_in_flight_gives_an_estimate_after_three_seconds() {
         let tracker = LoadTracker::default();
         let stuck = tracker.arrive(at_ms(0));
         assert_eq!(tracker.report(at_ms(1)).latency, None);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_does_no_harm() {
+    fn clock_may_step_back() {
         let tracker = LoadTracker::default();
         let arrival = tracker.arrive(at_ms(50));
         tracker.finish(at_ms(10), arrival, End::Success);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_that_took_no_time_have_an_unknown_latency() {
+    fn queries_of_zero_duration_have_unknown_latency() {
         let tracker = LoadTracker::default();
         for to_ms in [50, 50, 50, 52] {
             serve(&tracker, 50, to_ms, End::Success);
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_busy_while_anything_is_in_flight() {
+    fn replica_is_busy_while_queries_are_in_flight() {
         let tracker = LoadTracker::default();
         let at = Instant::from_nanos;
         assert_eq!(tracker.busy_ns(at(5)), 0);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_differences_over_time_and_allocation() {
+    fn rates_are_differences_divided_by_time_and_cores() {
         let mut recent = RecentRates::new(2_000);
         recent.read(at_ms(5_000), totals(70, 10, 900));
         assert_eq!(rates(&recent), (None, None, None), "one reading is no rate");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_too_soon_is_ignored() {
+    fn early_reading_is_ignored() {
         let mut recent = RecentRates::new(1_000);
         recent.read(at_ms(0), totals(0, 0, 0));
         assert!(!recent.is_due(at_ms(999)));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_window_no_longer_counts() {
+    fn readings_older_than_the_window_do_not_count() {
         let mut recent = RecentRates::new(1_000);
         // A busy start, 100 a second for 5 s; then 1 a second.
         let finished = |second: u64| {

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_even_number_is_the_lower_of_the_middle() {
+    fn median_of_an_even_count_is_the_lower_middle() {
         let samples = samples();
         for latency_ms in [40, 10, 30, 20] {
             record(&samples, 100, 0, latency_ms);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn five_within_the_window_count_alone_and_four_do_not() {
+    fn five_recent_samples_suffice_and_four_do_not() {
         let samples = samples();
         record_many(&samples, 5, 50, 0, 90);
         record_many(&samples, 1, 100, 3, 10);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sixteen_newest_are_remembered_and_of_these_the_five_nearest_count() {
+    fn five_nearest_in_rif_of_the_sixteen_newest_count() {
         let samples = samples();
         record_many(&samples, 3, 0, 0, 90);
         record_many(&samples, 13, 0, 7, 10);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_three_seconds_does_not_count() {
+    fn samples_older_than_three_seconds_do_not_count() {
         let samples = samples();
         record_many(&samples, 2, 100, 0, 90);
         record(&samples, 101, 0, 70);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_the_nine_nearest_in_rif_count() {
+    fn nine_nearest_in_rif_count() {
         let samples = samples();
         for others in 0..30 {
             record(&samples, 100, others, 100 + u64::from(others));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_window_neither_eight_nor_ten_count() {
+    fn exactly_nine_samples_of_the_window_count() {
         let samples = samples();
         record_many(&samples, 4, 100, 0, 10);
         record_many(&samples, 5, 100, 1, 90);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn among_equally_near_ones_the_newer_count() {
+    fn newer_of_equally_near_samples_count() {
         let samples = samples();
         for latency_ms in 1..=9 {
             record(&samples, 100, 5, latency_ms);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_forgets_the_oldest() {
+    fn ring_overwrites_the_oldest() {
         let samples = of_capacity(4);
         for latency_ms in 1..=6 {
             record(&samples, 100, 0, latency_ms);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_sample_does_not_hide_the_ones_behind_it() {
+    fn late_sample_does_not_hide_later_ones() {
         let samples = samples();
         record_many(&samples, 50, 100, 0, 10);
         record(&samples, 50, 0, 90); // delayed before it was recorded
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_between_two_moments_is_shown_once_the_newest_first() {
+    fn samples_between_two_readings_are_newest_first() {
         let samples = of_capacity(4);
         let shown_ms = |from, then| {
             let mut shown = Vec::new();

@@ -37,7 +37,7 @@ fn a_single_failure_lowers_no_share() {
 }
 
 #[test]
-fn a_calm_fleet_that_fails_a_little_ejects_no_replica() {
+fn rare_failures_at_low_load_eject_no_replica() {
     for kind in ["random", "least_loaded"] {
         for (replicas, gap) in [(4, 500), (4, 125), (8, 50)] {
             for fails_rarely in [5, 10, 20] {
@@ -56,7 +56,7 @@ fn a_calm_fleet_that_fails_a_little_ejects_no_replica() {
 }
 
 #[test]
-fn a_replica_that_fails_all_is_found_with_five_queries_at_any_rate() {
+fn replica_that_always_fails_is_ejected_after_five_queries() {
     for (replicas, gap) in [(2, 500), (4, 500), (8, 100)] {
         let mut client = calm("round_robin", replicas, gap * MS);
         client.run(20 * SECOND);
@@ -68,7 +68,7 @@ fn a_replica_that_fails_all_is_found_with_five_queries_at_any_rate() {
 }
 
 #[test]
-fn a_replica_that_fails_half_is_found_within_a_minute_of_ten_queries_a_second() {
+fn replica_that_fails_half_is_ejected_within_a_minute_at_10_qps() {
     for (kind, replicas) in [("random", 4), ("least_loaded", 4), ("round_robin", 8)] {
         let mut client = calm(kind, replicas, 100 * MS);
         client.run(20 * SECOND);
@@ -82,7 +82,7 @@ fn a_replica_that_fails_half_is_found_within_a_minute_of_ten_queries_a_second() 
 }
 
 #[test]
-fn a_report_weighs_as_much_as_the_queries_that_were_sent_there() {
+fn report_weighs_as_much_as_queries_sent_to_the_replica() {
     // One of the ten queries in the report's window failed.
     for (share, state) in [
         (100_000, HealthState::Sound),

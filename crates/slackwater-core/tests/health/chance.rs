@@ -21,7 +21,7 @@ fn some_manner(draw: &mut SplitMix64) -> Manner {
 }
 
 #[test]
-fn a_replica_is_always_left_and_recovered_ones_get_their_whole_share_back() {
+fn one_replica_stays_available_and_recovered_ones_regain_full_share() {
     for (seed, kind) in (0..).zip(KINDS.into_iter().cycle().take(2 * KINDS.len())) {
         let mut draw = SplitMix64::new(seed);
         let replicas = 1 + below(&mut draw, 7) as usize;

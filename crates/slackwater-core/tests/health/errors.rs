@@ -15,7 +15,7 @@ fn failing(fails: u32) -> Manner {
 }
 
 #[test]
-fn a_replica_that_fails_half_at_once_gets_almost_nothing_with_any_policy() {
+fn replica_that_fails_half_gets_few_queries_under_any_policy() {
     for entry in POLICIES {
         let mut client = Client::new(entry.name, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -28,7 +28,7 @@ fn a_replica_that_fails_half_at_once_gets_almost_nothing_with_any_policy() {
 }
 
 #[test]
-fn a_replica_that_fails_all_gets_only_a_few_trials() {
+fn replica_that_always_fails_gets_only_trials() {
     for kind in KINDS {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -43,7 +43,7 @@ fn a_replica_that_fails_all_gets_only_a_few_trials() {
 }
 
 #[test]
-fn five_in_a_row_are_enough_and_four_are_not() {
+fn five_failures_in_a_row_eject_and_four_do_not() {
     let mut client = Client::new("round_robin", 2, HealthSettings::default());
     client.gap = 20 * MS;
     client.run(5 * SECOND);
@@ -58,7 +58,7 @@ fn five_in_a_row_are_enough_and_four_are_not() {
 }
 
 #[test]
-fn a_recovered_replica_is_back_within_ten_seconds() {
+fn recovered_replica_regains_its_share_within_ten_seconds() {
     for kind in KINDS {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -73,7 +73,7 @@ fn a_recovered_replica_is_back_within_ten_seconds() {
 }
 
 #[test]
-fn a_replica_that_recovers_only_for_probes_is_not_back() {
+fn good_reports_alone_do_not_restore_a_failing_replica() {
     // Its reports are good all the time.
     let mut client = Client::new("prequal", 4, HealthSettings::default());
     client.run(5 * SECOND);
@@ -84,7 +84,7 @@ fn a_replica_that_recovers_only_for_probes_is_not_back() {
 }
 
 #[test]
-fn a_fleet_that_fails_evenly_ejects_no_replica() {
+fn evenly_failing_fleet_ejects_no_replica() {
     for (fails, replicas) in [(25, 20), (25, 4), (100, 4), (2, 4), (60, 8)] {
         for kind in ["random", "least_loaded", "prequal"] {
             let mut client = Client::new(kind, replicas, HealthSettings::default());
@@ -100,7 +100,7 @@ fn a_fleet_that_fails_evenly_ejects_no_replica() {
 }
 
 #[test]
-fn no_more_than_half_are_out() {
+fn at_most_half_of_the_fleet_is_ejected() {
     let mut client = Client::new("random", 5, HealthSettings::default());
     client.run(5 * SECOND);
     for (place, seconds) in [(0, 10), (1, 10), (2, 10), (3, 10)] {
@@ -118,7 +118,7 @@ fn no_more_than_half_are_out() {
 }
 
 #[test]
-fn a_driver_that_takes_the_others_out_brings_the_ejected_back() {
+fn ejections_shrink_if_the_driver_disables_other_replicas() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[0] = failing(100);
@@ -168,7 +168,7 @@ fn pushback_lowers_a_share_and_ejects_no_replica() {
 }
 
 #[test]
-fn a_report_may_accuse_and_not_clear() {
+fn reports_can_eject_but_not_restore_a_replica() {
     let mut client = Client::new("random", 3, HealthSettings::default());
     client.run(5 * SECOND);
     let mut report = LoadReport::new(Rif::ZERO, None);
@@ -191,7 +191,7 @@ fn a_report_may_accuse_and_not_clear() {
 }
 
 #[test]
-fn a_client_with_few_queries_tries_rarely() {
+fn client_with_few_queries_sends_few_trials() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[1] = failing(100);
@@ -204,7 +204,7 @@ fn a_client_with_few_queries_tries_rarely() {
 }
 
 #[test]
-fn with_the_others_full_a_replica_that_fails_half_gets_what_they_cannot_take() {
+fn failing_replica_gets_overflow_if_the_others_are_saturated() {
     // E = 10 ms + 20 · 10 ms · (1/0.5 − 1) = 210 ms.
     for (takes, least, most) in [(150, 0, 2), (400, 8, 30)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
@@ -231,7 +231,7 @@ fn without_error_aversion_no_replica_is_ejected() {
 }
 
 #[test]
-fn with_few_queries_a_recovered_replica_is_back_as_soon() {
+fn recovery_is_as_fast_at_low_load() {
     for kind in ["random", "least_loaded", "prequal"] {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.gap = 20 * MS;
@@ -245,7 +245,7 @@ fn with_few_queries_a_recovered_replica_is_back_as_soon() {
 }
 
 #[test]
-fn timeouts_are_failures_unless_the_others_are_many_times_slower_than_at_best() {
+fn timeouts_are_failures_unless_the_fleet_is_much_slower_than_usual() {
     let timing_out = Manner {
         fails: 50,
         bad: Outcome::TimedOut,
@@ -272,7 +272,7 @@ fn timeouts_are_failures_unless_the_others_are_many_times_slower_than_at_best() 
 }
 
 #[test]
-fn a_withdrawn_replica_is_not_judged_by_queries_that_still_end_there() {
+fn late_failures_of_an_unavailable_replica_do_not_count() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[1] = Manner {

@@ -23,7 +23,7 @@ fn with_out(kind: &str, replicas: usize, out: usize) -> Client {
 }
 
 #[test]
-fn a_recovered_replica_is_back_though_half_of_the_fleet_was_out() {
+fn recovered_replica_returns_if_half_of_the_fleet_was_ejected() {
     for kind in KINDS {
         for (replicas, out, healed) in [(2, 1, 1), (4, 2, 1), (4, 2, 2), (6, 3, 2)] {
             let mut client = with_out(kind, replicas, out);
@@ -43,7 +43,7 @@ fn a_recovered_replica_is_back_though_half_of_the_fleet_was_out() {
 }
 
 #[test]
-fn one_that_fails_beside_half_of_the_fleet_has_a_sixteenth_and_the_others_stay_out() {
+fn failing_replica_beyond_the_ejection_limit_is_limited_to_a_sixteenth() {
     for kind in ["random", "round_robin", "least_loaded", "prequal"] {
         for (replicas, out) in [(4, 2), (6, 3)] {
             for fails in [50, 100] {
@@ -64,7 +64,7 @@ fn one_that_fails_beside_half_of_the_fleet_has_a_sixteenth_and_the_others_stay_o
 }
 
 #[test]
-fn if_all_fail_all_are_chosen_again_and_recovered_ones_get_their_whole_share_back() {
+fn if_all_fail_all_are_used_and_recovered_ones_regain_full_share() {
     for kind in ["random", "round_robin", "least_loaded"] {
         let mut client = with_out(kind, 4, 2);
         client.manners[2] = failing(100);
@@ -87,7 +87,7 @@ fn if_all_fail_all_are_chosen_again_and_recovered_ones_get_their_whole_share_bac
 }
 
 #[test]
-fn a_returning_replica_is_not_ejected_for_failures_of_others() {
+fn returning_replica_is_not_ejected_for_failures_of_others() {
     let mut client = with_out("random", 2, 1);
     client.gap = 20 * MS;
     client.manners[0] = failing(0);

@@ -12,7 +12,7 @@ fn taking(ms: u32) -> Manner {
 }
 
 #[test]
-fn a_stopped_replica_is_out_before_anything_times_out() {
+fn stopped_replica_is_ejected_before_timeouts() {
     for entry in POLICIES {
         let mut client = Client::new(entry.name, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -34,7 +34,7 @@ fn a_stopped_replica_is_out_before_anything_times_out() {
 }
 
 #[test]
-fn a_many_times_slower_replica_is_out_and_twice_is_no_harm() {
+fn much_slower_replica_is_on_probation_and_twice_as_slow_is_not() {
     for (ms, state) in [
         (20, HealthState::Sound),
         (90, HealthState::Sound),
@@ -56,7 +56,7 @@ fn a_many_times_slower_replica_is_out_and_twice_is_no_harm() {
 /// A queue makes a replica slow, and disappears with half of the queries: a replica that is slow
 /// because of its queue is healthy.
 #[test]
-fn a_briefly_slow_replica_loses_some_of_its_share_and_is_not_out() {
+fn briefly_slow_replica_is_limited_and_not_on_probation() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[1] = taking(150);
@@ -80,7 +80,7 @@ fn a_briefly_slow_replica_loses_some_of_its_share_and_is_not_out() {
 }
 
 #[test]
-fn a_replica_that_is_fast_again_is_back() {
+fn replica_that_is_fast_again_regains_its_share() {
     for kind in KINDS {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -93,7 +93,7 @@ fn a_replica_that_is_fast_again_is_back() {
 }
 
 #[test]
-fn a_fleet_that_slows_down_or_stops_as_a_whole_loses_no_replica() {
+fn no_probation_if_the_whole_fleet_is_slow_or_stopped() {
     let mut client = Client::new("least_loaded", 6, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners = vec![taking(2_000); 6];
@@ -106,7 +106,7 @@ fn a_fleet_that_slows_down_or_stops_as_a_whole_loses_no_replica() {
 }
 
 #[test]
-fn a_single_query_that_takes_long_is_no_stop() {
+fn single_slow_query_is_not_a_stall() {
     let mut client = Client::new("random", 3, HealthSettings::default());
     client.gap = 100 * MS;
     client.run(20 * SECOND);
@@ -125,7 +125,7 @@ fn a_single_query_that_takes_long_is_no_stop() {
 }
 
 #[test]
-fn no_more_than_half_are_on_probation() {
+fn at_most_half_of_the_fleet_is_on_probation() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners = vec![taking(2_000), taking(2_000), taking(10), taking(10)];
@@ -139,7 +139,7 @@ fn no_more_than_half_are_on_probation() {
 }
 
 #[test]
-fn without_probation_no_replica_is_out_for_being_slow() {
+fn without_probation_slow_replica_stays_available() {
     let mut settings = HealthSettings::default();
     settings.probation = None;
     let mut client = Client::new("random", 4, settings);
@@ -149,7 +149,7 @@ fn without_probation_no_replica_is_out_for_being_slow() {
 }
 
 #[test]
-fn a_silent_replica_that_answers_is_back_at_once_with_half() {
+fn resumed_replica_returns_at_once_with_half_its_share() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     client.manners[1].is_stopped = true;
@@ -165,7 +165,7 @@ fn a_silent_replica_that_answers_is_back_at_once_with_half() {
 
 /// The client got its answer from a second copy elsewhere.
 #[test]
-fn a_trial_given_up_late_has_failed_and_one_given_up_soon_has_no_result() {
+fn trial_dropped_late_has_failed_and_dropped_early_has_no_result() {
     for (after, more) in [(100 * MS, 0), (5 * MS, 1)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -184,7 +184,7 @@ fn a_trial_given_up_late_has_failed_and_one_given_up_soon_has_no_result() {
 }
 
 #[test]
-fn a_wait_is_none_that_is_not_longer_than_what_takes_long_elsewhere() {
+fn stall_must_exceed_long_latencies_of_other_replicas() {
     for (longest, state) in [(20, HealthState::OnProbation), (400, HealthState::Sound)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -200,7 +200,7 @@ fn a_wait_is_none_that_is_not_longer_than_what_takes_long_elsewhere() {
 }
 
 #[test]
-fn if_the_others_are_busy_a_slow_replica_is_needed() {
+fn slow_replica_keeps_its_share_if_the_others_are_loaded() {
     for (others, shares) in [(20, 0..=6), (60, 20..=30)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);

@@ -21,7 +21,7 @@ fn failing_as(incarnation: impl Fn(u64) -> u64) -> (Client, u32) {
 }
 
 #[test]
-fn two_processes_at_one_address_do_not_restart_by_turns() {
+fn alternating_incarnations_count_as_one_restart() {
     let (client, failed) = failing_as(|report| report % 2);
     assert_eq!(client.counters().warm_ups, 1);
     assert_eq!(client.view(1).state, HealthState::Ejected);
@@ -29,7 +29,7 @@ fn two_processes_at_one_address_do_not_restart_by_turns() {
 }
 
 #[test]
-fn repeated_new_incarnations_do_not_clear_a_replica() {
+fn repeated_restarts_do_not_clear_an_ejection() {
     let (client, failed) = failing_as(|report| report);
     assert!(client.counters().warm_ups <= 7);
     assert_eq!(client.view(1).state, HealthState::Ejected);

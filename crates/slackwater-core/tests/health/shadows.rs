@@ -33,7 +33,7 @@ fn slow() -> Manner {
 }
 
 #[test]
-fn no_client_waits_for_a_replica_that_is_out_and_it_comes_back_as_ever() {
+fn shadow_trials_restore_ejected_replica_without_client_queries() {
     let by_chance = [("random", slow()), ("round_robin", slow())];
     let cases = KINDS
         .map(|kind| (kind, failing()))
@@ -52,7 +52,7 @@ fn no_client_waits_for_a_replica_that_is_out_and_it_comes_back_as_ever() {
 }
 
 #[test]
-fn copies_are_paid_from_what_trials_may_cost() {
+fn shadow_copies_are_limited_by_the_trial_budget() {
     let mut settings = HealthSettings::default();
     settings.shadow_trials = true;
     (settings.back_off, settings.back_off_max) = (MS, MS);
@@ -71,7 +71,7 @@ fn copies_are_paid_from_what_trials_may_cost() {
 }
 
 #[test]
-fn where_nothing_may_be_copied_a_query_is_a_trial_after_a_while() {
+fn without_copyable_queries_a_client_query_becomes_the_trial() {
     let mut client = with_one_out("random", failing(), 0);
     let shown = client.run(60 * SECOND);
     assert_eq!(shown.shadows, 0);
@@ -83,7 +83,7 @@ fn where_nothing_may_be_copied_a_query_is_a_trial_after_a_while() {
 }
 
 #[test]
-fn without_that_there_are_no_copies() {
+fn without_shadow_trials_no_copies_are_sent() {
     let mut settings = HealthSettings::default();
     settings.trials = Quantile::ONE;
     let mut client = Client::new("random", 5, settings);

@@ -24,7 +24,7 @@ fn with_one_out() -> Client {
 }
 
 #[test]
-fn a_replica_that_streams_for_hours_is_back_by_good_heads() {
+fn streaming_replica_returns_by_successful_heads() {
     let mut client = with_one_out();
     client.manners[1] = streaming();
     client.run(15 * SECOND);
@@ -33,7 +33,7 @@ fn a_replica_that_streams_for_hours_is_back_by_good_heads() {
 }
 
 #[test]
-fn a_streaming_replica_is_not_judged_by_its_failures_alone() {
+fn open_streams_count_as_successes_beside_failures() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     for manner in &mut client.manners {
@@ -49,7 +49,7 @@ fn a_streaming_replica_is_not_judged_by_its_failures_alone() {
 }
 
 #[test]
-fn broken_responses_are_found_as_soon_as_failed_heads() {
+fn broken_responses_eject_like_failed_heads() {
     for (after, most) in [(11, 12), (60, 60), (1_500, 600)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -69,7 +69,7 @@ fn broken_responses_are_found_as_soon_as_failed_heads() {
 }
 
 #[test]
-fn what_is_pushed_back_or_given_up_is_a_trial_all_the_same() {
+fn pushed_back_and_dropped_queries_count_as_trials() {
     for (bad, most) in [(Outcome::PushedBack, 18), (Outcome::Dropped, 32)] {
         let mut client = with_one_out();
         client.manners[1] = Manner {
@@ -84,7 +84,7 @@ fn what_is_pushed_back_or_given_up_is_a_trial_all_the_same() {
 }
 
 #[test]
-fn a_reset_is_no_sign_of_life() {
+fn connection_reset_does_not_end_probation() {
     for (outcome, state) in [
         (Outcome::Broken, HealthState::OnProbation),
         (Outcome::Failed, HealthState::Returning),

@@ -6,14 +6,14 @@ use slackwater_core::health::{HealthSettings, HealthState};
 use slackwater_core::{LoadReport, Rif};
 
 #[test]
-fn the_first_fleet_is_as_good_as_any() {
+fn initial_fleet_needs_no_warm_up() {
     let client = Client::new("random", 4, HealthSettings::default());
     assert_eq!(client.states(), [HealthState::Sound; 4]);
     assert_eq!(client.counters().warm_ups, 0);
 }
 
 #[test]
-fn a_warm_replica_has_its_whole_share_after_a_few_dozen_answers() {
+fn warm_replica_has_full_share_after_a_few_dozen_responses() {
     for kind in KINDS {
         let mut client = Client::new(kind, 4, HealthSettings::default());
         client.run(5 * SECOND);
@@ -30,7 +30,7 @@ fn a_warm_replica_has_its_whole_share_after_a_few_dozen_answers() {
 }
 
 #[test]
-fn a_cold_replica_keeps_a_small_share_while_it_is_cold() {
+fn cold_replica_keeps_a_small_share() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     let new = client.join();
@@ -44,7 +44,7 @@ fn a_cold_replica_keeps_a_small_share_while_it_is_cold() {
 }
 
 #[test]
-fn a_warm_up_ends_with_time() {
+fn warm_up_ends_after_its_maximum_duration() {
     let mut settings = HealthSettings::default();
     settings.probation = None;
     let mut client = Client::new("random", 4, settings);
@@ -58,7 +58,7 @@ fn a_warm_up_ends_with_time() {
 }
 
 #[test]
-fn a_restarted_replica_warms_up_and_is_forgiven() {
+fn restart_starts_a_warm_up_and_clears_the_ejection() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);
     let tell = |client: &mut Client, incarnation| {
@@ -87,7 +87,7 @@ fn a_restarted_replica_warms_up_and_is_forgiven() {
 }
 
 #[test]
-fn with_too_many_new_ones_no_replica_is_spared() {
+fn warm_up_is_skipped_if_most_replicas_are_new() {
     for (old, new, share) in [(4, 3, 10), (4, 5, 55)] {
         let mut client = Client::new("random", old, HealthSettings::default());
         client.run(5 * SECOND);
@@ -103,7 +103,7 @@ fn with_too_many_new_ones_no_replica_is_spared() {
 }
 
 #[test]
-fn without_warm_up_a_new_replica_has_its_share() {
+fn without_warm_up_new_replica_has_its_full_share() {
     let mut settings = HealthSettings::default();
     settings.warm_up = None;
     let mut client = Client::new("random", 4, settings);

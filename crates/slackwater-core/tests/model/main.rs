@@ -149,7 +149,7 @@ fn counts(policy: &Prequal) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn the_policy_does_what_the_rules_say_at_every_step() {
+fn policy_matches_the_reference_model_at_every_step() {
     let seeds = match option_env!("MODEL_SEED") {
         Some(seed) => {
             let seed = seed.parse().expect("MODEL_SEED is a number");

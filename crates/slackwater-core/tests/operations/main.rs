@@ -21,7 +21,7 @@ impl Drop for Named {
 }
 
 #[test]
-fn whatever_comes_the_policies_stay_in_bounds() {
+fn policies_keep_invariants_under_random_operations() {
     for seed in 0..2_000 {
         let named = Named(seed);
         let mut draw = SplitMix64::new(seed);
@@ -35,6 +35,6 @@ fn whatever_comes_the_policies_stay_in_bounds() {
 }
 
 #[test]
-fn an_empty_input_is_a_policy_to_which_nothing_happens() {
+fn empty_input_is_valid() {
     machine::play(&[]);
 }

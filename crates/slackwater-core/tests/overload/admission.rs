@@ -41,7 +41,7 @@ fn next(admission: &mut Admission<u32>, now: Instant) -> Option<(Started, u32)> 
 }
 
 #[test]
-fn the_limit_holds_and_each_end_admits_the_next_query() {
+fn limit_holds_and_each_end_admits_the_next_query() {
     let mut admission = admission(2, 9);
     let first = starts(&mut admission, at(0), 1);
     let second = starts(&mut admission, at(0), 2);
@@ -64,7 +64,7 @@ fn the_limit_holds_and_each_end_admits_the_next_query() {
 }
 
 #[test]
-fn a_query_past_its_deadline_does_not_start_even_with_a_free_permit() {
+fn expired_query_does_not_start_despite_free_permit() {
     let mut admission = admission(1, 9);
     let deadline = Some(at(5));
     let late = Asks { deadline, ..BATCH };
@@ -87,7 +87,7 @@ fn a_query_past_its_deadline_does_not_start_even_with_a_free_permit() {
 }
 
 #[test]
-fn a_query_given_up_is_never_started() {
+fn cancelled_query_never_starts() {
     let mut admission = admission(1, 9);
     let first = starts(&mut admission, at(0), 1);
     let second = waits(&mut admission, at(0), BATCH, 2);
@@ -120,7 +120,7 @@ fn shed_queries_are_counted_for_every_reason() {
 }
 
 #[test]
-fn a_query_is_one_sample() {
+fn query_gives_one_latency_sample() {
     let mut settings = GradientSettings::default();
     (settings.samples_min, settings.window) = (4, ms(1));
     let limit = ConcurrencyLimit::gradient(settings.validate().expect("in range"));
@@ -137,7 +137,7 @@ fn a_query_is_one_sample() {
 }
 
 #[test]
-fn the_latency_that_counts_ends_with_the_head_and_begins_with_the_start() {
+fn measured_latency_runs_from_start_to_head() {
     let mut settings = GradientSettings::default();
     (settings.limit_start, settings.limit_min) = (1, 1);
     (settings.samples_min, settings.window) = (1, ms(1));

@@ -78,7 +78,7 @@ fn settings(change: impl FnOnce(&mut GradientSettings)) -> GradientSettings {
 }
 
 #[test]
-fn it_finds_the_capacity_from_below_and_keeps_the_wait_small() {
+fn limit_rises_to_capacity_and_keeps_queueing_low() {
     for (capacity, work) in [(16, 10), (64, 10), (200, 40), (16, 3_000)] {
         let mut application = Application::new(settings(|_| ()), capacity, ms(work));
         application.run(ms(work * 500 + 2_000));
@@ -95,7 +95,7 @@ fn it_finds_the_capacity_from_below_and_keeps_the_wait_small() {
 }
 
 #[test]
-fn it_comes_down_when_the_application_slows_down() {
+fn limit_falls_when_the_application_slows_down() {
     let mut application = Application::new(settings(|_| ()), 100, ms(10));
     application.run(ms(10_000));
     assert!(application.limit.limit() >= 100);
@@ -107,7 +107,7 @@ fn it_comes_down_when_the_application_slows_down() {
 }
 
 #[test]
-fn the_first_window_is_played_at_the_least_limit() {
+fn first_window_runs_at_the_minimum_limit() {
     let mut application = Application::new(settings(|_| ()), 2, ms(10));
     assert_eq!(application.limit.limit(), 4);
     assert_eq!(application.limit.least_latency(), None);
@@ -121,7 +121,7 @@ fn the_first_window_is_played_at_the_least_limit() {
 }
 
 #[test]
-fn the_least_latency_is_measured_again_at_half_the_limit_without_a_stop() {
+fn least_latency_is_remeasured_at_half_the_limit() {
     let mut application = Application::new(settings(|s| s.least_age_max = ms(5_000)), 32, ms(10));
     application.run(ms(4_000));
     let least = application.limit.least_latency().expect("measured");
@@ -142,7 +142,7 @@ fn the_least_latency_is_measured_again_at_half_the_limit_without_a_stop() {
 }
 
 #[test]
-fn what_is_not_used_is_not_raised() {
+fn unused_limit_is_not_raised() {
     let mut application = Application::new(settings(|_| ()), 1_000, ms(10));
     application.clients = 9;
     application.run(ms(5_000));
@@ -166,7 +166,7 @@ fn what_is_not_used_is_not_raised() {
 }
 
 #[test]
-fn a_window_halves_it_at_most() {
+fn one_window_at_most_halves_the_limit() {
     let large = settings(|s| (s.limit_start, s.samples_min) = (400, 4));
     let mut limit = ConcurrencyLimit::gradient(large.validate().expect("in range"));
     let mut now = Instant::EPOCH;
@@ -178,7 +178,7 @@ fn a_window_halves_it_at_most() {
 }
 
 #[test]
-fn the_bounds_hold() {
+fn limit_stays_within_its_bounds() {
     let small = settings(|s| (s.limit_min, s.limit_max, s.limit_start) = (2, 8, 4));
     let mut application = Application::new(small.clone(), 1_000, ms(10));
     application.run(ms(5_000));
@@ -209,7 +209,7 @@ fn windows(limit: &mut ConcurrencyLimit, now: &mut Instant, count: u32, took: Du
 }
 
 #[test]
-fn a_failure_brings_the_limit_down_if_it_was_slow_and_never_up() {
+fn slow_failures_lower_the_limit_and_failures_never_raise_it() {
     for end in [End::Failed, End::Cancelled] {
         let mut limit = ConcurrencyLimit::gradient(settings(|_| ()).validate().expect("in range"));
         let mut now = Instant::EPOCH;
@@ -225,7 +225,7 @@ fn a_failure_brings_the_limit_down_if_it_was_slow_and_never_up() {
 }
 
 #[test]
-fn a_window_counts_only_what_was_started_in_it() {
+fn window_counts_only_queries_started_in_it() {
     let mut limit = ConcurrencyLimit::gradient(settings(|_| ()).validate().expect("in range"));
     let mut now = Instant::EPOCH;
     windows(&mut limit, &mut now, 1, ms(10), End::Success);
@@ -240,7 +240,7 @@ fn a_window_counts_only_what_was_started_in_it() {
 }
 
 #[test]
-fn a_fixed_limit_stays() {
+fn fixed_limit_never_changes() {
     let mut limit = ConcurrencyLimit::fixed(core::num::NonZeroU32::MIN);
     let mut now = Instant::EPOCH;
     windows(&mut limit, &mut now, 3, ms(10), End::Success);

@@ -198,7 +198,7 @@ fn play(discipline: Discipline, waiting_max: u32, seed: u64) {
 }
 
 #[test]
-fn they_agree() {
+fn queue_matches_the_reference_model() {
     for discipline in [
         Discipline::OldestFirst,
         Discipline::NewestFirst,

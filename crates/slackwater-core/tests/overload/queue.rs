@@ -27,7 +27,7 @@ fn push(queue: &mut Queue<u32>, now: Instant, asks: Asks, value: u32) {
 }
 
 #[test]
-fn the_highest_priority_is_served_first_and_in_it_the_oldest() {
+fn highest_priority_then_oldest_is_served_first() {
     let mut queue = Queue::new(config(|_| ()));
     for (value, asks) in [
         (1, SHADOW),
@@ -44,7 +44,7 @@ fn the_highest_priority_is_served_first_and_in_it_the_oldest() {
 }
 
 #[test]
-fn a_full_queue_drops_the_query_that_would_be_served_last() {
+fn full_queue_displaces_the_query_served_last() {
     let mut queue = Queue::new(config(|s| s.waiting_max = 3));
     for (value, asks) in [(1, SHADOW), (2, BATCH), (3, SHADOW)] {
         push(&mut queue, at(0), asks, value);
@@ -70,7 +70,7 @@ fn a_full_queue_drops_the_query_that_would_be_served_last() {
 }
 
 #[test]
-fn no_query_waits_in_a_queue_of_size_0() {
+fn queue_of_size_0_admits_no_query() {
     let mut queue = Queue::new(config(|s| s.waiting_max = 0));
     let refused = queue.push(at(0), INTERACTIVE, 1).expect_err("no room");
     assert_eq!(refused.shed, Shed::Full);
@@ -78,7 +78,7 @@ fn no_query_waits_in_a_queue_of_size_0() {
 }
 
 #[test]
-fn a_query_past_its_deadline_is_never_next() {
+fn expired_query_is_never_served() {
     let mut queue = Queue::new(config(|s| s.wait_max = ms(100)));
     let until = |ms| Asks {
         deadline: Some(at(ms)),
@@ -108,7 +108,7 @@ fn a_query_past_its_deadline_is_never_next() {
 }
 
 #[test]
-fn an_ended_wait_frees_a_slot_before_a_query_is_displaced() {
+fn expired_query_is_displaced_first() {
     let mut queue = Queue::new(config(|s| {
         s.waiting_max = 2;
         s.wait_max = ms(100);
@@ -122,7 +122,7 @@ fn an_ended_wait_frees_a_slot_before_a_query_is_displaced() {
 }
 
 #[test]
-fn a_removed_query_is_gone_and_its_handle_finds_no_other() {
+fn handle_of_removed_query_is_invalid() {
     let mut queue = Queue::new(config(|s| s.waiting_max = 3));
     let place = |waits: slackwater_core::overload::Waits<u32>| waits.place;
     let first = place(queue.push(at(0), BATCH, 1).expect("room"));
@@ -154,7 +154,7 @@ fn standing(discipline: Discipline) -> Queue<u32> {
 }
 
 #[test]
-fn a_standing_line_is_served_from_its_end() {
+fn newest_first_serves_a_standing_queue_from_its_end() {
     let mut queue = standing(Discipline::NewestFirst);
     assert_eq!(
         queue.take(at(109)),
@@ -173,7 +173,7 @@ fn a_standing_line_is_served_from_its_end() {
 }
 
 #[test]
-fn newest_first_displaces_the_oldest_of_its_line() {
+fn newest_first_displaces_the_oldest_of_its_priority() {
     let full = config(|s| {
         s.waiting_max = 2;
         s.discipline = Discipline::NewestFirst;
@@ -191,7 +191,7 @@ fn newest_first_displaces_the_oldest_of_its_line() {
 }
 
 #[test]
-fn a_standing_line_sheds_queries_that_have_waited_for_twice_the_target() {
+fn standing_queue_sheds_queries_after_twice_the_target() {
     let mut queue = standing(Discipline::ControlledDelay);
     push(&mut queue, at(115), INTERACTIVE, 6);
     let overloaded = Some(Shed::Overloaded);
@@ -213,13 +213,13 @@ fn a_standing_line_sheds_queries_that_have_waited_for_twice_the_target() {
 }
 
 #[test]
-fn oldest_first_stays_so_whatever_happens() {
+fn oldest_first_serves_a_standing_queue_in_order() {
     let mut queue = standing(Discipline::OldestFirst);
     assert_eq!(drain(&mut queue, at(500)), next(&[2, 3, 4, 5]));
 }
 
 #[test]
-fn settings_have_ranges() {
+fn settings_out_of_range_are_rejected() {
     type Spoil = (&'static str, fn(&mut QueueSettings));
     assert_eq!(QueueSettings::default().check(), Ok(()));
     let spoils: [Spoil; 5] = [

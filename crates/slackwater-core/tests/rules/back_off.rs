@@ -110,7 +110,7 @@ fn never_lowered() -> PrequalSettings {
 }
 
 #[test]
-fn a2_without_a_sign_of_overload_nothing_is_another_than_with_a_rate_that_is_never_lowered() {
+fn a2_without_overload_probe_back_off_has_no_effect() {
     // Round trips differ, one probe in a hundred is lost, one replica stops answering, and another
     // comes back.
     let fate = |place: usize, probes: usize| match (place, probes) {
@@ -134,7 +134,7 @@ fn a2_without_a_sign_of_overload_nothing_is_another_than_with_a_rate_that_is_nev
 }
 
 #[test]
-fn a2_the_rate_falls_to_its_minimum_while_most_replicas_answer_too_late() {
+fn a2_probe_rate_falls_to_minimum_if_most_replies_are_late() {
     let mut drive = Drive::new(20, shipped());
     drive.play(1_000, |_, _| SOON);
     assert_eq!((drive.left_out(), drive.wanted()), (0, Some(3_000)));
@@ -153,7 +153,7 @@ fn a2_the_rate_falls_to_its_minimum_while_most_replicas_answer_too_late() {
 }
 
 #[test]
-fn a2_half_of_the_replicas_have_to_be_in_trouble_and_more_than_one() {
+fn a2_back_off_needs_half_of_the_replicas_and_more_than_one() {
     // Each of these answers every other probe in time, so that none counts as lost.
     let in_trouble = |troubled: usize| {
         move |place: usize, probes: usize| {
@@ -185,7 +185,7 @@ fn a2_half_of_the_replicas_have_to_be_in_trouble_and_more_than_one() {
 }
 
 #[test]
-fn a2_replicas_that_answer_nothing_where_others_do_are_trouble_of_their_own() {
+fn a2_stopped_replicas_do_not_trigger_back_off() {
     let mut drive = Drive::new(20, shipped());
     drive.play(1_000, |_, _| SOON);
     // One in five stops, then another one each second: 12 of 20 are gone in the end.
@@ -197,14 +197,14 @@ fn a2_replicas_that_answer_nothing_where_others_do_are_trouble_of_their_own() {
 }
 
 #[test]
-fn a2_replicas_that_never_answered_say_nothing_of_an_overload() {
+fn a2_unprobed_replicas_do_not_trigger_back_off() {
     let mut drive = Drive::new(20, shipped());
     drive.play(2_000, |place, _| if place < 15 { Fate::Lost } else { SOON });
     assert_eq!(drive.left_out(), 0);
 }
 
 #[test]
-fn a2_answers_count_as_late_from_half_the_deadline_and_eight_times_the_usual_on() {
+fn a2_late_means_half_the_deadline_and_eight_times_the_usual() {
     let after = |ms: u32| move |_: usize, _: usize| Fate::After(ms);
     for (usual, now, falls) in [
         (1, 25, true),
@@ -231,7 +231,7 @@ fn a2_answers_count_as_late_from_half_the_deadline_and_eight_times_the_usual_on(
 }
 
 #[test]
-fn a2_what_lasts_becomes_usual_within_minutes() {
+fn a2_lasting_round_trip_becomes_usual_within_minutes() {
     let after = |ms: u32| move |_: usize, _: usize| Fate::After(ms);
     let mut drive = Drive::new(20, shipped());
     drive.play(1_000, after(3));
@@ -244,7 +244,7 @@ fn a2_what_lasts_becomes_usual_within_minutes() {
 }
 
 #[test]
-fn a2_probes_that_the_driver_cannot_send_are_a_sign() {
+fn a2_unsent_probes_trigger_back_off() {
     let unsent = |_: usize, probes: usize| match probes {
         probes if probes.is_multiple_of(50) => Fate::Unsent,
         _ => SOON,
@@ -255,7 +255,7 @@ fn a2_probes_that_the_driver_cannot_send_are_a_sign() {
 }
 
 #[test]
-fn a4_probes_that_find_no_place_are_a_sign_if_they_are_as_many_as_the_others() {
+fn a4_capped_probes_trigger_back_off_if_as_many_as_sent() {
     for (places, falls) in [(8, true), (60, false)] {
         let settings = PrequalSettings {
             probes_outstanding_max: places,
@@ -268,7 +268,7 @@ fn a4_probes_that_find_no_place_are_a_sign_if_they_are_as_many_as_the_others() {
 }
 
 #[test]
-fn a2_it_takes_two_windows_in_a_row() {
+fn a2_back_off_takes_two_windows_in_a_row() {
     let mut drive = Drive::new(20, shipped());
     drive.play(1_000, |_, _| SOON);
     // All probes of a tenth of a second are lost, which is known when their deadlines pass.
@@ -281,7 +281,7 @@ fn a2_it_takes_two_windows_in_a_row() {
 }
 
 #[test]
-fn a2_the_rate_comes_back_within_half_a_minute_of_answers_and_not_without() {
+fn a2_probe_rate_recovers_within_30_s_of_timely_replies() {
     let mut drive = Drive::new(20, shipped());
     drive.play(1_000, |_, _| SOON);
     drive.play(3_000, |_, _| Fate::Lost);
@@ -302,7 +302,7 @@ fn a2_the_rate_comes_back_within_half_a_minute_of_answers_and_not_without() {
 }
 
 #[test]
-fn a2_the_rate_does_not_come_back_while_answers_are_half_way_to_being_late() {
+fn a2_probe_rate_does_not_recover_while_replies_are_half_late() {
     let after = |ms: u32| move |_: usize, _: usize| Fate::After(ms);
     for (ms, comes_back) in [(11, true), (14, false)] {
         let mut drive = Drive::new(20, shipped());
@@ -315,7 +315,7 @@ fn a2_the_rate_does_not_come_back_while_answers_are_half_way_to_being_late() {
 }
 
 #[test]
-fn a10_fewer_reports_are_removed_where_fewer_come_in() {
+fn a10_removal_rate_follows_report_rate() {
     let mut drive = Drive::new(100, shipped());
     drive.play(1_000, |_, _| SOON);
     let removed = |drive: &Drive| {
@@ -330,7 +330,7 @@ fn a10_fewer_reports_are_removed_where_fewer_come_in() {
 }
 
 #[test]
-fn a2_a_rate_that_is_its_own_minimum_is_never_lowered() {
+fn a2_rate_equal_to_its_minimum_is_never_lowered() {
     for least in [3_000_000, 16_000_000] {
         let settings = PrequalSettings {
             probe_rate_min: rate(least),
@@ -351,7 +351,7 @@ fn capped(per_second: u32) -> PrequalSettings {
 }
 
 #[test]
-fn a4_no_second_has_more_probes_than_it_may() {
+fn a4_probes_per_second_are_capped() {
     let mut drive = Drive::new(20, capped(500));
     drive.play(10_000, |_, _| SOON);
     let counters = drive.world.policy.counters();
@@ -364,7 +364,7 @@ fn a4_no_second_has_more_probes_than_it_may() {
 }
 
 #[test]
-fn a4_probes_that_were_not_sent_after_all_leave_room_for_others() {
+fn a4_unsent_probes_return_their_tokens() {
     let mut drive = Drive::new(20, capped(10));
     drive.play(1_000, |_, probes| match probes {
         ..=1_000 => Fate::Unsent,
@@ -388,7 +388,7 @@ fn a3_idle_clients_probe_within_the_cap() {
 }
 
 #[test]
-fn a13_a_silent_replica_is_found_again_however_few_probes_there_may_be() {
+fn a13_unprobed_replica_is_rediscovered_at_a_low_probe_cap() {
     let mut drive = Drive::new(4, capped(20));
     drive.play(
         20_000,

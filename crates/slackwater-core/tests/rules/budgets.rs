@@ -29,7 +29,7 @@ fn drawn_at(
 }
 
 #[test]
-fn a9_at_the_shipped_settings_a_report_is_used_once_and_gone() {
+fn a9_report_is_used_once_at_default_settings() {
     for (probe_rate, remove_rate, least, most) in [
         // Equation (1) gives 1.32, 3.39 and 11.76.
         (3_000_000, 1_000_000, 1, 1),
@@ -55,7 +55,7 @@ fn a9_at_the_shipped_settings_a_report_is_used_once_and_gone() {
 }
 
 #[test]
-fn a9_the_worked_numbers_hold_on_average_and_only_by_floor_and_ceiling() {
+fn a9_mean_uses_match_equation_1_by_random_rounding() {
     for (probe_rate, remove_rate, least, thousandths) in [
         (3_000_000, 1_000_000, 1, 1_316),
         (1_000_000, 250_000, 3, 3_390),
@@ -75,7 +75,7 @@ fn a9_the_worked_numbers_hold_on_average_and_only_by_floor_and_ceiling() {
 }
 
 #[test]
-fn a9_uses_are_drawn_once_and_spent_one_by_one() {
+fn a9_uses_are_drawn_once_and_decrease_by_one() {
     let settings = PrequalSettings {
         probe_rate: rate(1_000_000),
         remove_rate: rate(250_000),
@@ -113,7 +113,7 @@ fn a9_uses_are_drawn_once_and_spent_one_by_one() {
 }
 
 #[test]
-fn a9_the_limit_follows_the_fleet_that_may_be_chosen() {
+fn a9_reuse_limit_follows_the_available_fleet() {
     let settings = PrequalSettings {
         probe_rate: rate(3_000_000),
         remove_rate: rate(1_000_000),
@@ -144,7 +144,7 @@ fn uses_of_a_report(replicas: usize, settings: PrequalSettings) -> u32 {
 }
 
 #[test]
-fn a9_by_default_a_report_is_used_once_unless_the_pool_would_run_dry() {
+fn a9_default_is_one_use_unless_the_pool_would_empty() {
     let capped = |reuse_max, probe_rate| PrequalSettings {
         probe_rate: rate(probe_rate),
         remove_rate: rate(1_000_000),
@@ -165,7 +165,7 @@ fn a9_by_default_a_report_is_used_once_unless_the_pool_would_run_dry() {
 }
 
 #[test]
-fn a9_reports_that_do_not_come_in_are_not_counted_on() {
+fn a9_reuse_limit_uses_the_measured_report_rate() {
     let settings = PrequalSettings {
         probe_rate: rate(3_000_000),
         remove_rate: rate(1_000_000),

@@ -19,7 +19,7 @@ fn pick(world: &mut World<C3>, place: usize) -> Ticket {
 }
 
 #[test]
-fn a_trace_worked_by_hand() {
+fn picks_match_a_hand_worked_trace() {
     let mut world = world(3);
     assert_eq!(
         world.pick().reason,
@@ -65,7 +65,7 @@ fn a_trace_worked_by_hand() {
 }
 
 #[test]
-fn latency_ends_with_the_head_and_counts_once() {
+fn latency_ends_at_the_head_and_counts_once() {
     let mut world = world(2);
     world.reports(&[(0, 10), (0, 12)]);
     let mut streams = pick(&mut world, 0);
@@ -85,7 +85,7 @@ fn latency_ends_with_the_head_and_counts_once() {
 }
 
 #[test]
-fn failing_fast_is_no_advantage() {
+fn fast_failures_do_not_improve_the_score() {
     let mut world = world(2);
     world.reports(&[(0, 10), (0, 12)]);
     let slow = pick(&mut world, 0);
@@ -109,7 +109,7 @@ fn failing_fast_is_no_advantage() {
 }
 
 #[test]
-fn a_retry_goes_to_the_lowest_score_where_it_has_not_been() {
+fn retry_goes_to_lowest_score_of_untried_replicas() {
     let mut world = world(3);
     world.reports(&[(0, 10), (0, 20), (0, 30)]);
     let avoid = [world.replicas[0]];
@@ -120,7 +120,7 @@ fn a_retry_goes_to_the_lowest_score_where_it_has_not_been() {
 }
 
 #[test]
-fn a_replica_that_was_once_slow_is_tried_again_and_not_before_ten_seconds_have_passed() {
+fn once_slow_replica_is_retried_after_ten_seconds() {
     let mut world = world(2);
     world.reports(&[(0, 10), (0, 10)]);
     for place in [0, 1] {
@@ -158,7 +158,7 @@ fn a_replica_that_was_once_slow_is_tried_again_and_not_before_ten_seconds_have_p
 }
 
 #[test]
-fn a10_the_worst_is_sought_with_the_query_just_sent_in_flight() {
+fn a10_worst_report_includes_the_query_just_sent() {
     let settings = PrequalSettings {
         remove_rate: rate(1_000_000),
         ..quiet()

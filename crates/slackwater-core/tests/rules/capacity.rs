@@ -47,7 +47,7 @@ fn next(world: &mut World<Capacity>) -> usize {
 }
 
 #[test]
-fn the_least_share_in_use_is_chosen_and_grows_with_each_query() {
+fn lowest_utilization_is_chosen_and_grows_with_each_query() {
     let mut world = world(3);
     reports(&mut world, &[room(3, 10, 0), room(9, 40, 0), room(2, 5, 0)]);
     // With the query itself: 4 of 10, 10 of 40, 3 of 5; then 11 to 15 of 40, until 16 of 40 equal 4
@@ -66,7 +66,7 @@ fn the_least_share_in_use_is_chosen_and_grows_with_each_query() {
 }
 
 #[test]
-fn a_query_that_costs_half_as_much_is_worth_some_waiting_and_no_more() {
+fn cheaper_replica_is_preferred_until_it_is_full() {
     let mut world = world(2);
     reports(&mut world, &[room(0, 10, 100), room(0, 10, 200)]);
     let chosen: Vec<_> = (0..10).map(|_| next(&mut world)).collect();
@@ -77,7 +77,7 @@ fn a_query_that_costs_half_as_much_is_worth_some_waiting_and_no_more() {
 }
 
 #[test]
-fn costs_that_differ_by_less_than_the_band_are_equal() {
+fn costs_within_the_band_are_equal() {
     let costs = |band_millionths| {
         let settings = CapacitySettings {
             cost_band_millionths: band_millionths,
@@ -93,7 +93,7 @@ fn costs_that_differ_by_less_than_the_band_are_equal() {
 }
 
 #[test]
-fn beyond_capacity_a_query_costs_others_too_but_not_where_there_are_none() {
+fn overload_penalty_needs_other_queries_in_flight() {
     // Ten at a time: the cheaper one at 1.5 times its capacity counts as three times as slow.
     let mut many = world(2);
     reports(&mut many, &[room(13, 10, 100), room(3, 10, 199)]);
@@ -106,7 +106,7 @@ fn beyond_capacity_a_query_costs_others_too_but_not_where_there_are_none() {
 }
 
 #[test]
-fn below_one_query_earlier_ones_take_longer_and_the_first_does_not() {
+fn capacity_below_one_delays_only_later_queries() {
     let part = |rif, thousandths| {
         let mut report = room(rif, 1, 10);
         report.capacity_millirif = Some(thousandths);
@@ -127,7 +127,7 @@ fn below_one_query_earlier_ones_take_longer_and_the_first_does_not() {
 }
 
 #[test]
-fn an_old_low_report_counts_less_and_an_old_high_one_fully() {
+fn old_low_report_fades_and_old_high_report_counts_fully() {
     // A capacity of ten, and 50 ms each. The mean of all reports is the usual value.
     let told = |rif| {
         let mut report = room(rif, 10, 0);
@@ -156,7 +156,7 @@ fn an_old_low_report_counts_less_and_an_old_high_one_fully() {
 }
 
 #[test]
-fn reports_of_responses_count_and_stay_until_they_are_replaced() {
+fn response_reports_count_until_replaced() {
     let settings = PrequalSettings {
         remove_rate: PrequalSettings::default().remove_rate,
         reuse_max: 1,
@@ -189,7 +189,7 @@ fn reports_of_responses_count_and_stay_until_they_are_replaced() {
 }
 
 #[test]
-fn probes_are_few_while_capacities_are_known() {
+fn probe_rate_is_low_while_capacities_are_known() {
     let settings = PrequalSettings {
         probe_interval_min: Duration::ZERO,
         ..PrequalSettings::default()
@@ -286,7 +286,7 @@ impl Twins {
 }
 
 #[test]
-fn while_any_replica_reports_no_capacity_it_is_prequal_to_the_last_draw() {
+fn matches_prequal_while_any_capacity_is_unknown() {
     let config = quiet_default().validate().expect("in range");
     let rates = PrequalSettings::default();
     let settings = PrequalSettings {
@@ -315,7 +315,7 @@ fn while_any_replica_reports_no_capacity_it_is_prequal_to_the_last_draw() {
 }
 
 #[test]
-fn a_choice_is_explained_by_how_long_a_query_is_taken_to_take() {
+fn explanation_shows_the_expected_duration() {
     let mut world = world(2);
     reports(&mut world, &[room(4, 10, 100), room(8, 10, 100)]);
     let mut explanation = Explanation::new();
@@ -338,7 +338,7 @@ fn a_choice_is_explained_by_how_long_a_query_is_taken_to_take() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused_by_name() {
+fn settings_out_of_range_are_rejected_by_name() {
     let band = CapacitySettings {
         cost_band_millionths: 10_000_001,
         ..CapacitySettings::default()

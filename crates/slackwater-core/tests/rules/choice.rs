@@ -14,7 +14,7 @@ fn at_quantile(millionths: u32) -> PrequalSettings {
 }
 
 #[test]
-fn a7_at_quantile_zero_rif_alone_decides_and_at_one_latency_alone() {
+fn a7_quantile_zero_uses_rif_only_and_one_latency_only() {
     let loads = [(7, 10), (2, 80), (3, 5)];
     for (millionths, reason, chosen, second) in [
         (0, PickReason::Hot, 1, 2),
@@ -31,7 +31,7 @@ fn a7_at_quantile_zero_rif_alone_decides_and_at_one_latency_alone() {
 }
 
 #[test]
-fn a7_tied_with_the_limit_is_hot() {
+fn a7_rif_equal_to_the_limit_is_hot() {
     // The 0.84 quantile of 1, 4, 4, 4 is the fourth value: the maximum, for which three are tied.
     let mut world = World::new(4, quiet());
     world.reports(&[(4, 1), (4, 2), (4, 3), (1, 90)]);
@@ -51,7 +51,7 @@ fn a7_tied_with_the_limit_is_hot() {
 }
 
 #[test]
-fn a7_at_the_shipped_quantile_seven_of_ten_decide() {
+fn a7_default_quantile_uses_seven_of_ten() {
     // The 0.7 quantile of 1 to 10 is the seventh value; the paper's would be the ninth.
     let mut world = World::new(10, quiet_default());
     let latencies = [90, 80, 70, 60, 50, 40, 3, 2, 1, 1];
@@ -69,7 +69,7 @@ fn a7_at_the_shipped_quantile_seven_of_ten_decide() {
 }
 
 #[test]
-fn a7_an_unknown_latency_is_neither_zero_nor_endless_but_the_median() {
+fn a7_unknown_latency_ranks_as_the_median() {
     // Known: 10, 20, 30, 40. The median is element ⌈4/2⌉, 20: better than 30 and 40, worse than 10.
     let loads = [(5, 30), (5, 0), (5, 10), (5, 20), (5, 40)];
     let mut world = World::new(5, at_quantile(1_000_000));
@@ -120,7 +120,7 @@ fn a7_equal_replicas_are_equally_likely() {
 }
 
 #[test]
-fn a8_none_or_one_report_is_left_to_chance_and_two_decide() {
+fn a8_fewer_than_two_reports_mean_a_random_pick() {
     let mut world = World::new(3, quiet());
     let pick = world.pick();
     assert_eq!((pick.reason, pick.candidates), (PickReason::Fallback, 0));
@@ -135,7 +135,7 @@ fn a8_none_or_one_report_is_left_to_chance_and_two_decide() {
 }
 
 #[test]
-fn a8_what_a_retry_excludes_does_not_count() {
+fn a8_excluded_replicas_do_not_count_as_candidates() {
     let mut world = World::new(4, quiet());
     world.reports(&[(1, 1), (2, 2), (3, 3)]);
     let avoid = [world.replicas[0]];
@@ -160,7 +160,7 @@ fn a8_what_a_retry_excludes_does_not_count() {
 }
 
 #[test]
-fn a8_chance_is_uniform_over_the_available() {
+fn a8_random_pick_is_uniform_over_available_replicas() {
     let mut world = World::new(6, quiet());
     world.handle(Event::Available(world.replicas[1], false));
     let mut counts = BTreeMap::new();
@@ -176,7 +176,7 @@ fn a8_chance_is_uniform_over_the_available() {
 }
 
 #[test]
-fn a8_when_no_replica_is_available_all_are() {
+fn a8_if_no_replica_is_available_all_are_candidates() {
     let mut world = World::new(3, quiet());
     for index in 0..2 {
         world.handle(Event::Available(world.replicas[index], false));
@@ -200,7 +200,7 @@ fn a8_when_no_replica_is_available_all_are() {
 }
 
 #[test]
-fn a8_a_fallback_pick_probes_like_any_other() {
+fn a8_fallback_pick_sends_probes() {
     let mut world = World::new(
         4,
         PrequalSettings {
@@ -213,7 +213,7 @@ fn a8_a_fallback_pick_probes_like_any_other() {
 }
 
 #[test]
-fn a8_a_fallback_pick_removes_like_any_other() {
+fn a8_fallback_pick_removes_a_report() {
     // This query can use one of five reports, so the pick is random. Removal takes the oldest.
     let settings = PrequalSettings {
         remove_rate: rate(1_000_000),
@@ -229,7 +229,7 @@ fn a8_a_fallback_pick_removes_like_any_other() {
 }
 
 #[test]
-fn a11_every_way_to_be_chosen_adds_one_to_the_pooled_rif() {
+fn a11_every_kind_of_pick_increments_the_pooled_rif() {
     let mut world = World::new(2, quiet());
     world.reports(&[(3, 1), (9, 9)]);
     let [first, second] = world.replicas[..] else {

@@ -23,7 +23,7 @@ fn drive(world: &mut World, until: Instant) -> Vec<Instant> {
 }
 
 #[test]
-fn a3_an_idle_client_probes_two_at_a_time_within_the_jitter_of_the_span() {
+fn a3_idle_client_sends_two_probes_per_jittered_interval() {
     let mut world = World::new(10, PrequalSettings::default());
     let start = world.now;
     let probed_at = drive(&mut world, start + Duration::from_mins(1));
@@ -50,7 +50,7 @@ fn a3_an_idle_client_probes_two_at_a_time_within_the_jitter_of_the_span() {
 }
 
 #[test]
-fn a3_the_pool_is_fresh_when_traffic_returns() {
+fn a3_pool_is_fresh_when_traffic_returns() {
     let mut world = World::new(10, PrequalSettings::default());
     let later = world.now + Duration::from_secs(30);
     drive(&mut world, later);
@@ -61,7 +61,7 @@ fn a3_the_pool_is_fresh_when_traffic_returns() {
 }
 
 #[test]
-fn a3_probes_of_queries_delay_the_idle_ones() {
+fn a3_query_probes_delay_idle_probes() {
     let mut world = World::new(10, PrequalSettings::default());
     let start = world.now;
     drive(&mut world, start);
@@ -84,7 +84,7 @@ fn a3_probes_of_queries_delay_the_idle_ones() {
 }
 
 #[test]
-fn a3_zero_idle_probes_turn_them_off() {
+fn a3_zero_idle_probes_disable_idle_probing() {
     let settings = PrequalSettings {
         idle_probes: 0,
         ..PrequalSettings::default()
@@ -96,7 +96,7 @@ fn a3_zero_idle_probes_turn_them_off() {
 }
 
 #[test]
-fn a3_without_replicas_there_is_nothing_to_wake_up_for() {
+fn a3_empty_fleet_has_no_timeout() {
     let mut world = World::new(1, PrequalSettings::default());
     assert!(world.policy.poll_timeout().is_some());
     world.handle(Event::Removed(world.replicas[0]));

@@ -97,13 +97,13 @@ fn check((sent, held_max): (Vec<u32>, usize), hold: u32) {
 }
 
 #[test]
-fn under_prequal_a_liar_that_never_answers_holds_no_more_than_others_have_in_flight() {
+fn prequal_bounds_rif_of_a_lying_replica() {
     let config = shipped().validate().expect("in range");
     check(played(Prequal::new(config)), AS_OTHERS);
 }
 
 #[test]
-fn by_other_rules_of_the_pool_it_is_bounded_likewise() {
+fn other_pool_policies_bound_rif_of_a_lying_replica() {
     let config = || shipped().validate().expect("in range");
     let linear = Linear::new(config(), &LinearConfig::default());
     check(played(linear), AS_OTHERS);
@@ -112,7 +112,7 @@ fn by_other_rules_of_the_pool_it_is_bounded_likewise() {
 }
 
 #[test]
-fn under_the_default_policy_it_is_bounded_likewise() {
+fn default_policy_bounds_rif_of_a_lying_replica() {
     let config = shipped().validate().expect("in range");
     let settings = ShortestExpectedDelayConfig::default();
     // It counts as at most four times as fast as the mean, and so gets four times as many.
@@ -121,7 +121,7 @@ fn under_the_default_policy_it_is_bounded_likewise() {
 }
 
 #[test]
-fn queries_sent_before_a_probe_are_in_flight_whatever_the_report_contains() {
+fn reported_rif_is_at_least_own_queries_sent_before_the_probe() {
     let mut world = World::new(2, quiet_default());
     let replica = world.replicas[0];
     let avoid = [world.replicas[1]];
@@ -162,7 +162,7 @@ fn queries_sent_before_a_probe_are_in_flight_whatever_the_report_contains() {
 }
 
 #[test]
-fn a_report_to_a_sibling_is_raised_like_an_own_one() {
+fn sibling_report_is_raised_to_own_rif() {
     let mut world = World::new(2, quiet_default());
     let replica = world.replicas[0];
     let avoid = [world.replicas[1]];

@@ -21,7 +21,7 @@ fn linear(settings: PrequalSettings, rif_millionths: u32) -> Linear {
 }
 
 #[test]
-fn a_trace_worked_by_hand() {
+fn picks_match_a_hand_worked_trace() {
     let policy = Linear::new(
         quiet().validate().expect("in range"),
         &LinearConfig::default(),
@@ -62,7 +62,7 @@ fn next(world: &mut World<Linear>) -> usize {
 }
 
 #[test]
-fn the_highest_score_is_the_worst_and_is_removed() {
+fn report_with_highest_score_is_removed() {
     let settings = PrequalSettings {
         remove_rate: rate(1_000_000),
         ..quiet()
@@ -116,7 +116,7 @@ fn in_step(ours: &mut dyn Policy, theirs: &mut dyn Policy, seed: u64) {
 }
 
 #[test]
-fn at_the_ends_of_its_range_it_is_prequal_with_rif_or_latency_alone() {
+fn extreme_weights_match_prequal_with_one_signal() {
     for (rif_weight, rif_limit_quantile) in [(1_000_000, 0), (0, 1_000_000)] {
         for seed in 0..20 {
             let settings = PrequalSettings {

@@ -51,7 +51,7 @@ fn picked<P: Policy>(world: &mut World<P>, picks: usize) -> Vec<ReplicaId> {
 }
 
 #[test]
-fn d7_a_replica_is_lost_after_three_probes_and_half_a_second() {
+fn d7_replica_is_unreachable_after_three_lost_probes_and_500_ms() {
     let mut world = World::new(2, quiet());
     world.reports(&[(1, 10), (1, 10)]);
     hear(&mut world, 0);
@@ -73,7 +73,7 @@ fn d7_a_replica_is_lost_after_three_probes_and_half_a_second() {
 }
 
 #[test]
-fn d7_two_probes_are_too_few_however_long_it_takes() {
+fn d7_two_lost_probes_are_not_enough() {
     let mut world = World::new(2, quiet());
     hear(&mut world, 0);
     for seconds in 1..=2 {
@@ -89,7 +89,7 @@ fn d7_two_probes_are_too_few_however_long_it_takes() {
 }
 
 #[test]
-fn d7_the_first_answer_brings_it_back() {
+fn d7_first_reply_makes_the_replica_available() {
     let mut world = World::new(2, quiet());
     fall_out(&mut world, 0, 1);
     hear(&mut world, 0);
@@ -106,7 +106,7 @@ fn d7_the_first_answer_brings_it_back() {
 }
 
 #[test]
-fn d7_a_lost_replica_is_not_balanced_by_its_silence() {
+fn d7_unreachable_replica_does_not_become_unprobed() {
     let mut world = World::new(2, quiet());
     fall_out(&mut world, 0, 1);
     world.now += Duration::from_secs(11);
@@ -124,7 +124,7 @@ fn d7_a_lost_replica_is_not_balanced_by_its_silence() {
 }
 
 #[test]
-fn d7_one_that_never_answered_has_no_agent() {
+fn d7_replica_that_never_replied_is_unprobed() {
     let mut world = World::new(2, quiet());
     for _ in 0..10 {
         world.now += 500 * MS;
@@ -136,7 +136,7 @@ fn d7_one_that_never_answered_has_no_agent() {
 }
 
 #[test]
-fn d7_if_no_replica_answers_the_probes_are_broken() {
+fn d7_if_no_replica_replies_none_is_unreachable() {
     let mut world = World::new(2, quiet());
     world.reports(&[(1, 10), (1, 10)]);
     let heard_at = world.now;
@@ -148,7 +148,7 @@ fn d7_if_no_replica_answers_the_probes_are_broken() {
 }
 
 #[test]
-fn d7_when_the_last_one_falls_silent_no_replica_is_lost() {
+fn d7_if_the_last_replica_stops_replying_none_is_unreachable() {
     let mut world = World::new(3, quiet());
     world.reports(&[(1, 10), (1, 10), (1, 10)]);
     fall_out(&mut world, 0, 2);
@@ -169,7 +169,7 @@ fn d7_when_the_last_one_falls_silent_no_replica_is_lost() {
 }
 
 #[test]
-fn d7_a_replica_is_always_left_to_choose() {
+fn d7_one_replica_always_stays_available() {
     let mut world = World::new(3, quiet());
     fall_out(&mut world, 0, 2);
     fall_out(&mut world, 1, 2);
@@ -200,7 +200,7 @@ fn d7_a_replica_is_always_left_to_choose() {
 }
 
 #[test]
-fn d7_an_unavailable_replica_shows_that_probes_arrive() {
+fn d7_replies_of_an_unavailable_replica_prove_that_probes_work() {
     let mut world = World::new(3, quiet());
     let witness = world.replicas[1];
     world.handle(Event::Available(witness, false));
@@ -239,7 +239,7 @@ fn loses<P: Policy>(policy: P, within: Duration) {
 }
 
 #[test]
-fn d7_it_holds_for_every_policy_that_probes() {
+fn d7_every_probing_policy_detects_unreachable_replicas() {
     let prequal = PrequalConfig::default;
     let second = Duration::from_secs(1);
     loses(Prequal::new(prequal()), second);

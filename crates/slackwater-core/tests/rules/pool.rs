@@ -7,7 +7,7 @@ use slackwater_core::policy::{Event, Outcome, PickReason, Policy};
 use slackwater_core::{Instant, Rif};
 
 #[test]
-fn a5_a_full_pool_evicts_its_oldest_report() {
+fn a5_full_pool_evicts_its_oldest_report() {
     let mut world = World::new(
         5,
         PrequalSettings {
@@ -28,7 +28,7 @@ fn a5_a_full_pool_evicts_its_oldest_report() {
 }
 
 #[test]
-fn a5_a_new_report_replaces_its_replicas_old_one() {
+fn a5_new_report_replaces_the_old_one_of_its_replica() {
     let mut world = World::new(
         3,
         PrequalSettings {
@@ -58,7 +58,7 @@ fn a5_a_new_report_replaces_its_replicas_old_one() {
 }
 
 #[test]
-fn a5_a_report_is_gone_when_it_reaches_the_age_limit() {
+fn a5_report_expires_at_the_age_limit() {
     let mut world = World::new(
         2,
         PrequalSettings {
@@ -86,7 +86,7 @@ fn a5_a_report_is_gone_when_it_reaches_the_age_limit() {
 }
 
 #[test]
-fn a5_age_counts_from_receipt_and_use_does_not_renew_it() {
+fn a5_age_counts_from_receipt_and_is_not_renewed_by_use() {
     let mut world = World::new(
         3,
         PrequalSettings {
@@ -107,7 +107,7 @@ fn a5_age_counts_from_receipt_and_use_does_not_renew_it() {
 }
 
 #[test]
-fn a6_the_limit_comes_from_responses_and_not_from_what_is_left_in_the_pool() {
+fn a6_limit_comes_from_responses_not_from_the_pool() {
     let mut world = World::new(16, quiet());
     for _ in 0..7 {
         world.reports(&[(1, 1); 14]);
@@ -133,7 +133,7 @@ fn a6_the_limit_comes_from_responses_and_not_from_what_is_left_in_the_pool() {
 }
 
 #[test]
-fn a6_own_queries_make_pooled_reports_hot_but_do_not_move_the_limit() {
+fn a6_own_queries_heat_reports_but_do_not_move_the_limit() {
     let settings = PrequalSettings {
         rif_limit_quantile: quantile(999_999),
         ..quiet()
@@ -147,7 +147,7 @@ fn a6_own_queries_make_pooled_reports_hot_but_do_not_move_the_limit() {
 }
 
 #[test]
-fn a6_the_last_128_responses_count() {
+fn a6_last_128_responses_count() {
     let settings = PrequalSettings {
         rif_limit_quantile: quantile(1),
         ..quiet()
@@ -165,7 +165,7 @@ fn a6_the_last_128_responses_count() {
 }
 
 #[test]
-fn a12_a_replica_that_leaves_or_is_ejected_leaves_the_pool_at_once() {
+fn a12_departed_or_unavailable_replica_leaves_the_pool_at_once() {
     let mut world = World::new(4, quiet());
     world.reports(&[(1, 1), (2, 2), (3, 3), (4, 4)]);
     world.handle(Event::Removed(world.replicas[1]));
@@ -191,7 +191,7 @@ fn a12_a_replica_that_leaves_or_is_ejected_leaves_the_pool_at_once() {
 }
 
 #[test]
-fn a12_draining_is_the_replicas_own_word_and_can_be_taken_back() {
+fn a12_replica_reports_start_and_end_of_draining() {
     let mut world = World::new(3, quiet());
     world.reports(&[(1, 1), (2, 2), (3, 3)]);
     let leaver = world.replicas[0];
@@ -215,7 +215,7 @@ fn a12_draining_is_the_replicas_own_word_and_can_be_taken_back() {
 }
 
 #[test]
-fn a12_a_report_from_a_replica_that_left_is_counted_and_ignored() {
+fn a12_report_from_a_departed_replica_is_counted_and_ignored() {
     let settings = PrequalSettings {
         rif_limit_quantile: quantile(500_000),
         ..quiet()
@@ -231,7 +231,7 @@ fn a12_a_report_from_a_replica_that_left_is_counted_and_ignored() {
 }
 
 #[test]
-fn a_replica_that_cannot_be_reached_leaves_the_pool() {
+fn unreachable_replica_leaves_the_pool() {
     let mut world = World::new(3, quiet());
     world.reports(&[(1, 1), (2, 2), (3, 3)]);
     let pick = world.pick();

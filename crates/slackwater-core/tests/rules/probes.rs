@@ -16,7 +16,7 @@ fn probing(probe_rate_millionths: u32) -> PrequalSettings {
 }
 
 #[test]
-fn a1_a_pick_sends_nothing_itself_and_needs_no_report() {
+fn a1_pick_sends_no_probe_itself_and_needs_no_report() {
     let mut world = World::new(3, PrequalSettings::default());
     let pick = world.pick();
     assert_eq!(pick.probing, Duration::ZERO);
@@ -30,7 +30,7 @@ fn a1_a_pick_sends_nothing_itself_and_needs_no_report() {
 }
 
 #[test]
-fn a2_the_long_run_rate_is_exact() {
+fn a2_long_run_probe_rate_is_exact() {
     for millionths in [500_000, 333_333, 1_410_000, 3_000_000] {
         let mut world = World::new(50, probing(millionths));
         let mut sent = 0;
@@ -56,7 +56,7 @@ fn a2_the_long_run_rate_is_exact() {
 }
 
 #[test]
-fn a2_targets_are_distinct_and_every_pair_is_as_likely() {
+fn a2_probe_targets_are_distinct_and_pairs_equally_likely() {
     let mut world = World::new(6, probing(2_000_000));
     let mut pairs = BTreeMap::new();
     for _ in 0..30_000 {
@@ -78,7 +78,7 @@ fn a2_targets_are_distinct_and_every_pair_is_as_likely() {
 }
 
 #[test]
-fn a2_a_query_probes_at_most_the_whole_probe_set() {
+fn a2_query_probes_each_replica_at_most_once() {
     let mut world = World::new(2, probing(3_000_000));
     let _ = world.pick();
     let targets: BTreeSet<_> = world.probes().iter().map(|probe| probe.replica).collect();
@@ -86,7 +86,7 @@ fn a2_a_query_probes_at_most_the_whole_probe_set() {
 }
 
 #[test]
-fn a2_the_ejected_and_the_draining_are_probed_and_the_departed_are_not() {
+fn a2_unavailable_and_draining_replicas_are_probed() {
     let mut world = World::new(4, probing(4_000_000));
     let [ejected, draining, gone, _] = world.replicas[..] else {
         panic!("four")
@@ -116,7 +116,7 @@ fn a2_retries_and_hedges_trigger_no_probes() {
 }
 
 #[test]
-fn a2_no_replica_is_probed_sooner_than_the_interval_or_twice_at_once() {
+fn a2_probes_of_a_replica_respect_the_interval_and_do_not_overlap() {
     let settings = PrequalSettings {
         probe_interval_min: MS,
         ..probing(2_000_000)
@@ -147,7 +147,7 @@ fn a2_no_replica_is_probed_sooner_than_the_interval_or_twice_at_once() {
 }
 
 #[test]
-fn a2_an_interval_of_zero_is_the_paper() {
+fn a2_interval_of_zero_matches_the_paper() {
     let mut world = World::new(2, probing(2_000_000));
     for _ in 0..100 {
         let _ = world.pick();
@@ -160,7 +160,7 @@ fn a2_an_interval_of_zero_is_the_paper() {
 }
 
 #[test]
-fn a4_an_answer_counts_until_a_nanosecond_before_the_deadline() {
+fn a4_reply_counts_only_before_the_deadline() {
     let settings = PrequalSettings {
         probe_deadline: 50 * MS,
         ..quiet()
@@ -181,7 +181,7 @@ fn a4_an_answer_counts_until_a_nanosecond_before_the_deadline() {
 }
 
 #[test]
-fn a4_a_late_answer_enters_neither_pool_nor_distribution() {
+fn a4_late_reply_enters_neither_pool_nor_distribution() {
     let settings = PrequalSettings {
         probe_deadline: MS,
         rif_limit_quantile: quantile(500_000),
@@ -200,7 +200,7 @@ fn a4_a_late_answer_enters_neither_pool_nor_distribution() {
 }
 
 #[test]
-fn a4_a_probe_ends_once_and_its_successor_in_the_same_place_is_another() {
+fn a4_probe_ends_once_and_its_slot_is_reused_safely() {
     let settings = PrequalSettings {
         probes_outstanding_max: 1,
         probe_deadline: MS,
@@ -231,7 +231,7 @@ fn a4_a_probe_ends_once_and_its_successor_in_the_same_place_is_another() {
 }
 
 #[test]
-fn a4_outstanding_probes_are_capped_and_deadlines_make_room() {
+fn a4_outstanding_probes_are_capped_and_deadlines_free_slots() {
     let settings = PrequalSettings {
         probes_outstanding_max: 3,
         probe_deadline: 50 * MS,
@@ -271,7 +271,7 @@ fn a4_outstanding_probes_are_capped_and_deadlines_make_room() {
 }
 
 #[test]
-fn a4_batches_that_are_not_polled_are_bounded() {
+fn a4_unpolled_batches_are_bounded() {
     let mut world = World::new(10, probing(3_000_000));
     for _ in 0..1_000 {
         let _ = world.pick();
@@ -317,7 +317,7 @@ fn check_shares(counts: &[i64], probes: i64) {
 }
 
 #[test]
-fn a4_at_the_cap_of_outstanding_probes_targets_are_random() {
+fn a4_targets_are_random_at_the_cap_of_outstanding_probes() {
     for (outstanding_max, probes) in [(1, 12_000), (2, 24_000), (3, 36_000)] {
         let settings = PrequalSettings {
             probes_outstanding_max: outstanding_max,
@@ -328,7 +328,7 @@ fn a4_at_the_cap_of_outstanding_probes_targets_are_random() {
 }
 
 #[test]
-fn a4_at_the_rate_cap_targets_are_random() {
+fn a4_targets_are_random_at_the_rate_cap() {
     // One or two are paid for by the time of the next query, and 16 at the start.
     for (per_second, probes) in [(10, 12_016), (20, 24_016)] {
         let settings = PrequalSettings {
@@ -343,7 +343,7 @@ fn a4_at_the_rate_cap_targets_are_random() {
 }
 
 #[test]
-fn a2_every_order_of_targets_is_as_likely() {
+fn a2_every_order_of_targets_is_equally_likely() {
     let mut world = World::new(4, probing(3_000_000));
     let mut orders = BTreeMap::new();
     for _ in 0..24_000 {

@@ -12,7 +12,7 @@ fn removing(remove_rate_millionths: u32) -> PrequalSettings {
 }
 
 #[test]
-fn a10_the_oldest_and_the_worst_go_in_turn() {
+fn a10_oldest_and_worst_are_removed_in_turn() {
     let mut world = World::new(8, removing(1_000_000));
     // Limit: the 7th of 8, 9. Hot: 2 and 7 (RIF 9, 12). Cold by latency: 5 < 3 < 1 < 4 < 0, 6.
     world.reports(&[
@@ -45,7 +45,7 @@ fn a10_the_oldest_and_the_worst_go_in_turn() {
 }
 
 #[test]
-fn a10_with_nothing_hot_the_slowest_goes() {
+fn a10_without_hot_reports_the_slowest_is_removed() {
     let mut settings = removing(1_000_000);
     settings.rif_limit_quantile = quantile(1_000_000);
     let mut world = World::new(6, settings);
@@ -60,7 +60,7 @@ fn a10_with_nothing_hot_the_slowest_goes() {
 }
 
 #[test]
-fn a10_of_the_hot_the_one_with_the_highest_rif_goes() {
+fn a10_hot_report_with_highest_rif_is_removed() {
     let mut settings = removing(1_000_000);
     settings.rif_limit_quantile = quantile(200_000);
     let mut world = World::new(6, settings);
@@ -77,7 +77,7 @@ fn a10_of_the_hot_the_one_with_the_highest_rif_goes() {
 }
 
 #[test]
-fn a10_a_withheld_removal_does_not_take_its_turn() {
+fn a10_withheld_removal_does_not_use_its_turn() {
     let mut world = World::new(5, removing(1_000_000));
     world.reports(&[(1, 1), (1, 2), (1, 3), (1, 4)]);
     let _ = world.pick();
@@ -92,7 +92,7 @@ fn a10_a_withheld_removal_does_not_take_its_turn() {
 }
 
 #[test]
-fn a10_fractions_add_up_and_several_may_go_at_once() {
+fn a10_fractional_removals_accumulate() {
     let mut world = World::new(16, removing(250_000));
     let lengths = |world: &mut World, queries: usize| -> Vec<usize> {
         world.reports(&[(1, 5); 16]);
@@ -128,7 +128,7 @@ fn a10_retries_and_hedges_remove_nothing() {
 }
 
 #[test]
-fn a10_spent_uses_may_take_the_pool_below_the_floor_and_below_two() {
+fn a10_spent_uses_may_shrink_the_pool_below_its_floor() {
     let mut settings = removing(1_000_000);
     settings.probe_rate = rate(4_000_000); // a rate at which no report is kept for a second use
     settings.reuse_max = 1;
@@ -142,7 +142,7 @@ fn a10_spent_uses_may_take_the_pool_below_the_floor_and_below_two() {
 }
 
 #[test]
-fn a10_a_small_pool_has_a_lower_floor() {
+fn a10_small_pool_has_a_lower_floor() {
     for (pool_capacity, left) in [(2, 2), (3, 2), (4, 3), (5, 4), (6, 4)] {
         let settings = PrequalSettings {
             pool_capacity,

@@ -48,7 +48,7 @@ fn rifs(world: &World<RifThenLatency>) -> Vec<Option<u32>> {
 }
 
 #[test]
-fn a_trace_worked_by_hand() {
+fn picks_match_a_hand_worked_trace() {
     let mut world = world(3);
     world.reports(&[(4, 30), (5, 10), (6, 1)]);
     // 5 is within a quarter of 4, 6 is not.
@@ -91,7 +91,7 @@ fn a_trace_worked_by_hand() {
 }
 
 #[test]
-fn near_ends_where_the_slack_does() {
+fn slack_bounds_the_near_candidates() {
     for (slack, limit) in [
         (1_000_000, 9),
         (1_124_999, 9),
@@ -113,14 +113,14 @@ fn near_ends_where_the_slack_does() {
 }
 
 #[test]
-fn an_idle_replica_is_near_no_busy_one() {
+fn busy_replica_is_never_near_an_idle_one() {
     let mut world = world(2);
     world.reports(&[(1, 1), (0, 500)]);
     let _ = pick(&mut world, 1);
 }
 
 #[test]
-fn an_unknown_latency_is_the_median_of_the_known() {
+fn unknown_latency_is_the_median_of_known() {
     for (others, expected) in [([(8, 20), (9, 10)], 0), ([(8, 40), (9, 50)], 1)] {
         let mut world = world(4);
         let [third, fourth] = others;
@@ -131,7 +131,7 @@ fn an_unknown_latency_is_the_median_of_the_known() {
 }
 
 #[test]
-fn equal_latencies_go_to_the_lower_rif() {
+fn lower_rif_breaks_latency_ties() {
     for (loads, expected) in [([(5, 10), (4, 10)], 1), ([(4, 10), (5, 10)], 0)] {
         let mut world = world(2);
         world.reports(&loads);
@@ -140,7 +140,7 @@ fn equal_latencies_go_to_the_lower_rif() {
 }
 
 #[test]
-fn equals_are_drawn() {
+fn full_ties_are_broken_by_a_draw() {
     let mut world = world(3);
     let mut counts = [0_i32; 3];
     for _ in 0..300 {
@@ -154,7 +154,7 @@ fn equals_are_drawn() {
 }
 
 #[test]
-fn without_a_report_the_fewest_own_queries_in_flight_decide() {
+fn without_reports_lowest_own_rif_wins() {
     let mut world = world(3);
     let picks: Vec<_> = (0..7).map(|_| world.pick()).collect();
     assert!(
@@ -172,7 +172,7 @@ fn without_a_report_the_fewest_own_queries_in_flight_decide() {
 }
 
 #[test]
-fn one_fresh_report_is_enough_and_its_replica_the_only_candidate() {
+fn one_fresh_report_is_enough_for_a_pick() {
     let mut world = world(3);
     world.report(world.replicas[1], &load(7, 100));
     let chosen = world.pick();
@@ -188,7 +188,7 @@ fn one_fresh_report_is_enough_and_its_replica_the_only_candidate() {
 }
 
 #[test]
-fn a_report_serves_any_number_of_queries_until_it_is_too_old() {
+fn report_serves_any_number_of_queries_until_it_expires() {
     let mut world = world(2);
     world.reports(&[(0, 1), (9, 1)]);
     for _ in 0..500 {
@@ -210,7 +210,7 @@ fn a_report_serves_any_number_of_queries_until_it_is_too_old() {
 }
 
 #[test]
-fn reports_grow_old_one_by_one() {
+fn reports_expire_one_by_one() {
     let mut world = world(3);
     for replica in world.replicas.clone() {
         world.report(replica, &load(1, 1));
@@ -226,7 +226,7 @@ fn reports_grow_old_one_by_one() {
 }
 
 #[test]
-fn an_unavailable_or_unreachable_replica_is_forgotten() {
+fn report_of_unavailable_or_unreachable_replica_is_removed() {
     let mut world = world(4);
     let [first, second, third, _] = world.replicas[..] else {
         panic!("four replicas")
@@ -249,7 +249,7 @@ fn an_unavailable_or_unreachable_replica_is_forgotten() {
 }
 
 #[test]
-fn in_panic_the_fewest_of_all_are_chosen() {
+fn lowest_rif_wins_in_panic() {
     let mut world = world(2);
     world.reports(&[(0, 1), (0, 1)]);
     for replica in world.replicas.clone() {
@@ -261,7 +261,7 @@ fn in_panic_the_fewest_of_all_are_chosen() {
 }
 
 #[test]
-fn with_local_only_own_counts_and_round_trips_decide() {
+fn local_only_uses_own_rif_and_round_trips() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -290,7 +290,7 @@ fn with_local_only_own_counts_and_round_trips_decide() {
 }
 
 #[test]
-fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
+fn a13_one_unprobed_replica_switches_all_to_local_measurements() {
     let mut world = world(3);
     let [first, second, third] = world.replicas[..] else {
         panic!("three replicas")
@@ -332,7 +332,7 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
 }
 
 #[test]
-fn a13_an_unavailable_silent_replica_does_not_make_own_queries_count_alone() {
+fn a13_unavailable_unprobed_replica_does_not_switch_to_local() {
     for falls_silent_first in [false, true] {
         let mut world = world(3);
         let third = world.replicas[2];
@@ -369,7 +369,7 @@ fn a13_an_unavailable_silent_replica_does_not_make_own_queries_count_alone() {
 }
 
 #[test]
-fn a13_of_the_fewest_the_silent_that_were_not_reached_come_last() {
+fn a13_unreached_unprobed_replica_is_the_last_of_lowest_rif() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()

@@ -67,7 +67,7 @@ fn done(world: &mut Fleet, pick: Pick, outcome: Outcome) {
 }
 
 #[test]
-fn a_trace_worked_by_hand() {
+fn picks_match_a_hand_worked_trace() {
     let mut world = learned(world(2), 8, &[(2, 10), (1, 20)]);
     // 10 ms and 20 ms differ from their mean, 15 ms, by more than the band: (2 + 1) · 10 ms against
     // (1 + 1) · 20 ms.
@@ -93,7 +93,7 @@ fn a_trace_worked_by_hand() {
 }
 
 #[test]
-fn replicas_that_take_about_the_same_go_by_rif_alone() {
+fn within_the_latency_band_only_rif_decides() {
     // The mean of 10 and 13 ms is 11.5, 13 % away. That of 10 and 14 is 12, 17 % away.
     for (slower_ms, band, expected) in [
         (13, 150_000, 1),
@@ -112,7 +112,7 @@ fn replicas_that_take_about_the_same_go_by_rif_alone() {
 }
 
 #[test]
-fn of_equal_delays_the_one_is_chosen_whose_last_turn_is_longest_ago() {
+fn least_recent_turn_breaks_ties() {
     for first in [0, 1] {
         let mut world = world(2);
         world.reports(&[(3, 9), (3, 10)]);
@@ -129,7 +129,7 @@ fn of_equal_delays_the_one_is_chosen_whose_last_turn_is_longest_ago() {
 }
 
 #[test]
-fn if_a_draw_decides_no_replica_is_shown_as_next() {
+fn no_next_replica_is_shown_if_a_draw_decides() {
     let mut world = world(2);
     let next = |world: &Fleet| world.policy.snapshot(world.now).next;
     assert_eq!(next(&world), None, "no replica has reported");
@@ -140,7 +140,7 @@ fn if_a_draw_decides_no_replica_is_shown_as_next() {
 }
 
 #[test]
-fn a_mean_counts_from_the_eighth_report_on() {
+fn mean_latency_counts_from_the_eighth_report() {
     let loads = [(2, 10), (1, 20)];
     let mut world = learned(world(2), 7, &loads);
     assert_eq!(chosen(&mut world), 1, "RIF alone");
@@ -149,7 +149,7 @@ fn a_mean_counts_from_the_eighth_report_on() {
 }
 
 #[test]
-fn the_first_eight_reports_weigh_the_same() {
+fn first_eight_reports_have_equal_weight() {
     // Four times 5 ms and four times 15 ms, in either order: 10 ms against 10.
     for (first_ms, last_ms) in [(5, 15), (15, 5)] {
         let world = learned(world(2), 4, &[(1, first_ms), (2, 10)]);
@@ -159,7 +159,7 @@ fn the_first_eight_reports_weigh_the_same() {
 }
 
 #[test]
-fn a_replica_counts_as_four_times_slower_or_faster_at_most() {
+fn latency_ratio_is_clamped_to_four() {
     let fleet = |rif| {
         // The mean of seven times 10 ms and once 1 s is 133 ms: they count as 33 ms and 534 ms, 1
         // to 16.
@@ -172,7 +172,7 @@ fn a_replica_counts_as_four_times_slower_or_faster_at_most() {
 }
 
 #[test]
-fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
+fn mean_moves_with_elapsed_time_at_most_by_an_eighth() {
     let before = || settled(world(2), 8, &[(9, 10), (8, 10)]);
     // 50 ms, once: hardly any of the memory of 32 queries' time has passed.
     let mut soon = before();
@@ -194,7 +194,7 @@ fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
 }
 
 #[test]
-fn until_the_memory_is_full_the_whole_time_since_the_first_report_counts_equally() {
+fn before_memory_is_full_all_time_has_equal_weight() {
     // The first eight reports, which come at once, have 42 ms. The later ones have 10 ms, over half
     // of the memory's time.
     for (later, expected) in [(40, 0), (5, 1)] {
@@ -209,7 +209,7 @@ fn until_the_memory_is_full_the_whole_time_since_the_first_report_counts_equally
 }
 
 #[test]
-fn where_little_is_in_flight_the_memory_is_longer() {
+fn memory_is_longer_at_low_rif() {
     for (usual, expected) in [(0, 1), (8, 0)] {
         let mut world = settled(world(2), 100, &[(usual, 10), (usual, 10)]);
         world.now += 400 * MS;
@@ -231,7 +231,7 @@ fn is_moved_beyond_the_band(mut world: Fleet, gap: Duration) -> bool {
 }
 
 #[test]
-fn where_one_latency_is_unlike_the_next_the_memory_is_longer() {
+fn memory_is_longer_if_latency_varies() {
     let even = [[10; 5]; 2];
     // The mean is 10 ms here, too: differences of four means, two times in five.
     let uneven = [[2, 2, 42, 2, 2], [42, 2, 2, 2, 2]];
@@ -254,7 +254,7 @@ fn where_one_latency_is_unlike_the_next_the_memory_is_longer() {
 }
 
 #[test]
-fn one_latency_that_is_far_from_all_others_counts_as_sixteen_means() {
+fn outlier_latency_is_clamped_to_sixteen_means() {
     let mut world = settled(world(3), 100, &[(8, 10); 3]);
     let third = world.replicas[2];
     world.report(third, &load(8, 10_000));
@@ -265,7 +265,7 @@ fn one_latency_that_is_far_from_all_others_counts_as_sixteen_means() {
 }
 
 #[test]
-fn no_memory_is_longer_than_a_minute_for_being_of_unlike_latencies() {
+fn variation_extends_memory_to_at_most_one_minute() {
     // The mean is half a second, and latencies differ by 1.6 means: 1,310 queries, four at a time,
     // would be 160 s.
     let turns = [[100, 900], [900, 100]];
@@ -282,7 +282,7 @@ fn no_memory_is_longer_than_a_minute_for_being_of_unlike_latencies() {
 }
 
 #[test]
-fn a_report_fades_to_what_replicas_have_as_a_rule() {
+fn old_report_approaches_the_usual_rif() {
     for (age_ms, expected) in [(0, 0), (10, 0), (90, 1)] {
         let mut world = learned(world(2), 20, &[(10, 10), (10, 10)]);
         world.report(world.replicas[0], &load(2, 10));
@@ -311,7 +311,7 @@ fn own_queries_do_not_fade() {
 }
 
 #[test]
-fn where_no_query_has_ended_for_long_a_mean_goes_back_to_that_of_all() {
+fn mean_returns_to_fleet_mean_without_completions() {
     let loads = [(2, 10), (1, 20)];
     let mut world = learned(world(2), 8, &loads);
     assert_eq!(chosen(&mut world), 0);
@@ -323,7 +323,7 @@ fn where_no_query_has_ended_for_long_a_mean_goes_back_to_that_of_all() {
 }
 
 #[test]
-fn without_any_latency_rif_decides_and_nothing_fades() {
+fn without_latencies_rif_decides_and_reports_do_not_age() {
     let mut world = world(2);
     world.reports(&[(7, 0), (7, 0)]);
     world.report(world.replicas[0], &load(5, 0));
@@ -333,7 +333,7 @@ fn without_any_latency_rif_decides_and_nothing_fades() {
 }
 
 #[test]
-fn of_a_large_fleet_the_sixteen_newest_reports_are_compared() {
+fn large_fleet_compares_the_sixteen_newest_reports() {
     for (replicas, expected, next) in [
         (16, 0, 1),
         (17, 1, 0),
@@ -363,7 +363,7 @@ fn of_a_large_fleet_the_sixteen_newest_reports_are_compared() {
 }
 
 #[test]
-fn a_replica_that_reports_again_or_with_others_is_compared_once_and_with_all_of_them() {
+fn repeated_reports_count_once_and_ties_in_age_are_all_compared() {
     let mut world = world(100);
     let report = |world: &mut World<ShortestExpectedDelay>, place: usize| {
         let (replica, report) = (
@@ -410,7 +410,7 @@ fn a_replica_that_reports_again_or_with_others_is_compared_once_and_with_all_of_
 
 /// This holds with avoided, ejected and readmitted replicas, and with reports that arrive together.
 #[test]
-fn the_sixteen_newest_match_a_full_search() {
+fn sixteen_newest_match_a_full_search() {
     let mut world = world(40);
     let mut draw = SplitMix64::new(5);
     let mut at_once = 0;
@@ -445,7 +445,7 @@ fn the_sixteen_newest_match_a_full_search() {
 }
 
 #[test]
-fn a_forgotten_replica_does_not_count_in_the_mean_of_all() {
+fn forgotten_replica_does_not_count_in_the_fleet_mean() {
     let mut world = learned(world(3), 8, &[(0, 10); 3]);
     let third = world.replicas[2];
     world.handle(Event::Available(third, false));
@@ -457,7 +457,7 @@ fn a_forgotten_replica_does_not_count_in_the_mean_of_all() {
 }
 
 #[test]
-fn an_unavailable_or_unreachable_replica_is_learned_again() {
+fn mean_is_relearned_after_unavailable_or_unreachable() {
     let loads = [(3, 10), (1, 25), (9, 10)];
     for unreachable in [false, true] {
         let mut world = learned(world(3), 8, &loads);
@@ -481,7 +481,7 @@ fn an_unavailable_or_unreachable_replica_is_learned_again() {
 }
 
 #[test]
-fn with_local_only_own_counts_and_round_trips_decide() {
+fn local_only_uses_own_rif_and_round_trips() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -507,7 +507,7 @@ fn with_local_only_own_counts_and_round_trips_decide() {
 }
 
 #[test]
-fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
+fn a13_one_unprobed_replica_switches_all_to_local_measurements() {
     let mut world = learned(world(3), 8, &[(2, 10), (1, 20)]);
     assert_eq!(chosen(&mut world), 0);
     fall_silent(&mut world, 2);
@@ -539,7 +539,7 @@ fn is_believed(learned_ms: u64, newest_ms: u64) -> bool {
 }
 
 #[test]
-fn a_replica_that_stood_still_counts_like_the_others_once_its_report_is_normal() {
+fn resumed_replica_counts_normally_after_a_normal_report() {
     assert!(is_believed(1_000, 10), "it goes on");
     assert!(is_believed(1_000, 30), "and is a little slow yet");
     assert!(
@@ -557,7 +557,7 @@ fn a_replica_that_stood_still_counts_like_the_others_once_its_report_is_normal()
 }
 
 #[test]
-fn of_four_two_that_stand_still_together_do_not_hide_each_other() {
+fn two_of_four_stalled_replicas_are_both_detected() {
     let stands = |ms| [(2, 10), (2, 10), (2, ms), (2, ms)];
     let mut world = settled(world(4), 8, &stands(5_000));
     for _ in 0..8 {
@@ -567,7 +567,7 @@ fn of_four_two_that_stand_still_together_do_not_hide_each_other() {
 }
 
 #[test]
-fn a_replica_that_stands_still_repeatedly_is_tried_each_time() {
+fn repeatedly_stalled_replica_is_retried_after_each_stall() {
     let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, 10)]);
     for time in 0..5 {
         world = settled(world, 30, &[(2, 10), (2, 10), (0, 1_000)]);

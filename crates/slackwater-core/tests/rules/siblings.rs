@@ -47,13 +47,13 @@ fn siblings_queries_count<P: Policy>(mut world: World<P>) {
 }
 
 #[test]
-fn queries_of_siblings_count_until_the_replica_reports() {
+fn sibling_queries_count_until_the_replica_reports() {
     siblings_queries_count(World::new(3, quiet()));
     siblings_queries_count(rif_then_latency(3));
 }
 
 #[test]
-fn queries_of_siblings_to_an_unpooled_replica_are_nothing() {
+fn sibling_queries_to_unpooled_replica_are_ignored() {
     let mut world = World::new(3, quiet());
     let first = world.replicas[0];
     world.handle(Event::SiblingQueries(first, 3));
@@ -79,14 +79,14 @@ fn siblings_answers_are_kept<P: Policy>(mut world: World<P>) {
 }
 
 #[test]
-fn answers_to_siblings_are_kept_like_answers_to_own_probes() {
+fn sibling_reports_are_pooled_like_own_reports() {
     siblings_answers_are_kept(World::new(3, quiet()));
     siblings_answers_are_kept(rif_then_latency(3));
 }
 
 /// Hot is relative to all known reports, including those to siblings.
 #[test]
-fn answers_to_siblings_count_for_the_limit() {
+fn sibling_reports_count_for_the_limit() {
     let mut world = World::new(3, quiet());
     for (index, rif) in [(0, 3), (1, 8), (2, 20)] {
         let replica = world.replicas[index];
@@ -97,7 +97,7 @@ fn answers_to_siblings_count_for_the_limit() {
 }
 
 #[test]
-fn policies_without_reports_go_their_way() {
+fn policies_without_reports_ignore_siblings() {
     for entry in POLICIES {
         let policy = (entry.build)(&PolicySettings::default());
         if [

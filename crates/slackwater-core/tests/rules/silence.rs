@@ -21,7 +21,7 @@ pub(crate) fn fall_silent<P: Policy>(world: &mut World<P>, index: usize) {
 }
 
 #[test]
-fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() {
+fn a13_open_stream_is_no_stall_of_an_unprobed_replica() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -50,7 +50,7 @@ fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() 
 }
 
 #[test]
-fn a13_a_query_that_did_not_reach_a_silent_replica_is_no_sign_of_its_speed() {
+fn a13_unreached_query_is_no_latency_sample() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -96,7 +96,7 @@ fn a13_a_query_that_did_not_reach_a_silent_replica_is_no_sign_of_its_speed() {
 }
 
 #[test]
-fn a13_queries_sent_before_the_silence_count() {
+fn a13_queries_sent_before_probes_were_lost_count() {
     let mut world = World::new(1, quiet());
     let mut out: Vec<_> = (0..5).map(|_| world.pick().ticket).collect();
     fall_silent(&mut world, 0);
@@ -112,7 +112,7 @@ fn a13_queries_sent_before_the_silence_count() {
 }
 
 #[test]
-fn a13_a_draining_replica_that_falls_silent_is_chosen_again() {
+fn a13_draining_replica_without_replies_is_available_again() {
     let mut world = World::new(1, quiet());
     let mut draining = load(0, 1);
     draining.draining = true;
@@ -124,7 +124,7 @@ fn a13_a_draining_replica_that_falls_silent_is_chosen_again() {
 }
 
 #[test]
-fn a13_when_no_replica_answers_any_more_the_old_limit_is_forgotten() {
+fn a13_limit_is_reset_when_no_replica_replies() {
     let mut world = World::new(2, quiet());
     world.reports(&[(500, 10), (500, 10)]);
     assert_eq!(
@@ -144,7 +144,7 @@ fn a13_when_no_replica_answers_any_more_the_old_limit_is_forgotten() {
 }
 
 #[test]
-fn a13_one_report_out_of_all_bounds_does_not_stand_for_what_others_have_in_flight() {
+fn a13_extreme_report_does_not_set_the_rif_of_others() {
     // For any limit: at 0 everything is hot, at 1 nothing.
     for rif_limit_quantile in [Quantile::ZERO, quiet().rif_limit_quantile, Quantile::ONE] {
         let mut world = World::new(
@@ -164,7 +164,7 @@ fn a13_one_report_out_of_all_bounds_does_not_stand_for_what_others_have_in_fligh
 }
 
 #[test]
-fn a13_of_five_that_answer_a_single_one_does_not_say_what_is_ordinary() {
+fn a13_one_outlier_of_five_does_not_set_the_rif_of_others() {
     for (answering, expected) in [(5, 2), (4, 8)] {
         let mut world = World::new(answering + 1, quiet());
         for _ in 0..40 {
@@ -185,7 +185,7 @@ fn rif_of_silent(world: &mut World, index: usize) -> Option<u32> {
 }
 
 #[test]
-fn a13_the_load_of_others_is_the_mean_of_the_last_64_reports_minus_own_queries() {
+fn a13_rif_of_others_is_mean_of_64_reports_minus_own_rif() {
     let mut world = World::new(3, quiet());
     let [first, second, _] = world.replicas[..] else {
         panic!("three replicas")
@@ -213,7 +213,7 @@ fn a13_the_load_of_others_is_the_mean_of_the_last_64_reports_minus_own_queries()
 }
 
 #[test]
-fn a13_an_unavailable_replica_shows_nothing_about_others() {
+fn a13_reports_of_unavailable_replicas_do_not_estimate_others() {
     let mut world = World::new(4, quiet());
     let [first, second, ..] = world.replicas[..] else {
         panic!("four replicas")
@@ -239,7 +239,7 @@ fn a13_an_unavailable_replica_shows_nothing_about_others() {
 }
 
 #[test]
-fn a6_an_unavailable_replica_does_not_move_the_limit() {
+fn a6_unavailable_replica_does_not_move_the_limit() {
     let mut world = World::new(3, quiet());
     let [first, second, third] = world.replicas[..] else {
         panic!("three replicas")
@@ -270,7 +270,7 @@ fn a6_an_unavailable_replica_does_not_move_the_limit() {
 }
 
 #[test]
-fn a13_when_no_available_replica_answers_the_old_limit_is_forgotten() {
+fn a13_limit_is_reset_when_no_available_replica_replies() {
     let mut world = World::new(3, quiet());
     let limit = |world: &World| world.policy.snapshot(world.now).rif_limit.map(Rif::count);
     let first = world.replicas[0];
@@ -292,7 +292,7 @@ fn a13_when_no_available_replica_answers_the_old_limit_is_forgotten() {
 }
 
 #[test]
-fn a13_a_silent_replica_is_answered_for_as_often_as_it_might_be_probed() {
+fn a13_local_reports_respect_the_probe_interval() {
     let settings = PrequalSettings {
         local_only: true,
         probe_interval_min: 100 * MS,
@@ -310,7 +310,7 @@ fn a13_a_silent_replica_is_answered_for_as_often_as_it_might_be_probed() {
 }
 
 #[test]
-fn a13_a_silent_replica_is_answered_for_as_often_as_one_that_has_to_answer_first() {
+fn a13_local_reports_are_paced_by_round_trip_time() {
     let mut world = World::new(2, quiet());
     let replica = world.replicas[0];
     fall_silent(&mut world, 1);
@@ -333,7 +333,7 @@ fn a13_a_silent_replica_is_answered_for_as_often_as_one_that_has_to_answer_first
 }
 
 #[test]
-fn a13_chance_takes_the_silent_that_were_not_reached_last() {
+fn a13_random_pick_takes_unreached_replicas_last() {
     let settings = PrequalSettings {
         local_only: true,
         ..quiet()
@@ -373,7 +373,7 @@ fn a13_chance_takes_the_silent_that_were_not_reached_last() {
 }
 
 #[test]
-fn a4_an_unsent_probe_shows_nothing_about_its_replica() {
+fn a4_unsent_probe_does_not_count_as_lost() {
     let mut world = World::new(1, quiet());
     for _ in 0..10 {
         let probe = world.probe(world.replicas[0]);

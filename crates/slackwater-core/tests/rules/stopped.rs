@@ -171,7 +171,7 @@ impl Fleet {
 }
 
 #[test]
-fn a_stopped_replica_has_its_share_again_within_five_seconds() {
+fn resumed_replica_regains_its_share_within_five_seconds() {
     for answers in [Answers::Agent, Answers::Itself, Answers::None] {
         for patience in [Duration::from_secs(3), Duration::from_mins(1)] {
             let counts = Fleet::new(answers, patience).played();

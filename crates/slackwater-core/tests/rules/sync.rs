@@ -72,7 +72,7 @@ impl Round {
 }
 
 #[test]
-fn s1_d_distinct_replicas_are_probed_each_equally_likely() {
+fn s1_d_distinct_replicas_are_probed_with_equal_probability() {
     let mut rounds = Round::new(10, 3);
     let mut counts = BTreeMap::new();
     for _ in 0..20_000 {
@@ -92,7 +92,7 @@ fn s1_d_distinct_replicas_are_probed_each_equally_likely() {
 }
 
 #[test]
-fn s1_a_retry_probes_d_others_each_equally_likely() {
+fn s1_retry_probes_d_other_replicas_with_equal_probability() {
     let mut rounds = Round::new(10, 3);
     let avoid = [rounds.replicas[4]];
     let mut counts = BTreeMap::new();
@@ -114,7 +114,7 @@ fn s1_a_retry_probes_d_others_each_equally_likely() {
 }
 
 #[test]
-fn s1_the_choice_waits_for_all_but_one_and_at_least_two() {
+fn s1_pick_waits_for_all_but_one_reply_and_at_least_two() {
     for (replicas, sync_probes, asked, quorum) in [
         (10, 2, 2, 2),
         (10, 3, 3, 2),
@@ -137,7 +137,7 @@ fn s1_the_choice_waits_for_all_but_one_and_at_least_two() {
 }
 
 #[test]
-fn s1_a_lost_probe_is_not_waited_for() {
+fn s1_round_does_not_wait_for_lost_probes() {
     let mut rounds = Round::new(5, 3);
     let mut round = rounds.begin(Query::first());
     let targets: Vec<_> = round.targets().collect();
@@ -156,7 +156,7 @@ fn s1_a_lost_probe_is_not_waited_for() {
 }
 
 #[test]
-fn s1_the_hot_cold_rule_decides_with_a_limit_from_responses() {
+fn s1_hot_cold_rule_uses_a_limit_from_responses() {
     let settings = PrequalSettings {
         rif_limit_quantile: quantile(600_000),
         probe_rate: rate(0),
@@ -185,7 +185,7 @@ fn s1_the_hot_cold_rule_decides_with_a_limit_from_responses() {
 }
 
 #[test]
-fn a6_in_a_round_an_unavailable_replica_does_not_move_the_limit() {
+fn a6_unavailable_replica_in_a_round_does_not_move_the_limit() {
     let settings = PrequalSettings {
         rif_limit_quantile: quantile(999_999),
         probe_rate: rate(0),
@@ -221,7 +221,7 @@ fn a6_in_a_round_an_unavailable_replica_does_not_move_the_limit() {
 }
 
 #[test]
-fn s2_one_answer_is_taken_and_none_leaves_it_to_chance() {
+fn s2_sole_reply_is_used_and_no_reply_means_random_pick() {
     let mut rounds = Round::new(3, 3);
     let pick = rounds.play(&[(2, load(99, 99))]);
     assert_eq!(
@@ -245,7 +245,7 @@ fn s2_one_answer_is_taken_and_none_leaves_it_to_chance() {
 }
 
 #[test]
-fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
+fn s2_excluded_replica_is_not_chosen_despite_its_reply() {
     let mut rounds = Round::new(3, 3);
     let mut draining = load(0, 1);
     draining.draining = true;
@@ -309,7 +309,7 @@ fn s2_with_fewer_than_two_targets_no_replica_is_probed() {
 }
 
 #[test]
-fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_truth() {
+fn s3_load_scale_affects_the_pick_but_not_the_distribution() {
     let settings = PrequalSettings {
         rif_limit_quantile: quantile(500_000),
         ..PrequalSettings::default()
@@ -377,7 +377,7 @@ fn s3_latency_is_scaled_as_well_as_rif() {
 }
 
 #[test]
-fn s3_an_unknown_latency_stays_unknown_however_it_is_scaled() {
+fn s3_scaled_unknown_latency_stays_unknown() {
     let mut rounds = Round::with(
         3,
         PrequalSettings {
@@ -397,7 +397,7 @@ fn s3_an_unknown_latency_stays_unknown_however_it_is_scaled() {
 }
 
 #[test]
-fn s4_the_time_spent_probing_is_measured() {
+fn s4_probing_time_is_measured() {
     let mut rounds = Round::new(3, 3);
     for spent_us in [700, 3_000] {
         let round = rounds.begin(Query::first());
@@ -419,7 +419,7 @@ fn s4_the_time_spent_probing_is_measured() {
 }
 
 #[test]
-fn s1_replicas_that_may_not_be_chosen_do_not_fill_the_quorum() {
+fn s1_unavailable_replicas_do_not_fill_the_quorum() {
     let mut rounds = Round::new(20, 3);
     for index in 0..10 {
         let ejected = rounds.replicas[index];

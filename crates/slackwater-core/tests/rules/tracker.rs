@@ -22,7 +22,7 @@ fn latency_ms(tracker: &LoadTracker, at: u64) -> Option<u128> {
 }
 
 #[test]
-fn t1_every_end_takes_one_from_rif_and_only_the_first_head_counts() {
+fn t1_every_end_decrements_rif_and_first_head_sets_latency() {
     let tracker = LoadTracker::default();
     let mut arrivals: Vec<Arrival> = (0..6).map(|_| tracker.arrive(at_ms(0))).collect();
     tracker.head_ready(at_ms(5), &mut arrivals[0], End::Success);
@@ -41,7 +41,7 @@ fn t1_every_end_takes_one_from_rif_and_only_the_first_head_counts() {
 }
 
 #[test]
-fn t2_the_tag_is_what_a_query_met_and_not_what_it_left() {
+fn t2_tag_is_rif_at_arrival() {
     let tracker = LoadTracker::default();
     // Nine that met one other take 30 ms; nine that were alone take 10 ms.
     for _ in 0..9 {
@@ -65,7 +65,7 @@ fn t2_the_tag_is_what_a_query_met_and_not_what_it_left() {
 }
 
 #[test]
-fn t3_no_sample_counts_at_its_age_limit_even_within_the_window() {
+fn t3_sample_at_its_age_limit_does_not_count() {
     let config = TrackerConfig {
         sample_age_max: 15 * MS,
         ..TrackerConfig::default()
@@ -77,7 +77,7 @@ fn t3_no_sample_counts_at_its_age_limit_even_within_the_window() {
 }
 
 #[test]
-fn t3_at_an_age_limit_of_zero_latency_is_always_unknown() {
+fn t3_age_limit_of_zero_means_unknown_latency() {
     let config = TrackerConfig {
         sample_age_max: Duration::ZERO,
         ..TrackerConfig::default()
@@ -105,7 +105,7 @@ fn three_samples(config: &TrackerConfig) -> LoadTracker {
 }
 
 #[test]
-fn t3_a_window_of_zero_leaves_what_is_remembered() {
+fn t3_window_of_zero_uses_remembered_samples() {
     let of = |remembered_samples_max| TrackerConfig {
         sample_window: Duration::ZERO,
         remembered_samples_max,
@@ -120,7 +120,7 @@ fn t3_a_window_of_zero_leaves_what_is_remembered() {
 }
 
 #[test]
-fn t3_how_many_within_the_window_are_enough_is_a_setting() {
+fn t3_window_samples_min_is_configurable() {
     let of = |window_samples_min| TrackerConfig {
         window_samples_min,
         remembered_samples_max: 0,
@@ -139,7 +139,7 @@ fn t3_how_many_within_the_window_are_enough_is_a_setting() {
 }
 
 #[test]
-fn t4_the_floor_begins_at_the_last_completion() {
+fn t4_stall_is_measured_from_the_last_completion() {
     let tracker = LoadTracker::default();
     for _ in 0..20 {
         serve(&tracker, 0, 4);
@@ -170,7 +170,7 @@ fn t4_the_floor_begins_at_the_last_completion() {
 }
 
 #[test]
-fn t4_a_stall_that_emptied_the_replica_is_forgotten_with_the_samples() {
+fn t4_ended_stall_expires_with_the_samples() {
     let tracker = LoadTracker::default();
     serve(&tracker, 0, 4);
     let stuck = tracker.arrive(at_ms(10));
@@ -201,7 +201,7 @@ fn t4_a_stall_that_emptied_the_replica_is_forgotten_with_the_samples() {
 }
 
 #[test]
-fn t4_a_stall_of_long_ago_does_not_come_back_with_a_later_one() {
+fn t4_expired_stall_does_not_return_with_a_later_one() {
     let tracker = LoadTracker::default();
     let stuck = tracker.arrive(at_ms(0));
     tracker.finish(at_ms(12_000), stuck, End::Cancelled);
@@ -229,7 +229,7 @@ fn hung_since_1_s(config: &TrackerConfig) -> LoadTracker {
 }
 
 #[test]
-fn t4_a_replica_that_hangs_stays_slow_when_its_last_sample_is_too_old() {
+fn t4_hung_replica_stays_slow_after_its_samples_expire() {
     let unremembering = TrackerConfig {
         remembered_samples_max: 0,
         ..TrackerConfig::default()
@@ -251,7 +251,7 @@ fn t4_a_replica_that_hangs_stays_slow_when_its_last_sample_is_too_old() {
 }
 
 #[test]
-fn t4_a_wait_longer_than_what_was_usual_counts_however_long_ago_that_was() {
+fn t4_wait_beyond_usual_latency_counts_at_any_age() {
     let tracker = LoadTracker::default();
     serve(&tracker, 0, 5);
     let stuck = tracker.arrive(at_ms(60_000));
@@ -271,7 +271,7 @@ fn t4_a_wait_longer_than_what_was_usual_counts_however_long_ago_that_was() {
 }
 
 #[test]
-fn t4_a_query_given_up_sooner_than_usual_shows_nothing() {
+fn t4_query_cancelled_early_is_no_stall() {
     let tracker = LoadTracker::default();
     serve(&tracker, 0, 50);
     let impatient = tracker.arrive(at_ms(60_000));
@@ -283,7 +283,7 @@ fn t4_a_query_given_up_sooner_than_usual_shows_nothing() {
 }
 
 #[test]
-fn t4_a_new_replica_is_unknown_while_its_first_query_takes_its_time() {
+fn t4_new_replica_is_unknown_during_its_first_query() {
     let tracker = LoadTracker::default();
     let first = tracker.arrive(at_ms(0));
     assert_eq!(latency_ms(&tracker, 1_500), None, "it may be cold");
@@ -292,7 +292,7 @@ fn t4_a_new_replica_is_unknown_while_its_first_query_takes_its_time() {
 }
 
 #[test]
-fn t6_what_a_replica_does_not_know_it_does_not_report() {
+fn t6_unknown_values_are_not_reported() {
     let report = LoadTracker::default().report(at_ms(1));
     assert_eq!(report, LoadReport::new(Rif::ZERO, None));
     assert!(!report.draining);

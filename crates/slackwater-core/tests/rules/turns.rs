@@ -45,7 +45,7 @@ fn shares<P: Policy>(world: &mut World<P>, mut before_each: impl FnMut(&mut Worl
 }
 
 #[test]
-fn equal_replicas_that_are_idle_take_turns() {
+fn equal_idle_replicas_take_turns() {
     let mut world = world(&[10; 5]);
     let first: Vec<_> = (0..5).map(|_| next(&mut world)).collect();
     let mut all = first.clone();
@@ -58,7 +58,7 @@ fn equal_replicas_that_are_idle_take_turns() {
 }
 
 #[test]
-fn of_idle_replicas_a_faster_one_gets_more_and_not_all() {
+fn faster_idle_replica_gets_more_but_not_all() {
     let mut world = world(&[7, 10, 10, 10]);
     let shares = shares(&mut world, |_| {});
     assert!((30..=60).contains(&shares[0]), "{shares:?}");
@@ -66,7 +66,7 @@ fn of_idle_replicas_a_faster_one_gets_more_and_not_all() {
 }
 
 #[test]
-fn one_that_is_far_slower_has_no_turn_while_others_are_idle() {
+fn much_slower_replica_gets_no_turn_while_others_are_idle() {
     let mut world = world(&[10, 10, 10, 30]);
     let shares = shares(&mut world, |_| {});
     assert_eq!(shares[3], 0, "{shares:?}");
@@ -74,7 +74,7 @@ fn one_that_is_far_slower_has_no_turn_while_others_are_idle() {
 
 /// Reports count for more than turns.
 #[test]
-fn three_queries_in_flight_outweigh_any_turn() {
+fn rif_of_three_outweighs_any_turn() {
     let mut world = world(&[10; 20]);
     let others = &world.replicas.clone()[1..];
     for _ in 0..1_000 {
@@ -122,7 +122,7 @@ fn had_by_one_that_is_spared<P: Policy>(
 }
 
 #[test]
-fn a_spared_replica_does_not_catch_up() {
+fn limited_replica_does_not_catch_up() {
     // A tenth of a turn is 20 queries, a whole one is 200.
     let had = had_by_one_that_is_spared(&mut world(&[10; 10]), |_| {});
     assert!((5..=40).contains(&had), "{had}");
@@ -135,7 +135,7 @@ fn a_spared_replica_does_not_catch_up() {
 }
 
 #[test]
-fn a_replica_that_joins_or_comes_back_waits_for_its_turn() {
+fn joining_or_returning_replica_waits_for_its_turn() {
     let mut world = world(&[10; 5]);
     let comes_last = |world: &mut World<_>, newcomer: usize| {
         for _ in 0..8 {
@@ -183,7 +183,7 @@ fn world_with_room(replicas: usize) -> World<Capacity> {
 }
 
 #[test]
-fn of_idle_replicas_the_one_with_the_largest_capacity_does_not_get_everything() {
+fn largest_idle_replica_does_not_get_everything() {
     let mut world = world_with_room(4);
     let shares = shares(&mut world, |world| {
         for (place, capacity) in [4_400, 4_000, 4_000, 4_000].into_iter().enumerate() {

@@ -158,7 +158,7 @@ impl Driven {
 }
 
 #[test]
-fn every_policy_decides_by_a_latency_of_zero_as_by_one_that_is_unknown() {
+fn every_policy_treats_zero_latency_as_unknown() {
     for entry in POLICIES {
         for seed in 0..8 {
             for is_guarded in [false, true] {
@@ -200,14 +200,14 @@ fn shares(rifs: &[u32], latency: impl Fn(usize) -> Duration) -> Vec<usize> {
 }
 
 #[test]
-fn where_all_report_a_latency_of_zero_the_default_policy_goes_by_rif() {
+fn default_policy_uses_rif_if_all_report_zero_latency() {
     let shares = shares(&[50, 1, 1], |_| Duration::ZERO);
     assert_eq!(shares[0], 0, "{shares:?}");
     assert_eq!(shares[1], 75, "the others take turns: {shares:?}");
 }
 
 #[test]
-fn where_half_report_a_latency_of_zero_they_are_no_faster_than_the_others() {
+fn replicas_reporting_zero_latency_are_no_faster() {
     let latency = |place: usize| [Duration::ZERO, 5 * MS][place % 2];
     let even = shares(&[2, 2, 2, 2], latency);
     assert!(

@@ -220,7 +220,7 @@ fn value(explanation: &Explanation, candidate: &Candidate, key: &str) -> Option<
 }
 
 #[test]
-fn explaining_changes_nothing_of_what_any_policy_does() {
+fn explaining_does_not_change_picks_of_any_policy() {
     for entry in POLICIES {
         let (mut plain, mut told) = (Rig::new(entry.name, 6), Rig::new(entry.name, 6));
         plain.warm();
@@ -253,7 +253,7 @@ fn explaining_changes_nothing_of_what_any_policy_does() {
 }
 
 #[test]
-fn every_policy_explains_its_choice_as_it_was_before_the_choice() {
+fn explanation_shows_state_before_the_pick() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 6);
         rig.warm();

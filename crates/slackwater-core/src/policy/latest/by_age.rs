@@ -116,7 +116,7 @@ mod tests {
 
     /// Compared with a list that is searched from end to end.
     #[test]
-    fn it_is_a_list_in_the_order_of_arrival_with_each_replica_in_it_once() {
+    fn table_keeps_arrival_order_with_each_replica_once() {
         let mut ids = ReplicaIds::new();
         let mut draw = SplitMix64::new(3);
         let mut replicas: Vec<_> = (0..12).filter_map(|_| ids.allocate()).collect();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_one_has_no_oldest_and_one_alone_is_both() {
+    fn empty_table_has_no_oldest_entry() {
         let replica = ReplicaIds::new().allocate().expect("room");
         let mut table = ByAge::default();
         assert_eq!((table.oldest(), table.find(replica)), (None, None));

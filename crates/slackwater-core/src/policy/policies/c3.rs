@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_the_papers() {
+    fn score_matches_the_formula_of_the_paper() {
         let (mut rule, replica) = rule(1);
         report(&mut rule, replica, 2, 10);
         head(&mut rule, replica, 25, false);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn own_queries_count_for_every_client() {
+    fn own_rif_is_multiplied_by_the_number_of_clients() {
         let (mut rule, replica) = rule(10);
         report(&mut rule, replica, 2, 1);
         same(score(&rule, replica, 0), 27.0);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_stood_for() {
+    fn unknown_service_time_uses_a_stand_in() {
         let (mut rule, replica) = rule(1);
         report(&mut rule, replica, 1, 0);
         same(score(&rule, replica, 0), 8.0 * 7.0);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_took_long_counts_also_where_there_was_no_response_before() {
+    fn slow_failure_counts_without_an_earlier_response() {
         let (mut rule, replica) = rule(1);
         head(&mut rule, replica, 5_000, true);
         same(score(&rule, replica, 0), 7.0); // ignored: there is no average to compare with
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_time_is_forgotten_ten_seconds_after_the_last_response() {
+    fn response_time_expires_ten_seconds_after_the_last_response() {
         let (mut rule, replica) = rule(1);
         let at = |ns| Instant::EPOCH + RESPONSE_AGE_MAX + Duration::from_nanos(ns);
         let same_report = LoadReport::new(Rif::ZERO, Some(Duration::from_millis(10)));
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_comes_before_any_report_does_not_revive_one_of_ten_seconds_ago() {
+    fn late_response_does_not_revive_an_expired_average() {
         let late = |failed, latency_ms| {
             let (mut rule, replica) = rule(1);
             report(&mut rule, replica, 0, 10);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_keep_their_order_as_whole_numbers() {
+    fn scores_keep_their_order_as_integers() {
         let scores = [-f64::INFINITY, -2e9, -1.0, -1e-300, 0.0, 1e-300, 1.0, 3e30];
         assert!(scores.is_sorted_by_key(|&score| ascending(score)));
         assert!(
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_left_is_forgotten() {
+    fn departed_replica_is_forgotten() {
         let (mut rule, replica) = rule(1);
         report(&mut rule, replica, 5, 10);
         rule.remove_replica(replica);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_ranges() {
+    fn settings_out_of_range_are_rejected() {
         check_ranges::<C3Settings>(&[
             ("clients", |s| s.clients = 0),
             ("clients", |s| s.clients = 1_000_001),

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn chooses_the_fewest_in_flight_and_rotates_ties() {
+    fn lowest_rif_wins_and_ties_rotate() {
         let mut ids = ReplicaIds::new();
         let mut policy = LeastLoaded::new();
         let replicas: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_the_weighted_average_of_latency_and_scaled_rif() {
+    fn score_is_weighted_average_of_latency_and_scaled_rif() {
         let linear = WeightedSum::new(&LinearSettings::default());
         assert_eq!(score_ms(linear, load(2, 50)), 100, "(2 · 75 + 50) / 2");
         assert_eq!(score_ms(linear, load(0, 100)), 50);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn between_equals_the_other_signal_decides() {
+    fn other_signal_breaks_ties() {
         let below = |rule: WeightedSum, low, high| {
             let (low, high) = (rule.place(low), rule.place(high));
             assert_eq!(low.first, high.first);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_ranges() {
+    fn settings_out_of_range_are_rejected() {
         check_ranges::<LinearSettings>(&[
             ("rif_scale", |s| s.rif_scale = Duration::ZERO),
             ("rif_scale", |s| s.rif_scale = Duration::from_secs(3_601)),

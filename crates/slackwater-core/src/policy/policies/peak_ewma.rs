@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_average_by_hand() {
+    fn average_matches_hand_calculation() {
         // e^(−Δ/10 s) for Δ = 0.02, 0.01, 1 and 10 s.
         let (e2, e1) = (0.998_001_998_667_333, 0.999_000_499_833_374_9);
         let (second, ten) = (0.904_837_418_035_959_6, 0.367_879_441_171_442_33);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_cost_of_two_wins_and_of_equals_the_first_drawn() {
+    fn lower_cost_wins_and_first_drawn_breaks_ties() {
         let mut trial = trial(2);
         let first = trial.pick_at([1, 0], [2, 1]);
         assert_eq!(
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_ends_at_the_head_and_only_at_the_first() {
+    fn latency_ends_at_the_first_head() {
         let mut trial = trial(1);
         let mut ticket = trial.pick();
         trial.after(50 * MS);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn no_failure_improves_a_score_whatever_the_penalty() {
+    fn failure_never_improves_a_score_at_any_penalty() {
         let settings = PeakEwmaSettings {
             failure_penalty: Duration::ZERO,
             ..PeakEwmaSettings::default()
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_comes_back_starts_again_and_late_ends_of_the_old_one_change_nothing() {
+    fn returning_replica_starts_fresh_and_late_ends_are_ignored() {
         let mut trial = trial(1);
         trial.serve(0, SECOND, Outcome::Failed);
         let late = trial.pick();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_stands_still() {
+    fn clock_step_back_counts_as_no_time() {
         let mut trial = trial(1);
         trial.after(10 * SECOND);
         trial.serve(0, 40 * MS, Outcome::Success);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_does_not_answer_costs_what_it_keeps_waiting() {
+    fn replica_without_response_costs_its_waiting_time() {
         let mut trial = trial(2);
         let stopped = trial.pick_at([0, 0], [2, 1]);
         assert_eq!(trial.place(stopped.replica()), 0);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_in_flight_count_at_a_replica_that_was_long_forgiven() {
+    fn rif_counts_after_the_average_decayed_to_zero() {
         let mut trial = trial(2);
         for _ in 0..2 {
             let ticket = trial.pick();
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_replica_of_eleven_is_left_alone() {
+    fn slow_replica_of_eleven_gets_one_query() {
         // Linkerd's case, one query at a time: 10 at 10 ms and one at 2 s.
         let mut trial = trial(11);
         let mut slow = 0;
@@ -463,12 +463,12 @@ mod tests {
     }
 
     #[test]
-    fn standing_is_respected() {
+    fn avoided_and_unavailable_replicas_are_skipped() {
         trial(4).check_standing(PickReason::LowestCost);
     }
 
     #[test]
-    fn settings_out_of_range_are_named() {
+    fn settings_out_of_range_are_rejected_by_name() {
         check_ranges::<PeakEwmaSettings>(&[
             ("decay", |s| s.decay = Duration::ZERO),
             ("initial_latency", |s| s.initial_latency = Duration::ZERO),

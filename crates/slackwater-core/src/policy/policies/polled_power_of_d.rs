@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_report_wins_however_much_was_sent_there_and_of_equals_the_first_drawn() {
+    fn lower_report_wins_and_first_drawn_breaks_ties() {
         let mut trial = trial(&[Some(5), Some(3), Some(3)]);
         for _ in 0..10 {
             assert_eq!(of_two(&mut trial, 0, 1), 1);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_report_a_replica_ranks_as_the_mean() {
+    fn replica_without_report_ranks_as_the_mean() {
         // The mean is 10/3, above 3 and below 4.
         let mut trial = trial(&[None, Some(3), Some(4), Some(3)]);
         assert_eq!(of_two(&mut trial, 0, 1), 1);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_report_own_queries_decide() {
+    fn without_reports_own_rif_decides() {
         let mut trial = trial(&[None, None]);
         assert_eq!(of_two(&mut trial, 1, 0), 1);
         assert_eq!(of_two(&mut trial, 1, 0), 0);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn unreachable_silent_and_returning_replicas_have_no_report() {
+    fn unreachable_unprobed_and_returning_replicas_have_no_report() {
         let mut trial = trial(&[Some(0), Some(4), Some(8)]);
         assert_eq!(of_two(&mut trial, 1, 0), 0);
         trial.serve(0, Duration::ZERO, Outcome::Unreachable);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_leaves_is_removed_from_the_mean() {
+    fn departed_replica_is_removed_from_the_mean() {
         let mut trial = trial(&[Some(90), Some(5), Some(3), None]);
         let gone = trial.replicas[0];
         trial.handle(Event::Removed(gone));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_drains_is_not_chosen_and_not_part_of_the_mean() {
+    fn draining_replica_is_not_chosen_nor_in_the_mean() {
         let mut trial = trial(&[Some(9), Some(5), None]);
         trial.after(Duration::from_millis(500));
         let (now, mut draw) = (trial.now, trial.draw.clone());
@@ -346,12 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn standing_is_respected() {
+    fn avoided_and_unavailable_replicas_are_skipped() {
         trial(&[Some(3); 4]).check_standing(PickReason::LowestRif);
     }
 
     #[test]
-    fn settings_out_of_range_are_named() {
+    fn settings_out_of_range_are_rejected_by_name() {
         check_ranges::<PolledPowerOfDSettings>(&[
             ("interval", |s| s.interval = Duration::ZERO),
             ("interval", |s| s.interval = Duration::from_hours(2)),

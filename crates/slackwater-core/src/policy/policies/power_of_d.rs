@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_less_loaded_of_two_and_of_equals_the_first_drawn() {
+    fn lower_rif_of_two_wins_and_first_drawn_breaks_ties() {
         let mut trial = trial(2, 3);
         // Each pair of numbers is the place of the first drawn out of 3, and of the second out of
         // the 2 left.
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn more_choices_see_more_and_all_choices_see_all() {
+    fn with_as_many_choices_as_replicas_each_gets_one_query() {
         let mut trial = trial(16, 5);
         for round in 0..4 {
             let mut chosen: Vec<_> = (0..5).map(|_| trial.pick().replica()).collect();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_the_avoided_nor_the_ejected_are_drawn_unless_no_other_is_left() {
+    fn avoided_and_unavailable_replicas_are_drawn_last() {
         let mut trial = trial(2, 4);
         trial.check_standing(PickReason::LeastLoaded);
         let avoid = trial.replicas.clone();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_named() {
+    fn settings_out_of_range_are_rejected_by_name() {
         check_ranges::<PowerOfDSettings>(&[
             ("choices", |s| s.choices = 1),
             ("choices", |s| s.choices = 17),

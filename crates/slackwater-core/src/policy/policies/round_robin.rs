@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_turns_skips_the_avoided_and_survives_removals() {
+    fn turns_skip_avoided_replicas_and_survive_removals() {
         let mut ids = ReplicaIds::new();
         let mut policy = RoundRobin::new();
         assert_eq!(
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ejected_replica_gets_no_turn_unless_all_are_ejected() {
+    fn unavailable_replica_gets_no_turn_unless_all_are_unavailable() {
         let mut ids = ReplicaIds::new();
         let mut policy = RoundRobin::new();
         let replicas: Vec<_> = (0..2).filter_map(|_| ids.allocate()).collect();

@@ -30,14 +30,14 @@ fn keys() -> BTreeMap<&'static str, Vec<&'static str>> {
 }
 
 #[test]
-fn the_default_is_the_shortest_expected_delay() {
+fn default_policy_is_shortest_expected_delay() {
     let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
     assert_eq!(policy.name(), "shortest_expected_delay");
     assert_eq!(policy_named(policy.name()), Some(&DEFAULT_POLICY));
 }
 
 #[test]
-fn each_policy_goes_by_the_name_it_is_listed_under() {
+fn policy_names_match_their_entries() {
     for entry in POLICIES {
         let policy = (entry.build)(&PolicySettings::default());
         assert_eq!(policy.name(), entry.name);
@@ -51,7 +51,7 @@ fn each_policy_goes_by_the_name_it_is_listed_under() {
 }
 
 #[test]
-fn each_section_and_each_key_is_read_by_some_policy() {
+fn every_section_and_key_is_read_by_a_policy() {
     let keys = keys();
     for entry in POLICIES {
         for section in entry.sections {
@@ -71,7 +71,7 @@ fn each_section_and_each_key_is_read_by_some_policy() {
 }
 
 #[test]
-fn each_policy_reads_the_keys_of_probes_that_concern_it() {
+fn policies_read_only_their_probe_keys() {
     let keys = keys();
     let read = |name: &str| -> Vec<_> {
         let entry = policy_named(name).expect("a policy");
@@ -113,7 +113,7 @@ fn wants_probes(entry: &PolicyEntry) -> bool {
 }
 
 #[test]
-fn policies_that_probe_are_listed_so() {
+fn has_probes_matches_behaviour() {
     for entry in POLICIES {
         let name = entry.name;
         assert_eq!(entry.has_probes(), wants_probes(entry), "{name}");
@@ -153,7 +153,7 @@ fn removals(entry: &PolicyEntry) -> u64 {
 }
 
 #[test]
-fn policies_that_remove_by_rate_are_listed_so() {
+fn removes_by_rate_matches_behaviour() {
     for entry in POLICIES {
         assert_eq!(
             entry.removes_by_rate(),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_numbers() {
+    fn reuse_limit_matches_numbers_of_the_paper() {
         // 25/19 at the baseline, and Figure 8's sweep at r_remove = 1/4.
         assert_eq!(balance(100, 3_000_000, 1_000_000).reuse_limit(), 1_315_789);
         let sweep = [
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn where_equation_1_has_no_answer_the_pool_is_balanced_at_two_entries() {
+    fn without_a_solution_of_equation_1_pool_balances_at_two_entries() {
         // n ≤ 24 at the defaults: 1, as equation (1) reads literally, except for the smallest
         // fleets.
         for replicas in 6..=24 {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn equation_1_is_capped() {
+    fn reuse_limit_is_capped() {
         let herding = balance(25, 3_000_000, 1_000_000);
         assert_eq!(herding.reuse_limit(), 25 * ONE);
         for reuse_max in [1, 2, 24] {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cap_takes_the_uses_that_keep_the_pool_from_running_dry() {
+    fn cap_does_not_empty_the_pool() {
         // Half a probe per query: equation (1) gives 11.76, two entries need 2 / (0.98 · 0.5).
         let sparse = balance(100, 500_000, 250_000);
         assert_eq!(capped(1, sparse), 4_081_632);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_the_pool_from_running_dry_ends_at_sixteen_uses() {
+    fn reuse_floor_is_at_most_sixteen_uses() {
         for replicas in 0..=2 {
             assert_eq!(
                 balance(replicas, 3_000_000, 1_000_000).reuse_limit(),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_keeps_the_mean() {
+    fn random_rounding_preserves_the_mean() {
         let mut draw = SplitMix64::new(5);
         let drawn: u32 = (0..100_000).map(|_| draw_uses(1_315_789, &mut draw)).sum();
         // Binomial: mean 131,579, standard deviation 147; the limit is five of them.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_yield_is_what_came_in_unless_that_is_enough() {
+    fn report_yield_is_measured_up_to_the_configured_rate() {
         let configured = Rate::per_query(3).expect("in range");
         let mut reports = ReportYield::new(configured);
         assert_eq!(reports.rate(), configured, "until something else is known");

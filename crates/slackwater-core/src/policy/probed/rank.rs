@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_decides_then_the_second_and_the_worst_is_the_reverse() {
+    fn first_key_decides_then_second_and_worst_is_reverse() {
         let ranks = ranks(&[(2, 9), (1, 5), (1, 4), (3, 0), (3, 1)]);
         let mut no_ties = || -> u64 { panic!("these places have no ties") };
         let best = best(ranks.iter().copied(), &mut no_ties);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn full_ties_are_drawn_evenly_for_best_and_worst() {
+    fn ties_of_best_and_worst_are_drawn_evenly() {
         let mut draw = SplitMix64::new(3);
         let tied = ranks(&[(1, 1); 4]);
         let mut counts = [[0_i32; 4]; 2];
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runner_up_is_the_second_best() {
+    fn runner_up_is_second_best() {
         let ranks = ranks(&[(9, 5), (1, 1), (2, 2), (0, 1)]);
         let best_of = |count| best(ranks.iter().take(count).copied(), &mut || 0);
         assert_eq!(
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_places_do_not_run_into_the_index() {
+    fn extreme_keys_do_not_overflow_into_the_index() {
         let most = Place {
             first: u64::MAX,
             second: u64::MAX,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_latency_ranks_as_the_median_of_the_known() {
+    fn unknown_latency_ranks_as_median_of_known() {
         assert_eq!(stand_in_ns(&mut []), 0);
         assert_eq!(stand_in_ns(&mut [7]), 7);
         assert_eq!(stand_in_ns(&mut [9, 3]), 3, "of two, the lower");

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn no_span_has_more_than_its_share_and_a_burst() {
+    fn rate_cap_allows_its_rate_plus_a_burst() {
         for (per_second, burst) in [(1, 16), (160, 16), (170, 17), (1_000, 100)] {
             let mut cap = RateCap::new(per_second);
             assert_eq!(taken(&mut cap, Instant::from_nanos(7)), burst);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_may_be_taken_again_and_no_more() {
+    fn returned_token_can_be_reused_once() {
         let mut cap = RateCap::new(10);
         cap.give_back();
         assert_eq!(taken(&mut cap, Instant::EPOCH), 16);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_no_cap() {
+    fn rate_of_zero_means_no_cap() {
         assert_eq!(taken(&mut RateCap::new(0), Instant::EPOCH), 1_000_000);
     }
 }

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_64_count_rounded_to_the_nearest() {
+    fn mean_covers_last_64_values_rounded_to_nearest() {
         let mut mean = RecentMean::default();
         assert_eq!(mean.mean(), 0, "of nothing");
         mean.record(7);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_bounds_do_no_harm() {
+    fn extreme_values_are_clamped() {
         let mut mean = RecentMean::default();
         for _ in 0..200 {
             mean.record(u64::MAX);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_the_nearest_rank() {
+    fn limit_is_the_nearest_rank() {
         let mut distribution = RifDistribution::new();
         assert_eq!(
             distribution.limit(q(500_000)),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_makes_everything_hot_and_one_nothing() {
+    fn quantile_zero_makes_all_hot_and_one_makes_none_hot() {
         let mut distribution = RifDistribution::new();
         assert_eq!(distribution.limit(Quantile::ZERO), Some(Rif::ZERO));
         distribution.record(Rif::new(7));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_128_count_and_no_more() {
+    fn only_last_128_values_count() {
         let mut draw = SplitMix64::new(11);
         let mut distribution = RifDistribution::new();
         let mut recent = VecDeque::new();

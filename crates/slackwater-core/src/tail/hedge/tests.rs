@@ -52,7 +52,7 @@ fn delay_ms(hedger: &Hedger) -> Option<u64> {
 }
 
 #[test]
-fn the_delay_is_the_quantile_of_the_class() {
+fn delay_is_the_latency_quantile_of_the_class() {
     let mut hedger = rich(|_| ());
     teach(&mut hedger, 0, 1000);
     play(&mut hedger, 3 * SECOND, MS, WatchEnd::Answered);
@@ -74,7 +74,7 @@ fn the_delay_is_the_quantile_of_the_class() {
 }
 
 #[test]
-fn no_more_are_late_than_can_be_paid_for() {
+fn delay_quantile_is_raised_to_fit_the_budget() {
     let delay_ms = |budget| {
         let mut hedger = hedger(|settings| settings.budget = share(budget));
         teach(&mut hedger, 0, 1000);
@@ -92,7 +92,7 @@ fn no_more_are_late_than_can_be_paid_for() {
 }
 
 #[test]
-fn too_few_latencies_are_no_quantile_and_the_first_comes_at_once() {
+fn delay_is_known_as_soon_as_enough_latencies_are() {
     let mut hedger = hedger(|_| ());
     teach(&mut hedger, 0, 63);
     // This holds even when it is time to look again.
@@ -105,7 +105,7 @@ fn too_few_latencies_are_no_quantile_and_the_first_comes_at_once() {
 }
 
 #[test]
-fn the_delay_follows_within_a_tenth_of_the_window_and_forgets_after_one() {
+fn delay_follows_within_a_tenth_of_the_window() {
     let mut hedger = hedger(|_| ());
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -122,7 +122,7 @@ fn the_delay_follows_within_a_tenth_of_the_window_and_forgets_after_one() {
 }
 
 #[test]
-fn no_copy_is_due_sooner_than_the_least_delay() {
+fn no_copy_is_due_before_delay_min() {
     let mut hedger = rich(|settings| settings.delay_min = Duration::from_millis(20));
     for _ in 0..100 {
         play(&mut hedger, 0, 5 * MS, WatchEnd::Answered);
@@ -137,7 +137,7 @@ fn no_copy_is_due_sooner_than_the_least_delay() {
 }
 
 #[test]
-fn copies_are_at_most_the_budgeted_share_of_the_queries() {
+fn copies_stay_within_the_budget() {
     let mut hedger = hedger(|settings| settings.slow_share = Quantile::ONE);
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -155,7 +155,7 @@ fn copies_are_at_most_the_budgeted_share_of_the_queries() {
 }
 
 #[test]
-fn a_budget_that_is_not_used_piles_up_to_the_burst() {
+fn unused_budget_is_saved_up_to_the_burst() {
     let mut hedger = hedger(|settings| settings.slow_share = Quantile::ONE);
     for _ in 0..10_000 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -165,7 +165,7 @@ fn a_budget_that_is_not_used_piles_up_to_the_burst() {
 }
 
 #[test]
-fn a_query_without_a_copy_is_checked_again_at_twice_the_time() {
+fn withheld_copy_is_reconsidered_at_twice_the_delay() {
     let mut hedger = hedger(|settings| settings.delay_min = Duration::from_millis(20));
     for _ in 0..99 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -192,7 +192,7 @@ fn a_query_without_a_copy_is_checked_again_at_twice_the_time() {
 }
 
 #[test]
-fn a_third_copy_follows_when_the_second_has_been_awaited_for_as_long_as_the_first() {
+fn third_copy_is_due_after_another_delay() {
     let mut hedger = rich(|settings| {
         settings.delay_min = Duration::from_millis(20);
         settings.copies_max = 3;
@@ -222,7 +222,7 @@ fn a_third_copy_follows_when_the_second_has_been_awaited_for_as_long_as_the_firs
 }
 
 #[test]
-fn each_copy_is_paid_for() {
+fn each_copy_costs_a_token() {
     let mut hedger = hedger(|settings| {
         settings.delay_min = Duration::from_millis(20);
         settings.copies_max = 3;
@@ -245,7 +245,7 @@ fn each_copy_is_paid_for() {
 }
 
 #[test]
-fn a_fan_out_has_a_larger_budget_and_one_copy_more() {
+fn fan_out_has_larger_budget_and_one_more_copy() {
     let (usual, fan_out) = (HedgeSettings::default(), HedgeSettings::for_fan_out());
     assert_eq!((usual.budget.millionths(), usual.copies_max), (20_000, 2));
     assert_eq!(
@@ -256,7 +256,7 @@ fn a_fan_out_has_a_larger_budget_and_one_copy_more() {
 }
 
 #[test]
-fn what_is_not_sent_is_not_paid_for() {
+fn unsent_copy_costs_nothing() {
     let mut hedger = hedger(|_| ());
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -275,7 +275,7 @@ fn what_is_not_sent_is_not_paid_for() {
 }
 
 #[test]
-fn when_more_than_half_are_late_the_class_is_slow() {
+fn class_is_slow_if_more_than_half_are_late() {
     let mut hedger = rich(|_| ());
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -300,7 +300,7 @@ fn when_more_than_half_are_late_the_class_is_slow() {
 }
 
 #[test]
-fn a_superseded_copy_counts_by_the_time_it_was_out() {
+fn superseded_attempt_counts_with_its_elapsed_time() {
     // One in ten would take a second, and is answered by its second copy after 30 ms.
     let quantile = |end: WatchEnd| {
         let mut hedger = rich(|settings| settings.quantile = share(900_000));
@@ -323,7 +323,7 @@ fn a_superseded_copy_counts_by_the_time_it_was_out() {
 }
 
 #[test]
-fn what_ends_early_without_an_answer_does_not_count() {
+fn early_end_without_response_does_not_count() {
     for end in [WatchEnd::Failed, WatchEnd::Superseded] {
         let mut hedger = rich(|_| ());
         teach(&mut hedger, 0, 1000);
@@ -341,7 +341,7 @@ fn what_ends_early_without_an_answer_does_not_count() {
 }
 
 #[test]
-fn copies_are_counted_by_what_became_of_them() {
+fn copies_are_counted_by_outcome() {
     let mut hedger = rich(|_| ());
     for _ in 0..100 {
         play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
@@ -362,7 +362,7 @@ fn copies_are_counted_by_what_became_of_them() {
 }
 
 #[test]
-fn there_is_always_a_class() {
+fn hedger_has_at_least_one_class() {
     let mut hedger = Hedger::new(HedgeConfig::default(), 0);
     let watch = hedger.begin(at(0), 3);
     hedger.end(at(1), watch, WatchEnd::Answered);
@@ -371,7 +371,7 @@ fn there_is_always_a_class() {
 }
 
 #[test]
-fn settings_have_ranges() {
+fn settings_out_of_range_are_rejected() {
     check_ranges::<HedgeSettings>(&[
         ("burst", |s| s.burst = 0),
         ("burst", |s| s.burst = 10_001),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_without_queries_shows_nothing_about_capacity() {
+    fn cpu_use_without_queries_does_not_change_capacity() {
         const MS: u64 = 1_000_000;
         let own = Span {
             ns: 50 * MS,

@@ -236,7 +236,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn the_first_to_end_are_not_taken_for_what_all_take() {
+    fn first_completions_do_not_bias_the_mean() {
         let mut inflation = Inflation::default();
         let mut end = |count: u32, others: u32, latency_ns: u64| {
             inflation.read(1_000 * MS, 1_000 * MS, |inflation| {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_the_same_of_few_readings_and_of_many() {
+    fn mean_does_not_depend_on_number_of_readings() {
         for (readings, queries) in [(1, 1_000), (10, 100), (100, 10)] {
             let inflation = of_two_kinds(readings, queries, 9);
             let unloaded = inflation.unloaded_ns().unwrap_or_default();

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_queries_are_learned_from_at_once_however_few_they_are() {
+    fn first_queries_are_read_at_once() {
         assert_eq!(Replica::after(298).readings_in(1, MS), 1);
         let mut replica = Replica::after(299);
         assert_eq!(replica.readings_in(1, MS), 1, "the 300th");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_the_time_or_128_queries_are_not_quiet() {
+    fn one_tenth_busy_or_128_queries_is_not_quiet() {
         let mut replica = Replica::after(300);
         assert_eq!(replica.readings_in(4, 5 * MS), 4);
         for _ in 0..127 {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nothing_happens_nothing_is_read_for_a_second() {
+    fn idle_replica_is_read_once_a_second() {
         // It makes no difference how much is known.
         for queries in [1, 300] {
             let mut replica = Replica::after(queries);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_idleness_is_not_a_small_part_of_it() {
+    fn idle_time_does_not_dilute_later_queries() {
         let mut replica = Replica::after(300);
         for _ in 0..9 {
             replica.now += STEP;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_reading_waits_for_nothing() {
+    fn first_reading_is_immediate() {
         let first = Replica::new().ask();
         assert_eq!((first.reads, first.is_quiet), (true, false));
     }

@@ -157,7 +157,7 @@ impl Replica {
 }
 
 #[test]
-fn nothing_is_known_before_anything_was_seen() {
+fn capacity_is_unknown_before_first_query() {
     let mut report = LoadReport::new(crate::Rif::ZERO, None);
     CapacityEstimator::default().fill(&mut report);
     assert_eq!((report.capacity_millirif, report.cost), (None, None));
@@ -168,7 +168,7 @@ fn nothing_is_known_before_anything_was_seen() {
 }
 
 #[test]
-fn the_share_of_the_cpu_shows_the_capacity() {
+fn cpu_share_determines_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.carry(12, SECOND);
     replica.capacity_is(4_000);
@@ -179,7 +179,7 @@ fn the_share_of_the_cpu_shows_the_capacity() {
 }
 
 #[test]
-fn the_share_is_of_what_the_same_threads_wanted() {
+fn cpu_share_is_relative_to_demand_of_the_same_threads() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.unwatched_percent = 800;
     replica.carry(12, SECOND);
@@ -187,7 +187,7 @@ fn the_share_is_of_what_the_same_threads_wanted() {
 }
 
 #[test]
-fn waiting_for_something_else_takes_no_capacity() {
+fn waiting_off_cpu_uses_no_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.idle_ns = 30 * MS;
     replica.carry(32, SECOND);
@@ -195,7 +195,7 @@ fn waiting_for_something_else_takes_no_capacity() {
 }
 
 #[test]
-fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
+fn without_contention_capacity_rises_slowly_up_to_the_load() {
     let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
     replica.carry(10, SECOND);
     replica.capacity_is(10_000);
@@ -280,7 +280,7 @@ fn with_a_quota(
 }
 
 #[test]
-fn a_quota_below_one_core_is_a_capacity_below_one_query() {
+fn quota_below_one_core_limits_rate_and_cost() {
     let period = Some(Duration::from_millis(100));
     let is_about = |found: u32, about: u32| found.abs_diff(about) <= about / 10;
     // 20 ms of the 80 ms for which it is busy, for one query or for four. That is how long they
@@ -309,7 +309,7 @@ fn a_quota_below_one_core_is_a_capacity_below_one_query() {
 }
 
 #[test]
-fn a_quota_that_leaves_queries_at_full_speed_is_less_than_one_at_a_time() {
+fn quota_without_throttling_is_capacity_below_one_query() {
     let mut replica = Replica::new(Service::Shared { cores: 1 }, 10 * MS);
     replica.limit_millicores = Some(200);
     replica.carry(1, 5 * SECOND);
@@ -318,7 +318,7 @@ fn a_quota_that_leaves_queries_at_full_speed_is_less_than_one_at_a_time() {
 }
 
 #[test]
-fn without_cpu_data_latency_shows_the_capacity() {
+fn without_cpu_data_latency_determines_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.tells_waits = false;
     replica.carry(1, 2 * SECOND);
@@ -331,7 +331,7 @@ fn without_cpu_data_latency_shows_the_capacity() {
 }
 
 #[test]
-fn an_application_queue_shows_in_latency_alone() {
+fn application_queue_is_detected_by_latency() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, SECOND);
     replica.carry(6, 3 * SECOND);
@@ -341,7 +341,7 @@ fn an_application_queue_shows_in_latency_alone() {
 }
 
 #[test]
-fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
+fn equal_latency_at_twice_the_rif_means_no_slowdown() {
     let known_after = |rifs: &[usize]| {
         let mut replica = Replica::new(Service::Shared { cores: 8 }, 10 * MS);
         replica.tells_waits = false;
@@ -357,7 +357,7 @@ fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
 }
 
 #[test]
-fn an_old_capacity_from_latency_expires() {
+fn capacity_from_latency_expires() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, 2 * SECOND);
     replica.carry(8, 10 * SECOND);
@@ -373,7 +373,7 @@ fn an_old_capacity_from_latency_expires() {
 }
 
 #[test]
-fn what_was_beyond_its_capacity_is_not_few_because_more_were_usual() {
+fn overload_is_not_mistaken_for_low_load_after_higher_load() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.tells_waits = false;
     for (rif, seconds) in [(1, 2), (32, 20), (14, 20)] {
@@ -384,7 +384,7 @@ fn what_was_beyond_its_capacity_is_not_few_because_more_were_usual() {
 
 /// Queries that all meet as many others may all be slowed by that, or none.
 #[test]
-fn latency_alone_shows_nothing_if_all_meet_as_many_others() {
+fn latency_at_constant_rif_does_not_determine_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.tells_waits = false;
     replica.carry(12, 60 * SECOND);
@@ -395,7 +395,7 @@ fn latency_alone_shows_nothing_if_all_meet_as_many_others() {
 }
 
 #[test]
-fn no_more_than_its_cores_could_finish() {
+fn capacity_is_at_most_its_cores() {
     let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
     replica.limit_millicores = Some(8_000);
     replica.carry(6, 60 * SECOND);
@@ -403,7 +403,7 @@ fn no_more_than_its_cores_could_finish() {
 }
 
 #[test]
-fn queries_that_wait_for_something_else_fill_its_cores_with_more_of_them() {
+fn capacity_counts_queries_that_wait_off_cpu() {
     // All meet as many others, so latency shows nothing.
     let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
     replica.idle_ns = 30 * MS;
@@ -414,7 +414,7 @@ fn queries_that_wait_for_something_else_fill_its_cores_with_more_of_them() {
 }
 
 #[test]
-fn equal_costs_are_soon_forgotten_and_different_ones_are_not() {
+fn cost_memory_is_short_if_costs_are_equal() {
     let costs_after = |costs_ns: &[u64], later_ns: u64| {
         let mut replica = Replica::new(Service::Shared { cores: 64 }, 0);
         replica.costs_ns = costs_ns.to_vec();
@@ -428,7 +428,7 @@ fn equal_costs_are_soon_forgotten_and_different_ones_are_not() {
 }
 
 #[test]
-fn a_mean_of_costs_that_are_very_different_is_over_many() {
+fn cost_memory_is_long_if_costs_vary_widely() {
     let mut cost = MeanCost::default();
     for reading in 0..2_000_u64 {
         // One reading in fifty has a query of two hundred times the usual cost.
@@ -452,7 +452,7 @@ fn a_mean_of_costs_that_are_very_different_is_over_many() {
 }
 
 #[test]
-fn clocks_and_totals_that_step_back_do_no_harm() {
+fn clock_and_totals_may_step_back() {
     let tracker = LoadTracker::default();
     let mut estimator = CapacityEstimator::default();
     let totals = |ns| {
@@ -481,7 +481,7 @@ fn clocks_and_totals_that_step_back_do_no_harm() {
 }
 
 #[test]
-fn the_source_of_the_capacity_is_reported() {
+fn capacity_source_is_reported() {
     assert_eq!(CapacityEstimator::default().source(), None);
     let source = |replica: &Replica| replica.estimator.source().map(CapacitySource::as_str);
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);

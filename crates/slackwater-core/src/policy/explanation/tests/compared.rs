@@ -4,7 +4,7 @@ use super::*;
 use crate::policy::Ranked;
 
 #[test]
-fn what_is_compared_is_what_decided() {
+fn explanation_compares_the_values_that_decided() {
     for (policy, count) in [
         ("power_of_d", 2),
         ("polled_power_of_d", 2),
@@ -38,7 +38,7 @@ fn what_is_compared_is_what_decided() {
 }
 
 #[test]
-fn the_pool_is_shown_with_its_limit_uses_and_scores() {
+fn explanation_shows_pooled_reports_and_scores() {
     for (policy, is_scored) in [("prequal", false), ("linear", true), ("c3", true)] {
         let mut rig = Rig::new(policy, 6);
         rig.warm();
@@ -63,7 +63,7 @@ fn the_pool_is_shown_with_its_limit_uses_and_scores() {
 }
 
 #[test]
-fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
+fn order_before_pick_matches_pick() {
     for (policy, replicas) in [
         ("shortest_expected_delay", 6),
         // In a fleet of this size only the newest reports are compared.
@@ -117,7 +117,7 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
 }
 
 #[test]
-fn no_scores_are_seen_where_too_few_reports_are_fresh_to_choose_by_them() {
+fn no_order_is_shown_with_too_few_fresh_reports() {
     for (policy, enough) in [("shortest_expected_delay", 1), ("linear", 2)] {
         let mut rig = Rig::new(policy, 4);
         let seen = |rig: &Rig| rig.policy.snapshot(rig.now).order.len();
@@ -140,7 +140,7 @@ fn no_scores_are_seen_where_too_few_reports_are_fresh_to_choose_by_them() {
 }
 
 #[test]
-fn the_capacity_of_a_candidate_is_shown_if_the_policy_uses_it() {
+fn candidate_capacity_is_shown_if_the_policy_uses_it() {
     for (policy, with_capacity) in [("capacity", true), ("capacity", false), ("prequal", true)] {
         let mut rig = Rig::new(policy, 6);
         rig.with_capacity = with_capacity;
@@ -161,7 +161,7 @@ fn the_capacity_of_a_candidate_is_shown_if_the_policy_uses_it() {
 }
 
 #[test]
-fn tried_replicas_are_shown_as_avoided_and_a_pinned_query_compares_none() {
+fn tried_replicas_are_avoided_and_pinned_query_compares_none() {
     for policy in ["prequal", "rif_then_latency", "linear"] {
         let mut rig = Rig::new(policy, 4);
         rig.warm();
@@ -184,7 +184,7 @@ fn tried_replicas_are_shown_as_avoided_and_a_pinned_query_compares_none() {
 }
 
 #[test]
-fn of_many_candidates_the_best_and_the_chosen_one_are_shown() {
+fn best_and_chosen_of_many_candidates_are_shown() {
     let mut rig = Rig::new("least_loaded", 100);
     for _ in 0..90 {
         let _ = rig.pick(Query::first());
@@ -211,7 +211,7 @@ fn of_many_candidates_the_best_and_the_chosen_one_are_shown() {
 }
 
 #[test]
-fn the_best_is_first_the_chosen_one_is_marked_and_comparisons_have_a_runner_up() {
+fn candidates_are_sorted_with_chosen_and_runner_up_marked() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 6);
         // An unknown latency has a stand-in, which is ranked among the others.
@@ -245,7 +245,7 @@ fn the_best_is_first_the_chosen_one_is_marked_and_comparisons_have_a_runner_up()
 }
 
 #[test]
-fn the_cold_and_the_hot_are_counted_even_if_not_all_are_shown() {
+fn all_hot_and_cold_replicas_are_counted() {
     let mut rig = Rig::new("rif_then_latency", 100);
     for _ in 0..200 {
         rig.now += 2 * MS;
@@ -269,7 +269,7 @@ fn the_cold_and_the_hot_are_counted_even_if_not_all_are_shown() {
 }
 
 #[test]
-fn the_weights_shown_are_the_ones_of_the_draw() {
+fn shown_weights_are_those_of_the_draw() {
     let mut rig = Rig::new("els", 3);
     rig.serve(0, Outcome::Success, 150);
     rig.serve(1, Outcome::Success, 150);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn of_many_candidates_the_best_are_kept_in_whatever_order_they_come() {
+fn best_candidates_are_kept_in_any_order_of_arrival() {
     let most = Explanation::CANDIDATES_MAX as u64;
     let mut explanation = Explanation::new();
     let replica = Rig::new("random", 1).replicas[0];

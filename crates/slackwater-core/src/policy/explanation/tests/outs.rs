@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn replicas_that_are_out_are_shown_with_the_reason() {
+fn unavailable_replicas_are_shown_with_the_reason() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         let out = rig.replicas[2];
@@ -21,7 +21,7 @@ fn replicas_that_are_out_are_shown_with_the_reason() {
 }
 
 #[test]
-fn a_replica_that_health_has_ejected_is_explained_as_ejected() {
+fn ejected_replica_is_explained_as_ejected() {
     let mut rig = Rig::guarded("round_robin", 5);
     let bad = rig.replicas[1];
     let mut told = None;
@@ -47,7 +47,7 @@ fn a_replica_that_health_has_ejected_is_explained_as_ejected() {
 }
 
 #[test]
-fn of_many_that_are_out_the_first_are_shown_and_all_are_counted() {
+fn first_unavailable_replicas_are_shown_and_all_are_counted() {
     let mut rig = Rig::new("random", 50);
     rig.take_out(40);
     let (_, explanation) = rig.explained(Query::first());
@@ -89,7 +89,7 @@ fn ejected(rig: &mut Rig, bad: &[usize], count: usize) -> Explanation {
 }
 
 #[test]
-fn each_replica_that_is_out_is_counted_once_and_known_reasons_come_first() {
+fn unavailable_replicas_are_counted_once() {
     let mut rig = Rig::guarded("round_robin", 30);
     rig.take_out(20);
     let told = ejected(&mut rig, &[29], 1);
@@ -107,7 +107,7 @@ fn each_replica_that_is_out_is_counted_once_and_known_reasons_come_first() {
 }
 
 #[test]
-fn a_trial_counts_its_own_replica_as_out() {
+fn trial_counts_its_replica_as_unavailable() {
     let mut rig = Rig::guarded("round_robin", 5);
     ejected(&mut rig, &[1], 1);
     let mut trials = 0;
@@ -127,7 +127,7 @@ fn a_trial_counts_its_own_replica_as_out() {
 }
 
 #[test]
-fn a_new_replica_that_drains_is_explained_as_draining() {
+fn draining_new_replica_is_explained_as_draining() {
     let mut rig = Rig::guarded("prequal", 5);
     rig.warm();
     let new = rig.join();
@@ -153,7 +153,7 @@ fn a_new_replica_that_drains_is_explained_as_draining() {
 }
 
 #[test]
-fn a_driver_gives_the_reasons_of_replicas_it_took_out_or_skipped() {
+fn driver_can_add_reasons_for_unavailable_replicas() {
     let mut rig = Rig::new("random", 50);
     rig.take_out(40);
     let (_, mut told) = rig.explained(Query::first());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn in_a_panic_the_rule_that_decided_among_all_is_explained() {
+fn panic_pick_explains_the_rule_used() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         rig.warm();
@@ -28,7 +28,7 @@ fn in_a_panic_the_rule_that_decided_among_all_is_explained() {
 }
 
 #[test]
-fn an_unavailable_replica_is_explained_as_the_last_resort() {
+fn pick_of_unavailable_replica_is_explained_as_last_resort() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         rig.warm();
@@ -53,7 +53,7 @@ fn an_unavailable_replica_is_explained_as_the_last_resort() {
 }
 
 #[test]
-fn a_query_that_has_waited_for_a_permit_is_not_explained_as_pinned() {
+fn query_that_waited_for_a_permit_is_not_explained_as_pinned() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         rig.warm();
@@ -72,7 +72,7 @@ fn a_query_that_has_waited_for_a_permit_is_not_explained_as_pinned() {
 }
 
 #[test]
-fn without_any_report_own_queries_decide_and_are_the_reason() {
+fn without_reports_own_rif_decides_and_is_the_reason() {
     let mut rig = Rig::new("polled_power_of_d", 4);
     let (pick, told) = rig.explained(Query::first());
     assert_eq!(pick.reason, PickReason::LeastLoaded);

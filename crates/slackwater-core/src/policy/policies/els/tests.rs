@@ -49,7 +49,7 @@ fn assert_near(found: f64, expected: f64) {
 }
 
 #[test]
-fn an_expected_latency_by_hand() {
+fn expected_latency_matches_hand_calculation() {
     let mut trial = trial(3);
     tell(&mut trial, 0, 10 * MS, Outcome::Success, 5);
     tell(&mut trial, 1, 40 * MS, Outcome::Success, 1);
@@ -70,7 +70,7 @@ fn an_expected_latency_by_hand() {
 }
 
 #[test]
-fn failing_at_once_counts_as_failing_after_the_fleets_latency() {
+fn immediate_failure_counts_as_slow_as_the_fleet_mean() {
     let mut trial = trial(2);
     tell(&mut trial, 0, 20 * MS, Outcome::Success, 10);
     tell(&mut trial, 1, 20 * MS, Outcome::Success, 5);
@@ -81,7 +81,7 @@ fn failing_at_once_counts_as_failing_after_the_fleets_latency() {
 }
 
 #[test]
-fn scaling_down_changes_no_mean() {
+fn rescaling_preserves_means() {
     let mut trial = trial(2);
     for _ in 0..300 {
         trial.after(20 * SECOND);
@@ -100,7 +100,7 @@ fn scaling_down_changes_no_mean() {
 }
 
 #[test]
-fn a_draw_is_a_point_on_the_line_of_weights() {
+fn draw_selects_replica_in_proportion_to_weight() {
     let mut trial = trial(2);
     tell(&mut trial, 0, 10 * MS, Outcome::Success, 1_000);
     tell(&mut trial, 1, 30 * MS, Outcome::Success, 1_000);
@@ -113,7 +113,7 @@ fn a_draw_is_a_point_on_the_line_of_weights() {
 }
 
 #[test]
-fn a_replica_that_always_fails_is_expected_to_succeed_once_in_a_hundred() {
+fn success_estimate_is_at_least_one_percent() {
     let mut trial = trial(2);
     tell(&mut trial, 0, 10 * MS, Outcome::Success, 1_000);
     tell(&mut trial, 1, 10 * MS, Outcome::Failed, 1_000);
@@ -121,7 +121,7 @@ fn a_replica_that_always_fails_is_expected_to_succeed_once_in_a_hundred() {
 }
 
 #[test]
-fn a_query_given_up_after_a_good_head_was_a_success() {
+fn query_dropped_after_a_successful_head_is_a_success() {
     let mut trial = trial(1);
     let mut ticket = trial.pick();
     trial.after(10 * MS);
@@ -135,7 +135,7 @@ fn a_query_given_up_after_a_good_head_was_a_success() {
 }
 
 #[test]
-fn a_query_given_up_counts_if_it_was_long() {
+fn dropped_query_counts_only_if_slow() {
     let mut trial = trial(2);
     tell(&mut trial, 0, 10 * MS, Outcome::Success, 1);
     let before = expected_ms(&mut trial, 1);
@@ -148,7 +148,7 @@ fn a_query_given_up_counts_if_it_was_long() {
 }
 
 #[test]
-fn a_replica_that_comes_back_is_an_average_one() {
+fn returning_replica_starts_at_the_fleet_average() {
     let mut trial = trial(2);
     tell(&mut trial, 0, 10 * MS, Outcome::Success, 3);
     tell(&mut trial, 1, SECOND, Outcome::Failed, 3);
@@ -160,7 +160,7 @@ fn a_replica_that_comes_back_is_an_average_one() {
 }
 
 #[test]
-fn a_clock_that_steps_back_stands_still() {
+fn clock_step_back_counts_as_no_time() {
     let mut trial = trial(2);
     trial.after(Duration::from_hours(2));
     trial.serve(0, 10 * MS, Outcome::Success);
@@ -172,12 +172,12 @@ fn a_clock_that_steps_back_stands_still() {
 }
 
 #[test]
-fn standing_is_respected() {
+fn avoided_and_unavailable_replicas_are_skipped() {
     trial(4).check_standing(PickReason::Weighted);
 }
 
 #[test]
-fn settings_out_of_range_are_named() {
+fn settings_out_of_range_are_rejected_by_name() {
     check_ranges::<ElsSettings>(&[
         ("time_bias", |s| s.time_bias = Duration::ZERO),
         ("exclude_samples_min", |s| s.exclude_samples_min = 0),

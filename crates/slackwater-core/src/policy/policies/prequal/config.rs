@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_valid_and_depart_from_the_paper_where_they_say() {
+    fn defaults_differ_from_the_paper_only_where_documented() {
         let default = PrequalSettings::default();
         let config = default.clone().validate().expect("the defaults are valid");
         assert_eq!(config, PrequalConfig::default());
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_settings_are_valid_and_the_papers() {
+    fn paper_settings_are_valid_and_match_the_paper() {
         let config = PrequalSettings::paper().validate().expect("valid");
         assert_eq!(config.probe_rate.millionths(), 3_000_000);
         assert_eq!(config.remove_rate.millionths(), 1_000_000);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_named_when_it_is_out_of_range() {
+    fn out_of_range_field_is_named() {
         type Spoil = fn(&mut PrequalSettings);
         let spoils: [(&str, Spoil); 19] = [
             ("probe_rate", |s| {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_a_setting_and_not_the_absence_of_one() {
+    fn zero_is_a_valid_setting() {
         let settings = PrequalSettings {
             rif_limit_quantile: Quantile::ZERO,
             probe_rate: Rate::ZERO,
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn refilling_needs_a_fleet_well_above_the_pool() {
+    fn pool_refills_only_in_a_fleet_larger_than_the_pool() {
         let config = PrequalConfig::default();
         assert!(!config.refills(5));
         assert!(!config.refills(24), "exactly as much as is removed");

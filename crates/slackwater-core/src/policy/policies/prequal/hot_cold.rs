@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_begins_at_the_limit() {
+    fn rif_at_the_limit_is_hot() {
         assert!(!hot(4, Some(5)));
         assert!(hot(5, Some(5)), "tied with the limit is hot");
         assert!(hot(6, Some(5)));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn any_cold_the_cold_with_the_lowest_latency_wins_and_the_hot_with_the_highest_rif_loses() {
+    fn lowest_latency_cold_wins_and_highest_rif_hot_loses() {
         assert_eq!(
             choose(&[(1, 30), (2, 10), (9, 1), (8, 99)], Some(5)),
             (1, 2)
@@ -176,17 +176,17 @@ mod tests {
     }
 
     #[test]
-    fn all_hot_the_lowest_rif_wins() {
+    fn if_all_are_hot_lowest_rif_wins() {
         assert_eq!(choose(&[(7, 1), (6, 50), (9, 2)], Some(5)), (1, 2));
     }
 
     #[test]
-    fn all_cold_the_highest_latency_loses() {
+    fn if_all_are_cold_highest_latency_loses() {
         assert_eq!(choose(&[(4, 20), (0, 30), (3, 10)], Some(5)), (2, 1));
     }
 
     #[test]
-    fn ties_go_to_the_other_signal() {
+    fn other_signal_breaks_ties() {
         assert_eq!(
             choose(&[(3, 10), (2, 10), (4, 10)], Some(5)),
             (1, 2),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_loads_do_not_run_into_each_other() {
+    fn extreme_loads_keep_hot_and_cold_apart() {
         let cold = rank(u64::MAX, u64::MAX, None);
         let hot = rank(0, 0, Some(0));
         assert!(!is_hot(cold.first()) && is_hot(hot.first()) && cold < hot);

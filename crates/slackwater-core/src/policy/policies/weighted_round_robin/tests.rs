@@ -49,7 +49,7 @@ fn at_once(settings: &mut WeightedRoundRobinSettings) {
 }
 
 #[test]
-fn a_report_with_a_response_counts_like_a_polled_one() {
+fn report_with_a_response_counts_like_a_polled_one() {
     let mut trial = trial(1, at_once);
     let (replica, carried) = (trial.replicas[0], load(100, 50, 0));
     trial.handle(Event::CarriedReport(replica, &carried));
@@ -60,7 +60,7 @@ fn a_report_with_a_response_counts_like_a_polled_one() {
 }
 
 #[test]
-fn a_weight_is_queries_by_cpu_and_errors_cost_cpu() {
+fn weight_is_rate_divided_by_cpu_with_error_penalty() {
     let mut trial = trial(1, at_once);
     report(&mut trial, 0, &load(100, 50, 0));
     assert_weight(&trial, 0, 200.0);
@@ -85,7 +85,7 @@ fn a_weight_is_queries_by_cpu_and_errors_cost_cpu() {
 }
 
 #[test]
-fn reports_are_averaged_before_they_are_divided() {
+fn rate_and_cpu_are_averaged_before_division() {
     let mut trial = trial(1, |s| s.blackout = Duration::ZERO);
     report(&mut trial, 0, &load(100, 50, 0));
     trial.after(10 * SECOND);
@@ -97,7 +97,7 @@ fn reports_are_averaged_before_they_are_divided() {
 }
 
 #[test]
-fn a_weight_holds_from_the_end_of_the_blackout_until_it_expires() {
+fn weight_is_valid_from_blackout_to_expiration() {
     let mut trial = trial(1, |_| {});
     report(&mut trial, 0, &load(0, 0, 0));
     trial.after(20 * SECOND);
@@ -122,7 +122,7 @@ fn a_weight_holds_from_the_end_of_the_blackout_until_it_expires() {
 }
 
 #[test]
-fn turns_come_in_proportion_to_weights() {
+fn turns_are_proportional_to_weights() {
     let mut trial = trial(4, at_once);
     for (place, rate) in [(0, 400), (1, 300), (2, 200), (3, 100)] {
         report(&mut trial, place, &load(rate, 100, 0));
@@ -142,7 +142,7 @@ fn turns_come_in_proportion_to_weights() {
 }
 
 #[test]
-fn without_a_weight_a_replica_has_the_mean_and_with_one_weight_all_have_turns() {
+fn missing_weight_is_the_mean_and_one_weight_means_equal_turns() {
     let mut unheard = trial(3, at_once);
     assert_eq!(unheard.counts(6), [2, 2, 2]);
     let mut trial = trial(3, at_once);
@@ -165,7 +165,7 @@ fn without_a_weight_a_replica_has_the_mean_and_with_one_weight_all_have_turns() 
 }
 
 #[test]
-fn weights_that_have_expired_are_turns_no_more() {
+fn expired_weights_give_equal_turns() {
     let mut trial = trial(3, at_once);
     for (place, rate) in [(0, 300), (1, 100), (2, 100)] {
         report(&mut trial, place, &load(rate, 100, 0));
@@ -179,14 +179,14 @@ fn weights_that_have_expired_are_turns_no_more() {
 }
 
 #[test]
-fn however_small_a_weight_it_has_a_turn_now_and_then() {
+fn smallest_weight_is_scaled_to_at_least_one() {
     assert_eq!(scaled(1e-9, 1.0), 1);
     assert_eq!(scaled(0.5, 1.0), 32_768);
     assert_eq!(scaled(3.0, 3.0), WEIGHT_MAX);
 }
 
 #[test]
-fn a_replica_that_comes_back_has_no_weight_and_a_clock_that_steps_back_stands_still() {
+fn returning_replica_has_no_weight_and_clock_step_back_is_ignored() {
     let mut trial = trial(2, at_once);
     trial.after(10 * SECOND);
     report(&mut trial, 0, &load(100, 50, 0));
@@ -201,7 +201,7 @@ fn a_replica_that_comes_back_has_no_weight_and_a_clock_that_steps_back_stands_st
 }
 
 #[test]
-fn standing_is_respected() {
+fn avoided_and_unavailable_replicas_are_skipped() {
     let mut trial = trial(4, at_once);
     for place in 0..4 {
         report(&mut trial, place, &load(100, 50, 0));
@@ -210,7 +210,7 @@ fn standing_is_respected() {
 }
 
 #[test]
-fn settings_out_of_range_are_named() {
+fn settings_out_of_range_are_rejected_by_name() {
     check_ranges::<WeightedRoundRobinSettings>(&[
         ("interval", |s| s.interval = Duration::ZERO),
         ("smoothing", |s| s.smoothing = Duration::MAX),

@@ -45,7 +45,7 @@ impl Replica {
 }
 
 #[test]
-fn cpu_before_the_first_query_is_no_cost_of_a_query() {
+fn cpu_before_first_query_is_not_query_cost() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.read();
     replica.idle(40, 500 * MS, 0);
@@ -54,7 +54,7 @@ fn cpu_before_the_first_query_is_no_cost_of_a_query() {
 }
 
 #[test]
-fn cpu_use_while_idle_shows_nothing_about_capacity() {
+fn cpu_use_while_idle_does_not_change_capacity() {
     let mut replica = Replica::after(4);
     let known = replica.report().capacity_millirif;
     replica.idle(4, 75 * MS, 225 * MS);
@@ -71,7 +71,7 @@ fn cpu_use_while_idle_shows_nothing_about_capacity() {
 }
 
 #[test]
-fn idle_time_passes_for_a_shortage_too() {
+fn contention_expires_during_idle_time() {
     let mut replica = Replica::after(8);
     assert!(replica.estimator.contention.is_recent());
     for seconds in 0..32 {
