@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_all_workers_count_until_any_of_them_gets_a_response() {
+    fn failures_of_all_workers_count_until_one_gets_a_response() {
         let both = [evidence(2, 900, 100, None), evidence(1, 700, 50, None)];
         let failing = of(&both).expect("nothing came");
         assert_eq!((failing.in_a_row, failing.first_age), (3, ms(900)));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_after_the_last_response_of_another_worker_counts() {
+    fn failure_after_another_workers_response_counts() {
         let workers = [evidence(2, 900, 100, None), evidence(0, 0, 500, Some(300))];
         let failing = of(&workers).expect("a failure came after it");
         // One of the two failures came before that response.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_a_number_of_failures_and_a_time() {
+    fn down_needs_a_number_of_failures_and_a_duration() {
         for (in_a_row, first, is_down, is_down_again) in [
             (2, 9_000, false, false),
             (3, 499, false, false),
@@ -278,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn without_failures_there_is_nothing_to_report() {
+    fn without_failures_nothing_is_reported() {
         assert_eq!(of(&[AttemptEvidence::default()]), None);
         assert_eq!(of(&[]), None);
     }
 
     #[test]
-    fn facts_have_moments_instead_of_ages() {
+    fn failure_facts_convert_ages_to_timestamps() {
         let failing = of(&[evidence(4, 900, 100, None)]).expect("nothing came");
         let now = SystemTime::UNIX_EPOCH + ms(10_000);
         let facts = FailureFacts::new(&failing, now);

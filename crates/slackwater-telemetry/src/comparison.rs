@@ -172,7 +172,7 @@ mod tests {
     use slackwater_core::policy::DEFAULT_POLICY;
 
     #[test]
-    fn values_have_their_units_and_unknown_ones_are_left_out() {
+    fn values_have_units_and_unknown_ones_are_omitted() {
         const FACTORS: &[Factor] = &[
             Factor::time("a_us", "a", 1_000),
             Factor::requests("b", "b", 1_024),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_described_with_its_factors_in_the_order_of_its_formula() {
+    fn default_policy_lists_its_factors_in_formula_order() {
         let facts = ComparisonFacts::from(DEFAULT_POLICY.comparisons[0]);
         let names: Vec<_> = facts.factors.iter().map(|it| it.name.as_str()).collect();
         let expected = [

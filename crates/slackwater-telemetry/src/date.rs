@@ -98,7 +98,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn days_have_their_dates() {
+    fn dates_match_known_values() {
         // Output of `date -u -d @SECONDS`.
         for (seconds, common, rfc3339) in [
             (
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_day_follows_the_one_before() {
+    fn consecutive_days_have_consecutive_dates() {
         let mut before = civil(0);
         for days in 1..100_000 {
             let (year, month, day) = civil(days);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_no_longer_than_an_exemplar_may_be() {
+    fn exemplar_labels_stay_within_the_length_limit() {
         let characters = |reference: Reference| {
             let labels = reference.labels();
             labels
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_exemplar_of_each_bucket_is_kept_over_workers() {
+    fn newest_exemplar_of_each_bucket_is_kept_across_workers() {
         let ms = |ms| Some(Duration::from_millis(ms));
         let bucket = |ms| bucket_of(Duration::from_millis(ms));
         // Both are in the bucket up to 150 ms.

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn each_latency_is_in_the_first_bucket_whose_bound_it_does_not_exceed() {
+    fn latency_falls_into_first_bucket_with_sufficient_bound() {
         let edges = BOUNDS_US
             .iter()
             .flat_map(|bound| [bound - 1, *bound, bound + 1]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_within_a_quarter() {
+    fn quantiles_are_within_25_percent() {
         assert_eq!(all([]).quantile(0.5), None);
         let spread = core::iter::successors(Some(101_u64), |us| Some(us + us / 90));
         let sorted: Vec<_> = spread.take_while(|us| *us <= 60_000_000).collect();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_add_up_and_their_difference_is_what_came_between() {
+    fn readings_can_be_added_and_subtracted() {
         let histogram = LatencyHistogram::default();
         histogram.add(Duration::from_millis(1));
         let earlier = histogram.read();

@@ -366,13 +366,13 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_well_has_none() {
+    fn healthy_process_has_no_problems() {
         assert_eq!(told(&facts(0, 3, partly(3))), []);
         assert_eq!(told(&Facts::default()), []);
     }
 
     #[test]
-    fn of_many_failing_replicas_a_few_are_named() {
+    fn problem_names_three_of_many_failing_replicas() {
         let [(kind, what)] = &told(&facts(5, 1, partly(6)))[..] else {
             panic!("one group");
         };
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_fail_the_service_has_no_other_problem() {
+    fn all_replicas_failing_hides_other_problems_of_the_service() {
         let mut facts = facts(
             2,
             0,
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_requests_count_from_twenty_requests_and_five_percent_on() {
+    fn failing_requests_need_twenty_requests_and_five_percent() {
         for (requests, failed, is_problem) in [
             (19, 19, false),
             (100, 4, false),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_were_shed_are_a_problem() {
+    fn shed_requests_are_a_problem() {
         let mut facts = facts(0, 1, partly(1));
         facts.services[0].recent = RecentFacts {
             span_ms: 9_500,
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_replica_should_take_requests_it_says_what_becomes_of_them() {
+    fn no_replica_problem_states_the_effect_on_requests() {
         let what = |whys: &[Why]| {
             let mut facts = facts(0, whys.len(), ServiceStanding::default());
             for (replica, why) in facts.services[0].replicas.iter_mut().zip(whys) {
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_comes_first() {
+    fn problems_are_sorted_by_severity() {
         let mut facts = facts(0, 0, ServiceStanding::default());
         facts.reloads = Some(ReloadFacts {
             failure: Some("line 3: unknown key\nand more".to_owned()),

@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_an_index_and_a_name_finds_its_state() {
+    fn state_codes_and_names_round_trip() {
         for (place, state) in ReplicaState::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(state.code()), place);
             assert_eq!(ReplicaState::named(state.as_str()), Some(state));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_in_percent_and_never_nothing_where_there_is_some() {
+    fn share_percent_rounds_up_above_zero() {
         let percent = |share_millionths| {
             Standing {
                 share_millionths,

@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_has_a_reason_and_a_start_unless_it_is_the_first() {
+    fn state_has_a_reason_and_a_start_time_after_a_change() {
         let tracker = StateTracker::default();
         let first = see(&tracker, 1, &[("a", false), ("b", true)]);
         let told = |it: &Standing| (it.state, it.since, it.why());
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_reported_once() {
+    fn state_change_is_reported_once() {
         let tracker = StateTracker::default();
         let taken = || {
             let changes = tracker.take_news().changes.into_iter();
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_or_lasts_for_a_moment_is_no_news() {
+    fn configured_or_brief_states_are_not_reported() {
         use crate::replica_state::HealthSigns;
         use slackwater_core::policy::HealthState;
 
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_news_the_first_of_its_kind_and_after_a_quiet_minute() {
+    fn failure_is_reported_once_a_minute_per_kind() {
         let tracker = StateTracker::default();
         let news = |seconds, failures, kind| {
             tracker.observe(at(seconds), || failing(&[("a", failures, kind)]));
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_failure_is_no_news_when_another_kind_raises_the_count() {
+    fn old_failure_is_not_reported_when_another_kind_occurs() {
         let tracker = StateTracker::default();
         let news = |seconds, closed: u64| {
             let workers = [
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn all_replicas_failing_is_news_once_and_so_is_its_end() {
+    fn outage_of_all_replicas_and_its_end_are_reported_once() {
         let tracker = StateTracker::default();
         let refused = FailureKind::Refused;
         let news = |seconds, a, b| {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ten_seconds_count_and_older_ones_do_not() {
+    fn only_last_ten_seconds_count() {
         let mut window = Window::default();
         let mut see = |second: u64, sent, failed| {
             let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_were_shed_for_any_reason_are_counted() {
+    fn shed_requests_are_counted_for_every_reason() {
         let mut window = Window::default();
         let mut see = |second: u64, admission| {
             let mut service = service(0, 0);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_clock_is_set_back_it_starts_again() {
+    fn clock_step_back_restarts_the_window() {
         let mut window = Window::default();
         let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
         window.observe(at(1_000), &service(10, 0));

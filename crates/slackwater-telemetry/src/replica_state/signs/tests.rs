@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Compares every combination of signs with the documented order, which is written here a second
 /// time.
 #[test]
-fn of_all_combinations_the_first_in_the_documented_order_wins() {
+fn first_state_in_the_documented_order_wins() {
     let bit = |bits: u32, place: u32| bits & (1 << place) != 0;
     let mut seen = BTreeSet::new();
     let healths = HealthState::ALL.map(Some).into_iter().chain([None]);

@@ -56,7 +56,7 @@ fn service(replicas: usize, workers: Vec<WorkerFacts>) -> ServiceFacts {
 }
 
 #[test]
-fn the_worst_state_and_the_mean_share_of_workers_and_parts() {
+fn merge_takes_worst_state_and_mean_share() {
     let mut ids = ReplicaIds::new();
     let ids: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
     let workers = vec![worker(&ids, Some(ids[3])), worker(&ids, None)];
@@ -78,7 +78,7 @@ fn the_worst_state_and_the_mean_share_of_workers_and_parts() {
 }
 
 #[test]
-fn where_no_worker_watches_there_is_no_health() {
+fn without_worker_data_health_is_unknown() {
     let all = signs(
         SystemTime::UNIX_EPOCH,
         &service(2, vec![WorkerFacts::default()]),
@@ -87,7 +87,7 @@ fn where_no_worker_watches_there_is_no_health() {
 }
 
 #[test]
-fn what_is_known_without_a_worker() {
+fn states_known_without_worker_data() {
     let mut fleet = service(4, Vec::new());
     fleet.replicas[0].weight = 0;
     fleet.replicas[1].drained = true;

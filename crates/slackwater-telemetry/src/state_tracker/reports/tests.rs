@@ -118,7 +118,7 @@ fn draws(percent: u64) -> impl FnMut() -> bool {
 }
 
 #[test]
-fn one_that_fails_half_of_its_attempts_changes_and_is_reported_once_a_minute_at_most() {
+fn half_failing_replica_is_reported_at_most_once_a_minute() {
     for rate in [1, 2, 5, 10, 100, 1_000] {
         let mut site = Site::default();
         let minutes = 20;
@@ -136,7 +136,7 @@ fn one_that_fails_half_of_its_attempts_changes_and_is_reported_once_a_minute_at_
 }
 
 #[test]
-fn one_that_fails_most_of_its_attempts_changes_more_often_than_is_reported() {
+fn mostly_failing_replica_changes_more_often_than_reported() {
     let mut site = Site::default();
     site.go(600, 10, draws(90));
     assert!(site.changes > 40, "{}", site.changes);
@@ -147,7 +147,7 @@ fn one_that_fails_most_of_its_attempts_changes_more_often_than_is_reported() {
 }
 
 #[test]
-fn one_that_fails_altogether_is_down_within_two_looks_and_stays_so() {
+fn always_failing_replica_is_down_within_two_checks() {
     let mut site = Site::default();
     site.go(10, 100, || false);
     site.go(600, 100, || true);
@@ -156,7 +156,7 @@ fn one_that_fails_altogether_is_down_within_two_looks_and_stays_so() {
 }
 
 #[test]
-fn one_that_recovers_is_reported_at_once_and_needs_more_failures_for_a_minute() {
+fn recovery_is_reported_at_once_and_raises_the_failure_threshold() {
     let mut site = Site::default();
     site.go(10, 10, || true);
     site.go(10, 10, || false);
@@ -189,7 +189,7 @@ fn one_that_recovers_is_reported_at_once_and_needs_more_failures_for_a_minute() 
 }
 
 #[test]
-fn what_an_operator_does_is_reported_at_once_and_so_is_each_change_for_the_worse() {
+fn operator_changes_and_deteriorations_are_reported_at_once() {
     use ReplicaState::{Available, Down, Draining, Ejected, Limited};
 
     let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
