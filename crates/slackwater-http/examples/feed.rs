@@ -132,7 +132,7 @@ fn carry(from: &mut Connection, to: &mut Connection) {
 }
 
 #[test]
-fn both_return_what_was_sent_however_it_was_split() {
+fn example_decodes_input_split_at_any_byte() {
     let said = [
         "HTTP/1.1: POST /upload, with a body: Chunked",
         "HTTP/1.1: \"abc\"",

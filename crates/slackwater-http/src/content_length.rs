@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_digits() {
+    fn content_length_accepts_only_digits() {
         for (value, length) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
             assert_eq!(parse(value.as_bytes()), Some(length), "{value}");
         }

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thirty_two_may_come() {
+    fn at_most_32_interim_responses_are_counted() {
         let mut count = InterimCount::default();
         for _ in 0..32 {
             assert!(count.add_one());

@@ -100,7 +100,7 @@ mod tests {
     };
 
     #[test]
-    fn a_known_length_takes_no_more_than_its_own() {
+    fn body_of_known_length_leaves_following_bytes() {
         let mut body = BodyDecoder::new(BodyLength::Known(5), LIMITS);
         let mut unread = Bytes::from_static(b"abc");
         assert!(!body.is_done() && !body.may_end());
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_length_the_end_of_the_connection_is_the_end() {
+    fn body_without_length_ends_with_the_connection() {
         let mut body = BodyDecoder::new(BodyLength::UntilClose, LIMITS);
         let mut unread = Bytes::from_static(b"abc");
         assert_eq!(body.decode(&mut unread), Ok(Decoded::Data("abc".into())));

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_joined_and_what_follows_is_left() {
+    fn chunks_are_joined_and_following_bytes_are_left() {
         let wire = b"5\r\nhello\r\n00a;x=\"y\"\r\n0123456789\r\n0\r\n\r\nGET";
         let (body, trailers, rest) = decode(&[wire]).expect("valid").expect("whole");
         assert_eq!(body, b"hello0123456789");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_are_fields_and_frame_nothing() {
+    fn trailers_are_parsed_without_framing_fields() {
         let wire = b"0\r\nx-sum: 1\r\nContent-Length: 5\r\n\r\n!";
         let (_, trailers, rest) = decode(&[wire]).expect("valid").expect("whole");
         assert_eq!(trailers.len(), 1);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_a_chunk_is_refused() {
+    fn malformed_chunks_are_rejected() {
         for bad in [
             "\r\n",
             "-1\r\n",
@@ -301,14 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn extensions_are_bounded_over_the_whole_body() {
+    fn total_size_of_chunk_extensions_is_bounded() {
         let chunk = format!("1;{}\r\na\r\n", "x".repeat(EXTENSIONS_MAX / 2));
         assert!(decode(&[chunk.repeat(2).as_bytes()]).is_ok());
         assert!(decode(&[chunk.repeat(3).as_bytes()]).is_err());
     }
 
     #[test]
-    fn the_largest_size_is_read_as_it_is() {
+    fn largest_chunk_size_is_accepted() {
         let mut chunked = Chunked::new(LIMITS);
         let mut unread = Bytes::from_static(b"ffffffffffffffff\r\nab");
         assert_eq!(chunked.decode(&mut unread), Ok(Decoded::Data("ab".into())));
@@ -318,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(
+        fn chunked_decoding_does_not_depend_on_splits(
             wire in proptest::collection::vec(
                 proptest::sample::select(&b"0123af;=x: \r\n\r\n\r\n\0"[..]), 0..80),
             cuts in proptest::collection::vec(0_usize..80, 0..6),
@@ -333,7 +333,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_chunked_comes_out(
+        fn chunked_body_round_trips(
             chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..5),
             cut in any::<proptest::sample::Index>(),
         ) {

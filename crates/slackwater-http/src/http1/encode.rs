@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_head_has_exactly_one_framing() {
+    fn request_head_has_exactly_one_framing() {
         let head = "/a?b HTTP/1.1\r\nhost: x\r\n";
         for (method, framing, says) in [
             (Method::GET, Framing::Absent, ""),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_names_the_connection_field() {
+    fn upgrade_request_has_connection_upgrade() {
         let request = Request::get("/").body(()).expect("valid");
         let protocol = HeaderValue::from_static("websocket");
         let wrote = text(|out| encode_request(out, &request, Framing::Absent, Some(&protocol)));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_head_has_framing_and_connection_fields() {
+    fn response_head_has_framing_and_connection_fields() {
         let mut headers = HeaderMap::new();
         headers.insert("content-length", HeaderValue::from_static("99"));
         headers.append("a", HeaderValue::from_static("1"));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_hexadecimal() {
+    fn chunk_sizes_are_hexadecimal() {
         for (size, line) in [(0, "0\r\n"), (10, "a\r\n"), (65_536, "10000\r\n")] {
             assert_eq!(text(|out| encode_chunk_start(out, size)), line);
         }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_digits_once() {
+    fn content_length_must_be_one_number() {
         let length =
             |values: &[&str]| heard(&header::CONTENT_LENGTH, values).map(|said| said.length);
         assert_eq!(length(&["0"]), Ok(Some(0)));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_coding_is_chunked_once() {
+    fn only_a_single_chunked_coding_is_accepted() {
         let coding = |values: &[&str]| {
             heard(&header::TRANSFER_ENCODING, values)
                 .map(|said| said.chunked)
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_is_a_list() {
+    fn connection_field_is_parsed_as_a_list() {
         let said =
             heard(&header::CONNECTION, &["TE, Keep-Alive", "upgrade,, close"]).expect("fine");
         assert!(said.keep_alive && said.upgrade && said.close);

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_is_found_wherever_the_bytes_were_cut() {
+    fn end_of_head_is_found_at_any_split() {
         let bytes = b"GET / HTTP/1.1\r\nhost: x\r\n\r\nmore\r\n\r\n";
         let end = 27;
         assert_eq!(end_of_head(bytes, 0), Some(end));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_become_a_head_is_known_before_its_end() {
+    fn invalid_head_is_rejected_before_its_end() {
         for good in [
             "",
             "G",
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_line_feed_is_found() {
+    fn bare_line_feed_is_detected() {
         assert!(has_strict_lines(b"a\r\nb\r\n\r\n"));
         for bad in ["\na\r\n\r\n", "a\nb\r\n\r\n", "a\r\nb\n\r\n"] {
             assert!(!has_strict_lines(bad.as_bytes()), "{bad:?}");

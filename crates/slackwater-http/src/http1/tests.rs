@@ -33,7 +33,7 @@ fn refused(head: &str) -> BadKind {
 }
 
 #[test]
-fn a_request_is_read_as_it_is() {
+fn valid_request_is_parsed() {
     let head = request("POST /a?b=c HTTP/1.1\r\nHost: x:1\r\nX-A:  1\t\r\nx-a: 2\r\nContent-Length: 5\r\nExpect: 100-Continue\r\n\r\n")
         .expect("valid");
     assert_eq!(head.method, Method::POST);
@@ -47,7 +47,7 @@ fn a_request_is_read_as_it_is() {
 }
 
 #[test]
-fn what_clients_leave_unencoded_in_a_target_is_passed_on_but_not_what_is_beyond_ascii() {
+fn target_may_contain_unencoded_ascii_but_not_other_characters() {
     let target = |target: &str| {
         request(&format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n"))
             .map(|head| head.target.to_string())
@@ -67,7 +67,7 @@ fn what_clients_leave_unencoded_in_a_target_is_passed_on_but_not_what_is_beyond_
 }
 
 #[test]
-fn all_forms_of_a_target_are_known() {
+fn all_forms_of_request_target_are_parsed() {
     let target = |line: &str| {
         request(&format!("{line} HTTP/1.1\r\nhost: x\r\n\r\n"))
             .map(|head| head.target.to_string())
@@ -96,7 +96,7 @@ fn all_forms_of_a_target_are_known() {
 }
 
 #[test]
-fn whether_the_connection_stays_open() {
+fn keep_alive_follows_version_and_connection_field() {
     for (version, connection, stays) in [
         ("1.1", "", true),
         ("1.1", "connection: close\r\n", false),
@@ -119,7 +119,7 @@ fn whether_the_connection_stays_open() {
 }
 
 #[test]
-fn an_old_client_expects_and_upgrades_nothing() {
+fn http_1_0_request_ignores_expect_and_upgrade() {
     let fields = "host: x\r\nexpect: 100-continue\r\nconnection: upgrade\r\nupgrade: y\r\n\r\n";
     let read = request(&format!("GET / HTTP/1.0\r\n{fields}")).expect("valid");
     assert!(!read.expects_continue && !read.upgrade);
@@ -128,7 +128,7 @@ fn an_old_client_expects_and_upgrades_nothing() {
 }
 
 #[test]
-fn connect_names_a_host_and_a_port_and_has_no_body() {
+fn connect_needs_host_and_port_and_has_no_body() {
     let connect = |target: &str, fields: &str| {
         let head = format!("CONNECT {target} HTTP/1.1\r\nhost: x\r\n{fields}\r\n");
         request(&head).map_err(|bad| bad.kind)
@@ -168,7 +168,7 @@ fn connect_names_a_host_and_a_port_and_has_no_body() {
 }
 
 #[test]
-fn a_response_to_connect_opens_a_tunnel_and_loses_its_framing_fields() {
+fn successful_connect_opens_a_tunnel_without_framing_fields() {
     let framed = "content-length: 5\r\n";
     for (status, opens) in [
         ("200", true),
@@ -190,7 +190,7 @@ fn a_response_to_connect_opens_a_tunnel_and_loses_its_framing_fields() {
 }
 
 #[test]
-fn what_could_be_read_in_two_ways_is_refused() {
+fn ambiguous_requests_are_rejected() {
     for bad in [
         "content-length: 1\r\ntransfer-encoding: chunked\r\n",
         "transfer-encoding: chunked\r\ncontent-length: 1\r\n",
@@ -235,7 +235,7 @@ fn what_could_be_read_in_two_ways_is_refused() {
 }
 
 #[test]
-fn other_versions_differ_from_invalid_ones() {
+fn unsupported_version_differs_from_malformed_version() {
     for (version, kind) in [
         ("HTTP/2.0", BadKind::Version),
         ("HTTP/0.9", BadKind::Version),
@@ -251,7 +251,7 @@ fn other_versions_differ_from_invalid_ones() {
 }
 
 #[test]
-fn the_number_of_fields_is_bounded() {
+fn number_of_fields_is_bounded() {
     let with = |fields: usize, limits| {
         let fields = "a: b\r\n".repeat(fields);
         let head = Bytes::from(format!("GET / HTTP/1.0\r\n{fields}\r\n"));
@@ -268,7 +268,7 @@ fn the_number_of_fields_is_bounded() {
 }
 
 #[test]
-fn how_long_a_response_is() {
+fn response_body_length_follows_method_status_and_fields() {
     use BodyLength::{Chunked, Known, UntilClose};
     let (get, head) = (&Method::GET, &Method::HEAD);
     for (method, status, fields, length) in [
@@ -298,7 +298,7 @@ fn how_long_a_response_is() {
 }
 
 #[test]
-fn a_204_has_no_length_and_a_304_keeps_what_it_describes() {
+fn status_204_drops_content_length_and_304_keeps_it() {
     let fields = "content-length: 5\r\n";
     let read = response(&Method::GET, &format!("HTTP/1.1 204 X\r\n{fields}\r\n"));
     assert!(read.expect("valid").headers.is_empty());
@@ -307,7 +307,7 @@ fn a_204_has_no_length_and_a_304_keeps_what_it_describes() {
 }
 
 #[test]
-fn a_response_is_read_as_strictly_as_a_request() {
+fn responses_are_parsed_as_strictly_as_requests() {
     for bad in [
         "bananas\r\n\r\n",
         "HTTP/2.0 200 OK\r\n\r\n",
@@ -335,7 +335,7 @@ fn a_response_is_read_as_strictly_as_a_request() {
 }
 
 #[test]
-fn a_response_that_announces_an_impossible_body_closes_the_connection() {
+fn response_204_with_a_body_closes_the_connection() {
     let keeps = |method: &Method, head: &str| {
         let head = response(method, &format!("HTTP/1.1 {head}\r\n\r\n")).expect("valid");
         assert_eq!(head.body, BodyLength::Known(0));
@@ -352,7 +352,7 @@ fn a_response_that_announces_an_impossible_body_closes_the_connection() {
 }
 
 #[test]
-fn room_for_fields_is_used_again() {
+fn header_map_capacity_is_reused() {
     let mut used = HeaderMap::with_capacity(64);
     used.clear();
     let head = Bytes::from_static(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n");
@@ -363,7 +363,7 @@ fn room_for_fields_is_used_again() {
 proptest! {
     /// A valid request is parsed, and gives the same result after it is written and parsed again.
     #[test]
-    fn what_is_read_can_be_written_and_read_again(
+    fn parsed_request_round_trips(
         name in "[xX]-[a-zA-Z0-9-]{1,12}",
         value in "[ -~\u{e9}\t]{0,20}",
         target in "/[a-zA-Z0-9._~!$&'()*+,;=:@/?%-]{0,20}",
@@ -395,7 +395,7 @@ proptest! {
     }
 
     #[test]
-    fn no_octets_are_too_strange(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
         let head = Bytes::from(octets);
         let _ = parse_request(&head, LIMITS, HeaderMap::new());
         let _ = parse_response(&head, &Method::GET, LIMITS, HeaderMap::new());

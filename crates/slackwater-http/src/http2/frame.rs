@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_as_it_was_written() {
+    fn frame_head_round_trips() {
         let head = FrameHead {
             length: 0x01_02_03,
             kind: kind::PING,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_at_most_what_is_there() {
+    fn padding_must_fit_the_payload() {
         let head = |flags| FrameHead {
             length: 0,
             kind: kind::DATA,

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_come_out_in_order_and_small_ones_together() {
+    fn pieces_keep_their_order_and_small_ones_are_joined() {
         static LARGE: [u8; JOINED_BYTES_MAX + 1] = [b'l'; JOINED_BYTES_MAX + 1];
         let mut inbox = Inbox::default();
         assert!(inbox.is_empty());
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn only_frames_of_next_to_nothing_are_a_flood() {
+    fn only_tiny_frames_are_a_flood() {
         let mut inbox = Inbox::default();
         let frames = FRAMES_BYTES_FREE / (FRAME_BYTES_WORTH - 1);
         // The first one is not joined.

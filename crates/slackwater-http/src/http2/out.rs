@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_keep_their_order_however_they_are_written() {
+    fn parts_keep_their_order_under_partial_writes() {
         let large = Bytes::from(vec![b'l'; COPIED_BYTES_MAX + 1]);
         let small = Bytes::from_static(b"small");
         let mut expected = Vec::new();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_is_one_part() {
+    fn small_output_is_one_part() {
         let mut out = Out::default();
         out.push(head(1), Bytes::from_static(b"a"));
         out.push(head(1), Bytes::from_static(b"b"));

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_their_ranges() {
+    fn setting_values_are_checked() {
         let refused = |id, value, is_client| read(id, value, is_client).err();
         let protocol = Some(Reason::PROTOCOL_ERROR);
         assert_eq!(refused(ENABLE_PUSH, 1, true), None);
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_whole() {
+    fn truncated_settings_are_rejected() {
         let mut settings = Settings::FIRST;
         let read = settings.read(&[0; 5], true, |_| ());
         assert_eq!(read, Err(Reason::FRAME_SIZE_ERROR));
     }
 
     #[test]
-    fn the_last_of_two_is_the_one_but_for_the_table() {
+    fn last_duplicate_setting_wins_except_table_size() {
         let mut settings = Settings::FIRST;
         let payload = [
             [0, 3, 0, 0, 0, 7],

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_known_until_they_are_closed() {
+    fn stream_ids_are_known_until_closed() {
         let mut streams = Streams::default();
         let mut keys = Vec::new();
         for id in [1, 3, 7, 9] {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reset_long_ago_may_have_been_any_of_them() {
+    fn forgotten_resets_match_any_older_stream() {
         let mut streams = Streams::default();
         streams.note_reset(3);
         assert!(streams.may_be_reset(3) && !streams.may_be_reset(1));

@@ -278,7 +278,7 @@ fn large(length: usize) -> Bytes {
 }
 
 #[test]
-fn what_is_said_first() {
+fn preface_and_settings_are_sent_first() {
     let mut server = Peer::new(Role::Server);
     let sent = server.sent();
     assert_eq!(sent[0].0, kind::SETTINGS);
@@ -293,7 +293,7 @@ fn what_is_said_first() {
 }
 
 #[test]
-fn it_matters_not_how_octets_are_cut() {
+fn input_may_be_split_at_any_byte() {
     let mut octets = PREFACE.to_vec();
     octets.extend(settings(&[(5, 20_000)]));
     octets.extend(open(1));
@@ -321,14 +321,14 @@ fn it_matters_not_how_octets_are_cut() {
 }
 
 #[test]
-fn a_client_with_another_preface_gets_no_answer() {
+fn invalid_preface_closes_the_connection() {
     let mut server = Peer::new(Role::Server);
     server.feed(b"PRI * HTTP/2.0\r\n\r\nXX");
     assert!(server.connection.is_over() && server.octets().is_empty());
 }
 
 #[test]
-fn settings_come_first() {
+fn first_frame_must_be_settings() {
     let mut server = Peer::new(Role::Server);
     server.feed(PREFACE);
     server.feed(&frame(kind::PING, 0, 0, &[0; 8]));
@@ -339,7 +339,7 @@ fn settings_come_first() {
 }
 
 #[test]
-fn the_socket_owner_is_woken_once_for_new_output() {
+fn socket_owner_is_woken_once_for_new_output() {
     let mut server = Peer::server();
     let (woken, waker) = Woken::new();
     server.connection.enter(&Context::from_waker(&waker));

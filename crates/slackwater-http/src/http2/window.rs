@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_may_be_below_zero_and_not_above_its_maximum() {
+    fn send_window_may_be_negative_but_not_overflow() {
         let mut window = SendWindow::new(10);
         window.take(10);
         assert_eq!(window.room(), 0);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_given_back_by_halves() {
+    fn window_updates_are_sent_by_halves() {
         let mut window = ReceiveWindow::new(100);
         assert!(window.receive(100));
         assert!(!window.receive(1));

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_it_was_meant() {
+    fn written_header_is_parsed_as_intended() {
         for (given, expected) in [
             (
                 ends("192.0.2.7:50000", "198.51.100.1:443"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_are_those_of_the_specification() {
+    fn headers_match_the_specification() {
         let ends = ends("192.0.2.7:50000", "198.51.100.1:443");
         assert_eq!(
             header(Version::One, Some(&ends)),

@@ -103,7 +103,7 @@ fn has_bad_octets<T: fmt::Debug>(decoded: Result<T, BadHead>) {
 }
 
 #[test]
-fn a_request_is_read() {
+fn valid_request_is_decoded() {
     let head = with(&[
         ("content-length", "7"),
         ("te", "trailers"),
@@ -121,7 +121,7 @@ fn a_request_is_read() {
 }
 
 #[test]
-fn the_target_is_what_the_pseudo_header_fields_say() {
+fn target_is_built_from_pseudo_header_fields() {
     let uri = |fields: &[(&str, &str)]| request(fields).map(|head| head.uri.to_string());
     assert_eq!(uri(GET), Ok("http://x/a?b".to_owned()));
     let without_host = without(":authority").expect("a request").uri;
@@ -157,7 +157,7 @@ fn the_target_is_what_the_pseudo_header_fields_say() {
 }
 
 #[test]
-fn a_request_has_each_part_once_and_first() {
+fn pseudo_header_fields_are_required_unique_and_first() {
     for (name, value) in GET {
         is_malformed(with(&[(name, value)]));
         if *name != ":authority" {
@@ -197,7 +197,7 @@ fn a_request_has_each_part_once_and_first() {
 }
 
 #[test]
-fn parts_of_a_request_are_valid() {
+fn invalid_pseudo_header_values_are_rejected() {
     for path in [
         "",
         "a",
@@ -233,7 +233,7 @@ fn parts_of_a_request_are_valid() {
 }
 
 #[test]
-fn fields_of_http_1_connections_are_refused_everywhere() {
+fn connection_specific_fields_are_rejected() {
     for (name, value) in [
         ("connection", "close"),
         ("keep-alive", "timeout=5"),
@@ -259,7 +259,7 @@ fn fields_of_http_1_connections_are_refused_everywhere() {
 }
 
 #[test]
-fn names_and_values_have_their_octets_alone() {
+fn invalid_octets_in_names_and_values_are_rejected() {
     for name in [
         "A", "aB", "", "a b", "a:", "a\r\nb", "a\0", "\u{e9}", ":a", ":", ":Path",
     ] {
@@ -277,7 +277,7 @@ fn names_and_values_have_their_octets_alone() {
 }
 
 #[test]
-fn a_length_is_one_number() {
+fn content_length_must_be_one_number() {
     for good in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
         let head = with(&[("content-length", good.0)]).expect("a request");
         assert_eq!(head.length, Some(good.1));
@@ -300,7 +300,7 @@ fn a_length_is_one_number() {
 }
 
 #[test]
-fn a_response_is_read() {
+fn valid_response_is_decoded() {
     let head = response(&[(":status", "404"), ("content-length", "3"), ("a", "b")]);
     let head = head.expect("a response");
     assert_eq!(head.status, StatusCode::NOT_FOUND);
@@ -311,7 +311,7 @@ fn a_response_is_read() {
 }
 
 #[test]
-fn a_response_has_a_status_and_nothing_of_a_request() {
+fn response_needs_one_status_and_no_request_fields() {
     is_malformed(response(&[]));
     is_malformed(response(&[("a", "b")]));
     is_malformed(response(&[(":status", "200"), (":status", "200")]));
@@ -337,7 +337,7 @@ fn trailers_have_no_pseudo_header_fields() {
 }
 
 #[test]
-fn what_is_refused_leaves_the_table_in_step() {
+fn rejected_head_keeps_the_dynamic_table_in_sync() {
     let large = "x".repeat(900);
     let refused: [&[(&str, &str)]; 6] = [
         &[("a", "b"), ("te", "gzip")],

@@ -291,7 +291,7 @@ mod tests {
 
     // The first and the last of some lengths. RFC 7541 appendix B
     #[test]
-    fn codes_are_those_of_the_rfc() {
+    fn codes_match_rfc_7541() {
         assert_eq!(coded(b"0"), [0b0000_0111]);
         assert_eq!(coded(b"t"), [0b0100_1111]);
         assert_eq!(coded(b" "), [0b0101_0011]);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn each_symbol_is_found_after_each_number_of_bits() {
+    fn each_symbol_is_decoded_at_each_bit_offset() {
         for symbol in 0..=255 {
             for before in 0..8 {
                 // `0` has five bits, which pass through all eight remainders.
@@ -316,12 +316,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_of_any_kind_is_found(text in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_text_round_trips(text in prop::collection::vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(decoded(&coded(&text)), Ok(text));
         }
 
         #[test]
-        fn a_text_has_one_code_only(octets in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn encoding_of_a_text_is_unique(octets in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Ok(text) = decoded(&octets) {
                 prop_assert_eq!(coded(&text), octets);
             }

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_with_the_same_hash_are_not_the_same() {
+    fn hash_collisions_do_not_mix_fields() {
         let [one, other] = alike();
         let mut table = Table::new(TABLE_BYTES);
         table.begin(Kind::Head);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn passing_fields_take_no_place_from_indexed_ones() {
+    fn one_time_fields_do_not_evict_indexed_fields() {
         let mut table = Table::new(TABLE_BYTES);
         table.begin(Kind::Head);
         for finding in [Finding::Passing, Finding::Remembered] {

@@ -49,7 +49,7 @@ fn octets(hex: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_static_table_is_that_of_the_rfc() {
+fn static_table_matches_rfc_7541() {
     let table = include_str!("static_table.txt");
     let mut decoder = Decoder::new();
     let mut index = 0;
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn octets_of_any_kind_are_read_or_refused(blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20)) {
+    fn arbitrary_blocks_never_panic_and_memory_is_bounded(blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20)) {
         let mut decoder = Decoder::new();
         for block in blocks {
             let _ = fields(&mut decoder, &block);

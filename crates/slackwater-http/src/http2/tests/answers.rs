@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_answer_that_is_complete_leaves_at_once() {
+fn complete_response_is_sent_at_once() {
     let mut server = Peer::server();
     server.feed(&get(1));
     let key = server.request();
@@ -21,7 +21,7 @@ fn an_answer_that_is_complete_leaves_at_once() {
 }
 
 #[test]
-fn an_answer_ends_a_request_that_goes_on() {
+fn complete_response_resets_an_unfinished_request() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();
@@ -32,7 +32,7 @@ fn an_answer_ends_a_request_that_goes_on() {
 }
 
 #[test]
-fn a_request_that_is_not_answered_is_reset() {
+fn unanswered_request_is_reset() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();
@@ -43,7 +43,7 @@ fn a_request_that_is_not_answered_is_reset() {
 }
 
 #[test]
-fn a_client_that_takes_its_request_back_is_heard() {
+fn reset_by_the_client_wakes_the_handler() {
     let mut server = Peer::server();
     server.feed(&get(1));
     let key = server.request();
@@ -64,7 +64,7 @@ fn a_client_that_takes_its_request_back_is_heard() {
 }
 
 #[test]
-fn readers_are_woken_by_data_and_by_the_end() {
+fn readers_are_woken_by_data_and_end() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();

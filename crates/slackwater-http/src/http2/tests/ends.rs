@@ -10,7 +10,7 @@ fn lost(peer: &mut Peer, key: Key) -> Lost {
 }
 
 #[test]
-fn a_server_leaves_in_two_steps() {
+fn graceful_shutdown_sends_two_goaways() {
     let mut server = Peer::server();
     server.feed(&get(1));
     let first = server.request();
@@ -49,7 +49,7 @@ fn a_server_leaves_in_two_steps() {
 }
 
 #[test]
-fn a_server_that_left_wakes_its_task_for_the_end() {
+fn closing_server_wakes_its_task_after_the_last_stream() {
     let mut server = Peer::server();
     server.feed(&get(1));
     let key = server.request();
@@ -65,7 +65,7 @@ fn a_server_that_left_wakes_its_task_for_the_end() {
 }
 
 #[test]
-fn what_a_goaway_leaves_out_was_not_processed() {
+fn streams_beyond_goaway_were_not_processed() {
     for reason in [Reason::NO_ERROR, Reason::INTERNAL_ERROR] {
         let mut client = Peer::client();
         let (first, second, third) = (client.get(), client.get(), client.get());
@@ -90,7 +90,7 @@ fn what_a_goaway_leaves_out_was_not_processed() {
 }
 
 #[test]
-fn the_end_of_a_connection_is_that_of_all_that_is_on_it() {
+fn closed_connection_ends_its_streams() {
     let mut client = Peer::client();
     let sent = client.get();
     let (woken, waker) = Woken::new();
@@ -105,7 +105,7 @@ fn the_end_of_a_connection_is_that_of_all_that_is_on_it() {
 }
 
 #[test]
-fn a_connection_error_ends_all_streams_taken_or_not() {
+fn connection_error_ends_all_streams() {
     let mut server = Peer::server();
     server.feed(&[get(1), get(3)].concat());
     let key = server.request();
@@ -124,7 +124,7 @@ fn a_connection_error_ends_all_streams_taken_or_not() {
 }
 
 #[test]
-fn numbers_of_streams_run_out() {
+fn stream_ids_run_out() {
     let mut client = Peer::client();
     client.connection.next_ours = (1 << 31) - 1;
     assert_eq!(client.connection.check(), Ok(()));
@@ -134,7 +134,7 @@ fn numbers_of_streams_run_out() {
 }
 
 #[test]
-fn a_ping_checks_whether_the_peer_is_alive() {
+fn ping_checks_whether_the_peer_is_alive() {
     let mut client = Peer::client();
     client.connection.ask_whether_alive();
     let sent = client.sent();

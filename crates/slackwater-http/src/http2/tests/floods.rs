@@ -22,7 +22,7 @@ fn until_calm(mut octets: impl FnMut(u32) -> Vec<u8>) -> Option<u32> {
 }
 
 #[test]
-fn streams_that_are_wrong_are_counted() {
+fn malformed_streams_are_limited() {
     let malformed = until_calm(|stream| headers(stream, flag::END_STREAM, &GET[..1]));
     assert_eq!(malformed, Some(1024));
     let overflown = until_calm(|stream| [open(stream), window_update(stream, 0)].concat());
@@ -46,12 +46,12 @@ fn too_large(stream: u32) -> Vec<u8> {
 }
 
 #[test]
-fn heads_that_are_too_large_are_counted() {
+fn too_large_heads_are_limited() {
     assert_eq!(until_calm(too_large), Some(1024));
 }
 
 #[test]
-fn one_that_is_too_large_now_and_then_is_outweighed() {
+fn good_requests_outweigh_occasional_large_heads() {
     let mut server = Peer::server();
     for turn in 0..2000 {
         let stream = 1 + 4 * turn;
@@ -66,7 +66,7 @@ fn one_that_is_too_large_now_and_then_is_outweighed() {
 }
 
 #[test]
-fn streams_that_are_refused_are_counted() {
+fn refused_streams_are_limited() {
     let mut server = Peer::server();
     for stream in 0..STREAMS_MAX {
         server.feed(&open(1 + 2 * stream));
@@ -81,7 +81,7 @@ fn streams_that_are_refused_are_counted() {
 }
 
 #[test]
-fn streams_that_end_well_outweigh_those_that_are_wrong() {
+fn good_streams_outweigh_malformed_ones() {
     let mut server = Peer::server();
     for turn in 0..5000 {
         let stream = 1 + 4 * turn;
@@ -96,13 +96,13 @@ fn streams_that_end_well_outweigh_those_that_are_wrong() {
 }
 
 #[test]
-fn requests_cancelled_before_they_are_taken_are_limited() {
+fn requests_cancelled_before_acceptance_are_limited() {
     let taken_back = until_calm(|stream| [get(stream), reset(stream, Reason::CANCEL)].concat());
     assert_eq!(taken_back, Some(200));
 }
 
 #[test]
-fn requests_that_are_taken_outweigh_cancelled_ones() {
+fn accepted_requests_outweigh_cancelled_ones() {
     let mut turn = 0;
     let taken_back = until_calm(|stream| {
         turn += 1;
@@ -132,7 +132,7 @@ fn more_streams_than_allowed_are_refused() {
 }
 
 #[test]
-fn a_head_ends_sometime() {
+fn continuation_frames_are_limited() {
     let mut server = Peer::server();
     server.feed(&frame(kind::HEADERS, 0, 1, &block(&GET)));
     let mut frames = 0;
@@ -152,7 +152,7 @@ fn a_head_ends_sometime() {
 }
 
 #[test]
-fn a_head_that_is_too_large_is_answered_and_the_next_one_is_read() {
+fn too_large_head_gets_a_response_and_the_connection_continues() {
     let mut server = Peer::server();
     let value = "v".repeat(100);
     let many = [&GET[..], &[("x", &value[..]); 120]].concat();
@@ -172,7 +172,7 @@ fn a_head_that_is_too_large_is_answered_and_the_next_one_is_read() {
 }
 
 #[test]
-fn data_frames_bring_something() {
+fn empty_data_frames_are_limited() {
     let mut server = Peer::server();
     server.feed(&open(1));
     for _ in 0..1000 {
@@ -187,7 +187,7 @@ fn data_frames_bring_something() {
 }
 
 #[test]
-fn frames_of_next_to_nothing_do_not_pile_up() {
+fn tiny_data_frames_are_limited() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let frames = data(1, 0, b"a").repeat(21_846);
@@ -198,7 +198,7 @@ fn frames_of_next_to_nothing_do_not_pile_up() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_is_not_read_from() {
+fn input_pauses_while_the_peer_does_not_read() {
     let mut server = Peer::server();
     let ping = frame(kind::PING, 0, 0, &[0; 8]);
     let mut pings = 0;
@@ -212,7 +212,7 @@ fn a_peer_that_does_not_read_is_not_read_from() {
 }
 
 #[test]
-fn a_turn_ends_after_bounded_work_and_the_next_one_goes_on() {
+fn work_of_one_receive_call_is_bounded() {
     let mut server = Peer::server();
     let ping = frame(kind::PING, 0, 0, &[0; 8]);
     let mut rest = Bytes::from(ping.repeat(600));
@@ -240,7 +240,7 @@ fn a_turn_ends_after_bounded_work_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn a_rest_that_is_short_keeps_no_large_buffer() {
+fn short_remainder_does_not_retain_a_large_buffer() {
     let mut server = Peer::server();
     let ping = frame(kind::PING, 0, 0, &[0; 8]);
     let read = Bytes::from(ping.repeat(600));
@@ -254,7 +254,7 @@ fn a_rest_that_is_short_keeps_no_large_buffer() {
 }
 
 #[test]
-fn changes_of_windows_are_bounded() {
+fn window_size_changes_are_limited() {
     let mut changes = 0;
     let flipped = until_calm(|_| {
         changes += 1;
@@ -266,7 +266,7 @@ fn changes_of_windows_are_bounded() {
 }
 
 #[test]
-fn what_comes_late_on_streams_that_have_ended_comes_to_an_end() {
+fn late_frames_on_closed_streams_are_limited() {
     let late = [
         data(1, 0, b"late"),
         headers(1, 0, &[(":status", "103")]),

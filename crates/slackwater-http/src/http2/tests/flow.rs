@@ -23,7 +23,7 @@ fn answering(count: u32) -> (Peer, Vec<Key>) {
 }
 
 #[test]
-fn no_more_is_sent_than_a_window_allows() {
+fn sent_data_stays_within_the_window() {
     let (mut server, keys) = answering(1);
     let mut piece = large(70_000);
     assert!(server.send(keys[0], &mut piece, true).is_pending());
@@ -47,7 +47,7 @@ fn no_more_is_sent_than_a_window_allows() {
 }
 
 #[test]
-fn windows_may_be_made_smaller_than_what_was_sent() {
+fn window_may_shrink_below_sent_data() {
     let (mut server, keys) = answering(1);
     let mut piece = large(1000);
     assert!(server.send(keys[0], &mut piece, false).is_ready());
@@ -69,7 +69,7 @@ fn windows_may_be_made_smaller_than_what_was_sent() {
 }
 
 #[test]
-fn settings_that_make_a_window_too_large_end_the_connection() {
+fn window_overflow_by_settings_ends_the_connection() {
     let (mut server, _) = answering(1);
     server.feed(&window_update(1, (1 << 31) - 1 - 65_535));
     server.feed(&settings(&[(4, 65_536)]));
@@ -77,7 +77,7 @@ fn settings_that_make_a_window_too_large_end_the_connection() {
 }
 
 #[test]
-fn settings_do_not_matter_to_streams_that_are_closed() {
+fn settings_do_not_affect_closed_streams() {
     let (mut server, keys) = answering(1);
     server.feed(&window_update(1, (1 << 31) - 1 - 65_535));
     assert!(server.send(keys[0], &mut large(1), true).is_ready());
@@ -86,7 +86,7 @@ fn settings_do_not_matter_to_streams_that_are_closed() {
 }
 
 #[test]
-fn frames_are_as_long_as_the_other_side_takes_them() {
+fn frame_size_follows_the_peer_setting() {
     let (mut server, keys) = answering(1);
     server.feed(&settings(&[(5, 20_000)]));
     let mut piece = large(50_000);
@@ -96,7 +96,7 @@ fn frames_are_as_long_as_the_other_side_takes_them() {
 }
 
 #[test]
-fn a_last_piece_of_nothing_needs_no_window() {
+fn empty_last_frame_needs_no_window() {
     let (mut server, keys) = answering(1);
     let mut piece = large(65_535);
     assert!(server.send(keys[0], &mut piece, false).is_ready());
@@ -108,7 +108,7 @@ fn a_last_piece_of_nothing_needs_no_window() {
 }
 
 #[test]
-fn streams_that_wait_for_the_connection_take_turns() {
+fn streams_take_turns_on_the_connection_window() {
     let (mut server, keys) = answering(3);
     let mut pieces = vec![large(60_000); 3];
     let wakers: Vec<_> = (0..3).map(|_| Woken::new()).collect();
@@ -157,7 +157,7 @@ fn an_unused_turn_is_passed_on() {
 }
 
 #[test]
-fn what_waits_to_be_written_has_a_bound() {
+fn output_buffer_is_bounded() {
     let (mut server, keys) = answering(1);
     server.feed(&settings(&[(4, 1 << 30)]));
     server.feed(&window_update(0, 1 << 30));
@@ -178,7 +178,7 @@ fn what_waits_to_be_written_has_a_bound() {
 }
 
 #[test]
-fn a_reader_that_is_slow_holds_no_more_than_a_window() {
+fn slow_reader_buffers_at_most_one_window() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();
@@ -195,7 +195,7 @@ fn a_reader_that_is_slow_holds_no_more_than_a_window() {
 }
 
 #[test]
-fn padding_is_given_back_though_no_data_is_taken() {
+fn padding_returns_its_window_without_reads() {
     let mut server = Peer::server();
     server.feed(&open(1));
     server.request();
@@ -222,7 +222,7 @@ fn padding_is_given_back_though_no_data_is_taken() {
 }
 
 #[test]
-fn more_than_a_window_is_an_error() {
+fn data_beyond_the_window_is_an_error() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();
@@ -239,7 +239,7 @@ fn more_than_a_window_is_an_error() {
 }
 
 #[test]
-fn the_connection_has_a_window_of_its_own() {
+fn connection_window_is_enforced() {
     let mut server = Peer::server();
     // Eleven windows of streams exceed the window of the connection.
     for index in 0..10 {
@@ -259,7 +259,7 @@ fn the_connection_has_a_window_of_its_own() {
 }
 
 #[test]
-fn data_without_a_reader_gives_its_window_back() {
+fn discarded_data_returns_its_window() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();
@@ -304,7 +304,7 @@ fn upload(client: &mut Peer, length: usize) -> (Key, usize) {
 }
 
 #[test]
-fn unread_bodies_leave_room_for_short_ones() {
+fn long_uploads_reserve_window_for_short_ones() {
     let mut client = uploading();
     let (_, sent) = upload(&mut client, 100_000);
     assert_eq!(sent, 100_000);
@@ -331,7 +331,7 @@ fn unread_bodies_leave_room_for_short_ones() {
 }
 
 #[test]
-fn bodies_are_unread_until_they_are_given_back_or_their_streams_end() {
+fn upload_is_unread_until_window_update_or_end_of_stream() {
     let mut client = uploading();
     let (_, _) = upload(&mut client, 16 << 10);
     assert!(!client.connection.has_unread(), "a short one is none");
@@ -352,7 +352,7 @@ fn bodies_are_unread_until_they_are_given_back_or_their_streams_end() {
 }
 
 #[test]
-fn answers_share_nothing_for_they_have_one_client() {
+fn server_responses_may_use_the_full_window() {
     let (mut server, keys) = answering(1);
     let mut piece = large(65_535);
     assert!(server.send(keys[0], &mut piece, true).is_ready());
@@ -360,7 +360,7 @@ fn answers_share_nothing_for_they_have_one_client() {
 }
 
 #[test]
-fn of_all_windows_that_are_read_at_once_the_last_one_counts() {
+fn last_of_several_window_settings_counts() {
     let (mut server, keys) = answering(1);
     server.feed(&settings(&[(4, 0)]));
     server.sent();
@@ -379,7 +379,7 @@ fn of_all_windows_that_are_read_at_once_the_last_one_counts() {
 }
 
 #[test]
-fn a_window_may_shrink_and_be_given_more_in_one_read() {
+fn window_may_shrink_and_grow_in_one_read() {
     let (mut server, _) = answering(1);
     let shrink = settings(&[(4, 0)]);
     server.feed(&[shrink, window_update(1, (1 << 31) - 1)].concat());
@@ -387,7 +387,7 @@ fn a_window_may_shrink_and_be_given_more_in_one_read() {
 }
 
 #[test]
-fn short_bodies_that_wait_to_be_written_do_not_wait_for_the_window_of_others() {
+fn short_uploads_use_the_reserved_window() {
     let mut client = uploading();
     let long = client.post();
     let mut piece = large(1 << 20);
@@ -416,7 +416,7 @@ fn short_bodies_that_wait_to_be_written_do_not_wait_for_the_window_of_others() {
 }
 
 #[test]
-fn what_is_sent_of_a_piece_is_written_though_the_rest_of_it_waits() {
+fn partially_sent_piece_wakes_the_socket_owner() {
     let (woken, waker) = Woken::new();
     let mut client = uploading();
     let key = client.post();
@@ -428,7 +428,7 @@ fn what_is_sent_of_a_piece_is_written_though_the_rest_of_it_waits() {
 }
 
 #[test]
-fn of_the_largest_of_windows_no_more_is_kept_than_of_others() {
+fn reserved_window_is_bounded() {
     let mut client = Peer::client();
     client.feed(&window_update(0, (1 << 31) - 1 - 65_535));
     assert_eq!(client.connection.kept().room, 1 << 20);
@@ -436,7 +436,7 @@ fn of_the_largest_of_windows_no_more_is_kept_than_of_others() {
 }
 
 #[test]
-fn only_what_is_written_of_messages_is_progress() {
+fn only_written_message_bytes_are_progress() {
     let (mut server, keys) = answering(1);
     assert_eq!(server.connection.carried(), 9 + 1, "the head");
     server.feed(&frame(kind::PING, 0, 0, &[0; 8]));

@@ -14,7 +14,7 @@ fn response(client: &mut Peer, key: Key) -> Poll<Result<StatusCode, Lost>> {
 }
 
 #[test]
-fn a_request_and_its_response() {
+fn request_and_response_are_exchanged() {
     let mut client = Peer::client();
     let key = client.post();
     assert!(response(&mut client, key).is_pending());
@@ -49,7 +49,7 @@ fn a_request_and_its_response() {
 }
 
 #[test]
-fn what_is_no_response_ends_the_stream() {
+fn malformed_response_ends_the_stream() {
     for (name, octets) in [
         ("data before the head", data(1, 0, b"a")),
         (
@@ -80,7 +80,7 @@ fn what_is_no_response_ends_the_stream() {
 }
 
 #[test]
-fn a_length_without_a_body_is_right_after_head_and_for_304() {
+fn head_and_304_may_have_content_length_without_body() {
     let mut client = Peer::client();
     let uri = "http://x/".parse().expect("a URI");
     let headers_of = HeaderMap::new();
@@ -103,7 +103,7 @@ fn a_length_without_a_body_is_right_after_head_and_for_304() {
 }
 
 #[test]
-fn the_peer_limits_the_number_of_streams() {
+fn peer_limits_the_number_of_streams() {
     let mut client = Peer::client();
     client.feed(&settings(&[(3, 1)]));
     let first = client.get();
@@ -120,7 +120,7 @@ fn the_peer_limits_the_number_of_streams() {
 }
 
 #[test]
-fn until_it_is_known_a_hundred_streams_are_allowed() {
+fn before_settings_100_streams_are_allowed() {
     let mut client = Peer::new(Role::Client);
     assert_eq!(client.connection.streams_max(), 100);
     for _ in 0..100 {
@@ -133,7 +133,7 @@ fn until_it_is_known_a_hundred_streams_are_allowed() {
 }
 
 #[test]
-fn a_reset_comes_after_what_was_said_before_it() {
+fn data_before_a_reset_is_delivered_first() {
     let mut client = Peer::client();
     let key = client.get();
     client.feed(&answer(1, 0, &[]));
@@ -148,7 +148,7 @@ fn a_reset_comes_after_what_was_said_before_it() {
 }
 
 #[test]
-fn a_reset_behind_the_end_takes_nothing_from_it() {
+fn reset_after_a_complete_response_keeps_it() {
     let mut client = Peer::client();
     let key = client.post();
     client.feed(&answer(1, flag::END_STREAM, &[]));
@@ -161,7 +161,7 @@ fn a_reset_behind_the_end_takes_nothing_from_it() {
 }
 
 #[test]
-fn a_refused_stream_was_turned_away_and_others_were_not() {
+fn only_refused_streams_count_as_turned_away() {
     for (reason, expected) in [(Reason::REFUSED_STREAM, true), (Reason::CANCEL, false)] {
         let mut client = Peer::client();
         let key = client.get();
@@ -174,7 +174,7 @@ fn a_refused_stream_was_turned_away_and_others_were_not() {
 }
 
 #[test]
-fn a_pushed_stream_is_an_error() {
+fn push_promise_is_an_error() {
     let mut client = Peer::client();
     client.get();
     client.sent();
@@ -194,7 +194,7 @@ fn a_pushed_stream_is_an_error() {
 }
 
 #[test]
-fn heads_that_are_longer_than_a_frame_are_continued() {
+fn long_heads_use_continuation_frames() {
     let mut client = Peer::client();
     let value = HeaderValue::from_str(&"v".repeat(20_000)).expect("a value");
     let fields = HeaderMap::from_iter([(HeaderName::from_static("x"), value)]);

@@ -20,7 +20,7 @@ fn after(octets: &[u8]) -> Peer {
 }
 
 #[test]
-fn what_ends_the_connection() {
+fn connection_errors_of_messages() {
     let protocol = Reason::PROTOCOL_ERROR;
     let size = Reason::FRAME_SIZE_ERROR;
     let part = block(&GET);
@@ -97,7 +97,7 @@ fn what_ends_the_connection() {
 }
 
 #[test]
-fn what_ends_the_connection_beside_messages() {
+fn connection_errors_of_control_frames() {
     let protocol = Reason::PROTOCOL_ERROR;
     let size = Reason::FRAME_SIZE_ERROR;
     for (name, octets, reason) in [
@@ -162,7 +162,7 @@ fn what_ends_the_connection_beside_messages() {
 }
 
 #[test]
-fn what_ends_a_stream() {
+fn stream_errors_reset_the_stream() {
     let protocol = Reason::PROTOCOL_ERROR;
     let on_itself = |stream: u32| [&stream.to_be_bytes()[..], &[0]].concat();
     let with_priority = [&on_itself(7)[..], &block(&GET)].concat();
@@ -246,7 +246,7 @@ fn what_ends_a_stream() {
 }
 
 #[test]
-fn what_means_nothing() {
+fn harmless_frames_are_ignored() {
     for (name, octets) in [
         ("PRIORITY", frame(kind::PRIORITY, 0, 7, &[0; 5])),
         ("an unknown frame", frame(0xfa, 0xff, 7, b"whatever")),
@@ -268,7 +268,7 @@ fn what_means_nothing() {
 }
 
 #[test]
-fn what_is_answered() {
+fn ping_and_settings_are_acknowledged() {
     let mut server = after(&frame(kind::PING, 0, 0, b"whatever"));
     let answer = (kind::PING, flag::ACK, 0, b"whatever".to_vec());
     assert_eq!(server.sent(), [answer]);
@@ -277,7 +277,7 @@ fn what_is_answered() {
 }
 
 #[test]
-fn what_is_under_way_on_a_stream_that_we_reset_is_no_mistake() {
+fn frames_after_our_reset_are_not_errors() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();

@@ -59,7 +59,7 @@ fn version_1_contains_source_and_destination() {
 }
 
 #[test]
-fn version_1_has_one_spelling() {
+fn version_1_has_exactly_one_format() {
     for text in [
         "PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\n",
         "PROXY  TCP4 192.0.2.7 198.51.100.1 50000 443\r\n",
@@ -86,7 +86,7 @@ fn version_1_has_one_spelling() {
 }
 
 #[test]
-fn a_line_has_107_bytes_at_most() {
+fn version_1_line_has_at_most_107_bytes() {
     let padded = |bytes: usize| {
         let text = format!("PROXY UNKNOWN {}", "x".repeat(bytes - 16));
         format!("{text}\r\n")
@@ -129,7 +129,7 @@ fn version_2_contains_source_and_destination() {
 }
 
 #[test]
-fn invalid_headers_of_version_2_are_refused() {
+fn invalid_version_2_headers_are_rejected() {
     for (command, family, body) in [
         (0x11, 0x11, FROM_TO.to_vec()),
         (0x31, 0x11, FROM_TO.to_vec()),
@@ -149,7 +149,7 @@ fn invalid_headers_of_version_2_are_refused() {
 }
 
 #[test]
-fn a_length_beyond_the_limit_is_refused_before_its_bytes_come() {
+fn too_large_length_is_rejected_before_its_bytes_arrive() {
     let [high, low] = u16::try_from(HEADER_BYTES_MAX - FIXED_BYTES)
         .expect("short")
         .to_be_bytes();
@@ -161,7 +161,7 @@ fn a_length_beyond_the_limit_is_refused_before_its_bytes_come() {
 }
 
 #[test]
-fn a_checksum_that_is_there_has_to_be_right() {
+fn present_checksum_must_be_correct() {
     let bytes = with_checksum();
     assert_eq!(parse(&bytes), Ok(Parsed::Header(from_to(), bytes.len())));
     // Every bit of the addresses, the checksum and the TLV's value matters.
@@ -184,7 +184,7 @@ fn headers() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn however_it_is_cut_a_header_ends_where_it_ends() {
+fn header_is_unfinished_at_every_cut() {
     for bytes in headers() {
         for cut in 0..bytes.len() {
             assert_eq!(
@@ -200,7 +200,7 @@ fn however_it_is_cut_a_header_ends_where_it_ends() {
 proptest! {
     /// For any input, a result for some bytes remains the same when more arrive.
     #[test]
-    fn a_decision_is_final(
+    fn parse_result_does_not_change_with_more_bytes(
         which in 0..5_usize,
         changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4),
         more in proptest::collection::vec(any::<u8>(), 0..64),
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = parse(&bytes);
         let _ = parse(&[&SIGNATURE_2[..], &bytes].concat());
         let _ = parse(&[SIGNATURE_1, &bytes].concat());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_head_has_its_limits() {
+fn head_size_and_field_count_are_limited() {
     // Names, values and 32 for each field: the size of GET's four fields.
     let before = 4 * 32 + (7 + 3) + (7 + 4) + (10 + 1) + (5 + 4);
     for (length, is_read) in [(1000 - before - 33, true), (1000 - before - 32, false)] {

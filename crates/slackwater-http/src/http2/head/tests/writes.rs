@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn a_target_that_lacks_a_part_is_written_whole() {
+fn missing_parts_of_a_target_are_completed() {
     for (method, uri, parts) in [
         ("GET", "http://x", &["GET", "http", "x", "/"][..]),
         ("OPTIONS", "/", &["OPTIONS", "http", "/"]),
@@ -67,7 +67,7 @@ fn any_headers() -> impl Strategy<Value = HeaderMap> {
 
 proptest! {
     #[test]
-    fn heads_that_are_written_are_read(
+    fn heads_round_trip(
         heads in prop::collection::vec((any_headers(), "(GET|POST|PUT|[A-Z]{1,5})", "/[a-z/]{0,10}", 100..999_u16), 1..30),
     ) {
         let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());

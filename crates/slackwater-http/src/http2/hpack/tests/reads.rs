@@ -56,7 +56,7 @@ const FOUND: &[&str] = &[
 
 // RFC 7541 appendix C.2
 #[test]
-fn each_kind_of_field_is_read() {
+fn each_field_representation_is_decoded() {
     for (block, meant, bytes) in [
         (
             "400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572",
@@ -81,7 +81,7 @@ fn each_kind_of_field_is_read() {
 
 // RFC 7541 appendices C.3 and C.4
 #[test]
-fn requests_are_read_plain_and_coded() {
+fn plain_and_huffman_coded_requests_are_decoded() {
     check(&[
         (
             "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
@@ -108,7 +108,7 @@ fn requests_are_read_plain_and_coded() {
 
 // RFC 7541 appendices C.5 and C.6, whose tables hold at most 256 octets: the first block sets this.
 #[test]
-fn responses_are_read_plain_and_coded_with_a_small_table() {
+fn plain_and_huffman_coded_responses_use_a_small_table() {
     check(&[
         (
             "3fe1 01 4803 3330 3258 0770 7269 7661 7465 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 \
@@ -145,7 +145,7 @@ fn responses_are_read_plain_and_coded_with_a_small_table() {
 }
 
 #[test]
-fn a_block_that_means_nothing_breaks_the_connection() {
+fn malformed_blocks_are_rejected() {
     for (what, block) in [
         ("index 0", "80"),
         ("beyond the static table, with an empty dynamic one", "be"),
@@ -195,7 +195,7 @@ fn a_block_that_means_nothing_breaks_the_connection() {
 }
 
 #[test]
-fn the_table_forgets_the_oldest_field_first() {
+fn dynamic_table_evicts_the_oldest_field() {
     let mut decoder = Decoder::new();
     // 34 octets each, and room for two of them.
     texts(&mut decoder, &octets("3f 25 40 01 61 00 40 01 62 00"));
@@ -219,7 +219,7 @@ fn the_table_forgets_the_oldest_field_first() {
 }
 
 #[test]
-fn a_bad_field_has_its_place_in_the_table() {
+fn malformed_field_still_enters_the_table() {
     let mut decoder = Decoder::new();
     let octet_fault = |field: &Field| matches!(field, Field::Bad(Fault::Octets(_)));
     let read = fields(
@@ -235,7 +235,7 @@ fn a_bad_field_has_its_place_in_the_table() {
 }
 
 #[test]
-fn what_no_table_may_keep_is_marked_so() {
+fn never_indexed_fields_are_marked_sensitive() {
     let mut decoder = Decoder::new();
     let read = fields(
         &mut decoder,
@@ -248,7 +248,7 @@ fn what_no_table_may_keep_is_marked_so() {
 }
 
 #[test]
-fn room_for_a_long_text_is_given_back() {
+fn large_decode_buffer_is_released() {
     let mut decoder = Decoder::new();
     let short = texts(&mut decoder, &octets("00 01 61 81 1f"));
     assert_eq!(short, ["a: a"]);

@@ -20,7 +20,7 @@ fn block(encoder: &mut Encoder, fields: &[(&'static str, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_field_that_comes_again_gets_an_index() {
+fn repeated_field_gets_an_index() {
     let mut encoder = Encoder::new();
     let usual = [("content-type", "application/grpc"), ("x-a", "b")];
     let full = [
@@ -42,7 +42,7 @@ fn a_field_that_comes_again_gets_an_index() {
 }
 
 #[test]
-fn what_changes_each_time_drives_nothing_out() {
+fn changing_fields_do_not_evict_indexed_fields() {
     let mut encoder = Encoder::new();
     let mut decoder = Decoder::new();
     let mut last = 0;
@@ -61,7 +61,7 @@ fn what_changes_each_time_drives_nothing_out() {
 }
 
 #[test]
-fn a_field_is_its_name_and_its_value() {
+fn field_is_matched_by_name_and_value() {
     let alike = [
         ("x-ab", "c"),
         ("x-a", "bc"),
@@ -84,7 +84,7 @@ fn a_field_is_its_name_and_its_value() {
 }
 
 #[test]
-fn secrets_get_no_index_and_say_so() {
+fn secrets_are_never_indexed() {
     for name in [
         "authorization",
         "cookie",
@@ -111,7 +111,7 @@ fn secrets_get_no_index_and_say_so() {
 }
 
 #[test]
-fn fields_of_other_versions_are_left_out() {
+fn connection_specific_fields_are_omitted() {
     for name in [
         "connection",
         "keep-alive",
@@ -124,7 +124,7 @@ fn fields_of_other_versions_are_left_out() {
 }
 
 #[test]
-fn a_large_field_gets_no_index() {
+fn large_field_gets_no_index() {
     // With name and overhead, a quarter of the table, and one octet more.
     for (length, is_told) in [(1024 - 1 - 32, true), (1024 - 32, false)] {
         let mut encoder = Encoder::new();
@@ -136,7 +136,7 @@ fn a_large_field_gets_no_index() {
 }
 
 #[test]
-fn the_peer_is_sent_the_table_size_in_use() {
+fn table_size_update_is_sent() {
     let usual = [("a", "b")];
     let first_octets = |sizes: &[u32]| {
         let mut encoder = Encoder::new();
@@ -176,7 +176,7 @@ fn the_peer_is_sent_the_table_size_in_use() {
 }
 
 #[test]
-fn pseudo_header_fields_have_their_indices() {
+fn pseudo_header_fields_use_static_indices() {
     let mut encoder = Encoder::new();
     let mut decoder = Decoder::new();
     for _ in 0..3 {
