@@ -14,7 +14,7 @@ const READINGS: usize = 200;
 
 /// The process's own cgroup may contain other processes, whose threads come and go.
 #[test]
-fn a_reading_does_not_allocate() {
+fn reading_does_not_allocate() {
     let group = std::path::Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/fixtures/v2-5.15-nested"
@@ -38,7 +38,7 @@ fn a_reading_does_not_allocate() {
 }
 
 #[test]
-fn threads_that_come_and_go_cause_no_allocation() {
+fn starting_and_ending_threads_cause_no_allocation() {
     let mut source = Source::open(&Target::ThisProcess);
     source.read();
     for threads in [1, 100, 1, 200] {

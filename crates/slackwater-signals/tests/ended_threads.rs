@@ -19,7 +19,7 @@ fn used() -> Duration {
 
 /// A thread counts from its beginning, and its share stays when it ends.
 #[test]
-fn sums_have_all_that_threads_did_and_keep_it() {
+fn sums_keep_the_use_of_ended_threads() {
     let mut source = Source::open(&Target::ThisProcess);
     let mut sum = source.read().used_by_watched.expect("it is watched");
     for _ in 0..3 {

@@ -58,7 +58,7 @@ fn open_files() -> usize {
 }
 
 #[test]
-fn neither_files_nor_threads_grow_without_bound() {
+fn open_files_and_watched_threads_are_bounded() {
     let limit = getrlimit(Resource::Nofile);
     let few = Rlimit {
         current: Some(64),

@@ -24,7 +24,7 @@ fn burn(time: Duration) {
 }
 
 #[test]
-fn this_process_has_all_figures_of_threads() {
+fn own_process_has_all_thread_figures() {
     let mut source = Source::open(&Target::ThisProcess);
     assert_eq!(source.origin(Figure::Used), Some(Origin::ProcessClock));
     assert_eq!(source.origin(Figure::Waited), Some(Origin::Threads));
@@ -39,7 +39,7 @@ fn this_process_has_all_figures_of_threads() {
 
 /// Rarely changing figures keep their last values.
 #[test]
-fn a_reading_of_times_leaves_the_rest_out() {
+fn read_times_keeps_other_figures_unchanged() {
     let mut source = Source::open(&Target::ThisProcess);
     assert_eq!(source.read_times().cores_limit, None, "no full reading yet");
     let all = source.read();
@@ -56,7 +56,7 @@ fn a_reading_of_times_leaves_the_rest_out() {
 }
 
 #[test]
-fn threads_are_counted_as_they_come_and_go() {
+fn threads_are_counted_as_they_start_and_end() {
     let busy = Busy::start();
     let mut source = Source::open(&Target::Process(busy.0.id()));
     let reading = source.read();
@@ -78,7 +78,7 @@ fn threads_are_counted_as_they_come_and_go() {
 
 /// A loop that is always busy has no spare capacity, although it may never wait for a CPU.
 #[test]
-fn the_busiest_thread_is_as_busy_as_its_process_of_one_thread() {
+fn busiest_thread_matches_a_single_threaded_process() {
     let busy = Busy::start();
     let mut source = Source::open(&Target::Process(busy.0.id()));
     let first = source.read();
@@ -93,7 +93,7 @@ fn the_busiest_thread_is_as_busy_as_its_process_of_one_thread() {
 }
 
 #[test]
-fn a_process_that_has_ended_reads_as_nothing() {
+fn ended_process_gives_an_empty_reading() {
     let busy = Busy::start();
     let id = busy.0.id();
     let mut source = Source::open(&Target::Process(id));
@@ -112,7 +112,7 @@ fn a_process_that_has_ended_reads_as_nothing() {
 
 /// A process pinned to one CPU has one core, whatever the machine has.
 #[test]
-fn pinned_threads_have_the_cpus_that_they_are_pinned_to() {
+fn affinity_limits_the_cores() {
     let work = format!("while [ -d /proc/{} ]; do :; done", std::process::id());
     let begun = Command::new("taskset")
         .args(["-c", "0", "sh", "-c", &work])

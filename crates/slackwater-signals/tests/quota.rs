@@ -69,7 +69,7 @@ fn name(test: &str) -> String {
 /// the time during which the quota stops it. This fails on a kernel whose `schedstat` leaves that
 /// time out.
 #[test]
-fn waiting_has_the_time_during_which_a_quota_stops_threads() {
+fn waited_time_includes_throttling_by_a_quota() {
     let Some(group) = Group::new(CPU.as_ref(), &name("quota")) else {
         return;
     };
@@ -122,7 +122,7 @@ fn waiting_has_the_time_during_which_a_quota_stops_threads() {
 }
 
 #[test]
-fn a_group_within_has_the_quota_and_the_stops_of_the_one_around_it() {
+fn inner_group_has_quota_and_throttling_of_the_outer_one() {
     let Some(outer) = Group::new(CPU.as_ref(), &name("outer")) else {
         return;
     };
@@ -157,7 +157,7 @@ fn a_group_within_has_the_quota_and_the_stops_of_the_one_around_it() {
 }
 
 #[test]
-fn a_reading_of_times_has_the_limit_that_was_read_last() {
+fn read_times_reports_the_last_known_limit() {
     let Some(group) = Group::new(CPU.as_ref(), &name("times")) else {
         return;
     };
@@ -180,7 +180,7 @@ fn a_reading_of_times_has_the_limit_that_was_read_last() {
 /// Groups of version 1 can have single threads in them. Such a thread has a past, which does not
 /// count for the group.
 #[test]
-fn a_thread_counts_from_when_it_is_seen_in_a_group() {
+fn thread_counts_from_when_it_joins_the_group() {
     let Some(group) = Group::new(CPU.as_ref(), &name("thread")) else {
         return;
     };
@@ -213,7 +213,7 @@ fn a_thread_counts_from_when_it_is_seen_in_a_group() {
 }
 
 #[test]
-fn cpu_time_of_a_group_comes_from_where_it_is_counted() {
+fn group_cpu_time_comes_from_the_accounting_controller() {
     let name = name("accounting");
     let Some(group) = Group::new(CPU.as_ref(), &name) else {
         return;

@@ -28,7 +28,7 @@ fn limit(source: &mut Source) -> Option<(u32, LimitedBy)> {
 }
 
 #[test]
-fn a_group_with_a_quota_of_a_fifth_of_a_core() {
+fn recorded_group_with_a_quota_of_200_millicores() {
     let mut source = open("v2-6.12");
     let reading = source.read();
     assert_eq!(reading.used, Some(Duration::from_micros(9_554_321)));
@@ -44,7 +44,7 @@ fn a_group_with_a_quota_of_a_fifth_of_a_core() {
 }
 
 #[test]
-fn threads_that_cannot_be_seen_leave_a_lower_bound_of_waiting() {
+fn invisible_threads_leave_a_lower_bound_of_waited_time() {
     let mut source = open("v2-6.12");
     assert_eq!(source.origin(Figure::Waited), Some(Origin::CgroupPressure));
     let reading = source.read();
@@ -59,7 +59,7 @@ fn threads_that_cannot_be_seen_leave_a_lower_bound_of_waiting() {
 }
 
 #[test]
-fn without_a_quota_the_cpus_are_the_limit() {
+fn without_quota_and_cpuset_there_is_no_limit() {
     let mut source = open("v2-4.15");
     let quota = detail(&source, Figure::Quota);
     assert!(quota.ends_with("no limit now"), "{quota}");
@@ -76,7 +76,7 @@ fn without_a_quota_the_cpus_are_the_limit() {
 }
 
 #[test]
-fn the_lowest_quota_above_holds() {
+fn lowest_quota_of_the_ancestors_is_the_limit() {
     let mut group = open("v2-5.15-nested");
     assert_eq!(limit(&mut group), Some((1500, LimitedBy::Quota)));
     // Its own quota is twice that of the group that it is in.
@@ -90,7 +90,7 @@ fn the_lowest_quota_above_holds() {
 }
 
 #[test]
-fn a_group_without_the_controller_has_the_limits_of_its_ancestors() {
+fn group_without_cpu_controller_has_limits_of_its_ancestors() {
     let mut app = open("v2-5.15-nested/pod/app");
     let reading = app.read();
     assert_eq!(reading.used, Some(Duration::from_micros(55_000_123)));
@@ -103,7 +103,7 @@ fn a_group_without_the_controller_has_the_limits_of_its_ancestors() {
 }
 
 #[test]
-fn without_quota_pressure_and_threads_there_is_no_waiting() {
+fn waited_time_is_unknown_without_quota_pressure_and_threads() {
     let mut source = open("v2-no-cpu-controller");
     let reading = source.read();
     assert_eq!(reading.used, Some(Duration::from_secs(5)));
@@ -115,7 +115,7 @@ fn without_quota_pressure_and_threads_there_is_no_waiting() {
 }
 
 #[test]
-fn version_one_has_other_files_and_units() {
+fn version_one_files_and_units_are_read() {
     let mut source = open("v1-6.18");
     let reading = source.read();
     assert_eq!(reading.used, Some(Duration::from_nanos(422_555_578)));
@@ -131,7 +131,7 @@ fn version_one_has_other_files_and_units() {
 }
 
 #[test]
-fn files_of_another_form_are_reported_and_give_nothing() {
+fn malformed_files_are_reported_and_ignored() {
     let mut source = open("v2-broken");
     let reading = source.read();
     assert_eq!(
@@ -147,7 +147,7 @@ fn files_of_another_form_are_reported_and_give_nothing() {
 }
 
 #[test]
-fn a_directory_that_is_no_cgroup_reads_as_nothing() {
+fn non_cgroup_directory_gives_an_empty_reading() {
     let mut source = open("");
     assert_eq!(source.read(), slackwater_signals::Reading::default());
     for finding in source.findings() {

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lower_limit_holds() {
+    fn lower_of_quota_and_cpus_is_the_limit() {
         let told = |quota, cpus| lower(quota, cpus).map(|it| (it.millicores, it.by));
         assert_eq!(told(None, None), None);
         assert_eq!(told(Some(500), None), Some((500, LimitedBy::Quota)));

@@ -168,14 +168,14 @@ mod tests {
         "31 30 0:28 /docker/ab /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n";
 
     #[test]
-    fn version_two_has_all_in_one_place() {
+    fn version_two_has_one_directory() {
         let places = among("0::/system.slice/web.service\n", TWO, false).unwrap();
         let directory = PathBuf::from("/sys/fs/cgroup/system.slice/web.service");
         assert_eq!(places, Places::version_two(directory));
     }
 
     #[test]
-    fn the_cpu_controller_decides_where_both_versions_are() {
+    fn hybrid_setup_uses_the_version_of_the_cpu_controller() {
         let both = format!("{ONE}41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
         let places = among("2:cpu,cpuacct:/docker/ab/x\n0::/other\n", &both, false).unwrap();
         assert_eq!(places.version, Version::One);
@@ -188,7 +188,7 @@ mod tests {
 
     /// A container without a cgroup namespace, with its own group mounted as the root.
     #[test]
-    fn our_own_group_is_at_least_the_root_of_what_is_seen() {
+    fn invisible_own_group_falls_back_to_the_mounted_root() {
         let places = among("0::/../elsewhere\n", TWO, true).unwrap();
         assert_eq!(places.cpu, Path::new("/sys/fs/cgroup"));
         let others = among("0::/../elsewhere\n", TWO, false).unwrap_err();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_no_cgroup_is_refused_with_what_was_looked_for() {
+    fn error_for_non_cgroup_directory_names_missing_files() {
         let reason = Places::of_directory(Path::new("/proc/self")).unwrap_err();
         assert!(reason.contains("neither cgroup.controllers"), "{reason}");
         let reason = Places::of_directory(Path::new("/no/such/place")).unwrap_err();

@@ -78,7 +78,7 @@ mod tests {
 
     /// The last number of such a file may be cut in the middle.
     #[test]
-    fn a_file_that_does_not_fit_is_an_error() {
+    fn file_larger_than_the_buffer_is_an_error() {
         let length = |text: &[u8]| Some(text.len());
         let long = SmallFile::open("/proc/self/smaps".as_ref()).unwrap();
         assert_eq!(long.read(length), Err(Errno::FBIG));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_adds_what_it_did_since() {
+    fn thread_adds_its_use_since_the_last_reading() {
         let mut sum = Run::default();
         let mut thread = thread(100, 10);
         let run = Run {
@@ -305,7 +305,7 @@ mod tests {
     /// The id was given to another thread, which has done less. No sum goes back, and later work
     /// counts from there.
     #[test]
-    fn an_id_that_another_thread_has_now_adds_nothing() {
+    fn reused_thread_id_adds_nothing() {
         let mut sum = Run::default();
         let mut thread = thread(100, 10);
         let other = Run {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_room_for_any_id() {
+    fn path_buffer_fits_any_thread_id() {
         let mut path = PathOfThread::default();
         write!(path, "{}/schedstat", u32::MAX).unwrap();
         assert_eq!(path.as_bytes(), b"4294967295/schedstat");

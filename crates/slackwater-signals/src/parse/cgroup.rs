@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_of_cpu_stat() {
+    fn cpu_stat_of_both_versions_is_parsed() {
         let old = b"nr_periods 20\nnr_throttled 19\nthrottled_time 1053379152\nnr_bursts 0\nburst_time 0\n";
         let throttled = Throttled {
             time: Duration::from_nanos(1_053_379_152),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_of_both_versions() {
+    fn quotas_of_both_versions_are_parsed() {
         let limit = |text: &[u8]| cpu_max(text).map(PerPeriod::millicores);
         assert_eq!(limit(b"max 100000\n"), Some(None));
         assert_eq!(limit(b"150000 100000\n"), Some(Some(1500)));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_cpus_are_counted() {
+    fn cpu_lists_are_counted() {
         assert_eq!(cpu_list_count(b"0-3,8\n"), Some(5));
         assert_eq!(cpu_list_count(b"7\n"), Some(1));
         for broken in ["\n", "3-1\n", "0-\n", "0,\n", "0-18446744073709551615\n"] {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_the_total_of_some() {
+    fn pressure_is_the_total_of_the_some_line() {
         let text = b"some avg10=9.68 avg60=3.00 avg300=2.84 total=56196065\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         let expected = Some(Duration::from_micros(56_196_065));
         assert_eq!(pressure_some(text), expected);

@@ -75,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_are_digits_that_fit() {
+    fn numbers_are_digits_within_range() {
         assert_eq!(number(b"0"), Some(0));
         assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(number(b"18446744073709551616"), None);
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_parser_panic(text in nearly()) {
+        fn arbitrary_bytes_never_panic(text in nearly()) {
             let _ = schedstat(&text);
             let _ = stat_ticks(&text);
             let _ = cpu_stat(&text);
@@ -144,12 +144,12 @@ mod tests {
         }
 
         #[test]
-        fn numbers_come_back(value: u64) {
+        fn numbers_round_trip(value: u64) {
             prop_assert_eq!(number(value.to_string().as_bytes()), Some(value));
         }
 
         #[test]
-        fn a_file_cut_anywhere_is_nothing_or_itself(used: u64, waited: u64, times: u64, cut in 0_usize..80) {
+        fn truncated_schedstat_is_rejected(used: u64, waited: u64, times: u64, cut in 0_usize..80) {
             let text = format!("{used} {waited} {times}\n");
             let whole = schedstat(text.as_bytes());
             prop_assert_eq!(whole, Some(Run { used, waited }));

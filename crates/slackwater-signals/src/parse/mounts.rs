@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_side_by_side() {
+    fn memberships_of_both_versions_are_parsed() {
         let text = b"2:cpu,cpuacct:/system.slice/a:b\n1:name=systemd:/x\n0::/gone (deleted)\n";
         let groups = memberships(text).unwrap();
         assert_eq!(groups[0].controllers, ["cpu", "cpuacct"]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_are_found_among_others() {
+    fn cgroup_mounts_are_found_among_others() {
         let text = b"23 27 0:22 / /sys rw,relatime - sysfs sysfs rw\n\
             32 31 0:29 /docker/ab /sys/fs/cgroup/cpu,cpuacct ro,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
             41 31 0:38 / /mnt/with\\040space rw,relatime - cgroup2 cgroup2 rw\nnonsense\n";
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_is_found_below_what_is_mounted_of_its_hierarchy() {
+    fn cgroup_directory_is_relative_to_the_mounted_root() {
         let mount = |root: &str| Mount {
             root: root.into(),
             point: "/cg".into(),

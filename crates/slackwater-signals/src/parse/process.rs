@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedstat_has_used_and_waited_time() {
+    fn schedstat_gives_used_and_waited_time() {
         let run = Run {
             used: 168_091,
             waited: 3_851_942,
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_time_of_a_process_is_behind_a_name_of_any_kind() {
+    fn process_name_may_contain_any_characters_in_stat() {
         let stat = b"7 (a) (b c) S 1 1 1 0 -1 4 5 6 7 8 150 50 9 9 20 0 3 0 777 4096 9 18446744073709551615\n";
         assert_eq!(stat_ticks(stat), Some(200));
         assert_eq!(stat_ticks(b"7 (a) S 1\n"), None);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_threads_come_in_pieces() {
+    fn thread_ids_may_be_split_across_reads() {
         let (mut partial, mut ids) = (None, Vec::new());
         thread_ids(b"12\n0\n3", &mut partial, &mut ids);
         assert_eq!((partial, ids.as_slice()), (Some(3), &[12, 0][..]));
