@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back_in_as_few_bytes_as_they_need() {
+    fn varints_round_trip_in_minimal_length() {
         for (number, length) in [
             (0, 1),
             (127, 1),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_come_back_and_long_ones_are_cut_between_letters() {
+    fn texts_round_trip_and_long_ones_are_cut_at_a_character() {
         let mut bytes = Vec::new();
         put_text(&mut bytes, "grün", 3);
         put_text(&mut bytes, "", 3);

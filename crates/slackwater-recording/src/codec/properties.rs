@@ -239,13 +239,13 @@ proptest! {
     })]
 
     #[test]
-    fn what_is_written_is_read(seeds in seeds()) {
+    fn encoded_events_round_trip(seeds in seeds()) {
         let (events, bytes, _) = made(&seeds);
         prop_assert_eq!(reads(&bytes, &events), (true, false));
     }
 
     #[test]
-    fn what_is_cut_off_is_read_as_far_as_it_is_whole(seeds in seeds(), cut in any::<prop::sample::Index>()) {
+    fn truncated_bytes_decode_up_to_the_last_whole_event(seeds in seeds(), cut in any::<prop::sample::Index>()) {
         let (events, bytes, ends) = made(&seeds);
         let cut = cut.index(bytes.len() + 1);
         let whole = ends.partition_point(|end| *end <= cut) - 1;
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn corrupted_bytes_give_no_more_than_there_are_bytes(
+    fn corrupted_bytes_yield_a_bounded_number_of_entries(
         seeds in seeds(),
         flips in vec(any::<prop::sample::Index>(), 1..6),
     ) {
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_read_without_harm(bytes in vec(any::<u8>(), 0..2_000)) {
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..2_000)) {
         let mut entries = 0;
         read(&bytes, |_, _| entries += 1);
         prop_assert!(entries <= bytes.len());

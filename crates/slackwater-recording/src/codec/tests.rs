@@ -159,7 +159,7 @@ fn encoded(events: &[Entry<'_>]) -> Vec<u8> {
 }
 
 #[test]
-fn every_event_comes_back_as_it_was_at_its_time() {
+fn every_event_round_trips_with_its_time() {
     let events = all_events();
     let bytes = encoded(&events);
     let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&bytes));
@@ -172,7 +172,7 @@ fn every_event_comes_back_as_it_was_at_its_time() {
 }
 
 #[test]
-fn a_repeated_report_costs_two_bytes() {
+fn repeated_report_is_compact() {
     let [replica, ..] = replicas();
     let carried = Entry::Event(Event::CarriedReport(replica, kept(full_report())));
     let length = |times| {
@@ -192,7 +192,7 @@ fn a_repeated_report_costs_two_bytes() {
 }
 
 #[test]
-fn repeated_texts_cost_a_byte_or_two_and_long_texts_are_cut() {
+fn repeated_texts_are_compact_and_long_texts_are_cut() {
     let long = "ü".repeat(99);
     let said = [Some(long.as_str()), Some("acme"), None];
     let length = |times: usize| encoded(&vec![request(&said); times]).len();
@@ -236,7 +236,7 @@ fn requests_have_limits_on_fields_and_texts() {
 }
 
 #[test]
-fn a_replica_that_left_is_a_stranger_and_its_successor_is_none() {
+fn departed_replica_is_unknown_successor_is_known() {
     let mut ids = ReplicaIds::new();
     let first = ids.allocate().expect("room");
     ids.release(first);
@@ -262,7 +262,7 @@ fn a_replica_that_left_is_a_stranger_and_its_successor_is_none() {
 }
 
 #[test]
-fn an_index_beyond_the_fleet_is_refused() {
+fn index_beyond_the_fleet_is_rejected() {
     let mut ids = ReplicaIds::new();
     let many: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
     let bytes = encoded(&[Entry::Event(Event::Added(many[2]))]);
@@ -272,7 +272,7 @@ fn an_index_beyond_the_fleet_is_refused() {
 }
 
 #[test]
-fn malformed_bytes_are_refused_and_never_panic() {
+fn malformed_bytes_never_panic() {
     let whole = encoded(&all_events());
     let mut draw = SplitMix64::new(11);
     for _ in 0..20_000 {
@@ -291,7 +291,7 @@ fn malformed_bytes_are_refused_and_never_panic() {
 }
 
 #[test]
-fn bits_that_mean_nothing_yet_are_refused() {
+fn reserved_bits_are_rejected() {
     let mut bytes = encoded(&[Entry::Event(Event::Timeout)]);
     bytes[0] |= 0x20;
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
