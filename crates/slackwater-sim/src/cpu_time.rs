@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_threads_use_does_not_count() {
+    fn cpu_time_excludes_other_threads() {
         let before = CpuTime::now();
         let other = std::thread::spawn(|| work(Duration::from_millis(20)));
         let others = other.join().expect("it ends");

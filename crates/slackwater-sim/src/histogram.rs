@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_an_hdr_histogram_packed_or_not() {
+    fn histogram_matches_hdr_histogram_packed_or_not() {
         for (seed, values) in [(1, 1), (2, 10), (3, 30_000)] {
             let (mut ours, theirs) = both(seed, values);
             assert_agree(&ours, &theirs);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_packing_is_counted_too() {
+    fn values_after_packing_are_counted() {
         let (mut ours, mut theirs) = both(4, 500);
         let (more, more_theirs) = both(5, 500);
         ours.pack();
@@ -283,7 +283,7 @@ mod tests {
     /// Every value lies in its slot, and slots follow each other without a gap, up to the last
     /// value.
     #[test]
-    fn places_cover_all_values() {
+    fn buckets_cover_all_values() {
         let last = place_of(u64::MAX);
         assert_eq!(last_of(last), u64::MAX);
         for place in 0..last {
@@ -294,7 +294,7 @@ mod tests {
 
     /// Uses the number of latencies of a testbed's run, spread over 0 to 400 ms in microseconds.
     #[test]
-    fn packed_it_is_small() {
+    fn packed_histogram_is_small() {
         let mut histogram = Histogram::default();
         let mut draw = SplitMix64::new(6);
         for _ in 0..600_000 {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_zero() {
+    fn empty_histogram_gives_zeros() {
         let mut nothing = Histogram::default();
         nothing.pack();
         assert_eq!(

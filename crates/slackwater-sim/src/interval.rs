@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn t_covers_95_percent_for_any_number_of_seeds() {
+    fn t_quantile_covers_95_percent_for_any_number_of_seeds() {
         for degrees in (1..=60).chain([100, 200]) {
             let covered = probability_within(t_975(degrees).unwrap(), degrees);
             assert!((covered - 0.95).abs() < 1e-6, "{degrees}: {covered}");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn t_agrees_with_printed_tables() {
+    fn t_quantile_matches_printed_tables() {
         for (degrees, t) in [
             (1, 12.706),
             (2, 4.303),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_has_no_interval_and_none_no_mean() {
+    fn one_seed_has_no_interval_and_no_seed_no_mean() {
         let estimate = Estimate::mean(&[7.0]).unwrap();
         assert_eq!((estimate.value, estimate.interval), (7.0, None));
         assert_eq!(estimate.half_width(), 0.0);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_seeds_have_in_common_drops_out_of_a_difference() {
+    fn paired_difference_removes_common_seed_effects() {
         let (base, samples) = ([100.0, 200.0, 300.0], [110.0, 211.0, 309.0]);
         let paired = Estimate::difference(&samples, &base).unwrap();
         assert_eq!(paired.value, 10.0);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_and_its_inverse_agree() {
+    fn ratio_and_its_inverse_agree() {
         let (base, samples) = ([10.0, 20.0, 40.0], [20.0, 40.0, 80.0]);
         let twice = Estimate::ratio(&samples, &base).unwrap();
         assert!((twice.value - 2.0).abs() < 1e-12 && twice.half_width() < 1e-12);

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_zero_not_nan() {
+    fn empty_measurement_gives_zero_not_nan() {
         let nothing = Measured::nothing(3);
         let figures = [
             nothing.error_share(),
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_runs_are_one_long_run() {
+    fn merged_runs_match_one_long_run() {
         let run = |latency, utilization: &[f32], replica: usize| {
             let mut run = Measured::nothing(2);
             run.queries = 1;
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn utilization_is_averaged_replica_by_replica() {
+    fn utilization_is_averaged_per_replica() {
         let utilization = Utilization {
             replicas: 2,
             by_second: vec![0.0, 1.0, 1.0, 2.0, 9.0, 9.0],

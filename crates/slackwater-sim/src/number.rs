@@ -113,7 +113,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn decimals_are_fixed_or_trimmed() {
+    fn decimals_are_fixed_or_trimmed_and_non_finite_rejected() {
         assert_eq!(fixed(1.25, 3).as_deref(), Some("1.250"));
         assert_eq!(fixed(-0.000_4, 3).as_deref(), Some("0.000"));
         assert_eq!(fixed(-1.5, 0).as_deref(), Some("-2"));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_for_readers_keep_what_they_can_use() {
+    fn numbers_are_rounded_to_significant_digits() {
         let cases = [
             (0.0, "0"),
             (12_345.678, "12,346"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_seconds_then_minutes() {
+    fn durations_are_shown_in_seconds_then_minutes() {
         assert_eq!(span(Duration::from_millis(1_500)), "1.5 s");
         assert_eq!(span(Duration::from_secs(61)), "61 s");
         assert_eq!(span(Duration::from_mins(2)), "2 min");

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_found_and_none_is_taken_twice() {
+    fn policy_names_are_unique_and_resolvable() {
         let names: Vec<_> = PolicyChoice::names().collect();
         for (index, name) in names.iter().enumerate() {
             let choice = PolicyChoice::named(name).expect("it is listed");

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_differ_by_seed_purpose_and_index_and_by_nothing_else() {
+    fn streams_differ_only_by_seed_purpose_and_index() {
         let one = draws(1, Purpose::Arrivals, 2);
         assert_eq!(one, draws(1, Purpose::Arrivals, 2));
         assert_ne!(one, draws(2, Purpose::Arrivals, 1));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_seed_gives_is_fixed() {
+    fn draws_of_a_seed_never_change() {
         // Published results name their seeds, so the draws must not change.
         assert_eq!(
             draws(7, Purpose::Cost, 3),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_normals_of_a_pair_are_independent() {
+    fn normals_of_a_pair_are_independent() {
         let mut stream = Stream::new(2, Purpose::Spare, 0);
         let pairs = 200_000;
         let together: f64 = (0..pairs).map(|_| stream.normal() * stream.normal()).sum();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn below_reaches_every_number_and_no_other() {
+    fn below_covers_exactly_its_range() {
         let mut stream = Stream::new(3, Purpose::Policy, 0);
         let mut seen = [0; 3];
         for _ in 0..3_000 {

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_follow_each_other_from_the_first() {
+    fn seeds_are_consecutive() {
         assert_eq!(all(Seeds::up_to(3)), [1, 2, 3]);
         assert_eq!(all(Seeds::new(4, 3)), [4, 5, 6]);
         assert_eq!(Seeds::new(4, 3).count(), 3);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_named_by_their_ends() {
+    fn seeds_are_displayed_as_a_range() {
         assert_eq!(Seeds::new(4, 3).to_string(), "seeds 4 to 6");
         assert_eq!(Seeds::new(7, 1).to_string(), "seed 7");
     }

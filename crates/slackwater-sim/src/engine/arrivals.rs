@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_keep_rate_and_shares() {
+    fn poisson_arrivals_match_rate_and_shares() {
         let (by_client, at) = play(Spread::Poisson, &[1.0, 2.0, 5.0], 80_000);
         // 80 s at 1,000 a second: the deviation is sqrt(80,000) ms = 0.28 s. The bound is four
         // deviations.
@@ -317,7 +317,7 @@ mod tests {
     /// Turns of 2 s with 4,000 queries each: first a fifth and then four fifths wait up to 100 ms,
     /// and cost a tenth.
     #[test]
-    fn the_share_of_waiting_queries_changes_in_turns() {
+    fn share_of_waiting_queries_alternates() {
         let mut mixed = scenario(Spread::Regular, &[1.0]);
         mixed.cost = Cost::Fixed(Duration::from_millis(10));
         mixed.load.mix = Some(Mix {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn second_copies_change_nothing_for_first_ones() {
+    fn second_copies_do_not_change_arrivals() {
         let mut once = Arrivals::new(&scenario(Spread::Poisson, &[1.0]), 1);
         let mut twice = Arrivals::new(&scenario(Spread::Poisson, &[1.0]), 1);
         for _ in 0..10 {

@@ -89,7 +89,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn the_hedger_has_the_scenarios_settings() {
+    fn hedger_uses_the_settings_of_the_scenario() {
         let said = Hedge {
             after_quantile: 0.75,
             budget: 0.25,

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cores_are_the_scenarios() {
+    fn cores_limit_follows_the_scenario() {
         let limit = |scenario: &Scenario| learning(scenario).limit_millicores;
         assert_eq!(limit(&testbed()), Some(64_000));
         assert_eq!(limit(&web(2, 1, 0.5)), Some(4_000));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_reported_with_its_period_and_its_neighbour() {
+    fn quota_is_reported_with_its_period() {
         let mut scenario = web(2, 1, 0.5);
         assert_eq!(learning(&scenario).quota_period, None);
         let period = Duration::from_millis(100);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_have_the_noise_of_their_group() {
+    fn report_noise_follows_the_group() {
         let mut scenario = web(1, 1, 0.5);
         scenario.fleet[0].report_noise = 0.3;
         let mut noise = learning(&scenario).noise.expect("there is some");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_reading_waits_once_enough_is_known() {
+    fn short_reading_is_deferred_once_enough_is_known() {
         let scenario = web(1, 1, 0.5);
         for (queries, waits) in [(100, false), (310, true)] {
             let mut learning = learning(&scenario);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_is_reported_and_gone_with_the_process() {
+    fn learned_capacity_is_reported_and_lost_at_restart() {
         let mut scenario = web(1, 1, 0.5);
         let mut learned = learning(&scenario);
         let report = reported(&mut learned, &scenario);

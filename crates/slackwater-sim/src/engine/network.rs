@@ -101,7 +101,7 @@ mod tests {
     use crate::presets::testbed;
 
     #[test]
-    fn probes_change_nothing_for_queries() {
+    fn probes_do_not_change_delays_of_queries() {
         let arrivals = |probes: bool| -> Vec<Time> {
             let mut network = Network::new(&testbed(), 1);
             let mut times = Vec::new();

@@ -200,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_gets_as_much_as_it_has_parts() {
+    fn replica_share_is_proportional_to_its_parts() {
         let measured = played(&scenario(&[0, 0, 0, 1], &joined(0, 0..4)));
         assert_eq!(measured.queries_by_replica, [300, 100]);
     }
 
     #[test]
-    fn each_client_receives_its_own_changes_at_their_times() {
+    fn each_client_receives_its_own_fleet_changes() {
         let mut news = joined(0, 0..2);
         // Client 0 is without replica 1 for a quarter of the time. Client 1 has it in the fleet for
         // half of the time.
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_belongs_to_a_replica_goes_there_if_it_may() {
+    fn pinned_query_goes_to_its_replica_if_available() {
         let mut scenario = scenario(&[0, 1, 1], &joined(0, 0..3));
         let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
         tape.queries
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_recorded_by_block_if_the_tape_has_blocks() {
+    fn latencies_are_recorded_by_block_if_blocks_are_set() {
         let mut scenario = scenario(&[0], &joined(0, 0..1));
         assert!(played(&scenario).latency_by_block.is_empty());
         let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();

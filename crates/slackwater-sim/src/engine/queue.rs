@@ -141,7 +141,7 @@ mod tests {
     use slackwater_core::{Draw, SplitMix64};
 
     #[test]
-    fn a_queue_gives_the_earliest_and_keeps_the_order_of_equals() {
+    fn queue_is_ordered_by_time_and_stable() {
         let mut queue = Queue::default();
         for (at, what) in [(5, 'c'), (3, 'a'), (5, 'd'), (3, 'b')] {
             queue.push(at, what);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tournament_agrees_with_a_search() {
+    fn earliest_matches_a_linear_search() {
         for places in [1, 2, 5, 8, 100] {
             let mut earliest = Earliest::new(places);
             let mut times = vec![NEVER; places];

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxys_workers_are_neighbours_and_the_last_proxy_may_have_fewer() {
+    fn siblings_are_adjacent_clients_and_the_last_proxy_may_have_fewer() {
         let of = |client| others(client, 3, 8).collect::<Vec<_>>();
         assert_eq!(of(0), [1, 2]);
         assert_eq!(of(4), [3, 5]);

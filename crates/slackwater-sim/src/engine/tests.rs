@@ -123,7 +123,7 @@ fn counters(engine: &Engine) -> Counters {
 }
 
 #[test]
-fn when_queries_stop_coming_nothing_is_left_in_flight() {
+fn nothing_is_in_flight_after_the_last_query() {
     for cancel_expired in [false, true] {
         let mut scenario = troubled();
         scenario.cancel_expired = cancel_expired;
@@ -189,7 +189,7 @@ fn probes_are_lost_in_proportion() {
 }
 
 #[test]
-fn a_replica_reports_what_it_is() {
+fn replica_reports_its_actual_state() {
     let mut scenario = scenario();
     scenario.cost = Cost::Fixed(ms(10));
     scenario.load.arrivals = Spread::Regular;
@@ -247,7 +247,7 @@ fn a_replica_reports_what_it_is() {
 }
 
 #[test]
-fn reports_may_lie_about_failures_from_a_time_on() {
+fn reports_may_hide_failures_from_a_given_time() {
     let mut scenario = scenario();
     scenario.load.rate = 400.0;
     scenario.span = Duration::from_secs(5);
@@ -270,7 +270,7 @@ fn reports_may_lie_about_failures_from_a_time_on() {
 }
 
 #[test]
-fn queries_go_on_arriving_until_the_measured_ones_have_ended() {
+fn queries_arrive_until_all_measured_ones_have_ended() {
     let mut scenario = scenario();
     scenario.load.rate = 2_000.0;
     let mut engine = engine(&scenario, "round_robin");
@@ -284,7 +284,7 @@ fn queries_go_on_arriving_until_the_measured_ones_have_ended() {
 }
 
 #[test]
-fn idle_policies_cost_no_steps_beyond_their_timeouts() {
+fn idle_policy_without_timeouts_causes_no_events() {
     let mut scenario = scenario();
     scenario.load.rate = 0.001;
     scenario.span = Duration::from_secs(10);
@@ -294,7 +294,7 @@ fn idle_policies_cost_no_steps_beyond_their_timeouts() {
 }
 
 #[test]
-fn a_restarted_replica_has_learned_nothing_yet() {
+fn restarted_replica_has_no_learned_capacity() {
     let mut scenario = scenario();
     scenario.load.rate = 400.0;
     scenario.span = Duration::from_secs(2);

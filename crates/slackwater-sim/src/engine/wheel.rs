@@ -106,7 +106,7 @@ mod tests {
     use slackwater_core::{Draw, SplitMix64};
 
     #[test]
-    fn a_wheel_gives_what_a_heap_gives() {
+    fn timing_wheel_matches_a_heap() {
         for longest in [0, 1, 62, 63, 64, 127, 1_000, 300_000, 1 << 40] {
             let mut wheel = Wheel::new(longest);
             let mut heap = Queue::default();

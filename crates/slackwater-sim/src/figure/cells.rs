@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_none() {
+    fn settings_out_of_range_give_none() {
         let settings = default_settings(|prequal| prequal.probe_rate = rate(2.0));
         assert_eq!(
             settings.map(|settings| settings.prequal.probe_rate.millionths()),

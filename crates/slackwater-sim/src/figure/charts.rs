@@ -151,7 +151,7 @@ mod tests {
 
     /// Three plays, by falling load, each of two seeds with a p50 of 90 and 110 ms.
     #[test]
-    fn a_line_is_sorted_by_x_and_has_intervals() {
+    fn line_is_sorted_by_x_and_has_intervals() {
         let mut played = trial::played(&Fig3, |_| trial::run([100.0; 4]));
         played.reverse();
         let lines = latency_lines(&Plays::new(&played), |played| played.cell.load);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_do_not_reach_from_run_to_run() {
+    fn windows_do_not_span_two_runs() {
         let mut played = trial::played(&Fig3, |_| Measured::nothing(1)).swap_remove(0);
         let run = |seconds: &[f32]| {
             let mut run = Measured::nothing(1);

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_shares_of_1030_queries_a_second_and_one_of_four_fails_in_half_of_the_cells() {
+    fn cells_have_the_loads_and_failures_of_the_article() {
         let cells = trial::cells(&Els);
         assert_eq!(cells.len(), 2 * 8 * 4);
         for cell in &cells {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_articles_own_numbers_reproduce_every_claim() {
+    fn article_numbers_reproduce_every_claim() {
         let findings = Els.findings(&trial::played(&Els, article));
         assert_eq!(findings.claims.len(), 6 + 6);
         for claim in findings.claims {
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_latencies_are_drawn_for_both_benchmarks() {
+    fn charts_cover_errors_and_latencies_of_both_benchmarks() {
         let findings = Els.findings(&trial::played(&Els, article));
         assert_eq!(findings.charts.len(), 5);
         let Plot::Lines(lines) = &findings.charts[0].plot else {

@@ -106,7 +106,7 @@ mod tests {
 
     /// The article's two numbers: "63 %" and "almost one in five".
     #[test]
-    fn the_closed_form_is_the_articles() {
+    fn closed_form_matches_the_article() {
         assert!((chance_beyond(100, 0.01) - 0.634).abs() < 0.001);
         assert!((chance_beyond(2_000, 1e-4) - 0.181).abs() < 0.001);
         assert!((chance_beyond(1, 0.01) - 0.01).abs() < 1e-12);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_late_as_often_as_chance_has_it() {
+    fn share_of_late_requests_matches_the_closed_form() {
         let leaves = leaves();
         let fan_out = FanOut::new(&leaves, 0);
         for (width, bound_ms, share) in [(1, 900, 0.1), (10, 900, 0.651), (10, 990, 0.096)] {
@@ -135,7 +135,7 @@ mod tests {
     /// The largest of ten uniforms has a median of 0.5^(1/10), the smallest tenth of it one of 1 -
     /// 0.5^(1/10).
     #[test]
-    fn a_request_waits_for_the_slowest_that_it_needs() {
+    fn request_waits_for_the_slowest_leaf_it_needs() {
         let leaves = leaves();
         let mut fan_out = FanOut::new(&leaves, 0);
         let all = fan_out.waits(10, 1.0);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_of_ten_is_what_is_drawn_for_it() {
+    fn slowest_of_ten_matches_simulated_draws() {
         let leaves = leaves();
         let mut fan_out = FanOut::new(&leaves, 0);
         let all = fan_out.waits(10, 1.0);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn fan_outs_are_the_same_every_time() {
+    fn fan_outs_are_reproducible() {
         let leaves = leaves();
         let highest = |index| FanOut::new(&leaves, index).waits(3, 1.0).at(1.0).to_bits();
         assert_eq!(highest(1), highest(1));

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steps_are_four_coarse_ones_and_thirteen_fine_ones() {
+    fn steps_are_four_coarse_and_thirteen_fine() {
         let steps: Vec<_> = steps().map(|(step, _)| step).collect();
         assert_eq!(steps.len(), 4 + 13);
         assert_eq!(steps[..6], ["0", "0.25", "0.5", "0.7", "0.76", "0.78"]);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_the_paper_reproduce_every_claim() {
+    fn paper_results_reproduce_every_claim() {
         let findings = Fig10.findings(&trial::played(&Fig10, paper));
         assert_eq!(findings.claims.len(), 2 * 6);
         for claim in findings.claims {

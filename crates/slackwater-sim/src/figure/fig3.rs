@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn both_time_scales_of_the_paper_are_distinguished() {
+    fn claims_distinguish_the_two_time_scales() {
         assert_eq!(verdicts(&[2.1, 1.2]), [Reproduced; 3]);
         assert_eq!(
             verdicts(&[1.9, 1.2]),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_under_a_minute_make_no_claim_about_minutes() {
+    fn runs_under_a_minute_skip_the_claim_on_minutes() {
         assert_eq!(verdicts_of(&[2.1], 60), [Reproduced; 3]);
         assert_eq!(verdicts_of(&[2.1], 59), [Reproduced; 2]);
         assert_eq!(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_under_a_second_make_no_claim() {
+    fn runs_under_a_second_make_no_claims() {
         let played = trial::played(&Fig3, |_| {
             let mut run = Measured::nothing(1);
             run.queries = 1;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn both_time_scales_are_drawn() {
+    fn charts_show_both_time_scales() {
         let played = trial::played(&Fig3, |_| {
             let mut run = Measured::nothing(1);
             run.queries = 1;

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steps_are_the_papers() {
+    fn steps_and_settings_match_the_paper() {
         let steps: Vec<_> = loads().map(|(step, _)| step).collect();
         assert_eq!(
             steps,
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_own_numbers_reproduce_every_claim() {
+    fn paper_numbers_reproduce_every_claim() {
         let findings = Fig6.findings(&trial::played(&Fig6, paper));
         assert_eq!(findings.claims.len(), 2 * 6 + 9 + 4 + 1 + 1);
         for claim in findings.claims {
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_numbers_are_drawn_beside_ours() {
+    fn charts_show_paper_numbers_beside_ours() {
         let findings = Fig6.findings(&trial::played(&Fig6, paper));
         let Plot::Lines(lines) = &findings.charts[0].plot else {
             panic!("latencies are lines");

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_is_played_at_both_loads_with_its_settings() {
+    fn every_policy_is_played_at_both_loads_with_its_settings() {
         let cells = trial::cells(&Fig7);
         assert_eq!(cells.len(), 2 * (RULES.len() + OTHERS.len()));
         let settings = |rule: &str| {
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_own_order_reproduces_every_claim() {
+    fn order_in_the_paper_reproduces_every_claim() {
         let findings = Fig7.findings(&trial::played(&Fig7, paper));
         assert_eq!(findings.claims.len(), 3 + 5 + 1 + 4 + 1 + 1);
         for claim in findings.claims {
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_timed_out_is_marked() {
+    fn timed_out_results_are_marked() {
         let findings = Fig7.findings(&trial::played(&Fig7, paper));
         let Plot::Bars {
             groups,

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steps_are_the_papers_rates() {
+    fn steps_match_probe_rates_of_the_paper() {
         let cells = trial::cells(&Fig8);
         let rates: Vec<_> = cells
             .iter()
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_the_paper_reproduce_every_claim() {
+    fn paper_results_reproduce_every_claim() {
         let findings = Fig8.findings(&trial::played(&Fig8, paper));
         assert_eq!(findings.claims.len(), 1 + 3);
         for claim in findings.claims {

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steps_are_the_papers_fourteen() {
+    fn steps_match_the_fourteen_of_the_paper() {
         let steps: Vec<_> = steps().map(|(step, _)| step).collect();
         assert_eq!(
             steps,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_own_numbers_reproduce_every_claim() {
+    fn paper_numbers_reproduce_every_claim() {
         let findings = Fig9.findings(&trial::played(&Fig9, paper));
         assert_eq!(findings.claims.len(), 3 + 1 + 2 + 1 + 1 + 1);
         for claim in findings.claims {

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_belong_to_the_bounds_and_nothing_beyond() {
+    fn bounds_are_inclusive() {
         let bounds = Bounds::about(80.0, 2.0, " ms");
         for (found, verdict) in [
             (77.9, Verdict::NotReproduced),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_the_distance_from_the_bound() {
+    fn text_states_the_distance_from_the_bound() {
         let bounds = Bounds::between(330.0, 345.0, " ms");
         let found = |value| bounds.judge("it is so", value).found;
         assert_eq!(

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_articles_minute() {
+    fn scenario_matches_the_minute_of_the_article() {
         let cells = trial::cells(&Linkerd);
         let policies: Vec<_> = cells.iter().map(|cell| cell.policy.name.as_str()).collect();
         assert_eq!(policies.len(), 8, "{policies:?}");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_run_is_frozen_for_its_middle_half() {
+    fn shorter_run_freezes_a_replica_for_its_middle_half() {
         let cells = Linkerd.cells(&Effort {
             seeds: crate::Seeds::up_to(1),
             span: Some(Duration::from_secs(8)),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_experiment_implies_reproduces_every_claim() {
+    fn numbers_implied_by_the_experiment_reproduce_every_claim() {
         let findings = Linkerd.findings(&played([4_545, 500, 80]));
         assert_eq!(findings.claims.len(), 4);
         for claim in findings.claims {
@@ -258,7 +258,7 @@ mod tests {
 
     /// Both sides of each bound.
     #[test]
-    fn bounds_hold_at_their_ends_and_not_beyond() {
+    fn claims_hold_within_bounds_and_fail_beyond() {
         let cases: [(&str, [u64; 3], [u64; 3]); 6] = [
             ("round_robin:", [4_410, 500, 80], [4_390, 500, 80]),
             ("round_robin:", [4_690, 500, 80], [4_710, 500, 80]),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_is_over_the_odds() {
+    fn curve_is_plotted_over_odds() {
         let findings = Linkerd.findings(&played([4_545, 500, 80]));
         let Plot::Lines(lines) = &findings.charts[0].plot else {
             panic!("lines");

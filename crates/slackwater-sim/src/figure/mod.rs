@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_played_is_nothing_claimed() {
+    fn no_runs_make_no_claims() {
         for figure in FIGURES {
             assert!(figure.findings(&[]).claims.is_empty(), "{}", figure.name());
         }
@@ -325,7 +325,7 @@ mod tests {
     /// Without queries every latency and every error share is zero, so an upper bound would always
     /// hold.
     #[test]
-    fn runs_without_queries_reproduce_nothing() {
+    fn runs_without_queries_make_no_claims() {
         for figure in FIGURES {
             let played = trial::played(*figure, |cell| Measured::nothing(cell.scenario.replicas()));
             assert!(!played.is_empty());

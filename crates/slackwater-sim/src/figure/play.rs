@@ -84,7 +84,7 @@ mod tests {
     };
 
     #[test]
-    fn cells_come_in_order_with_their_seeds_in_order() {
+    fn cells_and_seeds_are_returned_in_order() {
         let played = play(&Moment, &TWO_SEEDS, 2, &|_| {}, &AtomicBool::new(false));
         let name = |played: &Played| played.cell.policy.name.clone();
         let names: Vec<_> = played.iter().map(name).collect();
@@ -102,7 +102,7 @@ mod tests {
 
     /// Three of four runs: the first cell, and half of the second.
     #[test]
-    fn a_cell_that_was_not_played_in_full_is_left_out() {
+    fn incomplete_cell_is_omitted() {
         let stop = AtomicBool::new(false);
         let after_three = |progress: Progress| {
             if progress.done == 3 {

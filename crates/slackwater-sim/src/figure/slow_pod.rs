@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scenarios_are_the_chapters() {
+    fn scenarios_match_the_chapter() {
         let cells = trial::cells(&SlowPod);
         assert_eq!(cells.len(), 2 * 9);
         let scenario = &cells[0].scenario;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chapters_own_numbers_reproduce_every_claim() {
+    fn chapter_numbers_reproduce_every_claim() {
         let findings = SlowPod.findings(&trial::played(&SlowPod, chapter));
         assert_eq!(findings.claims.len(), 4);
         for claim in &findings.claims {

@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_meets_every_fleet() {
+    fn every_policy_is_played_with_every_fleet() {
         let cells = trial::cells(&SmallFleets);
         assert_eq!(cells.len(), 7 * 11 * 3 * (POLICIES.len() + 1));
         let steps: Vec<_> = cells.iter().map(|cell| cell.step.as_str()).collect();
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_runs_away_beyond_twice_least_loaded() {
+    fn claim_fails_beyond_twice_the_latency_of_least_loaded() {
         let words = ["runs away nowhere"];
         assert_eq!(
             verdicts(&SmallFleets, &played(PREQUAL, 1, 2_000), &words),
@@ -566,7 +566,7 @@ mod tests {
     /// There are 210 fleets of two or more replicas; `rif_then_latency` is recommended for 147 of
     /// them.
     #[test]
-    fn the_recommendation_may_miss_one_fleet_in_ten() {
+    fn recommendation_may_miss_one_fleet_in_ten() {
         let words = ["nine fleets of ten"];
         let verdict =
             |fleets, us| verdicts(&SmallFleets, &played(RIF_THEN_LATENCY, fleets, us), &words);
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_leaves_out_fleets_without_a_choice() {
+    fn summary_omits_fleets_of_one_replica() {
         let findings = SmallFleets.findings(&played(PREQUAL, 210, 2_000));
         let row = |name: &str| {
             let rows = &findings.tables[0].rows;

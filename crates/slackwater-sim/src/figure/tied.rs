@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_like_the_articles_are_reproduced() {
+    fn article_numbers_are_reproduced() {
         let findings = Tied.findings(&trial::played(&Tied, like_the_article));
         assert_eq!(findings.claims.len(), 2 * 3 + 2);
         for claim in &findings.claims {

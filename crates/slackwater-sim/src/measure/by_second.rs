@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_without_queries_has_no_shares() {
+    fn second_without_queries_has_no_shares() {
         let mut by_second = BySecond {
             replicas: 2,
             ..BySecond::default()

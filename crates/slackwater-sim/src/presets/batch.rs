@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_copy_follows_after_twice_the_mean_network_delay() {
+    fn tied_copy_is_sent_after_twice_the_mean_network_delay() {
         assert_eq!(TIE, NETWORK.delay.least + NETWORK.delay.most);
         let mut scenario = tied(reads_beside_batch());
         assert_eq!(scenario.load.tie, Some(TIE));
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn the_replica_of_a_leaf_stops_for_a_hundredth_of_the_time() {
+    fn stopping_leaves_stall_one_percent_of_the_time() {
         let stall = stopping_leaves().fleet[0].stall.expect("it does");
         assert_eq!((stall.every + stall.lasts) / 100, stall.lasts);
     }
 
     #[test]
-    fn all_are_as_full() {
+    fn batch_presets_have_equal_load() {
         for scenario in [reads(), shared_reads(), large_requests(), stopping_leaves()] {
             let mean = scenario.cost.mean_ns() / 1e9;
             let cores = match scenario.fleet[0].service {

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capacity_is_the_articles() {
+    fn capacity_matches_the_article() {
         // A duration is whole nanoseconds: within a millionth of 2.35 ms.
         assert!(
             (els(1.0).load.rate - ELS_CAPACITY).abs() < 0.01,
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_four_fails() {
+    fn one_of_four_replicas_fails() {
         let scenario = failing_fast(els(0.5));
         let failing: Vec<_> = scenario
             .fleet

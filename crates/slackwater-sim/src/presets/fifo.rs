@@ -62,7 +62,7 @@ mod tests {
 
     /// The chapter's 16 pods can serve 15 · 20 + 5 = 305 queries a second.
     #[test]
-    fn the_slow_replica_counts_as_a_quarter() {
+    fn slow_replica_counts_as_a_quarter() {
         let scenario = one_slow_fifo(16, 1, 1.0);
         assert!(
             (scenario.load.rate - 305.0).abs() < 1e-6,

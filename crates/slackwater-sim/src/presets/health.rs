@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_can_be_played_and_hit_the_first_replica() {
+    fn troubles_are_valid_and_affect_the_first_replica() {
         let services = || services(10, 1, 0.7);
         for scenario in [
             sinkhole(services(), SECOND),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_restarted_one_after_another() {
+    fn rolling_restart_restarts_replicas_one_by_one() {
         for (scenario, events_each) in [
             (rolling_restart(services(10, 1, 0.7), SECOND), 2),
             (rolling_kill(services(10, 1, 0.7), SECOND), 1),

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_leaf_in_a_given_number_is_an_outlier() {
+    fn one_leaf_per_given_number_is_an_outlier() {
         let Cost::Trace(costs) = outlier_leaves(1_000).cost else {
             panic!("a trace");
         };
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_takes_ten_milliseconds_and_one_in_a_hundred_is_stuck_for_a_second() {
+    fn leaf_takes_10_ms_and_one_percent_take_a_second() {
         let Cost::Trace(costs) = stuck_leaves().cost else {
             panic!("a trace");
         };
@@ -143,14 +143,14 @@ mod tests {
 
     /// exp(σ z) at the standard normal's quantiles 0.95 and 0.99.
     #[test]
-    fn a_leaf_has_the_quantiles_of_table_1() {
+    fn leaf_latency_has_the_quantiles_of_table_1() {
         let quantile_ms = |z: f64| (TABLE_SIGMA * z).exp();
         assert!((quantile_ms(1.644_854) / 5.0 - 1.0).abs() < 0.02);
         assert!((quantile_ms(2.326_348) / 10.0 - 1.0).abs() < 0.02);
     }
 
     #[test]
-    fn hedging_changes_nothing_but_hedging() {
+    fn hedged_preset_differs_only_in_hedging() {
         let mut scenario = hedged(0.95, stalling());
         assert_eq!(
             scenario.load.hedge.map(|hedge| hedge.after_quantile),

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_eleven_is_frozen_from_15_s_to_45_s() {
+    fn one_of_eleven_replicas_is_frozen_from_15_s_to_45_s() {
         let scenario = frozen(linkerd());
         assert_eq!(scenario.replicas(), 11);
         assert_eq!(scenario.fleet[0].count, 1);

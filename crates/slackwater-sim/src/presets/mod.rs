@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_only_replica_can_be_the_one() {
+    fn one_replica_changes_the_only_replica() {
         let scenario = one_replica(web(1, 1, 0.5), |replica| replica.slowness = 3.0);
         let fleet: Vec<_> = scenario
             .fleet
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_fleet_keeps_its_kind_and_its_neighbourhood() {
+    fn resized_fleet_keeps_its_kind_and_neighbours() {
         let small = at_load(LOAD, sized(8, 4, testbed()));
         assert_eq!((small.replicas(), small.load.clients.len()), (8, 4));
         assert_eq!(small.antagonists, testbed().antagonists);

@@ -147,7 +147,7 @@ mod tests {
     /// The paper's query rates follow from 6.4 cores a replica and the cost: 5.6k at 0.75, 13k at
     /// 1.74.
     #[test]
-    fn the_papers_rates_are_the_papers_loads() {
+    fn query_rates_match_loads_of_the_paper() {
         let rate = |load| at_load(load, testbed()).load.rate;
         assert!((rate(0.75) - 5_560.0).abs() < 40.0, "{}", rate(0.75));
         assert!((rate(1.74) - 12_900.0).abs() < 100.0, "{}", rate(1.74));
@@ -156,7 +156,7 @@ mod tests {
 
     /// The quantiles of the cost are the latencies of Fig. 6 below allocation: only run time.
     #[test]
-    fn the_cost_has_the_papers_quantiles() {
+    fn cost_has_the_quantiles_of_the_paper() {
         const DRAWS: usize = 200_000;
         let cost = testbed().cost;
         let mut stream = Stream::new(1, Purpose::Cost, 0);
@@ -186,7 +186,7 @@ mod tests {
     /// With equal shares of CPU, a fast replica gets two queries for each one of a slow replica:
     /// three quarters of the rate of an all-fast fleet.
     #[test]
-    fn a_slow_half_takes_a_quarter_off_the_rate() {
+    fn slow_half_reduces_the_rate_by_a_quarter() {
         let even = tight();
         let halves = unequal_halves(tight());
         let counts: Vec<_> = halves
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variants_have_less_and_less_room() {
+    fn variants_have_decreasing_spare_capacity() {
         let room = |scenario: Scenario| {
             scenario
                 .antagonists

@@ -56,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_load_is_of_all_cores() {
+    fn load_is_relative_to_all_cores() {
         // 0.85 of 8 times 4 cores, 5 ms a query.
         assert!((web(8, 4, 0.85).load.rate - 5_440.0).abs() < 1e-6);
         assert_eq!(web(8, 4, 0.85).load.clients.len(), 4);
     }
 
     #[test]
-    fn one_replica_is_hobbled_in_the_middle_third_and_nothing_else_changes() {
+    fn one_replica_is_hobbled_in_the_middle_third_of_the_run() {
         let healthy = web(8, 4, 0.6);
         let hobbled = hobbled(healthy.clone());
         let spell = hobbled.fleet[0].hobble.expect("the first is hobbled");

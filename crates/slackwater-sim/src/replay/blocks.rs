@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_past_is_cut_into_blocks_that_are_long_and_not_too_few() {
+    fn recording_is_split_into_enough_long_blocks() {
         let count = |seconds| {
             let span = Duration::from_secs(seconds);
             let length = length(span);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_blocks_have_no_spread_and_one_different_block_has_much() {
+    fn spread_is_zero_for_equal_blocks_and_large_for_an_outlier() {
         let calm = || block(1..=100);
         let recorded: Vec<_> = (0..12).map(|_| calm()).collect();
         let mut troubled = recorded.clone();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_its_past_taken_together_has_the_same_quantiles() {
+    fn quantiles_over_blocks_match_the_merged_run() {
         let blocks: Vec<_> = (0..7)
             .map(|place| block(place * 10 + 1..place * 17 + 20))
             .collect();

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_counts_if_it_is_more_than_the_error_and_more_than_chance() {
+    fn difference_must_exceed_model_error_and_noise() {
         assert_eq!(verdict(100, [110, 111, 109], [55, 54, 56]), Verdict::Lower);
         assert_eq!(
             verdict(100, [110, 111, 109], [150, 154, 152]),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_recording_and_the_models_error() {
+    fn rows_show_recorded_value_and_model_error() {
         let rows = rows_of(100, [120, 120, 120], None);
         let p99 = &rows[2];
         assert_eq!((p99.name, p99.recorded.as_secs()), ("p99", 99));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_time_widen_the_interval_of_seeds() {
+    fn time_blocks_widen_the_interval_of_seeds() {
         let narrow = Estimate {
             value: 2.0,
             interval: Some((1.9, 2.1)),

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_counted_by_what_they_were_like() {
+    fn requests_are_counted_by_method_and_status() {
         let request = |method: &str, status, fields: [Option<&str>; 2]| Request {
             method: method.to_owned(),
             status,

@@ -297,7 +297,7 @@ fn replayed(entry: &PolicyEntry, seed: u64, bytes: &[u8]) -> Result<Player, Diff
 }
 
 #[test]
-fn every_policy_makes_the_same_picks_again() {
+fn every_policy_repeats_its_recorded_picks() {
     for entry in POLICIES {
         let memory = Memory::new(usize::MAX);
         let picks = recorded(entry, 20_000, &memory);
@@ -309,7 +309,7 @@ fn every_policy_makes_the_same_picks_again() {
 }
 
 #[test]
-fn other_draws_are_noticed_where_they_make_a_difference() {
+fn different_seed_is_detected() {
     for entry in POLICIES {
         let memory = Memory::new(usize::MAX);
         recorded(entry, 2_000, &memory);
@@ -320,7 +320,7 @@ fn other_draws_are_noticed_where_they_make_a_difference() {
 }
 
 #[test]
-fn another_policy_is_noticed() {
+fn different_policy_is_detected() {
     let entry = |name| policy_named(name).expect("it is listed");
     let memory = Memory::new(usize::MAX);
     recorded(entry("least_loaded"), 2_000, &memory);
@@ -334,7 +334,7 @@ fn another_policy_is_noticed() {
 }
 
 #[test]
-fn each_input_counts() {
+fn each_missing_input_is_detected() {
     // Without one report, failure or member, the results differ sooner or later.
     let entry = policy_named("prequal").expect("it is listed");
     let memory = Memory::new(usize::MAX);
@@ -362,7 +362,7 @@ fn each_input_counts() {
 }
 
 #[test]
-fn a_sink_that_is_full_ends_the_stream_at_a_whole_block() {
+fn full_sink_ends_the_stream_at_a_block_boundary() {
     let entry = policy_named("prequal").expect("it is listed");
     let all = Memory::new(usize::MAX);
     let picks = recorded(entry, 20_000, &all);

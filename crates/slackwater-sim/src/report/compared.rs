@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_near_1_has_the_digits_that_distinguish_it_from_1() {
+    fn ratio_near_1_has_enough_digits() {
         for (ratio, expected) in [
             (0.65, "0.65"),
             (0.994, "0.99"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_seeds_do_not_agree_on_is_not_shown() {
+    fn differences_that_vary_by_seed_are_not_shown() {
         assert_eq!(
             told(with_errors([200, 100, 400], [2, 2, 2])),
             "random against prequal: no difference shown in anything."
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_shows_nothing_and_none_cannot_be_compared() {
+    fn one_seed_shows_no_difference_and_empty_runs_are_not_compared() {
         assert!(told(with_errors([1, 1, 1], [0, 0, 0])[..1].to_vec()).contains("one seed shows"));
         let empty = || vec![Measured::nothing(1), Measured::nothing(1)];
         let cells = [played("", 1.0, "a", empty()), played("", 1.0, "b", empty())];

@@ -108,7 +108,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn the_bytes_are_these() {
+    fn csv_output_is_exact() {
         let mut cell = played("1.03", 1.033_333_3, "prequal", vec![run(1, 80), run(3, 90)]);
         // The histogram stores 80 ms in steps of 64 µs and returns the end of the step, except for
         // the longest value.
@@ -122,14 +122,14 @@ fig6,1.03,1.0333,prequal,\"q=0.84, λ=\"\"x\"\"\",100.000,2000,80.063,90.000,90.
     }
 
     #[test]
-    fn nothing_played_is_a_head_alone() {
+    fn csv_without_runs_has_only_a_header() {
         let text = csv("fig6", &[]);
         assert_eq!(text.lines().count(), 1);
         assert_eq!(text.trim_end().split(',').count(), COLUMNS.len());
     }
 
     #[test]
-    fn a_cell_without_queries_has_no_latencies_and_no_nan() {
+    fn cell_without_queries_has_empty_latencies() {
         let mut cell = played("a", f64::NAN, "random", vec![]);
         cell.all = crate::Measured::nothing(0);
         let text = csv("x", &[cell]);

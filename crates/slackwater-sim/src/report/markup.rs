@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_and_attributes_cannot_become_markup() {
+    fn text_and_attributes_are_escaped() {
         let mut markup = Markup::default();
         let hostile = "</td><script>\"'&\u{1}é";
         markup.element("td", &[("title", &hostile)], |markup| {

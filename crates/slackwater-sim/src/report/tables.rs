@@ -169,7 +169,7 @@ mod tests {
     use crate::report::example::{played, run};
 
     #[test]
-    fn a_row_has_means_and_intervals_of_several_seeds_only() {
+    fn rows_have_intervals_only_with_several_seeds() {
         let several = played("1.03", 1.03, "prequal", vec![run(1, 1), run(1, 2)]);
         let table = latencies(
             "Title".into(),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_has_a_column_if_there_is_one() {
+    fn parameter_column_appears_only_if_used() {
         let mut cell = played("1", 1.0, "prequal", vec![run(1, 80)]);
         assert!(
             !cells(core::slice::from_ref(&cell))
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_compared_with_the_first_seed_by_seed() {
+    fn policies_are_compared_with_the_first_paired_by_seed() {
         let base = played(
             "",
             1.0,

@@ -84,7 +84,7 @@ fn check_page(page: &str) {
 }
 
 #[test]
-fn a_figure_is_csv_pictures_and_page() {
+fn figure_is_written_as_csv_svg_and_html() {
     let folder = Folder::new("figure");
     let (dir, cells) = (folder.0.join("deeper"), two_cells());
     let written = write(&dir, &Example, &cells, &findings(), &about())
@@ -118,7 +118,7 @@ fn a_figure_is_csv_pictures_and_page() {
 }
 
 #[test]
-fn the_page_has_everything_in_words() {
+fn html_page_contains_all_findings() {
     let page = html::figure_page(&Example, &two_cells(), &findings(), &about());
     check_page(&page);
     for part in [
@@ -146,7 +146,7 @@ fn the_page_has_everything_in_words() {
 }
 
 #[test]
-fn numbers_below_a_chart_are_those_of_the_chart() {
+fn table_below_a_chart_matches_the_chart() {
     let mut ours = line("prequal", &[(1.0, 2.0), (2.0, 4.0), (3.0, f64::NAN)]);
     ours.interval = vec![(1.5, 2.5), (4.0, 4.0)];
     let mut findings = findings();
@@ -175,7 +175,7 @@ fn numbers_below_a_chart_are_those_of_the_chart() {
 }
 
 #[test]
-fn the_index_links_figures_with_their_verdicts() {
+fn index_links_figures_with_their_verdicts() {
     let folder = Folder::new("index");
     let (with, without) = (findings(), Findings::default());
     let figures: [(&dyn Figure, &Findings); 2] = [(&Example, &with), (&Example, &without)];
@@ -190,7 +190,7 @@ fn the_index_links_figures_with_their_verdicts() {
 }
 
 #[test]
-fn a_comparison_is_csv_and_page() {
+fn comparison_is_written_as_csv_and_html() {
     let folder = Folder::new("comparison");
     let cells = two_cells();
     let written = write_comparison(&folder.0, "my-fleet", "My fleet", &cells, &about());
@@ -214,7 +214,7 @@ fn a_comparison_is_csv_and_page() {
 }
 
 #[test]
-fn what_cannot_be_written_is_named() {
+fn write_error_names_the_path() {
     let folder = Folder::new("error");
     fs::create_dir_all(&folder.0).expect("a temporary folder can be written");
     let file = folder.0.join("file");

@@ -114,7 +114,7 @@ mod tests {
     use core::slice;
 
     #[test]
-    fn the_summary_has_verdicts_first() {
+    fn summary_starts_with_verdicts() {
         let cells = [played("1.03", 1.03, "prequal", vec![run(1, 1)])];
         let expected = "\
 made-up: A <made-up> figure
@@ -137,7 +137,7 @@ Latencies and errors
     }
 
     #[test]
-    fn the_comparison_has_both_tables() {
+    fn comparison_has_both_tables() {
         let cells = [
             played("", 1.0, "prequal", vec![run(1, 100)]),
             played("", 1.0, "random", vec![run(1, 200)]),

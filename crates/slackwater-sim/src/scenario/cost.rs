@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_testbeds_cost_has_the_papers_quantiles() {
+    fn testbed_cost_has_the_quantiles_of_the_paper() {
         let mean = Duration::from_micros(79_700);
         let cost = Cost::ClippedNormal {
             mean,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_the_mean_of_what_is_drawn() {
+    fn mean_matches_the_sample_mean() {
         let normal = |mean, deviation| Cost::ClippedNormal {
             mean: ms(mean),
             deviation: ms(deviation),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clipped_normals_mean_is_exact() {
+    fn clipped_normal_mean_is_exact() {
         // Φ(1) + φ(1), from tables.
         let mean = clipped_normal_mean(1.0, 1.0);
         assert!((mean - (0.841_344_746_068_543 + 0.241_970_724_519_143)).abs() < 1e-12);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_are_as_heavy_as_they_should_be() {
+    fn tails_match_their_distributions() {
         let pareto = samples(
             &Cost::Pareto {
                 least: ms(6),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn means_that_do_not_exist_are_not_invented() {
+    fn undefined_means_are_infinite_or_zero() {
         let pareto = Cost::Pareto {
             least: ms(1),
             alpha: 1.0,

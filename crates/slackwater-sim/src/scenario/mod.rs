@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replica_numbers_run_through_the_groups() {
+    fn replica_numbers_continue_across_groups() {
         let group = |count| Group::healthy(count, Service::Latency);
         let scenario = Scenario {
             load: Load::even(1.0, 1),

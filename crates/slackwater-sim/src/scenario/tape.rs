@@ -110,7 +110,7 @@ mod tests {
     use crate::scenario::{Cost, Group, Load, Network, Scenario, Service, Sharing};
 
     #[test]
-    fn a_step_holds_until_the_next_one() {
+    fn step_holds_until_the_next_one() {
         let step = |from_ns| TapeStep {
             from_ns,
             cores: 1.0,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tape_is_played_as_it_was_written() {
+    fn recorded_load_is_played_exactly() {
         const MS: u64 = 1_000_000;
         let step = |from_ms: u64, cores, fails| TapeStep {
             from_ns: from_ms * MS,

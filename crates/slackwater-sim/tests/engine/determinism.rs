@@ -44,7 +44,7 @@ pub(crate) fn eventful() -> Scenario {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes() {
+fn same_seed_gives_identical_results() {
     let scenario = eventful();
     for policy in everyone() {
         let first = fingerprint(&play(&scenario, policy));
@@ -75,7 +75,7 @@ fn jobs() -> Vec<Job> {
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn results_do_not_depend_on_number_of_threads() {
     let jobs = jobs();
     let seen = Mutex::new(Vec::new());
     let results = |threads| -> Vec<String> {
@@ -104,7 +104,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn the_largest_run_starts_first_and_none_starts_after_a_stop() {
+fn largest_run_starts_first_and_stop_prevents_others() {
     let jobs = jobs();
     let stop = AtomicBool::new(false);
     let first = Mutex::new(None);
@@ -125,7 +125,7 @@ fn the_largest_run_starts_first_and_none_starts_after_a_stop() {
 }
 
 #[test]
-fn a_stop_ends_a_run_that_is_under_way() {
+fn stop_ends_a_running_simulation() {
     let short = Arc::new(eventful());
     let mut long = eventful();
     long.span = secs(600);

@@ -32,7 +32,7 @@ const fn warm_restart(down_for: Duration) -> Change {
 }
 
 #[test]
-fn a_crash_costs_what_is_sent_until_it_is_known() {
+fn crash_fails_queries_until_clients_know() {
     let known_after = secs(2);
     let measured = play(&with(secs(3), Change::Crash { known_after }), "round_robin");
     // Half of 200 queries are refused. One more was there when it crashed, or was on its way.
@@ -55,7 +55,7 @@ fn a_crash_costs_what_is_sent_until_it_is_known() {
 }
 
 #[test]
-fn a_draining_replica_is_avoided_by_policies_that_probe() {
+fn probing_policies_avoid_a_draining_replica() {
     let leaves_after = secs(2);
     let scenario = with(secs(3), Change::Drain { leaves_after });
     let deaf = play(&scenario, "round_robin");
@@ -76,7 +76,7 @@ fn a_draining_replica_is_avoided_by_policies_that_probe() {
 }
 
 #[test]
-fn a_replica_that_joins_is_not_there_before() {
+fn joining_replica_gets_no_earlier_queries() {
     let join = Change::Join {
         cold_slowness: 3.0,
         warm_after: secs(2),
@@ -104,7 +104,7 @@ fn a_replica_that_joins_is_not_there_before() {
 }
 
 #[test]
-fn a_restart_refuses_for_a_while_and_comes_back() {
+fn restarting_replica_refuses_queries_until_it_is_up() {
     let mut scenario = with(secs(3), warm_restart(secs(2)));
     scenario.network = steady(ms(1));
     scenario.fleet[0].count = 5;
@@ -122,7 +122,7 @@ fn a_restart_refuses_for_a_while_and_comes_back() {
 }
 
 #[test]
-fn a_restarted_replica_may_be_cold() {
+fn restarted_replica_may_be_cold() {
     let restart = |cold_slowness| {
         let mut scenario = with(
             secs(3),
@@ -143,7 +143,7 @@ fn a_restarted_replica_may_be_cold() {
 }
 
 #[test]
-fn a_suspended_replica_keeps_its_queries_and_answers_later() {
+fn suspended_replica_keeps_queries_and_responds_later() {
     let suspend = |suspended_for| with(secs(3), Change::Suspend { suspended_for });
     let measured = play(&suspend(secs(2)), "round_robin");
     assert_eq!(measured.errors, 0, "connections stay");
@@ -172,7 +172,7 @@ fn a_suspended_replica_keeps_its_queries_and_answers_later() {
 }
 
 #[test]
-fn a_crash_while_suspended_refuses_unread_queries() {
+fn crash_while_suspended_refuses_unread_queries() {
     let suspended_for = secs(4);
     let mut scenario = with(secs(3), Change::Suspend { suspended_for });
     scenario
@@ -195,7 +195,7 @@ fn a_crash_while_suspended_refuses_unread_queries() {
 }
 
 #[test]
-fn a_replica_that_comes_back_has_a_new_id() {
+fn returning_replica_has_a_new_id() {
     let events = vec![
         event(
             secs(2),
@@ -247,7 +247,7 @@ fn a_replica_that_comes_back_has_a_new_id() {
 }
 
 #[test]
-fn a_crash_during_a_restart_keeps_the_replica_down() {
+fn crash_during_a_restart_keeps_the_replica_down() {
     let mut scenario = with(secs(3), warm_restart(secs(2)));
     let known_after = secs(3);
     scenario
@@ -264,7 +264,7 @@ fn a_crash_during_a_restart_keeps_the_replica_down() {
 }
 
 #[test]
-fn a_restart_while_draining_cancels_the_leave() {
+fn restart_while_draining_cancels_the_leave() {
     let leaves_after = secs(4);
     let mut scenario = with(secs(3), Change::Drain { leaves_after });
     scenario

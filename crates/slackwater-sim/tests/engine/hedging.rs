@@ -29,7 +29,7 @@ const HEDGE: Hedge = Hedge {
 };
 
 #[test]
-fn a_second_copy_is_not_held_up_where_the_first_is() {
+fn second_copy_avoids_the_stall_of_the_first() {
     for policy in everyone() {
         let mean = |hedge| {
             let measured = play(&stalling(hedge), policy);
@@ -49,7 +49,7 @@ fn a_second_copy_is_not_held_up_where_the_first_is() {
 }
 
 #[test]
-fn copies_keep_within_the_budget() {
+fn copies_stay_within_the_budget() {
     let tight = Hedge {
         budget: 0.01,
         ..HEDGE
@@ -65,7 +65,7 @@ fn copies_keep_within_the_budget() {
 }
 
 #[test]
-fn a_replayed_latency_is_the_replicas_and_a_copy_draws_another() {
+fn copy_of_a_replayed_query_draws_another_latency() {
     let mut trace = vec![ms(1); 95];
     trace.extend([ms(500); 5]);
     let mut scenario = plain(200.0, vec![Group::healthy(10, Service::Latency)]);
@@ -85,7 +85,7 @@ fn a_replayed_latency_is_the_replicas_and_a_copy_draws_another() {
 }
 
 #[test]
-fn a_copy_never_goes_where_the_first_one_is() {
+fn copy_goes_to_another_replica() {
     let mut scenario = stalling(Some(HEDGE));
     scenario.fleet[0].count = 1;
     for policy in everyone() {
@@ -94,7 +94,7 @@ fn a_copy_never_goes_where_the_first_one_is() {
 }
 
 #[test]
-fn a_third_copy_goes_where_neither_of_the_others_is() {
+fn third_copy_goes_to_a_third_replica() {
     // Two of eight replicas hang.
     let replay = |latency| Service::LatencyTrace(vec![latency].into());
     let fleet = vec![
@@ -121,7 +121,7 @@ fn a_third_copy_goes_where_neither_of_the_others_is() {
 }
 
 #[test]
-fn the_failure_of_one_copy_waits_for_the_other() {
+fn failed_copy_waits_for_the_other() {
     // One replica of three fails after 30 ms. The others answer after 25 ms, so a copy is on its
     // way by then.
     let replay = |latency| Service::LatencyTrace(vec![latency].into());
@@ -151,7 +151,7 @@ fn the_failure_of_one_copy_waits_for_the_other() {
 }
 
 #[test]
-fn when_all_replicas_slow_down_there_is_no_storm() {
+fn no_hedging_storm_if_all_replicas_slow_down() {
     // All replicas become twenty times as slow for ten seconds, which is more than they can serve.
     let mut group = Group::healthy(10, SINGLE);
     group.hobble = Some(Hobble {

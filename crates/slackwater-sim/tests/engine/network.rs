@@ -5,7 +5,7 @@ use core::time::Duration;
 use slackwater_sim::scenario::{Delay, Group, Network, Service};
 
 #[test]
-fn a_query_travels_there_and_back() {
+fn query_has_network_delay_both_ways() {
     let mut scenario = regular(50.0, vec![Group::healthy(2, SINGLE)], Vec::new());
     scenario.network = steady(ms(3));
     let measured = play(&scenario, "round_robin");
@@ -40,7 +40,7 @@ fn probes_are_sent_by_rate_and_when_idle() {
 }
 
 #[test]
-fn without_probes_answered_prequal_is_blind_but_not_stuck() {
+fn prequal_works_without_probe_replies() {
     let slow = Group {
         slowness: 10.0,
         ..Group::healthy(2, SINGLE)
@@ -59,7 +59,7 @@ fn without_probes_answered_prequal_is_blind_but_not_stuck() {
 }
 
 #[test]
-fn a_replica_that_answers_no_probes_loses_them_and_serves_like_any_other() {
+fn unprobed_replica_loses_probes_and_serves_normally() {
     let silent = Group {
         answers_probes: false,
         ..Group::healthy(4, SINGLE)
@@ -88,7 +88,7 @@ fn a_replica_that_answers_no_probes_loses_them_and_serves_like_any_other() {
 }
 
 #[test]
-fn a_synchronous_round_takes_a_round_trip_of_the_querys_time() {
+fn synchronous_round_delays_the_query_by_a_round_trip() {
     let mut scenario = regular(20.0, vec![Group::healthy(5, Service::Latency)], Vec::new());
     scenario.network = steady(ms(1));
     let measured = play(&scenario, "prequal_sync");
@@ -114,7 +114,7 @@ fn a_synchronous_round_takes_a_round_trip_of_the_querys_time() {
 }
 
 #[test]
-fn a_query_can_expire_while_its_round_goes_on() {
+fn query_can_expire_during_its_probe_round() {
     let mut scenario = regular(20.0, vec![Group::healthy(5, Service::Latency)], Vec::new());
     scenario.network = steady(ms(5));
     scenario.deadline = ms(2);

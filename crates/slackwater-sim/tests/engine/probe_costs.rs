@@ -25,7 +25,7 @@ fn prequal(probe_rate_min: u32) -> PolicyChoice {
 }
 
 #[test]
-fn a_query_waits_for_its_client() {
+fn query_waits_for_client_cpu() {
     let mut scenario = regular(100.0, vec![Group::healthy(2, SINGLE)], Vec::new());
     let cpu = |query, probe| Some(ClientCpu { query, probe });
     scenario.load.client_cpu = cpu(ms(3), Duration::ZERO);
@@ -40,7 +40,7 @@ fn a_query_waits_for_its_client() {
 }
 
 #[test]
-fn probes_keep_queries_waiting_at_their_client() {
+fn probes_delay_queries_at_the_client() {
     let mut scenario = regular(100.0, vec![Group::healthy(20, SINGLE)], Vec::new());
     scenario.network = steady(us(200));
     let free = play(&scenario, "prequal");
@@ -56,7 +56,7 @@ fn probes_keep_queries_waiting_at_their_client() {
 }
 
 #[test]
-fn answers_take_their_replicas_cpu() {
+fn probe_replies_use_replica_cpu() {
     let mut scenario = plain(100.0, vec![Group::healthy(20, shared(1.0))]);
     scenario.network = steady(us(200));
     let free = play(&scenario, "prequal");
@@ -69,7 +69,7 @@ fn answers_take_their_replicas_cpu() {
 }
 
 #[test]
-fn a_replica_that_crashes_forgets_the_probes_that_it_had() {
+fn crashed_replica_drops_its_pending_probes() {
     let mut scenario = plain(100.0, vec![Group::healthy(3, SINGLE)]);
     scenario.fleet[0].probe_cost = ms(4);
     let restart = |at| Event {
@@ -100,7 +100,7 @@ fn in_line() -> Scenario {
 }
 
 #[test]
-fn a_fleet_that_cannot_afford_its_probes_gets_fewer() {
+fn overloaded_fleet_gets_fewer_probes() {
     let scenario = in_line();
     let [steady, lowered]: [Measured; 2] = [16, 1].map(|least| run(&scenario, &prequal(least), 1));
     let p99 = [&steady, &lowered].map(|run| run.latency.quantile(0.99));

@@ -168,7 +168,7 @@ fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
 }
 
 #[test]
-fn a_policy_receives_the_outcome_of_each_query() {
+fn policy_receives_the_outcome_of_each_query() {
     let failing = Group {
         failure: Some(Failure {
             share: 1.0,
@@ -192,7 +192,7 @@ fn a_policy_receives_the_outcome_of_each_query() {
 }
 
 #[test]
-fn a_query_without_an_answer_has_failed_when_its_deadline_comes() {
+fn unanswered_query_fails_at_its_deadline() {
     let mut scenario = regular(300.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     scenario.deadline = ms(95);
     let (measured, told) = watch(&scenario, &IN_TURN);
@@ -203,7 +203,7 @@ fn a_query_without_an_answer_has_failed_when_its_deadline_comes() {
 }
 
 #[test]
-fn a_replica_that_is_down_is_unreachable_and_probes_of_it_are_lost() {
+fn down_replica_is_unreachable_and_loses_probes() {
     let restart = Event {
         at: secs(2),
         replica: 0,
@@ -224,7 +224,7 @@ fn a_replica_that_is_down_is_unreachable_and_probes_of_it_are_lost() {
 }
 
 #[test]
-fn a_crash_breaks_off_what_it_interrupts() {
+fn crash_fails_running_queries() {
     let crash = Event {
         at: ms(2_005),
         replica: 0,
@@ -238,7 +238,7 @@ fn a_crash_breaks_off_what_it_interrupts() {
 }
 
 #[test]
-fn the_slower_copy_is_dropped_here_and_there() {
+fn slower_copy_is_cancelled_at_client_and_replica() {
     let mut trace = vec![ms(1); 95];
     trace.extend([ms(500); 5]);
     let mut scenario = plain(200.0, vec![Group::healthy(10, Service::Latency)]);
@@ -262,7 +262,7 @@ fn the_slower_copy_is_dropped_here_and_there() {
 }
 
 #[test]
-fn a_policy_that_is_never_satisfied_does_not_stop_time() {
+fn policy_with_constant_timeouts_does_not_block_time() {
     let mut scenario = plain(10.0, vec![Group::healthy(1, SINGLE)]);
     scenario.span = secs(1);
     let (_, told) = watch(&scenario, &RESTLESS);
@@ -278,7 +278,7 @@ fn a_policy_that_is_never_satisfied_does_not_stop_time() {
 /// Two proxies of two workers and one with a single worker: four of five clients have one sibling
 /// each.
 #[test]
-fn siblings_receive_what_is_shared_and_nothing_else() {
+fn siblings_receive_only_what_is_shared() {
     let told = |siblings: Option<Siblings>| {
         let mut scenario = regular(500.0, vec![Group::healthy(8, SINGLE)], Vec::new());
         scenario.load.clients = vec![1.0; 5];
@@ -316,7 +316,7 @@ fn siblings_receive_what_is_shared_and_nothing_else() {
 
 /// A random choice is counted as a fallback, and a deciding report's age is recorded.
 #[test]
-fn a_choice_by_chance_counts_and_a_reports_age_is_noted() {
+fn fallbacks_and_report_ages_are_counted() {
     let mut scenario = regular(100.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     let (alone, _) = watch(&scenario, &PREQUAL);
     // One report is too few to decide.
@@ -339,7 +339,7 @@ fn a_choice_by_chance_counts_and_a_reports_age_is_noted() {
 
 /// Two groups, served in turn. One of them carries reports and the other may not.
 #[test]
-fn responses_carry_reports_if_the_group_does() {
+fn responses_carry_reports_if_configured() {
     let told = |carries: [bool; 2], learns: bool| {
         let group = |carries_reports| Group {
             carries_reports,

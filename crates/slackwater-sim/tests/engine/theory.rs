@@ -44,7 +44,7 @@ fn jsq_of_two_mean_number(rho: f64) -> f64 {
 }
 
 #[test]
-fn random_over_single_servers_is_independent_mm1_queues() {
+fn random_policy_matches_independent_mm1_queues() {
     let mut scenario = plain(200.0, vec![Group::healthy(4, SINGLE)]);
     scenario.cost = Cost::Exponential(ms(10));
     scenario.warmup = secs(2);
@@ -87,7 +87,7 @@ fn central_jsq_of_two_servers_matches_its_markov_chain() {
 }
 
 #[test]
-fn the_better_of_two_drawn_is_the_power_of_two_choices() {
+fn power_of_two_choices_matches_theory() {
     // A single client that counts its own queries sees all queries.
     let mut scenario = plain(8_000.0, vec![Group::healthy(100, SINGLE)]);
     scenario.load.clients = vec![1.0];
@@ -138,7 +138,7 @@ fn no_policy_is_faster_than_without_contention() {
 }
 
 #[test]
-fn clairvoyants_are_where_they_should_be() {
+fn clairvoyant_policies_rank_as_expected() {
     // One replica in two is four times as slow. A rule that knows this is better than one that only
     // counts, and counting is better than a random choice.
     let slow = Group {
@@ -167,7 +167,7 @@ fn clairvoyants_are_where_they_should_be() {
 }
 
 #[test]
-fn clairvoyants_know_what_is_on_its_way() {
+fn clairvoyant_policies_count_queries_on_the_network() {
     // Five queries are on their way to each of two replicas, with just enough time between them.
     let mut scenario = regular(200.0, vec![Group::healthy(2, SINGLE)], Vec::new());
     scenario.network = steady(ms(50));

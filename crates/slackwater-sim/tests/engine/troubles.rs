@@ -12,7 +12,7 @@ fn endings(measured: &slackwater_sim::Measured) -> (u64, u64, u64) {
 }
 
 #[test]
-fn each_query_ends_once() {
+fn each_query_ends_exactly_once() {
     let mut scenario = plain(900.0, vec![Group::healthy(8, SINGLE)]);
     scenario.fleet[0].failure = Some(Failure {
         share: 0.05,
@@ -51,7 +51,7 @@ fn each_query_ends_once() {
 }
 
 #[test]
-fn a_query_is_given_up_at_its_deadline() {
+fn query_times_out_at_its_deadline() {
     // One server with three times as much work as it can do.
     let mut scenario = regular(300.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     scenario.deadline = ms(95);
@@ -72,7 +72,7 @@ fn a_query_is_given_up_at_its_deadline() {
 }
 
 #[test]
-fn what_is_cancelled_on_its_way_is_never_served() {
+fn query_cancelled_on_the_network_is_never_served() {
     let mut scenario = regular(50.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     scenario.network.delay.most = ms(40);
     scenario.deadline = ms(1);
@@ -87,7 +87,7 @@ fn what_is_cancelled_on_its_way_is_never_served() {
 }
 
 #[test]
-fn a_replica_fails_its_share_within_its_spell() {
+fn replica_fails_its_share_within_the_failure_period() {
     let mut scenario = regular(100.0, vec![Group::healthy(4, SINGLE)], Vec::new());
     scenario.fleet[0].count = 3;
     scenario.fleet.push(Group {
@@ -117,7 +117,7 @@ fn a_replica_fails_its_share_within_its_spell() {
 }
 
 #[test]
-fn a_failure_may_cost_the_same_whatever_the_query_would_have() {
+fn failure_cost_may_be_fixed() {
     let mut scenario = regular(50.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     scenario.fleet[0].failure = Some(Failure {
         share: 1.0,

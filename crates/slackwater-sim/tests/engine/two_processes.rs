@@ -106,7 +106,7 @@ fn trace(entry: &'static PolicyEntry, seed: u64) -> String {
 
 /// Plays all policies in a child process.
 fn traces() -> Vec<String> {
-    let name = "two_processes::each_trace_is_the_same_in_two_processes";
+    let name = "two_processes::traces_match_across_two_processes";
     let output = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", name, "--nocapture"])
         .env(PRINTS, "1")
@@ -123,7 +123,7 @@ fn traces() -> Vec<String> {
 }
 
 #[test]
-fn each_trace_is_the_same_in_two_processes() {
+fn traces_match_across_two_processes() {
     if std::env::var_os(PRINTS).is_some() {
         for entry in POLICIES {
             println!("{}", trace(entry, 1));

@@ -20,7 +20,7 @@ fn work(scenario: &Scenario, policy: &str) -> f64 {
 }
 
 #[test]
-fn a_copy_that_waits_is_dropped_when_its_twin_begins() {
+fn waiting_tied_copy_is_dropped_when_the_other_starts() {
     for policy in everyone() {
         let tied = play(&half_full(SINGLE, Some(2 * ONE_WAY)), policy);
         assert_eq!(tied.errors, 0, "{policy}");
@@ -48,7 +48,7 @@ fn a_copy_that_waits_is_dropped_when_its_twin_begins() {
 }
 
 #[test]
-fn without_the_delay_replicas_that_are_free_both_begin() {
+fn without_delay_both_idle_replicas_start_the_query() {
     // Queries hardly ever wait for each other.
     let mut free = half_full(SINGLE, None);
     free.load.rate = 20.0;
@@ -64,7 +64,7 @@ fn without_the_delay_replicas_that_are_free_both_begin() {
 }
 
 #[test]
-fn where_all_share_the_processor_nothing_waits_and_nothing_is_won() {
+fn tied_requests_gain_nothing_under_processor_sharing() {
     let latency = |tie| {
         let measured = play(&half_full(shared(1.0), tie), "random");
         (measured.latency.mean(), measured.utilization.mean())
@@ -76,7 +76,7 @@ fn where_all_share_the_processor_nothing_waits_and_nothing_is_won() {
 }
 
 #[test]
-fn the_second_copy_is_sent_only_if_the_query_is_still_open() {
+fn second_copy_is_sent_only_while_the_query_is_open() {
     let mut scenario = half_full(SINGLE, Some(ms(200)));
     scenario.load.rate = 20.0;
     assert_eq!(play(&scenario, "round_robin").hedges, 0, "all are answered");
@@ -87,7 +87,7 @@ fn the_second_copy_is_sent_only_if_the_query_is_still_open() {
 }
 
 #[test]
-fn a_query_whose_copy_is_lost_has_the_other() {
+fn lost_copy_leaves_the_other() {
     let mut scenario = half_full(SINGLE, Some(2 * ONE_WAY));
     scenario.cost = slackwater_sim::scenario::Cost::Fixed(ms(100));
     scenario.load.rate = 50.0;

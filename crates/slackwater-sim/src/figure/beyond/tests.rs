@@ -48,7 +48,7 @@ fn settings(cell: &Cell) -> &PolicySettings {
 }
 
 #[test]
-fn every_case_is_played_by_all_and_shown() {
+fn every_case_is_played_by_all_policies_and_shown() {
     let cells = trial::cells(&Beyond);
     assert_eq!(cells.len(), 21 * 14 + 45 * 15);
     let findings = Beyond.findings(&played("", OURS, 0));
@@ -71,7 +71,7 @@ fn every_case_is_played_by_all_and_shown() {
 }
 
 #[test]
-fn policies_are_what_they_are_called() {
+fn policy_settings_match_their_names() {
     let step = "homogeneous-1.27";
     let q = |player| {
         let cell = find(step, player);
@@ -93,7 +93,7 @@ fn policies_are_what_they_are_called() {
 }
 
 #[test]
-fn only_capacity_has_replicas_that_learn_and_report_as_its_variant() {
+fn replica_signals_match_each_capacity_variant() {
     let signals = |player| {
         let cell = find("noisy-reports", player);
         let mut groups = cell.scenario.fleet.iter();
@@ -124,7 +124,7 @@ fn only_capacity_has_replicas_that_learn_and_report_as_its_variant() {
 
 /// The numbers follow from the paper's mean cost of 86.3 ms and 640 cores.
 #[test]
-fn cases_are_what_they_are_called() {
+fn scenarios_match_their_names() {
     let scenario = |step: &str| find(step, OURS).scenario;
     for step in [
         "homogeneous-1.27",
@@ -199,7 +199,7 @@ fn p999_is_compared_with_its_target() {
 }
 
 #[test]
-fn it_is_compared_with_the_better_of_the_two_in_each_case() {
+fn default_is_compared_with_the_better_rival_in_each_case() {
     for (us, expected) in [(314_000, Reproduced), (316_000, NotReproduced)] {
         for step in ["homogeneous-1.03", "tight-unequal", "stalls"] {
             let words = [step, "are at most"];
@@ -228,7 +228,7 @@ fn it_is_compared_with_the_better_of_the_two_in_each_case() {
 }
 
 #[test]
-fn one_small_fleet_is_enough_to_fail() {
+fn one_small_fleet_can_fail_the_claim() {
     for (us, expected) in [(314_000, Reproduced), (316_000, NotReproduced)] {
         for workload in ["web0.85", "web0.60hob", "fifo0.75"] {
             let played = played(&format!("{workload} 8x4"), OURS, us);
@@ -244,7 +244,7 @@ fn one_small_fleet_is_enough_to_fail() {
 }
 
 #[test]
-fn ratios_are_seed_by_seed_with_an_interval() {
+fn ratios_are_paired_by_seed_with_an_interval() {
     let mut played = played("", OURS, 0);
     for played in &mut played {
         if played.cell.step == "tight" {
@@ -263,7 +263,7 @@ fn ratios_are_seed_by_seed_with_an_interval() {
 }
 
 #[test]
-fn what_ran_into_the_deadline_is_marked() {
+fn timed_out_results_are_marked() {
     let findings = Beyond.findings(&played("packed-unequal", RIF_ONLY, 5_000_000));
     let row = &findings.tables[0].rows[9];
     assert_eq!((row[0].as_str(), row[4].as_str()), ("packed-unequal", "TO"));

@@ -80,7 +80,7 @@ fn fails(words: &[&str], hit: (&str, &str, Means), change: impl Fn(&mut Measured
 }
 
 #[test]
-fn claims_of_errors_can_fail() {
+fn error_claims_can_fail() {
     let (at_60, at_90) = (&fast_step(0.6), &fast_step(0.9));
     let many = &format!("{SINKHOLE} x100");
     for (words, step, policy, means, errors) in [
@@ -103,7 +103,7 @@ fn claims_of_errors_can_fail() {
 }
 
 #[test]
-fn claims_of_shares_can_fail() {
+fn share_claims_can_fail() {
     for (words, step, percent) in [
         (["who heals", "10 clients"], format!("{HEALS} x10"), 19),
         (["only says so", "10 clients"], format!("{LIES} x10"), 11),
@@ -116,7 +116,7 @@ fn claims_of_shares_can_fail() {
 }
 
 #[test]
-fn claims_of_what_health_does_can_fail() {
+fn health_claims_can_fail() {
     let slow = |run: &mut Measured| {
         for _ in 0..10 {
             run.latency.record(seconds(2));
@@ -154,7 +154,7 @@ fn claims_of_what_health_does_can_fail() {
 
 /// The time of a replica that heals counts from when it heals, not from the beginning.
 #[test]
-fn shares_before_the_time_is_up_do_not_count() {
+fn shares_before_the_recovery_deadline_do_not_count() {
     let early = upset(
         |cell| cell.step == HEALS,
         |run| {
@@ -170,7 +170,7 @@ fn shares_before_the_time_is_up_do_not_count() {
 }
 
 #[test]
-fn each_means_is_on_alone_and_all_are_on_together() {
+fn each_mechanism_runs_alone_and_all_run_together() {
     let on = Means::EACH.map(|means| {
         means.config().map(|config| {
             [
@@ -199,7 +199,7 @@ fn each_means_is_on_alone_and_all_are_on_together() {
 }
 
 #[test]
-fn failures_begin_a_second_before_what_is_measured_of_a_sinkhole() {
+fn sinkhole_failures_start_one_second_before_measurement() {
     let cells = trial::cells(&Health);
     let mut sinkholes = cells.iter().filter(|cell| cell.step == SINKHOLE);
     assert!(sinkholes.all(|cell| {

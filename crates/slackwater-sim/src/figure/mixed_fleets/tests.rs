@@ -50,7 +50,7 @@ fn verdicts_on(words: &str, played: &[Played]) -> [Verdict; 2] {
 }
 
 #[test]
-fn every_fleet_is_played_with_all_that_is_compared() {
+fn every_fleet_is_played_with_every_variant() {
     let cells = trial::cells(&MixedFleets);
     // Two policies for each silence and for none, and one policy without probes.
     assert_eq!(cells.len(), 9 * ((2 * 3 + 1) + 2 * (2 * 5 + 1)));
@@ -60,7 +60,7 @@ fn every_fleet_is_played_with_all_that_is_compared() {
 }
 
 #[test]
-fn the_silent_keep_their_numbers_and_everything_else() {
+fn unprobed_replicas_differ_only_in_answering_no_probes() {
     let cells = trial::cells(&MixedFleets);
     let silent = |step: &str, param: &str| -> Vec<usize> {
         let cell = cells
@@ -93,7 +93,7 @@ fn the_silent_keep_their_numbers_and_everything_else() {
 }
 
 #[test]
-fn a_run_has_the_stated_queries_and_seconds() {
+fn run_has_the_stated_queries_and_seconds() {
     for cell in trial::cells(&MixedFleets) {
         let seconds = cell.scenario.span.as_secs_f64();
         let queries = cell.scenario.load.rate * seconds;
@@ -108,7 +108,7 @@ fn a_run_has_the_stated_queries_and_seconds() {
 /// One replica of the second half gets more and the other four as much less, so that together they
 /// get their share.
 #[test]
-fn each_silent_replica_is_judged_for_itself() {
+fn each_unprobed_replica_is_judged_separately() {
     for (more, expected) in [
         (0.24, Reproduced),
         (0.26, NotReproduced),
@@ -133,7 +133,7 @@ fn each_silent_replica_is_judged_for_itself() {
 }
 
 #[test]
-fn a_policy_runs_away_beyond_twice_least_loaded() {
+fn claim_fails_beyond_twice_the_latency_of_least_loaded() {
     for (us, expected) in [(2_000, Reproduced), (2_001, NotReproduced)] {
         let played = played(us, SECOND_HALF, 1.0);
         assert_eq!(verdicts_on("twice", &played), [expected; 2], "{us}");
@@ -142,7 +142,7 @@ fn a_policy_runs_away_beyond_twice_least_loaded() {
 
 /// The second half gets a third of the queries, and the last of ten replicas a fifteenth.
 #[test]
-fn no_replica_is_starved_below_three_quarters_or_flooded_above_five_quarters() {
+fn replica_shares_must_be_within_25_percent() {
     // If the silent replicas get 0.985 times their 14/15, the last one gets 1.21 times its share;
     // with 0.98 it gets 1.28 times.
     for (silence, times, expected) in [

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn results_expected_by_chance_are_reproduced() {
+    fn analytically_expected_results_are_reproduced() {
         let plays = trial::played(&TailAtScale, as_computed);
         let plays = Plays::new(&plays);
         let claims = claims(&plays);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_request_is_the_librarys_fan_out() {
+    fn widest_request_uses_the_fan_out_settings_of_the_core() {
         let settings = HedgeSettings::for_fan_out();
         assert_eq!(THREE, format!("copies={} budget=5%", settings.copies_max));
         assert_eq!(settings.budget.millionths(), 50_000);

@@ -53,7 +53,7 @@ fn upset(step: &str, policy: &str, param: &str, instead: &Measured) -> Vec<Playe
 }
 
 #[test]
-fn there_are_leaves_and_stalls_to_play() {
+fn cells_cover_leaves_and_stalls() {
     let cells = trial::cells(&TailAtScale);
     assert_eq!(cells.len(), 4 + 3 * 3 + 4 * 4);
     let hedges: Vec<_> = cells[4..13]
@@ -72,7 +72,7 @@ fn there_are_leaves_and_stalls_to_play() {
 }
 
 #[test]
-fn the_curves_meet_the_closed_form() {
+fn curves_match_the_closed_form() {
     let findings = TailAtScale.findings(&trial::played(&TailAtScale, article));
     let Plot::Lines(lines) = &findings.charts[0].plot else {
         panic!("lines");
@@ -90,7 +90,7 @@ fn the_curves_meet_the_closed_form() {
 }
 
 #[test]
-fn numbers_like_the_articles_are_reproduced() {
+fn article_numbers_are_reproduced() {
     let findings = TailAtScale.findings(&trial::played(&TailAtScale, article));
     assert_eq!(findings.claims.len(), 2 + 6 + 6);
     let open: Vec<_> = findings

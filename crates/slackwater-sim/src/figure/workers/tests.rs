@@ -34,7 +34,7 @@ fn verdict(words: &str, played: &[Played]) -> Verdict {
 }
 
 #[test]
-fn every_fleet_is_played_with_all_that_is_compared() {
+fn every_fleet_is_played_with_every_variant() {
     let cells = trial::cells(&Workers);
     // Fourteen numbers of clients; five other policies at eight of them; eight designs of three
     // proxies.
@@ -57,7 +57,7 @@ fn each_worker_is_a_client() {
 }
 
 #[test]
-fn a_design_sets_what_is_shared() {
+fn design_determines_what_workers_share() {
     let cells = trial::cells(&Workers);
     let find = |clients: usize, param: &str| {
         let step = format!("{ONE}x{clients}");
@@ -107,7 +107,7 @@ fn a_design_sets_what_is_shared() {
 }
 
 #[test]
-fn a_run_has_the_stated_queries_and_seconds() {
+fn run_has_the_stated_queries_and_seconds() {
     for cell in trial::cells(&Workers) {
         let seconds = cell.scenario.span.as_secs_f64();
         let queries = cell.scenario.load.rate * seconds;
@@ -120,7 +120,7 @@ fn a_run_has_the_stated_queries_and_seconds() {
 }
 
 #[test]
-fn the_hobbled_replica_is_hobbled_within_the_run() {
+fn slowdown_falls_within_the_run() {
     let cells = trial::cells(&Workers);
     let hobbled = cells.iter().filter(|cell| cell.step.contains("hob"));
     for cell in hobbled {
@@ -131,7 +131,7 @@ fn the_hobbled_replica_is_hobbled_within_the_run() {
 }
 
 #[test]
-fn four_workers_may_cost_a_quarter() {
+fn four_independent_workers_may_cost_a_quarter() {
     for (us, expected) in [(1_250, Reproduced), (1_252, NotReproduced)] {
         assert_eq!(verdict("each its own client", &played(4, "", us)), expected);
     }
@@ -146,7 +146,7 @@ fn workers_that_share_everything_may_cost_a_quarter() {
 }
 
 #[test]
-fn workers_that_share_half_are_worse_beyond_twice() {
+fn sharing_only_half_costs_more_than_twice() {
     for (us, expected) in [(2_004, Reproduced), (2_000, NotReproduced)] {
         for (param, words) in [
             ("answers", "but not where they send"),

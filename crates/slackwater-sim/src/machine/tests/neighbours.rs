@@ -56,7 +56,7 @@ fn assert_share_below(values: &[f64], bound: f64, share: f64) {
 }
 
 #[test]
-fn spare_capacity_always_has_its_median_and_skew() {
+fn spare_capacity_keeps_its_median_and_skew() {
     let mut fleet = fleet(&ANTAGONISTS, 5_000);
     for steps in [0, 300] {
         play(&mut fleet, steps);
@@ -99,7 +99,7 @@ fn correlation(before: &[f64], after: &[f64]) -> f64 {
 }
 
 #[test]
-fn spare_capacity_remembers_on_three_time_scales() {
+fn spare_capacity_is_correlated_on_three_time_scales() {
     let mut fleet = fleet(&SYMMETRIC, 5_000);
     let before = levels(&fleet);
     for (steps, seconds) in [(30, 0.3), (170, 2.0), (800, 10.0)] {
@@ -113,7 +113,7 @@ fn spare_capacity_remembers_on_three_time_scales() {
 }
 
 #[test]
-fn spare_capacity_neither_spreads_nor_shrinks_with_time() {
+fn spare_capacity_variance_is_stationary() {
     // Both processes forget their start many times over.
     let antagonists = Antagonists {
         slow: Duration::from_millis(50),
@@ -137,7 +137,7 @@ fn full(fleet: &[Neighbours]) -> Vec<bool> {
 }
 
 #[test]
-fn machines_are_full_by_turns_always_as_many_and_each_for_its_time() {
+fn machines_are_full_in_turn_for_equal_times() {
     let antagonists = Antagonists {
         full_machines: 6,
         full_for: Duration::from_secs(3),
@@ -164,7 +164,7 @@ fn machines_are_full_by_turns_always_as_many_and_each_for_its_time() {
 }
 
 #[test]
-fn every_seed_has_an_order_of_turns_of_its_own() {
+fn order_of_full_machines_depends_on_the_seed() {
     let antagonists = Antagonists {
         full_machines: 3,
         ..ANTAGONISTS
@@ -179,7 +179,7 @@ fn every_seed_has_an_order_of_turns_of_its_own() {
 }
 
 #[test]
-fn a_small_fleet_has_its_share_of_a_large_neighbourhoods_turns() {
+fn small_fleet_gets_its_share_of_full_turns() {
     let antagonists = Antagonists {
         full_machines: 1,
         full_for: Duration::from_secs(1),
@@ -205,7 +205,7 @@ fn testbed() -> Scenario {
 }
 
 #[test]
-fn neighbours_follow_from_seed_and_replica_and_time_alone() {
+fn neighbours_depend_only_on_seed_replica_and_time() {
     let capacity_at = |seed, replica, work: f64, every: u64| {
         let mut machine = Machine::new(&testbed(), replica, seed);
         let mut finished = Vec::new();
@@ -233,7 +233,7 @@ fn neighbours_follow_from_seed_and_replica_and_time_alone() {
 }
 
 #[test]
-fn a_change_of_capacity_is_played_when_it_matters_and_only_then() {
+fn capacity_change_is_an_event_only_if_it_matters() {
     let mut machine = Machine::new(&testbed(), 0, 1);
     for job in 0..6 {
         machine.arrive(0, JobId(job), 10e9);
@@ -252,7 +252,7 @@ fn a_change_of_capacity_is_played_when_it_matters_and_only_then() {
 }
 
 #[test]
-fn a_hobble_takes_its_share_of_the_spare_capacity_too() {
+fn hobble_also_reduces_spare_capacity() {
     let mut hobbled = testbed();
     hobbled.fleet[0].hobble = Some(Hobble {
         from: Duration::ZERO,
@@ -266,7 +266,7 @@ fn a_hobble_takes_its_share_of_the_spare_capacity_too() {
 }
 
 #[test]
-fn a_held_replica_is_let_go_as_soon_as_its_machine_has_room() {
+fn throttled_replica_is_released_when_its_machine_has_capacity() {
     // Two machines, each full for a second in turn.
     let scenario = Scenario {
         antagonists: Some(Antagonists {
@@ -303,7 +303,7 @@ fn a_held_replica_is_let_go_as_soon_as_its_machine_has_room() {
 }
 
 #[test]
-fn the_faster_process_may_have_a_larger_share() {
+fn faster_process_may_have_a_larger_share() {
     let antagonists = Antagonists {
         slow_share: 0.1,
         fast: Duration::from_millis(100),
@@ -323,7 +323,7 @@ fn the_faster_process_may_have_a_larger_share() {
 
 /// Published results name their seeds, so the constant part must not be off by a rounding error.
 #[test]
-fn the_testbeds_shares_are_exact() {
+fn variance_shares_of_the_testbed_are_exact() {
     let shares = variances(&ANTAGONISTS);
     assert!(
         shares

@@ -45,7 +45,7 @@ fn erlang(busy: f64, servers: u32) -> f64 {
 }
 
 #[test]
-fn one_worker_is_an_mm1_queue_in_mean_and_quantiles() {
+fn one_worker_matches_mm1_in_mean_and_quantiles() {
     let mut machine = machine(Group::healthy(1, Service::Fifo { workers: 1 }));
     let took = poisson(&mut machine, 0.6, &exponential(), 1);
     let mean = WORK / (1.0 - 0.6);
@@ -62,14 +62,14 @@ fn one_worker_is_an_mm1_queue_in_mean_and_quantiles() {
 }
 
 #[test]
-fn several_workers_wait_as_in_erlangs_formula() {
+fn several_workers_match_erlang_c() {
     let mut machine = machine(Group::healthy(1, Service::Fifo { workers: 4 }));
     let took = poisson(&mut machine, 2.6, &exponential(), 2);
     assert_mean(&took, WORK * erlang(2.6, 4), 0.01);
 }
 
 #[test]
-fn the_mean_of_a_shared_core_does_not_depend_on_the_distribution_of_work() {
+fn processor_sharing_mean_is_insensitive_to_the_distribution() {
     let costs = [
         exponential(),
         Cost::Fixed(Duration::from_millis(10)),
@@ -91,7 +91,7 @@ fn the_mean_of_a_shared_core_does_not_depend_on_the_distribution_of_work() {
 }
 
 #[test]
-fn a_shared_core_favours_short_queries_in_proportion() {
+fn processor_sharing_time_is_proportional_to_work() {
     // E[T | work] = work / (1 - load): this distinguishes sharing from every queue.
     let mut machine = machine(Group::healthy(1, cores(1.0)));
     let mut arrivals = Stream::new(8, Purpose::Arrivals, 0);
@@ -112,7 +112,7 @@ fn a_shared_core_favours_short_queries_in_proportion() {
 }
 
 #[test]
-fn cores_are_shared_with_one_for_each_query_at_the_most() {
+fn shared_cores_give_each_query_at_most_one() {
     // The rates are those of M/M/c, so the mean number in the machine is the same, and by Little's
     // law the mean time. It does not depend on the distribution.
     let lognormal = Cost::Lognormal {
@@ -127,7 +127,7 @@ fn cores_are_shared_with_one_for_each_query_at_the_most() {
 }
 
 #[test]
-fn work_is_neither_lost_nor_gained() {
+fn work_is_conserved() {
     for service in [cores(1.0), cores(3.5), Service::Fifo { workers: 3 }] {
         let mut machine = machine(Group::healthy(1, service));
         let mut stream = Stream::new(11, Purpose::Cost, 0);
@@ -177,7 +177,7 @@ impl Plain {
 }
 
 #[test]
-fn virtual_time_agrees_with_counting_each_jobs_needs() {
+fn virtual_time_matches_per_job_accounting() {
     let mut plain = Plain {
         cores: 2.5,
         needs: Vec::new(),
@@ -209,7 +209,7 @@ fn virtual_time_agrees_with_counting_each_jobs_needs() {
 }
 
 #[test]
-fn an_estimate_is_what_happens_if_nothing_comes_after() {
+fn estimate_is_exact_without_later_arrivals() {
     for service in [
         cores(0.7),
         cores(1.0),
@@ -243,7 +243,7 @@ fn an_estimate_is_what_happens_if_nothing_comes_after() {
 }
 
 #[test]
-fn jobs_end_when_they_are_due_however_little_each_step_adds() {
+fn jobs_end_on_time_despite_rounding() {
     let mut running = Running::default();
     running.start(JobId(0), 4e15);
     running.set_rate(1.0);

@@ -93,7 +93,7 @@ fn end_of(machine: &mut Machine, now: Time, work: f64) -> Time {
 }
 
 #[test]
-fn work_stops_when_the_quota_is_used_up_and_goes_on_in_the_next_period() {
+fn work_stops_at_the_quota_and_resumes_in_the_next_period() {
     let begin = begins(0, 1);
     let mut machine = limited(QUOTA);
     advance_until(&mut machine, begin);
@@ -122,7 +122,7 @@ fn work_stops_when_the_quota_is_used_up_and_goes_on_in_the_next_period() {
 }
 
 #[test]
-fn what_a_period_leaves_is_lost() {
+fn unused_quota_is_not_carried_over() {
     let begin = begins(0, 1) + 50 * PERIOD;
     let mut machine = limited(QUOTA);
     let end = end_of(&mut machine, begin + 90 * MS, 35e6);
@@ -135,7 +135,7 @@ fn what_a_period_leaves_is_lost() {
 }
 
 #[test]
-fn queries_that_need_just_what_is_left_end_with_it() {
+fn queries_that_need_exactly_the_remaining_quota_end() {
     let begin = begins(0, 1);
     let mut machine = limited(QUOTA);
     advance_until(&mut machine, begin);
@@ -156,7 +156,7 @@ fn queries_that_need_just_what_is_left_end_with_it() {
 }
 
 #[test]
-fn each_query_has_one_core_at_the_most_and_all_have_as_many_as_there_are() {
+fn query_uses_at_most_one_core_and_all_use_at_most_all() {
     let wide = Quota {
         cpu: Duration::from_millis(60),
         at_once: 2.0,
@@ -174,7 +174,7 @@ fn each_query_has_one_core_at_the_most_and_all_have_as_many_as_there_are() {
 }
 
 #[test]
-fn a_quota_of_all_the_cores_is_never_used_up() {
+fn quota_equal_to_all_cores_never_throttles() {
     let whole = Quota {
         cpu: Duration::from_millis(100),
         ..QUOTA
@@ -183,7 +183,7 @@ fn a_quota_of_all_the_cores_is_never_used_up() {
 }
 
 #[test]
-fn a_neighbour_takes_its_share_and_uses_up_the_quota_whether_or_not_there_is_work() {
+fn neighbour_uses_its_share_of_the_quota_even_when_idle() {
     let seed = seed_where(true);
     let begin = begins(0, seed);
     let mut machine = of_seed(beside(QUOTA), 0, seed);
@@ -211,7 +211,7 @@ fn a_neighbour_takes_its_share_and_uses_up_the_quota_whether_or_not_there_is_wor
 }
 
 #[test]
-fn neighbours_come_and_go_as_they_should_and_from_the_beginning() {
+fn neighbours_alternate_with_the_given_durations() {
     let stream = |replica| Stream::new(1, Purpose::Quota, replica);
     let mut neighbour = quota::Neighbour::new(NEIGHBOUR, stream(0));
     let (mut before, mut sum) = (neighbour.next_change, 0.0);
@@ -240,7 +240,7 @@ fn neighbours_come_and_go_as_they_should_and_from_the_beginning() {
 }
 
 #[test]
-fn periods_and_neighbours_follow_from_seed_and_replica_and_time_alone() {
+fn periods_and_neighbours_depend_only_on_seed_replica_and_time() {
     let neighbour = Some(NEIGHBOUR);
     let after = |replica, seed, work: f64, every: u64| {
         let mut machine = of_seed(group(Quota { neighbour, ..QUOTA }), replica, seed);
@@ -272,7 +272,7 @@ fn periods_and_neighbours_follow_from_seed_and_replica_and_time_alone() {
 }
 
 #[test]
-fn an_estimate_is_what_happens_if_nothing_comes_after() {
+fn estimate_is_exact_without_later_arrivals() {
     let wide = Quota {
         cpu: Duration::from_millis(150),
         at_once: 2.5,
@@ -328,7 +328,7 @@ fn an_estimate_is_what_happens_if_nothing_comes_after() {
 }
 
 #[test]
-fn cpu_adds_up_and_no_period_has_more_than_its_quota() {
+fn cpu_use_adds_up_and_stays_within_the_quota() {
     let begin = begins(0, 1);
     let mut machine = limited(QUOTA);
     let mut stream = Stream::new(11, Purpose::Cost, 0);
@@ -360,7 +360,7 @@ fn cpu_adds_up_and_no_period_has_more_than_its_quota() {
 }
 
 #[test]
-fn a_hobble_slows_the_work_and_not_the_quota() {
+fn hobble_slows_work_but_not_quota_use() {
     let hobbled = Group {
         hobble: Some(Hobble {
             from: Duration::ZERO,

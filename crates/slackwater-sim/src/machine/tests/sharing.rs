@@ -29,7 +29,7 @@ fn assert_close(found: f64, expected: f64) {
 }
 
 #[test]
-fn a_bucket_drains_by_the_excess_and_then_the_replica_is_held() {
+fn bucket_drains_by_the_excess_then_the_replica_is_throttled() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 5);
     // Five cores are three too many: 1 core-second lasts a third of a second.
@@ -50,7 +50,7 @@ fn a_bucket_drains_by_the_excess_and_then_the_replica_is_held() {
 }
 
 #[test]
-fn a_burst_has_an_end() {
+fn burst_is_limited() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 20);
     // At most six cores are used, four too many.
@@ -59,7 +59,7 @@ fn a_burst_has_an_end() {
 }
 
 #[test]
-fn a_held_replica_recovers_below_its_capacity_and_not_before() {
+fn throttled_replica_recovers_only_below_its_capacity() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 5);
     advance_until(&mut machine, SECOND);
@@ -79,14 +79,14 @@ fn a_held_replica_recovers_below_its_capacity_and_not_before() {
 }
 
 #[test]
-fn a_bucket_fills_up_to_its_size() {
+fn bucket_refills_up_to_its_size() {
     let mut machine = shared(SHARING);
     send(&mut machine, 100 * SECOND, 0, 5);
     assert_eq!(machine.next_event(), 100 * SECOND + 333_333_334);
 }
 
 #[test]
-fn within_its_capacity_a_replica_is_never_held() {
+fn replica_within_its_capacity_is_never_throttled() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 2);
     assert_eq!(machine.next_event(), 10 * SECOND);
@@ -94,7 +94,7 @@ fn within_its_capacity_a_replica_is_never_held() {
 }
 
 #[test]
-fn without_a_bucket_the_replica_is_held_at_once() {
+fn without_a_bucket_replica_is_throttled_at_once() {
     let mut machine = shared(Sharing {
         bucket: 0.0,
         ..SHARING
@@ -117,7 +117,7 @@ fn contention_costs_work_and_is_counted_as_used() {
 }
 
 #[test]
-fn work_of_nothing_ends_at_once() {
+fn zero_work_ends_at_once() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 7);
     advance_until(&mut machine, SECOND);
@@ -127,7 +127,7 @@ fn work_of_nothing_ends_at_once() {
 }
 
 #[test]
-fn a_cancelled_job_leaves_its_share_to_the_others() {
+fn cancelled_job_leaves_its_share_to_the_others() {
     let mut machine = shared(Sharing {
         cores: 1.0,
         burst: 1.0,
@@ -143,7 +143,7 @@ fn a_cancelled_job_leaves_its_share_to_the_others() {
 }
 
 #[test]
-fn a_crash_clears_all_that_was_there_and_nothing_else() {
+fn crash_clears_all_jobs_but_not_used_cpu() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 5);
     advance_until(&mut machine, SECOND);
@@ -155,7 +155,7 @@ fn a_crash_clears_all_that_was_there_and_nothing_else() {
 }
 
 #[test]
-fn what_queries_in_service_want_and_do_not_get_is_counted() {
+fn cpu_wait_of_running_queries_is_counted() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 5);
     assert_close(machine.waited_seconds(333 * MS), 0.0);
@@ -171,7 +171,7 @@ fn what_queries_in_service_want_and_do_not_get_is_counted() {
 }
 
 #[test]
-fn a_query_that_cannot_run_waits_for_no_cpu() {
+fn queued_or_suspended_query_does_not_wait_for_cpu() {
     let mut queued = machine(Group::healthy(1, Service::Fifo { workers: 1 }));
     send(&mut queued, 0, 0, 5);
     assert_close(queued.waited_seconds(SECOND), 0.0);

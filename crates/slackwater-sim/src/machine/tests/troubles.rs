@@ -32,7 +32,7 @@ fn queries_cost_more_on_a_slow_replica() {
 }
 
 #[test]
-fn a_cold_replica_warms_up_linearly() {
+fn cold_replica_warms_up_linearly() {
     let mut machine = machine(Group::healthy(1, cores(4.0)));
     machine.begin_cold(SECOND, 3.0, 2 * SECOND);
     assert!((machine.speed(SECOND) - 1.0 / 3.0).abs() < 1e-12);
@@ -50,7 +50,7 @@ fn a_cold_replica_warms_up_linearly() {
 }
 
 #[test]
-fn a_cold_start_of_no_length_is_none() {
+fn cold_start_of_zero_length_has_no_effect() {
     let mut machine = machine(Group::healthy(1, cores(4.0)));
     machine.begin_cold(0, 3.0, 0);
     machine.arrive(0, JOB, 100e6);
@@ -69,7 +69,7 @@ fn stalling(service: Service) -> Group {
 }
 
 #[test]
-fn in_a_stall_nothing_gets_on_and_no_cpu_is_used() {
+fn stall_stops_all_work_and_uses_no_cpu() {
     for service in [cores(1.0), fifo(), Service::Latency] {
         let latency = matches!(service, Service::Latency);
         let mut machine = machine(stalling(service));
@@ -91,7 +91,7 @@ fn in_a_stall_nothing_gets_on_and_no_cpu_is_used() {
 }
 
 #[test]
-fn stalls_come_as_often_and_last_as_long_as_they_should() {
+fn stalls_have_the_given_rate_and_length() {
     let mut machine = machine(stalling(cores(1.0)));
     machine.arrive(0, JOB, 10_000e9);
     let end = drain(&mut machine)[0].1;
@@ -101,7 +101,7 @@ fn stalls_come_as_often_and_last_as_long_as_they_should() {
 }
 
 #[test]
-fn regular_stalls_come_by_the_clock() {
+fn regular_stalls_are_periodic() {
     let mut group = stalling(cores(1.0));
     group.stall.as_mut().expect("it stalls").regular = true;
     let mut machine = machine(group);
@@ -118,7 +118,7 @@ fn regular_stalls_come_by_the_clock() {
 }
 
 #[test]
-fn a_suspended_machine_does_nothing_until_it_resumes() {
+fn suspended_machine_does_no_work_until_it_resumes() {
     for service in [cores(1.0), fifo(), Service::Latency] {
         let mut machine = machine(Group::healthy(1, service));
         machine.arrive(0, JOB, 100e6);
@@ -137,7 +137,7 @@ fn a_suspended_machine_does_nothing_until_it_resumes() {
 }
 
 #[test]
-fn replicas_stall_each_at_its_own_times() {
+fn stall_times_differ_by_replica_and_seed() {
     let scenario = scenario(Group {
         count: 2,
         ..stalling(cores(1.0))
@@ -153,7 +153,7 @@ fn replicas_stall_each_at_its_own_times() {
 }
 
 #[test]
-fn an_estimate_within_a_stall_begins_after_it() {
+fn estimate_within_a_stall_starts_after_it() {
     let mut machine = machine(stalling(fifo()));
     machine.arrive(0, JOB, 1_000e9);
     let begins = machine.next_event();
@@ -175,7 +175,7 @@ fn hobbled(service: Service, latency: Option<Duration>) -> Group {
 }
 
 #[test]
-fn a_hobble_takes_capacity_and_gives_it_back() {
+fn hobble_reduces_capacity_for_its_duration() {
     for (service, before, within) in [
         (cores(4.0), 4.0, 1.0),
         (Service::Fifo { workers: 2 }, 2.0, 0.5),
@@ -195,7 +195,7 @@ fn a_hobble_takes_capacity_and_gives_it_back() {
 }
 
 #[test]
-fn a_query_that_a_hobble_meets_halfway_is_slowed_from_there_on() {
+fn hobble_slows_the_rest_of_a_running_query() {
     for service in [cores(1.0), fifo(), Service::Latency] {
         let group = || hobbled(service.clone(), None);
         assert_eq!(takes(group(), 9 * SECOND), 100 * MS);
@@ -207,7 +207,7 @@ fn a_query_that_a_hobble_meets_halfway_is_slowed_from_there_on() {
 }
 
 #[test]
-fn a_hobbles_latency_holds_for_queries_that_arrive_within() {
+fn hobble_latency_applies_to_queries_that_arrive_within_it() {
     let trace = Service::LatencyTrace([Duration::from_millis(100)].into());
     for service in [Service::Latency, trace] {
         let group = || hobbled(service.clone(), Some(Duration::from_secs(3)));
@@ -219,7 +219,7 @@ fn a_hobbles_latency_holds_for_queries_that_arrive_within() {
 }
 
 #[test]
-fn a_query_waits_before_its_work_and_is_in_flight_meanwhile() {
+fn io_wait_precedes_work_and_counts_as_in_flight() {
     let mut machine = machine(Group {
         io_wait: Duration::from_millis(80),
         ..Group::healthy(1, fifo())
@@ -244,7 +244,7 @@ fn a_query_waits_before_its_work_and_is_in_flight_meanwhile() {
 }
 
 #[test]
-fn a_querys_own_wait_comes_before_its_work_and_before_the_replicas() {
+fn query_wait_precedes_replica_wait_and_work() {
     let mut scenario = scenario(Group::healthy(1, fifo()));
     scenario.load.mix = Some(Mix {
         shares: [1.0, 1.0],
@@ -270,7 +270,7 @@ fn a_querys_own_wait_comes_before_its_work_and_before_the_replicas() {
 }
 
 #[test]
-fn a_query_can_be_cancelled_wherever_it_is() {
+fn query_can_be_cancelled_in_any_state() {
     let mut machine = machine(Group {
         io_wait: Duration::from_millis(10),
         ..Group::healthy(1, fifo())
@@ -291,7 +291,7 @@ fn a_query_can_be_cancelled_wherever_it_is() {
 }
 
 #[test]
-fn a_crash_clears_queries_wherever_they_are() {
+fn crash_clears_queries_in_any_state() {
     let mut machine = machine(Group {
         io_wait: Duration::from_millis(10),
         ..Group::healthy(1, fifo())
@@ -304,7 +304,7 @@ fn a_crash_clears_queries_wherever_they_are() {
 }
 
 #[test]
-fn an_estimate_includes_a_hobble_and_waiting_jobs() {
+fn estimate_includes_hobble_and_waiting_jobs() {
     for (service, expected) in [
         // Two jobs of 100 ms and one of 60 at a quarter of the speed: sharing, one after another,
         // and in parallel.
@@ -349,7 +349,7 @@ fn replayed_latencies_have_no_queue_and_use_no_cpu() {
 }
 
 #[test]
-fn a_trace_of_its_own_replaces_the_cost() {
+fn latency_trace_replaces_the_cost() {
     let trace = [7, 11, 13].map(Duration::from_millis);
     let mut machine = machine(Group::healthy(1, Service::LatencyTrace(trace.into())));
     let mut seen = BTreeSet::new();

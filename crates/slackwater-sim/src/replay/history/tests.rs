@@ -61,7 +61,7 @@ fn two_streams(first: Vec<(u64, Entry<'_>)>, second: Vec<(u64, Entry<'_>)>) -> H
 }
 
 #[test]
-fn streams_come_together_on_one_clock_and_by_replicas_names() {
+fn streams_are_merged_by_clock_and_replica_name() {
     let mut ids = ReplicaIds::new();
     let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
     let probe = ProbeId::from_bits(3);
@@ -164,7 +164,7 @@ fn parts_of_a_replica_are_distinguished_and_reused() {
 }
 
 #[test]
-fn copies_have_no_client_and_trials_of_real_queries_have_one() {
+fn shadow_copies_have_no_client_and_trials_do() {
     let mut ids = ReplicaIds::new();
     let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
     let said = Some((a, PickReason::Trial));

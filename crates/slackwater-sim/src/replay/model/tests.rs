@@ -73,7 +73,7 @@ fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f6
 }
 
 #[test]
-fn what_a_replica_could_do_is_found_again() {
+fn replica_capacity_is_recovered_from_a_recording() {
     let (history, true_costs) = past(55.0, 30, [2.4, 1.2], 1);
     let model = model(&history).expect("enough queries for a model");
     let found = model.mean_cost.as_secs_f64() * 1e3;
@@ -93,7 +93,7 @@ fn what_a_replica_could_do_is_found_again() {
 }
 
 #[test]
-fn costs_are_those_of_the_queries_that_came() {
+fn query_costs_are_recovered_from_a_recording() {
     let (history, true_costs) = past(40.0, 30, [1.5, 1.5], 2);
     let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
@@ -110,7 +110,7 @@ fn costs_are_those_of_the_queries_that_came() {
 }
 
 #[test]
-fn played_again_the_past_takes_as_long_as_it_did() {
+fn replayed_latencies_match_the_recording() {
     let (history, _) = past(50.0, 30, [2.4, 1.6], 5);
     let model = model(&history).expect("enough queries for a model");
     let policy = crate::PolicyChoice::shipped("random").expect("it is listed");
@@ -124,7 +124,7 @@ fn played_again_the_past_takes_as_long_as_it_did() {
 }
 
 #[test]
-fn failures_stay_where_and_when_they_were() {
+fn failures_are_replayed_at_their_replica_and_time() {
     let (mut history, _) = past(55.0, 12, [2.0, 2.0], 3);
     for query in &mut history.queries {
         if let Some((at, outcome)) = &mut query.end
@@ -150,7 +150,7 @@ fn failures_stay_where_and_when_they_were() {
 }
 
 #[test]
-fn too_few_queries_make_no_model() {
+fn too_few_queries_give_no_model() {
     let (mut history, _) = past(55.0, 20, [2.0, 2.0], 4);
     history.queries.truncate(80);
     assert!(model(&history).is_none());
@@ -158,7 +158,7 @@ fn too_few_queries_make_no_model() {
 }
 
 #[test]
-fn retries_and_copies_are_load_that_is_not_measured() {
+fn retries_and_copies_are_unmeasured_load() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 6);
     for (place, query) in history.queries.iter_mut().enumerate() {
         match place % 5 {
@@ -203,7 +203,7 @@ fn retries_and_copies_are_load_that_is_not_measured() {
 }
 
 #[test]
-fn the_fleet_is_what_policies_received() {
+fn fleet_changes_match_those_received_by_policies() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 7);
     let heard = |at_ns, part, news| TapeNews {
         at_ns,
@@ -240,7 +240,7 @@ fn the_fleet_is_what_policies_received() {
 }
 
 #[test]
-fn a_past_that_is_long_enough_is_cut_into_blocks() {
+fn long_recording_is_split_into_blocks() {
     let (history, _) = past(50.0, 32, [2.0, 2.0], 8);
     let found = model(&history).expect("enough queries for a model");
     assert_eq!(found.recorded_by_block.len(), 6);
@@ -260,7 +260,7 @@ fn a_past_that_is_long_enough_is_cut_into_blocks() {
 }
 
 #[test]
-fn what_was_given_up_is_load_and_in_no_latency() {
+fn dropped_queries_are_load_without_latency() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 9);
     // Every tenth query had a second copy that was answered first.
     for query in history.queries.iter_mut().step_by(10) {
@@ -281,7 +281,7 @@ fn what_was_given_up_is_load_and_in_no_latency() {
 }
 
 #[test]
-fn only_the_beginning_of_a_past_that_is_too_long_is_played() {
+fn too_long_recording_is_truncated() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 10);
     let whole = model(&history).expect("enough queries for a model");
     assert!(!whole.assumptions.join("\n").contains("only the first "));
@@ -294,7 +294,7 @@ fn only_the_beginning_of_a_past_that_is_too_long_is_played() {
 }
 
 #[test]
-fn at_the_end_of_time_nothing_overflows() {
+fn maximal_timestamps_do_not_overflow() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 10);
     for query in &mut history.queries {
         let late = |at| at + (u64::MAX - 40 * SECOND);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn linear_ticks_are_round_and_reach_beyond_the_values() {
+    fn linear_ticks_are_round_and_cover_the_values() {
         let cases: [(&[f64], &[&str]); 6] = [
             (&[0.0, 9.3], &["0", "2", "4", "6", "8", "10"]),
             (&[80.0, 345.0], &["0", "100", "200", "300", "400"]),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn values_lie_between_their_ends() {
+    fn values_map_between_the_ends_of_the_scale() {
         for (log, middle) in [(false, 50.5), (true, 10.0)] {
             let scale = Scale::new([1.0, 100.0].into_iter(), log, Ends::Exact, 6);
             assert_eq!((scale.share(1.0), scale.share(100.0)), (0.0, 1.0));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn any_values_make_a_scale_with_a_range() {
+    fn any_values_give_a_valid_scale() {
         let odd: [&[f64]; 9] = [
             &[],
             &[f64::NAN, f64::INFINITY, f64::NEG_INFINITY],

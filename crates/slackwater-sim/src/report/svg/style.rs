@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_series_look_the_same() {
+    fn series_styles_are_distinct() {
         let styles = styles(24);
         let looks: Vec<Style> = styles.families[0]
             .iter()
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_a_paper_has_the_colour_of_ours() {
+    fn paper_line_has_the_colour_of_its_series() {
         let styles = Styles {
             families: vec![vec!["prequal".into(), "prequal sync".into()]],
         };
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn series_that_never_meet_need_no_looks_of_their_own() {
+    fn series_in_different_charts_may_share_a_style() {
         let with = |names: &[&str]| {
             let lines = names.iter().map(|name| line(name, &[]));
             chart("", Plot::Lines(lines.collect()))
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn light_rules_need_no_variables() {
+    fn light_rules_use_no_variables() {
         assert!(!rules_in_light().contains("var("));
     }
 }

@@ -98,7 +98,7 @@ fn any_chart_can_be_drawn() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_stated() {
+fn chart_without_values_states_no_data() {
     let nothing = chart("", Plot::Lines(vec![line("a", &[(1.0, f64::NAN)])]));
     assert!(drawn(&nothing).contains(">no data<"));
     let something = chart("", Plot::Lines(vec![line("a", &[(1.0, 2.0)])]));
@@ -109,7 +109,7 @@ fn what_cannot_be_shown_is_stated() {
 }
 
 #[test]
-fn texts_cannot_become_markup() {
+fn texts_are_escaped() {
     let hostile = "</text><script>&\"";
     let picture = drawn(&chart(
         hostile,
@@ -120,7 +120,7 @@ fn texts_cannot_become_markup() {
 }
 
 #[test]
-fn a_picture_describes_itself_in_words() {
+fn svg_has_a_title_and_description() {
     let picture = drawn(&chart(
         "Latency",
         Plot::Lines(vec![line("prequal", &[(0.75, 266.0), (1.74, 345.0)])]),
@@ -136,7 +136,7 @@ fn a_picture_describes_itself_in_words() {
 }
 
 #[test]
-fn thirteen_policies_have_thirteen_looks_in_the_legend() {
+fn legend_distinguishes_thirteen_policies() {
     let names: Vec<String> = (1..=13).map(|number| format!("policy {number}")).collect();
     let lines = names
         .iter()
@@ -166,7 +166,7 @@ fn legend_places(picture: &str) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn a_legend_takes_another_row_before_it_is_too_wide() {
+fn wide_legend_wraps_to_another_row() {
     let names: Vec<String> = (0..13)
         .map(|number| format!("a policy's name {number}"))
         .collect();
@@ -186,7 +186,7 @@ fn a_legend_takes_another_row_before_it_is_too_wide() {
 }
 
 #[test]
-fn the_line_of_a_paper_is_dashed_and_beneath_ours() {
+fn paper_line_is_dashed_and_beneath_ours() {
     let mut paper = line("prequal (paper)", &[(1.0, 3.0), (2.0, 3.0)]);
     paper.reference = true;
     let picture = drawn(&chart(
@@ -209,7 +209,7 @@ fn the_line_of_a_paper_is_dashed_and_beneath_ours() {
 }
 
 #[test]
-fn a_line_is_interrupted_where_there_is_no_value() {
+fn line_is_interrupted_at_missing_values() {
     let points = [
         (1.0, 1.0),
         (2.0, 2.0),
@@ -225,7 +225,7 @@ fn a_line_is_interrupted_where_there_is_no_value() {
 }
 
 #[test]
-fn an_interval_takes_no_axis_below_zero_where_no_value_is() {
+fn interval_alone_does_not_extend_the_axis_below_zero() {
     let errors = |first: f64| {
         let mut errors = line("errors", &[(1.0, first), (2.0, 3.0)]);
         errors.interval = vec![(-4.0, 4.0), (-2.0, 8.0)];
@@ -237,7 +237,7 @@ fn an_interval_takes_no_axis_below_zero_where_no_value_is() {
 }
 
 #[test]
-fn an_interval_beyond_the_scale_has_no_cap_there() {
+fn interval_beyond_the_scale_has_no_cap() {
     let caps = |interval: (f64, f64)| {
         let mut line = line("a", &[(1.0, 100.0), (2.0, 110.0)]);
         line.interval = vec![(f64::NAN, f64::NAN), interval];
@@ -290,7 +290,7 @@ fn bars_end_at_the_limit_and_are_marked() {
 }
 
 #[test]
-fn names_that_would_overlap_are_slanted_and_end_within_the_picture() {
+fn long_names_are_slanted_within_the_picture() {
     let names = ["a rather long step's name"; 8];
     let picture = drawn(&chart("", bars(&names, &[("a", &[1.0; 8])], None)));
     assert_eq!(picture.matches("rotate(-35 ").count(), 8);
@@ -328,7 +328,7 @@ fn shades_follow_the_shares() {
 }
 
 #[test]
-fn numbers_below_an_axis_do_not_overlap() {
+fn axis_labels_do_not_overlap() {
     let mut wide = chart(
         "",
         Plot::Lines(vec![line("a", &[(150_000.0, 1.0), (90_000_000.0, 2.0)])]),

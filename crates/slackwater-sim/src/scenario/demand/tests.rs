@@ -12,7 +12,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn a_fleet_that_keeps_up_holds_what_is_on_the_network() {
+fn backlog_without_overload_is_what_is_on_the_network() {
     let scenario = web(8, 1, 0.9);
     near(
         scenario.under_way(),
@@ -28,7 +28,7 @@ fn a_fleet_that_keeps_up_holds_what_is_on_the_network() {
 }
 
 #[test]
-fn an_overload_piles_up_for_as_long_as_it_is_kept() {
+fn overload_backlog_grows_until_queries_expire() {
     let whole = web(8, 1, 1.0);
     let mut twice = Scenario {
         warmup: Duration::from_secs(40),
@@ -43,7 +43,7 @@ fn an_overload_piles_up_for_as_long_as_it_is_kept() {
 }
 
 #[test]
-fn a_slow_replica_gets_the_same_share_and_serves_less() {
+fn slow_replica_builds_a_backlog_under_equal_shares() {
     let mut scenario = at_load(0.9, web(2, 1, 1.0));
     let rate = scenario.load.rate;
     scenario.fleet = vec![
@@ -63,7 +63,7 @@ fn a_slow_replica_gets_the_same_share_and_serves_less() {
 }
 
 #[test]
-fn stalls_and_spells_take_capacity() {
+fn stalls_and_hobbles_reduce_capacity() {
     let mut scenario = web(1, 1, 0.75);
     let travelling = scenario.load.rate * 2.0 * scenario.network.delay.most.as_secs_f64();
     let whole = scenario.load.rate / 0.75;
@@ -85,7 +85,7 @@ fn stalls_and_spells_take_capacity() {
 }
 
 #[test]
-fn replayed_latencies_are_all_under_way_at_once() {
+fn replayed_latencies_count_as_concurrent() {
     let mut scenario = web(4, 1, 0.5);
     scenario.load.rate = 1_000.0;
     scenario.cost = Cost::Fixed(Duration::from_secs(2));
@@ -125,7 +125,7 @@ fn uneven() -> Scenario {
 }
 
 #[test]
-fn a_fleet_of_unequal_replicas_is_sound_if_some_policy_can_carry_its_load() {
+fn unequal_fleet_is_valid_if_some_policy_can_carry_its_load() {
     let scenario = uneven();
     assert!(scenario.under_way() > 1e8, "under equal shares");
     near(scenario.under_way_least(), 0.0);
@@ -144,7 +144,7 @@ fn a_fleet_of_unequal_replicas_is_sound_if_some_policy_can_carry_its_load() {
 }
 
 #[test]
-fn a_quota_serves_what_it_comes_to_and_no_more() {
+fn quota_limits_the_served_rate() {
     let quota = Quota {
         cpu: Duration::from_millis(20),
         period: Duration::from_millis(100),
@@ -171,7 +171,7 @@ fn a_quota_serves_what_it_comes_to_and_no_more() {
 }
 
 #[test]
-fn neighbours_and_failures_may_help() {
+fn spare_capacity_and_cheap_failures_reduce_the_backlog() {
     use crate::scenario::{Antagonists, Failure};
     let mut scenario = at_load(1.5, uneven());
     assert!(scenario.under_way_least() > 1e6);
@@ -202,7 +202,7 @@ fn neighbours_and_failures_may_help() {
 }
 
 #[test]
-fn a_spell_counts_for_as_long_as_it_lasts() {
+fn hobble_counts_for_its_duration() {
     let mut scenario = uneven();
     let rate = scenario.load.rate;
     let spell = |scenario: &mut Scenario, seconds: u64| {
@@ -234,7 +234,7 @@ fn a_spell_counts_for_as_long_as_it_lasts() {
 }
 
 #[test]
-fn stalls_that_are_rare_leave_a_short_run_alone() {
+fn rare_stalls_do_not_affect_a_short_run() {
     let mut scenario = uneven();
     let stall = |scenario: &mut Scenario, seconds: u64| {
         for group in &mut scenario.fleet {
@@ -252,7 +252,7 @@ fn stalls_that_are_rare_leave_a_short_run_alone() {
 }
 
 #[test]
-fn waits_without_the_cpu_are_under_way() {
+fn io_waits_count_as_under_way() {
     let mut scenario = web(4, 1, 0.5);
     scenario.network.delay.least = Duration::ZERO;
     scenario.network.delay.most = Duration::ZERO;
@@ -273,7 +273,7 @@ fn waits_without_the_cpu_are_under_way() {
 }
 
 #[test]
-fn a_mix_is_under_way_while_it_waits_and_costs_less() {
+fn mixed_queries_count_while_waiting_and_cost_less() {
     let mut scenario = web(4, 1, 1.5);
     scenario.network.delay.least = Duration::ZERO;
     scenario.network.delay.most = Duration::ZERO;
@@ -296,7 +296,7 @@ fn a_mix_is_under_way_while_it_waits_and_costs_less() {
 }
 
 #[test]
-fn a_replica_without_a_wait_may_take_it_all() {
+fn replica_without_io_wait_may_take_all_queries() {
     let mut scenario = web(2, 1, 0.5);
     scenario.network.delay.most = Duration::ZERO;
     scenario.network.delay.least = Duration::ZERO;
@@ -315,7 +315,7 @@ fn a_replica_without_a_wait_may_take_it_all() {
 }
 
 #[test]
-fn the_latency_of_a_spell_is_under_way() {
+fn hobble_latency_counts_as_under_way() {
     let mut scenario = web(2, 1, 0.5);
     scenario.network.delay.least = Duration::ZERO;
     scenario.network.delay.most = Duration::ZERO;
@@ -345,7 +345,7 @@ fn the_latency_of_a_spell_is_under_way() {
 }
 
 #[test]
-fn what_is_kept_of_a_run_grows_with_replicas_and_seconds() {
+fn stored_results_grow_with_replicas_and_seconds() {
     let mut scenario = web(8, 1, 0.5);
     scenario.span = Duration::from_millis(1_000_900);
     near(
@@ -355,7 +355,7 @@ fn what_is_kept_of_a_run_grows_with_replicas_and_seconds() {
 }
 
 #[test]
-fn the_worst_overload_of_the_paper_fits() {
+fn highest_load_of_the_paper_fits_in_memory() {
     let worst = at_load(1.74, testbed());
     assert!(worst.memory_bytes() < 1e9, "{}", worst.memory_bytes());
 }

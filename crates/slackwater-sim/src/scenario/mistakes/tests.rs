@@ -156,13 +156,13 @@ fn antagonists(scenario: &mut Scenario) -> &mut Antagonists {
 }
 
 #[test]
-fn a_good_scenario_has_no_mistakes_and_neither_has_too_much_load() {
+fn valid_or_overloaded_scenario_has_no_mistakes() {
     assert_eq!(good().mistakes(), []);
     assert_eq!(found(|it| it.load.rate = 1e4), [""; 0]);
 }
 
 #[test]
-fn a_mistake_has_what_is_wrong_and_what_would_be_right() {
+fn mistake_states_the_value_and_the_valid_range() {
     let mut scenario = good();
     sharing(&mut scenario).cores = -2.0;
     scenario.deadline = Duration::ZERO;
@@ -181,7 +181,7 @@ fn a_mistake_has_what_is_wrong_and_what_would_be_right() {
 }
 
 #[test]
-fn load() {
+fn load_mistakes_are_reported() {
     rejects(
         "load.rate",
         |it, rate| it.load.rate = rate,
@@ -255,7 +255,7 @@ fn load() {
 }
 
 #[test]
-fn cost() {
+fn cost_mistakes_are_reported() {
     let nothing_or_ages = [Duration::ZERO, AGES];
     rejects(
         "cost.mean",
@@ -309,7 +309,7 @@ fn cost() {
 }
 
 #[test]
-fn the_network() {
+fn network_mistakes_are_reported() {
     rejects(
         "network.probe_loss",
         |it, value| it.network.probe_loss = value,
@@ -328,7 +328,7 @@ fn the_network() {
 }
 
 #[test]
-fn events() {
+fn event_mistakes_are_reported() {
     rejects(
         "event[0].replica",
         |it, replica| it.events[0].replica = replica,
@@ -373,7 +373,7 @@ fn events() {
 }
 
 #[test]
-fn how_long_it_lasts() {
+fn duration_mistakes_are_reported() {
     rejects(
         "deadline",
         |it, value| it.deadline = value,
@@ -384,7 +384,7 @@ fn how_long_it_lasts() {
 }
 
 #[test]
-fn no_run_is_larger_than_can_be_played() {
+fn too_large_runs_are_rejected() {
     assert_eq!(
         found(|it| {
             it.load.rate = 1e6;
@@ -403,7 +403,7 @@ fn no_run_is_larger_than_can_be_played() {
 }
 
 #[test]
-fn what_piles_up_has_a_limit_which_dropping_what_expired_keeps() {
+fn backlog_is_bounded_if_expired_queries_drop() {
     let overload = |cancel_expired| {
         move |it: &mut Scenario| {
             it.load.rate = 1e6;
@@ -415,7 +415,7 @@ fn what_piles_up_has_a_limit_which_dropping_what_expired_keeps() {
 }
 
 #[test]
-fn enormous_numbers_are_shown_with_an_exponent() {
+fn huge_numbers_are_shown_with_an_exponent() {
     let mut scenario = good();
     sharing(&mut scenario).cores = 1e300;
     assert_eq!(

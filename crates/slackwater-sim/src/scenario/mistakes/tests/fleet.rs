@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_fleet_as_a_whole() {
+fn fleet_size_mistakes_are_reported() {
     assert_eq!(
         found(|it| {
             it.fleet.clear();
@@ -30,7 +30,7 @@ fn the_fleet_as_a_whole() {
 }
 
 #[test]
-fn how_replicas_serve() {
+fn service_mistakes_are_reported() {
     rejects(
         "fleet[0].cores",
         |it, value| sharing(it).cores = value,
@@ -109,7 +109,7 @@ fn how_replicas_serve() {
 }
 
 #[test]
-fn quotas() {
+fn quota_mistakes_are_reported() {
     fn set(scenario: &mut Scenario, change: impl FnOnce(&mut Quota, &mut Neighbour)) {
         let mut neighbour = Neighbour {
             share: 0.5,
@@ -173,7 +173,7 @@ fn quotas() {
 }
 
 #[test]
-fn failures_and_stalls() {
+fn failure_and_stall_mistakes_are_reported() {
     rejects(
         "fleet[0].failure.share",
         |it, value| failure(it).share = value,
@@ -218,7 +218,7 @@ fn failures_and_stalls() {
 }
 
 #[test]
-fn hobbles() {
+fn hobble_mistakes_are_reported() {
     rejects(
         "fleet[0].hobble.until",
         |it, until| hobble(it).until = until,
@@ -245,7 +245,7 @@ fn hobbles() {
 }
 
 #[test]
-fn neighbours() {
+fn neighbour_mistakes_are_reported() {
     let numbers: [(&str, Field<f64>); 4] = [
         ("antagonists.spare_median", |it| &mut it.spare_median),
         ("antagonists.sigma_below", |it| &mut it.sigma_below),
