@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn at_most_32_interim_responses_are_counted() {
+    fn at_most_32_interim_responses_are_allowed() {
         let mut count = InterimCount::default();
         for _ in 0..32 {
             assert!(count.add_one());

@@ -106,7 +106,7 @@ fn d7_first_reply_makes_the_replica_available() {
 }
 
 #[test]
-fn d7_unreachable_replica_does_not_become_unprobed() {
+fn d7_unreachable_replica_is_not_balanced_by_local_measurements() {
     let mut world = World::new(2, quiet());
     fall_out(&mut world, 0, 1);
     world.now += Duration::from_secs(11);

@@ -32,7 +32,7 @@ const fn warm_restart(down_for: Duration) -> Change {
 }
 
 #[test]
-fn crash_fails_queries_until_clients_know() {
+fn crash_fails_queries_until_it_is_detected() {
     let known_after = secs(2);
     let measured = play(&with(secs(3), Change::Crash { known_after }), "round_robin");
     // Half of 200 queries are refused. One more was there when it crashed, or was on its way.

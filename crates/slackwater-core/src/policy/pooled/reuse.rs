@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn cap_does_not_empty_the_pool() {
+    fn reuse_cap_leaves_enough_uses_to_fill_the_pool() {
         // Half a probe per query: equation (1) gives 11.76, two entries need 2 / (0.98 · 0.5).
         let sparse = balance(100, 500_000, 250_000);
         assert_eq!(capped(1, sparse), 4_081_632);

@@ -92,7 +92,7 @@ fn delay_quantile_is_raised_to_fit_the_budget() {
 }
 
 #[test]
-fn delay_is_known_as_soon_as_enough_latencies_are() {
+fn delay_is_unknown_with_too_few_latencies() {
     let mut hedger = hedger(|_| ());
     teach(&mut hedger, 0, 63);
     // This holds even when it is time to look again.

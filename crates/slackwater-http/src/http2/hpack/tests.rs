@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_is_read(
+    fn encoded_blocks_round_trip(
         pool in prop::collection::vec(any_field(), 1..30),
         blocks in prop::collection::vec(
             (prop::option::of(prop_oneof![Just(0_u32), 0..6000_u32]), prop::collection::vec(0..30_usize, 0..20)),

@@ -304,7 +304,7 @@ fn upload(client: &mut Peer, length: usize) -> (Key, usize) {
 }
 
 #[test]
-fn long_uploads_reserve_window_for_short_ones() {
+fn long_uploads_leave_window_for_short_ones() {
     let mut client = uploading();
     let (_, sent) = upload(&mut client, 100_000);
     assert_eq!(sent, 100_000);

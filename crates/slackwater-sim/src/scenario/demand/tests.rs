@@ -12,7 +12,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn backlog_without_overload_is_what_is_on_the_network() {
+fn backlog_without_overload_equals_queries_on_the_network() {
     let scenario = web(8, 1, 0.9);
     near(
         scenario.under_way(),
