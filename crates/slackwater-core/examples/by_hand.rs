@@ -1,8 +1,8 @@
 //! The core without a runtime: a dozen queries, time fed by hand, each decision with its reason.
 //!
-//! Five replicas, the paper's settings. Each query asks one of them how it is (`probe_rate` 1); the
-//! answer comes 0.3 ms later and goes into the pool, from which later queries choose: cold reports
-//! (RIF below the limit) by latency, hot ones by RIF.
+//! Five replicas, the paper's settings. Each query triggers one probe (`probe_rate` 1); the reply
+//! comes 0.3 ms later and goes into the pool, from which later queries choose: cold reports (RIF
+//! below the limit) by latency, hot ones by RIF.
 //!
 //! ```text
 //! cargo run -p slackwater-core --example by_hand

@@ -7,10 +7,10 @@
 //!     target/quick/examples/policy_cost shortest_expected_delay 1000 pick 256
 //! ```
 //!
-//! One 256th of what it collects is one pick. Every replica has told its load many times over, its
-//! capacity included, and three more tell theirs before each pick, which comes 100 µs after the
-//! last: unless they are counted themselves, that is done beside. Loads are drawn, so that policies
-//! find no equals but by chance. [The numbers](../../../results/policy-cost.md).
+//! One 256th of what it collects is one pick. Every replica has reported its load and capacity many
+//! times, and three more report before each pick, which comes 100 µs after the last one. Reports
+//! are not counted, except where they are what is measured. Loads are random, so equal ones are
+//! rare. [The numbers](../../../results/policy-cost.md).
 
 #![expect(
     clippy::print_stdout,

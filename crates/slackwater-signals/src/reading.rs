@@ -83,8 +83,8 @@ pub enum LimitedBy {
 #[non_exhaustive]
 pub struct Throttled {
     /// How long the group's run queues were stopped, added up over CPUs. It is not added up over
-    /// threads, so it is no part of `waited` and must not be added to it. A stop is counted when it
-    /// ends.
+    /// threads, so it is not part of `waited` and must not be added to it. A stop is counted when
+    /// it ends.
     pub time: Duration,
     /// Periods of the quota that have ended while the group had something to run.
     pub periods: u64,

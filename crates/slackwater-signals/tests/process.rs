@@ -110,7 +110,7 @@ fn ended_process_gives_an_empty_reading() {
     }
 }
 
-/// A process pinned to one CPU has one core, whatever the machine has.
+/// A process pinned to one CPU has one core on any machine.
 #[test]
 fn affinity_limits_the_cores() {
     let work = format!("while [ -d /proc/{} ]; do :; done", std::process::id());

@@ -1,5 +1,5 @@
 //! Plays one run and measures its CPU time, or many runs on several threads. Results are in the
-//! order of the jobs, whatever order they end in.
+//! order of the jobs, not in the order in which they end.
 
 use crate::cpu_time::CpuTime;
 use crate::{Measured, PolicyChoice, Scenario, engine};

@@ -72,8 +72,8 @@ pub struct News {
     pub failures: Vec<FirstFailure>,
     /// Replicas whose state has changed.
     pub changes: Vec<StateChange>,
-    /// Replicas that became unprobed, with those of their service that did so at about the same
-    /// time. One of which worse was known before is among `changes`.
+    /// Replicas that became unprobed, together with those of their service that did so at about the
+    /// same time. A replica that was in a worse state before is among `changes`.
     pub unprobed: Vec<StateChange>,
     /// Services whose replicas have all started to fail, or no longer all fail.
     pub services: Vec<ServiceChange>,
@@ -312,7 +312,8 @@ impl StateTracker {
                 };
             }
             let seen_at = known.seen_at.unwrap_or(SystemTime::UNIX_EPOCH);
-            // Ends are limited, and with them outages. That no replica is left is no end.
+            // The rate of reported ends is limited, and with it that of outages. A service that has
+            // lost all replicas has not recovered.
             let is_held = known.standing.wanted > 0
                 && known.taken.is_some()
                 && is_within(BETTER_EVERY, known.end_taken_at, seen_at);
@@ -342,7 +343,7 @@ impl StateTracker {
     }
 }
 
-/// The services whose replicas that became unprobed are to be reported now.
+/// The services for which newly unprobed replicas must be reported now.
 fn due_unprobed(
     replicas: &BTreeMap<Key, Known>,
     services: &mut BTreeMap<String, KnownService>,

@@ -198,7 +198,8 @@ impl Guarded {
             self.paces.add(record.compared_pace_ns(now));
             self.peaks.add(record.compared_peak_ns());
         }
-        // The medians need all values first, and the verdicts need the medians: hence two passes.
+        // The medians need all values first, and the verdicts need the medians, so there are two
+        // passes.
         self.rates.settle();
         self.rates_just_now.settle();
         self.latencies.settle();

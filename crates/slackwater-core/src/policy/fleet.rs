@@ -1,4 +1,4 @@
-//! The replicas that a policy knows, and which of them may be chosen.
+//! The replicas of a policy, and which of them may be chosen.
 //!
 //! A replica that answered probes and stops while others still answer is *lost* (operators see it
 //! as unreachable): it is gone, or hangs, and is not chosen until it answers again. If no replica
@@ -72,7 +72,7 @@ pub(in crate::policy) enum Changed {
     Others,
 }
 
-/// The replicas that a policy knows (and may probe), and the available ones among them.
+/// The replicas of a policy (which it may probe), and the available ones among them.
 #[derive(Clone, Default)]
 pub struct Fleet {
     known: ReplicaSet,

@@ -17,8 +17,8 @@ named! {
         /// The replica broke off: a reset, a connection closed before the response was whole.
         Broken = "broken",
         /// The replica pushed back: a response that rejects the query and allows a later retry. It
-        /// is a sign of load, not of failure. Its latency is no sample, and in a policy's rank it
-        /// counts like a failure, because a fast rejection does not mean a fast replica. `[E5]`
+        /// is a sign of load, not of failure. Its latency is not a sample, and in a policy's rank
+        /// it counts like a failure, because a fast rejection does not mean a fast replica. `[E5]`
         PushedBack = "pushed_back",
         /// The replica could not be reached, and never saw the query.
         Unreachable = "unreachable",
@@ -28,8 +28,8 @@ named! {
 }
 
 impl Outcome {
-    /// Whether the query failed and its replica is to blame. A pushback is no failure, and a query
-    /// that the client gave up shows nothing.
+    /// Whether the query failed and its replica is to blame. A pushback is not a failure, and a
+    /// query that the client gave up shows nothing.
     pub const fn is_failure(self) -> bool {
         matches!(
             self,

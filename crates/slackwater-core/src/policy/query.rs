@@ -298,7 +298,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Whether it was not the head of a good answer, so that its latency is no sample.
+    /// Whether it was not the head of a good answer, so that its latency is not a sample.
     pub(in crate::policy) fn failed(self) -> bool {
         self.outcome != Outcome::Success
     }

@@ -4,8 +4,8 @@
 //! others come. The rule is that of a replica's own tracker, applied by the client `[T4]`
 //! `[Decision 0003]`: while a query waits for the head of its response, the time since the last
 //! progress counts. Progress is any answer, good or bad. If nothing was awaited from the replica,
-//! the time starts when the query is sent. Giving a query up is no progress, and a query whose head
-//! has arrived no longer waits.
+//! the time starts when the query is sent. Giving a query up is not progress, and a query whose
+//! head has arrived no longer waits.
 
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::Instant;

@@ -21,7 +21,7 @@
 //! A second copy helps if the first met a problem that other replicas do not have. If all replicas
 //! are slow, it is only load, at the worst time. Two rules prevent it then. Copies are paid for by
 //! queries, so they are always a small share of the load. And when more than half of a class's last
-//! 64 queries were late, being late is no sign of a bad replica, so no copies are sent until that
+//! 64 queries were late, lateness does not indicate a bad replica, so no copies are sent until that
 //! is over. (If all replicas stay slow, the quantile has followed within a window, and late again
 //! means late among them.) Finagle's backup requests have the quantile, the window and the budget.
 //! loki #4826 and failsafe-go #106 show what happens without them.

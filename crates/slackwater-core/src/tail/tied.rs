@@ -124,7 +124,7 @@ impl<J> Place<J> {
 pub enum Comes {
     /// One of two copies. It may start.
     Tied,
-    /// A copy with that name is here already, so this is no tie.
+    /// A copy with that name is here already, so this one is untied.
     Untied,
     /// The other copy has started elsewhere: this one must be dropped.
     Cancelled,

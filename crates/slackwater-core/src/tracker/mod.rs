@@ -1,5 +1,5 @@
-//! What a replica knows about itself: its requests in flight, and how long the next query would
-//! take. `[T1]`–`[T5]`
+//! The load of a replica, measured by itself: its requests in flight, and how long the next query
+//! would take. `[T1]`–`[T5]`
 //!
 //! All threads of a server share a [`LoadTracker`], which takes no lock: counts are atomic, and
 //! latencies go into a ring of slots, each written by at most one thread at a time. It reads no
@@ -62,8 +62,8 @@ impl Default for TrackerConfig {
 pub enum End {
     /// It was answered. Its latency is a sample.
     Success,
-    /// It was answered with an error, or the application panicked. It is no sample, but a sign of
-    /// life.
+    /// It was answered with an error, or the application panicked. It is not a sample, but a sign
+    /// of life.
     Failed,
     /// The client gave it up before it had an answer. It is neither a sample nor a sign of life.
     Cancelled,

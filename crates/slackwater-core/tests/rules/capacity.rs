@@ -16,7 +16,7 @@ fn policy(settings: PrequalSettings, capacity: CapacitySettings) -> Capacity {
     Capacity::new(config, &capacity.validate().expect("in range"))
 }
 
-/// Replicas that are probed only when a test asks for it.
+/// Replicas that are probed only when a test does so.
 fn world(replicas: usize) -> World<Capacity> {
     let quiet_capacity = CapacitySettings {
         probe_rate: Rate::ZERO,

@@ -39,7 +39,7 @@ fn a13_open_stream_is_no_stall_of_an_unprobed_replica() {
             assert_eq!(world.pool()[0].latency, Some(5 * MS));
             assert_eq!(world.pool()[0].rif.count(), 1, "it still counts");
         }
-        // Its reader leaves, which is no sign of a stop either.
+        // Its reader leaves, which does not indicate a stall either.
         world
             .policy
             .handle_query_done(world.now, pick.ticket, Outcome::Dropped);
@@ -80,7 +80,7 @@ fn a13_unreached_query_is_no_latency_sample() {
     world
         .policy
         .handle_query_done(world.now, waits, Outcome::Failed);
-    // A query that fails after 100 ms on its way is no sign of a stop, either.
+    // A query that fails after 100 ms on its way does not indicate a stall either.
     let lost = world.pick().ticket;
     world.now += 100 * MS;
     world

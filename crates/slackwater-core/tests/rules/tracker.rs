@@ -261,7 +261,8 @@ fn t4_wait_beyond_usual_latency_counts_at_any_age() {
     tracker.finish(at_ms(61_000), stuck, End::Success);
     assert_eq!(latency_ms(&tracker, 61_000), Some(1_000), "a sample");
 
-    // Four seconds are no stall where ten are usual, though they exceed the age limit of samples.
+    // Four seconds are not a stall where ten are usual, though they exceed the age limit of
+    // samples.
     let tracker = LoadTracker::default();
     serve(&tracker, 0, 10_000);
     let slow = tracker.arrive(at_ms(20_000));

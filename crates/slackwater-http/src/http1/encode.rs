@@ -44,7 +44,7 @@ pub struct ResponseExtras<'a> {
     pub line: Option<&'a [u8]>,
 }
 
-/// Writes a request's head. `upgrade` asks for another protocol.
+/// Writes a request's head. `upgrade` requests another protocol.
 pub fn encode_request<B>(
     out: &mut BytesMut,
     request: &Request<B>,

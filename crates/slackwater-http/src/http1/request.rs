@@ -24,7 +24,7 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// Whether the client waits for 100 before it sends the body.
     pub expects_continue: bool,
-    /// Whether the request asks for another protocol in `Upgrade`.
+    /// Whether the client requests another protocol in `Upgrade`.
     pub upgrade: bool,
 }
 

@@ -67,7 +67,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// The peer was asked to start no more streams.
+    /// GOAWAY has been sent: the peer should start no more streams.
     Announced,
     /// Streams that the peer starts now are ignored.
     Left,

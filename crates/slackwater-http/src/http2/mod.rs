@@ -3,9 +3,9 @@
 //!
 //! There is one [`Connection`] type for both roles. The socket's owner passes what was read
 //! ([`Connection::receive`]) and writes the output ([`Connection::out`]). A stream's owner reads
-//! and writes it by its key, and is woken when it can continue. A stream buffers at most what its
-//! window allows to arrive, and nothing that is to be sent. It puts frames directly into the output
-//! when there is room, and waits for its turn when there is none.
+//! and writes it by its key, and is woken when it can continue. A stream buffers at most one window
+//! of incoming data, and no outgoing data. It puts frames directly into the output when there is
+//! room, and waits for its turn otherwise.
 //!
 //! Everything that the peer sends is bounded: heads, the number of streams, data by windows, and
 //! answers that it does not read (the owner of the socket stops reading). Its errors on streams are

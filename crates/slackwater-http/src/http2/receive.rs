@@ -258,7 +258,7 @@ impl Connection {
         }
         let is_ours = (id % 2 == 1) == (self.config.role == Role::Client);
         let is_closed = if id == 0 {
-            // Number 0 is the connection, which is no stream.
+            // Number 0 is the connection, not a stream.
             false
         } else if is_ours {
             id < self.next_ours

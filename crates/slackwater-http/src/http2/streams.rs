@@ -7,7 +7,7 @@ use slab::Slab;
 use std::collections::VecDeque;
 
 /// The number of our latest resets that are remembered: frames that are still under way on these
-/// streams are no error.
+/// streams are not an error.
 const RESET_MAX: usize = 256;
 
 /// The handle by which an owner refers to a stream.

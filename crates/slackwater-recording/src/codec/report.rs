@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const LATENCY: u8 = 1;
 const DRAINING: u8 = 2;
 const SCALED: u8 = 4;
-/// The rarer fields equal those that were last seen in a slot, whose number follows.
+/// The rarer fields equal those in a slot, whose number follows.
 const SEEN: u8 = 8;
 /// The rarer fields follow and are stored in a slot.
 const NEW: u8 = 16;

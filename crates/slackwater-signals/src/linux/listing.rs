@@ -128,7 +128,7 @@ pub(super) fn directory(from: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errn
 
 impl GroupListing {
     /// Fails if the group itself cannot be listed. Groups within it may have been removed
-    /// meanwhile, which is no error.
+    /// meanwhile, which is not an error.
     fn list(&mut self, ids: &mut Vec<u32>) -> Result<bool, Errno> {
         let mut whole = ids_in(&self.directory, self.file, ids)?;
         let mut groups = 1;

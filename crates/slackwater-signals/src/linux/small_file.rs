@@ -49,8 +49,8 @@ impl SmallFile {
     }
 }
 
-/// Opens a file and keeps it open if `parse` accepts its current content. Otherwise returns a
-/// sentence that says why not.
+/// Opens a file and keeps it open if `parse` accepts its current content. Otherwise returns the
+/// reason as a sentence.
 pub(super) fn kept<T>(
     path: &Path,
     parse: impl FnOnce(&[u8]) -> Option<T>,

@@ -77,7 +77,7 @@ pub(crate) fn cpu_max(text: &[u8]) -> Option<PerPeriod> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct QuotaUs(pub(crate) Option<u64>);
 
-/// Parses `cpu.cfs_quota_us`: -1 is no limit.
+/// Parses `cpu.cfs_quota_us`: -1 means no limit.
 pub(crate) fn cfs_quota(text: &[u8]) -> Option<QuotaUs> {
     if text == b"-1\n" {
         return Some(QuotaUs(None));

@@ -29,8 +29,8 @@ pub(crate) fn stat_ticks(text: &[u8]) -> Option<u64> {
     user.checked_add(number(times.next()?)?)
 }
 
-/// Parses thread ids, one on each line, of a file that comes piece by piece. `partial` is the line
-/// that has begun. Threads that cannot be seen from here have the id 0.
+/// Parses thread ids, one on each line, of a file that is read in pieces. `partial` is the
+/// unfinished line. Threads that cannot be seen from here have the id 0.
 pub(crate) fn thread_ids(piece: &[u8], partial: &mut Option<u32>, ids: &mut Vec<u32>) {
     for byte in piece {
         if byte.is_ascii_digit() {

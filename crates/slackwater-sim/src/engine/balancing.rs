@@ -26,8 +26,7 @@ impl Client {
 /// All balancers of a run.
 #[derive(Debug)]
 pub(super) enum Balancing {
-    /// Each client has its own policy, with what it knows. The ids of replicas are the same for
-    /// all.
+    /// Each client has its own policy with its own state. The ids of replicas are the same for all.
     Own {
         clients: Vec<Client>,
         ids: ReplicaIds,

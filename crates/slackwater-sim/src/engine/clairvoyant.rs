@@ -1,7 +1,7 @@
 //! Balancers that see everything: bounds to compare policies with.
 //!
-//! There is one for all clients. It knows the current state of each replica, and each query that
-//! has been sent and not yet finished, including those on their way.
+//! All clients share one. It sees the current state of each replica, and each query that has been
+//! sent and not yet finished, including those on the network.
 
 use super::query::slot_number;
 use super::replicas::Replicas;

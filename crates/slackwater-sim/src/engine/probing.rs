@@ -58,7 +58,7 @@ impl Numbered for Round {
 }
 
 impl Engine {
-    /// Sends the probes that a client's policy wants, and schedules its timeout.
+    /// Sends the probes that a client's policy requests, and schedules its timeout.
     #[inline]
     pub(super) fn poll_client(&mut self, number: u32) {
         let now = Instant::from_nanos(self.now);

@@ -224,7 +224,7 @@ impl Replica {
         used / self.machine.allocation_cores()
     }
 
-    /// Stops the process, and drops all that it knew and did.
+    /// Stops the process, and drops its queries and measurements.
     pub(super) fn stop(&mut self, now: Time) {
         self.machine.clear(now);
         self.tracker = LoadTracker::new(&self.tracker_config);

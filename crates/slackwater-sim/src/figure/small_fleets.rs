@@ -2,7 +2,7 @@
 //! use for which fleet.
 //!
 //! Most operators have this question, and no paper answers it. [`recommended`] returns the
-//! recommended policy. The page for operators says the same in words.
+//! recommended policy, which the page for operators also states.
 
 use super::cells::{Plays, c3_settings, latency_ms, whole};
 use super::charts::{line, log_axis};
@@ -68,7 +68,7 @@ const WORKLOADS: [Workload; 7] = [
 
 const REPLICAS: [usize; 11] = [1, 2, 3, 4, 5, 8, 10, 16, 24, 25, 32];
 const CLIENTS: [usize; 3] = [1, 4, 20];
-/// The best policy that balances only counts, and knows all of them. Other policies are compared
+/// The best policy that balances only counts, with all counts at hand. Other policies are compared
 /// with it.
 const REFERENCE: &str = "jsq";
 const LEAST_LOADED: &str = "least_loaded";
@@ -105,8 +105,8 @@ const REFERENCE_MAX_MS: f64 = 1_500.0;
 /// From this many replicas on, Prequal's equation (1) gives a finite limit at its defaults.
 const LARGE: usize = 25;
 
-/// Returns the policy that the documents recommend for a fleet of this size, whatever its load and
-/// its number of clients. With up to four replicas, a client's own latencies are the best sign of
+/// Returns the policy that the documents recommend for a fleet of this size, at any load and
+/// for any number of clients. With up to four replicas, a client's own latencies are the best sign of
 /// trouble. From five on, the replicas' reports are better.
 fn recommended(replicas: usize) -> &'static str {
     if replicas <= 4 {

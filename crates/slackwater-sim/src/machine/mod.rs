@@ -60,7 +60,7 @@ pub struct Machine {
     used: f64,
     /// Cores that jobs in service want beyond those in use.
     wanted: f64,
-    /// CPU that jobs in service wanted and did not get since the start, in core-nanoseconds.
+    /// Unmet CPU demand of jobs in service since the start, in core-nanoseconds.
     waited: f64,
     running: Running,
     service: Service,
@@ -212,10 +212,10 @@ impl Machine {
         self.used / 1e9
     }
 
-    /// Returns the CPU that queries in service wanted and did not get since the start, in
-    /// core-seconds. A scheduler counts in the same way the time for which threads are ready and do
-    /// not run. It excludes queries in the application's queue, and all queries in a stall or while
-    /// the replica is suspended: no thread is ready then. 0 where latencies are replayed.
+    /// Returns the unmet CPU demand of queries in service since the start, in core-seconds. A
+    /// scheduler counts in the same way the time for which threads are ready and do not run. It
+    /// excludes queries in the application's queue, and all queries in a stall or while the replica
+    /// is suspended: no thread is ready then. 0 where latencies are replayed.
     pub fn waited_seconds(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         self.waited / 1e9

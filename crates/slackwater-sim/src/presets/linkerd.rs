@@ -10,7 +10,7 @@ use core::time::Duration;
 const FROZEN_LATENCY: Duration = Duration::from_secs(2);
 
 /// Returns eleven replicas with latencies of 167 ms (median) and 5 ms (standard deviation), and one
-/// client at 1,000 queries a second, for 60 s from the start on. There is no warm-up.
+/// client at 1,000 queries a second, for 60 s from the start, without a warm-up.
 ///
 /// The article replays latencies that were captured in production, "with no significant peaks".
 /// Ours are drawn from the normal distribution with the same median and deviation. A replica's

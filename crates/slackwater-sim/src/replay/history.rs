@@ -21,7 +21,7 @@ pub struct History {
     /// Queries that were sent, including further attempts; stream by stream, in the order in which
     /// they were sent.
     pub queries: Vec<Passed>,
-    /// How long probes took, from when they were wanted to when their answers were handled. For
+    /// Duration of probes, from when they were triggered to when their answers were handled. For
     /// synchronous rounds, it is the time of the round.
     pub round_trips: Latencies,
     /// Probes that were answered.

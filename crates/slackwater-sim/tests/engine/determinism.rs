@@ -1,4 +1,4 @@
-//! One seed gives the same results, whatever else runs, and another seed gives other results.
+//! One seed gives the same results beside any other runs, and another seed gives other results.
 
 use super::rig::{SINGLE, everyone, fingerprint, ms, named, plain, play, play_seed, secs, steady};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};

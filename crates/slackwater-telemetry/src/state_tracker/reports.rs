@@ -53,7 +53,7 @@ pub(super) struct Unprobed {
 }
 
 impl Unprobed {
-    /// Whether this change is one of those that are collected. One that ends worse trouble is not.
+    /// Whether this change is collected with others. A change from a worse state is not.
     pub(super) fn is_collected(from: Option<ReplicaState>, to: ReplicaState) -> bool {
         to == ReplicaState::Unprobed && from.is_none_or(|from| from < to)
     }

@@ -6,11 +6,11 @@ use super::{Record, success};
 use crate::time::Instant;
 
 /// A replica adds at most the usual failures and this many more to the common sample: a replica
-/// that fails every query is no measure for the others.
+/// that fails every query must not set the standard for the others.
 const FAILURES_BESIDES: u64 = 2;
 
-/// What the others are compared with, of one replica, as of the last tick. Empty if the replica is
-/// not in the choice, or should not be.
+/// Values of one replica with which the others are compared, as of the last tick. Empty if the
+/// replica is not in the choice, or should not be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::health) struct Compared {
     pub(in crate::health) success: Option<u32>,
@@ -19,7 +19,8 @@ pub(in crate::health) struct Compared {
 }
 
 impl Record {
-    /// Notes what the others are compared with. `fleet` is the success rate before there is data.
+    /// Notes the values with which the others are compared. `fleet` is the success rate before
+    /// there is data.
     pub(in crate::health) fn compare(&mut self, bucket: u64, fleet: u32) {
         self.compared = Compared::default();
         if !self.is_compared() {

@@ -182,7 +182,7 @@ impl Choose for LowestCostOfDrawn {
         }
     }
 
-    /// A failure may raise an average and never lowers it: failing fast is no merit, and a query
+    /// A failure may raise an average and never lowers it: failing fast must not help, and a query
     /// that was given up would have taken longer than it did.
     fn handle_end(&mut self, now: Instant, end: &QueryEnd) {
         let at_least = match end.outcome {

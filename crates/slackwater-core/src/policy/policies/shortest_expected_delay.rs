@@ -138,7 +138,7 @@ const MEMORY_QUERIES_MAX: u64 = 2_048;
 const MEMORY_NS_MAX: u64 = 60_000_000_000;
 /// Largest difference between one latency and the next, in means.
 const UNLIKE_MEANS_MAX: u64 = 16;
-/// Smallest and largest RIF that is assumed for that time, whatever is usual. In 1/1024.
+/// Smallest and largest RIF that is assumed for that time. In 1/1024.
 const MEMORY_RIF_MIN: u64 = FINE / 16;
 const MEMORY_RIF_MAX: u64 = 4 * FINE;
 /// Largest factor by which a replica counts as slower, or faster, than the mean.

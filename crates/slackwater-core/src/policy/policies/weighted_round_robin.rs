@@ -57,10 +57,10 @@ pub struct WeightedRoundRobinSettings {
     /// every 10 s by default.)
     pub interval: Duration,
     /// Time constant of the averages of query rate, CPU and errors: 0 to 1 hour, default 10 s. At 0
-    /// each report counts unsmoothed, as in gRPC. A report of one second knows the cost of a query
-    /// only as well as the mean of its queries: 10 % off with 100 queries whose costs are
-    /// exponentially distributed. With polls a second apart, 10 s cover about 20 of them, which
-    /// makes that 2 %. The blackout waits for one time constant first.
+    /// each report counts unsmoothed, as in gRPC. The error of a report of one second is that of a
+    /// mean over its queries: 10 % with 100 queries whose costs are exponentially distributed. With
+    /// polls a second apart, 10 s cover about 20 of them, which makes that 2 %. The blackout waits
+    /// for one time constant first.
     pub smoothing: Duration,
     /// Interval at which the turns take over new weights: 100 ms to 1 hour, default 1 s.
     pub update_period: Duration,

@@ -274,7 +274,7 @@ impl LocalLoads {
         }
     }
 
-    /// Notes the head of a response. A stream after its head is no sign of a stop. `[T4]`
+    /// Notes the head of a response. A stream after its head does not indicate a stall. `[T4]`
     pub(super) fn head_ready(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if let Some(local) = &mut ticket.local

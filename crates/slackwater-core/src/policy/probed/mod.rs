@@ -216,7 +216,7 @@ pub struct Choice {
     pub(in crate::policy) runner_up: Option<ReplicaId>,
 }
 
-/// What a client knows besides the reports that its policy keeps.
+/// State of a client besides the reports that its policy keeps.
 #[derive(Debug)]
 pub struct Client {
     pub(in crate::policy) config: PrequalConfig,

@@ -117,7 +117,7 @@ struct Reading {
 
 impl CapacityEstimator {
     /// Takes a reading: of the tracker, of the queries `finished` since the start, and of the CPU
-    /// if known. One that is not due is ignored. [`Self::look`] tells whether a reading is worth
+    /// if known. One that is not due is ignored. [`Self::look`] returns whether a reading is worth
     /// its cost.
     pub fn read(
         &mut self,

@@ -301,7 +301,7 @@ impl SlowPrequal {
         }
     }
 
-    /// A stream after its head is no sign of a stop. `[T4]`
+    /// A stream after its head does not indicate a stall. `[T4]`
     pub(crate) fn head(&mut self, now: Instant, ticket: &mut SlowTicket, outcome: Outcome) {
         let it = self.replicas.get(&ticket.replica);
         if let Some(it) = it

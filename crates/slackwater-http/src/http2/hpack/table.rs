@@ -103,7 +103,7 @@ impl Entry {
 }
 
 impl<'f> Given<'f> {
-    /// The name, unless its index says it.
+    /// The name, or nothing if its index is known.
     const fn unknown_name(self) -> &'f [u8] {
         if self.name_index == 0 { self.name } else { b"" }
     }

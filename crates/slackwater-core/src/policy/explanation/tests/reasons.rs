@@ -44,7 +44,7 @@ fn pick_of_unavailable_replica_is_explained_as_last_resort() {
         let after = rig.policy.counters().picks;
         let counts = [before, after].map(|picks| picks.of(PickReason::LastResort));
         assert_eq!(counts, [0, 1], "{name}");
-        // If an available replica is left, the pick is no last resort.
+        // If an available replica is left, the pick is not a last resort.
         rig.end(pick, Outcome::Success);
         let (pick, _) = rig.explained(Query::retry(&tried[1..]));
         assert_eq!(pick.ticket.replica(), rig.replicas[0], "{name}");
