@@ -105,8 +105,8 @@ const REFERENCE_MAX_MS: f64 = 1_500.0;
 /// From this many replicas on, Prequal's equation (1) gives a finite limit at its defaults.
 const LARGE: usize = 25;
 
-/// Returns the policy that the documents recommend for a fleet of this size, at any load and
-/// for any number of clients. With up to four replicas, a client's own latencies are the best sign of
+/// Returns the policy that the documents recommend for a fleet of this size, at any load and for
+/// any number of clients. With up to four replicas, a client's own latencies are the best sign of
 /// trouble. From five on, the replicas' reports are better.
 fn recommended(replicas: usize) -> &'static str {
     if replicas <= 4 {
