@@ -30,7 +30,7 @@ impl Instant {
         self.0
     }
 
-    /// As [`Instant::saturating_since`], in nanoseconds: cheaper than a `Duration` if it is only
+    /// Like [`Instant::saturating_since`], in nanoseconds: cheaper than a `Duration` if it is only
     /// compared.
     pub(crate) const fn ns_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

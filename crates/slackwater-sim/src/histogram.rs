@@ -51,7 +51,7 @@ impl Histogram {
         }
     }
 
-    /// Makes it small, for when no more values will be added for now.
+    /// Packs the counts to save memory while no values are added.
     pub fn pack(&mut self) {
         let mut bytes = Vec::new();
         let mut before = 0;

@@ -232,7 +232,7 @@ impl Latencies {
         self.histogram.record(u64::try_from(us).unwrap_or(u64::MAX));
     }
 
-    /// Makes it small, for when no more will be added for now.
+    /// Packs the histogram to save memory while no values are added.
     pub fn pack(&mut self) {
         self.histogram.pack();
     }

@@ -36,7 +36,7 @@ named! {
         Certificate = "certificate",
         /// Requests to a service fail.
         RequestsFailing = "requests_failing",
-        /// A service turns requests away for want of room.
+        /// A service sheds requests because its queue or its replicas are full.
         RequestsShed = "requests_shed",
         /// Some replicas of a service fail.
         ReplicasFailing = "replicas_failing",

@@ -58,7 +58,7 @@ enum Place {
     Spared,
 }
 
-/// Where a replica is between its whole share and being out.
+/// Position of a replica between its whole share and ejection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
     share: u32,

@@ -33,7 +33,8 @@ impl Sample {
 }
 
 /// Bits of evidence: by chance, `own` would have this many of the failures less than once in 2^bits
-/// (Chernoff's bound for draws with fixed odds). 0 if it has no more than its part of them.
+/// (Chernoff's bound for draws with fixed odds). 0 if its part of the failures does not exceed its
+/// part of the queries.
 pub(super) fn bits(own: Sample, others: Sample) -> u64 {
     let queries = own.queries.saturating_add(others.queries);
     let failures = own.failures.saturating_add(others.failures);

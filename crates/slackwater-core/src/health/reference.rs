@@ -14,8 +14,8 @@ pub(super) struct Reference {
     pub(super) shown: Sample,
     /// Recent latency of their good answers.
     pub(super) latency_ns: Option<u64>,
-    /// As `latency_ns`, or how long they have kept queries waiting without an answer if that is
-    /// longer.
+    /// `latency_ns`, or the time for which they have kept queries waiting without an answer, if
+    /// that is longer.
     pub(super) pace_ns: Option<u64>,
     /// Their longest recent good answer.
     pub(super) peak_ns: Option<u64>,

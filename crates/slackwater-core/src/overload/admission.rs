@@ -103,7 +103,7 @@ impl<T> Admission<T> {
         }
     }
 
-    /// As [`Self::arrive`] if the query can start at once; otherwise it changes nothing.
+    /// Like [`Self::arrive`] if the query can start at once; otherwise it changes nothing.
     pub fn start_at_once(&mut self, now: Instant, asks: Asks) -> Option<Started> {
         let has_passed = asks.deadline.is_some_and(|deadline| deadline <= now);
         let may = self.queue.is_empty() && self.has_room() && !has_passed;

@@ -41,7 +41,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// As these candidates, and records what is compared.
+    /// These candidates, which also record what is compared.
     pub(in crate::policy) const fn explained(self, explanation: &'a RefCell<Explanation>) -> Self {
         Self {
             explanation: Some(explanation),
@@ -129,9 +129,9 @@ impl<'a> Candidates<'a> {
         self.fleet.random_choice(self.query, draw)
     }
 
-    /// Draws `choices` distinct replicas that the query may go to, uniformly (all of them if there
-    /// are no more, and never more than 16). Returns the one with the lowest load, of equals the
-    /// first drawn.
+    /// Draws `choices` distinct replicas that the query may go to, uniformly: at most 16, and at
+    /// most as many as there are. Returns the one with the lowest load; the first drawn breaks
+    /// ties.
     ///
     /// Each takes one draw. The time is in proportion to the fleet only for a query that avoids a
     /// replica.

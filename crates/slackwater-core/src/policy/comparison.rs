@@ -169,7 +169,7 @@ impl Factor {
         Self::new(key, name, Unit::Flag, 1)
     }
 
-    /// As this factor, with values that are the bits of a floating-point number.
+    /// This factor, with values that are the bits of a floating-point number.
     #[must_use]
     pub const fn float(self) -> Self {
         Self {
@@ -195,7 +195,7 @@ impl Values {
         all
     }
 
-    /// As [`Self::of`], with values that may be unknown.
+    /// Like [`Self::of`], with values that may be unknown.
     pub fn of_known<const N: usize>(values: [Option<u64>; N]) -> Self {
         Self::of(values.map(|value| value.unwrap_or(UNKNOWN)))
     }

@@ -286,8 +286,8 @@ impl Fleet {
         self.available.len() == 0 && self.known.len() > 0
     }
 
-    /// Why a replica is chosen: `reason`, unless it is because no replica is available, or no other
-    /// is left.
+    /// Why a replica is chosen: `reason`, unless no replica is available, or no other replica is
+    /// left.
     pub(crate) fn reason_for(&self, replica: ReplicaId, reason: PickReason) -> PickReason {
         if self.in_panic() {
             PickReason::Panic
@@ -327,7 +327,7 @@ impl Fleet {
         self.find_for(query, |replicas| random_of(replicas, query, draw))
     }
 
-    /// As [`Self::random`], and explains what it was drawn from.
+    /// Like [`Self::random`], and explains what it was drawn from.
     pub(in crate::policy) fn random_explained(
         &self,
         query: Query<'_>,

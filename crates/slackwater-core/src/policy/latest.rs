@@ -130,7 +130,7 @@ impl<R: LatestRule> LatestReports<R> {
             })
     }
 
-    /// As [`Self::candidates`], for the replicas in [`Self::places`].
+    /// Like [`Self::candidates`], for the replicas in [`Self::places`].
     fn listed<'a>(
         &'a self,
         query: Query<'a>,
@@ -239,7 +239,7 @@ impl<R: LatestRule> LatestReports<R> {
         survey
     }
 
-    /// As [`Self::survey`] for these candidates. `known_ns` is an empty buffer to find a median in.
+    /// Like [`Self::survey`] for these candidates. `known_ns` is an empty buffer for a median.
     fn survey_of<'a>(
         &self,
         mut candidates: impl Iterator<Item = Candidate<'a>>,

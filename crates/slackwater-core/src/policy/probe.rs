@@ -36,7 +36,7 @@ pub struct Probe {
     pub id: ProbeId,
     /// The replica to probe.
     pub replica: ReplicaId,
-    /// When an answer is of no use any more. `[A4]`
+    /// Time from which an answer is useless. `[A4]`
     pub deadline: Instant,
 }
 

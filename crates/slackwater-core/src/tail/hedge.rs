@@ -144,8 +144,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// When to call [`Hedger::handle_due`] if the query has not ended before. `None`: never, or not
-    /// any more.
+    /// When to call [`Hedger::handle_due`] if the query has not ended before. `None`: never, or no
+    /// longer.
     pub const fn due_at(&self) -> Option<Instant> {
         if self.copies < self.copies_max {
             self.due_at

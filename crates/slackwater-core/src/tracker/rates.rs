@@ -56,8 +56,8 @@ impl Rates {
 }
 
 impl RecentRates {
-    /// Span of the rates, or as much as there is: long enough to even out the cost of queries,
-    /// short enough to follow a neighbour that stays.
+    /// Span of the rates, or all readings while they span less: long enough to even out the cost of
+    /// queries, short enough to follow a neighbour that stays.
     pub const WINDOW: Duration = Duration::from_secs(10);
     /// Shortest interval between two readings.
     pub const STEP: Duration = Duration::from_secs(1);

@@ -142,7 +142,7 @@ impl Samples {
         self.median_ns(now, rif, self.remembered_max, self.age_max_ns)
     }
 
-    /// As [`Self::median_near_ns`], over samples of any age and at least one of them: what was
+    /// Like [`Self::median_near_ns`], over samples of any age and at least one of them: what was
     /// usual when latency was last known. `None` only if it never was.
     pub(super) fn last_known_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
         self.median_ns(now, rif, self.remembered_max.max(1), u64::MAX)

@@ -19,7 +19,7 @@ pub(super) enum Message {
     Answer(u32, Outcome),
     /// Cancels a copy. The copy may have ended before this arrives.
     Cancel(Key),
-    /// A tied copy has started: its twin at this replica is dropped if it still waits.
+    /// A tied copy has started: the other copy, at this replica, is dropped if it still waits.
     Untie(u32, TieName),
     /// A probe, to its replica.
     Probe(u32),

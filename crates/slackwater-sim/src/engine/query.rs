@@ -117,7 +117,7 @@ pub(super) struct Attempt {
     pub(super) stage: Stage,
     /// The report that its answer carries, if it carries one.
     pub(super) carried: Option<Box<LoadReport>>,
-    /// The replica of its twin, if it has one.
+    /// The replica of the other tied copy, if there is one.
     pub(super) twin: Option<u32>,
 }
 

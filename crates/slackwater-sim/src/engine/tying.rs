@@ -3,10 +3,10 @@
 //! them.
 //!
 //! Both replicas are chosen at once, because each copy names the other. The second copy leaves a
-//! little later, unless the query has ended by then. A copy that starts sends a message to its
-//! twin's replica. That replica drops the twin if it still waits, or when it arrives. The client
-//! receives this like any other outcome. If replicas serve all queries at once, nothing ever waits:
-//! then the twin is dropped when it arrives, or both are served.
+//! little later, unless the query has ended by then. A copy that starts sends a message to the
+//! replica of the other copy. That replica drops the copy if it still waits, or when it arrives.
+//! The client receives this like any other outcome. If replicas serve all queries at once, no copy
+//! ever waits: the other copy is dropped when it arrives, or both are served.
 
 use super::Engine;
 use super::network::Message;
@@ -19,7 +19,7 @@ use slackwater_core::policy::Outcome;
 impl Engine {
     /// Ties a query's second copy, which was just chosen, to the first, and schedules it. In
     /// synchronous mode the second copy is chosen too late: the first has arrived already and names
-    /// no twin. Then there is no second copy.
+    /// no other copy. Then there is no second copy.
     pub(super) fn tie(&mut self, key: Key, second: Key, delay: Time) {
         let Some(query) = self.queries.find_mut(key) else {
             return;
@@ -60,8 +60,8 @@ impl Engine {
         true
     }
 
-    /// Handles a copy that arrives at its replica. Returns whether its twin has started, so that
-    /// this copy is dropped.
+    /// Handles a copy that arrives at its replica. Returns whether the other copy has started, so
+    /// that this one is dropped.
     pub(super) fn is_begun_elsewhere(&mut self, slot: u32) -> bool {
         let Some(attempt) = self.attempts.at(slot) else {
             return false;
@@ -84,7 +84,7 @@ impl Engine {
         true
     }
 
-    /// Cancels the twins of copies that have started in a machine.
+    /// Cancels the other copies of those that have started in a machine.
     pub(super) fn report_begun(&mut self, number: u32) {
         let now = Instant::from_nanos(self.now);
         let replica = self.replicas.at_mut(number as usize);
@@ -106,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Drops a copy that still waits, because its twin has started elsewhere.
+    /// Drops a copy that still waits, because the other copy has started elsewhere.
     pub(super) fn untie(&mut self, number: u32, name: slackwater_core::tail::TieName) {
         let now = Instant::from_nanos(self.now);
         let replica = self.replicas.at_mut(number as usize);

@@ -283,7 +283,7 @@ impl Reader {
         }
     }
 
-    /// Ends the stream. Its policy is not used any more, and another one may have replaced it.
+    /// Ends the stream. Its policy is no longer used, and another one may have replaced it.
     pub fn finish(mut self, history: &mut History) {
         for replica in self.members.all() {
             self.note(history, replica, News::Left);

@@ -99,7 +99,7 @@ fn lost_copy_leaves_the_other() {
         },
     }];
     let tied = play(&scenario, "round_robin");
-    // A copy that had started there is lost, and its twin dropped. Nothing else is lost.
+    // A copy that had started there is lost, and the other copy dropped. Nothing else is lost.
     assert!(tied.errors <= 1, "{}", tied.errors);
     assert!(tied.latency.quantile(0.0) >= ms(100));
 }

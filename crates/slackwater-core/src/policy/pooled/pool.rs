@@ -188,7 +188,7 @@ impl Pool {
         (self.reports.iter()).map(move |report| (report, report.load(stand_in_ns)))
     }
 
-    /// As [`Self::loads`] after expiry, oldest first.
+    /// Like [`Self::loads`] after expiry, oldest first.
     pub(super) fn fresh_loads(&self, now: Instant, age_max_ns: u64) -> Vec<(ReplicaId, Load)> {
         let fresh =
             (self.reports.iter()).filter(|report| now.ns_since(report.received_at) < age_max_ns);

@@ -102,7 +102,7 @@ impl ReportYield {
         }
     }
 
-    /// As [`Self::new`], but no reports have arrived so far.
+    /// Like [`Self::new`], but no reports have arrived so far.
     pub(super) const fn unheard(configured: Rate) -> Self {
         Self {
             rate: Rate::ZERO,

@@ -194,8 +194,8 @@ impl CapacityEstimator {
         self.fill_from(self.capacity().map(|(capacity, _)| capacity), report);
     }
 
-    /// As [`Self::fill`], and returns the [`Self::source`] of the capacity, for half of the cost of
-    /// both calls.
+    /// Like [`Self::fill`], and returns the [`Self::source`] of the capacity, for half of the cost
+    /// of both calls.
     pub fn fill_and_source(&self, report: &mut LoadReport) -> Option<CapacitySource> {
         let (capacity, source) = self.capacity().unzip();
         self.fill_from(capacity, report);

@@ -114,7 +114,7 @@ impl PrequalSettings {
         }
     }
 
-    /// As [`Settings::validate`], for callers that use no other policy's settings.
+    /// Like [`Settings::validate`], for callers that use no other policy's settings.
     ///
     /// # Errors
     ///
