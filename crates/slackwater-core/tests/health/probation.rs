@@ -12,7 +12,7 @@ fn taking(ms: u32) -> Manner {
 }
 
 #[test]
-fn stopped_replica_is_ejected_before_timeouts() {
+fn stopped_replica_is_put_on_probation_before_timeouts() {
     for entry in POLICIES {
         let mut client = Client::new(entry.name, 4, HealthSettings::default());
         client.run(5 * SECOND);

@@ -97,7 +97,7 @@ fn rate_and_cpu_are_averaged_before_division() {
 }
 
 #[test]
-fn weight_is_valid_from_blackout_to_expiration() {
+fn weight_is_valid_from_end_of_blackout_to_expiration() {
     let mut trial = trial(1, |_| {});
     report(&mut trial, 0, &load(0, 0, 0));
     trial.after(20 * SECOND);
