@@ -110,7 +110,7 @@ struct Tape {
     /// When the first event of the block happened.
     block_began: Instant,
     latest: Instant,
-    /// `None`: nothing is kept any more.
+    /// `None`: nothing is kept any longer.
     sink: Option<Arc<dyn Sink>>,
 }
 

@@ -11,7 +11,7 @@ use crate::report::LoadReport;
 
 /// An input of [`Policy::handle`](crate::policy::Policy::handle).
 ///
-/// Events about replicas or probes that the policy does not know (any more) are normal: it ignores
+/// Events about replicas or probes of which the policy has no record are normal: the policy ignores
 /// them, and counts those that carry information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {

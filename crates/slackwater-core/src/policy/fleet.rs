@@ -2,8 +2,8 @@
 //!
 //! A replica that answered probes and stops while others still answer is *lost* (operators see it
 //! as unreachable): it is gone, or hangs, and is not chosen until it answers again. If no replica
-//! answers any more, the probes are broken and no replica is lost. A lost replica never leaves the
-//! client without a choice. `[Decision 0007]`
+//! answers any longer, the probes are broken and no replica is lost. A lost replica never leaves
+//! the client without a choice. `[Decision 0007]`
 
 use crate::draw::{Draw, below};
 use crate::policy::comparison::{CHANCE, Values};

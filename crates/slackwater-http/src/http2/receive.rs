@@ -9,7 +9,7 @@ use super::stream::{Answer, Half, InLine, Owner};
 use super::streams::Key;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// The most empty frames, beyond the number of those that carry something.
+/// The most empty frames, beyond the number of frames with content.
 const EMPTY_MAX: usize = 1000;
 
 /// The most requests that are cancelled before they are taken, beyond the number of those that were

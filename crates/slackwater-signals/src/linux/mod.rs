@@ -131,7 +131,7 @@ impl Source {
         }
     }
 
-    /// Returns what was found at the opening, figure by figure.
+    /// Returns the findings of the opening, figure by figure.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }

@@ -25,7 +25,7 @@ const NEWEST_MAX: u64 = 1_024;
 /// Between the two, as many queries as a standard error of 8 % needs: this many times their squared
 /// coefficient of variation.
 const NEWEST_BY_VARIATION: u64 = 156;
-/// The first queries to end are the shortest of those that came first. Nothing is learned before
+/// The first queries to end are the shortest of the earliest arrivals. Nothing is learned before
 /// this many times the highest RIF have ended: then few of the longer queries are missing.
 const SETTLED: u64 = 3;
 /// Queries before which nothing is known.

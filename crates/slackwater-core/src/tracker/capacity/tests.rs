@@ -382,7 +382,7 @@ fn overload_is_not_mistaken_for_low_load_after_higher_load() {
     replica.capacity_is(4_000);
 }
 
-/// Queries that all meet as many others may all be slowed by that, or none.
+/// If all queries meet the same number of others, either all of them are slowed down or none.
 #[test]
 fn latency_at_constant_rif_does_not_determine_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
@@ -404,7 +404,7 @@ fn capacity_is_at_most_its_cores() {
 
 #[test]
 fn capacity_counts_queries_that_wait_off_cpu() {
-    // All meet as many others, so latency shows nothing.
+    // All queries meet the same number of others, so latency shows nothing.
     let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
     replica.idle_ns = 30 * MS;
     replica.limit_millicores = Some(1_000);
