@@ -12,8 +12,8 @@ const TOP: &str = "\
 
 Every path of the admin server, `127.0.0.1:9900` by default. This page is made from
 [openapi.json](openapi.json), which has each field of each answer; the server has it at
-`/openapi.json`. [The admin interface](admin.md) explains the answers, and `slackwater admin` asks
-for them from a shell. `UPDATE=1 cargo test -p slackwater --bin slackwater openapi` makes both anew.
+`/openapi.json`. [The admin interface](admin.md) explains the answers, and `slackwater admin`
+requests them from a shell. `UPDATE=1 cargo test -p slackwater --bin slackwater openapi` makes both anew.
 
 | request | answer | parameters | status codes |
 |---|---|---|---|
