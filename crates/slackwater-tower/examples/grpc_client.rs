@@ -52,9 +52,15 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let calls: Vec<Arc<AtomicU64>> = replicas.iter().map(|_| Arc::default()).collect();
 
     // One channel for each replica. It keeps its connection, and opens it again when it breaks.
-    let channels = replicas.iter().zip(&calls).map(|(&replica, calls)| {
+    let channels = replicas.iter().map(|&replica| {
         let endpoint = Endpoint::from_shared(format!("http://{}", replica.query))?;
-        let channel = endpoint.connect_lazy();
+        Ok::<_, BoxError>((replica, endpoint.connect_lazy()))
+    });
+    let channels = channels.collect::<Result<Vec<_>, _>>()?;
+
+    // The example counts the calls of each replica. Your client does not need this step.
+    let pairs = channels.into_iter().zip(&calls);
+    let channels = pairs.map(|((replica, channel), calls)| {
         let calls = Arc::clone(calls);
         let counted = ServiceBuilder::new()
             .map_request(move |request: http::Request<Body>| {
@@ -62,9 +68,8 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
                 request
             })
             .service(channel);
-        Ok::<_, BoxError>((replica, counted))
+        (replica, counted)
     });
-    let channels = channels.collect::<Result<Vec<_>, _>>()?;
 
     // The default policy, with probes over UDP to the address of each replica.
     let balance = Balance::over(Balancer::probing_udp()?, channels)?;

@@ -72,7 +72,7 @@ fn after_help() -> String {
     text + "\nExit codes: 0 all went well, 1 failed while running, 2 bad arguments or configuration."
 }
 
-/// Sends each request to the replica that has room for it.
+/// Sends each request to the replica that can answer it soonest.
 #[derive(Debug, Parser)]
 #[command(name = "slackwater", version, after_help = after_help(), max_term_width = 100)]
 pub(crate) struct Cli {

@@ -49,11 +49,11 @@ keys! { RouteRows in "routes[]" {
     /// What happens to CONNECT requests of this route. Their replicas must speak HTTP/1.1.
     connect: Described("`\"refuse\"`, `\"pass\"`", r#"{"enum": ["refuse", "pass"]}"#), "the key `connect` at the top";
     /// `Host` sent to the replica.
-    rewrite_host as "rewrite.host": Described("a host, perhaps with a port", STRING), "as the client said";
+    rewrite_host as "rewrite.host": Described("a host, perhaps with a port", STRING), "as sent by the client";
     /// Path sent to the replica. The query stays.
-    rewrite_path as "rewrite.path": Described("a path", STRING), "as the client said";
+    rewrite_path as "rewrite.path": Described("a path", STRING), "as sent by the client";
     /// Replaces the route's `path_prefix`. Not beside `path`.
-    rewrite_path_prefix as "rewrite.path_prefix": Described("a path; `\"/\"` for none", STRING), "as the client said";
+    rewrite_path_prefix as "rewrite.path_prefix": Described("a path; `\"/\"` for none", STRING), "as sent by the client";
     /// Headers not sent to the replica.
     request_headers_remove as "request_headers.remove": Described("names of fields", LIST), "none";
     /// Headers that replace those of the same name.

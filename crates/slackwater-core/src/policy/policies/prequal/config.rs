@@ -211,45 +211,43 @@ impl Settings for PrequalSettings {
 }
 
 section! { PrequalSettings in "prequal" {
-    /// Probes for each request (r_probe). Fractions are exact in the long run. 0: only idle probes
-    /// [A2].
+    /// Probes for each request (r_probe). Fractions are exact in the long run. 0: only idle probes.
     probe_rate in Rate: probe_rate;
     /// Overload lowers the probe rate towards this, and `remove_rate` with it ([Decision
     /// 0011](../decisions/0011-fewer-probes-in-an-overload.md)). Equal to `probe_rate`: never, as
-    /// in the paper [A2].
+    /// in the paper.
     probe_rate_min in Rate: probe_rate_min;
-    /// Reports removed from the pool after each request (r_remove). 0: none [A10].
+    /// Reports removed from the pool after each request (r_remove). 0: none.
     remove_rate in Rate: remove_rate;
-    /// Reports in the pool (m) [A5].
+    /// Reports in the pool (m).
     pool_capacity in U16: pool_capacity;
-    /// Reports this old are removed [A5].
+    /// Reports this old are removed.
     report_age_max in Duration: report_age_max;
     /// Reports at or above this quantile of requests in flight are hot (Q_RIF). 0: all, so RIF
-    /// decides. 1: none, so latency decides [A6, A7].
+    /// decides. 1: none, so latency decides.
     rif_limit_quantile in Quantile: rif_limit_quantile, "0.7 (the paper: 0.840896, 2^-0.25)";
-    /// Net rate at which reports accumulate in the pool (δ of equation 1) [A9].
+    /// Net rate at which reports accumulate in the pool (δ of equation 1).
     pool_drift in Rate: pool_drift;
     /// Requests that one report may decide by equation (1). The paper has no limit. Up to 16 are
-    /// allowed where the pool would run dry [A9].
+    /// allowed where the pool would run dry.
     reuse_max in U16: reuse_max;
-    /// Without a probe for this long, idle probes are sent [A3].
+    /// Without a probe for this long, idle probes are sent.
     probe_idle_max in Duration: probe_idle_max;
-    /// How many idle probes are sent. 0: none [A3].
+    /// How many idle probes are sent. 0: none.
     idle_probes in U16: idle_probes;
-    /// Shortest time between two probes of one replica. 0: no limit, as in the paper [A2].
+    /// Shortest time between two probes of one replica. 0: no limit, as in the paper.
     probe_interval_min in Duration: probe_interval_min;
-    /// A probe unanswered by then is lost. No request waits for it [A4].
+    /// A probe unanswered by then is lost. No request waits for it.
     probe_deadline in Duration: probe_deadline;
-    /// Outstanding probes of each worker [A4].
+    /// Outstanding probes of each worker.
     probes_outstanding_max in U16: probes_outstanding_max;
-    /// Probes a second of each worker, idle ones included; bursts of a tenth of it, at least 16
-    /// [A4].
+    /// Probes a second of each worker, idle ones included; bursts of a tenth of it, at least 16.
     probes_per_second_max in U32: probes_per_second_max, "0: no limit";
-    /// Probes for each request in synchronous mode (d) [S1].
+    /// Probes for each request in synchronous mode (d).
     sync_probes in U8: sync_probes;
-    /// A synchronous choice uses the answers that came by then [S1].
+    /// A synchronous choice uses the answers that came by then.
     sync_deadline in Duration: sync_deadline;
-    /// Sends no probes: each worker uses its local measurements [A13].
+    /// Sends no probes: each worker uses its local measurements.
     local_only in Boolean: local_only;
 } }
 
