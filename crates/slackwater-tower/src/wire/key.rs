@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn while_keys_change_both_are_accepted_and_one_is_used() {
+    fn key_rotation_accepts_both_keys_and_signs_with_the_new() {
         let (old, new, other) = (
             ProbeKey::from_bytes(&[1; 32]).unwrap(),
             ProbeKey::from_bytes(&[2; 32]).unwrap(),

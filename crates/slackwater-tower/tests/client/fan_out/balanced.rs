@@ -120,7 +120,7 @@ fn connecting(
 }
 
 #[tokio::test]
-async fn what_is_not_waited_for_is_in_flight_no_more() {
+async fn leaf_not_awaited_is_no_longer_in_flight() {
     let mut tasks = JoinSet::new();
     let loads: [Load; 4] = core::array::from_fn(|_| Load::new());
     let (never, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
