@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_numbers_or_the_fleets() {
+    fn weight_is_a_number_or_that_of_the_fleet() {
         assert_eq!(weight("fleet"), Ok(Weight(None)));
         assert_eq!(weight("65535"), Ok(Weight(Some(65_535))));
         for odd in ["65536", "-1", "1.5", ""] {

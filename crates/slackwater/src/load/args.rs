@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_make_a_plain_plan() {
+    fn default_arguments_make_a_valid_plan() {
         let plan = plan("http://127.0.0.1:8080/x --rate 500").unwrap();
         assert_eq!(plan.target, "http://127.0.0.1:8080/x");
         assert_eq!(

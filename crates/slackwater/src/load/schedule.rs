@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn no_length_means_no_arrivals_and_offsets_stay_below_the_length() {
+    fn arrivals_stay_within_the_length_of_the_schedule() {
         for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
             assert!(at_rate(arrivals, 1e6, Duration::ZERO, 1).is_empty());
             let length = Duration::from_millis(20);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_moves_what_is_to_come_and_nothing_that_has_been() {
+    fn rate_change_moves_only_future_arrivals() {
         let ms = |ms: &[u64]| -> Vec<_> { ms.iter().copied().map(Duration::from_millis).collect() };
         let schedule = Schedule::new(Arrivals::Constant, Duration::from_secs(2), 1);
         // From 1,050 ms on the rate is ten times as high: of the gap of 100 ms that runs then, half
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_change_is_overruled_by_an_earlier_one_and_many_are_bounded() {
+    fn change_replaces_later_ones_and_their_number_is_bounded() {
         let mut rates = Rates::new(1.0);
         rates.change(Duration::from_secs(5), 7.0);
         rates.change(Duration::from_secs(4), 2.0);

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_too_short_or_strange_are_unknown() {
+    fn short_columns_and_invalid_values_are_unknown() {
         let mut model = samples::serve();
         let mut tick = samples::serve_tick();
         tick.services[0].replicas.rif.truncate(2);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_of_a_demo_are_named() {
+    fn faults_of_a_demo_are_named() {
         let mut model = samples::demo();
         let mut tick = samples::demo_tick();
         let demo = tick.demo.as_mut().unwrap();

@@ -138,7 +138,7 @@ async fn grpc_reports_are_in_the_trailers() {
 }
 
 #[test]
-fn another_word_is_a_mistake() {
+fn invalid_orca_value_is_reported() {
     let file = saying("yes");
     let arguments = ["--to", "127.0.0.1:1", "--listen", "127.0.0.1:0"];
     let arguments = [&arguments[..], &["--config", file.to_str().unwrap()]].concat();

@@ -41,7 +41,7 @@ fn script() -> String {
 }
 
 #[test]
-fn the_first_hour_goes_as_it_is_written() {
+fn first_tutorial_works_as_written() {
     let folder = folder("session");
     let script = script();
     fs::write(folder.join("session.sh"), &script).expect("a file");

@@ -166,7 +166,7 @@ async fn the_replica_with_more_capacity_gets_more_and_reports_it_in_responses() 
 }
 
 #[tokio::test]
-async fn an_orca_report_counts_as_well() {
+async fn orca_reports_are_read_too() {
     let servers = [server("wide", 10).await, server("narrow", 1).await];
     let agents = servers
         .each_ref()

@@ -187,7 +187,7 @@ async fn hints_and_answer(proxy: &Proxy, path: &str) -> (usize, Answer) {
 }
 
 #[tokio::test]
-async fn a_replica_may_give_32_hints_and_is_believed_no_more_beyond_that() {
+async fn more_than_32_early_hints_are_a_502() {
     let refused = Arc::new(Notify::new());
     let http1 = hinting_http1(&refused).await;
     for (replica, protocol) in [

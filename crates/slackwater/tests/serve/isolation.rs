@@ -130,7 +130,7 @@ async fn is_read(proxy: &Proxy, length: usize) {
 }
 
 #[tokio::test]
-async fn an_unread_body_stops_no_other() {
+async fn unread_body_blocks_no_other_request() {
     let seen = Arc::default();
     let replica = replica(&seen).await;
     let proxy = Proxy::start(&[replica], "[replica]\nprotocol = \"h2c\"");

@@ -59,7 +59,7 @@ async fn an_outage_and_its_end_are_reported_everywhere() {
 }
 
 #[tokio::test]
-async fn readiness_is_that_of_the_process_unless_services_are_requested() {
+async fn readiness_ignores_services_unless_requested() {
     let well = Replica::echo("well").await;
     let dead = unused_address().await;
     let routes =

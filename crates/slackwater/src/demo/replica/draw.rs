@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_place_gives_the_same_draws_and_another_place_gives_others() {
+    fn draws_depend_only_on_seed_stream_and_index() {
         let four = |seed, stream, index| {
             let mut draws = Draws::new(seed, stream, index);
             [draws.bits(), draws.bits(), draws.bits(), draws.bits()]

@@ -57,7 +57,7 @@ async fn an_answer_that_is_not_http_is_another_error() {
 }
 
 #[tokio::test]
-async fn no_answer_in_time_is_a_timeout_that_counts_as_the_whole_timeout() {
+async fn missing_answer_counts_with_the_full_timeout() {
     let silent = raw(|mut stream| async move {
         let mut sink = Vec::new();
         let _ = stream.read_to_end(&mut sink).await;

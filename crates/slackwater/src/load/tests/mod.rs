@@ -213,7 +213,7 @@ async fn the_warm_up_is_sent_but_not_in_the_summary() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_schedule_and_waits_for_what_is_under_way() {
+async fn stop_ends_the_schedule_and_waits_for_requests_in_flight() {
     let (address, gate, held) = gated().await;
     let run = Run::prepare(plan(address, 360_000, Duration::from_hours(1)), 1)
         .await

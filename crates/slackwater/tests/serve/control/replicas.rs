@@ -92,7 +92,7 @@ async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has()
 }
 
 #[tokio::test]
-async fn a_drained_replica_gets_nothing_even_if_no_other_is_left() {
+async fn drained_replica_gets_no_requests_even_if_all_others_are_down() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let down = "[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\ntimeout = \"20s\"\nfall = 1\n";
     let token = Token::new("all-drained");
@@ -137,7 +137,7 @@ async fn a_drained_replica_gets_nothing_even_if_no_other_is_left() {
 }
 
 #[tokio::test]
-async fn a_drained_replica_is_probed_on() {
+async fn drained_replica_is_still_probed() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let (probe, load) = (socket.local_addr().unwrap(), Load::new());

@@ -45,7 +45,7 @@ async fn timed(machine: &Machine, start_ms: u32, work_ms: u32) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_alone_takes_its_work() {
+async fn single_query_takes_exactly_its_work() {
     let machine = machine(&quiet(1_000), 8);
     assert_eq!(beside(&machine, timed(&machine, 3, 25)).await, 25 * MS);
     let expected = Figures {
@@ -103,7 +103,7 @@ async fn a_dropped_query_gives_its_share_back_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_too_many_is_refused_at_once() {
+async fn query_beyond_the_limit_is_refused_immediately() {
     let machine = machine(&quiet(1_000), 2);
     let queries = join3(
         machine.serve(10 * MS),
@@ -131,7 +131,7 @@ async fn stopping_ends_the_run_and_the_queries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_noisy_neighbour_takes_its_part_from_what_is_in_service_too() {
+async fn noisy_neighbour_slows_queries_in_service() {
     let machine = machine(&quiet(1_000), 8);
     let turn = async {
         tokio::time::sleep(10 * MS).await;
@@ -175,7 +175,7 @@ async fn a_stalled_machine_does_nothing_and_goes_on_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_machine_fails_just_its_part_at_once() {
+async fn failing_machine_fails_its_share_immediately() {
     let machine = machine(&quiet(1_000), 8);
     machine.set_fault(Fault::Failing { percent: 30 });
     let serve = async {
