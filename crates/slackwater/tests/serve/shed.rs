@@ -109,7 +109,7 @@ async fn a_replica_that_rejects_all_requests_gets_less_and_is_not_ejected() {
 }
 
 #[tokio::test]
-async fn whose_time_is_over_is_not_tried_again() {
+async fn request_past_its_deadline_is_not_retried() {
     let late = || sheds("shed_deadline", "the deadline passed before its turn came");
     let (one, other) = (late().await, late().await);
     let proxy = Proxy::start(&[one.address, other.address], "");
@@ -130,7 +130,7 @@ fn told(head: &str, field: &str, unit: &str) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_replica_receives_the_remaining_timeout_and_never_more() {
+async fn replica_receives_at_most_the_remaining_timeout() {
     let replica = mirror().await;
     let toml = services(&[("web", replica.address)])
         + "[[routes]]\npath_prefix = \"/bound\"\nservice = \"web\"\ntimeouts.total = \"20s\"\n\

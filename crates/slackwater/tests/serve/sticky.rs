@@ -133,7 +133,7 @@ async fn the_clients_address_is_that_from_trusted_proxies() {
 }
 
 #[tokio::test]
-async fn a_replica_that_fails_its_requests_loses_them_to_another_try() {
+async fn failed_sticky_requests_are_retried_elsewhere() {
     let (bad, well) = (
         Replica::scripted(|mut connection| async move {
             while connection.head().await.is_some() {
