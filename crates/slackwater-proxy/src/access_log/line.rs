@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_line_is_the_combined_format_and_more() {
+    fn text_line_extends_the_combined_log_format() {
         let bare = request();
         assert_eq!(
             line(AccessLogFormat::Text, &facts(&bare)),
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_is_an_object_with_what_is_known() {
+    fn json_line_has_the_known_fields_only() {
         let bare = request();
         assert_eq!(
             line(AccessLogFormat::Json, &facts(&bare)),

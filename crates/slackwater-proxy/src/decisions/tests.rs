@@ -167,7 +167,7 @@ fn is_kept(settings: &DecisionSettings, request: http::request::Builder, status:
 }
 
 #[test]
-fn a_share_is_drawn() {
+fn configured_share_of_decisions_is_kept() {
     for (millionths, least, most) in [(0, 0, 0), (10_000, 120, 280), (1_000_000, 20_000, 20_000)] {
         let share = Quantile::from_millionths(millionths).expect("a share");
         let ring = roomy();
@@ -326,7 +326,7 @@ fn a_burst_of_failures_leaves_room_for_other_reasons() {
 }
 
 #[test]
-fn bytes_are_shared_like_the_number_of_records() {
+fn byte_limit_is_divided_among_reasons() {
     let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, Some(true)));
     let size = {
         let ring = roomy();
@@ -492,7 +492,7 @@ fn an_invalid_query_names_the_parameter() {
 }
 
 #[test]
-fn a_decision_in_words() {
+fn decision_is_described_as_text() {
     let archive = archive();
     let (content_type, text) = told(core::slice::from_ref(&archive), "id=2&format=text");
     assert_eq!(content_type, "text/plain; charset=utf-8");

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_serving_passes() {
+    fn only_serving_passes_the_grpc_check() {
         assert_eq!(read_answer(b"\0\0\0\0\x02\x08\x01"), Ok(()));
         for (answer, says) in [
             (&b"\0\0\0\0\x00"[..], "UNKNOWN"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_have_their_meaning() {
+    fn grpc_statuses_are_described() {
         assert_eq!(status_name("0"), None);
         assert!(status_name("12").is_some_and(|told| told.contains("UNIMPLEMENTED")));
         assert_eq!(status_name("14").as_deref(), Some("grpc-status 14"));

@@ -238,7 +238,7 @@ fn picks_without_a_comparison() {
 }
 
 #[test]
-fn in_a_panic_the_comparison_rule_is_described() {
+fn comparison_rule_is_described_if_no_replica_is_available() {
     let fewest = "fewest requests in flight (0 of ours) of 3; runner-up";
     for (policy, rule) in [
         ("round_robin", "its turn among all"),
@@ -258,7 +258,7 @@ fn in_a_panic_the_comparison_rule_is_described() {
 }
 
 #[test]
-fn a_last_resort_is_described_as_one() {
+fn pick_among_excluded_replicas_is_described_as_last_resort() {
     let least = "fewest requests in flight (0 of ours) of 3";
     for (policy, rule) in [
         ("round_robin", "drawn at random"),

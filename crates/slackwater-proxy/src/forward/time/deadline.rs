@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn arming_again_moves_it_and_disarming_stops_it() {
+    fn rearming_moves_a_deadline_and_disarming_stops_it() {
         let span = Duration::from_millis(80);
         with_deadlines(span, async |deadlines: Rc<Deadlines>| {
             let moved = deadlines.add();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_stay_in_range_whatever_the_span() {
+    fn ticks_stay_in_range_for_any_span() {
         let brief = Deadlines::new(Duration::ZERO);
         assert_eq!(brief.tick, Duration::from_millis(5));
         let long = Deadlines::new(Duration::MAX);

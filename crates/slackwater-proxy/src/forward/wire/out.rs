@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn short_pieces_leave_with_the_text() {
+    fn short_pieces_are_copied_into_the_text_buffer() {
         let mut out = Out::default();
         out.text().extend_from_slice(b"head");
         out.push(Bytes::from_static(b"body"), b"\r\n");

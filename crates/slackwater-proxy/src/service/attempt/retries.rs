@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stands_for_any_method() {
+    fn marked_request_may_be_retried_with_any_method() {
         let marked = request(Method::POST, Some("idempotency-key"));
         assert!(rules(|_| ()).may_repeat(&marked));
         assert!(!rules(|_| ()).may_repeat(&request(Method::POST, Some("x-own"))));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_follow_their_settings_and_never_the_client() {
+    fn retries_follow_the_settings_and_exclude_client_errors() {
         let all = rules(|_| ());
         let timeout_off = rules(|s| s.on.timeout = false);
         assert!(follow(&all, &Cause::FirstByte));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_read_and_invalid_ones_mean_never() {
+    fn invalid_retry_hints_prevent_a_retry() {
         let hint = |fields: &[(&'static str, &'static str)]| {
             let field = |&(name, value): &(&'static str, &'static str)| {
                 (

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_as_configured() {
+    fn cookie_attributes_are_as_configured() {
         let settings = StickySettings {
             by: StickyBy::Cookie,
             cookie_age: Some(Duration::from_mins(10)),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_keys_too() {
+    fn client_addresses_are_sticky_keys() {
         let sticky = sticky(StickyBy::Address, &fleet(50));
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().ok());
         let none = HeaderMap::new();

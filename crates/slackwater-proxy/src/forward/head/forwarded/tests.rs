@@ -118,7 +118,7 @@ fn sent_fields_are_configurable() {
 }
 
 #[test]
-fn a_chain_is_one_field_with_ours_at_its_end() {
+fn forwarded_chain_is_one_field_with_the_proxy_entry_last() {
     let proxy = origin(
         "10.0.0.1",
         "trust = [\"10.0.0.1\"]\nread = \"both\"\nsend = \"both\"",
