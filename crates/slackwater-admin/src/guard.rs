@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_site_is_recognised_by_any_host_and_only_by_one_origin() {
+    fn cross_site_request_is_recognised_by_its_origin() {
         let from_here = |headers: &[(&'static str, &str)]| {
             let mut map = HeaderMap::new();
             for (name, value) in headers {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_made_to_point_here_is_recognised() {
+    fn rebound_dns_name_is_recognised() {
         let is_meant = |hosts: &[&str]| {
             let mut map = HeaderMap::new();
             for host in hosts {

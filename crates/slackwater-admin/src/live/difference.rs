@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_that_fell_has_started_again() {
+    fn count_that_decreased_is_taken_as_restarted() {
         assert_eq!([risen(3, 10), risen(10, 10), risen(10, 3)], [7, 0, 3]);
     }
 

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_cannot_break_out() {
+    fn label_values_are_escaped() {
         let mut text = String::new();
         push_escaped(&mut text, "a\"b\\c\nd");
         assert_eq!(text, "a\\\"b\\\\c\\nd");
