@@ -174,7 +174,7 @@ mod tests {
     ];
 
     #[test]
-    fn expiry_is_remarked_on_early() {
+    fn upcoming_expiry_is_reported_early() {
         let mut identity = Authority::new().identity(&["a.test"]);
         let mut remark = |life_days: i64, at_s: u64| {
             identity.validity = Some(Validity {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_at_and_beyond_the_end_are_places_too() {
+    fn spans_at_and_beyond_the_end_have_positions() {
         assert_eq!(at("", 0..0), (1, 1, 1, String::new()));
         assert_eq!(at("a\n", 2..2), (2, 1, 1, String::new()));
         assert_eq!(at("a\n", 9..12), (2, 1, 1, String::new()));
