@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_has_no_place_in_the_text() {
+    fn reference_links_have_no_range() {
         let found = links("[a][b]\n\n[b]: c.md\n");
         assert_eq!(found[0].target, "c.md");
         assert_eq!(found[0].range, None);
     }
 
     #[test]
-    fn anchors_are_those_of_github() {
+    fn anchors_match_those_of_github() {
         let text = "# `POST /reload`\n## What it costs, and why\n## Twice\n## Twice\n";
         assert_eq!(
             anchors(text),

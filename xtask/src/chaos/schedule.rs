@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_pair_suffers_at_a_time_and_everything_ends_before_the_load() {
+    fn one_pair_has_faults_at_a_time_and_all_end_before_the_load() {
         for arguments in [&["--short"][..], &[], &["--seconds", "3600"]] {
             let options = Options::parse(arguments).unwrap();
             let schedule = Schedule::new(&options);

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_has_used_nothing() {
+    fn ended_process_has_used_no_cpu() {
         let this = rustix::process::getpid();
         let begun = of_process(this);
         while of_process(this) == begun {}

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_arrows_and_test_imports_are_fine() {
+    fn one_way_imports_and_test_imports_are_accepted() {
         let found = keys(&[
             ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
             ("a/mod.rs", "use crate::b::B; struct A;"),

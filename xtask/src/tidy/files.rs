@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_with_a_head_is_fine() {
+    fn short_file_with_a_head_is_accepted() {
         assert_eq!(
             findings("crates/a/src/b.rs", "//! Head.\nfn a() {}\n"),
             [""; 0]
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_one_without_a_head_and_one_that_is_not_finished_are_found() {
+    fn long_headless_and_unfinished_files_are_found() {
         let long = format!("//! Head.\n{}", "//\n".repeat(520));
         assert_eq!(findings("crates/a/src/b.rs", &long), [""; 0]);
         assert_eq!(findings("crates/slackwater-core/src/b.rs", &long).len(), 1);

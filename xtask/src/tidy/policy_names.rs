@@ -196,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn scripts_count_too() {
+    fn policy_names_in_scripts_are_found() {
         let text = "// prequal\n/* peak_ewma\n prequal */\nif (name === 'random') prequal(random);";
         assert_eq!(found("crates/a/src/b.js", text), ["prequal", "random"]);
     }
 
     #[test]
-    fn comments_ordinary_words_tests_and_the_core_do_not() {
+    fn comments_ordinary_words_tests_and_the_core_are_ignored() {
         let text = "/// prequal\nfn random() { draw(\"a random choice\"); } // peak_ewma";
         assert_eq!(found("crates/a/src/b.rs", text), [""; 0]);
         let text = "fn prequal() {}";
