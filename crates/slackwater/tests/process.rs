@@ -62,7 +62,7 @@ fn huge_pages_are_not_requested() {
 }
 
 #[test]
-fn the_soft_limit_of_open_files_is_raised_and_a_low_hard_limit_is_logged() {
+fn open_file_limit_is_raised_and_a_low_hard_limit_logged() {
     for words in [SERVE, AGENT] {
         let log = log_of_start("ulimit -Sn 64; ulimit -Hn 256", words);
         assert!(

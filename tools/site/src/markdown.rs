@@ -91,7 +91,7 @@ mod tests {
     use super::{Link, anchors, links};
 
     #[test]
-    fn links_are_found_with_the_place_of_their_target() {
+    fn links_are_found_with_the_position_of_their_target() {
         let text =
             "# A\n\nSee [a.md](a.md), ![p](p.svg \"t\") and `[no](no.md)`.\n\n    [no](no.md)\n";
         let found = links(text);

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn only_requests_on_a_replica_while_it_was_killed_or_stopped_are_excused() {
+    fn only_requests_on_a_killed_or_stopped_replica_are_excused() {
         let at = Duration::from_secs;
         let happened = |fault| Happened {
             fault,

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_turns_fail_the_run_and_failed_requests_only_if_strict() {
+    fn failed_turns_fail_the_run_and_requests_only_if_none_may_fail() {
         let options = Options::parse(&["--case", "even"]).unwrap();
         let mut report = played(&options);
         assert_eq!(report.finish(false), Ok(()));

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_did_not_rise_are_left_out() {
+    fn unchanged_counts_are_left_out() {
         let counts = |pairs: &[(&str, u64)]| -> Counts {
             (pairs.iter())
                 .map(|&(name, count)| (name.to_owned(), count))

@@ -426,7 +426,7 @@ fn the_page_of_metrics_matches_the_registry() {
 }
 
 #[test]
-fn each_kind_of_problem_is_documented_where_problems_are_and_with_its_metric() {
+fn each_kind_of_problem_is_documented_with_admin_and_metrics() {
     for file in ["docs/reference/admin.md", "docs/reference/metrics.md"] {
         let text = std::fs::read_to_string(root().join(file)).expect(file);
         for kind in ProblemKind::ALL {

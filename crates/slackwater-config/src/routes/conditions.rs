@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_tested_byte_for_byte_and_one_of_several_is_enough() {
+    fn field_values_match_exactly_and_any_of_several_suffices() {
         let mut headers = HeaderMap::new();
         headers.append("x-a", HeaderValue::from_static("one"));
         headers.append("x-a", HeaderValue::from_static("two"));

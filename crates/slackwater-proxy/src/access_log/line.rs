@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_cannot_forge_lines() {
+    fn clients_cannot_forge_log_lines() {
         let evil = "\r\n\"\\\t\x1b[2J\u{7f}\u{9b}é\u{2028}\u{202E}\u{2066}\u{200B}".as_bytes();
         let broken = [evil, b"\xff\n"].concat();
         let hostile = RequestFacts {

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn capacity_is_learned_from_latency_unless_switched_off() {
+    async fn capacity_is_learned_from_latency_unless_disabled() {
         let load = Load::new();
         assert_eq!(known(&load), (None, None), "nothing has been seen");
         assert_eq!(load.capacity_source(), None);

@@ -234,7 +234,7 @@ mod tests {
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
     #[tokio::test]
-    async fn events_arrive_one_by_one_and_the_end_is_reported() {
+    async fn events_arrive_individually_and_the_end_is_reported() {
         let body =
             "event: a\ndata: 1\n\nevent: b\ndata: 2\n\n: still here\n\nevent: c\ndata: 3\n\n";
         let mut pieces = vec![HEAD.to_vec()];

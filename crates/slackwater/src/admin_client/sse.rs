@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn events_have_names_and_lines_of_data_and_comments_are_ignored() {
+    fn events_have_name_and_data_and_comments_are_ignored() {
         let stream = b"event: fleet\ndata: {\"a\":\ndata:  1}\n\n: still here\n\ndata\n\nid: 7\nevent: tick\n\ndata:x\n\n";
         let expected = events(&[("fleet", "{\"a\":\n 1}"), ("message", ""), ("message", "x")]);
         assert_eq!(read(&[stream]), expected);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dead_server_without_traffic_is_found_soon_after_the_interval() {
+    async fn dead_server_without_traffic_is_detected_after_the_interval() {
         let (presence, server) = (presence(), Server::new(false));
         run(&presence, &server, async {
             pass(999).await;

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn issues_every_arrival_in_order_and_never_early() {
+    fn arrivals_are_issued_in_order_and_never_early() {
         let offsets = [0, 10, 20, 400, 2_000].map(Duration::from_micros);
         let start = Instant::now();
         let mut issued = Vec::new();

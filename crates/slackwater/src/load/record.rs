@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_and_unsent_arrivals_contribute_the_whole_timeout() {
+    fn timeouts_and_unsent_arrivals_count_with_the_full_timeout() {
         for kind in [ErrorKind::Timeout, ErrorKind::Overload] {
             let mut record = record(Duration::ZERO);
             record.fail(5 * MS, 6 * MS, failure(kind));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_contribute_the_time_until_they_were_noticed() {
+    fn other_failures_count_with_the_time_until_detected() {
         let mut record = record(Duration::ZERO);
         record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
         assert_eq!(record.all.max, 7 * MS);

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_have_the_same_arrivals_if_the_rate_changes_in_time() {
+    fn both_sides_have_the_same_arrivals_after_a_rate_change() {
         let schedule = || Schedule::new(Arrivals::Poisson, Duration::from_secs(20), 5);
         let twin = |heard: usize| {
             let mut count = 0;

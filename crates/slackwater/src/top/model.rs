@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_the_same_id_and_a_shorter_uptime_starts_an_empty_history() {
+    fn restarted_process_with_the_same_id_starts_an_empty_history() {
         let mut model = samples::serve();
         let again = |model: &mut Model, uptime_ms: u64| {
             let mut tick = samples::serve_tick();

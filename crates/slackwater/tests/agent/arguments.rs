@@ -15,7 +15,7 @@ pub(crate) fn assert_fails(arguments: &[&str], code: i32, complaint: &str) {
 }
 
 #[test]
-fn mistakes_name_the_flag_and_what_was_expected() {
+fn mistakes_name_the_flag_and_the_expected_value() {
     let to = ["--to", "127.0.0.1:80"];
     let with = |more: &[&'static str]| [&to[..], &["--listen", "127.0.0.1:0"], more].concat();
     for (arguments, complaint) in [

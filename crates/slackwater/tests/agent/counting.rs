@@ -19,7 +19,7 @@ async fn settled(agent: &Agent) {
 }
 
 #[tokio::test]
-async fn a_request_counts_until_its_last_byte_and_probes_never_do() {
+async fn request_counts_until_its_last_byte_and_probes_do_not() {
     let server = Server::tcp().await;
     let (agent, mut client, mut exchange) = holding(&server).await;
     assert!(exchange.head.contains("x-forwarded-for: 127.0.0.1\r\n"));

@@ -36,7 +36,7 @@ async fn report(
 }
 
 #[tokio::test]
-async fn requested_reports_are_sent_and_the_request_for_them_is_not_forwarded() {
+async fn requested_reports_are_sent_and_the_request_field_is_removed() {
     let server = Server::tcp().await;
     let file = saying("asked");
     let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;

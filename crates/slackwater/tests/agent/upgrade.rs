@@ -37,7 +37,7 @@ impl Drop for Successor {
 }
 
 #[tokio::test]
-async fn a_new_agent_answers_requests_and_probes_while_the_old_one_finishes_its_own() {
+async fn new_agent_serves_while_the_old_one_finishes_its_requests() {
     let server = Server::tcp().await;
     let mut agent = Agent::start(&server.to, &["--workers", "2"]).await;
     let mut busy = Client::send(agent.address, "GET", "/busy").await;

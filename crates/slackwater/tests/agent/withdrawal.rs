@@ -46,7 +46,7 @@ async fn agent_waits_for_a_server_that_starts_later() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_that_is_missing_or_has_no_listener_withdraws_the_agent() {
+async fn unix_socket_without_a_listener_withdraws_the_agent() {
     let path = socket_path("late");
     let agent = Agent::start(&format!("unix:{}", path.display()), &[]).await;
     withdrawn(&agent, true).await;
@@ -64,7 +64,7 @@ async fn a_unix_socket_that_is_missing_or_has_no_listener_withdraws_the_agent() 
 }
 
 #[tokio::test]
-async fn a_server_that_dies_without_traffic_is_noticed() {
+async fn server_crash_without_traffic_is_detected() {
     let server = Server::tcp_at(([127, 91, 0, 2], 0).into()).await;
     let agent = Agent::start(&server.to, &["--check-interval", "50ms"]).await;
     withdrawn(&agent, false).await;
@@ -74,7 +74,7 @@ async fn a_server_that_dies_without_traffic_is_noticed() {
 }
 
 #[tokio::test]
-async fn first_failures_withdraw_the_agent_and_later_requests_do_not_connect() {
+async fn first_failures_withdraw_the_agent_without_further_connects() {
     let server = Server::tcp_at(([127, 91, 0, 3], 0).into()).await;
     let address = server.to.parse().unwrap();
     // The interval is so long that the periodic check cannot be what notices it.

@@ -127,7 +127,7 @@ pub(crate) async fn warms_up(proxy: &Proxy, replica: usize) {
 }
 
 #[tokio::test]
-async fn a_replica_that_fails_at_once_gets_only_trials_until_it_heals() {
+async fn failing_replica_gets_only_trials_until_it_recovers() {
     for policy in ["least_loaded", "prequal", "peak_ewma"] {
         let fleet = Fleet::with_status(500).await;
         let toml = format!("policy = \"{policy}\"\n{EAGER}");

@@ -192,7 +192,7 @@ async fn metric(proxy: &Proxy, line: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_cancelled() {
+async fn late_request_is_hedged_and_the_first_copy_cancelled() {
     let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;

@@ -53,7 +53,7 @@ async fn pipelined_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn a_request_may_come_byte_by_byte() {
+async fn request_may_arrive_byte_by_byte() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;

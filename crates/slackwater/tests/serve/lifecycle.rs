@@ -109,7 +109,7 @@ async fn second_signal_exits_immediately() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_reported_and_ends_with_1() {
+async fn port_in_use_is_reported_with_exit_code_1() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for workers in ["1", "2"] {
@@ -156,7 +156,7 @@ async fn second_proxy_cannot_bind_the_same_port() {
 }
 
 #[tokio::test]
-async fn bad_arguments_end_with_2() {
+async fn invalid_arguments_exit_with_2() {
     let output = slackwater(&[
         "serve",
         "--listen",

@@ -133,7 +133,7 @@ async fn client_ends(proxy: &Proxy, reason: &str, count: f64) {
 }
 
 #[tokio::test]
-async fn connections_with_clients_end_for_distinguished_reasons() {
+async fn ends_of_client_connections_are_counted_by_reason() {
     let replica = Replica::echo("a").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -190,7 +190,7 @@ async fn wilful() -> Replica {
 }
 
 #[tokio::test]
-async fn connections_to_replicas_end_for_distinguished_reasons() {
+async fn ends_of_replica_connections_are_counted_by_reason() {
     let replica = wilful().await;
     // Only the request that is never answered has a short timeout.
     let quick = "[retries]\nattempts_max = 1\n\

@@ -87,7 +87,7 @@ async fn readiness_ignores_services_unless_requested() {
 }
 
 #[tokio::test]
-async fn many_replicas_that_fail_at_once_have_few_lines() {
+async fn many_simultaneous_failures_are_logged_in_few_lines() {
     let mut dead = Vec::new();
     for host in 0..40 {
         dead.push(vacant([127, 92, 1, host]).await);

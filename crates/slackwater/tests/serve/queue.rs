@@ -56,7 +56,7 @@ pub(crate) fn ask(
 }
 
 #[tokio::test]
-async fn requests_beyond_the_limit_wait_their_turn() {
+async fn requests_beyond_the_limit_wait_in_order() {
     let (replica, go, came) = held().await;
     let proxy = Proxy::start(
         &[replica.address],

@@ -45,7 +45,7 @@ async fn ask(proxy: &Proxy, requests: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_worker_and_each_configuration_is_a_stream_that_can_be_replayed() {
+async fn each_worker_and_configuration_is_a_replayable_stream() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let config = |policy: &str| {
         format!(

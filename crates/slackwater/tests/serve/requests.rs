@@ -90,7 +90,7 @@ async fn head_and_bodiless_statuses_keep_the_connection() {
 }
 
 #[tokio::test]
-async fn chunked_bodies_pass_in_both_directions() {
+async fn chunked_bodies_are_forwarded_in_both_directions() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(head.contains("transfer-encoding: chunked"), "{head}");
@@ -291,7 +291,7 @@ async fn http1_clients_reach_http2_replicas_over_one_connection() {
 }
 
 #[tokio::test]
-async fn trailers_pass_between_http2_and_http2() {
+async fn trailers_are_forwarded_from_http2_to_http2() {
     let address = replicas::http2(mirror).await;
     let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
     let mut client = clients::http2(proxy.address).await;

@@ -37,7 +37,7 @@ async fn mirror() -> Replica {
 }
 
 #[tokio::test]
-async fn rejected_requests_go_to_another_replica_whatever_the_method() {
+async fn rejected_requests_are_retried_with_any_method() {
     let full = sheds("shed_full", "too many queries wait already").await;
     let well = Replica::echo("well").await;
     let proxy = Proxy::start(&[full.address, well.address], "policy = \"round_robin\"");

@@ -30,7 +30,7 @@ fn name(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_cookie_leads_back_and_is_replaced_when_its_replica_is_gone() {
+async fn cookie_selects_its_replica_and_is_replaced_after_it_leaves() {
     let three = three().await;
     let all = addresses(&three);
     let mut replicas = Vec::from(three);
@@ -74,7 +74,7 @@ async fn a_cookie_leads_back_and_is_replaced_when_its_replica_is_gone() {
 }
 
 #[tokio::test]
-async fn the_same_value_of_a_field_goes_to_the_same_replica() {
+async fn requests_with_the_same_field_value_go_to_the_same_replica() {
     let replicas = three().await;
     let toml = "[sticky]\nby = \"header\"\nheader = \"x-user\"";
     let proxy = Proxy::start(&addresses(&replicas), toml);

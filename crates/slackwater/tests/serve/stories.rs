@@ -157,7 +157,7 @@ async fn leave(site: &Site, when: impl AsyncFnOnce()) {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_during_a_retry_received_nothing_of_the_first_attempt() {
+async fn client_that_leaves_during_a_retry_received_no_answer() {
     for (name, body) in [("retry-empty", EMPTY), ("retry-full", FULL)] {
         let retried = Arc::new(Notify::new());
         let notes = Arc::clone(&retried);
@@ -201,7 +201,7 @@ async fn a_client_that_leaves_during_a_retry_received_nothing_of_the_first_attem
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_a_retry_received_nothing_of_the_first_attempt() {
+async fn client_that_leaves_before_a_retry_received_no_answer() {
     for (name, body) in [("wait-empty", EMPTY), ("wait-full", FULL)] {
         let replicas = pair(move |_, mut connection| async move {
             let head = "HTTP/1.1 503 X\r\nretry-after: 30\r\n";
@@ -466,7 +466,7 @@ fn is_stream(answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn a_large_answer_of_decisions_comes_in_chunks() {
+async fn large_list_of_decisions_is_chunked() {
     let replica = Replica::echo("a").await;
     let toml = "[decisions]\nsample = 1\ncapacity = 1000\n";
     let proxy = Proxy::start(&[replica.address], toml);

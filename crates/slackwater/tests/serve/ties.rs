@@ -242,7 +242,7 @@ async fn a_copy_that_arrives_after_the_other_has_started_is_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn if_the_started_copy_fails_the_request_goes_to_the_replica_that_dropped_it() {
+async fn failed_tied_copy_is_retried_where_the_other_was_dropped() {
     let site = Site::new(TIED).await;
     let full = [site.fill(0).await, site.fill(1).await];
     let answer = site.ask("/break");

@@ -307,7 +307,7 @@ async fn requests_that_run_are_finished_by_the_old_process() {
 }
 
 #[tokio::test]
-async fn the_death_of_a_successor_is_logged_while_the_old_process_drains() {
+async fn successor_crash_is_logged_while_the_old_process_drains() {
     let mut running = Running::start("dies").await;
     let old = process(&running.proxy).await;
     running.proxy.signal("USR2");

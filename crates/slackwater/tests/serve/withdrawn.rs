@@ -22,7 +22,7 @@ async fn withdrawn(fields: &'static str) -> Replica {
 }
 
 #[tokio::test]
-async fn requests_rejected_by_an_agent_go_to_another_replica_whatever_the_method() {
+async fn requests_rejected_by_an_agent_are_retried_with_any_method() {
     let (gone, well) = (withdrawn("").await, Replica::echo("well").await);
     let proxy = Proxy::start(&[gone.address, well.address], "");
     let mut client = Client::connect(proxy.address).await;

@@ -37,7 +37,7 @@ fn tick(before: &Facts, now: &Facts) -> Tick {
 }
 
 #[test]
-fn counts_are_those_of_the_interval() {
+fn tick_has_the_counts_of_its_interval() {
     let before = unseen();
     let mut now = unseen();
     {
@@ -146,7 +146,7 @@ fn requests_are_counted_by_client_where_available() {
 }
 
 #[test]
-fn a_service_that_was_built_again_starts_from_zero() {
+fn rebuilt_service_starts_from_zero() {
     let in_all = |service: &ServiceTick| {
         let quantiles = |latency: Option<Latency>| latency.map(|it| (it.count, it.p50_us));
         let replicas = &service.replicas;

@@ -405,7 +405,7 @@ fn parts_of_one_replica_are_distinguished() {
 }
 
 #[test]
-fn excluded_replicas_are_listed_once_with_all_their_parts_and_the_gravest_first() {
+fn excluded_replicas_are_listed_once_each_by_severity() {
     let mut rig = Rig::new("random", &[3, 1, 1, 2, 1]);
     rig.take_out(0..7);
     let (pick, mut told) = rig.choose(Query::first());

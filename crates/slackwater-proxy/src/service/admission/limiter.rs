@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_and_leaves_the_queue_empty() {
+    fn expired_wait_leaves_the_queue_empty() {
         in_paused_time(async {
             let limiter = limiter(1, 9);
             let in_flight = limiter.acquire(None).await.expect("a permit");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_that_is_granted_too_late_goes_to_the_next() {
+    fn permit_granted_too_late_goes_to_the_next() {
         in_paused_time(async {
             let limiter = limiter(1, 9);
             let in_flight = limiter.acquire(None).await.expect("a permit");

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_leads_to_its_replica_also_through_another_proxy() {
+    fn cookie_selects_its_replica_through_any_proxy() {
         let fleet = fleet(4);
         let [one, other] = [(); 2].map(|()| sticky(StickyBy::Cookie, &fleet));
         for home in &fleet {

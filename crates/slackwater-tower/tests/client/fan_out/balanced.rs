@@ -53,7 +53,7 @@ async fn pair(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_copy_goes_to_another_replica() {
+async fn hedge_goes_to_another_replica() {
     // Asynchronous and synchronous mode. By chance, the copies would go to the same replica half of
     // the time.
     for policy in [prequal, prequal_sync] {

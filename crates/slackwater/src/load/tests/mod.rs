@@ -99,17 +99,17 @@ async fn stall(protocol: Protocol, connections: usize) -> Summary {
 }
 
 #[tokio::test]
-async fn a_stall_shows_in_every_arrival_due_during_it() {
+async fn stall_is_measured_in_every_arrival_due_during_it() {
     assert_eq!(stall(Protocol::Http1, 200).await.waited_for_connection, 0);
 }
 
 #[tokio::test]
-async fn a_stall_shows_in_arrivals_that_wait_for_the_only_connection() {
+async fn stall_is_measured_in_arrivals_that_wait_for_a_connection() {
     assert!(stall(Protocol::Http1, 1).await.waited_for_connection > 0);
 }
 
 #[tokio::test]
-async fn a_stall_shows_in_every_arrival_over_http2() {
+async fn stall_is_measured_in_every_arrival_over_http2() {
     assert_eq!(stall(H2, 2).await.waited_for_connection, 0);
 }
 

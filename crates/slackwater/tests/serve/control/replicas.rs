@@ -33,7 +33,7 @@ async fn until_shown(proxy: &Proxy, place: usize, what: &str, wanted: impl Into<
 }
 
 #[tokio::test]
-async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has() {
+async fn drained_replica_finishes_its_requests_and_gets_no_new_ones() {
     let go_on = Arc::new(Notify::new());
     let names = ["one", "two"];
     let replicas = [

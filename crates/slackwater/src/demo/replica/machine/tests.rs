@@ -92,7 +92,7 @@ async fn capacity_changes_under_a_query_in_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_query_gives_its_share_back_and_is_counted() {
+async fn dropped_query_returns_its_share_and_is_counted() {
     let machine = machine(&quiet(1_000), 8);
     let impatient = tokio::time::timeout(20 * MS, machine.serve(1_000 * MS));
     let (kept, gone) = beside(&machine, join(timed(&machine, 0, 20), impatient)).await;
@@ -149,7 +149,7 @@ async fn noisy_neighbour_slows_queries_in_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stalled_machine_does_nothing_and_goes_on_afterwards() {
+async fn stalled_machine_stops_and_then_resumes() {
     let machine = machine(&quiet(1_000), 1);
     let turn = async {
         tokio::time::sleep(10 * MS).await;

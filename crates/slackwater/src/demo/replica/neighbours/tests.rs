@@ -45,7 +45,7 @@ fn the_fleet_has_the_mean_capacity_and_its_replicas_are_unequal() {
 }
 
 #[test]
-fn the_allocation_is_constant_and_the_spare_capacity_varies() {
+fn capacity_varies_above_the_constant_allocation() {
     for (seen, _) in watch(3, 10) {
         let least = seen.iter().copied().fold(f64::INFINITY, f64::min);
         assert!(least >= 0.65 * 1.4, "{least}");

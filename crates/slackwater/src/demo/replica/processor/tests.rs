@@ -100,7 +100,7 @@ fn without_capacity_nothing_moves_until_it_is_back() {
 }
 
 #[test]
-fn a_cancelled_job_gives_its_share_back_and_never_completes() {
+fn cancelled_job_returns_its_share_and_never_completes() {
     let mut processor = processor(1_000);
     let kept = processor.arrive(ms(0), ms(20)).unwrap();
     let cancelled = processor.arrive(ms(0), ms(5_000)).unwrap();

@@ -174,7 +174,7 @@ async fn client_that_disconnects_cancels_its_job() {
 }
 
 #[tokio::test]
-async fn a_request_too_many_gets_503() {
+async fn request_beyond_the_limit_gets_503() {
     let replica = replica(1_000, Duration::from_hours(1)).await;
     let number = known_work().0;
     let waiting: Vec<_> = (0..8)
@@ -270,7 +270,7 @@ impl Service<Request<Incoming>> for Teapot {
 }
 
 #[tokio::test]
-async fn the_wrapped_service_is_the_one_that_answers() {
+async fn requests_are_answered_by_the_wrapped_service() {
     let neighbours = Neighbours::new(&Neighbourhood::default(), 1, 0, 1);
     let machine = Machine::new(
         4,
