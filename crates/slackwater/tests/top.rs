@@ -437,7 +437,7 @@ fn signal_restores_the_terminal() {
 }
 
 #[test]
-fn a_process_that_ends_is_reported_on_the_screen() {
+fn ended_process_is_reported_on_the_screen() {
     let demo = Demo::start();
     let mut top = InTerminal::start(&demo.address);
     top.shows(&["slackwater top", "round_robin"]);

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_ends_at_its_stop_and_has_no_links() {
+    fn first_sentence_is_cut_at_its_full_stop_without_links() {
         let text = "//! What [`A`](b) says, by [E1], of\n//! `c`. And more.\n//!\n//! Else.\n";
         assert_eq!(sentence(text), "What `A` says, by [E1], of `c`");
         assert_eq!(sentence("//! Alone\n\nuse a;"), "Alone");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_ordinary_names_count_where_they_come_from_the_policies() {
+    fn types_with_ordinary_names_count_if_imported_from_policies() {
         let text =
             "use slackwater_core::policy::{Event, RandomSettings}; fn a(b: policy::Random) {}";
         assert_eq!(found("crates/a/src/b.rs", text), ["random", "random"]);

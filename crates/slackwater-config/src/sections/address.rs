@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_rejected_with_the_expectation() {
+    fn invalid_addresses_are_rejected_with_the_expected_form() {
         for (text, expected) in [
             ("", "expected a port"),
             ("10.0.0.1:80,10.0.0.2:80", "several are a list"),

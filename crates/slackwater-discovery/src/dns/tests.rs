@@ -148,7 +148,7 @@ async fn asked_again(server: &Server) {
 }
 
 #[tokio::test]
-async fn every_address_is_a_replica_and_a_shuffle_changes_nothing() {
+async fn each_address_is_a_replica_and_order_is_ignored() {
     let server = Server::start(vec![
         ("web.test", 0, four(2)),
         ("web.test", 0, four(1)),

@@ -202,7 +202,7 @@ fn failed_slow_and_requested_decisions_are_kept_if_configured() {
 }
 
 #[test]
-fn a_decision_contains_why_it_is_kept() {
+fn decision_states_why_it_is_kept() {
     let all = settings(|it| {
         (it.sample, it.failed, it.header) = (Quantile::ONE, Some(true), Some(ASKS));
         it.slower_than = Some(Duration::from_hours(1));

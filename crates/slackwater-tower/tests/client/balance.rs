@@ -195,7 +195,7 @@ async fn a_dropped_body_ends_its_query() {
 }
 
 #[tokio::test]
-async fn a_response_without_body_ends_its_query_at_once() {
+async fn response_without_body_ends_its_query_immediately() {
     let policy = Recording::default();
     let outcomes = policy.outcomes.clone();
     let balancer = Balancer::with_seed(Box::new(policy), NoProber, 1);

@@ -56,7 +56,7 @@ async fn raw_server(reply: &'static [u8], keeps: bool) -> (SocketAddr, JoinSet<(
 }
 
 #[tokio::test]
-async fn probes_flow_end_to_end_on_kept_connections() {
+async fn probes_work_end_to_end_on_kept_connections() {
     let replicas = [
         Replica::start(Load::new(), None).await,
         Replica::start(Load::new(), None).await,
@@ -153,7 +153,7 @@ async fn answered_probe_ends_even_if_its_body_never_arrives() {
 }
 
 #[tokio::test]
-async fn a_replica_that_hangs_delays_no_pick_and_leaves_nothing_behind() {
+async fn hanging_replica_delays_no_pick_and_leaves_no_state() {
     // The backlog takes connections, but nothing reads from them.
     let listener = TcpListener::bind(addr(0)).await.expect("a listener");
     let hanging = listener.local_addr().expect("bound");
@@ -266,7 +266,7 @@ async fn signed(
 }
 
 #[tokio::test]
-async fn with_one_key_on_both_sides_probes_flow() {
+async fn probes_work_with_the_same_key_on_both_sides() {
     let (balancer, _drive, replica) = signed(Some(key('a')), Some(key('a'))).await;
     until("answers", || {
         drop(pick_ready(&balancer));

@@ -28,7 +28,7 @@ fn reply(nonce: u64, key: Option<&ProbeKey>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn probes_flow_end_to_end() {
+async fn probes_work_end_to_end() {
     for key in [None, Some(key(7))] {
         let mut replicas = Vec::new();
         for _ in 0..3 {

@@ -82,7 +82,7 @@ async fn reply_reports_the_current_load() {
 }
 
 #[tokio::test]
-async fn with_a_key_it_answers_only_signed_probes() {
+async fn only_signed_probes_are_answered_with_a_key() {
     let load = Load::new();
     let client = respond(&load, Some(key(1)), IPV4).await;
     let asked = request(1, b"hint", Some(&key(1)));

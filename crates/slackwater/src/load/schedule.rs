@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_schedule_begins_like_a_shorter_one() {
+    fn longer_schedule_starts_with_the_same_arrivals() {
         let short = poisson(500.0, 2, 1);
         assert_eq!(poisson(500.0, 4, 1)[..short.len()], short);
     }

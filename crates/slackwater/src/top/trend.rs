@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn history_comes_before_newer_ticks() {
+    fn requested_history_precedes_newer_ticks() {
         let mut trend = Trend::default();
         taken(&mut trend, 3_000, &[1], &[1]);
         taken(&mut trend, 4_000, &[1_001], &[1]);

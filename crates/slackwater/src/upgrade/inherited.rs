@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn every_worker_has_a_socket_and_every_socket_a_worker() {
+    fn every_worker_gets_a_socket_and_every_socket_is_used() {
         for sockets in 1..=5 {
             for workers in 1..=5 {
                 let (listeners, addresses) = listeners(sockets);

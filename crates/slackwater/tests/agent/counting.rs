@@ -78,7 +78,7 @@ async fn a_client_that_leaves_ends_its_request() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_amid_the_answer_ends_its_request() {
+async fn client_that_leaves_during_the_answer_ends_its_request() {
     let server = Server::tcp().await;
     let (agent, mut client, mut exchange) = holding(&server).await;
     exchange
@@ -91,7 +91,7 @@ async fn a_client_that_leaves_amid_the_answer_ends_its_request() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_amid_its_upload_ends_its_request() {
+async fn client_that_leaves_during_its_upload_ends_its_request() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     let mut client = Client::connect(agent.address).await;

@@ -141,7 +141,7 @@ async fn an_expired_request_is_never_started() {
 }
 
 #[tokio::test]
-async fn a_request_to_a_full_queue_is_rejected_at_once() {
+async fn request_to_a_full_queue_is_rejected_immediately() {
     let server = Server::tcp().await;
     let agent = agent("full", &server, "waiting_max = 1", &[]).await;
     let mut first = send(&agent, "/first", "").await;

@@ -384,7 +384,7 @@ async fn http2_connection_that_times_out_is_not_reused() {
 }
 
 #[tokio::test]
-async fn an_http2_connection_that_answers_others_is_kept() {
+async fn http2_connection_that_answers_other_requests_is_kept() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let accepted = Arc::new(AtomicUsize::new(0));

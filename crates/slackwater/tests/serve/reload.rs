@@ -200,7 +200,7 @@ async fn reload_keeps_state_and_names_keys_that_need_a_restart() {
 }
 
 #[tokio::test]
-async fn listeners_come_and_go_and_requests_on_them_finish() {
+async fn listeners_are_added_and_removed_without_losing_requests() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "slow").await;
     let (first, second) = (vacant([127, 94, 0, 1]).await, vacant([127, 94, 0, 2]).await);

@@ -60,7 +60,7 @@ async fn rejected_requests_are_retried_with_any_method() {
 }
 
 #[tokio::test]
-async fn if_all_replicas_reject_a_request_the_client_receives_retry_after() {
+async fn request_rejected_by_all_replicas_is_answered_with_retry_after() {
     let one = sheds("shed_overloaded", "the queue has stood for too long").await;
     let other = sheds("shed_wait_over", "its turn did not come in time").await;
     let proxy = Proxy::start(&[one.address, other.address], "");

@@ -92,7 +92,7 @@ async fn a_client_that_expects_100_continue_receives_it() {
 }
 
 #[tokio::test]
-async fn http2_streams_in_both_directions_at_once() {
+async fn http2_body_and_response_stream_simultaneously() {
     let address = replicas::http2(async |request: Request<hyper::body::Incoming>| {
         Response::new(request.into_body().boxed_unsync())
     })

@@ -216,7 +216,7 @@ async fn waiting_copy_leaves_its_queue_when_the_other_starts() {
 }
 
 #[tokio::test]
-async fn a_copy_that_arrives_after_the_other_has_started_is_dropped_at_once() {
+async fn copy_that_arrives_after_the_other_started_is_dropped() {
     let site = Site::new(TIED).await;
     let answer = site.ask("/work");
     until("a copy is dropped", async || {

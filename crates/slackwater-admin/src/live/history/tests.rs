@@ -115,7 +115,7 @@ fn history_keeps_a_quarter_of_an_hour() {
 }
 
 #[test]
-fn a_large_fleet_keeps_a_shorter_time_of_each_replica() {
+fn history_per_replica_is_shorter_in_a_large_fleet() {
     let (mut fleet, mut said) = (fleet(), tick(0));
     let replicas = |count: usize| {
         (0..count).map(|number| FleetReplica {

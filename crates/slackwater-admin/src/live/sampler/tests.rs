@@ -77,7 +77,7 @@ fn tick_has_the_counts_of_its_interval() {
 }
 
 #[test]
-fn replicas_and_services_that_come_and_go_are_followed_by_name() {
+fn added_replicas_and_services_are_matched_by_name() {
     let mut before = unseen();
     before.services[0].replicas.remove(1);
     for worker in &mut before.services[0].workers {

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_passes_soon_and_never_early() {
+    fn deadline_passes_promptly_and_never_early() {
         let span = Duration::from_millis(800);
         with_deadlines(span, async |deadlines: Rc<Deadlines>| {
             for offset_ms in [0, 1, 50, 99] {

@@ -120,7 +120,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     #[test]
-    fn a_partial_write_leaves_the_rest() {
+    fn partial_write_keeps_the_rest() {
         let data = Bytes::from(vec![b'd'; COPIED_BYTES_MAX + 1]);
         let whole = |out: &Out| [&out.text[..], &out.data[..], out.after].concat();
         let mut out = Out::default();

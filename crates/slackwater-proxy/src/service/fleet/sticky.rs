@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_shares_of_the_keys_and_a_change_moves_no_others() {
+    fn keys_are_shared_by_weight_and_only_affected_keys_move() {
         let (before, after) = (weighted(&[1, 3, 1]), weighted(&[1, 5, 1]));
         let [lighter, heavier] = [&before, &after].map(|fleet| sticky(StickyBy::Header, fleet));
         let mut counts = [0_i32; 3];

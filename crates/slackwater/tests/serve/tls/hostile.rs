@@ -122,7 +122,7 @@ async fn invalid_handshake_gets_at_most_an_alert() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_cut_or_never_ends_is_given_up() {
+async fn incomplete_handshake_is_closed() {
     let authority = Authority::new();
     let (proxy, replica) = proxy(&authority, "", "[timeouts]\nhandshake = \"1s\"\n").await;
     let hello = hello(&authority);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_full_in_the_middle_keeps_the_rest_in_order() {
+    fn full_socket_keeps_the_unsent_probes_in_order() {
         let (lane, mut sending) = queued(9);
         let mut calls = Vec::new();
         let left = sending.send(&lane, |first, _| {

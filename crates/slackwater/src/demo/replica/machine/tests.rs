@@ -118,7 +118,7 @@ async fn query_beyond_the_limit_is_refused_immediately() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_ends_the_run_and_the_queries() {
+async fn stop_ends_the_machine_and_its_queries() {
     let machine = machine(&quiet(1_000), 8);
     let stop = async {
         tokio::time::sleep(5 * MS).await;
@@ -201,7 +201,7 @@ async fn failing_machine_fails_its_share_immediately() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_weather_no_replica_is_slowed() {
+async fn no_replica_is_slowed_without_noisy_neighbours() {
     let seconds = Duration::from_secs;
     let hood = Neighbourhood {
         hobbles: Some(Hobbles {

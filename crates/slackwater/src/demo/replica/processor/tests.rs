@@ -89,7 +89,7 @@ fn a_change_of_capacity_counts_from_its_time_on() {
 }
 
 #[test]
-fn without_capacity_nothing_moves_until_it_is_back() {
+fn jobs_pause_while_capacity_is_zero() {
     let mut processor = processor(1_000);
     let job = processor.arrive(ms(0), ms(20)).unwrap();
     processor.set_capacity(ms(5), Cores::from_milli(0));
