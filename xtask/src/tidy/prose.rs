@@ -17,7 +17,7 @@ const BEGINNINGS: &str = "a comment begins with";
 /// Longest documentation for users, in words: without research and decisions.
 const DOCS_WORDS_MAX: usize = 45_000;
 
-/// What the table says.
+/// The table's words and their replacements.
 #[derive(Debug, Default)]
 pub(super) struct Prose {
     /// A word or phrase in lower case, and what to write in its place.

@@ -213,7 +213,7 @@ mod tests {
     fn paths_with_several_interpretations_are_doubtful() {
         let admin = PathRule::prefix("/admin");
         for path in [
-            // The parent segment in every spelling, wherever it leads.
+            // The parent segment in every spelling, into the rule's path and out of it.
             "/api/../admin",
             "/admin/../api",
             "/api/%2e%2E/admin",

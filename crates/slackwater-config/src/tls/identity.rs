@@ -49,9 +49,9 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Returns a remark if the certificate has ended, has not begun, or ends soon. Soon is within
-    /// two weeks, or within a third of its lifetime if that is shorter, because renewal normally
-    /// happens earlier.
+    /// Returns a remark if the certificate has expired, is not yet valid, or expires soon. Soon is
+    /// within two weeks, or within a third of its lifetime if that is shorter, because renewal
+    /// normally happens earlier.
     pub fn remark(&self, now: SystemTime) -> Option<String> {
         let validity = self.validity?;
         let days = validity.days_left(now);

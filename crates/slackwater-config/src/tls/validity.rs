@@ -55,7 +55,7 @@ impl Validity {
         self.not_after_s - seconds(now)
     }
 
-    /// Whether its validity has not begun.
+    /// Whether it is not yet valid.
     pub fn is_future(&self, now: SystemTime) -> bool {
         seconds(now) < self.not_before_s
     }

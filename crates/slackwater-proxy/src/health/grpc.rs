@@ -45,7 +45,7 @@ fn framed(message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// Checks that an answer says SERVING. The error states the other status.
+/// Checks that the status in an answer is SERVING. The error states the other status.
 pub(super) fn read_answer(answer: &[u8]) -> Result<(), String> {
     let message = match answer.split_at_checked(PREFIX_BYTES) {
         Some(([0, length @ ..], message)) if is_length(length, message.len()) => message,

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 type Heard = Rc<RefCell<Vec<String>>>;
 
-/// A consumer that wants this much detail, and remembers its calls.
+/// A consumer that needs this much detail, and remembers its calls.
 #[derive(Debug)]
 struct Listener {
     interest: Option<Interest>,

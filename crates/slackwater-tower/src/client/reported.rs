@@ -1,6 +1,6 @@
 //! The last load report of each replica, whether or not the policy keeps it.
 //!
-//! A policy forgets reports: by age, by use, or because it does not need them. Monitoring wants the
+//! A policy forgets reports: by age, by use, or because it does not need them. Monitoring needs the
 //! last one of each replica, so it is kept here, at the cost of one store per report.
 
 use core::time::Duration;

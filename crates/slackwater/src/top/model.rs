@@ -297,7 +297,7 @@ impl Model {
         })
     }
 
-    /// What is told of a service's policy.
+    /// Description of a service's policy.
     pub(super) fn policy_facts(&self, service: usize) -> Option<&PolicyFacts> {
         let name = self.policy(service);
         let mut policies = self.fleet.policies.iter();

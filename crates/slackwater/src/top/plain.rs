@@ -12,7 +12,7 @@ use core::time::Duration;
 /// Most characters in a cell.
 const CELL_MAX: usize = 64;
 
-/// `FULL` is there only where a replica says what it can carry, `RIF`, `LATENCY` and `AGE` where
+/// `FULL` is shown only if a replica reports its capacity; `RIF`, `LATENCY` and `AGE` only if
 /// replicas report their load.
 const HEADS: [&str; 11] = [
     "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",

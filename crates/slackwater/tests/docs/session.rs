@@ -36,7 +36,7 @@ fn script() -> String {
             "slackwater admin ",
             &format!("slackwater admin --admin {HOST}:9900 "),
         );
-    // Whatever fails, no process outlives the test.
+    // No process outlives the test, even if a step fails.
     format!("trap 'kill $(jobs -p) 2>/dev/null; kill -CONT $(jobs -p) 2>/dev/null' EXIT\n{script}")
 }
 

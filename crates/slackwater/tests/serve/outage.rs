@@ -46,7 +46,7 @@ async fn an_outage_and_its_end_are_reported_everywhere() {
     assert!(line.contains(&format!("address=\"{address}\"")), "{line}");
     let metrics = proxy.admin_page("/metrics").await;
     assert!(metrics.contains("slackwater_service_failing{service=\"default\"} 1\n"));
-    // The decision is kept although no request asked for it.
+    // The decision is kept although no request required it.
     let decisions = proxy.admin_page("/decisions?failed=true&format=text").await;
     assert!(decisions.contains("unreachable"), "{decisions}");
 

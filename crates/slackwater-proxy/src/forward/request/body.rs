@@ -328,7 +328,7 @@ impl RequestBody {
         self.progress.clone()
     }
 
-    /// The protocol to which the client's connection may switch, if the client asked for one and it
+    /// The protocol to which the client's connection may switch, if the client requested one and it
     /// is allowed.
     pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
         // Such a request has no body, so none is kept.

@@ -101,7 +101,7 @@ impl Retries {
         self.counts.retries_out.set(out.into());
     }
 
-    /// Returns the wait before retry number `retry`, from 0. `None` if the replica asks for a
+    /// Returns the wait before retry number `retry`, from 0. `None` if the replica requests a
     /// longer wait than allowed, or if too little time is `left`.
     pub(crate) fn wait(&self, retry: u32, hint: Hint, left: Duration) -> Option<Duration> {
         let hint = match hint {
