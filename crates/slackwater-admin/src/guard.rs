@@ -157,7 +157,7 @@ mod tests {
     const JSON: (&str, &str) = ("content-type", "application/json");
 
     #[test]
-    fn the_host_is_an_address_or_localhost() {
+    fn host_must_be_an_address_or_localhost() {
         for good in [
             "127.0.0.1:9900",
             "127.0.0.1",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_is_the_server_itself() {
+    fn origin_must_be_the_server_itself() {
         let host = ("host", "127.0.0.1:9900");
         for (origin, refused) in [
             ("http://127.0.0.1:9900", None),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_json() {
+    fn body_must_be_json() {
         let host = ("host", "localhost");
         for (kind, refused) in [
             ("application/json", None),

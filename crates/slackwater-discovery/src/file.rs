@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_changes_changes_the_fleet() {
+    async fn changed_file_changes_the_fleet() {
         for (name, first, second) in [
             (
                 "fleet.toml",

@@ -157,7 +157,7 @@ fn succeeds(output: Output) -> String {
 }
 
 #[test]
-fn a_table_and_json_for_scripts() {
+fn table_and_json_are_printed_for_scripts() {
     let demo = Demo::start();
     // A pipe is not a terminal, so --once is not needed.
     for arguments in [

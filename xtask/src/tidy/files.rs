@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_wider_than_the_page_is_found_but_no_table_and_no_code() {
+    fn too_wide_comments_are_found_except_tables_and_code() {
         let long = "x".repeat(100);
         let found = format!("//! Head.\n/// {long}");
         assert_eq!(findings("crates/a/src/b.rs", &found).len(), 1);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_in_a_file_is_one_deeper() {
+    fn inline_module_is_one_level_deeper() {
         assert_eq!(paths("mod b { use super::c::D; }", &["a"]), ["a::c::D"]);
     }
 

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_and_identifiers_count() {
+    fn policy_names_in_strings_and_identifiers_are_found() {
         let text = "struct PrequalSyncRow; fn a(peak_ewma: u8) { b(\"policy = prequal\"); c(\"random\"); }";
         let found = found("crates/a/src/b.rs", text);
         assert_eq!(found, ["prequal_sync", "peak_ewma", "prequal", "random"]);

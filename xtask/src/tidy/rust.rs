@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_fall_into_words() {
+    fn identifiers_are_split_into_words() {
         assert_eq!(words("RifLimit"), ["rif", "limit"]);
         assert_eq!(words("rif_limit"), ["rif", "limit"]);
         assert_eq!(words("RIF_LIMIT"), ["rif", "limit"]);

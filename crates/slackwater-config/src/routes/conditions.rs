@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn all_conditions_must_hold_and_one_entry_of_each_list() {
+    fn all_conditions_must_hold_with_one_match_in_each_list() {
         let conditions = strict();
         let mut headers = HeaderMap::new();
         headers.insert("x-canary", HeaderValue::from_static("1"));

@@ -232,7 +232,7 @@ fn decision_states_why_it_is_kept() {
 }
 
 #[test]
-fn a_ring_keeps_the_newest_within_its_number_and_its_bytes() {
+fn ring_keeps_the_newest_within_its_count_and_byte_limits() {
     let all = settings(|it| it.sample = Quantile::ONE);
     let by_number = Arc::new(Ring::new(3, 1 << 20));
     let recorder_of = recorder(&all, &by_number);

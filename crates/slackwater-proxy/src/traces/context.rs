@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn example_from_the_recommendation() {
+    fn example_from_the_trace_context_recommendation() {
         let context = parsed(VALID).expect("valid");
         assert_eq!(
             context.trace.to_string(),

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_from_16_to_64_bytes_are_keys() {
+    fn keys_have_16_to_64_bytes() {
         for (bytes, good) in [(0, false), (15, false), (16, true), (64, true), (65, false)] {
             assert_eq!(
                 ProbeKey::from_bytes(&vec![7; bytes]).is_ok(),

@@ -114,7 +114,7 @@ const fn ms(ms: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_other_shards_follow_when_a_canary_succeeds() {
+async fn other_shards_are_queried_after_a_canary_succeeds() {
     let shards = Shards::taking(&[10, 30, 5, 5, 5]);
     let gathered = shards.run(&fan_out(|_| ())).await.expect("canaries live");
     assert_eq!(
@@ -142,7 +142,7 @@ async fn one_failed_canary_of_two_is_a_failed_leaf() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_canaries_fail_no_other_shard_gets_a_request() {
+async fn no_other_shard_is_queried_if_all_canaries_fail() {
     let shards = Shards::new(100, |shard, _| (10 * shard as u64, Err("down")));
     let error = shards.run(&fan_out(|_| ())).await.expect_err("all failed");
     assert_eq!((shards.asked().len(), shards.ms()), (2, 10));

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_token_is_sent_only_where_it_is_needed() {
+    async fn token_is_sent_only_if_needed() {
         let clear = || Command::Clear { service: None };
         for (command, is_said) in [
             (Command::Status, false),

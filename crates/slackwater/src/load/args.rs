@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn http2_multiplies_connections_and_streams_and_a_body_makes_a_post() {
+    fn http2_slots_are_connections_times_streams_and_body_means_post() {
         let plan = plan("http://[::1]/ --rate 1 --http 2 --streams 5 --body-bytes 3").unwrap();
         assert_eq!(plan.slots(), 40);
         assert_eq!(

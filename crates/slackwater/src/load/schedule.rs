@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_spans_zero_to_just_below_one() {
+    fn random_fraction_is_at_least_0_and_below_1() {
         assert!(fraction(&mut || 0) <= 0.0);
         let highest = fraction(&mut || u64::MAX);
         assert!(highest < 1.0 && (1.0 - highest).ln().is_finite());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_arrivals_do_not_drift_at_a_rate_that_divides_badly() {
+    fn constant_arrivals_do_not_drift_with_inexact_gaps() {
         let offsets = at_rate(Arrivals::Constant, 3.0, Duration::from_secs(100_000), 0);
         let last = *offsets.last().unwrap();
         let expected = Duration::from_secs_f64(299_999.0 / 3.0);

@@ -149,7 +149,7 @@ async fn failures_are_logged() {
 }
 
 #[tokio::test]
-async fn requests_that_cannot_be_read_have_lines_and_counts() {
+async fn malformed_requests_are_logged_and_counted() {
     let log = Log::new("unreadable");
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], &log.toml(""));

@@ -25,7 +25,7 @@ const VERSION_2: &[u8] =
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
 #[tokio::test]
-async fn the_client_is_the_one_in_the_header() {
+async fn client_address_is_read_from_the_proxy_header() {
     let replica = Replica::echo("r").await;
     let proxy = start(&replica, "127.0.0.0/8", "");
     for (header, expected) in [

@@ -64,7 +64,7 @@ async fn reset_never_ends_a_response_normally() {
 }
 
 #[tokio::test]
-async fn a_response_of_full_length_that_is_reset_is_broken_off() {
+async fn response_reset_after_its_full_length_counts_as_broken() {
     let proxy = Proxy::start(&[resets().await], "[replica]\nprotocol = \"h2c\"");
     // Over HTTP/1.1 the client has the whole response by then. Its connection is closed all the
     // same.

@@ -195,7 +195,7 @@ async fn without_routes_paths_are_forwarded_unchanged() {
 }
 
 #[tokio::test]
-async fn weights_share_requests_and_weight_0_gets_none() {
+async fn requests_are_split_by_weight_and_weight_0_gets_none() {
     let (web, canary, off) = (
         Replica::echo("web").await,
         Replica::echo("canary").await,

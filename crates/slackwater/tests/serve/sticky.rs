@@ -102,7 +102,7 @@ async fn requests_with_the_same_field_value_go_to_the_same_replica() {
 }
 
 #[tokio::test]
-async fn the_clients_address_is_that_from_trusted_proxies() {
+async fn sticky_address_is_the_client_behind_trusted_proxies() {
     let replicas = three().await;
     let toml = "[sticky]\nby = \"address\"\n[forwarded]\ntrust = [\"127.0.0.0/8\"]";
     let proxy = Proxy::start(&addresses(&replicas), toml);

@@ -214,7 +214,7 @@ fn the_factors_of_a_choice_are_columns_beside_their_formula() {
 const THREE: &[usize] = &[1, 1, 1];
 
 #[test]
-fn picks_without_a_comparison() {
+fn picks_without_a_comparison_are_described() {
     for (policy, rule) in [
         ("round_robin", "its turn among 3"),
         ("random", "drawn at random among 3"),

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_armed_by_a_worker_that_was_held_up_is_not_early() {
+    fn deadline_armed_by_a_stalled_worker_is_not_early() {
         let span = Duration::from_millis(800);
         with_deadlines(span, async |deadlines: Rc<Deadlines>| {
             for held_ms in [1, 90, 120, 124, 130, 180, 250, 799, 5000] {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_a_worker_was_held_up_does_not_count() {
+    fn time_during_a_worker_stall_does_not_count() {
         let span = Duration::from_millis(800);
         with_deadlines(span, async |deadlines: Rc<Deadlines>| {
             let deadline = deadlines.add();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_that_are_a_little_late_delay_no_others() {
+    fn late_ticks_do_not_delay_later_ones() {
         with_deadlines(
             Duration::from_millis(800),
             async |deadlines: Rc<Deadlines>| {

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_of_never_returns_no_wait() {
+    fn hint_that_forbids_retries_returns_no_wait() {
         let hour = Duration::from_hours(1);
         let retries = retries();
         assert!(retries.wait(0, Hint::None, hour).is_some());

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn below_and_between_stay_inside_their_bounds() {
+    fn draws_stay_within_their_bounds() {
         let mut draws = Draws::new(9, Stream::Test, 0);
         let mut hits = [0_u32; 5];
         for _ in 0..5_000 {

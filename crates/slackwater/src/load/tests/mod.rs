@@ -114,7 +114,7 @@ async fn stall_is_measured_in_every_arrival_over_http2() {
 }
 
 #[tokio::test]
-async fn beyond_the_cap_arrivals_queue_and_beyond_the_queue_they_fail() {
+async fn arrivals_beyond_the_cap_queue_and_beyond_the_queue_fail() {
     let one_stream = Protocol::Http2 {
         streams_per_connection: NonZeroUsize::MIN,
     };

@@ -279,7 +279,7 @@ fn utilization_has_a_column_if_any_replica_reports_its_capacity() {
 }
 
 #[test]
-fn the_absence_of_figures_and_of_services_is_shown() {
+fn missing_figures_and_services_are_shown() {
     let mut app = App::new("x:1".to_owned());
     assert!(text(&drawn(&mut app, SMALL)).contains("waiting for the first figures"));
     app.take_fleet(samples::serve_fleet());

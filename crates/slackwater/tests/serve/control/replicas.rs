@@ -215,7 +215,7 @@ async fn a_weight_changes_the_share_and_stays_with_its_replica() {
 }
 
 #[tokio::test]
-async fn concurrent_changes_are_carried_out_one_after_the_other() {
+async fn concurrent_changes_are_serialized() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let (proxy, written, _token) = controlled("at-once", &[one, two]);

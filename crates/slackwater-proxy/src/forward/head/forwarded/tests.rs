@@ -139,7 +139,7 @@ fn forwarded_chain_is_one_field_with_the_proxy_entry_last() {
 }
 
 #[test]
-fn an_encrypted_connection_is_https() {
+fn forwarded_scheme_of_a_tls_connection_is_https() {
     let mut stranger = origin("2001:db8::1", "send = \"both\"");
     stranger.is_tls = true;
     let mut request = Request::new(());

@@ -223,7 +223,7 @@ fn a_tunnel_request_names_only_the_host_of_its_target() {
 }
 
 #[test]
-fn a_response_loses_the_fields_of_its_connection() {
+fn hop_by_hop_fields_are_removed_from_responses() {
     let mut response = Response::builder()
         .version(Version::HTTP_10)
         .header("connection", "keep-alive, x-hop")
@@ -293,7 +293,7 @@ fn host_with_a_user_is_rejected_for_http2_replicas_too() {
 }
 
 #[test]
-fn http2_names_one_host_and_no_user() {
+fn http2_request_has_one_host_without_user() {
     let status = |target, host: Option<&'static str>| {
         let fields: Vec<_> = host.map(|host| ("host", host)).into_iter().collect();
         let mut request = request(target, Version::HTTP_2, &fields);
@@ -310,7 +310,7 @@ fn http2_names_one_host_and_no_user() {
 }
 
 #[test]
-fn http2_heads_have_as_many_fields_as_http1_ones() {
+fn field_limit_is_the_same_for_http2_and_http1() {
     for (fields, is_fit) in [(100, true), (101, false)] {
         let many = vec![("a", "b"); fields];
         let mut crowded = request("http://x/", Version::HTTP_2, &many);

@@ -61,7 +61,7 @@ async fn single_query_takes_exactly_its_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queries_share_the_core_and_the_first_to_leave_speeds_up_the_rest() {
+async fn queries_share_the_core_and_speed_up_when_one_ends() {
     let machine = machine(&quiet(1_000), 8);
     let both = join(timed(&machine, 0, 10), timed(&machine, 0, 30));
     assert_eq!(beside(&machine, both).await, (20 * MS, 40 * MS));
@@ -74,7 +74,7 @@ async fn a_tenth_of_the_capacity_takes_ten_times_as_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn capacity_changes_under_a_query_in_service() {
+async fn capacity_change_affects_queries_in_service() {
     let at = |ms| (Duration::from_millis(ms), Duration::from_millis(ms));
     let hobbles = Hobbles {
         share: 0.1,

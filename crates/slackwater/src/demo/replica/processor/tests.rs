@@ -79,7 +79,7 @@ fn a_capacity_below_one_core_slows_a_lone_job() {
 }
 
 #[test]
-fn a_change_of_capacity_counts_from_its_time_on() {
+fn capacity_change_takes_effect_at_its_time() {
     let mut processor = processor(1_000);
     let job = processor.arrive(ms(0), ms(20)).unwrap();
     processor.set_capacity(ms(10), Cores::from_milli(100));
