@@ -20,7 +20,7 @@ fn folder() -> PathBuf {
     profile.expect("a folder").join("examples")
 }
 
-/// Runs a command that ends well; what it prints.
+/// Runs a command that succeeds, and returns its output.
 fn output(command: &mut Command) -> String {
     let output = command.output().expect("cargo build --examples");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
