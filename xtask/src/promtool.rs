@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_series_are_recorded_and_of_the_service_that_is_picked() {
+    fn queries_use_existing_recorded_series_with_the_chosen_service() {
         let rules = "      - record: service:slackwater:rif_mean5m\n        expr: up\n";
         let strange = |query: &str| strange_record(query, rules).unwrap_or_default();
         let good = "2 * quantile_over_time(0.99, service:slackwater:rif_mean5m{service=~\"$service\"}[7d]) + 1";

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_that_failed_fails_the_chore_and_one_that_was_not_run_does_not() {
+    fn only_failed_checks_fail_the_chore() {
         let page = Page {
             title: "A page",
             about: "What it is.",

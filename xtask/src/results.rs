@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_committed_is_refused_by_name() {
+    fn uncommitted_files_are_refused_by_name() {
         assert_eq!(refuse_changes(""), Ok(()));
         let message = refuse_changes(" M Cargo.toml\n?? new.rs\n").unwrap_err();
         assert!(message.ends_with(" M Cargo.toml\n?? new.rs"), "{message}");
     }
 
     #[test]
-    fn a_note_has_the_origin_of_the_figure_and_no_tables() {
+    fn note_has_the_origin_of_the_figure_and_no_tables() {
         let said = "fig6: Load ramp\nall 2 claims are reproduced\n\n  reproduced  so\n              found: 2 runs, 1.0\n\n\
                     What the silent get\n  fleet  times\n  4x1    1.02\n\nLatencies and errors\n  step  p50\n  0.75  80\n\n\
                     18 runs, 9.1 s; 1.0 million events, 6.40 million a second of CPU time\nwrote results/sim/fig6.csv\n";

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_the_quarters_and_the_ends_are_found_in_any_order() {
+    fn spread_has_median_quartiles_and_extremes() {
         let told = |numbers: &[f64]| {
             let spread = Spread::of(numbers.iter().copied())?;
             Some([

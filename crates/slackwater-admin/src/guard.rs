@@ -157,7 +157,7 @@ mod tests {
     const JSON: (&str, &str) = ("content-type", "application/json");
 
     #[test]
-    fn the_host_is_an_address_or_localhost() {
+    fn host_must_be_an_address_or_localhost() {
         for good in [
             "127.0.0.1:9900",
             "127.0.0.1",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_is_the_server_itself() {
+    fn origin_must_be_the_server_itself() {
         let host = ("host", "127.0.0.1:9900");
         for (origin, refused) in [
             ("http://127.0.0.1:9900", None),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_site_is_recognised_by_any_host_and_only_by_one_origin() {
+    fn cross_site_request_is_recognised_by_its_origin() {
         let from_here = |headers: &[(&'static str, &str)]| {
             let mut map = HeaderMap::new();
             for (name, value) in headers {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_made_to_point_here_is_recognised() {
+    fn rebound_dns_name_is_recognised() {
         let is_meant = |hosts: &[&str]| {
             let mut map = HeaderMap::new();
             for host in hosts {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_json() {
+    fn body_must_be_json() {
         let host = ("host", "localhost");
         for (kind, refused) in [
             ("application/json", None),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reader_gets_every_message_and_a_slow_one_is_cut_off() {
+    fn readers_get_every_message_and_slow_ones_are_cut_off() {
         let hub = Hub::new(2);
         assert!(!hub.has_readers());
         let [slow_cut, quick_cut] = [(); 2].map(|()| CancellationToken::new());
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_that_leave_make_room_and_the_end_reaches_all() {
+    fn departed_readers_free_their_slots_and_the_end_reaches_all() {
         let hub = Hub::new(1);
         let left = hub.listen([], CancellationToken::new()).expect("room");
         assert!(hub.has_readers());

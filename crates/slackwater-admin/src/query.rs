@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn invalid_parameters_are_reported_by_name() {
         for odd in ["a=%", "a=%4", "a=%zz", "a=%ff", "%+1=b"] {
             assert_eq!(Query::parse(odd), Err(QueryFault::Encoding(odd.to_owned())));
         }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn any_needs_one_service_and_all_needs_every_one() {
+    fn readiness_needs_one_service_by_any_and_each_by_all() {
         let (any, all) = (Rule::AnyService, Rule::AllServices);
         let web = Rule::Service("web".to_owned());
         for (web_fails, api_fails, expected) in [
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn old_evidence_lets_requests_try_again_and_no_replica_never_does() {
+    fn outdated_failures_count_as_ready_but_no_replicas_never_do() {
         let all = Rule::AllServices;
         assert_eq!(code(&all, &status(&[("web", true, EVIDENCE_MS_MAX)])), 503);
         let mut old = status(&[("web", true, EVIDENCE_MS_MAX + 1)]);

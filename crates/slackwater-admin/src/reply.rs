@@ -152,7 +152,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_body_in_pieces_is_made_as_it_is_read_and_others_have_their_turn() {
+    fn streamed_body_is_generated_lazily_and_yields() {
         let made = Arc::new(AtomicUsize::new(0));
         let counts = Arc::clone(&made);
         let pieces = (0..4).map(move |piece: u8| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_piece_is_a_body_with_a_length() {
+    async fn single_piece_is_a_body_with_a_length() {
         for pieces in [vec![], vec![Bytes::from("all")]] {
             let expected = pieces.concat();
             let body = in_pieces(TEXT, pieces.into_iter()).into_body();

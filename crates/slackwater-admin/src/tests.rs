@@ -385,7 +385,7 @@ fn timeless(mut status: Status) -> Status {
 }
 
 #[test]
-fn status_adds_the_workers_up() {
+fn status_adds_up_the_workers() {
     let status = Status::new(
         &noted(&facts()),
         Phase::Serving,
@@ -517,7 +517,7 @@ fn the_newest_report_of_any_worker_is_shown() {
 }
 
 #[test]
-fn a_replica_has_its_state_with_start_and_reason() {
+fn replica_state_has_start_and_reason() {
     let mut facts = facts();
     facts.services[0].workers[1].snapshot.replicas[2].silent = true;
     facts.services[0].workers[0].snapshot.replicas[3].draining = true;
@@ -562,7 +562,7 @@ fn a_replica_has_its_state_with_start_and_reason() {
 }
 
 #[test]
-fn a_state_has_its_start() {
+fn state_keeps_the_time_of_its_start() {
     let tracker = StateTracker::default();
     let mut facts = facts();
     let see = |facts: &Facts, seconds| {

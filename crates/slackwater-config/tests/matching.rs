@@ -26,7 +26,7 @@ fn answered(status: u16, when: Conditions) -> Route {
 }
 
 #[test]
-fn no_request_costs_an_allocation() {
+fn matching_a_request_allocates_nothing() {
     let strict = Conditions {
         listeners: vec![0, 1],
         hosts: vec![HostRule::Below("example.com".to_owned())],

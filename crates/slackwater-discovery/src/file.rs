@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_changes_changes_the_fleet() {
+    async fn changed_file_changes_the_fleet() {
         for (name, first, second) in [
             (
                 "fleet.toml",
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_invalid_file_keeps_the_old_fleet_and_reports_the_mistake() {
+    async fn invalid_file_is_reported_and_the_old_fleet_kept() {
         let mut rig = rig("fleet.yaml", "- 10.0.0.1:80\n- 10.0.0.2:80\n");
         for (count, (text, expected)) in [
             (

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_swapped_link_is_a_change_as_in_a_mounted_config_map() {
+    async fn replaced_link_of_a_mounted_config_map_is_a_change() {
         let folder = Folder::new("links");
         for version in ["v1", "v2"] {
             fs::create_dir(folder.path(version)).expect("made");

@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_share_any_other_list_is_accepted_immediately() {
+    fn with_share_0_any_list_is_accepted_immediately() {
         let mut guard = guarding(0, &[1, 2, 3, 4]);
         assert!(is_taken(&guard.offer(Instant::now(), fleet(&[9])), 1));
     }
 
     #[test]
-    fn a_list_that_lost_too_many_is_used_once_it_has_been_stable() {
+    fn list_that_lost_too_many_replicas_is_used_once_stable() {
         let now = Instant::now();
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
         assert!(is_taken(&guard.offer(now, fleet(&[1, 2])), 2), "just half");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_recovers_in_time_changes_nothing() {
+    fn source_that_recovers_in_time_changes_nothing() {
         let now = Instant::now();
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
         assert!(is_kept(&guard.offer(now, fleet(&[1]))));

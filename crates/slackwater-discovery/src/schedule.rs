@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_wait_longer_each_time_until_an_answer() {
+    fn failures_back_off_until_an_answer() {
         let mut schedule = Schedule::new(bounds(1, 300), 2);
         for expected in [1, 2, 4, 8, 16, 30, 30, 30] {
             let wait = schedule.after_failure();

@@ -83,7 +83,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[tokio::test]
-    async fn one_lost_worker_is_detected_while_the_others_continue() {
+    async fn panicked_worker_is_detected_while_the_others_continue() {
         let mut workers = WorkerThreads::default();
         let (stop, stopped) = mpsc::channel::<()>();
         workers

@@ -5,12 +5,17 @@
 //! $ cargo run --profile quick -p slackwater-tower --example learning_cost -- 127.0.0.1:8080 latency
 //! ```
 //!
-//! The second argument says what there is: `bare`, hyper alone; `counted`, the layer, which learns
-//! nothing; `latency`, it learns capacity and cost by RIF and latency, as by default; `cpu`, by the
-//! CPU of its only thread as well; `responses`, all that, and each response tells. Twenty times a
-//! second a caller asks for a report, as probes do, and so has it learn. Queries are answered at
-//! once with a few bytes, so that nothing hides what is to be seen; `/wait` is never answered, and
-//! so keeps the server busy without anything to do.
+//! The second argument selects the server:
+//!
+//! - `bare`: hyper alone.
+//! - `counted`: with the layer, which learns nothing.
+//! - `latency`: the layer learns capacity and cost by RIF and latency, the default.
+//! - `cpu`: it learns from the CPU of its only thread, too.
+//! - `responses`: like `cpu`, and each response carries a report.
+//!
+//! Twenty times a second a caller requests a report, as probes do, which makes the layer learn.
+//! Queries are answered immediately with a few bytes, so that their own cost hides nothing.
+//! `/wait` is never answered: it keeps the server busy without work.
 
 use core::convert::Infallible;
 use core::future::pending;

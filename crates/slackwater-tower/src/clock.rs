@@ -42,7 +42,7 @@ mod tests {
     use core::time::Duration;
 
     #[tokio::test(start_paused = true)]
-    async fn it_follows_paused_time_and_copies_share_the_epoch() {
+    async fn clock_follows_paused_time_and_copies_share_the_epoch() {
         let clock = Clock::new();
         assert_eq!(clock.now(), Instant::EPOCH);
         tokio::time::advance(Duration::from_millis(7)).await;

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_fails_only_where_the_server_is_to_blame() {
+    fn only_grpc_statuses_that_blame_the_server_are_failures() {
         let failed: Vec<_> = (0..=17)
             .filter(|status: &u8| grpc_failed(&headers(&status.to_string())))
             .collect();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grpc_status_is_a_number_that_may_have_a_name() {
+    fn grpc_status_is_a_number_with_a_name_if_it_is_known() {
         for (said, code, name) in [
             ("0", 0, Some("OK")),
             ("5", 5, Some("NOT_FOUND")),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_fails_by_either_status() {
+    fn head_fails_by_http_or_grpc_status() {
         for (status, grpc, outcome) in [
             (StatusCode::BAD_GATEWAY, "0", Outcome::Failed),
             (StatusCode::OK, "14", Outcome::Failed),

@@ -20,7 +20,7 @@ fn folder() -> PathBuf {
     profile.expect("a folder").join("examples")
 }
 
-/// Runs a command that ends well; what it prints.
+/// Runs a command that succeeds, and returns its output.
 fn output(command: &mut Command) -> String {
     let output = command.output().expect("cargo build --examples");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -54,7 +54,7 @@ fn axum_server_reports_its_load() {
 }
 
 #[test]
-fn http_client_keeps_connections_and_tries_again_elsewhere() {
+fn http_client_keeps_connections_and_retries_elsewhere() {
     let printed = run("http_client");
     let lines: Vec<_> = printed.lines().collect();
     assert!(
@@ -82,7 +82,7 @@ fn grpc_server_reports_its_load() {
 }
 
 #[test]
-fn grpc_client_prefers_fast_servers_and_calls_again_elsewhere() {
+fn grpc_client_prefers_fast_servers_and_retries_elsewhere() {
     let printed = run("grpc_client");
     let calls: Vec<_> = (printed.lines().take(4))
         .map(|it| count(it, " calls"))
@@ -96,7 +96,7 @@ fn grpc_client_prefers_fast_servers_and_calls_again_elsewhere() {
 
 /// The shell blocks of the tutorial, at a loopback address of the test's own.
 #[test]
-fn the_tutorial_goes_as_it_is_written() {
+fn tutorial_commands_work_as_written() {
     let page = include_str!("../../../docs/tutorials/rust-library.md");
     let blocks = |info: &str| -> Vec<_> {
         let fence = format!("```{info}\n");

@@ -25,7 +25,7 @@ fn replica(
 }
 
 #[tokio::test]
-async fn one_line_balances_by_the_policy_that_serve_has_by_default() {
+async fn balancer_made_in_one_line_uses_the_default_policy_of_serve() {
     let replicas = [1, 2].map(|last| (addr(last), replica(last)));
     let balance = Balance::over(Balancer::probing_udp().expect("a socket"), replicas);
     let balance = balance.expect("two addresses");
@@ -39,7 +39,7 @@ async fn one_line_balances_by_the_policy_that_serve_has_by_default() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_there_twice_is_an_error() {
+async fn duplicate_address_is_an_error() {
     let replicas = [1, 1].map(|last| (addr(last), replica(last)));
     let balancer = Balancer::with_default_policy(NoProber);
     let balance = Balance::<_, String>::over(balancer, replicas);
@@ -47,7 +47,7 @@ async fn an_address_that_is_there_twice_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_timeouts_of_a_default_balancer_end_with_it() {
+async fn timer_task_of_a_default_balancer_ends_with_it() {
     let tasks = || {
         tokio::runtime::Handle::current()
             .metrics()
@@ -63,7 +63,7 @@ async fn the_timeouts_of_a_default_balancer_end_with_it() {
 }
 
 #[tokio::test]
-async fn a_retry_goes_to_another_replica_and_is_no_second_copy() {
+async fn retry_goes_to_another_replica_and_is_no_hedge() {
     let replicas = [1, 2].map(|last| (addr(last), replica(last)));
     let balancer = Balancer::with_default_policy(NoProber);
     let balance = Balance::over(balancer.clone(), replicas).expect("two addresses");
@@ -120,7 +120,7 @@ fn a_balancer_shows_names_and_states() {
 }
 
 #[test]
-fn a_load_shows_what_it_counts() {
+fn debug_output_of_load_shows_rif() {
     let load = Load::new();
     let query = load.arrive();
     let layered = LoadLayer::new(load.clone()).layer(());

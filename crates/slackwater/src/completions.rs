@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_take_a_name_have_those_of_the_configuration() {
+    fn completions_of_flags_are_the_names_in_the_configuration() {
         for (command, flag, some) in [
             ("serve", "policy", "least_loaded"),
             ("serve", "probe", "udp"),
@@ -88,7 +88,7 @@ mod tests {
 
     #[cfg(all(feature = "demo", feature = "sim"))]
     #[test]
-    fn other_commands_have_the_policies_too() {
+    fn completions_of_all_commands_list_the_policies() {
         for (path, arg) in [
             (&["demo"][..], "versus"),
             (&["admin", "policy"], "policy"),

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_connection_counts_twice() {
+    fn each_connection_needs_two_descriptors() {
         assert_eq!(remark(None, u32::MAX), None);
         assert_eq!(remark(Some(1_128), 500), None);
         let told = remark(Some(1_128), 501).expect("one too many");

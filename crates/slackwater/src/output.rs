@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown_as_strange() {
+    fn control_characters_are_replaced() {
         assert_eq!(
             clean("a\u{1b}[2Jb\n\u{9b}c"),
             "a\u{fffd}[2Jb\u{fffd}\u{fffd}c"

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_admin_servers_answer_is_taken_for_one() {
+    fn only_http_responses_are_parsed() {
         let serving = "HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nserving\n";
         assert_eq!(parse(serving), Some((200, "serving")));
         let draining = "HTTP/1.1 503 Service Unavailable\r\n\r\ndraining\n";

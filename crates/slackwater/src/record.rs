@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_there_is_refused_or_stays_beside() {
+    fn existing_file_is_refused_or_kept_beside_the_new_one() {
         let scratch = Scratch::new("beside");
         let args = |is_forced| RecordArgs {
             record: Some(scratch.0.clone()),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_named_each_once_and_none_that_holds_secrets() {
+    fn duplicate_fields_count_once_and_secret_ones_are_refused() {
         for refused in [
             "authorization",
             "Cookie",

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_below_their_heads() {
+    fn columns_are_aligned_with_their_headers() {
         let rows = [["ä", "1"], ["bcd", "1,000"]].map(|row| row.map(str::to_owned));
         assert_eq!(
             text_table(&["A", "B"], rows, 1),

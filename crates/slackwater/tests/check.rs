@@ -113,7 +113,7 @@ fn every_mistake_is_found_and_reported_with_its_position() {
 }
 
 #[test]
-fn good_files_are_summed_up_and_may_have_remarks() {
+fn good_files_are_summarized_with_their_remarks() {
     keep_key_secret();
     for name in names("good") {
         let output = check(&[&name]);
@@ -154,7 +154,7 @@ fn a_summary_shows_policies_replicas_and_probes() {
 }
 
 #[test]
-fn a_summary_has_the_routes_and_what_is_off() {
+fn summary_lists_routes_and_disabled_features() {
     let shown = stdout(&check(&["good/path_with_a_star.toml"]));
     let end = "
     no health checks
@@ -231,7 +231,7 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn one_bad_file_among_good_ones_is_enough() {
+fn one_bad_file_among_good_ones_fails_the_check() {
     let output = check(&["good/minimal.toml", "bad/syntax.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stdout(&output).starts_with("good/minimal.toml: ok\n"));
@@ -256,7 +256,7 @@ fn without_a_file_the_usage_is_shown() {
 }
 
 #[test]
-fn every_example_passes_whichever_command_it_is_for() {
+fn every_example_passes_the_check() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples");
     let entries = fs::read_dir(&examples).expect("the examples");
     let files: Vec<_> = entries
@@ -342,7 +342,7 @@ fn a_scenario_is_recognized_by_its_sections_and_summarized() {
 }
 
 #[test]
-fn mistakes_of_a_scenario_are_reported_like_those_of_a_configuration() {
+fn mistakes_in_a_scenario_are_reported_with_their_position() {
     let name = "sim/bad/many.sim.toml";
     let output = check(&[name, "good/minimal.toml"]);
     assert_eq!(output.status.code(), Some(2));
@@ -420,7 +420,7 @@ fn mistakes_of_a_fleet_file_are_reported_with_its_own_lines() {
 }
 
 #[test]
-fn variables_of_opentelemetry_are_checked_as_at_a_start() {
+fn opentelemetry_variables_are_checked_as_at_startup() {
     let file = std::env::temp_dir().join(format!("slackwater-otel-{}.toml", std::process::id()));
     let text = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n[tracing]\n";
     fs::write(&file, text).expect("a file for the test");
@@ -445,7 +445,7 @@ fn variables_of_opentelemetry_are_checked_as_at_a_start() {
 }
 
 #[test]
-fn a_schema_for_editors_is_printed_whole() {
+fn schema_option_prints_the_json_schema() {
     for (command, file) in [
         ("serve", "configuration.schema.json"),
         ("agent", "agent.schema.json"),

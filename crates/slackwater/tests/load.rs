@@ -120,7 +120,7 @@ fn assert_ends_with(output: &Output, code: i32, complaint: &str) {
 }
 
 #[test]
-fn the_json_has_every_field_of_the_interface_and_the_table_the_same_figures() {
+fn json_has_every_documented_field_and_matches_the_table() {
     let server = Server::start(StatusCode::OK);
     for http in ["1", "2"] {
         let path = scratch(&format!("load-fields-{http}.json"));
@@ -261,7 +261,7 @@ fn a_target_without_http2_over_tls_is_a_clear_error() {
 }
 
 #[test]
-fn json_on_standard_output_stands_alone_and_quiet_prints_nothing() {
+fn json_on_stdout_is_the_only_output_and_quiet_prints_nothing() {
     let server = Server::start(StatusCode::OK);
     let options = ["--rate", "100", "--seconds", "0.1", "--threads", "2"];
     let output = server

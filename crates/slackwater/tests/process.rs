@@ -62,7 +62,7 @@ fn huge_pages_are_not_requested() {
 }
 
 #[test]
-fn the_soft_limit_of_open_files_is_raised_and_a_low_hard_limit_is_logged() {
+fn open_file_limit_is_raised_and_a_low_hard_limit_logged() {
     for words in [SERVE, AGENT] {
         let log = log_of_start("ulimit -Sn 64; ulimit -Hn 256", words);
         assert!(
@@ -137,7 +137,7 @@ const WRITERS: [&str; 4] = [
 ];
 
 #[test]
-fn a_configuration_without_its_flag_is_answered_with_the_whole_command() {
+fn positional_configuration_file_suggests_the_config_flag() {
     for (words, expected) in [
         (
             "serve slackwater.toml",
@@ -206,7 +206,7 @@ fn completions_offer_values_and_no_file_names() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_written_is_a_failure() {
+fn unwritable_output_is_a_failure() {
     for words in WRITERS {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
         let output = run_into(words, full.unwrap());
@@ -220,7 +220,7 @@ fn what_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_none() {
+fn closed_output_pipe_is_no_failure() {
     for words in WRITERS {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -248,7 +248,7 @@ fn a_port_in_use_is_reported_with_the_remedy() {
 }
 
 #[test]
-fn mistakes_are_reported_in_the_users_words() {
+fn mistakes_are_reported_with_the_flag_or_value_at_fault() {
     for (words, expected) in [
         (
             "agent --listen 127.0.0.1:9".to_owned(),
@@ -290,7 +290,7 @@ fn a_wrong_filter_of_the_log_is_reported_once() {
 }
 
 #[test]
-fn an_agent_that_may_answer_probes_from_elsewhere_warns() {
+fn agent_warns_if_probe_replies_may_have_another_source_address() {
     const REMARK: &str = "every address of this machine, and the system chooses";
     let log = log_of_start(":", &AGENT.replace("127.0.0.1:0", "0.0.0.0:0"));
     assert!(

@@ -67,7 +67,7 @@ fn a_request_is_served() {
 }
 
 #[test]
-fn the_sub_commands_are_those_of_the_features() {
+fn subcommands_match_the_enabled_features() {
     let help = Command::new(SLACKWATER).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let has = |name: &str| help.lines().any(|line| line.trim_start().starts_with(name));

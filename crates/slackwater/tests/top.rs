@@ -157,7 +157,7 @@ fn succeeds(output: Output) -> String {
 }
 
 #[test]
-fn a_table_and_json_for_scripts() {
+fn table_and_json_are_printed_for_scripts() {
     let demo = Demo::start();
     // A pipe is not a terminal, so --once is not needed.
     for arguments in [
@@ -358,7 +358,7 @@ impl Drop for InTerminal {
 }
 
 #[test]
-fn the_screen_comes_obeys_keys_and_goes() {
+fn screen_opens_responds_to_keys_and_closes() {
     let demo = Demo::start();
     let mut top = InTerminal::start(&demo.address);
     // Both sides, with a row for each replica.
@@ -375,7 +375,7 @@ fn the_screen_comes_obeys_keys_and_goes() {
 }
 
 #[test]
-fn a_serve_shows_its_replicas_and_the_decisions_that_were_kept() {
+fn top_of_serve_shows_replicas_and_kept_decisions() {
     let replica = replica();
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("top-decisions.toml");
     let text = format!(
@@ -404,7 +404,7 @@ fn a_serve_shows_its_replicas_and_the_decisions_that_were_kept() {
 }
 
 #[test]
-fn an_agent_shows_what_it_answers_to_probes() {
+fn top_of_an_agent_shows_its_probe_answers() {
     let agent = Proxy::start(&[
         "agent",
         "--listen",
@@ -424,7 +424,7 @@ fn an_agent_shows_what_it_answers_to_probes() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back() {
+fn signal_restores_the_terminal() {
     let demo = Demo::start();
     for name in ["TERM", "INT", "HUP"] {
         let mut top = InTerminal::start(&demo.address);
@@ -437,7 +437,7 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
-fn a_process_that_ends_is_reported_on_the_screen() {
+fn ended_process_is_reported_on_the_screen() {
     let demo = Demo::start();
     let mut top = InTerminal::start(&demo.address);
     top.shows(&["slackwater top", "round_robin"]);

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_burnt_is_this_threads_cpu_time() {
+    fn burn_uses_the_cpu_time_of_its_thread() {
         let begun = cpu_time();
         burn(Duration::from_millis(3));
         assert!(cpu_time().saturating_sub(begun) >= Duration::from_millis(3));

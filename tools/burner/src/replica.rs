@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_carries_one_request_after_the_other_in_both_forms() {
+    fn connection_serves_consecutive_requests_in_both_modes() {
         for threads in [1, 2] {
             let address = start(1, threads);
             let answers = ask(address, &[READY, "/", "/again"]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn with_more_than_one_thread_connections_are_carried_while_a_request_burns() {
+    fn other_threads_accept_connections_while_a_request_runs() {
         // The request burns for longer than any test waits.
         let address = start(3_600_000, 2);
         let mut first = std::net::TcpStream::connect(address).unwrap();

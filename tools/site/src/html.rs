@@ -203,7 +203,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_a_browser_would_load_from_elsewhere_is_found() {
+    fn resources_from_other_sites_are_found() {
         let page = r#"<a href="https://example.com/">fine</a> <img src='//example.com/p.png'>
             <link rel="stylesheet" href="https://example.com/s.css"><script src="local.js">
             if (1 <b src="https://no.example/"> 2) {}</script><img src="data:image/png;base64,x">"#;

@@ -129,7 +129,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn links_of_the_repository_are_in_order() {
+    fn all_links_of_the_repository_are_valid() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         assert!(check(&root).unwrap() > 50);
     }

@@ -91,7 +91,7 @@ mod tests {
     use super::{Link, anchors, links};
 
     #[test]
-    fn links_are_found_with_the_place_of_their_target() {
+    fn links_are_found_with_the_position_of_their_target() {
         let text =
             "# A\n\nSee [a.md](a.md), ![p](p.svg \"t\") and `[no](no.md)`.\n\n    [no](no.md)\n";
         let found = links(text);
@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_has_no_place_in_the_text() {
+    fn reference_links_have_no_range() {
         let found = links("[a][b]\n\n[b]: c.md\n");
         assert_eq!(found[0].target, "c.md");
         assert_eq!(found[0].range, None);
     }
 
     #[test]
-    fn anchors_are_those_of_github() {
+    fn anchors_match_those_of_github() {
         let text = "# `POST /reload`\n## What it costs, and why\n## Twice\n## Twice\n";
         assert_eq!(
             anchors(text),

@@ -86,7 +86,7 @@ mod tests {
     use super::{REPLACED, polished};
 
     #[test]
-    fn a_page_of_another_mdbook_is_refused() {
+    fn page_of_another_mdbook_version_is_refused() {
         let page: String = REPLACED.iter().map(|(from, _)| *from).collect();
         let text = polished(page.clone()).unwrap();
         assert!(text.contains("role=\"banner\"") && !text.contains("<label"));

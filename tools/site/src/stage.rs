@@ -140,14 +140,14 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn docs_are_the_root_and_a_readme_is_an_index() {
+    fn docs_folder_is_the_root_and_readme_an_index() {
         assert_eq!(place("docs/how-to/tls.md"), "how-to/tls.md");
         assert_eq!(place("README.md"), "index.md");
         assert_eq!(place("results/sim/README.md"), "results/sim/index.md");
     }
 
     #[test]
-    fn links_hold_where_the_site_has_the_page() {
+    fn links_are_rewritten_to_pages_of_the_site() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let pages = BTreeSet::from(["README.md", "docs/how-to/tls.md", "results/demo.md"]);
         let text = "[a](../../README.md#x) [b](../../results/demo.md) [c](../../SECURITY.md) \
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_written_elsewhere_is_refused() {
+    fn reference_link_that_needs_rewriting_is_refused() {
         let text = "[a][b]\n\n[b]: ../../README.md\n";
         let error = rewrite(Path::new("."), "docs/how-to/tls.md", text, &BTreeSet::new());
         assert!(error.unwrap_err().starts_with("docs/how-to/tls.md:1: "));

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_leads_back_to_its_target() {
+    fn relative_path_resolves_to_its_target() {
         for (from, to) in [
             ("README.md", "docs/glossary.md"),
             ("how-to/tls.md", "how-to/reload.md"),

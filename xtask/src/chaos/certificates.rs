@@ -98,7 +98,7 @@ mod tests {
     use crate::folder::Folder;
 
     #[test]
-    fn each_pair_is_another_one_in_the_same_files() {
+    fn renewed_certificates_are_written_to_the_same_files() {
         let folder = Folder::new("certificates", false).unwrap();
         let authority = Rc::new(Authority::new(&folder.path).unwrap());
         let certificates = Certificates::new(&authority, &folder.path, "a.test").unwrap();

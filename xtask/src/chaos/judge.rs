@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_goes_on_growing_is_not_flat() {
+    fn steadily_growing_memory_is_not_flat() {
         const MIB: u64 = 1 << 20;
         assert!(memory(&[vec![10 * MIB, 20 * MIB, 20 * MIB, 25 * MIB]]).is_ok());
         assert!(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_needs_a_fault_on_the_replica_that_it_was_on() {
+    fn failure_is_excused_only_by_a_fault_of_its_replica() {
         let at = Duration::from_secs;
         let line = |replica: Option<&str>| Line {
             began: at(9),

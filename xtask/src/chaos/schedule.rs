@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_pair_suffers_at_a_time_and_everything_ends_before_the_load() {
+    fn one_pair_has_faults_at_a_time_and_all_end_before_the_load() {
         for arguments in [&["--short"][..], &[], &["--seconds", "3600"]] {
             let options = Options::parse(arguments).unwrap();
             let schedule = Schedule::new(&options);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn only_requests_on_a_replica_while_it_was_killed_or_stopped_are_excused() {
+    fn only_requests_on_a_killed_or_stopped_replica_are_excused() {
         let at = Duration::from_secs;
         let happened = |fault| Happened {
             fault,

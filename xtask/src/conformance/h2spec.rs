@@ -167,7 +167,7 @@ Finished in 0.5101 seconds
     }
 
     #[test]
-    fn what_fails_is_what_is_known_to() {
+    fn failures_must_match_the_known_list() {
         let failed = vec!["a".to_owned()];
         assert!(
             compare("1", &failed, &[("a", "why")])

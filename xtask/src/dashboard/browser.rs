@@ -133,7 +133,7 @@ mod tests {
     use crate::folder::Folder;
 
     #[test]
-    fn it_is_found_by_any_of_its_names_in_the_order_of_the_names() {
+    fn browser_is_found_by_the_first_name_that_exists() {
         let folder = Folder::new("browser", false).unwrap();
         let path = folder.path.as_os_str();
         assert_eq!(found_in(path), None);

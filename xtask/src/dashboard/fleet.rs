@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fleet_is_as_slow_as_keeps_it_busy() {
+    fn slowdown_keeps_the_fleet_busy() {
         assert_eq!(slower(20, 800), 2);
         assert_eq!(slower(20, 240), 7);
         assert_eq!(slower(1_000, 1_200), 75);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_and_strange_ones_refused() {
+    fn options_are_read_and_unknown_ones_refused() {
         let options = Options::parse(&["--short", "--shots", "docs/dashboard"]).unwrap();
         assert_eq!((options.short, options.profile()), (true, "dev"));
         assert_eq!(options.shots, Some("docs/dashboard".into()));

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_did_not_get_is_a_failure() {
+    fn incomplete_or_5xx_responses_are_failures() {
         let line = |status: u16, end: &str| {
             let text = format!(
                 "{{\"time\":\"2026-12-31T23:59:59.000042Z\",\"total_us\":8,\"status\":{status},\"end\":\"{end}\",\"method\":\"GET\",\"attempts\":1}}"

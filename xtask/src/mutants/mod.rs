@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_a_part_and_seeds_go_round() {
+    fn sample_is_one_shard_and_seeds_wrap_around() {
         let options = |sample, seed| Options {
             sample,
             seed,

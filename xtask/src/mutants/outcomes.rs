@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_success() {
+    fn unreadable_outcomes_are_an_error() {
         assert!(Outcomes::parse("{}").is_err());
         assert!(Outcomes::parse("no JSON").is_err());
         let json = format!(r#"{{"outcomes": [{}]}}"#, one("a.rs", "a", "Perhaps"));

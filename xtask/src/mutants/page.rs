@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_counts_by_file_and_names_what_was_missed() {
+    fn page_counts_by_file_and_lists_missed_mutants() {
         let mut outcomes = Outcomes::default();
         let counts = Counts {
             caught: 3,

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_and_others_refused() {
+    fn options_are_read_and_unknown_ones_refused() {
         let options = Options::parse(&["--keep", "--shots", "pictures"]).expect("options");
         assert!(options.keep);
         assert_eq!(options.shots, Some("pictures".into()));

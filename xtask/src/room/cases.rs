@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capacity_is_quota_less_neighbours_by_cost() {
+    fn capacity_is_quota_minus_neighbours_divided_by_cost() {
         let capacity = |name: &str| {
             let cases = all();
             let case = cases.iter().find(|case| case.name == name).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_leave_half_a_core_of_two_to_the_apparatus() {
+    fn quotas_leave_half_of_a_core_to_the_measuring_processes() {
         for case in all() {
             let quotas = case.machines.iter().map(|machine| machine.quota_percent);
             assert!(quotas.sum::<u64>() <= 150, "{}", case.name);

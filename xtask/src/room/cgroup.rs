@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_controller_is_found_in_either_version() {
+    fn cpu_controller_is_found_in_cgroup_v1_and_v2() {
         let one = "tmpfs /sys/fs/cgroup tmpfs rw,mode=755 0 0\n\
                    cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
                    cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_periods_are_as_the_kernel_counts_them() {
+    fn shares_become_weights_and_throttled_periods_are_read() {
         assert_eq!(
             [2, 1_024, 8_192, 262_144].map(weight),
             [1, 100, 800, 10_000]

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_found_in_what_the_kernel_writes() {
+    fn cpu_ticks_are_parsed_from_proc_stat() {
         let stat = "12 (a ) b) S 1 12 12 0 -1 4194560 100 0 0 0 250 50 7 8 20 0 1 0 5 6 7";
         assert_eq!(process_ticks(stat), Some(300));
         assert_eq!(process_ticks(""), None);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_has_used_nothing() {
+    fn ended_process_has_used_no_cpu() {
         let this = rustix::process::getpid();
         let begun = of_process(this);
         while of_process(this) == begun {}

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_and_what_is_not_known_is_no_number() {
+    fn probe_answer_is_read_with_unknown_values_left_out() {
         let known = "x-prequal-rif: 2\r\nx-slackwater-capacity-millirif: 1500\r\nx-slackwater-cost-ns: 2250000";
         assert_eq!(asked(known), Ok(word(Some(1.5), Some(2.25))));
         assert_eq!(asked("x-prequal-rif: 2"), Ok(word(None, None)));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_means_over_replicas_and_moments() {
+    fn halves_are_means_over_replicas_and_samples() {
         let of = |capacities: &[f64]| -> Vec<_> {
             let words = capacities.iter();
             words.map(|it| word(Some(*it), None)).collect()
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(second.capacity_rif.map(|it| it.mean), Some(2.0));
     }
     #[test]
-    fn a_row_has_what_was_learned_under_a_policy_and_the_first_what_is_true() {
+    fn first_row_has_true_values_and_each_other_one_policy() {
         let (some, other) = (found(1.0), found(2.0));
         let policies = ["prequal", "round_robin"].map(str::to_owned);
         let text = table(&policies, |policy| match policy {

@@ -315,7 +315,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_number_comes_from_its_own_place_and_from_the_measured_part() {
+    fn figures_are_read_from_their_sources_in_the_measured_window() {
         let found = found(2.5);
         let cores = crate::room::cpu::cores() as f64;
         for (column, expected) in [
@@ -346,7 +346,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_there_is_nothing_of_is_no_number() {
+    fn missing_data_yields_no_figure() {
         let at = Instant::now();
         let (before, after) = (sample(at, 1, [0, 0], 0), sample(at, 2, [0, 0], 0));
         let found = Found::new(&json!({}), &before, &after, &[1.0, 1.0], &[vec![], vec![]]);

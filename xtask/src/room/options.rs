@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_is_asked_for_its_share_of_what_it_can_do() {
+    fn request_rate_is_the_configured_share_of_capacity() {
         let arguments = ["--case", "even", "--load", "50", "--cost-us", "2000"];
         let options = Options::parse(&arguments).unwrap();
         // 1.2 cores, 2.167 ms for each request, half of it.

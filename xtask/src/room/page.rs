@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_could_not_be_played_fail_and_requests_only_where_none_may() {
+    fn failed_turns_fail_the_run_and_requests_only_if_none_may_fail() {
         let options = Options::parse(&["--case", "even"]).unwrap();
         let mut report = played(&options);
         assert_eq!(report.finish(false), Ok(()));

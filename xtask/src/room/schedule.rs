@@ -62,7 +62,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     #[test]
-    fn neighbours_come_and_go_by_seed_and_are_there_for_half_of_the_time() {
+    fn neighbours_are_seeded_and_present_half_of_the_time() {
         let spans = presence(1, 3, HOUR);
         assert_eq!(spans, presence(1, 3, HOUR));
         assert_ne!(spans, presence(1, 4, HOUR));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn presence_counts_within_the_window_only() {
+    fn presence_is_counted_only_within_the_window() {
         let span = |from, to| Span {
             from: Duration::from_secs(from),
             to: Duration::from_secs(to),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_has_its_own_order_and_no_policy_is_always_first() {
+    fn policies_are_shuffled_in_each_turn() {
         let things = [1, 2, 3, 4];
         assert_eq!(shuffled(&things, 1, 1), shuffled(&things, 1, 1));
         let orders: BTreeSet<_> = (0..400).map(|turn| shuffled(&things, 1, turn)).collect();

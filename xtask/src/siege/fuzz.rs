@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_makes_the_same_bytes() {
+    fn same_seed_makes_the_same_bytes() {
         let bytes = |index| {
             let mut draws = Draws::new(5, index);
             let mut bytes = [http1(&mut draws), http2(&mut draws)].concat();

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_uses_something_and_one_that_is_not_there_nothing() {
+    fn missing_process_uses_no_resources() {
         let this = rustix::process::getpid();
         assert!(cpu_time(this) > Duration::ZERO);
         assert!(open_files(this) > 2);

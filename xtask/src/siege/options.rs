@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_part_all_run_and_the_long_form_runs_alone() {
+    fn all_parts_run_by_default_and_the_long_run_excludes_them() {
         let parts = |arguments: &[&str]| Options::parse(arguments).unwrap().parts.len();
         assert_eq!(parts(&["--short"]), PARTS.len());
         assert_eq!(parts(&["all"]), PARTS.len());
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_options_and_parts_are_refused() {
         for (arguments, expected) in [
             (&["--minutes", "0"][..], "found 0, expected a number from 1"),
             (&["--report"], "expected a file"),

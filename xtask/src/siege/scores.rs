@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missed_bar_fails_the_run_and_one_that_was_not_run_does_not() {
+    fn only_missed_bars_fail_the_run() {
         let page = Page {
             title: "A page",
             about: "About it.",

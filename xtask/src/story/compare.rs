@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_sources_agree_and_a_different_one_is_found() {
+    fn equal_sources_agree_and_differences_are_found() {
         let row = |told: [Option<&str>; 3], tell| Row {
             what: "x".to_owned(),
             told: told.map(|told| told.map(str::to_owned)),

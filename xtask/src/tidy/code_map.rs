@@ -152,14 +152,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_ends_at_its_stop_and_has_no_links() {
+    fn first_sentence_is_cut_at_its_full_stop_without_links() {
         let text = "//! What [`A`](b) says, by [E1], of\n//! `c`. And more.\n//!\n//! Else.\n";
         assert_eq!(sentence(text), "What `A` says, by [E1], of `c`");
         assert_eq!(sentence("//! Alone\n\nuse a;"), "Alone");
     }
 
     #[test]
-    fn a_table_is_written_between_its_marks_and_nothing_else_is_changed() {
+    fn table_is_replaced_between_its_marks_only() {
         let rows = |folder: &str| Ok(format!("| `a` | of {folder} |\n"));
         let stale = "before\n<!-- modules of x/src -->\nold\n<!-- end -->\nafter\n";
         let fresh = filled(stale, rows).expect("it is whole");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_not_there_is_named() {
+    fn missing_paths_are_reported() {
         let table = "| `docs/a.md` | a |\n| `a/b.rs:c` | a function |\n";
         assert_eq!(missing_paths(table, |_| true), [""; 0]);
         let findings = missing_paths(table, |_| false);

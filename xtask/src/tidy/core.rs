@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_the_rules_defined_by_floats_are_fine() {
+    fn integers_and_rules_defined_by_floats_are_accepted() {
         assert_eq!(findings("a.rs", "fn a() -> u64 { 0 } // no f64"), [""; 0]);
         for file in [
             "policy/c3.rs",

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn files_at_any_depth_are_checked_but_not_a_folder_against_its_modules() {
+    fn cycles_at_any_depth_are_found_except_folder_and_its_modules() {
         let found = keys(&[
             ("a/mod.rs", "mod b; use b::c::C; struct A;"),
             ("a/b/mod.rs", "mod c; mod d; struct B;"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_arrows_and_test_imports_are_fine() {
+    fn one_way_imports_and_test_imports_are_accepted() {
         let found = keys(&[
             ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
             ("a/mod.rs", "use crate::b::B; struct A;"),

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_with_a_head_is_fine() {
+    fn short_file_with_a_head_is_accepted() {
         assert_eq!(
             findings("crates/a/src/b.rs", "//! Head.\nfn a() {}\n"),
             [""; 0]
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_wider_than_the_page_is_found_but_no_table_and_no_code() {
+    fn too_wide_comments_are_found_except_tables_and_code() {
         let long = "x".repeat(100);
         let found = format!("//! Head.\n/// {long}");
         assert_eq!(findings("crates/a/src/b.rs", &found).len(), 1);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_one_without_a_head_and_one_that_is_not_finished_are_found() {
+    fn long_headless_and_unfinished_files_are_found() {
         let long = format!("//! Head.\n{}", "//\n".repeat(520));
         assert_eq!(findings("crates/a/src/b.rs", &long), [""; 0]);
         assert_eq!(findings("crates/slackwater-core/src/b.rs", &long).len(), 1);

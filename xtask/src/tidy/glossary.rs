@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_names_are_looked_at() {
+    fn declared_names_are_checked() {
         let text = "struct Door<T> {\n pub(crate) door_at: Map<u8, T>,\n}\nenum A { Open, Door(u8), B { flight: u8 }, }\nconst fn doors_of() {}\nfn the_door() { fn door() {} }\nmod flight {}";
         let names: Vec<_> = found(text)
             .iter()
@@ -214,19 +214,19 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_a_module() {
+    fn names_of_files_are_checked_as_modules() {
         assert_eq!(found_in("crates/a/src/door.rs", "").len(), 1);
         assert_eq!(found_in("crates/a/src/door/mod.rs", "mod flight;").len(), 1);
     }
 
     #[test]
-    fn other_words_terms_uses_and_tests_are_fine() {
+    fn other_words_terms_uses_and_tests_are_allowed() {
         let text = "struct Outdoor { in_flight: u8, intake: Door, of: fn(Door) -> Door }\nfn load(door: u8) -> Door { Door::new(door) }\n#[cfg(test)] mod tests { fn door() {} }";
         assert_eq!(found(text), [""; 0]);
     }
 
     #[test]
-    fn no_table_is_a_finding() {
+    fn missing_table_is_an_error() {
         assert!(parse("## Glossary\n\nNothing.").is_err());
     }
 }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_and_paths_in_code_are_found() {
+    fn imports_and_paths_in_code_are_found() {
         let text = "use crate::b::{C, d::{E, self}, *};\nuse super::f as g;\nfn h() -> crate::i::J { super::super::k::l() }";
         let found = paths(text, &["a", "x"]);
         assert_eq!(
@@ -193,18 +193,18 @@ mod tests {
     }
 
     #[test]
-    fn other_crates_and_visibilities_are_not() {
+    fn other_crates_and_visibilities_are_ignored() {
         let text = "use std::fmt; pub(crate) struct A; fn b() { core::mem::swap(); Self::c(); self.d(); a::crate_name(); }";
         assert_eq!(paths(text, &["a"]), [""; 0]);
     }
 
     #[test]
-    fn a_module_in_a_file_is_one_deeper() {
+    fn inline_module_is_one_level_deeper() {
         assert_eq!(paths("mod b { use super::c::D; }", &["a"]), ["a::c::D"]);
     }
 
     #[test]
-    fn what_a_module_passes_on_has_a_name() {
+    fn re_exports_have_their_exported_name() {
         let found = imports(
             &tokens("mod b; pub use b::{C, D as E};").unwrap().production,
             &["a".to_owned()],

@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn arrows_down_are_fine() {
+    fn dependencies_on_lower_layers_are_accepted() {
         let packages = packages(&[("low", &[]), ("mid", &["low"]), ("high", &["mid"])]);
         assert_eq!(check(TABLE, &packages), [""; 0]);
     }
 
     #[test]
-    fn an_arrow_up_and_an_unknown_crate_are_found() {
+    fn dependencies_on_higher_layers_and_unknown_crates_are_found() {
         let packages = packages(&[("low", &["mid"]), ("mid", &[]), ("high", &[]), ("new", &[])]);
         let findings = check(TABLE, &packages);
         assert_eq!(findings.len(), 2, "{findings:?}");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_itself_points_down_and_names_what_is_there() {
+    fn table_allows_only_lower_layers_and_existing_crates() {
         let table = TABLE.replace("| 0 | `low` | |", "| 0 | `low` | `mid` |");
         let packages = packages(&[("low", &[]), ("mid", &[])]);
         let findings = check(&table, &packages);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_need_does_not_count() {
+    fn dev_dependencies_are_ignored() {
         let json = r#"{"packages": [{"name": "a", "dependencies": [
             {"name": "b", "kind": null, "path": "/b"}, {"name": "c", "kind": "dev", "path": "/c"},
             {"name": "d", "kind": "build", "path": "/d"}, {"name": "serde", "kind": null}]}]}"#;

@@ -96,7 +96,7 @@ mod tests {
     const FILE: &str = "//! Head.\n\n// Why.\nfn a() {\n    b();\n}\n#[cfg(test)]\nmod tests {}\n";
 
     #[test]
-    fn comments_blank_lines_and_tests_are_no_production_lines() {
+    fn comments_blank_lines_and_tests_are_not_counted() {
         let source = Source::test("crates/a/src/b/c.rs", FILE);
         assert!(table(&[source]).contains("| `a` | 3 | 100.0 % | `b`, 3 |"));
     }

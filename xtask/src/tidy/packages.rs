@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_thing_that_is_lacking_is_named() {
+    fn each_missing_field_is_reported() {
         let whole = "[package]\ndescription = \"a\"\nkeywords = []\ncategories = []\nreadme = \"README.md\"\n\
             license.workspace = true\nrepository.workspace = true\n[package.metadata.docs.rs]\n";
         assert_eq!(check("crates/a", whole, |_| true), [""; 0]);

@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn strings_and_identifiers_count() {
+    fn policy_names_in_strings_and_identifiers_are_found() {
         let text = "struct PrequalSyncRow; fn a(peak_ewma: u8) { b(\"policy = prequal\"); c(\"random\"); }";
         let found = found("crates/a/src/b.rs", text);
         assert_eq!(found, ["prequal_sync", "peak_ewma", "prequal", "random"]);
     }
 
     #[test]
-    fn types_of_ordinary_names_count_where_they_come_from_the_policies() {
+    fn types_with_ordinary_names_count_if_imported_from_policies() {
         let text =
             "use slackwater_core::policy::{Event, RandomSettings}; fn a(b: policy::Random) {}";
         assert_eq!(found("crates/a/src/b.rs", text), ["random", "random"]);
@@ -196,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn scripts_count_too() {
+    fn policy_names_in_scripts_are_found() {
         let text = "// prequal\n/* peak_ewma\n prequal */\nif (name === 'random') prequal(random);";
         assert_eq!(found("crates/a/src/b.js", text), ["prequal", "random"]);
     }
 
     #[test]
-    fn comments_ordinary_words_tests_and_the_core_do_not() {
+    fn comments_ordinary_words_tests_and_the_core_are_ignored() {
         let text = "/// prequal\nfn random() { draw(\"a random choice\"); } // peak_ewma";
         assert_eq!(found("crates/a/src/b.rs", text), [""; 0]);
         let text = "fn prequal() {}";

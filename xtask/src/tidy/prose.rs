@@ -17,7 +17,7 @@ const BEGINNINGS: &str = "a comment begins with";
 /// Longest documentation for users, in words: without research and decisions.
 const DOCS_WORDS_MAX: usize = 45_000;
 
-/// What the table says.
+/// The table's words and their replacements.
 #[derive(Debug, Default)]
 pub(super) struct Prose {
     /// A word or phrase in lower case, and what to write in its place.
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_of_production_code_and_names_of_tests_are_looked_at() {
+    fn strings_of_production_code_and_names_of_tests_are_checked() {
         let text = "fn a() { say(\"nobody asks\"); }\n#[cfg(test)] mod tests {\n    #[test]\n    fn whoever_asks() { say(\"nobody\"); }\n}\n";
         let expected = [
             "crates/a/src/b.rs:1: \"nobody\": name the party",
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_script_is_looked_at() {
+    fn comments_and_strings_of_scripts_are_checked() {
         let source = Source::test(
             "crates/a/src/b.js",
             "// Fine.\nlet text = `Whoever\nasks`;\n",
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_code_and_tables_of_symbols_are_fine() {
+    fn other_words_code_and_tables_of_symbols_are_accepted() {
         let fine = "//! Offers `whoever` a place.\n//!\n//! ```\n//! let nobody = 1;\n//! ```\n//! So manyfold.\nfn a() { nobodys(\"wh\") }\n";
         assert_eq!(found_in(fine), [""; 0]);
         let page = "Text.\n\n```sh\nnobody\n```\n\nOf pages only words count. `nobody`\n";

@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_is_allowed() {
+    fn listed_entries_are_allowed() {
         let now = uses(&["a b", "a b", "c"]);
         let list = list("About.", &count(&now));
         assert!(hold("list.txt", &parse(&list), &now).is_empty());
     }
 
     #[test]
-    fn more_than_listed_is_a_finding_and_so_is_fewer() {
+    fn more_or_fewer_than_listed_is_a_finding() {
         let allowed = parse("# a comment\n1 a\n1 b\n");
         let findings = hold("list.txt", &allowed, &uses(&["a", "a", "new"]));
         assert_eq!(findings.len(), 4, "{findings:?}");

@@ -72,12 +72,12 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_are_there_are_fine() {
+    fn existing_functions_are_accepted() {
         assert_eq!(findings("| first | `a/b.rs:there` | `a/b.rs` |"), [""; 0]);
     }
 
     #[test]
-    fn others_are_found() {
+    fn missing_functions_and_files_are_found() {
         let text = "`a/b.rs:there`\n`a/b.rs:comment` and `a/gone.rs:there`";
         let expected = [
             "PAGE.md:2: `a/b.rs` has no `fn comment`",

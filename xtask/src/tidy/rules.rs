@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_is_to_be_cited() {
+    fn each_rule_must_be_cited() {
         let rules: Vec<String> = RULES
             .iter()
             .flat_map(|(letter, last)| {

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_tests_are_gone() {
+    fn comments_and_tests_are_removed() {
         let text =
             "//! top\n/// doc\nfn a() {} // b\n#[cfg(test)]\nmod tests { fn c() {} }\nfn d() {}";
         assert_eq!(identifiers(text), ["fn", "a", "fn", "d"]);
@@ -207,20 +207,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_tests_stays() {
+    fn other_conditional_code_is_kept() {
         let text = "#[cfg(not(test))] fn a() {} #[cfg(unix)] fn b() {}";
         assert!(identifiers(text).contains(&"a".to_owned()));
         assert!(identifiers(text).contains(&"b".to_owned()));
     }
 
     #[test]
-    fn modules_of_files_for_tests_are_named() {
+    fn test_modules_in_other_files_are_listed() {
         let found = tokens("#[cfg(test)]\npub(crate) mod support;\nmod other;").unwrap();
         assert_eq!(found.test_modules, ["support"]);
     }
 
     #[test]
-    fn identifiers_fall_into_words() {
+    fn identifiers_are_split_into_words() {
         assert_eq!(words("RifLimit"), ["rif", "limit"]);
         assert_eq!(words("rif_limit"), ["rif", "limit"]);
         assert_eq!(words("RIF_LIMIT"), ["rif", "limit"]);

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_its_module() {
+    fn module_path_follows_from_the_file_path() {
         let module = |path| Source::test(path, "").module();
         assert_eq!(module("crates/a/src/lib.rs"), [""; 0]);
         assert_eq!(module("crates/a/src/b.rs"), ["b"]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_for_tests_only_is_a_test_under_any_name() {
+    fn modules_declared_for_tests_only_count_as_tests() {
         let mut sources = [
             Source::test(
                 "crates/a/src/b/mod.rs",

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn each_number_comes_from_its_own_time_and_place() {
+    fn figures_are_read_from_their_sources_and_windows() {
         let found = Found::new(&round(), &left());
         for (column, expected) in [
             (Column::Errors, 1.5),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_nothing_of_is_no_number() {
+    fn missing_data_yields_no_figure() {
         let mut left = left();
         left.lines.clear();
         left.seen.clear();

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_that_do_not_hold_fail_only_where_they_have_to_hold() {
+    fn failed_claims_fail_the_run_only_if_all_must_hold() {
         let mut report = Report::new(&["hedged"]);
         let (case, results) = played([1.0, 1.0]);
         report.add(&case, &results);

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_beside_the_one_of_its_own_round_and_policy() {
+    fn row_is_compared_within_its_round_and_policy() {
         let mut results = Results {
             rows: vec![row("nothing", &[1.0]), row("something", &[2.0])],
         };

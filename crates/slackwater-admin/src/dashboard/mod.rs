@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_folder_comes_with_the_binary() {
+    fn all_dashboard_files_are_embedded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dashboard");
         for entry in std::fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();

@@ -84,12 +84,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_that_fell_has_started_again() {
+    fn count_that_decreased_is_taken_as_restarted() {
         assert_eq!([risen(3, 10), risen(10, 10), risen(10, 3)], [7, 0, 3]);
     }
 
     #[test]
-    fn names_that_did_not_rise_are_left_out() {
+    fn unchanged_counts_are_left_out() {
         let counts = |pairs: &[(&str, u64)]| -> Counts {
             (pairs.iter())
                 .map(|&(name, count)| (name.to_owned(), count))

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_readings_covers_all_classes() {
+    fn latency_difference_covers_all_classes() {
         let before = histograms(&[1, 1], &[900]);
         let now = histograms(&[1, 1, 30], &[900, 40]);
         let since = told(&now.since(&before)).expect("two");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_seconds_are_ten_to_twelve() {
+    async fn recent_latencies_cover_ten_to_twelve_seconds() {
         let mut window = Window::default();
         let start = Instant::now();
         // At second s there have been s requests.
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_seconds_of_a_service_are_of_the_same_replicas() {
+    async fn recent_latencies_are_kept_only_for_the_same_replicas() {
         let mut window = Window::default();
         let readings = ["a", "b", "c"].map(|name| named(name, 1, &[5]));
         window.push(Instant::now(), &readings);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_window_of_a_service_that_was_built_again_starts_empty() {
+    async fn recent_latencies_of_a_rebuilt_service_start_empty() {
         let mut window = Window::default();
         let start = Instant::now();
         window.push(start, &[named("a", 1, &[5; 30]), named("b", 2, &[5; 30])]);

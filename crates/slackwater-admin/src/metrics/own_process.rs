@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_have_parentheses_and_spaces() {
+    fn process_name_may_have_parentheses_and_spaces() {
         let stat = "7 (a) (b c) S 1 1 1 0 -1 4 5 6 7 8 150 50 0 0 20 0 3 0 777 4096 9 18446744073709551615";
         assert_eq!(name(stat), Some("a) (b c"));
         let ticks = clock_ticks_per_second() as f64;

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn three_bounds_of_each_power_of_ten_are_written() {
+    fn histograms_have_three_bounds_per_power_of_ten() {
         let all = slackwater_telemetry::latency_histogram::BOUNDS_US;
         let told: Vec<_> = all.into_iter().filter(|bound| is_written(*bound)).collect();
         assert_eq!(told[..4], [100, 250, 500, 1_000]);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_cannot_break_out() {
+    fn label_values_are_escaped() {
         let mut text = String::new();
         push_escaped(&mut text, "a\"b\\c\nd");
         assert_eq!(text, "a\\\"b\\\\c\\nd");

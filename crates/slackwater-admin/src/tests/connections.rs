@@ -64,7 +64,7 @@ fn wrong_paths_methods_and_bodies_get_helpful_errors() {
 }
 
 #[test]
-fn a_page_whose_name_was_made_to_point_here_reads_nothing() {
+fn rebound_dns_name_cannot_read_the_admin_server() {
     let admin = start(server(Facts::default(), &Lifecycle::default()).asset(PAGE));
     let ask = |path: &str, host: &str| {
         let text = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
@@ -91,7 +91,7 @@ const PAGE: Asset = Asset {
 };
 
 #[test]
-fn a_file_comes_once_and_then_only_if_it_has_changed() {
+fn unchanged_file_is_not_sent_again() {
     let admin = start(server(Facts::default(), &Lifecycle::default()).asset(PAGE));
     let address = admin.address();
     let page = get(address, "/");
@@ -123,7 +123,7 @@ fn a_file_comes_once_and_then_only_if_it_has_changed() {
 }
 
 #[test]
-fn a_connection_carries_several_requests_on_demand() {
+fn keep_alive_connection_serves_several_requests() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: Keep-Alive\r\n\r\n";
     let last = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -138,7 +138,7 @@ fn a_connection_carries_several_requests_on_demand() {
 }
 
 #[test]
-fn a_connection_that_is_kept_does_not_hold_up_the_end() {
+fn kept_connection_does_not_delay_shutdown() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let mut stream = TcpStream::connect(admin.address()).expect("the server listens");
     let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n";
@@ -200,7 +200,7 @@ fn a_head_beyond_the_limit_and_garbage_are_refused() {
 }
 
 #[test]
-fn a_connection_beyond_the_cap_takes_the_place_of_the_one_that_has_waited_longest() {
+fn connection_beyond_the_cap_replaces_the_longest_idle_one() {
     let admin = start(server(Facts::default(), &Lifecycle::default()));
     let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n";
     let connect = || TcpStream::connect(admin.address()).expect("the server listens");
@@ -243,7 +243,7 @@ fn a_connection_beyond_the_cap_takes_the_place_of_the_one_that_has_waited_longes
 }
 
 #[tokio::test]
-async fn only_a_stream_lasts_longer_than_other_answers_may() {
+async fn only_event_streams_are_exempt_from_the_response_timeout() {
     let board = Board(Arc::new(Mutex::new(facts())));
     let server = AdminServer::new(Arc::new(board), Lifecycle::default(), 1);
     for (method, streams) in [(Method::HEAD, false), (Method::GET, true)] {
@@ -258,7 +258,7 @@ async fn only_a_stream_lasts_longer_than_other_answers_may() {
 }
 
 #[test]
-fn a_taken_port_is_named() {
+fn port_in_use_is_named_in_the_error() {
     let first = bind("127.0.0.1:0".parse().expect("literal")).expect("a free port");
     let address = first.local_addr().expect("bound");
     let fault = bind(address).expect_err("it is taken").to_string();

@@ -91,7 +91,7 @@ impl Reader {
 }
 
 #[test]
-fn a_fleet_comes_first_and_ticks_go_by_it() {
+fn stream_starts_with_the_fleet_and_ticks_refer_to_it() {
     let board = Board(Arc::new(Mutex::new(facts())));
     let admin = quick(&board, None);
     let mut reader = Reader::open(admin.address());
@@ -142,7 +142,7 @@ fn a_fleet_comes_first_and_ticks_go_by_it() {
 }
 
 #[test]
-fn readers_have_half_of_the_connections_and_leave_room_when_they_go() {
+fn readers_are_limited_to_half_of_the_connections() {
     let board = Board(Arc::new(Mutex::new(facts())));
     let admin = quick(&board, None);
     let first = Reader::open(admin.address());

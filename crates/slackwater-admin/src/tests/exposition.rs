@@ -150,7 +150,7 @@ fn buckets_have_the_newest_exemplar_in_openmetrics() {
 }
 
 #[test]
-fn buckets_count_all_that_did_not_exceed_their_bounds() {
+fn histogram_buckets_are_cumulative() {
     let found = scraped(&facts(), 1_000, Format::OpenMetrics);
     let told: Vec<_> = (found.lines())
         .filter_map(|line| {
@@ -294,7 +294,7 @@ fn without(facts: &Facts, gone: &[usize]) -> Facts {
 }
 
 #[test]
-fn what_replicas_beyond_the_bound_count_never_falls() {
+fn folded_counts_never_decrease() {
     let all = many(9);
     let mut folding = Folding::new(4);
     assert_eq!(told(&mut folding, &all), (Some(10.0), 4), "two each");
@@ -426,7 +426,7 @@ fn the_page_of_metrics_matches_the_registry() {
 }
 
 #[test]
-fn each_kind_of_problem_is_documented_where_problems_are_and_with_its_metric() {
+fn each_kind_of_problem_is_documented_with_admin_and_metrics() {
     for file in ["docs/reference/admin.md", "docs/reference/metrics.md"] {
         let text = std::fs::read_to_string(root().join(file)).expect(file);
         for kind in ProblemKind::ALL {
@@ -465,7 +465,7 @@ fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn only_existing_metrics_are_named() {
+fn metrics_named_in_the_docs_exist() {
     let mut known: BTreeSet<String> = families().map(|it| it.metric.full_name()).collect();
     for family in families().filter(|it| it.metric.kind == Kind::Histogram) {
         let parts = ["_bucket", "_sum", "_count"];

@@ -232,7 +232,7 @@ fn check_family(name: &str, kind: &str, format: Format, samples: &[(&str, Line<'
 }
 
 #[test]
-fn what_the_grammar_forbids_is_a_failure() {
+fn invalid_exposition_text_is_rejected() {
     let good = "# HELP a_seconds Some.\n# TYPE a_seconds histogram\n# UNIT a_seconds seconds\n\
                 a_seconds_bucket{x=\"1\",le=\"0.5\"} 1 # {trace_id=\"7\"} 0.25 1.5\n\
                 a_seconds_bucket{x=\"1\",le=\"+Inf\"} 2\na_seconds_sum{x=\"1\"} 3.5\na_seconds_count{x=\"1\"} 2\n\

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn all_conditions_must_hold_and_one_entry_of_each_list() {
+    fn all_conditions_must_hold_with_one_match_in_each_list() {
         let conditions = strict();
         let mut headers = HeaderMap::new();
         headers.insert("x-canary", HeaderValue::from_static("1"));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_tested_byte_for_byte_and_one_of_several_is_enough() {
+    fn field_values_match_exactly_and_any_of_several_suffices() {
         let mut headers = HeaderMap::new();
         headers.append("x-a", HeaderValue::from_static("one"));
         headers.append("x-a", HeaderValue::from_static("two"));

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_frames_a_message_is_left_alone() {
+    fn framing_headers_cannot_be_changed() {
         for name in [
             "host",
             "connection",

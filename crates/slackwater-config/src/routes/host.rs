@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_without_case_and_below_means_deeper() {
+    fn hosts_are_compared_without_case_and_wildcards_match_subdomains() {
         for (rule, host, expected) in [
             (exact("example.com"), "example.com", true),
             (exact("example.com"), "EXAMPLE.Com", true),

@@ -213,7 +213,7 @@ mod tests {
     fn paths_with_several_interpretations_are_doubtful() {
         let admin = PathRule::prefix("/admin");
         for path in [
-            // The parent segment in every spelling, wherever it leads.
+            // The parent segment in every spelling, into the rule's path and out of it.
             "/api/../admin",
             "/admin/../api",
             "/api/%2e%2E/admin",
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_do_not_matter_to_a_rule_leave_no_doubt() {
+    fn irrelevant_characters_do_not_make_a_path_ambiguous() {
         let api = PathRule::prefix("/api");
         for path in [
             "/api/group%2Fproject",
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rules_path_has_one_reading() {
+    fn path_of_a_rule_must_be_unambiguous() {
         for path in [
             "/",
             "/api",
@@ -324,7 +324,7 @@ mod tests {
     proptest::proptest! {
         /// A rule that matches a path after normalization never ignores the path silently.
         #[test]
-        fn nothing_slips_past_a_rule(path in "/[adminAx./;%\\\\25cCfFeE6]{0,24}") {
+        fn no_ambiguous_path_evades_a_rule(path in "/[adminAx./;%\\\\25cCfFeE6]{0,24}") {
             let admin = PathRule::prefix("/admin");
             let segments: Vec<u8> = freely(path.as_bytes()).collect();
             let found = segments == b"/admin" || segments.starts_with(b"/admin/");

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_changed_in_its_place() {
+    fn host_is_rewritten_in_its_header() {
         let rewrite = Rewrite {
             host: Some(Authority::from_static("inner.example:81")),
             path: Some(prefix("/api", "")),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn one_service_needs_no_draw_and_no_weight_at_all_is_no_split() {
+    fn one_service_needs_no_draw_and_zero_weights_are_invalid() {
         let mut draws = 0;
         let chosen = Split::one(3).choose(&mut || {
             draws += 1;

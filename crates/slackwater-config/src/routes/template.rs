@@ -162,7 +162,7 @@ mod tests {
     };
 
     #[test]
-    fn parts_of_the_request_are_put_in() {
+    fn template_is_filled_with_parts_of_the_request() {
         for (written, expected) in [
             (
                 "https://{host}{path}{query}",

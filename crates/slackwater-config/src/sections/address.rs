@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_rejected_with_the_expectation() {
+    fn invalid_addresses_are_rejected_with_the_expected_form() {
         for (text, expected) in [
             ("", "expected a port"),
             ("10.0.0.1:80,10.0.0.2:80", "several are a list"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_both_families_means_its_ipv4_addresses() {
+    fn ipv4_addresses_of_a_name_are_preferred() {
         let (four, six) = (literal("127.0.0.1:80"), literal("[::1]:80"));
         assert_eq!(prefer_ipv4(vec![six, four, four]), [four]);
         assert_eq!(prefer_ipv4(vec![six]), [six]);

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_read_back() {
+    fn shown_settings_round_trip() {
         let text = "[queue]\nrequests_max = \"adaptive\"\nwaiting_max = 7\nwait_max = \"2s\"\n\
                     discipline = \"newest_first\"\ntarget = \"9ms\"\ninterval = \"80ms\"\n\n\
                     [limit]\nstart = 9\nmin = 2\nmax = 70\ntolerance = 0.25\nwindow = \"50ms\"\n\

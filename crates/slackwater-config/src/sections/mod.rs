@@ -112,7 +112,7 @@ pub enum LoadedFile {
 }
 
 impl LoadedFile {
-    /// Reads a file's text. The key `to`, which only an agent has, tells the two apart.
+    /// Reads a file's text. The key `to`, which only an agent has, distinguishes the two.
     ///
     /// # Errors
     ///

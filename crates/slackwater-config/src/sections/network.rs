@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leading_bits_decide() {
+    fn network_matches_by_its_leading_bits() {
         for (network, inside, outside) in [
             ("10.0.0.0/8", "10.255.255.255", "11.0.0.0"),
             ("10.0.0.0/9", "10.127.255.255", "10.128.0.0"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn invalid_networks_are_refused() {
         for text in [
             "",
             "10.0.0.0/",
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown_as_it_is_read() {
+    fn networks_round_trip() {
         for text in [
             "10.0.0.0/8",
             "::/0",

@@ -289,7 +289,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_address_for_everything_has_its_path_for_traces_below() {
+    fn general_endpoint_gets_the_path_for_traces() {
         let at = |written| said("endpoint", &[(ENDPOINT, written)]).expect("said");
         assert_eq!(
             at("https://api.example/otlp/"),
@@ -299,7 +299,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn forms_are_those_of_the_keys() {
+    fn variables_are_converted_to_the_form_of_the_keys() {
         for (key, name, written, expected) in [
             ("protocol", PROTOCOL[1], "http/protobuf", "http"),
             ("protocol", PROTOCOL[0], "grpc", "grpc"),
@@ -332,7 +332,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn two_of_them_turn_everything_off() {
+    fn two_variables_disable_tracing() {
         assert!(variables(&[(DISABLED, "TRUE")]).is_off());
         assert!(variables(&[(EXPORTER, "none")]).is_off());
         assert!(!variables(&[(DISABLED, "false"), (EXPORTER, "otlp")]).is_off());

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hex_is_pairs_of_digits_and_nothing_else() {
+    fn hex_consists_of_digit_pairs_only() {
         let decoded = |digits: &[u8]| HEXLOWER_PERMISSIVE.decode(digits).ok();
         assert_eq!(decoded(b"00fFa5"), Some(vec![0x00, 0xff, 0xa5]));
         assert_eq!(decoded(b""), Some(Vec::new()));

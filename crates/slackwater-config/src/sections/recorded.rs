@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_with_all_its_settings_comes_back() {
+    fn policy_with_all_its_settings_round_trips() {
         for toml in [
             "",
             "policy = \"peak_ewma\"\npeak_ewma.decay = \"3s\"\nerror_aversion.enabled = false\n",

@@ -103,7 +103,7 @@ pub(super) fn unused_probes(reader: &Reader<'_>, prefix: &str) -> Option<Remark>
 /// by rate drains it. `[A10]`
 ///
 /// Defaults with the same result cause no warning. Neither does a fleet no larger than the pool:
-/// there it is so at any rate, and the pool holds a report of every replica anyway.
+/// its pool holds a report of every replica at any probe rate.
 pub(super) fn refilling(
     policies: &PolicySections,
     config: &PrequalConfig,

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_wins_over_file_and_flags_in_both_forms() {
+    fn overrides_take_precedence_over_file_and_flags() {
         let set = [
             ("policy", json!("prequal")),
             ("prequal.pool_capacity", json!(20)),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_have_the_messages_of_the_reader() {
+    fn invalid_overrides_have_the_messages_of_the_reader() {
         for (key, value, expected) in [
             (
                 "policy",
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_a_service_may_be_set_or_is_refused_on_purpose() {
+    fn list_of_service_keys_without_override_is_complete() {
         let (of_service, _) = &*KEYS;
         assert!(of_service.len() > 60, "{of_service:?}");
         let refused = of_service.iter().filter(|key| why_not(key).is_some());
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_remembers_what_was_before_and_since_when() {
+    fn override_keeps_the_previous_value_and_its_start() {
         let config = load(SHORT, &Overrides::default(), &SettingOverrides::default());
         let config = config.expect("valid").config;
         let at = |seconds| SystemTime::UNIX_EPOCH + core::time::Duration::from_secs(seconds);

@@ -57,7 +57,7 @@ fn two_replicas() -> Overrides {
 }
 
 #[test]
-fn flags_alone_are_a_configuration() {
+fn flags_alone_are_a_valid_configuration() {
     let flags = Overrides {
         policy: Some("round_robin".to_owned()),
         workers: Some("3".to_owned()),
@@ -84,7 +84,7 @@ fn flags_alone_are_a_configuration() {
 }
 
 #[test]
-fn services_that_name_no_policy_are_known() {
+fn services_without_a_policy_are_listed() {
     let text = "listen = \"127.0.0.1:1\"\n[services.web]\nreplicas = [\"127.0.0.1:3\"]\npolicy = \"random\"\n\
                 [services.api]\nreplicas = [\"127.0.0.1:4\"]\n[[routes]]\npath_prefix = \"/api\"\nservice = \"api\"\n\
                 [[routes]]\nservice = \"web\"\n";
@@ -214,7 +214,7 @@ fn mistakes_in_flags_name_the_flag() {
 }
 
 #[test]
-fn mistakes_end_the_command_with_a_fault_that_lists_them() {
+fn fault_of_the_command_lists_all_mistakes() {
     let found = Config::load(None, &Overrides::default()).expect_err("nothing is set");
     let fault = crate::fault::Fault::from(found).to_string();
     assert!(
@@ -224,7 +224,7 @@ fn mistakes_end_the_command_with_a_fault_that_lists_them() {
 }
 
 #[test]
-fn of_very_many_mistakes_the_first_are_listed_and_the_rest_counted() {
+fn long_list_of_mistakes_is_cut_and_the_rest_counted() {
     let flags = Overrides {
         replicas: (0..250).map(|number| format!("a b:{number}")).collect(),
         ..two_replicas()
@@ -245,7 +245,7 @@ fn no_transport_means_local_only() {
 }
 
 #[test]
-fn a_host_name_is_resolved_at_the_load() {
+fn host_name_is_resolved_at_load() {
     let flags = Overrides {
         replicas: owned(&["localhost:9001"]),
         ..two_replicas()
@@ -269,7 +269,7 @@ fn a_host_name_is_resolved_at_the_load() {
 }
 
 #[test]
-fn what_is_shown_is_what_is_in_force() {
+fn shown_configuration_equals_the_loaded_one() {
     let directory = std::env::temp_dir().join(format!("slackwater-show-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory for the test");
     let again = directory.join("again.toml");
@@ -351,7 +351,7 @@ fn every_value_in_the_full_fixture_differs_from_its_default() {
 }
 
 #[test]
-fn services_whose_cookies_overwrite_each_other_are_warned_of() {
+fn services_with_conflicting_cookies_cause_a_warning() {
     let file = std::env::temp_dir().join(format!("slackwater-cookies-{}.toml", std::process::id()));
     let remarks = |own: &str, routes: &str| {
         let text = format!(
@@ -390,7 +390,7 @@ fn services_whose_cookies_overwrite_each_other_are_warned_of() {
 
 #[cfg(unix)]
 #[test]
-fn a_token_that_all_can_read_is_warned_of_and_never_shown() {
+fn world_readable_token_causes_a_warning_and_is_never_shown() {
     use std::os::unix::fs::PermissionsExt;
     let directory = std::env::temp_dir().join(format!("slackwater-token-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory for the test");
@@ -442,7 +442,7 @@ fn a_token_that_all_can_read_is_warned_of_and_never_shown() {
 
 #[cfg(unix)]
 #[test]
-fn a_key_file_that_all_can_read_is_warned_of_and_never_shown() {
+fn world_readable_key_causes_a_warning_and_is_never_shown() {
     use std::os::unix::fs::PermissionsExt;
     let directory = std::env::temp_dir().join(format!("slackwater-key-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory for the test");
@@ -548,7 +548,7 @@ fn the_full_fixture_sets_every_key() {
 }
 
 #[test]
-fn a_pool_that_is_not_refilled_is_noted_for_each_policy_that_removes_by_rate() {
+fn too_low_probe_rate_is_noted_for_policies_that_remove_by_rate() {
     let noted = |policy: &str| {
         let replicas: Vec<_> = (1..=20).map(|n| format!("127.0.0.1:{n}")).collect();
         let text = format!(

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_read_back() {
+    fn shown_settings_round_trip() {
         for delay in ["auto", "2ms", "500ms"] {
             let text =
                 format!("[tie]\nenabled = true\ndelay = \"{delay}\"\nbudget = 0.25\nburst = 7\n\n");

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_do_not_go_together_are_a_mistake() {
+    fn conflicting_keys_are_a_mistake() {
         let (both, mistakes) = bounds_of("[table]\nlow = 15\nhigh = 30\n");
         assert_eq!((both, mistakes), (Bounds { low: 15, high: 30 }, vec![]));
 

@@ -49,9 +49,9 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Returns a remark if the certificate has ended, has not begun, or ends soon. Soon is within
-    /// two weeks, or within a third of its lifetime if that is shorter, because renewal normally
-    /// happens earlier.
+    /// Returns a remark if the certificate has expired, is not yet valid, or expires soon. Soon is
+    /// within two weeks, or within a third of its lifetime if that is shorter, because renewal
+    /// normally happens earlier.
     pub fn remark(&self, now: SystemTime) -> Option<String> {
         let validity = self.validity?;
         let days = validity.days_left(now);
@@ -174,7 +174,7 @@ mod tests {
     ];
 
     #[test]
-    fn expiry_is_remarked_on_early() {
+    fn upcoming_expiry_is_reported_early() {
         let mut identity = Authority::new().identity(&["a.test"]);
         let mut remark = |life_days: i64, at_s: u64| {
             identity.validity = Some(Validity {

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_exactly_then_by_wildcard_then_the_first() {
+    fn certificate_is_found_by_exact_name_wildcard_or_default() {
         let identities = identities(&[&["first.test"], &["*.a.test"], &["b.a.test", "c.test"]]);
         for (asked, expected) in [
             (Some("first.test"), "first.test"),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_for_one_name_the_first_that_the_client_can_verify() {
+    fn first_verifiable_certificate_of_a_name_is_chosen() {
         let authority = Authority::new();
         let identities = Identities::new(vec![
             authority.identity_with(&["a.test", "ed"], &rcgen::PKCS_ED25519),

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_hold_a_chain_and_its_key_and_remarks() {
+    fn file_may_contain_chain_key_and_comments() {
         let text = format!(
             "for a.test\n{}\n# issuer\n{}{}",
             certificate(),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_of_windows_are_as_good() {
+    fn windows_line_endings_are_accepted() {
         let text = format!("{}{}", certificate(), key()).replace('\n', "\r\n");
         let pem = Pem::parse(file(), text.as_bytes()).expect("well-formed");
         assert_eq!(pem.certificates().expect("one").len(), 1);

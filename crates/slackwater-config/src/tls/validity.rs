@@ -55,7 +55,7 @@ impl Validity {
         self.not_after_s - seconds(now)
     }
 
-    /// Whether its validity has not begun.
+    /// Whether it is not yet valid.
     pub fn is_future(&self, now: SystemTime) -> bool {
         seconds(now) < self.not_before_s
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_that_were_written() {
+    fn validity_dates_are_read_exactly() {
         // Both forms: years to 2049 have two digits, later ones four.
         for (from, until, not_before_s, not_after_s) in [
             ((1970, 1, 1), (2000, 2, 29), 0, 951_782_400),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn days_are_counted_down_to_the_last_second() {
+    fn remaining_days_are_exact_to_the_second() {
         let validity = Validity {
             not_before_s: 100,
             not_after_s: 100 + 2 * DAY_S,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_has_no_dates_and_does_no_harm() {
+    fn garbage_has_no_dates_and_causes_no_panic() {
         let der = made((2020, 1, 1), (2030, 1, 1));
         for cut in 0..der.len().min(200) {
             let _ = Validity::of(&der[..cut]);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn json_and_yaml_give_the_same_values_at_their_places() {
+    fn json_and_yaml_yield_the_same_values_with_positions() {
         let expected = Ok(r#"list=[=a:1@"a:1" ={at=é:2@"é:2" weight=3}]"#.to_owned());
         let json = "{\n\t\"list\": [\"a:1\", {\"at\": \"é:2\", \"weight\": 3}]\n}\n";
         assert_eq!(read("f.json", json), expected);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_at_the_top_has_the_key_that_it_is_given() {
+    fn top_level_list_gets_the_given_key() {
         assert_eq!(read("f.json", "[1, -2]"), Ok("top=[=1 =-2]".to_owned()));
         assert_eq!(read("f.yml", "- 1\n- -2\n"), Ok("top=[=1 =-2]".to_owned()));
         assert_eq!(read("f.yaml", "# nothing\n"), Ok(String::new()));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_the_syntax_have_their_place() {
+    fn syntax_errors_have_a_position() {
         for (file, text, expected) in [
             (
                 "f.json",

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_very_long_line_only_what_is_near_is_shown() {
+    fn long_line_is_shown_only_around_the_mistake() {
         let line = format!("{}X{}", "a".repeat(5000), "b".repeat(5000));
         let text = shown(&line, 5000, 9000);
         let lines: Vec<_> = text.lines().skip(1).collect();

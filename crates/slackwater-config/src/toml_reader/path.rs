@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_through_tables_and_lists() {
+    fn paths_traverse_tables_and_lists() {
         let text = "a = 1\n[b.c]\nd = 2\n[[e]]\nf = [[3], [4, 5]]\n[[e]]\nf = 6\n";
         let document = DeTable::parse(text).expect("TOML").into_inner();
         for (path, expected) in [
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_have_no_numbers_and_parents_are_one_step_shorter() {
+    fn patterns_omit_indices_and_parents_drop_the_last_step() {
         assert_eq!(pattern("fleet[12].stall.every"), "fleet[].stall.every");
         assert_eq!(pattern("load.rate"), "load.rate");
         assert_eq!(parent("fleet[12].stall"), Some("fleet[12]"));

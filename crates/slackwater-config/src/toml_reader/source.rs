@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_becomes_a_line_and_a_column_in_characters() {
+    fn byte_offset_is_converted_to_line_and_column() {
         let text = "a = 1\nñé = \"x\"\r\nlast";
         assert_eq!(at(text, 0..1), (1, 1, 1, "a = 1".to_owned()));
         assert_eq!(at(text, 6..10), (2, 1, 2, "ñé = \"x\"".to_owned()));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_at_and_beyond_the_end_are_places_too() {
+    fn spans_at_and_beyond_the_end_have_positions() {
         assert_eq!(at("", 0..0), (1, 1, 1, String::new()));
         assert_eq!(at("a\n", 2..2), (2, 1, 1, String::new()));
         assert_eq!(at("a\n", 9..12), (2, 1, 1, String::new()));

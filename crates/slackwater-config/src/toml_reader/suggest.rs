@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distance_counts_single_slips() {
+    fn distance_counts_single_edits() {
         for (one, other, expected) in [
             ("", "", 0),
             ("", "abc", 3),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_near_names_are_meant() {
+    fn only_similar_names_are_suggested() {
         let names = ["listen", "policy", "replicas", "replica", "attempts_max"];
         assert_eq!(nearest("replicsa", names), Some("replicas"));
         assert_eq!(nearest("replcia", names), Some("replica"));

@@ -2,7 +2,7 @@
 //!
 //! Rates and quantiles are parsed from their decimal digits, never through a float, so `0.1` is
 //! exactly 100,000 millionths. A value of the right kind that is negative or too large for its type
-//! returns [`Unfit::Range`]; the caller, which knows the range, adds it to the message.
+//! returns [`Unfit::Range`]; the caller, which has the range, adds it to the message.
 
 use super::suggest::{is_same, nearest};
 use core::num::NonZeroU16;

@@ -148,7 +148,7 @@ async fn asked_again(server: &Server) {
 }
 
 #[tokio::test]
-async fn every_address_is_a_replica_and_a_shuffle_changes_nothing() {
+async fn each_address_is_a_replica_and_order_is_ignored() {
     let server = Server::start(vec![
         ("web.test", 0, four(2)),
         ("web.test", 0, four(1)),
@@ -355,7 +355,7 @@ async fn srv_targets_have_weights() {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_again_when_its_ttl_is_over_and_not_before() {
+async fn name_is_looked_up_again_only_after_its_ttl() {
     let server = Server::start(vec![("web.test", 3600, four(1)), ("now.test", 0, four(1))]).await;
     let bounds = TtlBounds {
         min: AT_ONCE.min,

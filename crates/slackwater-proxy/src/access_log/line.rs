@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_line_is_the_combined_format_and_more() {
+    fn text_line_extends_the_combined_log_format() {
         let bare = request();
         assert_eq!(
             line(AccessLogFormat::Text, &facts(&bare)),
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_is_an_object_with_what_is_known() {
+    fn json_line_has_the_known_fields_only() {
         let bare = request();
         assert_eq!(
             line(AccessLogFormat::Json, &facts(&bare)),
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_cannot_forge_lines() {
+    fn clients_cannot_forge_log_lines() {
         let evil = "\r\n\"\\\t\x1b[2J\u{7f}\u{9b}é\u{2028}\u{202E}\u{2066}\u{200B}".as_bytes();
         let broken = [evil, b"\xff\n"].concat();
         let hostile = RequestFacts {

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_requests_are_sampled_and_failed_or_slow_ones_always_logged() {
+    fn failed_and_slow_requests_are_always_logged_others_sampled() {
         let quick = Duration::from_millis(1);
         assert_eq!(taken(1_000_000, false, quick), 100_000);
         assert_eq!(taken(0, false, quick), 0);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_ends_before_the_next_one() {
+    fn next_line_starts_after_a_partial_one() {
         let (mut disk, mut is_torn) = (Disk(Vec::new(), 6), false);
         let unwritten = write_lines(&mut disk, b"one\ntwo\n", &mut is_torn);
         let unwritten = unwritten.expect_err("the disk is full");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_at_the_end_of_a_line_tears_none() {
+    fn full_disk_at_the_end_of_a_line_leaves_no_partial_line() {
         let (mut disk, mut is_torn) = (Disk(Vec::new(), 4), false);
         let unwritten = write_lines(&mut disk, b"one\ntwo\n", &mut is_torn);
         assert_eq!(unwritten.expect_err("full").written, 4);

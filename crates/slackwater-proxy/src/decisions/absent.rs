@@ -96,7 +96,7 @@ mod tests {
     use slackwater_core::policy::HealthState;
 
     #[test]
-    fn each_reason_begins_with_a_state_where_it_is_one() {
+    fn reasons_begin_with_a_state_where_one_applies() {
         for (reason, expected) in [
             (OutReason::Driver("down"), "down: health checks failed"),
             (

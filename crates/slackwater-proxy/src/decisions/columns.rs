@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_unit_has_its_format() {
+    fn values_are_formatted_by_unit() {
         let of = |factor: Factor, value| figure(&factor, Some(value));
         assert_eq!(of(Factor::time("t", "t", 1), 1_642.25), "1.642 ms");
         assert_eq!(of(Factor::requests("r", "r", 1), 2.0), "2");

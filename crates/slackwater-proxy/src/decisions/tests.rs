@@ -167,7 +167,7 @@ fn is_kept(settings: &DecisionSettings, request: http::request::Builder, status:
 }
 
 #[test]
-fn a_share_is_drawn() {
+fn configured_share_of_decisions_is_kept() {
     for (millionths, least, most) in [(0, 0, 0), (10_000, 120, 280), (1_000_000, 20_000, 20_000)] {
         let share = Quantile::from_millionths(millionths).expect("a share");
         let ring = roomy();
@@ -202,7 +202,7 @@ fn failed_slow_and_requested_decisions_are_kept_if_configured() {
 }
 
 #[test]
-fn a_decision_contains_why_it_is_kept() {
+fn decision_states_why_it_is_kept() {
     let all = settings(|it| {
         (it.sample, it.failed, it.header) = (Quantile::ONE, Some(true), Some(ASKS));
         it.slower_than = Some(Duration::from_hours(1));
@@ -232,7 +232,7 @@ fn a_decision_contains_why_it_is_kept() {
 }
 
 #[test]
-fn a_ring_keeps_the_newest_within_its_number_and_its_bytes() {
+fn ring_keeps_the_newest_within_its_count_and_byte_limits() {
     let all = settings(|it| it.sample = Quantile::ONE);
     let by_number = Arc::new(Ring::new(3, 1 << 20));
     let recorder_of = recorder(&all, &by_number);
@@ -326,7 +326,7 @@ fn a_burst_of_failures_leaves_room_for_other_reasons() {
 }
 
 #[test]
-fn bytes_are_shared_like_the_number_of_records() {
+fn byte_limit_is_divided_among_reasons() {
     let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, Some(true)));
     let size = {
         let ring = roomy();
@@ -492,7 +492,7 @@ fn an_invalid_query_names_the_parameter() {
 }
 
 #[test]
-fn a_decision_in_words() {
+fn decision_is_described_as_text() {
     let archive = archive();
     let (content_type, text) = told(core::slice::from_ref(&archive), "id=2&format=text");
     assert_eq!(content_type, "text/plain; charset=utf-8");

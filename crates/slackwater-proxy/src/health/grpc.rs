@@ -45,7 +45,7 @@ fn framed(message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// Checks that an answer says SERVING. The error states the other status.
+/// Checks that the status in an answer is SERVING. The error states the other status.
 pub(super) fn read_answer(answer: &[u8]) -> Result<(), String> {
     let message = match answer.split_at_checked(PREFIX_BYTES) {
         Some(([0, length @ ..], message)) if is_length(length, message.len()) => message,
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_serving_passes() {
+    fn only_serving_passes_the_grpc_check() {
         assert_eq!(read_answer(b"\0\0\0\0\x02\x08\x01"), Ok(()));
         for (answer, says) in [
             (&b"\0\0\0\0\x00"[..], "UNKNOWN"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_have_their_meaning() {
+    fn grpc_statuses_are_described() {
         assert_eq!(status_name("0"), None);
         assert!(status_name("12").is_some_and(|told| told.contains("UNIMPLEMENTED")));
         assert_eq!(status_name("14").as_deref(), Some("grpc-status 14"));

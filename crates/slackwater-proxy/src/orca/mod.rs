@@ -223,7 +223,7 @@ mod tests {
     const EXPECTED: Option<(u32, u32, Option<u32>)> = Some((300_000, 10_500, Some(200_000)));
 
     #[test]
-    fn all_forms_are_read_to_the_same_report() {
+    fn text_json_and_binary_forms_yield_the_same_report() {
         let any = "endpoint-load-metrics";
         let text = "cpu_utilization:0.3,mem_utilization:0.8,rps_fractional:10.5,eps:2.1";
         assert_eq!(read(any, text), EXPECTED);

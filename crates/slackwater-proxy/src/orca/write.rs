@@ -9,15 +9,15 @@ use slackwater_config::{OrcaForm, OrcaReports};
 use slackwater_core::LoadReport;
 use slackwater_http::GRPC_STATUS;
 
-/// The field by which a request asks for a report in some form.
+/// The request field that names the requested form of a report.
 const FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
 
 /// A report that must be written, with its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted(OrcaForm);
 
-/// Returns the form of the report that a request gets: the one that it asks for, or the default.
-/// Unless reports are off, removes the field that asks, which is for this hop only.
+/// Returns the form of the report that a request gets: the requested one, or the default.
+/// Unless reports are off, removes the request's field, which is for this hop only.
 pub fn wanted(reports: OrcaReports, request: &mut HeaderMap) -> Option<Wanted> {
     if reports == OrcaReports::Never {
         return None;

@@ -122,7 +122,7 @@ fn the_file_is_private_and_is_not_overwritten() {
 }
 
 #[test]
-fn a_full_file_ends_with_its_reason_and_within_its_size() {
+fn full_file_ends_with_its_reason_within_its_size_limit() {
     let scratch = Scratch::new("full");
     let writing = scratch.start(100_000);
     record(&writing, "one", 60_000);
@@ -135,7 +135,7 @@ fn a_full_file_ends_with_its_reason_and_within_its_size() {
 }
 
 #[test]
-fn a_torn_file_is_read_to_its_last_whole_block() {
+fn recording_cut_while_writing_is_read_to_its_last_full_block() {
     let scratch = Scratch::new("torn");
     let writing = scratch.start(u32::MAX);
     record(&writing, "one", 6_000);
@@ -198,7 +198,7 @@ fn events_of(recording: &Recording) -> Vec<&[u8]> {
 }
 
 #[test]
-fn a_truncated_file_is_read_up_to_its_last_whole_block() {
+fn file_truncated_anywhere_is_read_to_its_last_full_block() {
     let (bytes, ends) = small_file();
     let whole = read(&bytes).expect("a recording");
     assert_eq!(events_of(&whole), [&[1, 2, 3, 6][..], &[4, 5]]);
@@ -226,7 +226,7 @@ fn a_truncated_file_is_read_up_to_its_last_whole_block() {
 }
 
 #[test]
-fn a_bit_that_was_flipped_ends_a_file_before_its_block() {
+fn flipped_bit_ends_a_file_before_its_block() {
     let (bytes, ends) = small_file();
     for bit in MAGIC.len() * 8..bytes.len() * 8 {
         let mut spoiled = bytes.clone();

@@ -42,7 +42,7 @@ impl Drop for SharedRecord {
     }
 }
 
-/// A handle on a request record. If no consumer wants the record, the handle is empty and does
+/// A handle on a request record. If no consumer needs the record, the handle is empty and does
 /// nothing. The request is over when the last handle is dropped. If no end was recorded by then,
 /// the client was cut off or has left.
 #[derive(Debug, Default)]

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn no_id_is_drawn_twice() {
+    fn drawn_request_ids_are_unique() {
         let ids = ids(|_| {});
         let drawn: std::collections::HashSet<_> = (0..1_000).map(|_| ids.draw()).collect();
         assert_eq!(drawn.len(), 1_000);

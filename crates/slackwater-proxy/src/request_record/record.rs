@@ -112,7 +112,7 @@ pub(crate) struct RequestRecord {
     pub(crate) host: Option<HeaderValue>,
     pub(crate) referer: Option<HeaderValue>,
     pub(crate) user_agent: Option<HeaderValue>,
-    /// The first value of each field that a consumer wants, in the order of its list.
+    /// The first value of each field that a consumer requests, in the order of its list.
     pub(crate) values: Box<[Option<HeaderValue>]>,
     /// Drawn when first needed, unless the request has an id already.
     id: OnceCell<HeaderValue>,

@@ -1,4 +1,4 @@
-//! Consumers of request records, and how much detail each wants.
+//! Consumers of request records, and how much detail each needs.
 
 use super::handle::RecordHandle;
 use super::ids::Ids;
@@ -19,7 +19,7 @@ pub(super) const CONSUMERS: usize = 3;
 /// The consumers of a recorder.
 pub(crate) type Consumers = [Option<Box<dyn Consumer>>; CONSUMERS];
 
-/// The mark of each consumer; `None` if it does not want the request.
+/// The mark of each consumer; `None` if it does not need the request.
 pub(super) type Marks = [Option<u8>; CONSUMERS];
 
 /// How much of a request is recorded.
@@ -33,7 +33,7 @@ pub(crate) enum Detail {
     Choices,
 }
 
-/// What a consumer wants of a request that has just arrived.
+/// The detail that a consumer needs of a request that has just arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) detail: Detail,
@@ -43,11 +43,11 @@ pub(crate) struct Interest {
 
 /// A consumer of request records.
 pub(crate) trait Consumer: Debug {
-    /// Returns what may be wanted of a request, judged by its headers; `None` if nothing, whatever
-    /// the outcome.
+    /// Returns the detail that may be needed, judged by the request's headers; `None` if the
+    /// consumer needs no record with any outcome.
     fn wants(&self, headers: &HeaderMap) -> Option<Interest>;
 
-    /// Fields whose values it wants in records. At most one consumer wants any.
+    /// Fields whose values it needs in records. At most one consumer needs any.
     fn fields(&self) -> &[HeaderName] {
         &[]
     }

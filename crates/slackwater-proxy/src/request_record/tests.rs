@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 type Heard = Rc<RefCell<Vec<String>>>;
 
-/// A consumer that wants this much detail, and remembers its calls.
+/// A consumer that needs this much detail, and remembers its calls.
 #[derive(Debug)]
 struct Listener {
     interest: Option<Interest>,
@@ -91,7 +91,7 @@ fn attempt(handle: &RecordHandle, kind: AttemptKind, replica: &str) -> AttemptHa
 }
 
 #[test]
-fn there_is_a_record_only_for_the_consumers_that_want_one() {
+fn record_is_made_only_for_interested_consumers() {
     let (handle, heard) = begin([None, None, None]);
     assert!(format!("{handle:?}").contains("None"), "{handle:?}");
     attempt(&handle, AttemptKind::First, "a").head(StatusCode::OK, None);
@@ -104,7 +104,7 @@ fn there_is_a_record_only_for_the_consumers_that_want_one() {
 }
 
 #[test]
-fn attempts_and_candidates_are_recorded_only_for_consumers_that_want_them() {
+fn attempts_are_recorded_only_for_consumers_that_request_them() {
     for (detail, attempts, explains) in [
         (Detail::Summary, 0, false),
         (Detail::Attempts, 1, false),
@@ -142,7 +142,7 @@ fn each_attempt_has_its_own_end_and_the_last_of_them_ends_the_record() {
 }
 
 #[test]
-fn a_second_copy_that_wins_is_the_one_that_leads() {
+fn winning_hedge_is_the_leading_attempt() {
     let (handle, heard) = begin([interest(Detail::Attempts, 1), None, None]);
     let mut first = attempt(&handle, AttemptKind::First, "a");
     let mut copy = attempt(&handle, AttemptKind::Hedge, "b");
@@ -159,7 +159,7 @@ fn a_second_copy_that_wins_is_the_one_that_leads() {
 }
 
 #[test]
-fn a_record_is_over_with_its_last_handle() {
+fn record_ends_with_its_last_handle() {
     let (handle, heard) = begin([interest(Detail::Summary, 1), None, None]);
     let of_the_body = handle.clone();
     drop(handle);

@@ -1,4 +1,4 @@
-//! Routes requests to services, or answers them as their route says.
+//! Routes requests to services, or answers them as their route specifies.
 //!
 //! Routes and services together are an immutable [`Table`]: a request keeps the one that it started
 //! with.
@@ -262,7 +262,7 @@ impl Routing {
     }
 }
 
-/// Rewrites a request as its route says. Returns `false` if the result is not a valid target.
+/// Rewrites a request as its route specifies. Returns `false` if the result is not a valid target.
 fn rewrite(rewrite: &Rewrite, request: &mut Request<RequestBody>, origin: &Origin) -> bool {
     if rewrite.host.is_some() {
         origin.keep_host(request);

@@ -508,7 +508,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decisions_are_kept_if_the_program_wants_them() {
+    fn decisions_are_kept_only_if_the_caller_requests_them() {
         for admin in ["", "admin.listen = 'none'"] {
             let text = format!("listen = '127.0.0.1:0'\nreplicas = ['127.0.0.1:1']\n{admin}\n");
             let config = Config::of_text("test", text).expect("valid");

@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_that_the_tables_call_fixed_is_held_and_named() {
+    fn reload_keeps_and_names_each_key_that_needs_a_restart() {
         let file = |name| {
             let fixtures = concat!(
                 env!("CARGO_MANIFEST_DIR"),
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_the_tables_do_not_call_fixed_is_not_held() {
+    fn reload_applies_keys_that_need_no_restart() {
         let now = config("");
         for text in [
             "tracing.sample = 0.5",

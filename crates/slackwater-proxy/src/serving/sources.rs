@@ -150,7 +150,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_start_does_not_wait_for_an_open_file() {
+    async fn startup_does_not_wait_for_a_file_open_for_writing() {
         let folder = Folder::new("start");
         let file = folder.write("fleet.json", "[\"10.0.0.1:80\"]");
         let text = format!("listen = \"127.0.0.1:0\"\ndiscovery.file = {file:?}\n");

@@ -280,7 +280,7 @@ mod tests {
     use futures_util::FutureExt;
 
     #[test]
-    fn one_too_many_displaces_the_oldest_that_is_left() {
+    fn handshake_beyond_the_limit_displaces_the_oldest_one() {
         let under_way = UnderWay::new(2);
         let is_displaced = |slot: &HandshakeSlot<'_>| slot.displaced().now_or_never().is_some();
         let first = under_way.enter();

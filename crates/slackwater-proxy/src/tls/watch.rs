@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_on_demand_returns_errors_and_keeps_the_facts() {
+    fn check_on_demand_returns_errors_and_keeps_the_old_state() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let files = authority.files(&folder, "a", &["a.test"]);
         let certificate = files.certificate.clone();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_values_are_followed_without_a_break() {
+    fn kept_files_are_still_watched_after_a_reload() {
         let (folder, authority) = (Folder::new(), Authority::new());
         let follow = |name: &str, purpose: &str| {
             let files = authority.files(&folder, name, &["old.test"]);

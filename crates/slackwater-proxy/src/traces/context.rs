@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn example_from_the_recommendation() {
+    fn example_from_the_trace_context_recommendation() {
         let context = parsed(VALID).expect("valid");
         assert_eq!(
             context.trace.to_string(),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn two_fields_are_no_parent() {
+    fn repeated_traceparent_field_is_ignored() {
         let mut headers = HeaderMap::new();
         assert_eq!(SpanContext::of(&headers), None);
         headers.append(TRACEPARENT, HeaderValue::from_static(VALID));
@@ -268,7 +268,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_taken_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_are_parsed_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             if let Some(context) = SpanContext::parse(&bytes) {
                 let value = context.to_value().expect("a value");
                 prop_assert_eq!(&value.as_bytes()[2..53], &bytes[2..53]);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reader_is_woken_once_for_each_time_that_a_quarter_is_full() {
+    async fn reader_is_woken_once_per_quarter_of_the_queue() {
         let wake = Arc::new(Notify::new());
         let queue = Queue::new(Arc::clone(&wake));
         let is_woken = async || {

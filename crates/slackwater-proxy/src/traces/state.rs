@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_loses_long_members_first_and_then_the_last() {
+    fn too_long_list_drops_long_members_first_and_then_the_last() {
         let of_length =
             |key: &str, length: usize| format!("{key}={}", "v".repeat(length - key.len() - 1));
         let (short, long) = (of_length("s", 128), of_length("l", 129));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_is_sampled_is_followed_whatever_the_share() {
+    fn sampled_parent_is_followed_with_any_share() {
         let tracer = tracer(ParentRule::Follow, 0);
         let mut fields = headers(&[
             ("traceparent", PARENT),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn ignored_parents_decide_nothing_and_are_not_forwarded() {
+    fn ignored_parents_have_no_effect_and_are_not_forwarded() {
         let none = tracer(ParentRule::Ignore, 0);
         let mut fields = headers(&[("traceparent", PARENT), ("tracestate", "a=1")]);
         assert!(none.begin(&mut fields, |_| "http").is_none());
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_is_that_of_requests_without_a_parent() {
+    fn requests_without_a_parent_are_sampled_by_the_share() {
         let tracer = tracer(ParentRule::Follow, 10_000);
         let count = (0..100_000)
             .filter(|_| tracer.begin(&mut HeaderMap::new(), |_| "http").is_some())
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn no_id_is_given_twice() {
+    fn trace_and_span_ids_are_unique() {
         let tracer = tracer(ParentRule::Follow, 1_000_000);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..10_000 {

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_in_the_body_is_one_short_line() {
+    fn status_in_the_body_is_shown_as_one_short_line() {
         let mut headers = HeaderMap::new();
         headers.insert(
             CONTENT_TYPE,

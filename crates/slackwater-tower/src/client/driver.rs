@@ -1,6 +1,6 @@
 //! State under the balancer's lock: the policy, its draws, and the replicas' addresses.
 //!
-//! Nothing here waits or makes a system call. Probes that the policy wants are put into an
+//! Nothing here waits or makes a system call. Probes that the policy requests are put into an
 //! [`Outbox`] on the caller's stack, and handed to the prober after the lock is released.
 
 use super::probe::ProbeToken;
@@ -15,7 +15,7 @@ use slackwater_core::policy::{
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 
-/// A probe that the policy wants, with the address that the lock guards.
+/// A probe that the policy requests, with the address that the lock guards.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WantedProbe {
     pub(super) token: ProbeToken,
@@ -32,7 +32,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Twice the number of probes that a query triggers at the default rate. If more are wanted,
+    /// Twice the number of probes that a query triggers at the default rate. If more are due,
     /// the lock is taken again.
     const CAPACITY: usize = 8;
 
@@ -249,7 +249,7 @@ impl Driver {
         }
     }
 
-    /// Puts the probes that a round wants into `outbox`.
+    /// Puts the probes of a round into `outbox`.
     pub(super) fn round_probes(&mut self, now: Instant, id: RoundId, outbox: &mut Outbox) {
         let Some(active) = self.rounds.find_mut(id) else {
             return;

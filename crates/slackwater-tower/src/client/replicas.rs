@@ -1,7 +1,7 @@
 //! The table from the core's replica ids to socket addresses.
 //!
-//! The core knows replicas by id only. Every pick looks into the table, so it hashes ids with one
-//! multiplication. Ids are made by this process, so no attacker can choose them to collide.
+//! The core identifies replicas by id only. Every pick looks into the table, so it hashes ids with
+//! one multiplication. Ids are made by this process, so no attacker can choose them to collide.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use core::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! The last load report of each replica, whether or not the policy keeps it.
 //!
-//! A policy forgets reports: by age, by use, or because it does not need them. Monitoring wants the
+//! A policy forgets reports: by age, by use, or because it does not need them. Monitoring needs the
 //! last one of each replica, so it is kept here, at the cost of one store per report.
 
 use core::time::Duration;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carried_report_keeps_the_latency_of_a_probe() {
+    fn report_in_a_response_keeps_the_latency_of_the_last_probe() {
         let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
         let [replica, stranger] = [(); 2].map(|()| ids.allocate().expect("room"));
         last.join(replica);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_left_is_forgotten_but_not_the_next_at_its_index() {
+    fn departed_replica_is_forgotten_successor_at_its_index_is_kept() {
         let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
         let left = ids.allocate().expect("room");
         last.join(left);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_replica_gets_a_share_that_rises_to_a_whole() {
+    fn share_of_a_new_replica_rises_to_a_full_share() {
         for (seconds, share) in [(0, 100_000), (1, 100_000), (2, 200_000), (9, 900_000)] {
             assert!(!avoids(seconds, share - 1), "{seconds}");
             assert!(avoids(seconds, share), "{seconds}");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_were_tried_are_avoided_too_and_the_gone_are_forgotten() {
+    fn tried_replicas_are_avoided_too_and_departed_ones_forgotten() {
         let (mut warm_ups, mut policy, names) = fleet(6, 3);
         warm_ups.remove(names[6]);
         policy.handle(at(0), Event::Removed(names[6]), &mut NoDraw);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn with_too_many_new_replicas_none_is_avoided() {
+    fn too_many_new_replicas_are_not_avoided() {
         let avoids = |old, new| {
             let (mut warm_ups, policy, _) = fleet(old, new);
             let avoided = warm_ups.avoid(at(1), &policy, Query::first(), &mut high);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_that_may_be_chosen_count() {
+    fn only_available_replicas_count() {
         let (mut warm_ups, mut policy, names) = fleet(4, 3);
         let mut avoided = |policy: &RoundRobin| {
             let avoided = warm_ups.avoid(at(1), policy, Query::first(), &mut high);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_one_comes_before_one_that_is_down() {
+    fn new_replica_is_preferred_to_a_down_one() {
         let (mut warm_ups, mut policy, names) = fleet(3, 1);
         policy.handle(at(1), Event::Available(names[0], false), &mut NoDraw);
         let mut avoided = |tried: &[ReplicaId]| {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_goes_where_it_is_pinned_to() {
+    fn pinned_query_does_not_avoid_its_replica() {
         let (mut warm_ups, policy, names) = fleet(2, 2);
         let mut avoided = |replica| {
             let avoided = warm_ups.avoid(at(1), &policy, Query::pinned(replica), &mut high);

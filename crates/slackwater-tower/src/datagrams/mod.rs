@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_every_size_arrive_whole_and_in_order() {
+    fn batches_of_every_size_arrive_complete_and_in_order() {
         let families = [socket(Ipv4Addr::LOCALHOST), socket(Ipv6Addr::LOCALHOST)];
         let again = [socket(Ipv4Addr::LOCALHOST), socket(Ipv6Addr::LOCALHOST)];
         // Both families in turn, on one thread: what one leaves behind must not harm the other.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_takes_no_more_than_it_has_room_for() {
+    fn full_batch_takes_no_more_datagrams() {
         let mut batch = Outgoing::new();
         fill(
             &mut batch,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_about_the_first_and_those_before_one_have_left() {
+    fn send_error_concerns_the_first_datagram_not_sent() {
         let here = socket(Ipv4Addr::LOCALHOST).expect("a socket");
         let to = here.local_addr().expect("bound");
         let mut batch = Outgoing::new();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_is_too_long_shows_it_and_an_empty_one_is_one() {
+    fn datagram_is_cut_at_one_byte_more_than_the_limit() {
         let here = socket(Ipv4Addr::LOCALHOST).expect("a socket");
         let to = here.local_addr().expect("bound");
         for bytes in [DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MAX + 1, 2_000, 0] {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_of_the_runtime_does_the_same_and_then_waits_for_more() {
+    async fn tokio_socket_sends_and_receives_batches_then_waits() {
         let here = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let (here, there) = (here.expect("a socket"), socket(Ipv4Addr::LOCALHOST));
         let there = there.expect("a socket");

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn capacity_is_learned_from_latency_unless_switched_off() {
+    async fn capacity_is_learned_from_latency_unless_disabled() {
         let load = Load::new();
         assert_eq!(known(&load), (None, None), "nothing has been seen");
         assert_eq!(load.capacity_source(), None);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_hardly_anything_is_in_flight_readings_wait() {
+    async fn cpu_is_read_less_often_at_low_load() {
         let (load, asked) = counted(Load::builder());
         let asked_in_steps = async |steps: u32, busy: Duration| {
             let before = asked();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_learn_on_request_only_learn_takes_readings() {
+    async fn learn_on_request_reads_cpu_only_in_learn() {
         let (load, asked) = counted(Load::builder().learn_on_request());
         settle(&load).await;
         let before = asked();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_mistake_in_the_users_function_leaves_latency() {
+    async fn panic_in_cpu_totals_leaves_capacity_learned_from_latency() {
         let load = Load::builder().cpu_totals(|| panic!("a mistake")).build();
         carry(&load, 60).await;
         assert!(known(&load).0.is_some());
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_does_not_count_in_what_is_said_with_its_own_response() {
+    fn report_in_a_response_excludes_its_own_query() {
         let load = Load::new();
         let (first, _second) = (load.arrive(), load.arrive());
         assert_eq!(load.report(None).rif.count(), 2);

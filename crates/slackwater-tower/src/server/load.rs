@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_hint_scales_and_a_scaler_that_panics_does_not() {
+    fn load_is_scaled_only_by_a_hint_and_not_if_the_scaler_panics() {
         let load = Load::builder()
             .hint_scale(|hint| match hint {
                 b"warm" => LoadScale::from_1024ths(102),

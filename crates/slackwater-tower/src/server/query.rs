@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_out_ends_it_once() {
+    fn query_ends_exactly_once() {
         let load = Load::new();
         load.arrive().finish(End::Success);
         assert_eq!(ends(&load), [1, 0, 0]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_known_once_the_head_is_ready_and_ends_there() {
+    fn latency_ends_when_the_head_is_ready() {
         let load = Load::new();
         let mut query = load.arrive();
         assert_eq!(query.latency(), None);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_no_success_decides_the_end() {
+    fn unsuccessful_head_determines_the_end() {
         let load = Load::new();
         let mut query = load.arrive();
         query.head_ready(End::Failed);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn time_left_is_never_more_and_in_the_header_that_is_read() {
+    fn remaining_time_is_rounded_down_in_the_header_of_the_protocol() {
         let call = [(http::header::CONTENT_TYPE, "application/grpc+proto")];
         for (left, text) in [
             (Duration::ZERO, "1n"),

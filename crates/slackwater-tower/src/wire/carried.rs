@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_written_once_while_it_stays_the_same() {
+    fn unchanged_value_is_encoded_once() {
         let first = written(&report(3, Some(4_500), Some(2_000)));
         let second = written(&report(3, Some(4_500), Some(2_000)));
         assert_eq!(first.as_bytes().as_ptr(), second.as_bytes().as_ptr());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_taken_out_whole_and_believed_if_it_is_one() {
+    fn carried_report_is_removed_and_valid_only_if_single() {
         let carried = report(3, Some(4_500), Some(2_000));
         let mut headers = HeaderMap::new();
         headers.insert("date", HeaderValue::from_static("today"));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_numbers_are_read_and_nothing_beyond() {
+    fn largest_numbers_are_read_and_larger_ones_rejected() {
         let most = report(u32::MAX, Some(u32::MAX), Some(u64::MAX));
         let text = written(&most);
         assert_eq!(text, "4294967295;4294967295;18446744073709551615");

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_bytes_survive_the_way_there_and_back() {
+    fn all_bytes_round_trip() {
         let all: Vec<u8> = (0..=255).collect();
         let text = encode(&all);
         assert!(text.starts_with("000102") && text.ends_with("fdfeff"));
@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_hex_or_does_not_fit_is_none() {
+    fn invalid_or_too_long_hex_is_rejected() {
         let mut into = [0; 2];
         for text in ["0", "0g", "0x", " 0", "é", "000000"] {
             assert_eq!(decode(text.as_bytes(), &mut into), None, "{text}");

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_from_16_to_64_bytes_are_keys() {
+    fn keys_have_16_to_64_bytes() {
         for (bytes, good) in [(0, false), (15, false), (16, true), (64, true), (65, false)] {
             assert_eq!(
                 ProbeKey::from_bytes(&vec![7; bytes]).is_ok(),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn while_keys_change_both_are_accepted_and_one_is_used() {
+    fn key_rotation_accepts_both_keys_and_signs_with_the_new() {
         let (old, new, other) = (
             ProbeKey::from_bytes(&[1; 32]).unwrap(),
             ProbeKey::from_bytes(&[2; 32]).unwrap(),

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_has_a_mark_that_is_read_back() {
+    fn each_shed_reason_round_trips() {
         for shed in Shed::ALL {
             let response = shed_response(shed, &HeaderMap::new());
             assert_eq!(response.status(), 503);

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn tie_round_trips() {
         for twin in ["10.0.0.7:8000", "[fd00::7]:1", "[fe80::1%3]:65535"] {
             let tie = Tie {
                 name: TieName(0x00c0_ffee),

@@ -195,7 +195,7 @@ async fn a_dropped_body_ends_its_query() {
 }
 
 #[tokio::test]
-async fn a_response_without_body_ends_its_query_at_once() {
+async fn response_without_body_ends_its_query_immediately() {
     let policy = Recording::default();
     let outcomes = policy.outcomes.clone();
     let balancer = Balancer::with_seed(Box::new(policy), NoProber, 1);
@@ -213,7 +213,7 @@ async fn a_response_without_body_ends_its_query_at_once() {
 }
 
 #[tokio::test]
-async fn a_query_ends_at_its_announced_length_though_its_body_is_not_polled_to_its_end() {
+async fn query_ends_at_its_announced_length_without_a_final_poll() {
     for (length, read, outcome) in [
         (6, 2, Outcome::Success),
         (6, 1, Outcome::Dropped),
@@ -349,7 +349,7 @@ async fn following_discovery_ends_with_the_last_handle() {
 }
 
 #[tokio::test]
-async fn a_second_key_for_the_same_address_is_left_out() {
+async fn second_key_for_the_same_address_is_ignored() {
     let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
     let keys = ["a", "b"].map(|key| Ok::<_, Infallible>(Change::Insert(key, app(201))));
     let discover = futures_util::stream::iter(keys);
@@ -371,7 +371,7 @@ async fn after<const N: usize>(changes: [Change<(&'static str, u16), App>; N]) -
 }
 
 #[tokio::test]
-async fn a_successor_may_come_before_its_predecessor_goes() {
+async fn successor_may_be_inserted_before_its_predecessor_is_removed() {
     use Change::{Insert, Remove};
     let (first, second, third) = (("a", 1), ("b", 1), ("c", 1));
     let taken_over = [
@@ -403,7 +403,7 @@ async fn a_successor_may_come_before_its_predecessor_goes() {
 }
 
 #[tokio::test]
-async fn keys_that_change_places_lose_none() {
+async fn keys_that_swap_addresses_keep_both_replicas() {
     let (changes, receiver) = mpsc::unbounded_channel();
     let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
     let moved = Arc::new(Mutex::new(0));

@@ -48,7 +48,7 @@ async fn each_query_ends_exactly_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_outlives_every_handle_and_its_replica() {
+async fn lease_outlives_its_balancer_and_replica() {
     let policy = Recording::default();
     let outcomes = policy.outcomes.clone();
     let balancer = Balancer::with_seed(Box::new(policy), NoProber, 1);
@@ -89,7 +89,7 @@ async fn an_address_is_in_the_fleet_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unavailable_replica_is_passed_over() {
+async fn unavailable_replica_is_not_picked() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
     let replicas = [1, 2].map(|port| balancer.insert(addr(port)).expect("new"));
     balancer.set_available(replicas[0], false);
@@ -164,7 +164,7 @@ async fn the_drive_sends_idle_probes_and_counts_lost_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_drive_wakes_once_for_what_falls_due_and_in_time_for_what_comes_of_it() {
+async fn drive_wakes_once_for_each_due_poll_and_for_each_lost_one() {
     // One poll at once, one within half a second, and then one every half second, at the same
     // phase.
     let polls = |span: Duration| span.as_millis() / 500 + 1;
@@ -210,7 +210,7 @@ async fn the_drive_ends_with_the_last_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_probe_is_lost_and_the_replica_balanced_by_what_the_client_sees() {
+async fn replicas_with_refused_probes_are_balanced_by_local_measurements() {
     let settings = PrequalSettings {
         probe_interval_min: Duration::ZERO,
         probe_rate: Rate::per_query(3).expect("a rate"),
@@ -330,7 +330,7 @@ fn shares(balancer: &Balancer, count: u32) -> [u32; 5] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_replica_gets_more_and_more_until_it_gets_its_share() {
+async fn share_of_a_new_replica_grows_to_its_full_share() {
     let policies: [Box<dyn Policy>; 3] = [
         Box::new(Recording::default()),
         Box::new(LeastLoaded::new()),
@@ -361,7 +361,7 @@ async fn a_new_replica_gets_more_and_more_until_it_gets_its_share() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_replica_is_better_than_one_that_was_tried_and_than_none() {
+async fn warming_replica_is_picked_if_no_untried_one_is_left() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
     let old = balancer.insert(addr(1)).expect("new");
     let new = balancer
@@ -383,7 +383,7 @@ async fn a_new_replica_is_better_than_one_that_was_tried_and_than_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_warming_replica_beats_down_ones_and_gets_pinned_queries() {
+async fn warming_replica_is_preferred_to_down_and_gets_pinned_queries() {
     let policies: [Box<dyn Policy>; 4] = [
         prequal(),
         Box::new(LeastLoaded::new()),
@@ -459,7 +459,7 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_returns_the_times_that_it_has_read() {
+async fn lease_returns_its_time_stamps() {
     let balancer = Balancer::with_seed(Box::new(RoundRobin::default()), NoProber, 1);
     balancer.insert(addr(1)).expect("new");
     let began = balancer.clock().now();

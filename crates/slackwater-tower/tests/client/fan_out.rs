@@ -114,7 +114,7 @@ const fn ms(ms: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_other_shards_follow_when_a_canary_succeeds() {
+async fn other_shards_are_queried_after_a_canary_succeeds() {
     let shards = Shards::taking(&[10, 30, 5, 5, 5]);
     let gathered = shards.run(&fan_out(|_| ())).await.expect("canaries live");
     assert_eq!(
@@ -129,7 +129,7 @@ async fn the_other_shards_follow_when_a_canary_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canary_that_fails_alone_is_a_leaf_that_failed() {
+async fn one_failed_canary_of_two_is_a_failed_leaf() {
     let shards = Shards::new(4, |shard, _| match shard {
         0 => (10, Err("down")),
         _ => (30, Ok(())),
@@ -142,7 +142,7 @@ async fn a_canary_that_fails_alone_is_a_leaf_that_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_canaries_fail_no_other_shard_gets_a_request() {
+async fn no_other_shard_is_queried_if_all_canaries_fail() {
     let shards = Shards::new(100, |shard, _| (10 * shard as u64, Err("down")));
     let error = shards.run(&fan_out(|_| ())).await.expect_err("all failed");
     assert_eq!((shards.asked().len(), shards.ms()), (2, 10));
@@ -155,7 +155,7 @@ async fn when_all_canaries_fail_no_other_shard_gets_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canary_has_a_time_to_answer_in() {
+async fn canaries_have_a_timeout() {
     let course = |shard, _| match shard {
         0 => (10, Err("down")),
         1 => (HANGS, Ok(())),
@@ -212,7 +212,7 @@ async fn all_shards_take_turns_as_canaries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn enough_is_enough() {
+async fn fan_out_ends_at_the_good_enough_fraction() {
     // A share in thirds, rounded up: 4 of 5.
     let courses = &[10, 20, 30, 40, 50];
     let shards = Shards::taking(courses);
@@ -243,7 +243,7 @@ async fn enough_is_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_it_cannot_be_enough_any_more_all_that_there_is_is_gathered() {
+async fn all_answers_are_gathered_if_the_fraction_is_out_of_reach() {
     let shards = Shards::new(4, |shard, _| match shard {
         0 | 1 => (10, Err("down")),
         _ => (50, Ok(())),
@@ -260,7 +260,7 @@ async fn when_it_cannot_be_enough_any_more_all_that_there_is_is_gathered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_deadline_it_ends_with_what_there_is() {
+async fn fan_out_ends_at_the_deadline_with_partial_answers() {
     let shards = Shards::new(6, |shard, _| match shard {
         0 => (10, Ok(())),
         1 => (20, Err("down")),
@@ -420,7 +420,7 @@ async fn a_leaf_whose_hedge_is_late_too_gets_a_third_copy() {
 
 /// If the budget is empty at the first check, the second one can pay.
 #[tokio::test(start_paused = true)]
-async fn a_leaf_that_had_no_copy_is_looked_at_again() {
+async fn late_leaf_denied_a_hedge_is_checked_again() {
     let all = hedged(|it| {
         it.budget = share(10_000);
         it.burst = 1;
@@ -490,7 +490,7 @@ async fn a_canary_is_not_hedged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leaf_that_is_given_up_with_its_copy_counts_as_such() {
+async fn cancelled_leaf_with_a_hedge_counts_as_wasted() {
     let all = hedged(|_| ()).await;
     let shards = Shards::new(10, |shard, _| match shard {
         3 => (HANGS, Ok(())),

@@ -56,7 +56,7 @@ async fn raw_server(reply: &'static [u8], keeps: bool) -> (SocketAddr, JoinSet<(
 }
 
 #[tokio::test]
-async fn probes_flow_end_to_end_on_kept_connections() {
+async fn probes_work_end_to_end_on_kept_connections() {
     let replicas = [
         Replica::start(Load::new(), None).await,
         Replica::start(Load::new(), None).await,
@@ -87,7 +87,7 @@ async fn probes_flow_end_to_end_on_kept_connections() {
 }
 
 #[tokio::test]
-async fn replies_that_are_no_report_are_counted_and_lose_the_probe() {
+async fn invalid_replies_are_counted_and_their_probes_lost() {
     type Count = fn(&ProbeCounters) -> u64;
     let cases: [(&[u8], Count); 7] = [
         (b"what do you want?\r\n\r\n", |c| c.broken),
@@ -120,7 +120,7 @@ async fn replies_that_are_no_report_are_counted_and_lose_the_probe() {
 }
 
 #[tokio::test]
-async fn a_connection_closed_after_each_answer_costs_no_probe() {
+async fn server_that_closes_after_each_answer_loses_no_probe() {
     let reply = b"HTTP/1.1 200 OK\r\nx-prequal-rif: 2\r\ncontent-length: 0\r\n\r\n";
     let (place, _server) = raw_server(reply, false).await;
     let (balancer, _prober, _drive) = balancer_for(place);
@@ -130,7 +130,7 @@ async fn a_connection_closed_after_each_answer_costs_no_probe() {
 }
 
 #[tokio::test]
-async fn a_long_body_costs_its_connection_and_not_its_report() {
+async fn long_body_closes_the_connection_and_its_report_counts() {
     let head = b"HTTP/1.1 200 OK\r\nx-prequal-rif: 2\r\ncontent-length: 100000\r\n\r\n".to_vec();
     let reply: &'static [u8] = [head, vec![b'x'; 100_000]].concat().leak();
     let (place, _server) = raw_server(reply, true).await;
@@ -141,7 +141,7 @@ async fn a_long_body_costs_its_connection_and_not_its_report() {
 }
 
 #[tokio::test]
-async fn a_probe_that_is_answered_is_over_though_its_body_never_comes() {
+async fn answered_probe_ends_even_if_its_body_never_arrives() {
     let reply = b"HTTP/1.1 200 OK\r\nx-prequal-rif: 2\r\ncontent-length: 10\r\n\r\n";
     let (place, _server) = raw_server(reply, true).await;
     let (balancer, prober, _drive) = balancer_for(place);
@@ -153,7 +153,7 @@ async fn a_probe_that_is_answered_is_over_though_its_body_never_comes() {
 }
 
 #[tokio::test]
-async fn a_replica_that_hangs_delays_no_pick_and_leaves_nothing_behind() {
+async fn hanging_replica_delays_no_pick_and_leaves_no_state() {
     // The backlog takes connections, but nothing reads from them.
     let listener = TcpListener::bind(addr(0)).await.expect("a listener");
     let hanging = listener.local_addr().expect("bound");
@@ -222,7 +222,7 @@ async fn a_refused_connection_is_not_tried_again_at_once() {
 }
 
 #[tokio::test]
-async fn a_replica_that_left_keeps_no_connection() {
+async fn departed_replica_keeps_no_connection() {
     let replica = Replica::start(Load::new(), None).await;
     let prober = HttpProber::new(HttpProberConfig::default());
     let balancer = Balancer::with_seed(prequal(), prober, 1);
@@ -266,7 +266,7 @@ async fn signed(
 }
 
 #[tokio::test]
-async fn with_one_key_on_both_sides_probes_flow() {
+async fn probes_work_with_the_same_key_on_both_sides() {
     let (balancer, _drive, replica) = signed(Some(key('a')), Some(key('a'))).await;
     until("answers", || {
         drop(pick_ready(&balancer));
@@ -293,7 +293,7 @@ async fn without_the_key_a_replica_reports_nothing() {
 }
 
 #[tokio::test]
-async fn a_report_that_is_not_signed_is_not_believed() {
+async fn unsigned_report_is_rejected() {
     let (balancer, _drive, replica) = signed(Some(key('a')), None).await;
     until("reports", || {
         drop(pick_ready(&balancer));
@@ -319,7 +319,7 @@ impl Connect for Detour {
 }
 
 #[tokio::test]
-async fn connections_are_the_connectors() {
+async fn custom_connector_opens_the_connections() {
     let replica = Replica::start(Load::new(), None).await;
     let opened = Arc::new(AtomicUsize::new(0));
     let detour = Detour(replica.http, Arc::clone(&opened));

@@ -30,7 +30,7 @@ async fn choose(balancer: &Balancer, hint: Option<&[u8]>) -> Lease {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_answers_of_three_decide() {
+async fn two_of_three_answers_are_a_quorum() {
     let (balancer, prober) = hand_balancer(3);
     let choosing = tokio::spawn({
         let balancer = balancer.clone();
@@ -62,7 +62,7 @@ async fn two_answers_of_three_decide() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_decides_with_what_there_is() {
+async fn pick_uses_the_answers_received_by_the_deadline() {
     let (balancer, prober) = hand_balancer(3);
     for answers in [1, 0] {
         let started = tokio::time::Instant::now();
@@ -112,7 +112,7 @@ async fn a_query_does_not_wait_for_lost_or_refused_probes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_round_that_is_dropped_is_forgotten() {
+async fn late_answers_to_a_dropped_round_are_ignored() {
     let (balancer, prober) = hand_balancer(3);
     let mut cx = Context::from_waker(Waker::noop());
     let mut stale = Vec::new();
@@ -137,7 +137,7 @@ async fn a_round_that_is_dropped_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rounds_beyond_their_cap_are_decided_by_chance() {
+async fn pick_is_random_beyond_the_cap_of_concurrent_rounds() {
     let (balancer, _prober) = hand_balancer(3);
     let mut rounds = Vec::new();
     let lease = loop {

@@ -28,7 +28,7 @@ fn reply(nonce: u64, key: Option<&ProbeKey>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn probes_flow_end_to_end() {
+async fn probes_work_end_to_end() {
     for key in [None, Some(key(7))] {
         let mut replicas = Vec::new();
         for _ in 0..3 {
@@ -122,7 +122,7 @@ async fn only_the_reply_to_this_probe_counts() {
 }
 
 #[tokio::test]
-async fn with_a_key_only_its_holders_are_believed() {
+async fn only_replies_signed_with_the_key_are_accepted() {
     let replica = UdpSocket::bind(addr(0)).await.expect("a socket");
     let balancer = Balancer::with_seed(prequal(), udp_prober(Some(key(7)), 64), 1);
     let _drive = balancer.spawn_drive();
@@ -150,7 +150,7 @@ async fn with_a_key_only_its_holders_are_believed() {
 }
 
 #[tokio::test]
-async fn a_replica_that_never_answers_becomes_silent_and_is_heard_when_it_does() {
+async fn replica_is_unprobed_until_it_answers_probes() {
     let mute = UdpSocket::bind(addr(0)).await.expect("a socket");
     let replica = mute.local_addr().expect("bound");
     let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
@@ -220,7 +220,7 @@ async fn a_draining_replica_gets_no_queries_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn ipv6_has_a_socket_of_its_own_and_a_family_without_one_is_refused() {
+async fn ipv6_has_its_own_socket_and_unsupported_families_are_refused() {
     let v4_only = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
     let here = SocketAddr::from((Ipv6Addr::LOCALHOST, 9));
     v4_only.insert(here).expect("new");
@@ -249,7 +249,7 @@ async fn ipv6_has_a_socket_of_its_own_and_a_family_without_one_is_refused() {
 }
 
 #[tokio::test]
-async fn a_fleet_of_both_families_is_probed_whole() {
+async fn fleet_of_ipv4_and_ipv6_replicas_is_probed_completely() {
     let mut sockets = Vec::new();
     for _ in 0..2 {
         sockets.push(UdpSocket::bind(addr(0)).await.expect("a socket"));
@@ -313,7 +313,7 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pick_uses_answers_that_woke_no_task() {
+async fn pick_uses_answers_that_are_still_in_the_socket() {
     let replicas = [ByHand::new(), ByHand::new(), ByHand::new()];
     let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
     for replica in &replicas {
@@ -330,7 +330,7 @@ async fn a_pick_uses_answers_that_woke_no_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_taken_in_before_idle_probes_are_drawn() {
+async fn answers_are_read_before_idle_probes_are_sent() {
     let replica = ByHand::new();
     let settings = PrequalSettings {
         probe_idle_max: Duration::from_millis(5),
@@ -350,7 +350,7 @@ async fn answers_are_taken_in_before_idle_probes_are_drawn() {
 }
 
 #[tokio::test]
-async fn a_prober_without_any_address_is_a_mistake_that_is_named() {
+async fn prober_without_an_address_is_an_error_that_names_the_field() {
     let error = UdpProber::bind(&UdpProberConfig {
         local_v4: None,
         local_v6: None,
@@ -361,7 +361,7 @@ async fn a_prober_without_any_address_is_a_mistake_that_is_named() {
 }
 
 #[tokio::test]
-async fn a_second_balancer_cannot_take_a_prober_over() {
+async fn prober_reports_only_to_its_first_balancer() {
     let replica = Replica::start(Load::new(), None).await;
     let prober = std::sync::Arc::new(udp_prober(None, 64));
     let owner = Balancer::with_seed(prequal(), std::sync::Arc::clone(&prober), 1);

@@ -14,7 +14,7 @@ const THREE: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
 const FOUR: NonZeroU32 = NonZeroU32::MIN.saturating_add(3);
 
 #[tokio::test(start_paused = true)]
-async fn queries_in_flight_are_as_the_weights() {
+async fn queries_in_flight_are_proportional_to_the_weights() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
     balancer.insert(addr(1)).expect("new");
     let heavy = balancer.insert_weighted(addr(2), TWO).expect("new");
@@ -29,7 +29,7 @@ async fn queries_in_flight_are_as_the_weights() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_is_free_when_its_last_part_has_left() {
+async fn address_is_free_after_its_last_part_is_removed() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
     let parts = balancer.insert_weighted(addr(1), THREE).expect("new");
     for (index, &part) in parts.iter().enumerate() {
@@ -51,7 +51,7 @@ async fn an_address_is_free_when_its_last_part_has_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_is_of_the_whole_and_counts_as_of_a_part() {
+async fn report_of_a_weighted_replica_is_divided_among_its_parts() {
     let prober = Arc::new(HandProber::default());
     let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
     let _guard = balancer.spawn_drive();
@@ -79,7 +79,7 @@ async fn a_report_is_of_the_whole_and_counts_as_of_a_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_weight_changes_and_what_was_known_of_the_parts_that_stay_is_kept() {
+async fn remaining_parts_keep_their_state_if_the_weight_changes() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
     balancer.insert(addr(1)).expect("new");
     let parts = balancer.insert_weighted(addr(2), TWO).expect("new");

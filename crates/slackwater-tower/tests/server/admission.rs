@@ -121,7 +121,7 @@ async fn finish(answer: Pending) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_urgent_begin_first_and_all_count_as_in_flight() {
+async fn higher_priorities_start_first_and_queued_requests_count_as_rif() {
     let mut rig = Rig::new(1, 9);
     let (response, steps) = rig.stream().await;
     let priority = |value| [("x-slackwater-priority", value)];
@@ -162,7 +162,7 @@ async fn an_expired_request_is_never_started_and_is_rejected_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_turned_away_is_load_and_no_failure() {
+async fn rejected_request_counts_as_cancelled_and_not_as_failed() {
     let mut rig = Rig::new(1, 1);
     let (_response, _steps) = rig.stream().await;
     let batch = rig.come("/batch", &[("x-slackwater-priority", "batch")]);
@@ -194,7 +194,7 @@ async fn what_is_turned_away_is_load_and_no_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_out_gives_the_place_back() {
+async fn permit_is_returned_however_a_request_ends() {
     let mut rig = Rig::new(1, 9);
     let (response, _steps) = rig.stream().await;
     drop(response);
@@ -218,7 +218,7 @@ async fn each_way_out_gives_the_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_leaves_the_queue_takes_no_turn() {
+async fn request_that_leaves_the_queue_takes_no_permit() {
     let mut rig = Rig::new(1, 9);
     let (response, _steps) = rig.stream().await;
     let leaves = rig.come("/leaves", &[]);
@@ -235,7 +235,7 @@ async fn a_request_that_leaves_the_queue_takes_no_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends() {
+async fn request_is_rejected_at_its_maximal_queue_time() {
     let mut rig = Rig::new(1, 9);
     let (_response, _steps) = rig.stream().await;
     let early = rig.come("/early", &[]);
@@ -254,7 +254,7 @@ async fn a_wait_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_receives_the_time_that_is_left_after_a_wait() {
+async fn service_receives_the_time_remaining_after_the_queue() {
     let mut rig = Rig::new(1, 9);
     let at_once = rig.come("/", &[("x-slackwater-timeout-ms", "900")]);
     finish(at_once).await;

@@ -56,7 +56,7 @@ async fn a_stream_counts_until_its_last_byte() {
 }
 
 #[tokio::test]
-async fn a_body_ends_at_its_announced_length_though_it_was_not_polled_to_its_end() {
+async fn body_ends_at_its_announced_length_without_a_final_poll() {
     let mut rig = Rig::start().await;
     let (mut client, _) = connect_http1(rig.address).await;
     let response = client.send_request(get("/sized")).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_client_that_leaves_before_the_head_cancels() {
 }
 
 #[tokio::test]
-async fn streams_of_one_http2_connection_count_and_end_each_for_itself() {
+async fn http2_streams_are_counted_and_end_independently() {
     let mut rig = Rig::start().await;
     let (mut client, line) = connect_http2(rig.address).await;
     let mut open = Vec::new();
@@ -165,7 +165,7 @@ async fn streams_of_one_http2_connection_count_and_end_each_for_itself() {
 }
 
 #[tokio::test]
-async fn grpc_trailers_tell_success_from_failure() {
+async fn grpc_trailers_determine_success_or_failure() {
     let mut rig = Rig::start().await;
     let (mut client, _) = connect_http2(rig.address).await;
     for (status, ends) in [("0", [1, 0, 0]), ("13", [1, 1, 0]), ("5", [2, 1, 0])] {
@@ -180,7 +180,7 @@ async fn grpc_trailers_tell_success_from_failure() {
 }
 
 #[tokio::test]
-async fn pushback_is_no_failure_and_no_answer() {
+async fn pushback_counts_as_cancelled() {
     let mut rig = Rig::start().await;
     let (mut client, _) = connect_http2(rig.address).await;
     let response = client.send_request(get("/busy")).await.unwrap();
@@ -195,7 +195,7 @@ async fn pushback_is_no_failure_and_no_answer() {
 }
 
 #[tokio::test]
-async fn a_probe_is_answered_among_the_queries() {
+async fn probe_is_answered_while_queries_are_in_flight() {
     let mut rig = Rig::start().await;
     let (mut client, _) = connect_http2(rig.address).await;
     let _open = client.send_request(get("/stream")).await.unwrap();
@@ -233,7 +233,7 @@ async fn a_probe_is_answered_among_the_queries() {
 }
 
 #[test]
-fn the_probe_path_is_a_path_or_refused() {
+fn invalid_probe_path_is_rejected() {
     let layer = || LoadLayer::new(Load::new());
     for path in ["/", "/load", "/a/b-c"] {
         assert!(layer().probe_path(path).is_ok(), "{path}");
@@ -245,7 +245,7 @@ fn the_probe_path_is_a_path_or_refused() {
 }
 
 #[tokio::test]
-async fn responses_say_how_loaded_the_replica_is_where_they_should() {
+async fn responses_carry_load_reports_if_configured() {
     fn said(headers: &mut HeaderMap) -> Option<u32> {
         take_carried_report(headers).map(|report| report.unwrap().rif.count())
     }

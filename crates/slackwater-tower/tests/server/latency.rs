@@ -33,7 +33,7 @@ async fn answer(request: Request<()>) -> Result<Response<Full<Bytes>>, Infallibl
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_with_the_head_while_rif_waits_for_the_body() {
+async fn latency_ends_with_the_head_and_rif_with_the_body() {
     let load = Load::new();
     let service = LoadLayer::new(load.clone()).layer(service_fn(answer));
     let response = service.oneshot(get("/")).await.unwrap();
@@ -47,7 +47,7 @@ async fn it_ends_with_the_head_while_rif_waits_for_the_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_over_http_reports_microseconds_and_is_no_query() {
+async fn http_probe_reports_microseconds_and_is_not_a_query() {
     let load = Load::new();
     let layer = LoadLayer::new(load.clone());
     let ask = async || {
@@ -106,7 +106,7 @@ async fn probes_are_answered_only_at_the_probe_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_no_samples() {
+async fn failures_leave_no_latency_sample() {
     for path in ["/fail", "/grpc"] {
         let load = Load::new();
         let service = LoadLayer::new(load.clone()).layer(service_fn(answer));
@@ -131,7 +131,7 @@ async fn a_service_error_is_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_given_up_leaves_no_sample() {
+async fn cancelled_query_leaves_no_latency_sample() {
     let load = Load::new();
     let service = LoadLayer::new(load.clone()).layer(service_fn(answer));
     let given_up = tokio::time::timeout(5 * MS, service.oneshot(get("/"))).await;
@@ -190,7 +190,7 @@ impl Service<Request<()>> for OnceReady {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_that_was_ready_is_the_one_that_is_called() {
+async fn layer_calls_the_service_instance_that_was_ready() {
     let mut service = LoadLayer::new(Load::new()).layer(OnceReady::default());
     for path in ["/", "/prequal/probe", "/"] {
         let service = service.ready().await.unwrap();

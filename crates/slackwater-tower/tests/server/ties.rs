@@ -130,7 +130,7 @@ fn key(byte: u8) -> ProbeKey {
 }
 
 #[tokio::test]
-async fn the_copy_that_waits_is_dropped_when_the_other_begins() {
+async fn waiting_copy_is_dropped_when_the_other_starts() {
     for (address, key) in [(LOCAL, None), ("[::1]:0", None), (LOCAL, Some(key(1)))] {
         let [one, other] = [
             Replica::at(address, key.clone(), |_| true).await,
@@ -169,7 +169,7 @@ async fn a_copy_that_waited_notifies_when_it_starts() {
 }
 
 #[tokio::test]
-async fn a_copy_that_comes_after_the_word_of_its_twin_is_dropped_at_once() {
+async fn copy_that_arrives_after_the_notice_is_dropped_immediately() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let begun = one.begins(other.address);
     other.has_heard().await;
@@ -188,7 +188,7 @@ async fn a_copy_that_comes_after_the_word_of_its_twin_is_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn what_begins_on_both_sides_is_done_twice_and_counted() {
+async fn request_started_on_both_replicas_runs_twice_and_is_counted() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let [begun, also_begun] = [one.begins(other.address), other.begins(one.address)];
     one.has_heard().await;
@@ -214,7 +214,7 @@ async fn a_copy_that_leaves_the_queue_is_forgotten() {
 }
 
 #[tokio::test]
-async fn a_copy_that_is_gone_when_its_turn_comes_notifies_no_replica() {
+async fn copy_dropped_before_it_starts_sends_no_notice() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let full = other.fill();
     let mut waiting = Box::pin(other.waits(one.address));
@@ -225,7 +225,7 @@ async fn a_copy_that_is_gone_when_its_turn_comes_notifies_no_replica() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_here_already_is_no_tie() {
+async fn copy_with_a_name_in_use_is_not_tied() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let full = other.fill();
     let first = other.waits(one.address);
@@ -242,7 +242,7 @@ async fn a_name_that_is_here_already_is_no_tie() {
 }
 
 #[tokio::test]
-async fn strangers_get_no_notices_and_theirs_are_ignored() {
+async fn unknown_addresses_get_no_notices_and_theirs_are_ignored() {
     let stranger = UdpSocket::bind("127.0.0.2:0").await.unwrap();
     let peer = UdpSocket::bind(LOCAL).await.unwrap();
     let is_peer = |address: IpAddr| address == IpAddr::from([127, 0, 0, 1]);
@@ -261,7 +261,7 @@ async fn strangers_get_no_notices_and_theirs_are_ignored() {
 }
 
 #[tokio::test]
-async fn with_a_key_only_what_is_made_with_it_is_believed() {
+async fn only_notices_signed_with_the_key_are_accepted() {
     let peer = UdpSocket::bind(LOCAL).await.unwrap();
     let replica = Replica::at(LOCAL, Some(key(1)), |_| true).await;
     let full = replica.fill();
@@ -283,7 +283,7 @@ async fn with_a_key_only_what_is_made_with_it_is_believed() {
 }
 
 #[tokio::test]
-async fn without_ties_such_a_datagram_is_refused() {
+async fn notice_is_refused_if_ties_are_off() {
     let socket = UdpSocket::bind(LOCAL).await.unwrap();
     let address = socket.local_addr().unwrap();
     let load = Load::new();
@@ -309,7 +309,7 @@ async fn without_ties_such_a_datagram_is_refused() {
 }
 
 #[tokio::test]
-async fn the_layer_reads_the_tie_and_answers_for_the_copy_that_is_dropped() {
+async fn layer_reads_the_tie_header_and_answers_for_a_dropped_copy() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let app = service_fn(async |_: Request<String>| {
         Ok::<_, core::convert::Infallible>(Response::new(String::new()))

@@ -56,7 +56,7 @@ async fn assert_answers_this_one_only(client: &UdpSocket, key: Option<&ProbeKey>
 }
 
 #[tokio::test]
-async fn it_answers_with_the_load_of_the_moment() {
+async fn reply_reports_the_current_load() {
     for address in [IPV4, IPV6] {
         let load = Load::builder()
             .hint_scale(|hint| LoadScale::from_1024ths(u16::from(hint == b"warm") * 101 + 1))
@@ -82,7 +82,7 @@ async fn it_answers_with_the_load_of_the_moment() {
 }
 
 #[tokio::test]
-async fn with_a_key_it_answers_only_signed_probes() {
+async fn only_signed_probes_are_answered_with_a_key() {
     let load = Load::new();
     let client = respond(&load, Some(key(1)), IPV4).await;
     let asked = request(1, b"hint", Some(&key(1)));
@@ -112,7 +112,7 @@ async fn keys_change_without_a_gap() {
 }
 
 #[tokio::test]
-async fn what_is_no_probe_is_counted_and_not_answered() {
+async fn invalid_datagram_is_counted_and_not_answered() {
     let load = Load::new();
     let client = respond(&load, None, IPV4).await;
     let good = request(1, b"user-17", None);
@@ -147,7 +147,7 @@ async fn what_is_no_probe_is_counted_and_not_answered() {
 }
 
 #[tokio::test]
-async fn the_largest_datagram_is_answered_and_one_byte_more_is_not() {
+async fn datagram_of_the_maximal_size_is_answered_and_a_longer_one_not() {
     let load = Load::new();
     let client = respond(&load, None, IPV4).await;
     let mut datagram = request(5, b"", None);
@@ -163,7 +163,7 @@ async fn the_largest_datagram_is_answered_and_one_byte_more_is_not() {
 }
 
 #[tokio::test]
-async fn a_replayed_request_is_answered_with_the_load_of_now() {
+async fn replayed_probe_is_answered_with_the_current_load() {
     // Replies contain no state of the client: a replay learns no more than the first sender did.
     // The nonce protects the client.
     let load = Load::new();
@@ -179,7 +179,7 @@ async fn a_replayed_request_is_answered_with_the_load_of_now() {
 }
 
 #[tokio::test]
-async fn a_burst_longer_than_a_turn_is_answered_whole() {
+async fn burst_larger_than_a_turn_is_answered_completely() {
     let load = Load::new();
     let responder = UdpSocket::bind(IPV4).await.unwrap();
     let client = UdpSocket::bind(IPV4).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_burst_longer_than_a_turn_is_answered_whole() {
 }
 
 #[tokio::test]
-async fn clients_that_are_gone_do_not_end_it() {
+async fn departed_clients_do_not_end_the_responder() {
     let load = Load::new();
     let responder = UdpSocket::bind(IPV4).await.unwrap();
     let gone = UdpSocket::bind(IPV4).await.unwrap();
@@ -219,7 +219,7 @@ async fn clients_that_are_gone_do_not_end_it() {
 }
 
 #[tokio::test]
-async fn replies_that_the_socket_does_not_take_are_dropped_and_counted() {
+async fn unsendable_replies_are_dropped_and_counted() {
     let load = Load::new();
     let responder = UdpSocket::bind(IPV4).await.unwrap();
     let client = UdpSocket::bind(IPV4).await.unwrap();

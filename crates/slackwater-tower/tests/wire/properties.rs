@@ -66,7 +66,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_reply_survives_the_way(nonce: u64, report in reports(), keyed: bool) {
+    fn reply_round_trips(nonce: u64, report in reports(), keyed: bool) {
         let key = keyed.then(key);
         let reply = ProbeReply { nonce, report };
         let mut into = [0xff; DATAGRAM_BYTES_MAX];
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn a_request_survives_the_way_and_no_reply_is_larger(
+    fn request_round_trips_and_its_reply_is_no_larger(
         nonce: u64,
         hint in vec(any::<u8>(), 0..=HINT_BYTES_MAX),
         report in reports(),
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn no_datagram_panics_and_what_decodes_means_the_same_again(datagram in datagrams()) {
+    fn arbitrary_datagrams_never_panic_and_valid_ones_round_trip(datagram in datagrams()) {
         let mut into = [0; DATAGRAM_BYTES_MAX];
         for key in [None, Some(&key())] {
             if let Ok(request) = decode_request(&datagram, key) {
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn a_hint_that_is_too_long_is_refused_by_both_carriers() {
+fn too_long_hint_is_refused_in_datagrams_and_headers() {
     let hint = [0; HINT_BYTES_MAX + 1];
     let request = ProbeRequest {
         nonce: 1,
@@ -168,7 +168,7 @@ fn a_hint_that_is_too_long_is_refused_by_both_carriers() {
 }
 
 #[test]
-fn hint_headers_that_are_no_hint_are_refused() {
+fn invalid_hint_headers_are_refused() {
     let mut headers = HeaderMap::new();
     let too_long = "00".repeat(HINT_BYTES_MAX + 1);
     for value in ["0", "xy", "user-17", "00 00", &too_long] {

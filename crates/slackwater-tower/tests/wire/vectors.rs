@@ -17,7 +17,7 @@ use slackwater_tower::wire::signed::{
 use std::time::UNIX_EPOCH;
 
 #[test]
-fn requests_decode_and_encode_as_the_vectors_say() {
+fn requests_match_the_vectors() {
     for case in cases(include_str!("../../../../vectors/probe/requests.json")) {
         let (name, key, datagram) = (text(&case, "name"), key(&case), hex(&case, "datagram"));
         let hint = hex(&case["request"], "hint");
@@ -35,7 +35,7 @@ fn requests_decode_and_encode_as_the_vectors_say() {
 }
 
 #[test]
-fn replies_decode_and_encode_as_the_vectors_say() {
+fn replies_match_the_vectors() {
     for case in cases(include_str!("../../../../vectors/probe/replies.json")) {
         let (name, key, datagram) = (text(&case, "name"), key(&case), hex(&case, "datagram"));
         let want = ProbeReply {
@@ -53,7 +53,7 @@ fn replies_decode_and_encode_as_the_vectors_say() {
 }
 
 #[test]
-fn malformed_datagrams_are_refused_for_the_reason_that_the_vectors_name() {
+fn malformed_datagrams_are_refused_as_in_the_vectors() {
     for case in cases(include_str!("../../../../vectors/probe/malformed.json")) {
         let (name, key, datagram) = (text(&case, "name"), key(&case), hex(&case, "datagram"));
         let refusal = match text(&case, "as") {
@@ -66,7 +66,7 @@ fn malformed_datagrams_are_refused_for_the_reason_that_the_vectors_name() {
 }
 
 #[test]
-fn headers_read_and_write_as_the_vectors_say() {
+fn headers_match_the_vectors() {
     for case in cases(include_str!("../../../../vectors/probe/headers.json")) {
         let name = text(&case, "name");
         let headers = header_map(&case["headers"]);
@@ -106,7 +106,7 @@ fn verdict(refusal: BadAuth) -> &'static str {
 }
 
 #[test]
-fn signed_probes_are_believed_or_refused_as_the_vectors_say() {
+fn signed_probes_match_the_vectors() {
     for case in cases(include_str!("../../../../vectors/probe/signed-probes.json")) {
         let (name, key) = (text(&case, "name"), key(&case).expect("a key"));
         let headers = header_map(&case["headers"]);
@@ -133,7 +133,7 @@ fn signed_probes_are_believed_or_refused_as_the_vectors_say() {
 }
 
 #[test]
-fn signed_reports_are_believed_or_refused_as_the_vectors_say() {
+fn signed_reports_match_the_vectors() {
     for case in cases(include_str!(
         "../../../../vectors/probe/signed-reports.json"
     )) {

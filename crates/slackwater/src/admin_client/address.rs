@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_in_all_the_ways_that_people_write_it() {
+    fn addresses_are_read_in_all_common_forms() {
         let authority = |text| parse(text).map(|address| address.authority());
         for (text, expected) in [
             ("127.0.0.1:9901", "127.0.0.1:9901"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         for text in [
             "", ":", "a:0", "a:65536", "a:b", "http://", "a b", "u@h:1", "a/b", "[x y]:1", "a/b:1",
         ] {

@@ -234,7 +234,7 @@ mod tests {
     const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
     #[tokio::test]
-    async fn events_arrive_one_by_one_and_the_end_is_reported() {
+    async fn events_arrive_individually_and_the_end_is_reported() {
         let body =
             "event: a\ndata: 1\n\nevent: b\ndata: 2\n\n: still here\n\nevent: c\ndata: 3\n\n";
         let mut pieces = vec![HEAD.to_vec()];
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_without_end_ends_the_stream() {
+    async fn too_long_event_ends_the_stream() {
         let mut pieces = vec![HEAD.to_vec(), b"data: ".to_vec()];
         pieces.extend(core::iter::repeat_n(vec![b'x'; 1 << 20], 17));
         let (address, _) = server(pieces).await;
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silence_is_an_end() {
+    async fn request_without_a_response_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
         tokio::time::pause();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_falls_silent_is_an_end() {
+    async fn idle_stream_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
         let server = tokio::spawn(async move {

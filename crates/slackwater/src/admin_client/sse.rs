@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn events_have_names_and_lines_of_data_and_comments_are_ignored() {
+    fn events_have_name_and_data_and_comments_are_ignored() {
         let stream = b"event: fleet\ndata: {\"a\":\ndata:  1}\n\n: still here\n\ndata\n\nid: 7\nevent: tick\n\ndata:x\n\n";
         let expected = events(&[("fleet", "{\"a\":\n 1}"), ("message", ""), ("message", "x")]);
         assert_eq!(read(&[stream]), expected);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_may_end_in_any_of_three_ways_and_a_mark_may_come_first() {
+    fn all_line_endings_and_a_byte_order_mark_are_accepted() {
         let stream =
             "\u{feff}data: 1\r\n\r\ndata: 2\r\rdata: 3\n\ndata: \u{feff}4\r\n\n".as_bytes();
         let expected = events(&[
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_stream_reads_as_a_whole_one() {
+    fn stream_read_in_pieces_yields_the_same_events() {
         let stream =
             "\u{feff}event: tick\r\ndata: ä1\r\n\r\n: c\ndata: 2\r\rdata: 3\n\n".as_bytes();
         let whole = read(&[stream]);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_no_text_ends_the_stream() {
+    fn too_long_or_invalid_text_ends_the_stream() {
         let long = [b'x'; 65];
         assert_eq!(read(&[&long]), Err(BadStream::TooLong));
         assert_eq!(read(&[&long[..64], b"x"]), Err(BadStream::TooLong));

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_token_is_sent_only_where_it_is_needed() {
+    async fn token_is_sent_only_if_needed() {
         let clear = || Command::Clear { service: None };
         for (command, is_said) in [
             (Command::Status, false),
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_numbers_or_the_fleets() {
+    fn weight_is_a_number_or_that_of_the_fleet() {
         assert_eq!(weight("fleet"), Ok(Weight(None)));
         assert_eq!(weight("65535"), Ok(Weight(Some(65_535))));
         for odd in ["65536", "-1", "1.5", ""] {

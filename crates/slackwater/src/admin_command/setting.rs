@@ -65,7 +65,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_value_is_what_it_would_be_in_the_file_and_else_a_text() {
+    fn values_are_parsed_as_toml_or_else_as_text() {
         for (text, value) in [
             ("a.b=32", json!(32)),
             ("a.b = 0.5", json!(0.5)),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_setting_is_none_and_the_last_one_counts() {
+    fn incomplete_settings_are_rejected_and_the_last_value_wins() {
         for odd in ["policy", "=random", "policy=", " = "] {
             let why = Setting::parse(odd).expect_err(odd);
             assert!(why.starts_with("expected "), "{why}");

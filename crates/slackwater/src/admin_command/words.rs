@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_named_with_its_address_where_that_is_not_its_name() {
+    fn replica_is_shown_with_its_address_if_its_name_differs() {
         assert_eq!(
             replica(&drained("10.0.0.1:80", Some(1_500))),
             "web, a at 10.0.0.1:80: drained, weight 1,500\n"
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_is_in_tables_and_nothing_is_nothing() {
+    fn overrides_are_shown_as_tables_if_there_are_any() {
         assert_eq!(overrides(&Overrides::default()), None);
         let told = Overrides {
             settings: vec![SettingOverridden {
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_elsewhere_cannot_write_to_the_terminal() {
+    fn control_characters_in_remote_text_are_removed() {
         let nasty = "\u{1b}[2J\u{9b}".to_owned();
         let status_of = Status {
             version: nasty.clone(),

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dead_server_without_traffic_is_found_soon_after_the_interval() {
+    async fn dead_server_without_traffic_is_detected_after_the_interval() {
         let (presence, server) = (presence(), Server::new(false));
         run(&presence, &server, async {
             pass(999).await;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_answers_is_left_alone() {
+    async fn responding_server_is_not_checked() {
         let (presence, server) = (presence(), Server::new(true));
         run(&presence, &server, async {
             for _ in 0..20 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_it_is_gone_tries_grow_apart_up_to_a_second() {
+    async fn checks_of_a_lost_server_back_off_up_to_a_second() {
         let (presence, server) = (presence(), Server::new(false));
         run(&presence, &server, async {
             pass(100).await;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_refused_connection_starts_checks_until_the_state_is_clear() {
+    async fn refused_connection_starts_checks_until_the_state_is_clear() {
         let (presence, server) = (presence(), Server::new(true));
         run(&presence, &server, async {
             pass(10).await;

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_found_when_it_comes_and_sums_go_on_when_it_changes() {
+    fn cpu_totals_continue_when_the_server_process_changes() {
         let file = PidFile::new("comes");
         let (mut watch, mut now) = (file.watch(), Instant::now());
         assert_eq!(watch.read(now), None, "there is no file");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_is_timed_and_a_check_is_not() {
+    fn only_actual_cpu_readings_are_timed() {
         let file = PidFile::new("timed");
         file.write(&std::process::id().to_string());
         let process = ServerProcess::PidFile(file.0.clone());
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_done_then_and_not_again_before_it_is_due_once_more() {
+    fn action_is_due_again_only_after_its_interval() {
         let (mut last, now) = (None, Instant::now());
         let seconds = [0, 0, 4, 5, 9, 10].map(Duration::from_secs);
         let due = seconds.map(|ago| is_due(&mut last, now + ago, LIMITS));

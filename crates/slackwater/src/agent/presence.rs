@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_server_makes_probes_report_draining_until_it_is_found() {
+    fn probes_report_draining_while_the_server_is_lost() {
         let (presence, load, lifecycle) = presence();
         for _ in 1..REFUSED_MAX {
             presence.lose(&refused());
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_stops_stays_unwelcoming_whatever_its_server_does() {
+    fn stopping_agent_reports_draining_even_if_its_server_returns() {
         let (presence, load, lifecycle) = presence();
         presence.stop();
         assert!(
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_time_out_at_once_are_not_enough() {
+    async fn simultaneous_connect_timeouts_do_not_withdraw() {
         let (presence, ..) = presence();
         tokio::time::sleep(Duration::from_secs(1)).await;
         for _ in 0..300 {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_time_out_for_seconds_without_a_sign_of_life_are_enough() {
+    async fn connect_timeouts_for_seconds_without_a_response_withdraw() {
         let (presence, ..) = presence();
         for second in 0..3 {
             presence.lose(&late());
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_made_refutes_refusals_and_a_response_on_an_old_one_does_not() {
+    fn only_a_new_connection_clears_the_count_of_refused_ones() {
         let (presence, ..) = presence();
         presence.lose(&refused());
         presence.note_answer(false);

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_of_the_systems_choice_is_free_for_both() {
+    async fn ephemeral_port_is_the_same_for_tcp_and_udp() {
         // With this many UDP ports taken, the first choice would often collide.
         let any = SocketAddr::from(([127, 92, 0, 1], 0));
         let taken: Vec<_> = (0..500)
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_configured_port_is_not_exchanged() {
+    async fn configured_port_in_use_is_an_error() {
         let taken = bind_udp(([127, 92, 0, 2], 0).into()).expect("a free port");
         let address = taken.local_addr().expect("bound");
         let fault = open_both(address, 1).err().expect("taken").to_string();

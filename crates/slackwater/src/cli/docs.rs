@@ -163,7 +163,7 @@ fn mistake(call: &[String], is_inline: bool) -> Option<String> {
 }
 
 #[test]
-fn commands_of_the_pages_are_taken() {
+fn commands_in_the_docs_are_accepted() {
     let mut count = 0;
     let mut mistakes = String::new();
     for code in pages::code() {
@@ -183,7 +183,7 @@ fn commands_of_the_pages_are_taken() {
 }
 
 #[test]
-fn examples_of_help_are_taken() {
+fn examples_in_help_are_accepted() {
     let mut commands = vec![Cli::command()];
     let mut count = 0;
     while let Some(command) = commands.pop() {
@@ -205,7 +205,7 @@ fn examples_of_help_are_taken() {
 }
 
 #[test]
-fn a_command_that_there_is_not_is_a_mistake() {
+fn unknown_commands_and_flags_in_the_docs_are_reported() {
     let find = mistake;
     let mistake = |text: &str, is_inline| {
         let calls = calls(text);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn without_arguments_it_is_prequal_against_round_robin_until_stopped() {
+    fn defaults_are_prequal_against_round_robin_until_stopped() {
         let settings = settings("").unwrap();
         assert_eq!(policies(&settings), ["prequal", "round_robin"]);
         assert_eq!((settings.replicas, settings.seed), (10, 1));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_named_with_what_would_do() {
+    fn invalid_values_are_reported_with_the_allowed_ones() {
         let names = "must be one of prequal, prequal_sync, linear,";
         for (line, complaint) in [
             ("--policy nginx", format!("--policy \"nginx\": {names}")),

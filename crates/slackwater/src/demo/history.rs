@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_kept_once_it_is_over_with_the_replica_that_was_slowed_in_it() {
+    fn completed_seconds_are_kept_with_their_slowed_replica() {
         let mut history = History::default();
         history.note(0, None, read);
         history.note(0, Some(3), read);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_named_with_what_would_do() {
+    fn invalid_values_are_reported_with_the_allowed_ones() {
         for (knob, body, complaint) in [
             (
                 Knob::Load,

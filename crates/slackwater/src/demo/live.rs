@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_has_the_shape_of_the_samples() {
+    fn demo_fields_have_the_shape_of_the_samples() {
         let (pictures, latest) = watch::channel(None);
         let live = DemoLive { seed: 7, latest };
         assert_eq!(Extra::tick(&live), Value::Null, "nothing has been seen yet");

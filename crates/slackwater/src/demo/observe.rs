@@ -221,7 +221,7 @@ mod tests {
     use slackwater_telemetry::facts::{ServiceFacts, WorkerFacts};
 
     #[test]
-    fn a_proxy_is_shown_with_its_counts_added_up() {
+    fn counts_of_the_workers_are_added_up() {
         let mut names = ReplicaIds::new();
         let ids = [(); 2].map(|()| names.allocate().expect("a name"));
         let mut policy = Prequal::new(PrequalConfig::default());

@@ -3,7 +3,7 @@
 //!
 //! Everything except the proxies and the page runs on one small runtime. The first Ctrl-C (or
 //! SIGTERM) ends the schedules and waits for the running requests; the second does not wait.
-//! Whatever was started is ended on every exit path.
+//! Everything that was started is stopped on every exit path.
 
 use super::args::Settings;
 use super::knob_queue::{KnobQueue, Turn};

@@ -225,7 +225,7 @@ knobs were turned (3): the figures are of all that was played";
     }
 
     #[tokio::test]
-    async fn json_has_what_load_measures_and_what_the_demo_saw() {
+    async fn json_has_load_measurements_and_demo_figures() {
         let sides = [
             side("random", 10.0, 100).await,
             side("random", 20.0, 0).await,

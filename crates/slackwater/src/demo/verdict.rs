@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn better_equal_and_worse_are_stated_equally() {
+    fn better_equal_and_worse_results_are_stated_in_the_same_form() {
         assert_eq!(
             said(142.0, 1_310.0),
             "prequal's p99 was 0.11 of round_robin's: 142 ms against 1,310 ms"
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn while_it_runs_the_sentence_is_short_and_before_it_empty() {
+    fn verdict_is_one_line_while_running_and_empty_before_results() {
         let mut sides = [contender("prequal", 142.0), contender("random", 710.0)];
         sides[1].errors = 3;
         sides[1].requests = 20;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_a_short_run_qualify_it() {
+    fn errors_and_a_short_run_qualify_the_verdict() {
         let mut sides = [contender("prequal", 50.0), contender("random", 100.0)];
         sides[0].errors = 1;
         sides[1].errors = 2_000;

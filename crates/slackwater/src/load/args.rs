@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_make_a_plain_plan() {
+    fn default_arguments_make_a_valid_plan() {
         let plan = plan("http://127.0.0.1:8080/x --rate 500").unwrap();
         assert_eq!(plan.target, "http://127.0.0.1:8080/x");
         assert_eq!(
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn http2_multiplies_connections_and_streams_and_a_body_makes_a_post() {
+    fn http2_slots_are_connections_times_streams_and_body_means_post() {
         let plan = plan("http://[::1]/ --rate 1 --http 2 --streams 5 --body-bytes 3").unwrap();
         assert_eq!(plan.slots(), 40);
         assert_eq!(

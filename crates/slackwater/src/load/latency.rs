@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_value_is_given_back_exactly() {
+    fn single_value_is_returned_exactly() {
         let mut latencies = Latencies::new(Digits::Two);
         latencies.record(Duration::from_secs(5));
         let figures = latencies.figures();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_reads_as_zero_and_the_absurdly_long_is_kept() {
+    fn empty_histogram_is_zero_and_huge_values_are_kept() {
         let mut latencies = Latencies::new(Digits::Two);
         assert!(latencies.figures().p99_ms < f64::MIN_POSITIVE);
         latencies.record(Duration::from_hours(1_000_000));

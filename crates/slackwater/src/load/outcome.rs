@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_its_causes_once() {
+    fn failure_message_has_each_cause_once() {
         let failure = Failure::connect(&Outer(io::Error::other("refused")));
         assert_eq!(failure.message, "cannot connect: refused");
         assert_eq!(failure.kind, ErrorKind::Connect);

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn issues_every_arrival_in_order_and_never_early() {
+    fn arrivals_are_issued_in_order_and_never_early() {
         let offsets = [0, 10, 20, 400, 2_000].map(Duration::from_micros);
         let start = Instant::now();
         let mut issued = Vec::new();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_when_stopped_or_when_arrivals_are_not_accepted() {
+    fn pacer_ends_when_stopped_or_when_arrivals_are_not_accepted() {
         let hour = Duration::from_hours(1);
         pace(
             [hour].into_iter().peekable(),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_that_is_moved_while_it_is_waited_for_comes_when_it_is_due_then() {
+    fn rescheduled_arrival_is_issued_at_its_new_time() {
         let mut issued = Vec::new();
         let start = Instant::now();
         let moved = Moved { asked: 0 };

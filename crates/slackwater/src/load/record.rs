@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn the_index_of_a_kind_is_its_place_in_the_table() {
+    fn index_of_an_error_kind_is_its_position_in_the_table() {
         for (index, kind) in ErrorKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, index);
         }
     }
 
     #[test]
-    fn timeouts_and_unsent_arrivals_contribute_the_whole_timeout() {
+    fn timeouts_and_unsent_arrivals_count_with_the_full_timeout() {
         for kind in [ErrorKind::Timeout, ErrorKind::Overload] {
             let mut record = record(Duration::ZERO);
             record.fail(5 * MS, 6 * MS, failure(kind));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_contribute_the_time_until_they_were_noticed() {
+    fn other_failures_count_with_the_time_until_detected() {
         let mut record = record(Duration::ZERO);
         record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
         assert_eq!(record.all.max, 7 * MS);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_moves_the_window_and_the_progress_only() {
+    fn warm_up_counts_only_in_window_and_progress() {
         let mut record = record(Duration::from_secs(1));
         let before = 999 * MS;
         record.issue(before);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn some_figures_restart_and_the_rest_is_kept() {
+    fn interval_figures_restart_and_totals_are_kept() {
         let mut record = record(Duration::ZERO);
         record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
         record.begin_anew();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_after_the_end_of_the_schedule_are_no_throughput() {
+    fn answers_after_the_schedule_do_not_count_as_throughput() {
         let mut record = record(Duration::ZERO);
         record.schedule_ended = Some(Duration::from_secs(10));
         record.answer(MS, Duration::from_secs(11), &answer(StatusCode::OK));

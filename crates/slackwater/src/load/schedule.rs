@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_spans_zero_to_just_below_one() {
+    fn random_fraction_is_at_least_0_and_below_1() {
         assert!(fraction(&mut || 0) <= 0.0);
         let highest = fraction(&mut || u64::MAX);
         assert!(highest < 1.0 && (1.0 - highest).ln().is_finite());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_arrivals_do_not_drift_at_a_rate_that_divides_badly() {
+    fn constant_arrivals_do_not_drift_with_inexact_gaps() {
         let offsets = at_rate(Arrivals::Constant, 3.0, Duration::from_secs(100_000), 0);
         let last = *offsets.last().unwrap();
         let expected = Duration::from_secs_f64(299_999.0 / 3.0);
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_schedule_begins_like_a_shorter_one() {
+    fn longer_schedule_starts_with_the_same_arrivals() {
         let short = poisson(500.0, 2, 1);
         assert_eq!(poisson(500.0, 4, 1)[..short.len()], short);
     }
 
     #[test]
-    fn no_length_means_no_arrivals_and_offsets_stay_below_the_length() {
+    fn arrivals_stay_within_the_length_of_the_schedule() {
         for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
             assert!(at_rate(arrivals, 1e6, Duration::ZERO, 1).is_empty());
             let length = Duration::from_millis(20);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_moves_what_is_to_come_and_nothing_that_has_been() {
+    fn rate_change_moves_only_future_arrivals() {
         let ms = |ms: &[u64]| -> Vec<_> { ms.iter().copied().map(Duration::from_millis).collect() };
         let schedule = Schedule::new(Arrivals::Constant, Duration::from_secs(2), 1);
         // From 1,050 ms on the rate is ten times as high: of the gap of 100 ms that runs then, half
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_have_the_same_arrivals_if_the_rate_changes_in_time() {
+    fn both_sides_have_the_same_arrivals_after_a_rate_change() {
         let schedule = || Schedule::new(Arrivals::Poisson, Duration::from_secs(20), 5);
         let twin = |heard: usize| {
             let mut count = 0;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_change_is_overruled_by_an_earlier_one_and_many_are_bounded() {
+    fn change_replaces_later_ones_and_their_number_is_bounded() {
         let mut rates = Rates::new(1.0);
         rates.change(Duration::from_secs(5), 7.0);
         rates.change(Duration::from_secs(4), 2.0);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn old_seconds_leave_the_window_even_when_nothing_new_comes() {
+    fn old_seconds_leave_the_window_without_new_results() {
         let mut window = Window::new(3);
         window.record(at(0.5), 10 * MS, true);
         window.record(at(1.5), 20 * MS, false);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_reused_cleanly_and_late_results_are_dropped() {
+    fn reused_second_is_cleared_and_late_results_are_dropped() {
         let mut window = Window::new(2);
         window.record(at(0.0), 500 * MS, true);
         window.record(at(2.0), 1 * MS, false);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_waited_for_but_not_for_ever() {
+    fn flush_waits_for_the_last_lines_up_to_a_limit() {
         let (lines, may, heard) = rig();
         lines.push(b"last\n");
         lines.flush(Duration::from_millis(1));

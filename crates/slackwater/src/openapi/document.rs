@@ -303,7 +303,7 @@ fn the_document_matches_the_types() {
 }
 
 #[test]
-fn every_schema_is_one_and_every_field_of_the_status_is_described() {
+fn schemas_are_valid_and_status_fields_are_described() {
     let document = document();
     let schemas = document["components"]["schemas"]
         .as_object()
@@ -341,7 +341,7 @@ fn every_schema_is_one_and_every_field_of_the_status_is_described() {
 }
 
 #[test]
-fn links_are_removed_and_rules_are_kept() {
+fn links_are_removed_and_rule_ids_kept() {
     assert_eq!(
         without_links("a [b c](d.md#e) [A13] f [g](h)"),
         "a b c [A13] f g"

@@ -79,7 +79,7 @@ mod tests {
     use slackwater_config::testing::replica;
 
     #[test]
-    fn overrides_survive_encoding_and_none_are_not_encoded() {
+    fn overrides_round_trip_and_empty_ones_are_not_encoded() {
         assert_eq!(encode(&Overrides::default()), None);
         let overrides = Overrides {
             settings: vec![SettingOverridden {

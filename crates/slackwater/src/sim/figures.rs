@@ -197,7 +197,7 @@ mod tests {
     use slackwater_sim::Seeds;
 
     #[test]
-    fn a_figure_whose_largest_cells_do_not_fit_is_refused() {
+    fn figure_that_does_not_fit_in_memory_is_refused() {
         let figure = FIGURES[1];
         assert_eq!(figure.name(), "fig6");
         let refused = |seconds, threads, available| {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_reports_what_is_lost_and_what_is_kept() {
+    fn interrupt_lists_lost_and_written_figures() {
         let (written, lost) = FIGURES[..4].split_at(2);
         let out = Path::new("sim-results");
         assert_eq!(

@@ -133,7 +133,7 @@ mod tests {
     use slackwater_sim::presets::{at_load, testbed};
 
     #[test]
-    fn runs_that_do_not_fit_at_once_may_fit_one_by_one() {
+    fn runs_too_large_for_all_threads_may_fit_fewer() {
         let scenario = at_load(1.74, testbed());
         let (one, kept) = (scenario.memory_bytes(), 2.0 * 8.0 * scenario.kept_bytes());
         let runs = [Runs {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_at_once_than_there_are_and_the_largest_come_together() {
+    fn memory_estimate_assumes_the_largest_runs_at_once() {
         let (small, large) = (at_load(0.5, testbed()), at_load(1.74, testbed()));
         let runs = [(&small, 3), (&large, 1)].map(|(scenario, count)| Runs { scenario, count });
         let kept = 2.0 * (3.0 * small.kept_bytes() + large.kept_bytes());
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_many_long_runs_count() {
+    fn results_of_many_long_runs_need_memory_too() {
         let mut scenario = at_load(0.5, testbed());
         scenario.span = core::time::Duration::from_mins(10_000);
         let fits = |count| {

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_written_is_left_as_it_was() {
+    fn check_of_a_writable_folder_changes_nothing() {
         let folder = scratch("slackwater-out-good");
         for out in ["", "new", "new/and/deep", "new/../other"] {
             assert!(check(&folder.join(out)).is_ok(), "{out:?}");

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_takes_as_long_as_what_was_done() {
+    fn time_left_is_extrapolated_from_progress() {
         let minute = Duration::from_mins(1);
         assert_eq!(time_left(minute, 0.5), "60 s left");
         assert_eq!(time_left(minute, 0.1), "9 min left");

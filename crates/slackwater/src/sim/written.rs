@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_split_them() {
+    fn words_are_quoted_for_the_shell() {
         assert_eq!(shell_word("p99.9=300ms"), "p99.9=300ms");
         assert_eq!(shell_word("my fleet's"), "'my fleet'\\''s'");
         assert_eq!(shell_word(""), "''");

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_bars_have_eighths_and_show_whatever_is_not_zero() {
+    fn horizontal_bars_have_eighths_and_show_any_nonzero_value() {
         let bars = [0, 1, 4, 16, 19, 32, 99].map(|value| lying(value, 32, 4));
         assert_eq!(bars, ["", "▏", "▌", "██", "██▍", "████", "████"]);
         assert_eq!(lying(1, 512, 4), "▏");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn standing_bars_rise_through_their_rows() {
+    fn vertical_bars_fill_rows_from_the_bottom() {
         let bars = standing(&[0, 1, 16, 24, 32], 32, 2, 1);
         assert_eq!(bars, ["   ▄█", " ▁███"]);
         assert_eq!(standing(&[8, 16], 32, 1, 2), ["▂ ▄ "]);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_surround_what_is_shown_and_nothing_else() {
+    fn colour_codes_surround_only_visible_text() {
         let line = Line::default()
             .with(Ink::Alarm, "abc")
             .with(Ink::Strong, "de");

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_says_since_when_and_what_to_do() {
+    fn problem_shows_duration_and_remedy() {
         let problem = Problem {
             severe: true,
             service: Some("web".to_owned()),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_read_as_people_write_them() {
+    fn numbers_are_formatted_for_people() {
         let texts = [0.04, 9.94, 9.96, 142.4, 999.6, 1_310.2, 1_234_567.0].map(ms);
         assert_eq!(
             texts,

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_letters_of_a_filter_only_while_it_is_written() {
+    fn keys_type_into_the_filter_only_while_it_is_edited() {
         let q = key(KeyCode::Char('q'));
         assert_eq!(action(q, false), Some(Action::Quit));
         assert_eq!(action(q, true), Some(Action::Write('q')));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_ends_is_reported_and_opened_again() {
+    async fn ended_stream_is_reported_and_reopened() {
         let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
             event: fleet\ndata: {\"revision\":7}\n\nevent: tick\ndata: {\"revision\":7}\n\n";
         let address = server(answer).await;

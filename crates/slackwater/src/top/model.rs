@@ -297,7 +297,7 @@ impl Model {
         })
     }
 
-    /// What is told of a service's policy.
+    /// Description of a service's policy.
     pub(super) fn policy_facts(&self, service: usize) -> Option<&PolicyFacts> {
         let name = self.policy(service);
         let mut policies = self.fleet.policies.iter();
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_the_same_id_and_a_shorter_uptime_starts_an_empty_history() {
+    fn restarted_process_with_the_same_id_starts_an_empty_history() {
         let mut model = samples::serve();
         let again = |model: &mut Model, uptime_ms: u64| {
             let mut tick = samples::serve_tick();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_too_short_or_strange_are_unknown() {
+    fn short_columns_and_invalid_values_are_unknown() {
         let mut model = samples::serve();
         let mut tick = samples::serve_tick();
         tick.services[0].replicas.rif.truncate(2);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_of_a_demo_are_named() {
+    fn faults_of_a_demo_are_named() {
         let mut model = samples::demo();
         let mut tick = samples::demo_tick();
         let demo = tick.demo.as_mut().unwrap();

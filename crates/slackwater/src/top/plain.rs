@@ -12,7 +12,7 @@ use core::time::Duration;
 /// Most characters in a cell.
 const CELL_MAX: usize = 64;
 
-/// `FULL` is there only where a replica says what it can carry, `RIF`, `LATENCY` and `AGE` where
+/// `FULL` is shown only if a replica reports its capacity; `RIF`, `LATENCY` and `AGE` only if
 /// replicas report their load.
 const HEADS: [&str; 11] = [
     "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_a_line_for_each_replica_and_columns_that_stand_below_their_heads() {
+    fn table_has_a_line_per_replica_and_aligned_columns() {
         let text = table(&samples::serve(), "127.0.0.1:9900");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4 + 1 + 1 + 20);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn without_reports_there_are_no_columns_for_them() {
+    fn report_columns_are_hidden_without_reports() {
         let text = table(&samples::serve_without_reports(), "x:1");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_elsewhere_cannot_write_to_the_terminal() {
+    fn control_characters_in_remote_text_are_removed() {
         let mut fleet = samples::serve_fleet();
         fleet.services[0].name = "a\u{1b}]0;b\u{7}".to_owned();
         fleet.services[0].replicas[0].name = "\u{1b}[31m\nx".repeat(100);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_fall_names_rise_and_equals_keep_their_order() {
+    fn numbers_sort_descending_names_ascending_and_ties_stably() {
         assert_eq!(order(Column::Fleet, false), (0..20).collect::<Vec<_>>());
         assert_eq!(
             order(Column::Fleet, true),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unknown_is_last_whatever_the_direction() {
+    fn unknown_values_are_last_in_either_direction() {
         for is_reversed in [false, true] {
             assert_eq!(order(Column::P99, is_reversed)[18..], [5, 13]);
         }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_names_count() {
+    fn names_sort_in_natural_order() {
         for (left, right, expected) in [
             ("a9", "a10", Ordering::Less),
             ("a10", "a9b", Ordering::Greater),

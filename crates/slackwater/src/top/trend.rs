@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_interval_is_better_than_none() {
+    fn single_interval_longer_than_the_window_is_used() {
         let mut trend = Trend::default();
         let (mut tick, service) = tick(1, &[60], &[0]);
         tick.interval_ms = 60_000;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_no_length_are_bounded_in_number() {
+    fn number_of_zero_length_intervals_is_bounded() {
         let mut trend = Trend::default();
         for at_ms in 0..1_000 {
             let (mut tick, service) = tick(at_ms, &[1], &[0]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn history_comes_before_newer_ticks() {
+    fn requested_history_precedes_newer_ticks() {
         let mut trend = Trend::default();
         taken(&mut trend, 3_000, &[1], &[1]);
         taken(&mut trend, 4_000, &[1_001], &[1]);

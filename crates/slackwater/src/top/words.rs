@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_stay_short() {
+    fn figures_are_abbreviated() {
         let latencies = [0, 9_400, 2_552_000, 9_999_400, 9_999_600, 75_000_000].map(latency);
         assert_eq!(
             latencies,

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn only_messages_unknown_to_older_versions_have_another_greeting() {
+    fn only_messages_unknown_to_older_versions_change_the_greeting() {
         let file = File::open("/dev/null").expect("on every system");
         let requests = Purpose::Requests("[::1]:80".parse().expect("an address"));
         for (purposes, greeting) in [
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_a_silence_and_another_form_are_errors() {
+    fn closed_idle_or_unknown_channel_is_an_error() {
         let (old, new) = ends(Duration::from_millis(20));
         let error = old.receive_serving().expect_err("nothing was said");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_purpose_or_has_no_socket_is_refused() {
+    fn message_without_a_valid_purpose_or_socket_is_refused() {
         for message in [
             "requests 127.0.0.1:80",
             "sounds 127.0.0.1:80",

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn every_worker_has_a_socket_and_every_socket_a_worker() {
+    fn every_worker_gets_a_socket_and_every_socket_is_used() {
         for sockets in 1..=5 {
             for workers in 1..=5 {
                 let (listeners, addresses) = listeners(sockets);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_found_by_their_address_once() {
+    fn each_inherited_socket_is_taken_once_by_address() {
         let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
         let other: SocketAddr = "127.0.0.1:81".parse().expect("an address");
         let mut sockets = inherited(address, None);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_systemd_that_is_not_served_is_rejected() {
+    fn unused_systemd_socket_is_rejected() {
         let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
         let fault = inherited(address, None)
             .finish()

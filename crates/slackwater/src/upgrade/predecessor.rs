@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_by_the_name_that_it_was_called_by() {
+    fn program_is_found_by_its_command_name() {
         assert_eq!(
             locate(Path::new("/a/b")).expect("absolute"),
             Path::new("/a/b")

@@ -15,7 +15,7 @@ pub(crate) fn assert_fails(arguments: &[&str], code: i32, complaint: &str) {
 }
 
 #[test]
-fn mistakes_name_the_flag_and_what_was_expected() {
+fn mistakes_name_the_flag_and_the_expected_value() {
     let to = ["--to", "127.0.0.1:80"];
     let with = |more: &[&'static str]| [&to[..], &["--listen", "127.0.0.1:0"], more].concat();
     for (arguments, complaint) in [
@@ -94,7 +94,7 @@ fn ports_in_use_are_named_with_their_protocol() {
 }
 
 #[tokio::test]
-async fn a_file_sets_the_same_keys_and_flags_win_over_it() {
+async fn flags_override_the_same_keys_in_the_file() {
     let server = Server::tcp().await;
     let file = std::env::temp_dir().join(format!("slackwater-agent-{}.toml", std::process::id()));
     let text = "listen = \"127.0.0.1:0\"\nto = \"127.0.0.1:1\"\ndrain_delay = \"0s\"\n\
@@ -117,7 +117,7 @@ async fn a_file_sets_the_same_keys_and_flags_win_over_it() {
 }
 
 #[tokio::test]
-async fn a_latency_is_reported_until_its_configured_maximal_age() {
+async fn latency_is_reported_up_to_its_configured_maximal_age() {
     let server = Server::tcp().await;
     let file = std::env::temp_dir().join(format!("slackwater-age-{}.toml", std::process::id()));
     std::fs::write(&file, "sample_age_max = \"1ms\"\n").unwrap();

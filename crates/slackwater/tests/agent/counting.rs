@@ -19,7 +19,7 @@ async fn settled(agent: &Agent) {
 }
 
 #[tokio::test]
-async fn a_request_counts_until_its_last_byte_and_probes_never_do() {
+async fn request_counts_until_its_last_byte_and_probes_do_not() {
     let server = Server::tcp().await;
     let (agent, mut client, mut exchange) = holding(&server).await;
     assert!(exchange.head.contains("x-forwarded-for: 127.0.0.1\r\n"));
@@ -45,7 +45,7 @@ async fn a_request_counts_until_its_last_byte_and_probes_never_do() {
 }
 
 #[tokio::test]
-async fn many_at_once_are_many() {
+async fn concurrent_requests_are_all_counted() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &["--workers", "2"]).await;
     let mut held = Vec::new();
@@ -78,7 +78,7 @@ async fn a_client_that_leaves_ends_its_request() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_amid_the_answer_ends_its_request() {
+async fn client_that_leaves_during_the_answer_ends_its_request() {
     let server = Server::tcp().await;
     let (agent, mut client, mut exchange) = holding(&server).await;
     exchange
@@ -91,7 +91,7 @@ async fn a_client_that_leaves_amid_the_answer_ends_its_request() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_amid_its_upload_ends_its_request() {
+async fn client_that_leaves_during_its_upload_ends_its_request() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     let mut client = Client::connect(agent.address).await;
@@ -105,7 +105,7 @@ async fn a_client_that_leaves_amid_its_upload_ends_its_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_breaks_off_before_its_answer_fails_one_request_and_is_not_gone() {
+async fn broken_connection_fails_one_request_and_withdraws_nothing() {
     let server = Server::tcp().await;
     let (agent, mut client, exchange) = holding(&server).await;
     drop(exchange);
@@ -120,7 +120,7 @@ async fn a_server_that_breaks_off_before_its_answer_fails_one_request_and_is_not
 }
 
 #[tokio::test]
-async fn half_an_answer_is_passed_on_as_a_broken_one() {
+async fn truncated_response_is_truncated_for_the_client_too() {
     let server = Server::tcp().await;
     let (agent, mut client, mut exchange) = holding(&server).await;
     exchange
@@ -139,7 +139,7 @@ async fn half_an_answer_is_passed_on_as_a_broken_one() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_server_passes_and_is_no_sample() {
+async fn server_error_is_forwarded_and_leaves_no_latency_sample() {
     let server = Server::tcp().await;
     let (agent, mut client, mut exchange) = holding(&server).await;
     exchange
@@ -172,7 +172,7 @@ async fn a_grpc_status_in_the_trailers_that_blames_the_server_is_a_failure() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_counted_by_its_answer_and_is_no_request_of_the_servers() {
+async fn malformed_requests_are_counted_by_status_and_not_forwarded() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &["--workers", "2"]).await;
     for (bad, status) in [

@@ -29,7 +29,7 @@ async fn probes_report_draining_before_the_listener_closes() {
 }
 
 #[tokio::test]
-async fn what_runs_is_finished_after_the_listener_has_closed() {
+async fn running_requests_finish_after_the_listener_has_closed() {
     let server = Server::tcp().await;
     let mut agent = Agent::start(&server.to, &["--drain-delay", "0s"]).await;
     let mut client = Client::send(agent.address, "GET", "/").await;
@@ -50,7 +50,7 @@ async fn what_runs_is_finished_after_the_listener_has_closed() {
 }
 
 #[tokio::test]
-async fn what_does_not_finish_is_cut_off() {
+async fn unfinished_requests_are_cut_off_at_the_drain_timeout() {
     let server = Server::tcp().await;
     let more = ["--drain-delay", "0s", "--drain-timeout", "10ms"];
     let mut agent = Agent::start(&server.to, &more).await;
@@ -64,7 +64,7 @@ async fn what_does_not_finish_is_cut_off() {
 }
 
 #[tokio::test]
-async fn other_signals_do_not_end_it() {
+async fn other_signals_do_not_end_the_agent() {
     let server = Server::tcp().await;
     let mut agent = Agent::start(&server.to, &["--drain-delay", "0s"]).await;
     for (name, answer) in [

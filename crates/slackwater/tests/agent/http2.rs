@@ -28,7 +28,7 @@ pub(crate) fn request(path: &str) -> Request<Empty<Bytes>> {
 }
 
 #[tokio::test]
-async fn streams_of_one_connection_reach_a_server_of_http1() {
+async fn http2_streams_are_forwarded_to_an_http1_server() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     let mut client = connect(&agent).await;
@@ -58,7 +58,7 @@ async fn streams_of_one_connection_reach_a_server_of_http1() {
 }
 
 #[tokio::test]
-async fn a_server_of_http2_gets_streams_and_probes_stay_with_the_agent() {
+async fn http2_server_receives_streams_and_the_agent_answers_probes() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap().to_string();
     let gate = Arc::new(Semaphore::new(0));

@@ -36,7 +36,7 @@ async fn report(
 }
 
 #[tokio::test]
-async fn requested_reports_are_sent_and_the_request_for_them_is_not_forwarded() {
+async fn requested_reports_are_sent_and_the_request_field_is_removed() {
     let server = Server::tcp().await;
     let file = saying("asked");
     let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;
@@ -138,7 +138,7 @@ async fn grpc_reports_are_in_the_trailers() {
 }
 
 #[test]
-fn another_word_is_a_mistake() {
+fn invalid_orca_value_is_reported() {
     let file = saying("yes");
     let arguments = ["--to", "127.0.0.1:1", "--listen", "127.0.0.1:0"];
     let arguments = [&arguments[..], &["--config", file.to_str().unwrap()]].concat();

@@ -63,7 +63,7 @@ async fn is_empty(agent: &Agent) {
 }
 
 #[tokio::test]
-async fn the_urgent_go_first_and_all_count_as_in_flight() {
+async fn higher_priorities_go_first_and_queued_requests_count_as_rif() {
     let server = Server::tcp().await;
     let agent = agent("order", &server, "", &["--workers", "2"]).await;
     let mut first = send(&agent, "/first", "").await;
@@ -141,7 +141,7 @@ async fn an_expired_request_is_never_started() {
 }
 
 #[tokio::test]
-async fn a_request_to_a_full_queue_is_rejected_at_once() {
+async fn request_to_a_full_queue_is_rejected_immediately() {
     let server = Server::tcp().await;
     let agent = agent("full", &server, "waiting_max = 1", &[]).await;
     let mut first = send(&agent, "/first", "").await;
@@ -191,7 +191,7 @@ async fn a_request_that_leaves_the_queue_is_never_started() {
 }
 
 #[tokio::test]
-async fn a_waiting_request_is_rejected_when_the_server_goes() {
+async fn queued_requests_are_rejected_when_the_server_is_lost() {
     let server = Server::tcp_at(([127, 91, 0, 8], 0).into()).await;
     let agent = agent("gone", &server, "", &["--check-interval", "50ms"]).await;
     let _first = send(&agent, "/first", "").await;
@@ -215,7 +215,7 @@ async fn a_waiting_request_is_rejected_when_the_server_goes() {
 }
 
 #[tokio::test]
-async fn an_unfinished_request_does_not_keep_its_permit() {
+async fn request_with_a_stalled_body_returns_its_permit() {
     let server = Server::tcp().await;
     let timeout = ["--first-byte-timeout", "1s"];
     let agent = agent("loris", &server, "wait_max = \"20s\"", &timeout).await;
@@ -234,7 +234,7 @@ async fn an_unfinished_request_does_not_keep_its_permit() {
 }
 
 #[tokio::test]
-async fn a_tunnel_keeps_no_place() {
+async fn tunnel_holds_no_permit() {
     let server = Server::tcp().await;
     let agent = agent("tunnel", &server, "", &[]).await;
     let upgrade = "connection: upgrade\r\nupgrade: websocket\r\n";
@@ -287,7 +287,7 @@ async fn a_limit_is_learned_and_reported() {
 }
 
 #[tokio::test]
-async fn without_a_queue_none_is_reported() {
+async fn queue_is_not_reported_if_there_is_none() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     assert!(agent.status().await["own_queue"].is_null());

@@ -9,7 +9,7 @@ use slackwater_tower::wire::{ProbeKey, headers};
 use tokio::net::UdpSocket;
 
 #[tokio::test]
-async fn by_default_they_share_the_address_of_requests() {
+async fn probes_share_the_address_of_requests_by_default() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     assert_eq!(agent.probes, agent.address);
@@ -25,7 +25,7 @@ async fn by_default_they_share_the_address_of_requests() {
 }
 
 #[tokio::test]
-async fn a_key_leaves_those_without_it_unanswered() {
+async fn probes_not_signed_with_the_key_get_no_answer() {
     let file = std::env::temp_dir().join(format!("slackwater-agent-{}.key", std::process::id()));
     std::fs::write(&file, "07".repeat(32)).unwrap();
     let server = Server::tcp().await;
@@ -52,7 +52,7 @@ async fn a_key_leaves_those_without_it_unanswered() {
 }
 
 #[tokio::test]
-async fn both_can_be_moved_elsewhere() {
+async fn probe_path_and_address_are_configurable() {
     let server = Server::tcp().await;
     let more = ["--probe-path", "/load", "--probe-listen", "127.0.0.2:0"];
     let agent = Agent::start(&server.to, &more).await;

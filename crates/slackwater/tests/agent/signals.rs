@@ -55,7 +55,7 @@ fn mistakes_name_the_key() {
 }
 
 #[tokio::test]
-async fn the_servers_process_is_found_and_logged_once() {
+async fn server_process_is_found_and_logged_once() {
     let server = Server::tcp().await;
     // Relative names are resolved from the file's own directory.
     let pid = Keys::new("server.pid", &format!("{}\n", std::process::id()));
@@ -74,7 +74,7 @@ async fn the_servers_process_is_found_and_logged_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_found_is_served_all_the_same() {
+async fn server_with_unknown_process_still_gets_requests() {
     let server = Server::tcp().await;
     let keys = "[replica]\ncgroup = \"/sys/fs/cgroup/not/there\"\n";
     let keys = Keys::new("missing.toml", keys);
@@ -112,7 +112,7 @@ async fn responses_report_the_other_requests_in_flight() {
 }
 
 #[tokio::test]
-async fn responses_over_http2_report_it_too() {
+async fn http2_responses_report_requests_in_flight_too() {
     let server = Server::tcp().await;
     let keys = Keys::new("reports-2.toml", "report_with_responses = true\n");
     let agent = Agent::start(&server.to, &["--config", keys.path()]).await;

@@ -23,7 +23,7 @@ fn memory_peak_bytes(id: u32) -> usize {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_body_larger_than_its_memory_passes_each_way() {
+async fn large_bodies_stream_both_ways_within_bounded_memory() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     let before = memory_peak_bytes(agent.id());
@@ -75,7 +75,7 @@ async fn a_body_larger_than_its_memory_passes_each_way() {
 }
 
 #[tokio::test]
-async fn pieces_pass_as_they_come() {
+async fn body_pieces_are_forwarded_immediately() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     let mut client = Client::connect(agent.address).await;

@@ -37,7 +37,7 @@ impl Drop for Successor {
 }
 
 #[tokio::test]
-async fn a_new_agent_answers_requests_and_probes_while_the_old_one_finishes_its_own() {
+async fn new_agent_serves_while_the_old_one_finishes_its_requests() {
     let server = Server::tcp().await;
     let mut agent = Agent::start(&server.to, &["--workers", "2"]).await;
     let mut busy = Client::send(agent.address, "GET", "/busy").await;
@@ -67,7 +67,7 @@ async fn a_new_agent_answers_requests_and_probes_while_the_old_one_finishes_its_
 }
 
 #[tokio::test]
-async fn a_configuration_is_read_again_by_an_upgrade_and_not_by_a_reload() {
+async fn reload_signal_is_ignored_and_refers_to_an_upgrade() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     agent.signal("HUP");

@@ -31,7 +31,7 @@ async fn assert_serves(agent: &Agent, server: &Server) {
 }
 
 #[tokio::test]
-async fn a_server_that_is_late_is_waited_for() {
+async fn agent_waits_for_a_server_that_starts_later() {
     let address = vacant([127, 91, 0, 1]).await;
     let agent = Agent::start(&address.to_string(), &[]).await;
     withdrawn(&agent, true).await;
@@ -46,7 +46,7 @@ async fn a_server_that_is_late_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_that_is_missing_or_has_no_listener_withdraws_the_agent() {
+async fn unix_socket_without_a_listener_withdraws_the_agent() {
     let path = socket_path("late");
     let agent = Agent::start(&format!("unix:{}", path.display()), &[]).await;
     withdrawn(&agent, true).await;
@@ -64,7 +64,7 @@ async fn a_unix_socket_that_is_missing_or_has_no_listener_withdraws_the_agent() 
 }
 
 #[tokio::test]
-async fn a_server_that_dies_without_traffic_is_noticed() {
+async fn server_crash_without_traffic_is_detected() {
     let server = Server::tcp_at(([127, 91, 0, 2], 0).into()).await;
     let agent = Agent::start(&server.to, &["--check-interval", "50ms"]).await;
     withdrawn(&agent, false).await;
@@ -74,7 +74,7 @@ async fn a_server_that_dies_without_traffic_is_noticed() {
 }
 
 #[tokio::test]
-async fn the_first_failing_requests_are_rejected_and_later_ones_do_not_connect() {
+async fn first_failures_withdraw_the_agent_without_further_connects() {
     let server = Server::tcp_at(([127, 91, 0, 3], 0).into()).await;
     let address = server.to.parse().unwrap();
     // The interval is so long that the periodic check cannot be what notices it.
@@ -101,7 +101,7 @@ async fn the_first_failing_requests_are_rejected_and_later_ones_do_not_connect()
 }
 
 #[tokio::test]
-async fn what_the_agent_answers_itself_is_no_sign_of_speed() {
+async fn responses_of_the_agent_itself_leave_no_latency_sample() {
     let address = vacant([127, 91, 0, 4]).await;
     let agent = Agent::start(&address.to_string(), &[]).await;
     for _ in 0..20 {
@@ -127,7 +127,7 @@ async fn requests_that_the_server_still_answers_are_not_cut_off() {
 }
 
 #[tokio::test]
-async fn only_the_agent_itself_reports_withdrawn() {
+async fn withdrawn_header_of_the_server_is_removed() {
     let server = Server::tcp().await;
     let agent = Agent::start(&server.to, &[]).await;
     let mut client = Client::send(agent.address, "POST", "/").await;

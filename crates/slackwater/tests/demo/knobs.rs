@@ -68,7 +68,7 @@ fn address(fleet: &Value, side: usize, replica: usize) -> SocketAddr {
 const ASK: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 
 #[test]
-fn load_neighbours_and_death_act_at_once_and_on_both_sides() {
+fn load_neighbour_and_kill_controls_act_on_both_sides() {
     let running = Running::start(&["--rate", "60", "--replicas", "4", "--seed", "3"]);
     let mut live = Live::open(&running);
     let fleet = live.wait("fleet", |_| true);
@@ -214,7 +214,7 @@ fn a_replica_stalls_or_fails_on_both_sides_until_all_is_reset() {
 }
 
 #[test]
-fn another_policy_is_another_service_of_that_side_and_the_other_side_stays() {
+fn policy_change_rebuilds_only_the_service_of_its_side() {
     let running = Running::start(&["--rate", "80", "--replicas", "3"]);
     let mut live = Live::open(&running);
     let fleet = live.wait("fleet", |_| true);
@@ -261,7 +261,7 @@ fn another_policy_is_another_service_of_that_side_and_the_other_side_stays() {
 }
 
 #[test]
-fn a_knob_is_turned_by_its_own_page_only_and_within_bounds() {
+fn controls_accept_only_their_own_page_and_valid_values() {
     let running = Running::start(&["--rate", "20", "--replicas", "2"]);
     let json = "content-type: application/json\r\n";
     let body = r#"{"on": false}"#;

@@ -125,7 +125,7 @@ fn assert_complains(arguments: &[&str], code: i32, complaint: &str) {
 }
 
 #[test]
-fn a_timed_run_ends_by_itself_with_a_summary_and_figures_for_both_sides() {
+fn timed_run_ends_with_a_summary_and_figures_for_both_sides() {
     let json = scratch("demo.json");
     let path = json.to_str().unwrap();
     let running = Running::start(&[
@@ -180,7 +180,7 @@ fn a_timed_run_ends_by_itself_with_a_summary_and_figures_for_both_sides() {
 }
 
 #[test]
-fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_summary() {
+fn page_is_served_until_ctrl_c_ends_the_run_with_a_summary() {
     let running = Running::start(&[
         "--rate",
         "80",
@@ -239,7 +239,7 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
 }
 
 #[test]
-fn a_second_signal_does_not_wait_and_figures_can_go_to_standard_output() {
+fn second_signal_ends_immediately_with_json_on_stdout() {
     let mut command = demo(&[
         "--rate",
         "50",

@@ -152,7 +152,7 @@ fn is_other(text: &str) -> bool {
 }
 
 #[test]
-fn configurations_of_the_pages_are_taken() {
+fn configurations_in_the_docs_are_valid() {
     let folder = folder("configurations");
     let mut count = 0;
     let mut found = String::new();

@@ -33,7 +33,7 @@ fn compiled() -> Vec<String> {
 }
 
 #[test]
-fn rust_of_the_pages_is_compiled() {
+fn rust_examples_in_the_docs_are_compiled() {
     let compiled = compiled();
     let mut count = 0;
     for block in code().iter().filter(|block| block.info == "rust") {

@@ -36,12 +36,12 @@ fn script() -> String {
             "slackwater admin ",
             &format!("slackwater admin --admin {HOST}:9900 "),
         );
-    // Whatever fails, no process outlives the test.
+    // No process outlives the test, even if a step fails.
     format!("trap 'kill $(jobs -p) 2>/dev/null; kill -CONT $(jobs -p) 2>/dev/null' EXIT\n{script}")
 }
 
 #[test]
-fn the_first_hour_goes_as_it_is_written() {
+fn first_tutorial_works_as_written() {
     let folder = folder("session");
     let script = script();
     fs::write(folder.join("session.sh"), &script).expect("a file");

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lengths_are_encoded_as_hpack_has_it() {
+    fn long_lengths_are_encoded_as_in_hpack() {
         assert_eq!(length(126), [126]);
         assert_eq!(length(127), [127, 0]);
         assert_eq!(length(127 + 1337), [127, 0b1011_1001, 0b0000_1010]);

@@ -68,7 +68,7 @@ fn group(title: &str) -> Group {
 }
 
 #[test]
-fn the_table_is_long_and_its_names_are_unique() {
+fn table_has_a_hundred_rows_with_unique_names() {
     let groups = groups();
     let rows = groups.iter().flat_map(|group| &group.rows);
     let mut names: Vec<_> = rows.map(|row| row.name).collect();

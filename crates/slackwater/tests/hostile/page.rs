@@ -53,7 +53,7 @@ fn told(seen: &[&str]) -> String {
 }
 
 #[test]
-fn the_page_is_the_table() {
+fn page_matches_the_table() {
     let file =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/hostile-requests.md");
     let page = page();
@@ -80,7 +80,7 @@ fn sources(directory: &Path, all: &mut String) {
 }
 
 #[test]
-fn the_tests_that_the_threat_model_names_are_there() {
+fn tests_named_in_the_threat_model_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/explanation/threat-model.md")).unwrap();
     let mut all = String::new();

@@ -105,7 +105,7 @@ async fn a_line_has_the_result_of_a_request() {
 }
 
 #[tokio::test]
-async fn failures_have_their_lines_too() {
+async fn failures_are_logged() {
     let log = Log::new("failures");
     let breaking = Replica::scripted(|mut connection| async move {
         connection.head().await;
@@ -149,7 +149,7 @@ async fn failures_have_their_lines_too() {
 }
 
 #[tokio::test]
-async fn requests_that_cannot_be_read_have_lines_and_counts() {
+async fn malformed_requests_are_logged_and_counted() {
     let log = Log::new("unreadable");
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], &log.toml(""));
@@ -240,7 +240,7 @@ async fn the_file_is_reopened_on_a_signal() {
 }
 
 #[tokio::test]
-async fn the_last_lines_are_written_before_the_end() {
+async fn last_lines_are_written_before_exit() {
     let log = Log::new("end");
     let replica = Replica::echo("r").await;
     let mut proxy = Proxy::start(&[replica.address], &log.toml(""));

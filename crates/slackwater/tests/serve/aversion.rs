@@ -127,7 +127,7 @@ pub(crate) async fn warms_up(proxy: &Proxy, replica: usize) {
 }
 
 #[tokio::test]
-async fn a_replica_that_fails_at_once_gets_only_trials_until_it_heals() {
+async fn failing_replica_gets_only_trials_until_it_recovers() {
     for policy in ["least_loaded", "prequal", "peak_ewma"] {
         let fleet = Fleet::with_status(500).await;
         let toml = format!("policy = \"{policy}\"\n{EAGER}");
@@ -199,7 +199,7 @@ async fn metrics_and_the_access_log_report_ejections() {
 }
 
 #[tokio::test]
-async fn a_trial_that_fails_is_tried_again_as_any_other_request() {
+async fn failed_trial_is_retried_like_any_request() {
     let fleet = Fleet::with_status(503).await;
     let proxy = Proxy::start(&fleet.addresses(), EAGER);
     let mut client = Client::connect(proxy.address).await;
@@ -234,7 +234,7 @@ async fn a_trial_that_fails_is_tried_again_as_any_other_request() {
 }
 
 #[tokio::test]
-async fn where_all_fail_none_is_ejected() {
+async fn no_replica_is_ejected_if_all_fail() {
     let fleet = [says(500).await.0, says(500).await.0, says(500).await.0];
     let addresses = fleet.each_ref().map(|replica| replica.address);
     for policy in ["round_robin", "least_loaded", "prequal"] {
@@ -250,7 +250,7 @@ async fn where_all_fail_none_is_ejected() {
 }
 
 #[tokio::test]
-async fn without_aversion_a_failing_replica_has_its_share() {
+async fn failing_replica_keeps_its_share_without_error_aversion() {
     let fleet = Fleet::with_status(500).await;
     let off = "error_aversion.enabled = false";
     let proxy = Proxy::start(&fleet.addresses(), off);
@@ -271,7 +271,7 @@ async fn without_aversion_a_failing_replica_has_its_share() {
 }
 
 #[tokio::test]
-async fn ejected_replicas_are_at_most_out_max() {
+async fn out_max_bounds_the_ejected_share() {
     let fleet = Fleet::with_status(500).await;
     let proxy = Proxy::start(&fleet.addresses(), "ejection.out_max = 0.24");
     let mut client = Client::connect(proxy.address).await;
@@ -327,7 +327,7 @@ pub(crate) async fn probation(proxy: &Proxy, stalls: &AtomicBool) -> Value {
 }
 
 #[tokio::test]
-async fn who_answers_nothing_is_on_probation_where_that_is_on() {
+async fn unresponsive_replica_is_on_probation_if_enabled() {
     let (replicas, stalls) = who_stalls().await;
     let addresses: Vec<_> = replicas.iter().map(|replica| replica.address).collect();
     let proxy = Proxy::start(&addresses, PROBATION);
@@ -362,7 +362,7 @@ async fn requests_to_last(proxy: &Proxy, client: &mut Client, requests: usize) -
 }
 
 #[tokio::test]
-async fn a_new_replica_earns_its_share_by_requests_and_not_by_time() {
+async fn warm_up_by_evidence_grows_with_requests_and_not_with_time() {
     let [one, two, three, new] = &[works().await, works().await, works().await, works().await];
     let written = Written::new("evidence", &joining(&[one, two, three], ""));
     let proxy = written.serve(&[]);
@@ -388,7 +388,7 @@ async fn a_new_replica_earns_its_share_by_requests_and_not_by_time() {
 }
 
 #[tokio::test]
-async fn by_the_clock_a_new_one_has_to_wait() {
+async fn warm_up_by_time_limits_a_new_replica() {
     let fleet = Fleet::with_status(200).await;
     let [one, two, three, new] = &fleet.replicas[..] else {
         panic!("four replicas");

@@ -116,7 +116,7 @@ async fn carried(proxy: &Proxy) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn the_replica_with_more_capacity_gets_more_and_reports_it_in_responses() {
+async fn requests_follow_the_capacity_reported_in_responses() {
     let (wide, narrow) = (server("wide", 10).await, server("narrow", 1).await);
     let keys = "report_with_responses = true\n";
     let agents = [wide.address, narrow.address].map(|server| agent(server, keys));
@@ -166,7 +166,7 @@ async fn the_replica_with_more_capacity_gets_more_and_reports_it_in_responses() 
 }
 
 #[tokio::test]
-async fn an_orca_report_counts_as_well() {
+async fn orca_reports_are_read_too() {
     let servers = [server("wide", 10).await, server("narrow", 1).await];
     let agents = servers
         .each_ref()

@@ -60,7 +60,7 @@ async fn tunnels_are_off_by_default() {
 }
 
 #[tokio::test]
-async fn a_replica_opens_the_tunnel_and_it_counts_as_long_as_it_is_open() {
+async fn tunnel_is_opened_by_the_replica_and_in_flight_while_open() {
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let proxy = Proxy::start(&[replica.address], PASS);
     let mut client = Client::connect(proxy.address).await;
@@ -94,7 +94,7 @@ async fn a_replica_opens_the_tunnel_and_it_counts_as_long_as_it_is_open() {
 }
 
 #[tokio::test]
-async fn an_old_client_gets_a_tunnel_too() {
+async fn http10_client_can_open_a_tunnel() {
     let (replica, server) = (opener().await, Replica::echo("beyond").await);
     let proxy = Proxy::start(&[replica.address], PASS);
     let mut client = Client::connect(proxy.address).await;
@@ -110,7 +110,7 @@ async fn an_old_client_gets_a_tunnel_too() {
 }
 
 #[tokio::test]
-async fn what_is_no_tunnel_is_a_response_and_what_came_for_the_tunnel_no_request() {
+async fn data_after_a_declined_connect_is_not_a_request() {
     let replica = opener().await;
     let proxy = Proxy::start(&[replica.address], PASS);
     let mut client = Client::connect(proxy.address).await;
@@ -127,7 +127,7 @@ async fn what_is_no_tunnel_is_a_response_and_what_came_for_the_tunnel_no_request
 }
 
 #[tokio::test]
-async fn a_replica_that_changes_the_protocol_instead_is_not_passed_on() {
+async fn status_101_in_answer_to_connect_is_a_502() {
     let replica = Replica::scripted(|mut connection| async move {
         let _ = connection.head().await;
         connection
@@ -200,7 +200,7 @@ async fn routes_determine_which_requests_may_open_tunnels() {
 }
 
 #[tokio::test]
-async fn replicas_over_http2_and_clients_over_http2_have_no_tunnels() {
+async fn tunnels_are_refused_over_http2() {
     let address = crate::replicas::http2(async |_| panic!("a tunnel")).await;
     let proxy = Proxy::start(
         &[address],

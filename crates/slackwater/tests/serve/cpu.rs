@@ -53,7 +53,7 @@ async fn cpu_millionths(agent: &Proxy) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn the_server_with_the_busy_cpu_gets_less() {
+async fn server_with_a_busy_cpu_gets_fewer_requests() {
     let servers = [Replica::echo("busy").await, Replica::echo("idle").await];
     let processes = [Process::after(":"), Process::after("sleep 0.02")];
     let agents: Vec<_> = (servers.iter().zip(&processes))
@@ -82,7 +82,7 @@ async fn the_server_with_the_busy_cpu_gets_less() {
 }
 
 #[tokio::test]
-async fn nothing_is_reported_of_an_unknown_server() {
+async fn cpu_of_an_unknown_server_process_is_not_reported() {
     let server = Replica::echo("server").await;
     let agent = agent(server.address, "");
     let mut client = Client::connect(agent.address).await;

@@ -74,7 +74,7 @@ async fn pair() -> [Replica; 2] {
 }
 
 #[tokio::test]
-async fn log_replica_client_and_decision_have_the_same_id_of_a_request() {
+async fn request_id_is_the_same_in_log_replica_client_and_decision() {
     let log = Log::new("decisions");
     let heads = Arc::default();
     let replica = says(200, &heads).await;
@@ -193,7 +193,7 @@ async fn a_hedge_is_shown_with_its_reason_and_the_loser() {
 }
 
 #[tokio::test]
-async fn a_tied_copy_is_shown_as_one() {
+async fn tied_copy_is_shown_as_an_attempt_of_kind_tie() {
     let replicas = pair().await;
     let tie = "[tie]\nenabled = true\ndelay = \"1ms\"\n";
     let addresses = replicas.each_ref().map(|replica| replica.address);
@@ -327,7 +327,7 @@ async fn comparisons_are_shown_with_the_replicas_names() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_there_is_not_is_refused_by_name() {
+async fn unknown_parameter_is_refused_by_name() {
     let proxy = Proxy::start(&[unused_address().await], "");
     let mut client = Client::connect(proxy.admin).await;
     client

@@ -51,7 +51,7 @@ async fn a_large_upload_that_is_answered_early_is_cut_off_after_the_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_all_before_it_reads_is_read_while_it_is_answered() {
+async fn upload_is_read_while_the_early_response_is_sent() {
     const LENGTH: usize = 32 << 20;
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
@@ -125,7 +125,7 @@ async fn the_socket_of_a_client_that_was_answered_early_is_closed() {
 }
 
 #[tokio::test]
-async fn what_is_open_both_ways_is_cut_off_at_the_end_of_the_drain() {
+async fn bidirectional_request_is_cut_off_at_the_end_of_the_drain() {
     let mut proxy = Proxy::start(&[reads_nothing(false).await], H2C);
     let mut client = Client::connect(proxy.address).await;
     client

@@ -54,31 +54,31 @@ const HTTP1_RESPONSES: [Form; 3] = [Form::Length, Form::Chunked, Form::UntilClos
 const HTTP2: [Form; 2] = [Form::Http2Length, Form::Http2];
 
 #[tokio::test]
-async fn requests_over_http1_to_http1_replicas() {
+async fn requests_http1_to_http1_end_as_in_the_table() {
     upload(&HTTP1_REQUESTS, "http1", Reader::Http11).await;
 }
 
 #[tokio::test]
-async fn requests_over_http1_to_http2_replicas() {
+async fn requests_http1_to_http2_end_as_in_the_table() {
     upload(&HTTP1_REQUESTS, "h2c", Reader::Http2).await;
 }
 
 #[tokio::test]
-async fn requests_over_http2_to_http1_replicas() {
+async fn requests_http2_to_http1_end_as_in_the_table() {
     upload(&HTTP2, "http1", Reader::Http11).await;
 }
 
 #[tokio::test]
-async fn requests_over_http2_to_http2_replicas() {
+async fn requests_http2_to_http2_end_as_in_the_table() {
     upload(&HTTP2, "h2c", Reader::Http2).await;
 }
 
 #[tokio::test]
-async fn responses_of_http1_replicas() {
+async fn responses_of_http1_replicas_end_as_in_the_table() {
     download(&HTTP1_RESPONSES, "http1").await;
 }
 
 #[tokio::test]
-async fn responses_of_http2_replicas() {
+async fn responses_of_http2_replicas_end_as_in_the_table() {
     download(&HTTP2, "h2c").await;
 }

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 #[tokio::test]
-async fn a_refusal_is_not_seen_by_the_client() {
+async fn refused_connections_are_retried_without_the_client_noticing() {
     let well = Replica::echo("well").await;
     let proxy = Proxy::start(
         &[unused_address().await, well.address, unused_address().await],
@@ -41,7 +41,7 @@ async fn a_refusal_is_not_seen_by_the_client() {
 }
 
 #[tokio::test]
-async fn one_refusing_replica_of_two_costs_no_request() {
+async fn one_refusing_replica_of_two_fails_no_request() {
     let well = Replica::echo("well").await;
     let proxy = Proxy::start(&[unused_address().await, well.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -94,7 +94,7 @@ async fn refusals_are_retried_for_http2_replicas_too() {
 }
 
 #[tokio::test]
-async fn without_any_replica_alive_the_client_receives_the_reason() {
+async fn error_states_the_reason_if_no_replica_accepts_connections() {
     let proxy = Proxy::start(&[unused_address().await, unused_address().await], "");
     let answer = get(proxy.address, "/").await;
     assert_eq!(answer.status, 502);
@@ -181,7 +181,7 @@ async fn a_request_that_may_have_been_received_is_not_retried() {
 }
 
 #[tokio::test]
-async fn only_what_was_cut_off_at_once_and_is_safe_is_sent_again() {
+async fn only_immediately_closed_idempotent_requests_are_resent() {
     for (method, pause) in [
         ("DELETE", Duration::ZERO),
         ("GET", Duration::from_millis(300)),
@@ -293,7 +293,7 @@ async fn an_unrequested_change_of_protocol_is_a_502() {
 }
 
 #[tokio::test]
-async fn half_a_response_is_an_aborted_response() {
+async fn truncated_response_is_aborted() {
     for (head, body) in [
         ("content-length: 10", "half."),
         ("transfer-encoding: chunked", "5\r\nhalf.\r\n"),
@@ -328,7 +328,7 @@ async fn half_a_response_is_an_aborted_response() {
 }
 
 #[tokio::test]
-async fn a_replica_that_hangs_is_a_504() {
+async fn hanging_replica_is_a_504() {
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
         connection.more().await;
@@ -355,7 +355,7 @@ fn hasty(path: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
+async fn http2_connection_that_times_out_is_not_reused() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     // The first connection accepts requests and never answers; the next one answers.
@@ -384,7 +384,7 @@ async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
 }
 
 #[tokio::test]
-async fn an_http2_connection_that_answers_others_is_kept() {
+async fn http2_connection_that_answers_other_requests_is_kept() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let accepted = Arc::new(AtomicUsize::new(0));
@@ -422,7 +422,7 @@ async fn an_http2_connection_that_answers_others_is_kept() {
 }
 
 #[tokio::test]
-async fn a_slow_upload_is_not_a_hanging_replica_but_a_stopped_one_is_a_408() {
+async fn slow_upload_is_allowed_and_a_stalled_one_is_a_408() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "[timeouts]\nfirst_byte = \"1s\"");
     let mut client = Client::connect(proxy.address).await;
@@ -446,7 +446,7 @@ async fn a_slow_upload_is_not_a_hanging_replica_but_a_stopped_one_is_a_408() {
 }
 
 #[tokio::test]
-async fn clients_that_leave_take_their_requests_along() {
+async fn client_that_disconnects_cancels_its_request_at_the_replica() {
     let gone = Arc::new(Notify::new());
     let tell = Arc::clone(&gone);
     let replica = Replica::scripted(move |mut connection| {
@@ -516,7 +516,7 @@ async fn an_http2_stream_that_is_reset_ends_on_both_sides() {
 }
 
 #[tokio::test]
-async fn a_response_before_the_end_of_the_upload_does_not_poison_the_pool() {
+async fn early_response_does_not_corrupt_the_connection_pool() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             connection
@@ -546,7 +546,7 @@ async fn a_response_before_the_end_of_the_upload_does_not_poison_the_pool() {
 }
 
 #[tokio::test]
-async fn errors_of_the_application_pass_unchanged() {
+async fn errors_of_the_application_are_forwarded_unchanged() {
     let replica = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             connection

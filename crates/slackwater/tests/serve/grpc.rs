@@ -96,7 +96,7 @@ async fn a_call_that_fails_is_a_failed_request_of_the_service() {
 }
 
 #[tokio::test]
-async fn a_status_that_blames_the_caller_is_none() {
+async fn grpc_status_that_blames_the_caller_is_no_failure() {
     for has_body in [false, true] {
         // Next to a failing replica, whichever is faster.
         let (well, bad) = (says("5", has_body).await, says("13", has_body).await);
@@ -120,7 +120,7 @@ async fn call(proxy: &Proxy, path: &str, content_type: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_call_without_a_response_receives_a_status_of_its_own_protocol() {
+async fn failed_grpc_call_receives_a_grpc_status() {
     let log = Log::new("grpc");
     let mute = Replica::scripted(|mut connection| async move {
         connection.head().await;
@@ -213,7 +213,7 @@ async fn verbose_http2() -> core::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn metadata_beyond_the_limit_is_told_as_something_that_is_not_to_be_repeated() {
+async fn oversized_metadata_is_reported_as_not_retryable() {
     let http1 = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             let metadata = format!("x-metadata: {}\r\n", "m".repeat(10_000)).repeat(10);

@@ -66,7 +66,7 @@ async fn names(proxy: &Proxy) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_replica_that_fails_its_checks_gets_nothing_until_it_passes_them() {
+async fn replica_that_fails_checks_gets_no_requests_until_it_passes() {
     let (one, _) = checked("one", 200).await;
     let (two, status) = checked("two", 503).await;
     let proxy = Proxy::start(&[one.address, two.address], HTTP);
@@ -104,7 +104,7 @@ async fn a_replica_that_fails_its_checks_gets_nothing_until_it_passes_them() {
 }
 
 #[tokio::test]
-async fn where_all_are_down_all_get_requests() {
+async fn all_replicas_get_requests_if_all_are_down() {
     let (one, _) = checked("one", 500).await;
     let (two, _) = checked("two", 500).await;
     let proxy = Proxy::start(&[one.address, two.address], HTTP);
@@ -118,7 +118,7 @@ async fn where_all_are_down_all_get_requests() {
 
 // Replicas answer while the test waits for the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_are_down_only_when_all_have_been_checked() {
+async fn service_is_reported_down_only_after_all_checks() {
     let (quick, status) = checked("quick", 200).await;
     let go_on = Arc::new(Notify::new());
     let told = Arc::clone(&go_on);
@@ -143,7 +143,7 @@ async fn all_are_down_only_when_all_have_been_checked() {
 }
 
 #[tokio::test]
-async fn expected_statuses_are_a_choice() {
+async fn expected_statuses_are_configurable() {
     let (one, _) = checked("one", 200).await;
     let (two, _) = checked("two", 418).await;
     let proxy = Proxy::start(

@@ -192,7 +192,7 @@ async fn metric(proxy: &Proxy, line: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_cancelled() {
+async fn late_request_is_hedged_and_the_first_copy_cancelled() {
     let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
@@ -259,7 +259,7 @@ async fn the_access_log_names_the_copy_that_won() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_done_twice_is_never_sent_twice() {
+async fn unsafe_requests_are_never_hedged() {
     let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
@@ -304,7 +304,7 @@ async fn a_marked_request_is_sent_twice_with_its_body() {
 }
 
 #[tokio::test]
-async fn the_second_copy_waits_behind_requests_that_have_none() {
+async fn hedge_is_sent_with_the_lowest_priority() {
     let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
@@ -321,7 +321,7 @@ async fn the_second_copy_waits_behind_requests_that_have_none() {
 }
 
 #[tokio::test]
-async fn without_a_budget_there_is_no_second_copy() {
+async fn no_hedge_without_a_budget() {
     let pair = Pair::new().await;
     let toml = EAGER.replace("budget = 1", "budget = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);
@@ -334,7 +334,7 @@ async fn without_a_budget_there_is_no_second_copy() {
 }
 
 #[tokio::test]
-async fn a_late_request_without_a_copy_is_considered_again() {
+async fn late_request_denied_a_hedge_is_checked_again() {
     let pair = Pair::new().await;
     // A fifth of a copy for each request: there are three requests so far, with the late one.
     let toml = EAGER.replace("budget = 1", "budget = 0.2\nburst = 1");
@@ -366,7 +366,7 @@ async fn there_is_no_hedge_while_all_replicas_are_slow() {
 }
 
 #[tokio::test]
-async fn the_failure_of_one_copy_waits_for_the_other() {
+async fn failed_hedge_waits_for_the_first_copy() {
     let pair = Pair::with(State {
         second: Second::Broken,
         ..State::default()
@@ -385,7 +385,7 @@ async fn the_failure_of_one_copy_waits_for_the_other() {
 }
 
 #[tokio::test]
-async fn an_error_does_not_win_however_soon_it_comes() {
+async fn error_response_of_a_hedge_never_wins() {
     for (answer, class) in [
         (FAILED, "/requests/responses_5xx"),
         (BUSY, "/requests/responses_4xx"),
@@ -409,7 +409,7 @@ async fn an_error_does_not_win_however_soon_it_comes() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_first_waits_for_the_second() {
+async fn error_of_the_first_copy_waits_for_the_hedge() {
     let pair = Pair::with(State {
         first_fails: true,
         ..State::default()
@@ -426,7 +426,7 @@ async fn an_error_of_the_first_waits_for_the_second() {
 }
 
 #[tokio::test]
-async fn a_request_that_belongs_to_a_replica_stays_there() {
+async fn sticky_request_is_not_hedged() {
     let pair = Pair::new().await;
     let toml = format!("{EAGER}[sticky]\nby = \"header\"\nheader = \"x-user\"\n");
     let proxy = Proxy::start(&pair.addresses(), &toml);

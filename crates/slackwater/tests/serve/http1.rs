@@ -31,7 +31,7 @@ async fn saying_once(response: &'static str) -> Replica {
 }
 
 #[tokio::test]
-async fn requests_in_one_piece_are_answered_in_their_order() {
+async fn pipelined_requests_are_answered_in_order() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -53,7 +53,7 @@ async fn requests_in_one_piece_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_request_may_come_byte_by_byte() {
+async fn request_may_arrive_byte_by_byte() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -84,7 +84,7 @@ async fn an_http10_client_can_keep_its_connection() {
 }
 
 #[tokio::test]
-async fn an_old_client_gets_no_chunks_and_the_end_of_the_connection_instead() {
+async fn http10_client_gets_a_body_ended_by_close_instead_of_chunks() {
     let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     let replica = saying(chunks).await;
     let proxy = Proxy::start(&[replica.address], "");
@@ -100,7 +100,7 @@ async fn an_old_client_gets_no_chunks_and_the_end_of_the_connection_instead() {
 }
 
 #[tokio::test]
-async fn half_a_response_is_no_whole_one_to_an_old_client() {
+async fn truncated_response_resets_the_connection_of_an_http10_client() {
     let replica =
         saying_once("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
     let proxy = Proxy::start(&[replica.address], "");
@@ -156,7 +156,7 @@ async fn early_hints_reach_clients_that_support_them() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_100_receives_one_from_the_proxy() {
+async fn proxy_sends_100_continue_to_a_client_that_expects_it() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(!head.contains("expect:"), "{head}");
@@ -179,7 +179,7 @@ async fn a_client_that_waits_for_100_receives_one_from_the_proxy() {
 }
 
 #[tokio::test]
-async fn what_is_refused_at_once_keeps_the_connection_if_the_body_is_here() {
+async fn refused_request_keeps_the_connection_if_its_body_has_arrived() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -199,7 +199,7 @@ async fn what_is_refused_at_once_keeps_the_connection_if_the_body_is_here() {
 }
 
 #[tokio::test]
-async fn a_head_that_came_with_the_request_before_it_has_a_heads_time() {
+async fn head_started_with_the_previous_request_has_the_head_timeout() {
     let replica = Replica::echo("r").await;
     let toml = "[timeouts]\nhead = \"100ms\"\nidle = \"1h\"";
     let proxy = Proxy::start(&[replica.address], toml);
@@ -210,7 +210,7 @@ async fn a_head_that_came_with_the_request_before_it_has_a_heads_time() {
 }
 
 #[tokio::test]
-async fn what_crosses_the_end_of_a_connection_does_not_reset_it() {
+async fn request_sent_while_the_connection_closes_causes_no_reset() {
     let go_on = Arc::new([Notify::new(), Notify::new()]);
     let told = Arc::clone(&go_on);
     let replica = Replica::scripted(move |mut connection| {
@@ -256,7 +256,7 @@ async fn what_crosses_the_end_of_a_connection_does_not_reset_it() {
 }
 
 #[tokio::test]
-async fn events_pass_one_by_one() {
+async fn server_sent_events_are_forwarded_immediately() {
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
         connection
@@ -286,7 +286,7 @@ async fn events_pass_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_replica_that_is_not_strict_is_a_502() {
+async fn malformed_response_is_a_502() {
     for bad in [
         "HTTP/1.1 200 OK\ncontent-length: 0\n\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -304,7 +304,7 @@ async fn a_replica_that_is_not_strict_is_a_502() {
 }
 
 #[tokio::test]
-async fn a_replica_that_says_more_than_it_was_asked_is_not_believed() {
+async fn surplus_response_is_discarded_with_its_connection() {
     // The second response belongs to no request: a client that received it would get the response
     // of another one.
     let once = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -381,7 +381,7 @@ async fn idle_connections_hold_no_buffers() {
 }
 
 #[tokio::test]
-async fn connections_that_the_replica_closes_while_idle_are_closed_here_too() {
+async fn idle_connections_closed_by_the_replica_are_closed_here_too() {
     let closed = Arc::new(Notify::new());
     let told = Arc::clone(&closed);
     let replica = Replica::scripted(move |mut connection| {

@@ -48,7 +48,7 @@ async fn hinting() -> SocketAddr {
 }
 
 #[tokio::test]
-async fn early_hints_reach_clients_over_http2_from_replicas_of_either_version() {
+async fn early_hints_of_http1_and_http2_replicas_reach_http2_clients() {
     let http1 = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             let hint =
@@ -81,7 +81,7 @@ async fn early_hints_reach_clients_over_http2_from_replicas_of_either_version() 
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_100_over_http2_receives_it_when_the_body_is_read() {
+async fn http2_client_receives_100_continue_when_the_body_is_read() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(!head.contains("expect:"), "{head}");
@@ -187,7 +187,7 @@ async fn hints_and_answer(proxy: &Proxy, path: &str) -> (usize, Answer) {
 }
 
 #[tokio::test]
-async fn a_replica_may_give_32_hints_and_is_believed_no_more_beyond_that() {
+async fn more_than_32_early_hints_are_a_502() {
     let refused = Arc::new(Notify::new());
     let http1 = hinting_http1(&refused).await;
     for (replica, protocol) in [

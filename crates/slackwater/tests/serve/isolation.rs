@@ -130,7 +130,7 @@ async fn is_read(proxy: &Proxy, length: usize) {
 }
 
 #[tokio::test]
-async fn an_unread_body_stops_no_other() {
+async fn unread_body_blocks_no_other_request() {
     let seen = Arc::default();
     let replica = replica(&seen).await;
     let proxy = Proxy::start(&[replica], "[replica]\nprotocol = \"h2c\"");
@@ -153,7 +153,7 @@ async fn an_unread_body_stops_no_other() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_noticed_though_its_body_is_unread() {
+async fn client_disconnect_is_detected_with_an_unread_body() {
     let seen = Arc::default();
     let replica = replica(&seen).await;
     let proxy = Proxy::start(&[replica], "[replica]\nprotocol = \"h2c\"");

@@ -64,7 +64,7 @@ async fn becomes(proxy: &Proxy, expected: &[(&str, u64)]) {
 }
 
 #[tokio::test]
-async fn each_request_is_counted_once_by_what_became_of_it() {
+async fn each_request_is_counted_once_by_its_outcome() {
     let replica = versatile().await;
     let proxy = Proxy::start(&[replica.address], "");
     becomes(&proxy, &[]).await;
@@ -99,7 +99,7 @@ async fn told(proxy: &Proxy, what: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn live_data_miss_no_request_of_a_service_that_is_rebuilt() {
+async fn live_counts_miss_no_request_when_a_service_is_rebuilt() {
     let replica = versatile().await;
     let config = |first_byte: &str| {
         let replica = replica.address;
@@ -168,7 +168,7 @@ async fn a_client_that_leaves_is_no_failure() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_the_line_is_no_failure() {
+async fn client_that_leaves_the_queue_is_no_failure() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "late").await;
     let toml = "[queue]\nrequests_max = 1\nwait_max = \"20s\"";

@@ -81,7 +81,7 @@ async fn after_the_delay_the_drain_begins() {
 }
 
 #[tokio::test]
-async fn the_drain_has_an_end() {
+async fn drain_ends_at_its_timeout() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "done").await;
     let mut proxy = Proxy::start(&[replica.address], "[timeouts]\ndrain = \"100ms\"");
@@ -94,7 +94,7 @@ async fn the_drain_has_an_end() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn second_signal_exits_immediately() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "done").await;
     let mut proxy = Proxy::start(&[replica.address], "");
@@ -109,7 +109,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_reported_and_ends_with_1() {
+async fn port_in_use_is_reported_with_exit_code_1() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for workers in ["1", "2"] {
@@ -136,7 +136,7 @@ async fn a_port_in_use_is_reported_and_ends_with_1() {
 }
 
 #[tokio::test]
-async fn a_second_proxy_cannot_join_in_on_the_port() {
+async fn second_proxy_cannot_bind_the_same_port() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "workers = 2");
     let address = proxy.address.to_string();
@@ -156,7 +156,7 @@ async fn a_second_proxy_cannot_join_in_on_the_port() {
 }
 
 #[tokio::test]
-async fn bad_arguments_end_with_2() {
+async fn invalid_arguments_exit_with_2() {
     let output = slackwater(&[
         "serve",
         "--listen",
@@ -172,7 +172,7 @@ async fn bad_arguments_end_with_2() {
 }
 
 #[tokio::test]
-async fn clients_have_limited_time_for_a_head_and_for_nothing() {
+async fn idle_and_head_timeouts_close_connections() {
     let replica = unused_address().await;
     // One timeout is short, and the other one is too long to wait for.
     let little_for_a_head = "[timeouts]\nhead = \"100ms\"\nidle = \"1h\"";

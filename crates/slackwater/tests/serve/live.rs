@@ -68,7 +68,7 @@ async fn the_stream_ends_when_serve_or_an_agent_stops() {
 }
 
 #[tokio::test]
-async fn the_stream_ends_with_its_process_and_goes_on_with_the_next() {
+async fn live_stream_ends_with_its_process_and_reopens_at_the_next() {
     let server = Replica::echo("server").await;
     let written = Written::new("live", &config(&[&server], ""));
     let mut proxy = written.serve(&[]);

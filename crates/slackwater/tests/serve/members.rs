@@ -48,7 +48,7 @@ async fn status(proxy: &Proxy) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_share_is_as_its_weight_and_changes_with_it() {
+async fn share_is_proportional_to_weight_and_follows_its_changes() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let written = Written::new(
         "weights",
@@ -82,7 +82,7 @@ async fn a_share_is_as_its_weight_and_changes_with_it() {
 }
 
 #[tokio::test]
-async fn without_a_weight_a_replica_finishes_what_it_has_and_gets_nothing_more() {
+async fn replica_of_weight_0_finishes_its_requests_and_gets_no_more() {
     let go_on = Arc::new(Notify::new());
     let one = Replica::slow(&go_on, "one").await;
     let written = Written::new("weightless", &config(&weighted(&one, 1), ""));
@@ -115,7 +115,7 @@ async fn without_a_weight_a_replica_finishes_what_it_has_and_gets_nothing_more()
 }
 
 #[tokio::test]
-async fn a_retry_goes_to_no_part_of_a_replica_that_it_was_at() {
+async fn retry_avoids_all_parts_of_a_tried_replica() {
     let bad = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             let head = "HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n";
@@ -229,7 +229,7 @@ pub(crate) async fn probed(
 }
 
 #[tokio::test]
-async fn backups_serve_while_all_others_drain_or_are_silent() {
+async fn backups_serve_while_all_others_drain_or_are_unreachable() {
     let (_one, one_load, one_probes, one) = probed("one", 0).await;
     let (_two, two_load, two_probes, two) = probed("two", 0).await;
     let (_backup, _, _probes, backup) = probed("backup", 1).await;

@@ -61,7 +61,7 @@ async fn large_bodies_do_not_stay_in_memory() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_the_replica_back() {
+async fn slow_reader_applies_backpressure_to_the_replica() {
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
         connection

@@ -38,7 +38,7 @@ async fn connections_are_counted_on_both_sides() {
 }
 
 #[tokio::test]
-async fn histograms_count_what_was_answered() {
+async fn histograms_count_answered_requests() {
     let replica = Replica::echo("a").await;
     let proxy = Proxy::start(&[replica.address], "");
     let of_class = "{service=\"default\",class=\"2xx\"";
@@ -73,7 +73,7 @@ async fn exemplar(proxy: &Proxy, histogram: &str, labels: &str) -> String {
 }
 
 #[tokio::test]
-async fn exemplars_lead_to_requests_that_can_be_looked_up() {
+async fn exemplars_have_ids_of_kept_requests() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let replica = Replica::echo("a").await;
     let collector = unused_address().await;
@@ -133,7 +133,7 @@ async fn client_ends(proxy: &Proxy, reason: &str, count: f64) {
 }
 
 #[tokio::test]
-async fn connections_with_clients_end_for_distinguished_reasons() {
+async fn ends_of_client_connections_are_counted_by_reason() {
     let replica = Replica::echo("a").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -190,7 +190,7 @@ async fn wilful() -> Replica {
 }
 
 #[tokio::test]
-async fn connections_to_replicas_end_for_distinguished_reasons() {
+async fn ends_of_replica_connections_are_counted_by_reason() {
     let replica = wilful().await;
     // Only the request that is never answered has a short timeout.
     let quick = "[retries]\nattempts_max = 1\n\

@@ -141,7 +141,7 @@ impl Watched<'_> {
 type Part = for<'m> fn(&'m Moved) -> LocalBoxFuture<'m, ()>;
 
 #[test]
-fn every_metric_moves() {
+fn each_metric_changes_under_its_conditions() {
     let all = Moved::default();
     let parts: [Part; 6] = [
         |moved| Box::pin(requests::all(moved)),

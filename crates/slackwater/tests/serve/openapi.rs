@@ -152,7 +152,7 @@ async fn check_reads(admin: SocketAddr, role: &str, service: &str) {
 }
 
 #[tokio::test]
-async fn what_is_served_is_described_and_the_other_way_round() {
+async fn openapi_document_matches_the_endpoints_of_serve() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let token = Token::new("openapi");
     let written = Written::new(
@@ -215,7 +215,7 @@ fn changes(document: &Value, role: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn events_are_as_described() {
+async fn events_match_the_openapi_document() {
     let replica = Replica::echo("one").await;
     let proxy = Proxy::start(&[replica.address], "");
     let document = document(proxy.admin).await;
@@ -273,7 +273,7 @@ async fn probed(replica: &Replica) -> String {
 }
 
 #[tokio::test]
-async fn decisions_are_as_described() {
+async fn decisions_match_the_openapi_document() {
     let failing = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             let refusal = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
@@ -318,7 +318,7 @@ async fn decisions_are_as_described() {
 }
 
 #[tokio::test]
-async fn an_agent_serves_what_is_described_of_it() {
+async fn openapi_document_matches_the_endpoints_of_an_agent() {
     let server = Replica::echo("server").await;
     let to = server.address.to_string();
     let agent = Proxy::spawn(&[
@@ -347,7 +347,7 @@ impl Drop for Demo {
 }
 
 #[tokio::test]
-async fn a_demo_serves_what_is_described_of_it() {
+async fn openapi_document_matches_the_endpoints_of_a_demo() {
     let mut command = slackwater(&["demo", "--admin", "127.0.0.1:0", "--rate", "20"]);
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut demo = Demo(command.spawn().unwrap());

@@ -46,7 +46,7 @@ async fn an_outage_and_its_end_are_reported_everywhere() {
     assert!(line.contains(&format!("address=\"{address}\"")), "{line}");
     let metrics = proxy.admin_page("/metrics").await;
     assert!(metrics.contains("slackwater_service_failing{service=\"default\"} 1\n"));
-    // The decision is kept although no request asked for it.
+    // The decision is kept although no request required it.
     let decisions = proxy.admin_page("/decisions?failed=true&format=text").await;
     assert!(decisions.contains("unreachable"), "{decisions}");
 
@@ -59,7 +59,7 @@ async fn an_outage_and_its_end_are_reported_everywhere() {
 }
 
 #[tokio::test]
-async fn readiness_is_that_of_the_process_unless_services_are_requested() {
+async fn readiness_ignores_services_unless_requested() {
     let well = Replica::echo("well").await;
     let dead = unused_address().await;
     let routes =
@@ -87,7 +87,7 @@ async fn readiness_is_that_of_the_process_unless_services_are_requested() {
 }
 
 #[tokio::test]
-async fn many_replicas_that_fail_at_once_have_few_lines() {
+async fn many_simultaneous_failures_are_logged_in_few_lines() {
     let mut dead = Vec::new();
     for host in 0..40 {
         dead.push(vacant([127, 92, 1, host]).await);

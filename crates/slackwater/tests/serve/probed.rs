@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 #[tokio::test]
-async fn heads_that_do_not_end_are_no_reason_to_wait() {
+async fn unfinished_heads_do_not_block_health_endpoints() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "[admin]\nconnections_max = 8");
     let mut unfinished = Vec::new();
@@ -30,7 +30,7 @@ async fn heads_that_do_not_end_are_no_reason_to_wait() {
 }
 
 #[tokio::test]
-async fn clients_that_have_all_descriptors_are_none_either() {
+async fn exhausted_descriptors_do_not_block_health_endpoints() {
     let replica = Replica::echo("r").await;
     let words = format!(
         "serve --probe none --workers 1 --admin 127.0.0.1:0 --listen 127.0.0.1:0 --replicas {}",

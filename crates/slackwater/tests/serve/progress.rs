@@ -56,7 +56,7 @@ async fn replica() -> Replica {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_cut_off_however_often_it_pings() {
+async fn http2_client_that_reads_nothing_is_cut_off_despite_pings() {
     let replica = replica().await;
     let proxy = Proxy::start(&[replica.address], "[timeouts]\nstall = \"300ms\"");
     let (send, ended) = pinging(proxy.address, 0).await;
@@ -83,7 +83,7 @@ async fn a_client_that_takes_nothing_is_cut_off_however_often_it_pings() {
 }
 
 #[tokio::test]
-async fn one_response_that_is_not_taken_is_cut_off_though_others_are() {
+async fn unread_http2_response_is_reset_while_others_are_read() {
     let replica = replica().await;
     let proxy = Proxy::start(&[replica.address], "[timeouts]\nstall = \"300ms\"");
     let (send, _ended) = pinging(proxy.address, 1000).await;
@@ -111,7 +111,7 @@ async fn one_response_that_is_not_taken_is_cut_off_though_others_are() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_stream_is_told_that_there_is_no_room() {
+async fn wait_for_a_free_stream_ends_with_503_replicas_full() {
     let go = Arc::new(Semaphore::new(0));
     let address = replicas::http2_held(&go).await;
     let toml = "[replica]\nprotocol = \"h2c\"\nconnections_max = 1\n[limits]\nstreams_max = 2\n\

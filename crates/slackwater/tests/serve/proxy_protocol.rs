@@ -25,7 +25,7 @@ const VERSION_2: &[u8] =
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
 #[tokio::test]
-async fn the_client_is_the_one_in_the_header() {
+async fn client_address_is_read_from_the_proxy_header() {
     let replica = Replica::echo("r").await;
     let proxy = start(&replica, "127.0.0.0/8", "");
     for (header, expected) in [
@@ -70,7 +70,7 @@ async fn a_missing_host_is_the_address_that_the_client_connected_to() {
 }
 
 #[tokio::test]
-async fn the_client_is_no_trusted_proxy_because_its_carrier_is_one() {
+async fn client_behind_a_trusted_proxy_is_not_trusted_itself() {
     let replica = Replica::echo("r").await;
     let trusting = "[forwarded]\ntrust = [\"127.0.0.0/8\", \"192.0.2.8\"]\n";
     let proxy = start(&replica, "127.0.0.1", trusting);
@@ -118,7 +118,7 @@ async fn connections_without_a_header_are_closed_and_counted() {
 }
 
 #[tokio::test]
-async fn a_header_from_elsewhere_counts_for_nothing() {
+async fn proxy_header_from_an_untrusted_address_is_refused() {
     let replica = Replica::echo("r").await;
     let proxy = start(&replica, "10.0.0.0/8", "");
     let mut client = Client::connect(proxy.address).await;
@@ -199,7 +199,7 @@ async fn header_of_connection() -> Replica {
 }
 
 #[tokio::test]
-async fn a_connection_is_kept_for_its_own_client_alone() {
+async fn connection_with_a_proxy_header_is_reused_only_for_its_client() {
     let replica = header_of_connection().await;
     let proxy = telling(replica.address, "v1", "replica.idle_connections_max = 2\n");
     let mut clients = Vec::new();
@@ -248,7 +248,7 @@ async fn checked() -> (Replica, UnboundedReceiver<String>) {
 }
 
 #[tokio::test]
-async fn health_checks_speak_for_themselves() {
+async fn health_checks_send_their_own_proxy_header() {
     let health = "[health]\ncheck = \"http\"\ninterval = \"10ms\"\n";
     let (checked, mut heard) = checked().await;
     let _proxy = telling(checked.address, "v1", health);

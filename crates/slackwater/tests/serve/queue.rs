@@ -56,7 +56,7 @@ pub(crate) fn ask(
 }
 
 #[tokio::test]
-async fn requests_beyond_the_limit_wait_their_turn() {
+async fn requests_beyond_the_limit_wait_in_order() {
     let (replica, go, came) = held().await;
     let proxy = Proxy::start(
         &[replica.address],
@@ -117,7 +117,7 @@ async fn a_full_queue_is_a_503_with_retry_after() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_over_is_a_503() {
+async fn expired_queue_wait_is_a_503() {
     let (replica, go, came) = held().await;
     let toml = "[queue]\nrequests_max = 1\nwait_max = \"100ms\"";
     let proxy = Proxy::start(&[replica.address], toml);
@@ -164,7 +164,7 @@ async fn a_client_that_leaves_the_queue_takes_no_permit() {
 }
 
 #[tokio::test]
-async fn a_place_is_held_to_the_end_of_the_response() {
+async fn permit_is_held_to_the_end_of_the_response() {
     let replica = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             connection
@@ -191,7 +191,7 @@ async fn a_place_is_held_to_the_end_of_the_response() {
 }
 
 #[tokio::test]
-async fn streams_of_one_http2_connection_wait_one_by_one() {
+async fn http2_streams_wait_in_the_queue_individually() {
     let (replica, go, came) = held().await;
     let toml = "[queue]\nrequests_max = 2\nwait_max = \"20s\"";
     let proxy = Proxy::start(&[replica.address], toml);

@@ -45,7 +45,7 @@ async fn ask(proxy: &Proxy, requests: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_worker_and_each_configuration_is_a_stream_that_can_be_replayed() {
+async fn each_worker_and_configuration_is_a_replayable_stream() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let config = |policy: &str| {
         format!(
@@ -84,7 +84,7 @@ async fn each_worker_and_each_configuration_is_a_stream_that_can_be_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_requests_what_is_named_is_recorded_and_nothing_else() {
+async fn only_configured_fields_are_recorded() {
     let (one, dead) = (Replica::echo("one").await, unused_address().await);
     let config = format!(
         "listen = \"127.0.0.1:0\"\npolicy = \"round_robin\"\nreplicas = [\"{}\", \"{}\"]\nprobe.transport = \"none\"\nretries.attempts_max = 2\n",
@@ -124,7 +124,7 @@ async fn of_requests_what_is_named_is_recorded_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restarted_process_serves_and_records_into_another_file() {
+async fn restarted_process_records_into_a_new_file() {
     let one = Replica::echo("one").await;
     let config = format!(
         "listen = \"127.0.0.1:0\"\nreplicas = [\"{}\"]\nprobe.transport = \"none\"\n",

@@ -79,7 +79,7 @@ async fn nothing_in_flight(proxy: &Proxy) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_request_fails_while_the_configuration_is_read_again_and_again() {
+async fn no_request_fails_during_repeated_reloads() {
     let replicas = [
         Replica::echo("one").await,
         Replica::echo("two").await,
@@ -124,7 +124,7 @@ async fn no_request_fails_while_the_configuration_is_read_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_mistaken_configuration_is_reported_and_changes_nothing() {
+async fn invalid_configuration_is_reported_and_changes_nothing() {
     let replica = Replica::echo("one").await;
     let good = config(&[&replica], "");
     let written = Written::new("mistaken", &good);
@@ -167,7 +167,7 @@ async fn a_mistaken_configuration_is_reported_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_stays_keeps_its_state_and_what_cannot_change_is_named() {
+async fn reload_keeps_state_and_names_keys_that_need_a_restart() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let written = Written::new("stays", &config(&[one], ""));
@@ -200,7 +200,7 @@ async fn what_stays_keeps_its_state_and_what_cannot_change_is_named() {
 }
 
 #[tokio::test]
-async fn listeners_come_and_go_and_requests_on_them_finish() {
+async fn listeners_are_added_and_removed_without_losing_requests() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "slow").await;
     let (first, second) = (vacant([127, 94, 0, 1]).await, vacant([127, 94, 0, 2]).await);
@@ -241,7 +241,7 @@ async fn listeners_come_and_go_and_requests_on_them_finish() {
 }
 
 #[tokio::test]
-async fn other_settings_of_clients_take_the_same_socket() {
+async fn changed_client_settings_reuse_the_listening_socket() {
     let replica = Replica::echo("one").await;
     let text = config(&[&replica], "");
     let written = Written::new("socket", &text);
@@ -309,7 +309,7 @@ async fn a_replica_that_leaves_finishes_its_requests_and_gets_no_more() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_watched_needs_no_signal() {
+async fn watched_file_is_reloaded_without_a_signal() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let written = Written::new("watched", &config(&[one], ""));
@@ -325,7 +325,7 @@ async fn a_file_that_is_watched_needs_no_signal() {
 }
 
 #[tokio::test]
-async fn without_a_file_a_signal_to_read_it_again_is_survived() {
+async fn reload_signal_without_a_file_is_ignored() {
     let replica = Replica::echo("one").await;
     let address = replica.address.to_string();
     let proxy = Proxy::spawn(&[
@@ -368,7 +368,7 @@ async fn settings_of_client_connections_rebuild_no_service() {
 }
 
 #[tokio::test]
-async fn results_of_checks_outlive_other_settings() {
+async fn results_of_health_checks_survive_a_reload() {
     // It passes all checks but the first.
     let down = Replica::scripted(|mut connection| async move {
         let first = connection.index == 0;
@@ -413,7 +413,7 @@ async fn results_of_checks_outlive_other_settings() {
 }
 
 #[tokio::test]
-async fn listeners_at_ports_of_the_systems_choice_all_stay() {
+async fn listeners_on_ephemeral_ports_survive_a_reload() {
     let replica = Replica::echo("one").await;
     let two = "[\"127.0.0.1:0\", \"127.0.0.1:0\"]";
     let text = config(&[&replica], "").replace("\"127.0.0.1:0\"", two);

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 
 #[tokio::test]
-async fn requests_take_turns_over_the_replicas_and_reuse_connections() {
+async fn requests_alternate_between_replicas_and_reuse_connections() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let proxy = Proxy::start(&[one.address, two.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -90,7 +90,7 @@ async fn head_and_bodiless_statuses_keep_the_connection() {
 }
 
 #[tokio::test]
-async fn chunked_bodies_pass_in_both_directions() {
+async fn chunked_bodies_are_forwarded_in_both_directions() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(head.contains("transfer-encoding: chunked"), "{head}");
@@ -138,7 +138,7 @@ async fn chunks() -> Replica {
 }
 
 #[tokio::test]
-async fn a_body_of_unknown_length_passes_whatever_the_method() {
+async fn body_of_unknown_length_is_forwarded_for_any_method() {
     let replica = chunks().await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -185,7 +185,7 @@ async fn http_1_0_clients_are_served() {
 }
 
 #[tokio::test]
-async fn what_could_smuggle_is_refused_and_reaches_no_replica() {
+async fn ambiguous_requests_are_refused_and_reach_no_replica() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     for (request, status) in [
@@ -291,7 +291,7 @@ async fn http1_clients_reach_http2_replicas_over_one_connection() {
 }
 
 #[tokio::test]
-async fn trailers_pass_between_http2_and_http2() {
+async fn trailers_are_forwarded_from_http2_to_http2() {
     let address = replicas::http2(mirror).await;
     let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
     let mut client = clients::http2(proxy.address).await;
@@ -332,7 +332,7 @@ async fn ipv6_works_on_both_sides() {
 }
 
 #[tokio::test]
-async fn every_policy_carries_requests_with_and_without_probes() {
+async fn every_policy_serves_requests_with_and_without_probes() {
     let replicas = [
         Replica::echo("one").await,
         Replica::echo("two").await,
@@ -412,7 +412,7 @@ async fn replicas_that_answer_no_probes_are_logged_in_one_line() {
 }
 
 #[tokio::test]
-async fn the_protocol_is_detected_however_the_first_bytes_are_split() {
+async fn protocol_is_detected_if_the_first_bytes_arrive_in_pieces() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     for pieces in [["P", "UT"], ["PR", "OPFIND"], ["P", "OST"]] {

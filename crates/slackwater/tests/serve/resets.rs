@@ -43,7 +43,7 @@ async fn resets() -> core::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn a_reset_is_no_end_of_a_response_whatever_its_code() {
+async fn reset_never_ends_a_response_normally() {
     let proxy = Proxy::start(&[resets().await], "[replica]\nprotocol = \"h2c\"");
     let mut client = Client::connect(proxy.address).await;
     client
@@ -64,7 +64,7 @@ async fn a_reset_is_no_end_of_a_response_whatever_its_code() {
 }
 
 #[tokio::test]
-async fn a_response_of_full_length_that_is_reset_is_broken_off() {
+async fn response_reset_after_its_full_length_counts_as_broken() {
     let proxy = Proxy::start(&[resets().await], "[replica]\nprotocol = \"h2c\"");
     // Over HTTP/1.1 the client has the whole response by then. Its connection is closed all the
     // same.
@@ -80,7 +80,7 @@ async fn a_response_of_full_length_that_is_reset_is_broken_off() {
 }
 
 #[tokio::test]
-async fn a_reset_is_no_end_of_a_request_whatever_its_code() {
+async fn reset_never_ends_a_request_normally() {
     let (to, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let replica = Replica::scripted(move |mut connection| {
         let to = to.clone();
@@ -117,7 +117,7 @@ async fn a_reset_is_no_end_of_a_request_whatever_its_code() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried() {
+async fn unsafe_requests_are_not_resent_after_a_goaway_with_an_error() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     // The first connection ends with GOAWAY at its first POST, whose stream it names as processed.
@@ -198,13 +198,13 @@ async fn taken_back_until_cut_off(paid: &[(&str, &str)]) -> Option<u32> {
 }
 
 #[tokio::test]
-async fn answers_that_replicas_give_pay_for_requests_that_are_taken_back() {
+async fn answers_of_replicas_balance_reset_requests() {
     let answered = frames::request("GET", "/");
     assert_eq!(taken_back_until_cut_off(&answered).await, None);
 }
 
 #[tokio::test]
-async fn our_own_answers_do_not() {
+async fn answers_of_the_proxy_do_not_balance_reset_requests() {
     let mut refused = frames::request("GET", "/");
     refused.push(("host", "y"));
     let taken_back = taken_back_until_cut_off(&refused).await;

@@ -92,7 +92,7 @@ async fn a_retryable_status_is_retried_if_that_is_safe() {
 }
 
 #[tokio::test]
-async fn other_statuses_are_answers() {
+async fn other_statuses_are_not_retried() {
     for status in [200, 404, 429, 500, 501] {
         let bad = [says("bad", status, "").await, says("bad", status, "").await];
         let proxy = Proxy::start(&bad.each_ref().map(|it| it.address), "");
@@ -111,7 +111,7 @@ async fn other_statuses_are_answers() {
 }
 
 #[tokio::test]
-async fn each_try_has_a_replica_of_its_own_and_the_last_answer_is_passed_on() {
+async fn each_attempt_goes_to_another_replica_last_answer_is_forwarded() {
     let bad = [
         says("one", 503, "").await,
         says("two", 503, "").await,
@@ -138,7 +138,7 @@ async fn each_try_has_a_replica_of_its_own_and_the_last_answer_is_passed_on() {
 }
 
 #[tokio::test]
-async fn refusals_cost_no_budget_and_end_with_the_attempts() {
+async fn refused_connections_cost_no_budget_but_count_as_attempts() {
     let replicas = [
         unused_address().await,
         unused_address().await,
@@ -179,7 +179,7 @@ async fn a_broken_connection_is_retried_elsewhere_if_configured() {
 }
 
 #[tokio::test]
-async fn a_try_that_takes_too_long_makes_room_for_another() {
+async fn attempt_that_times_out_is_retried_elsewhere() {
     let (slow, well) = (hangs().await, Replica::echo("well").await);
     let toml = "[retries]\nattempt_timeout = \"500ms\"\n[timeouts]\nfirst_byte = \"1m\"";
     let proxy = Proxy::start(&[slow.address, well.address], toml);
@@ -191,7 +191,7 @@ async fn a_try_that_takes_too_long_makes_room_for_another() {
 }
 
 #[tokio::test]
-async fn a_try_waits_for_its_client_as_long_as_the_request_may_take() {
+async fn attempt_timeout_excludes_time_spent_waiting_for_the_client() {
     let (slow, well) = (hangs().await, Replica::echo("well").await);
     let toml = "[retries]\nattempt_timeout = \"500ms\"\n[timeouts]\nfirst_byte = \"1m\"";
     let proxy = Proxy::start(&[slow.address, well.address], toml);
@@ -214,7 +214,7 @@ async fn a_try_waits_for_its_client_as_long_as_the_request_may_take() {
 }
 
 #[tokio::test]
-async fn all_tries_together_take_no_longer_than_one_may() {
+async fn first_byte_timeout_covers_all_attempts_together() {
     let slow = [hangs().await, hangs().await, hangs().await];
     let addresses = slow.each_ref().map(|replica| replica.address);
     for (toml, tries) in [
@@ -239,7 +239,7 @@ async fn all_tries_together_take_no_longer_than_one_may() {
 }
 
 #[tokio::test]
-async fn a_try_without_another_one_after_it_takes_all_of_the_time() {
+async fn last_attempt_may_use_all_of_the_remaining_time() {
     let slow = [hangs().await, hangs().await];
     let two = slow.each_ref().map(|replica| replica.address);
     let body = format!("content-length: 2000\r\n\r\n{}", "x".repeat(2000));
@@ -291,7 +291,7 @@ async fn stuffed() -> (SocketAddr, impl Sized) {
 }
 
 #[tokio::test]
-async fn time_spent_on_connecting_is_not_taken_from_another_replica() {
+async fn time_spent_on_connecting_does_not_shorten_the_next_attempt() {
     let (nowhere, _stuffed) = stuffed().await;
     let slow = hangs().await;
     let toml = "[timeouts]\nconnect = \"1s\"\nfirst_byte = \"800ms\"";
@@ -325,7 +325,7 @@ async fn an_expired_request_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_short_retry_after_is_respected() {
+async fn retry_after_is_respected_up_to_a_limit() {
     for (fields, retry_after_max, is_retried) in [
         ("retry-after: 0\r\n", "0s", true),
         ("retry-after: 1\r\n", "1s", true),
@@ -355,7 +355,7 @@ async fn a_short_retry_after_is_respected() {
 }
 
 #[tokio::test]
-async fn the_only_replica_is_not_waited_for() {
+async fn single_replica_is_not_retried_after_a_wait() {
     let bad = says("bad", 503, "retry-after: 30\r\n").await;
     let toml = "[retries]\nbackoff_base = \"1m\"\nbackoff_max = \"1m\"\nretry_after_max = \"1m\"";
     let proxy = Proxy::start(&[bad.address], toml);
@@ -365,7 +365,7 @@ async fn the_only_replica_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn without_a_budget_the_first_answer_is_the_answer() {
+async fn without_a_budget_the_first_answer_is_forwarded() {
     let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
     let toml = "[retries]\nbudget_share = 0\nbudget_min = 0";
     let proxy = Proxy::start(&[bad.address, well.address], toml);
@@ -415,7 +415,7 @@ async fn call(proxy: &Proxy, marked: bool) -> Option<HeaderValue> {
 }
 
 #[tokio::test]
-async fn grpc_calls_that_are_marked_are_tried_again_when_unavailable() {
+async fn marked_grpc_calls_are_retried_when_unavailable() {
     let h2c = "[replica]\nprotocol = \"h2c\"\n";
     for (status, fields, marked, toml, tries) in [
         ("14", &[][..], true, "", 2),
@@ -436,7 +436,7 @@ async fn grpc_calls_that_are_marked_are_tried_again_when_unavailable() {
 }
 
 #[tokio::test]
-async fn connections_of_refused_answers_are_used_again() {
+async fn connections_of_discarded_answers_are_reused() {
     let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
     let proxy = Proxy::start(&[bad.address, well.address], "");
     let found = statuses(&proxy, "GET / HTTP/1.1\r\n", 20).await;
@@ -450,7 +450,7 @@ async fn connections_of_refused_answers_are_used_again() {
 }
 
 #[tokio::test]
-async fn a_route_may_have_rules_of_its_own() {
+async fn route_overrides_the_retry_rules_of_its_service() {
     let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
     let (one, other) = (bad.address, well.address);
     let proxy = Proxy::of_file(&format!(

@@ -26,7 +26,7 @@ pub(crate) async fn in_flight(proxy: &Proxy, count: u64) {
 }
 
 #[tokio::test]
-async fn a_request_that_finds_a_replica_full_takes_another_one() {
+async fn full_replica_is_skipped_for_another_one() {
     let go_on = Arc::new(Notify::new());
     let (one, two) = (
         Replica::slow(&go_on, "one").await,
@@ -56,7 +56,7 @@ async fn a_request_that_finds_a_replica_full_takes_another_one() {
 }
 
 #[tokio::test]
-async fn where_there_is_no_room_the_first_free_place_is_waited_for() {
+async fn request_waits_for_a_free_connection_if_all_are_in_use() {
     let go = Arc::new(Semaphore::new(0));
     let wait = Arc::clone(&go);
     let replica = Replica::scripted(move |mut connection| {
@@ -87,7 +87,7 @@ async fn where_there_is_no_room_the_first_free_place_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_wait_in_vain_is_a_503_with_the_reason() {
+async fn timed_out_wait_for_a_connection_is_a_503_with_the_reason() {
     let go_on = Arc::new(Notify::new());
     let slow = Replica::slow(&go_on, "slow").await;
     let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"50ms\"";
@@ -111,7 +111,7 @@ async fn a_wait_in_vain_is_a_503_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_gives_its_place_back() {
+async fn client_that_disconnects_frees_its_connection_slot() {
     let go_on = Arc::new(Notify::new());
     let slow = Replica::slow(&go_on, "slow").await;
     let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"20s\"";
@@ -123,7 +123,7 @@ async fn a_client_that_leaves_gives_its_place_back() {
 }
 
 #[tokio::test]
-async fn over_http2_it_is_connections_that_are_counted() {
+async fn connections_max_counts_connections_and_not_http2_streams() {
     let go = Arc::new(Semaphore::new(0));
     let address = replicas::http2_held(&go).await;
     let toml = "[replica]\nprotocol = \"h2c\"\nconnections_max = 1\n[limits]\nstreams_max = 8";

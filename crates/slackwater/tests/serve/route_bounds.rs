@@ -104,7 +104,7 @@ async fn copies_go_to_a_shadow_without_delaying_the_client() {
 }
 
 #[tokio::test]
-async fn a_route_bounds_the_time_of_its_requests() {
+async fn total_timeout_of_a_route_bounds_its_requests() {
     let web = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             if head.starts_with("GET /mute") || head.starts_with("POST") {

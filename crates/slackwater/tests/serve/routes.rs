@@ -41,7 +41,7 @@ pub(crate) fn name_in(answer: &Answer) -> &str {
 }
 
 #[tokio::test]
-async fn what_no_service_had_is_counted_by_what_was_answered() {
+async fn requests_without_a_service_are_counted_by_answer() {
     let web = Replica::echo("web").await;
     let toml = services(&[("web", web.address)])
         + "[[routes]]\npath_prefix = \"/old\"\nredirect = { status = 308, to = \"https://{host}/new\" }\n\
@@ -74,7 +74,7 @@ async fn what_no_service_had_is_counted_by_what_was_answered() {
 }
 
 #[tokio::test]
-async fn requests_go_by_host_path_method_and_field_and_the_first_route_decides() {
+async fn first_route_that_matches_host_path_method_and_headers_decides() {
     let (web, api) = (Replica::echo("web").await, Replica::echo("api").await);
     let toml = services(&[("web", web.address), ("api", api.address)])
         + "[[routes]]\npath_prefix = \"/api\"\nmethod = [\"GET\", \"HEAD\"]\nservice = \"api\"\n\
@@ -145,7 +145,7 @@ async fn http2_requests_are_routed_by_the_same_rules() {
 }
 
 #[tokio::test]
-async fn a_path_of_two_readings_is_refused_where_they_lead_apart_and_passed_on_where_not() {
+async fn ambiguous_path_is_refused_only_if_its_readings_match_two_routes() {
     let (web, api) = (Replica::echo("web").await, Replica::echo("api").await);
     let toml = services(&[("web", web.address), ("api", api.address)])
         + "[[routes]]\npath_prefix = \"/admin\"\nrespond.status = 403\n\
@@ -195,7 +195,7 @@ async fn without_routes_paths_are_forwarded_unchanged() {
 }
 
 #[tokio::test]
-async fn weights_share_requests_and_weight_0_gets_none() {
+async fn requests_are_split_by_weight_and_weight_0_gets_none() {
     let (web, canary, off) = (
         Replica::echo("web").await,
         Replica::echo("canary").await,
@@ -226,7 +226,7 @@ async fn weights_share_requests_and_weight_0_gets_none() {
 }
 
 #[tokio::test]
-async fn heads_are_changed_both_ways_and_a_client_cannot_undo_it() {
+async fn header_rules_change_both_directions_and_clients_cannot_evade() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             let head = head.replace("\r\n", "\n");
@@ -366,7 +366,7 @@ async fn a_redirect_keeps_the_scheme_from_a_trusted_proxy() {
 }
 
 #[tokio::test]
-async fn routes_may_belong_to_a_listener() {
+async fn routes_may_be_limited_to_a_listener() {
     let (web, api) = (Replica::echo("web").await, Replica::echo("api").await);
     let toml = "[[listeners]]\nname = \"public\"\naddress = \"127.0.0.1:0\"\n\
                 [[listeners]]\nname = \"inner\"\naddress = \"127.0.0.2:0\"\n"

@@ -144,7 +144,7 @@ async fn no_client_request_reaches_an_ejected_replica_until_it_is_healthy() {
 }
 
 #[tokio::test]
-async fn a_copy_has_the_body_of_what_may_be_repeated_and_nothing_else_is_copied() {
+async fn only_repeatable_requests_are_copied_with_their_bodies() {
     let (sick, _well, addresses) = fleet(2).await;
     let proxy = Proxy::start(&addresses, &(CALM.to_owned() + SHADOWS));
     let mut client = Client::connect(proxy.address).await;
@@ -218,7 +218,7 @@ async fn requests_that_failed_elsewhere_are_not_copied() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_to_be_read_counts_all_the_same() {
+async fn trial_with_too_long_a_response_counts_too() {
     let (sick, _well, addresses) = fleet(3 << 20).await;
     let toml = CALM.replace("trials = 0.1", "trials = 0.02") + SHADOWS;
     let proxy = Proxy::start(&addresses, &toml);

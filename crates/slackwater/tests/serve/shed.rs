@@ -37,7 +37,7 @@ async fn mirror() -> Replica {
 }
 
 #[tokio::test]
-async fn rejected_requests_go_to_another_replica_whatever_the_method() {
+async fn rejected_requests_are_retried_with_any_method() {
     let full = sheds("shed_full", "too many queries wait already").await;
     let well = Replica::echo("well").await;
     let proxy = Proxy::start(&[full.address, well.address], "policy = \"round_robin\"");
@@ -60,7 +60,7 @@ async fn rejected_requests_go_to_another_replica_whatever_the_method() {
 }
 
 #[tokio::test]
-async fn if_all_replicas_reject_a_request_the_client_receives_retry_after() {
+async fn request_rejected_by_all_replicas_is_answered_with_retry_after() {
     let one = sheds("shed_overloaded", "the queue has stood for too long").await;
     let other = sheds("shed_wait_over", "its turn did not come in time").await;
     let proxy = Proxy::start(&[one.address, other.address], "");
@@ -109,7 +109,7 @@ async fn a_replica_that_rejects_all_requests_gets_less_and_is_not_ejected() {
 }
 
 #[tokio::test]
-async fn whose_time_is_over_is_not_tried_again() {
+async fn request_past_its_deadline_is_not_retried() {
     let late = || sheds("shed_deadline", "the deadline passed before its turn came");
     let (one, other) = (late().await, late().await);
     let proxy = Proxy::start(&[one.address, other.address], "");
@@ -130,7 +130,7 @@ fn told(head: &str, field: &str, unit: &str) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_replica_receives_the_remaining_timeout_and_never_more() {
+async fn replica_receives_at_most_the_remaining_timeout() {
     let replica = mirror().await;
     let toml = services(&[("web", replica.address)])
         + "[[routes]]\npath_prefix = \"/bound\"\nservice = \"web\"\ntimeouts.total = \"20s\"\n\

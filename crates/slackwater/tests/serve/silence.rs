@@ -54,7 +54,7 @@ fn times(replica: SocketAddr) -> String {
 const SPAN: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn a_replica_has_the_time_that_it_is_given_whatever_clients_have() {
+async fn replica_timeouts_are_independent_of_client_timeouts() {
     let log = Log::new("silent-replica");
     let replica = silent().await;
     let proxy = Proxy::of_file(&(times(replica.address) + &log.toml("")));
@@ -94,7 +94,7 @@ async fn a_replica_has_the_time_that_it_is_given_whatever_clients_have() {
 }
 
 #[tokio::test]
-async fn a_tunnel_may_be_silent_for_as_long_as_tunnels_may() {
+async fn idle_tunnel_is_closed_at_its_own_timeout() {
     let log = Log::new("silent-tunnel");
     let replica = silent().await;
     let proxy = Proxy::of_file(&(times(replica.address) + &log.toml("")));
@@ -126,7 +126,7 @@ async fn a_tunnel_may_be_silent_for_as_long_as_tunnels_may() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_cut_off_and_the_log_says_so() {
+async fn client_that_reads_nothing_is_cut_off_and_logged() {
     let log = Log::new("silent-client");
     let replica = silent().await;
     let proxy = Proxy::of_file(&(times(replica.address) + &log.toml("")));
@@ -146,7 +146,7 @@ async fn a_client_that_takes_nothing_is_cut_off_and_the_log_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_cut_off_at_the_end_is_logged_as_that_even_by_a_sample_of_none() {
+async fn requests_cut_off_at_shutdown_are_logged_even_with_sample_0() {
     for (toml, terms) in [("timeouts.drain = \"50ms\"\n", 1), ("", 2)] {
         let log = Log::new(&format!("cut-off-{terms}"));
         let replica = silent().await;

@@ -25,7 +25,7 @@ async fn four() -> (
 }
 
 #[tokio::test]
-async fn the_log_has_ejections_with_their_figures_and_returns() {
+async fn ejections_and_returns_are_logged_with_their_figures() {
     let (_replicas, bad, addresses) = four().await;
     let proxy = Proxy::start(&addresses, EAGER);
     let mut client = Client::connect(proxy.address).await;
@@ -58,7 +58,7 @@ async fn the_log_has_ejections_with_their_figures_and_returns() {
 }
 
 #[tokio::test]
-async fn many_changes_at_once_have_few_lines() {
+async fn many_simultaneous_changes_are_logged_in_few_lines() {
     let mut fleet = Vec::new();
     for _ in 0..24 {
         fleet.push(says(200).await.0);
@@ -106,7 +106,7 @@ async fn probed(incarnation: &Arc<AtomicUsize>) -> Replica {
 }
 
 #[tokio::test]
-async fn a_replica_that_has_restarted_by_its_reports_warms_up() {
+async fn restart_seen_in_reports_starts_a_warm_up() {
     let incarnations: [Arc<AtomicUsize>; 3] = core::array::from_fn(|_| Arc::default());
     let mut fleet = Vec::new();
     for incarnation in &incarnations {
@@ -144,7 +144,7 @@ async fn a_replica_that_has_restarted_by_its_reports_warms_up() {
 }
 
 #[tokio::test]
-async fn a_reload_keeps_what_was_learned_of_a_service_that_stays_and_takes_new_settings() {
+async fn reload_keeps_learned_state_and_applies_new_settings() {
     let (_replicas, _bad, addresses) = four().await;
     let list: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
     let toml = |aversion: &str, other: u32| {

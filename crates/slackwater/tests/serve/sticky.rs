@@ -30,7 +30,7 @@ fn name(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_cookie_leads_back_and_is_replaced_when_its_replica_is_gone() {
+async fn cookie_selects_its_replica_and_is_replaced_after_it_leaves() {
     let three = three().await;
     let all = addresses(&three);
     let mut replicas = Vec::from(three);
@@ -74,7 +74,7 @@ async fn a_cookie_leads_back_and_is_replaced_when_its_replica_is_gone() {
 }
 
 #[tokio::test]
-async fn the_same_value_of_a_field_goes_to_the_same_replica() {
+async fn requests_with_the_same_field_value_go_to_the_same_replica() {
     let replicas = three().await;
     let toml = "[sticky]\nby = \"header\"\nheader = \"x-user\"";
     let proxy = Proxy::start(&addresses(&replicas), toml);
@@ -102,7 +102,7 @@ async fn the_same_value_of_a_field_goes_to_the_same_replica() {
 }
 
 #[tokio::test]
-async fn the_clients_address_is_that_from_trusted_proxies() {
+async fn sticky_address_is_the_client_behind_trusted_proxies() {
     let replicas = three().await;
     let toml = "[sticky]\nby = \"address\"\n[forwarded]\ntrust = [\"127.0.0.0/8\"]";
     let proxy = Proxy::start(&addresses(&replicas), toml);
@@ -133,7 +133,7 @@ async fn the_clients_address_is_that_from_trusted_proxies() {
 }
 
 #[tokio::test]
-async fn a_replica_that_fails_its_requests_loses_them_to_another_try() {
+async fn failed_sticky_requests_are_retried_elsewhere() {
     let (bad, well) = (
         Replica::scripted(|mut connection| async move {
             while connection.head().await.is_some() {

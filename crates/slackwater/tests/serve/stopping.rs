@@ -53,7 +53,7 @@ impl Drop for Program {
 }
 
 #[tokio::test]
-async fn sigterm_gives_up_an_upgrade_that_is_under_way() {
+async fn sigterm_cancels_a_running_upgrade() {
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
         // Until the proxy closes the connection.
@@ -85,7 +85,7 @@ async fn sigterm_gives_up_an_upgrade_that_is_under_way() {
 }
 
 #[tokio::test]
-async fn an_access_log_that_takes_no_lines_does_not_keep_it_from_ending() {
+async fn blocked_access_log_does_not_prevent_exit() {
     let replica = Replica::echo("r").await;
     let words = format!(
         "serve --probe none --policy round_robin --workers 1 --admin 127.0.0.1:0 --listen 127.0.0.1:0 \
@@ -147,7 +147,7 @@ const LONG_DRAIN: &str = "[timeouts]\ndrain = \"10m\"\ndrain_idle = \"100ms\"";
 const FIRST_GOAWAY: (u8, u32) = (GOAWAY, 0x7fff_ffff);
 
 #[tokio::test]
-async fn an_http2_client_that_answers_no_ping_is_kept_no_longer_than_others_that_carry_nothing() {
+async fn idle_http2_client_that_answers_no_ping_is_closed_at_shutdown() {
     let replica = Replica::echo("r").await;
     let mut proxy = Proxy::start(&[replica.address], LONG_DRAIN);
     let mut client = Mute::connect(&proxy).await;
@@ -161,7 +161,7 @@ async fn an_http2_client_that_answers_no_ping_is_kept_no_longer_than_others_that
 }
 
 #[tokio::test]
-async fn one_that_has_requests_ends_with_them_and_begins_no_others() {
+async fn http2_client_finishes_its_requests_and_starts_none_at_shutdown() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "done").await;
     let mut proxy = Proxy::start(&[replica.address], LONG_DRAIN);
@@ -182,7 +182,7 @@ async fn one_that_has_requests_ends_with_them_and_begins_no_others() {
 }
 
 #[tokio::test]
-async fn one_that_takes_nothing_has_two_seconds_for_the_last_goaway() {
+async fn http2_client_that_reads_nothing_has_two_seconds_for_goaway() {
     let replica = Replica::echo("r").await;
     let timeouts = "[timeouts]\ndrain = \"10m\"\nidle = \"1h\"";
     let mut proxy = Proxy::start(&[replica.address], timeouts);

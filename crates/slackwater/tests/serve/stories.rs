@@ -157,7 +157,7 @@ async fn leave(site: &Site, when: impl AsyncFnOnce()) {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_during_a_retry_received_nothing_of_the_first_attempt() {
+async fn client_that_leaves_during_a_retry_received_no_answer() {
     for (name, body) in [("retry-empty", EMPTY), ("retry-full", FULL)] {
         let retried = Arc::new(Notify::new());
         let notes = Arc::clone(&retried);
@@ -201,7 +201,7 @@ async fn a_client_that_leaves_during_a_retry_received_nothing_of_the_first_attem
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_a_retry_received_nothing_of_the_first_attempt() {
+async fn client_that_leaves_before_a_retry_received_no_answer() {
     for (name, body) in [("wait-empty", EMPTY), ("wait-full", FULL)] {
         let replicas = pair(move |_, mut connection| async move {
             let head = "HTTP/1.1 503 X\r\nretry-after: 30\r\n";
@@ -229,7 +229,7 @@ async fn a_client_that_leaves_before_a_retry_received_nothing_of_the_first_attem
 }
 
 #[tokio::test]
-async fn a_retryable_response_that_is_forwarded_for_lack_of_a_better_one_is_the_clients() {
+async fn last_retryable_response_is_recorded_as_forwarded() {
     for (name, body) in [("last-empty", EMPTY), ("last-full", FULL)] {
         let replicas = pair(move |_, mut connection| async move {
             connection.send(&format!("HTTP/1.1 503 X\r\n{body}")).await;
@@ -255,7 +255,7 @@ async fn a_retryable_response_that_is_forwarded_for_lack_of_a_better_one_is_the_
 const TIE: &str = "[tie]\nenabled = true\ndelay = \"1ms\"\n";
 
 #[tokio::test]
-async fn a_client_that_leaves_an_undecided_hedge_received_nothing() {
+async fn client_that_leaves_an_undecided_hedge_received_nothing() {
     for (name, body) in [("race-empty", EMPTY), ("race-full", FULL)] {
         let replicas = race(body, "").await;
         let addresses = replicas.each_ref().map(|it| it.address);
@@ -279,7 +279,7 @@ async fn a_client_that_leaves_an_undecided_hedge_received_nothing() {
 }
 
 #[tokio::test]
-async fn a_copy_that_has_won_is_recorded_with_its_own_figures() {
+async fn winning_hedge_is_recorded_with_its_own_figures() {
     for (name, body) in [("won-empty", EMPTY), ("won-full", FULL)] {
         let half = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nha";
         let replicas = race(body, half).await;
@@ -316,7 +316,7 @@ async fn call(address: SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_over_grpc_is_a_failure_to_all_three() {
+async fn failed_grpc_call_is_a_failure_in_log_decision_and_trace() {
     for (status, name, fails) in [
         ("0", "OK", false),
         ("5", "NOT_FOUND", false),
@@ -371,7 +371,7 @@ async fn a_call_that_fails_over_grpc_is_a_failure_to_all_three() {
 }
 
 #[tokio::test]
-async fn failures_over_grpc_are_kept_and_logged_where_failures_are() {
+async fn failed_grpc_calls_are_kept_and_logged_like_other_failures() {
     for has_body in [false, true] {
         let (bad, well) = (says("13", has_body).await, says("5", has_body).await);
         for (replica, is_told) in [(&bad, true), (&well, false)] {
@@ -403,7 +403,7 @@ async fn failures_over_grpc_are_kept_and_logged_where_failures_are() {
 }
 
 #[tokio::test]
-async fn an_answer_of_our_own_to_a_call_is_recorded_as_the_client_receives_it() {
+async fn proxy_answer_to_a_grpc_call_is_recorded_as_sent() {
     let site = Site::new("grpc-own", &[unused_address().await], "").await;
     let answer = call(site.proxy.address).await;
     assert!(
@@ -428,7 +428,7 @@ async fn an_answer_of_our_own_to_a_call_is_recorded_as_the_client_receives_it() 
 }
 
 #[tokio::test]
-async fn a_shadow_trial_is_counted_by_all_three() {
+async fn shadow_trial_is_in_log_decision_and_trace() {
     let (_sick, _well, addresses) = fleet(2).await;
     let toml = format!("{CALM}{SHADOWS}");
     let site = Site::new("trial", &addresses, &toml).await;
@@ -466,7 +466,7 @@ fn is_stream(answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn a_large_answer_of_decisions_comes_in_chunks() {
+async fn large_list_of_decisions_is_chunked() {
     let replica = Replica::echo("a").await;
     let toml = "[decisions]\nsample = 1\ncapacity = 1000\n";
     let proxy = Proxy::start(&[replica.address], toml);

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 #[tokio::test]
-async fn a_response_arrives_while_it_is_made() {
+async fn response_is_streamed_to_the_client() {
     let go_on = Arc::new(Notify::new());
     let wait = Arc::clone(&go_on);
     let replica = Replica::scripted(move |mut connection| {
@@ -45,7 +45,7 @@ async fn a_response_arrives_while_it_is_made() {
 }
 
 #[tokio::test]
-async fn a_request_arrives_while_it_is_sent() {
+async fn request_is_streamed_to_the_replica() {
     let (tell, mut told) = mpsc::unbounded_channel();
     let replica = Replica::scripted(move |mut connection| {
         let tell = tell.clone();
@@ -92,7 +92,7 @@ async fn a_client_that_expects_100_continue_receives_it() {
 }
 
 #[tokio::test]
-async fn http2_streams_in_both_directions_at_once() {
+async fn http2_body_and_response_stream_simultaneously() {
     let address = replicas::http2(async |request: Request<hyper::body::Incoming>| {
         Response::new(request.into_body().boxed_unsync())
     })
@@ -125,7 +125,7 @@ async fn http2_streams_in_both_directions_at_once() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_not_read_holds_up_no_other() {
+async fn unread_stream_blocks_no_other_stream() {
     let address = replicas::http2(async |request: Request<hyper::body::Incoming>| {
         let pieces = if request.uri().path() == "/endless" {
             1 << 20

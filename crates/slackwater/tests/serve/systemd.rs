@@ -47,7 +47,7 @@ async fn a_socket_that_systemd_opened_is_served_by_all_workers() {
 }
 
 #[test]
-fn a_socket_that_nothing_is_configured_for_is_refused() {
+fn unconfigured_systemd_socket_is_refused() {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let words = "--workers 1 --admin none --listen 127.0.0.1:0 --replicas 127.0.0.1:1";

@@ -164,7 +164,7 @@ async fn counts(proxy: &Proxy) -> [u64; 5] {
 }
 
 #[tokio::test]
-async fn the_copy_that_waits_leaves_its_queue_when_the_other_begins() {
+async fn waiting_copy_leaves_its_queue_when_the_other_starts() {
     let site = Site::new(TIED).await;
     let full = [site.fill(0).await, site.fill(1).await];
     let answer = site.ask("/work");
@@ -216,7 +216,7 @@ async fn the_copy_that_waits_leaves_its_queue_when_the_other_begins() {
 }
 
 #[tokio::test]
-async fn a_copy_that_arrives_after_the_other_has_started_is_dropped_at_once() {
+async fn copy_that_arrives_after_the_other_started_is_dropped() {
     let site = Site::new(TIED).await;
     let answer = site.ask("/work");
     until("a copy is dropped", async || {
@@ -242,7 +242,7 @@ async fn a_copy_that_arrives_after_the_other_has_started_is_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn if_the_started_copy_fails_the_request_goes_to_the_replica_that_dropped_it() {
+async fn failed_tied_copy_is_retried_where_the_other_was_dropped() {
     let site = Site::new(TIED).await;
     let full = [site.fill(0).await, site.fill(1).await];
     let answer = site.ask("/break");
@@ -269,7 +269,7 @@ async fn if_the_started_copy_fails_the_request_goes_to_the_replica_that_dropped_
 }
 
 #[tokio::test]
-async fn an_agent_that_is_gone_costs_the_request_nothing() {
+async fn tied_request_succeeds_if_one_agent_is_down() {
     let server = Server::new("one").await;
     let agent = agent(server.replica.address);
     let addresses = [agent.address, unused_address().await];
@@ -289,7 +289,7 @@ async fn an_agent_that_is_gone_costs_the_request_nothing() {
 }
 
 #[tokio::test]
-async fn replicas_without_ties_work_twice_within_the_budget() {
+async fn replicas_without_tie_support_run_both_copies_within_the_budget() {
     let servers = [Server::new("one").await, Server::new("other").await];
     let addresses = servers.each_ref().map(|server| server.replica.address);
     let keys = format!("{TIED}budget = 0\nburst = 1\n");

@@ -127,7 +127,7 @@ fn kinds(attempts: &[Span]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn spans_line_decision_and_replica_agree_on_a_request() {
+async fn spans_log_decision_and_replica_agree_on_a_request() {
     for protocol in ["grpc", "http"] {
         let (collector, tracing) = collector(protocol).await;
         let witness = Witness::answering(200).await;
@@ -204,7 +204,7 @@ async fn spans_line_decision_and_replica_agree_on_a_request() {
 }
 
 #[tokio::test]
-async fn a_trace_that_a_client_began_goes_on_if_it_is_sampled_and_is_left_alone_if_not() {
+async fn sampled_client_trace_continues_and_unsampled_one_is_unchanged() {
     let (collector, tracing) = collector("grpc").await;
     let witness = Witness::answering(200).await;
     let tracing = tracing.replace("sample = 1", "sample = 0");
@@ -234,7 +234,7 @@ async fn a_trace_that_a_client_began_goes_on_if_it_is_sampled_and_is_left_alone_
 }
 
 #[tokio::test]
-async fn a_client_that_is_a_stranger_decides_nothing() {
+async fn ignored_parent_context_has_no_effect() {
     let (collector, tracing) = collector("grpc").await;
     let witness = Witness::answering(200).await;
     let tracing = format!("{tracing}parent = \"ignore\"\n");
@@ -251,7 +251,7 @@ async fn a_client_that_is_a_stranger_decides_nothing() {
 }
 
 #[tokio::test]
-async fn each_try_of_a_request_has_a_span_of_its_own() {
+async fn each_attempt_has_its_own_span() {
     let (collector, tracing) = collector("http").await;
     let (bad, well) = (Witness::answering(503).await, Witness::answering(200).await);
     let toml = format!("error_aversion.enabled = false\n{tracing}");
@@ -410,7 +410,7 @@ async fn a_failed_request_has_its_cause() {
 }
 
 #[tokio::test]
-async fn a_route_names_the_request_and_what_is_answered_here_has_no_attempt() {
+async fn route_names_the_span_and_local_answers_have_no_attempt() {
     let (collector, tracing) = collector("http").await;
     let witness = Witness::answering(404).await;
     let address = witness.replica.address;

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 
 #[tokio::test]
-async fn trailers_pass_both_ways_and_between_protocols() {
+async fn trailers_are_forwarded_both_ways_and_between_protocols() {
     let replica = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
             while !connection.unread.ends_with(b"\r\n\r\n") {

@@ -27,7 +27,7 @@ async fn websocket() -> core::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn websockets_pass_and_count_as_long_as_they_are_open() {
+async fn websocket_is_forwarded_and_in_flight_while_open() {
     let proxy = Proxy::start(&[websocket().await], "");
     let url = format!("ws://{}/chat", proxy.address);
     let stream = TcpStream::connect(proxy.address).await.unwrap();
@@ -47,7 +47,7 @@ async fn websockets_pass_and_count_as_long_as_they_are_open() {
 }
 
 #[tokio::test]
-async fn a_tunnel_carries_what_came_with_its_heads_and_ends_with_either_side() {
+async fn tunnel_forwards_data_sent_with_its_heads_and_ends_with_a_side() {
     let replica = Replica::scripted(|mut connection| async move {
         let head = connection.head().await.unwrap();
         assert!(head.contains("connection: upgrade\r\nupgrade: websocket\r\n"), "{head}");
@@ -85,7 +85,7 @@ async fn a_tunnel_carries_what_came_with_its_heads_and_ends_with_either_side() {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
+async fn declined_protocol_upgrade_is_an_ordinary_request() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
     let mut client = Client::connect(proxy.address).await;

@@ -197,7 +197,7 @@ async fn the_number_of_workers_may_change() {
 }
 
 #[tokio::test]
-async fn an_upgrade_after_reloads_passes_the_sockets_that_are_in_use_then() {
+async fn upgrade_after_reloads_passes_the_current_sockets() {
     let replica = Replica::echo("r").await;
     let file = File::new("reloaded");
     let write = |addresses: &[SocketAddr], idle: u32| {
@@ -307,7 +307,7 @@ async fn requests_that_run_are_finished_by_the_old_process() {
 }
 
 #[tokio::test]
-async fn the_death_of_a_successor_is_logged_while_the_old_process_drains() {
+async fn successor_crash_is_logged_while_the_old_process_drains() {
     let mut running = Running::start("dies").await;
     let old = process(&running.proxy).await;
     running.proxy.signal("USR2");
@@ -325,7 +325,7 @@ async fn the_death_of_a_successor_is_logged_while_the_old_process_drains() {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_fails_leaves_the_old_process_at_work() {
+async fn failed_upgrade_leaves_the_old_process_serving() {
     let replica = Replica::echo("r").await;
     let file = File::new("fails");
     file.write(replica.address, 2);
@@ -349,7 +349,7 @@ async fn an_upgrade_that_fails_leaves_the_old_process_at_work() {
 }
 
 #[test]
-fn the_mark_of_a_successor_alone_is_refused() {
+fn hand_over_variable_without_sockets_is_refused() {
     let output = slackwater(&[
         "serve",
         "--listen",

@@ -22,7 +22,7 @@ async fn withdrawn(fields: &'static str) -> Replica {
 }
 
 #[tokio::test]
-async fn requests_rejected_by_an_agent_go_to_another_replica_whatever_the_method() {
+async fn requests_rejected_by_an_agent_are_retried_with_any_method() {
     let (gone, well) = (withdrawn("").await, Replica::echo("well").await);
     let proxy = Proxy::start(&[gone.address, well.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -47,7 +47,7 @@ async fn requests_rejected_by_an_agent_go_to_another_replica_whatever_the_method
 }
 
 #[tokio::test]
-async fn a_body_too_large_to_be_kept_is_not_had_twice() {
+async fn body_beyond_the_replay_buffer_is_not_retried() {
     let (gone, well) = (withdrawn("").await, Replica::echo("well").await);
     let proxy = Proxy::start(
         &[gone.address, well.address],
@@ -77,7 +77,7 @@ async fn a_body_too_large_to_be_kept_is_not_had_twice() {
 }
 
 #[tokio::test]
-async fn a_server_that_forwards_the_rejection_of_another_agent_has_had_the_request() {
+async fn forwarded_rejection_of_another_agent_is_not_retried() {
     let (relays, well) = (
         withdrawn("server: nginx\r\n").await,
         Replica::echo("well").await,

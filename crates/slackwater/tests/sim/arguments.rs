@@ -70,7 +70,7 @@ fn numbers_out_of_range_are_reported() {
 }
 
 #[test]
-fn files_policies_and_objectives_that_make_no_sense_are_reported() {
+fn invalid_files_policies_and_objectives_are_reported() {
     let file = "good/minimal.sim.toml";
     let web = "../../../../../deploy/examples/web.sim.toml";
     for (arguments, expected) in [
@@ -133,7 +133,7 @@ fn files_policies_and_objectives_that_make_no_sense_are_reported() {
 }
 
 #[test]
-fn what_cannot_be_written_is_a_failure_before_anything_is_played() {
+fn unwritable_output_fails_before_any_run() {
     let scratch = Scratch::new("sim-out");
     let taken = scratch.file("taken", "");
     let below = scratch.path("taken/below");

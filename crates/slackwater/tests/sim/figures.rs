@@ -3,7 +3,7 @@
 use crate::rig::{Scratch, sim, stderr, stdout};
 
 #[test]
-fn a_figure_is_judged_and_written() {
+fn figure_is_checked_and_written() {
     let scratch = Scratch::new("sim-figure");
     let out = scratch.path("out");
     let arguments = [

@@ -22,7 +22,7 @@ pub(crate) fn record(scratch: &Scratch, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_recorded_demo_makes_the_same_picks_again_on_both_sides() {
+fn replayed_demo_makes_the_same_picks_on_both_sides() {
     let scratch = Scratch::new("replay-same");
     let file = record(&scratch, &["--versus", "prequal_sync"]);
     let output = sim(&["replay", &file]);
@@ -59,7 +59,7 @@ fn a_recorded_demo_makes_the_same_picks_again_on_both_sides() {
 }
 
 #[test]
-fn another_policy_is_reported_with_the_models_error() {
+fn replay_with_another_policy_reports_the_model_error() {
     let scratch = Scratch::new("replay-other");
     let file = record(&scratch, &["--versus", "prequal"]);
     let json = scratch.path("replay.json");
@@ -107,7 +107,7 @@ fn another_policy_is_reported_with_the_models_error() {
 }
 
 #[test]
-fn what_requests_were_like_is_shown_where_it_was_recorded() {
+fn recorded_request_fields_are_shown() {
     let scratch = Scratch::new("replay-requests");
     let fields = [
         "--record-header",
@@ -181,7 +181,7 @@ fn fields_that_hold_secrets_are_not_recorded() {
 }
 
 #[test]
-fn unplayable_recordings_are_reported() {
+fn invalid_recordings_are_reported() {
     let scratch = Scratch::new("replay-wrong");
     let file = record(&scratch, &[]);
     let bytes = fs::read(&file).expect("it was written");
@@ -218,7 +218,7 @@ fn unplayable_recordings_are_reported() {
 }
 
 #[test]
-fn a_recording_that_was_tampered_with_differs() {
+fn altered_recording_replays_differently() {
     // The seed of the first stream: 2 blocks in, after number, time and worker.
     let scratch = Scratch::new("replay-seed");
     let file = record(&scratch, &["--policy", "random"]);

@@ -35,7 +35,7 @@ fn figures(output: &Output) -> String {
 }
 
 #[test]
-fn a_comparison_is_the_same_on_any_number_of_threads_and_is_written() {
+fn comparison_does_not_depend_on_threads_and_is_written() {
     let scratch = Scratch::new("sim-run");
     let out = scratch.path("out");
     let play = |threads| {
@@ -83,7 +83,7 @@ fn a_comparison_is_the_same_on_any_number_of_threads_and_is_written() {
 }
 
 #[test]
-fn a_comparison_ends_with_a_sentence() {
+fn comparison_ends_with_a_verdict() {
     let arguments = ["run", "good/minimal.sim.toml", "--policy", "random"];
     let effort = [
         "--versus",

@@ -16,7 +16,7 @@ fn mean_seconds(arrivals: f64, rate: f64, servers: u32) -> f64 {
 }
 
 #[test]
-fn the_size_of_a_fleet_is_erlangs() {
+fn fleet_size_matches_the_erlang_c_formula() {
     let scratch = Scratch::new("sim-size");
     // 4.5 servers' worth of work. `greedy` sends each query where it ends first, which over
     // single-threaded servers equals one queue before all of them: M/M/c.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 #[test]
-fn ctrl_c_ends_it_and_reports_what_is_lost() {
+fn ctrl_c_ends_the_run_and_reports_lost_results() {
     /// Whether the process has its own handler for SIGINT already.
     fn catches_interrupt(process: u32) -> bool {
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();

@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_makes_the_same_requests_and_hardly_one_twice() {
+    fn same_seed_makes_the_same_mostly_distinct_requests() {
         let all = |seed| {
             let mut draws = Draws::new(seed, 0);
             (0..300).map(|_| mutant(&mut draws, 7)).collect::<Vec<_>>()

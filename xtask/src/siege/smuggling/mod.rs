@@ -222,7 +222,7 @@ mod tests {
     use std::io::BufReader;
 
     #[test]
-    fn what_was_seen_and_not_answered_is_found() {
+    fn requests_seen_but_not_answered_are_found() {
         let answer =
             "HTTP/1.1 200 OK\r\n\r\n<served /m1>HTTP/1.1 200 OK\r\n\r\n<served http://x/m1b>";
         let mut answered = BTreeMap::new();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_requests_that_get_another_answer_are_harmed() {
+    fn valid_request_with_a_wrong_answer_counts_as_harmed() {
         let mixed_up = Rogue::start(|mut stream, _| {
             rogue::read_request(&mut BufReader::new(stream.try_clone()?))?;
             stream.write_all(&rogue::honest_response("/m0"))

@@ -117,7 +117,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn what_is_played_fits_its_time_and_variants_differ() {
+    fn steps_fit_their_duration_and_variants_differ() {
         for arguments in [
             &["all"][..],
             &["all", "--short"],
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_names_each_row_and_one_of_none_does_not_hold() {
+    fn claim_lists_its_rows_and_fails_without_any() {
         let options = Options::parse(&["fail-fast"]).unwrap();
         let case = options.cases[0](&options);
         let mut results = Results::default();

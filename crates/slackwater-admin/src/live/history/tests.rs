@@ -97,7 +97,7 @@ fn a_tick_is_in_both_histories() {
 }
 
 #[test]
-fn a_quarter_of_an_hour_is_kept_and_no_more() {
+fn history_keeps_a_quarter_of_an_hour() {
     let (fleet, mut history) = (fleet(), History::new(SECOND));
     for at in 0..910 {
         history.push(&fleet, &tick(at));
@@ -115,7 +115,7 @@ fn a_quarter_of_an_hour_is_kept_and_no_more() {
 }
 
 #[test]
-fn a_large_fleet_keeps_a_shorter_time_of_each_replica() {
+fn history_per_replica_is_shorter_in_a_large_fleet() {
     let (mut fleet, mut said) = (fleet(), tick(0));
     let replicas = |count: usize| {
         (0..count).map(|number| FleetReplica {
@@ -165,7 +165,7 @@ fn counts_of_a_replica_are_kept_completely() {
 }
 
 #[test]
-fn a_replica_that_came_later_has_the_newest_times() {
+fn history_of_a_late_replica_covers_only_its_own_time() {
     let (mut fleet, mut history) = (fleet(), History::new(SECOND));
     let late = fleet.services[0].replicas.pop().expect("twenty");
     history.push(&fleet, &tick(1));

@@ -37,7 +37,7 @@ fn tick(before: &Facts, now: &Facts) -> Tick {
 }
 
 #[test]
-fn counts_are_those_of_the_interval() {
+fn tick_has_the_counts_of_its_interval() {
     let before = unseen();
     let mut now = unseen();
     {
@@ -77,7 +77,7 @@ fn counts_are_those_of_the_interval() {
 }
 
 #[test]
-fn replicas_and_services_that_come_and_go_are_followed_by_name() {
+fn added_replicas_and_services_are_matched_by_name() {
     let mut before = unseen();
     before.services[0].replicas.remove(1);
     for worker in &mut before.services[0].workers {
@@ -98,7 +98,7 @@ fn replicas_and_services_that_come_and_go_are_followed_by_name() {
 }
 
 #[test]
-fn requests_are_those_of_clients_where_these_are_counted() {
+fn requests_are_counted_by_client_where_available() {
     let histogram = |latencies_ms: &[u64]| {
         let histogram = LatencyHistogram::default();
         for ms in latencies_ms {
@@ -146,7 +146,7 @@ fn requests_are_those_of_clients_where_these_are_counted() {
 }
 
 #[test]
-fn a_service_that_was_built_again_starts_from_zero() {
+fn rebuilt_service_starts_from_zero() {
     let in_all = |service: &ServiceTick| {
         let quantiles = |latency: Option<Latency>| latency.map(|it| (it.count, it.p50_us));
         let replicas = &service.replicas;
@@ -177,7 +177,7 @@ fn a_service_that_was_built_again_starts_from_zero() {
 }
 
 #[test]
-fn what_was_reported_is_hot_from_the_limit_on() {
+fn replica_is_hot_if_its_reported_rif_reaches_the_limit() {
     let mut now = facts();
     for worker in &mut now.services[0].workers {
         worker.snapshot.rif_limit = Some(Rif::new(2));
@@ -214,7 +214,7 @@ fn what_was_reported_is_hot_from_the_limit_on() {
 }
 
 #[test]
-fn the_pool_names_replicas_by_their_place_and_the_limit_is_that_of_all_workers() {
+fn pool_refers_to_replicas_by_index_and_limit_covers_all_workers() {
     let mut now = facts();
     for (worker, limit) in [(0, 3), (1, 8)] {
         let limit = Rif::new(limit);
@@ -262,7 +262,7 @@ fn the_pool_names_replicas_by_their_place_and_the_limit_is_that_of_all_workers()
 }
 
 #[test]
-fn where_scores_decide_the_pool_has_the_factors_and_the_comparison() {
+fn pool_of_a_scoring_policy_has_factors_and_comparison() {
     let mut now = facts();
     let worker = &mut now.services[0].workers[1].snapshot;
     assert!(worker.pool.len() > 1, "{worker:?}");

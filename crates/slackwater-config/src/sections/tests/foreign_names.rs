@@ -50,7 +50,7 @@ fn file_with(key: &str, value: &str) -> String {
 }
 
 #[test]
-fn each_foreign_name_leads_to_a_key_that_there_is() {
+fn each_foreign_name_leads_to_an_existing_key() {
     let rows = of_process().into_iter().chain(of_service());
     let mut keys: BTreeSet<String> = rows.map(|row| row.key).collect();
     keys.insert("to".to_owned());
@@ -80,7 +80,7 @@ fn each_foreign_name_leads_to_a_key_that_there_is() {
 }
 
 #[test]
-fn each_example_is_taken_by_its_key() {
+fn each_example_is_valid_for_its_key() {
     for ForeignName { key, example, .. } in all() {
         let text = file_with(key, example);
         let found = mistakes_in(&text);
@@ -98,7 +98,7 @@ fn each_example_is_taken_by_its_key() {
 }
 
 #[test]
-fn a_foreign_name_is_answered_with_what_to_write() {
+fn foreign_key_is_answered_with_the_matching_key() {
     for (text, expected) in [
         (
             "listen = \"127.0.0.1:1\"\nupstreams = [\"a:1\"]\n",
@@ -145,7 +145,7 @@ fn a_foreign_name_is_answered_with_what_to_write() {
 }
 
 #[test]
-fn policies_of_other_software_are_answered_with_ours() {
+fn foreign_policy_name_is_answered_with_the_matching_policy() {
     for (name, expected) in [
         ("leastconn", "did you mean \"least_loaded\"?"),
         ("least_conn", "did you mean \"least_loaded\"?"),

@@ -169,7 +169,7 @@ fn mistakes_in(page: &str, load: impl Fn(&Source) -> Result<(), Mistakes>) -> Ve
 }
 
 #[test]
-fn what_takes_a_restart_is_what_a_reload_leaves_alone() {
+fn page_on_reload_lists_the_keys_that_need_a_restart() {
     let keys: Vec<_> = restart_keys().collect();
     let sections: BTreeSet<_> = (keys.iter())
         .map(|key| key.split('.').next().expect("a section"))
@@ -210,7 +210,7 @@ fn cells(text: &str) -> impl Iterator<Item = Vec<Vec<&str>>> {
 }
 
 #[test]
-fn what_the_page_on_resilience_names_is_there() {
+fn names_on_the_resilience_page_exist() {
     let page = |name: &str| {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
         std::fs::read_to_string(docs.join(name)).expect("a page")

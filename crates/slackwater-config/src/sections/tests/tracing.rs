@@ -72,7 +72,7 @@ fn the_file_takes_precedence_over_the_environment() {
 }
 
 #[test]
-fn the_environment_can_turn_it_off_and_its_mistakes_are_reported_and_ignored() {
+fn environment_can_disable_tracing_and_invalid_variables_are_ignored() {
     let off = [ENDPOINT, ("OTEL_SDK_DISABLED", "true")];
     let loaded = load("[tracing]\nsample = 1\n", &off).expect("valid");
     assert_eq!(loaded.config.tracing.endpoint, None);
@@ -140,7 +140,7 @@ fn the_environment_can_turn_it_off_and_its_mistakes_are_reported_and_ignored() {
 }
 
 #[test]
-fn endpoints_are_what_they_seem_and_nothing_else() {
+fn invalid_endpoints_are_rejected() {
     for (written, secure, host, port) in [
         ("http://collector:4317", false, "collector", 4317),
         ("https://collector", true, "collector", 443),

@@ -126,7 +126,7 @@ fn a_record_is_written_once_with_its_outcome() {
 }
 
 #[test]
-fn a_record_without_an_end_lost_its_client() {
+fn record_dropped_without_an_end_is_client_gone() {
     let (recorder, queue) = recorder(&json());
     drop(begin(&recorder, Request::get("/")));
     assert_eq!(lines(&queue)[0]["end"], "client_gone");
@@ -219,7 +219,7 @@ fn with_a_share_of_0_only_failures_are_logged() {
 }
 
 #[test]
-fn an_answer_of_the_proxy_is_logged_as_its_client_gets_it() {
+fn answer_of_the_proxy_is_logged_as_the_client_receives_it() {
     let (recorder, queue) = recorder(&AccessLogSettings {
         sample: Quantile::ZERO,
         always_slower_than: Duration::from_hours(1),

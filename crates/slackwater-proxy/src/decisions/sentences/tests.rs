@@ -214,7 +214,7 @@ fn the_factors_of_a_choice_are_columns_beside_their_formula() {
 const THREE: &[usize] = &[1, 1, 1];
 
 #[test]
-fn picks_without_a_comparison() {
+fn picks_without_a_comparison_are_described() {
     for (policy, rule) in [
         ("round_robin", "its turn among 3"),
         ("random", "drawn at random among 3"),
@@ -238,7 +238,7 @@ fn picks_without_a_comparison() {
 }
 
 #[test]
-fn in_a_panic_the_comparison_rule_is_described() {
+fn comparison_rule_is_described_if_no_replica_is_available() {
     let fewest = "fewest requests in flight (0 of ours) of 3; runner-up";
     for (policy, rule) in [
         ("round_robin", "its turn among all"),
@@ -258,7 +258,7 @@ fn in_a_panic_the_comparison_rule_is_described() {
 }
 
 #[test]
-fn a_last_resort_is_described_as_one() {
+fn pick_among_excluded_replicas_is_described_as_last_resort() {
     let least = "fewest requests in flight (0 of ours) of 3";
     for (policy, rule) in [
         ("round_robin", "drawn at random"),
@@ -405,7 +405,7 @@ fn parts_of_one_replica_are_distinguished() {
 }
 
 #[test]
-fn excluded_replicas_are_listed_once_with_all_their_parts_and_the_gravest_first() {
+fn excluded_replicas_are_listed_once_each_by_severity() {
     let mut rig = Rig::new("random", &[3, 1, 1, 2, 1]);
     rig.take_out(0..7);
     let (pick, mut told) = rig.choose(Query::first());

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_recognized_by_its_whole_answer() {
+    fn agent_answer_is_recognized_only_if_all_of_it_matches() {
         for (name, value, is_agents) in [
             (header::CONTENT_LENGTH, "51", true),
             (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_recognized_by_its_whole_answer_to_a_grpc_call() {
+    fn agent_grpc_answer_is_recognized_only_if_all_of_it_matches() {
         for (name, value, is_agents) in [
             (header::CONTENT_LENGTH, "0", true),
             (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),

@@ -225,7 +225,7 @@ fn request(
     request
 }
 
-/// Returns the first protocol that the client asks for and that may be passed through. Any other
+/// Returns the first protocol that the client requests and that may be passed through. Any other
 /// upgrade is ignored, and the request is handled as usual. RFC 9110 §7.8
 fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<&HeaderValue>) -> Option<HeaderValue> {
     let asked = asked?.as_bytes();
@@ -307,7 +307,7 @@ async fn respond<W: Watch>(
     }
     match keep_alive {
         true => After::GoOn,
-        // The client asked to close, so it sends nothing more.
+        // The client requested the close, so it sends nothing more.
         false if !asked.keep_alive && !asked.is_connect && inbound.unread.borrow().is_empty() => {
             After::End
         }

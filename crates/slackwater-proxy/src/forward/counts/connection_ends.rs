@@ -13,7 +13,7 @@ named! {
         Client = "client",
         /// It failed.
         Failed = "failed",
-        /// It ended after an answer, because the client asked for that, or because the rest of its
+        /// It ended after an answer, because the client requested that, or because the rest of its
         /// request was not read.
         Answered = "answered",
         /// It was idle for too long.
@@ -62,7 +62,7 @@ named! {
         Surplus = "surplus",
         /// The replica closed it, or sent unexpected data, while it was idle.
         Closed = "closed",
-        /// It ended after a response, because the replica asked for that, or because either side of
+        /// It ended after a response, because the replica requested that, or because either side of
         /// the exchange was incomplete.
         Answered = "answered",
         /// It failed, or the data was not a response.

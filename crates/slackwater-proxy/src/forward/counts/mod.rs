@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_ages_and_none_does_not() {
+    fn unset_moment_has_age_zero() {
         let moment = Moment::default();
         assert_eq!(moment.age(), Duration::ZERO);
         let at = *BASE;

@@ -27,7 +27,7 @@ pub enum Cause {
     Coding,
     /// The response head is larger than allowed.
     HeadTooLarge,
-    /// The replica switched the protocol (101) although the client had not asked for that.
+    /// The replica switched the protocol (101) although the client had not requested that.
     Switched,
     /// The client stopped sending its request.
     ClientStalled,
@@ -79,8 +79,8 @@ impl Failure {
         }
     }
 
-    /// Returns what the failure says about the replica, with the full error. `None` if it says
-    /// nothing, or if the replica did respond.
+    /// Returns the evidence against the replica, with the full error. `None` if the failure is no
+    /// evidence, or if the replica did respond.
     pub(crate) fn evidence(&self) -> Option<(FailureKind, String)> {
         let kind = match &self.cause {
             Cause::Unreachable(error) => match error.kind() {

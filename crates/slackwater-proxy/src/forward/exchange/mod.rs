@@ -477,7 +477,7 @@ impl Replica {
     }
 }
 
-/// Whether the replica switches to the protocol that the client asked for.
+/// Whether the replica switches to the protocol that the client requested.
 fn is_what_was_asked(asked: Option<&HeaderValue>, changed: Option<&HeaderValue>) -> bool {
     matches!((asked, changed), (Some(asked), Some(changed))
         if asked.as_bytes().eq_ignore_ascii_case(changed.as_bytes()))

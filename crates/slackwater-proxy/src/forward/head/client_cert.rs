@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_verified_certificate_is_left() {
+    fn only_the_verified_client_certificate_is_forwarded() {
         let verified = HeaderValue::from_static(":AAAA:");
         for expected in [None, Some(&verified)] {
             let mut headers = HeaderMap::new();

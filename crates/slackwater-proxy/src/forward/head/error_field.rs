@@ -1,5 +1,5 @@
-//! `x-slackwater-error`: the kind of the proxy's own answer in one word, and what it says about the
-//! request that it answers.
+//! `x-slackwater-error`: the kind of the proxy's own answer in one word, and whether the request
+//! may be retried.
 //!
 //! An agent, or a replica's library, that rejects a request before it starts answers in a form that
 //! is recognized here, field by field, so that the request may go to another replica. `answer`, a

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn each_hop_takes_one_and_the_last_answers() {
+    fn max_forwards_is_decremented_and_answered_at_zero() {
         for (method, last) in [(Method::OPTIONS, 200), (Method::TRACE, 501)] {
             assert_eq!(counted(method.clone(), "10"), Ok("9".to_owned()));
             assert_eq!(counted(method.clone(), "1"), Ok("0".to_owned()));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn other_methods_do_not_count() {
+    fn max_forwards_is_ignored_for_other_methods() {
         assert_eq!(counted(Method::GET, "0"), Ok("0".to_owned()));
     }
 }

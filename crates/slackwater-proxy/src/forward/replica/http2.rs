@@ -21,7 +21,7 @@ pub(crate) struct Sending {
     reader: StreamReader,
     /// The request body, and the channel for interim responses to its client.
     body: RequestBody,
-    /// `None` if all of it is sent, or the replica wants no more of it.
+    /// `None` if all of it is sent, or the replica accepts no more of it.
     outgoing: Option<Outgoing>,
     /// The response's loan from its client's memory budget.
     loan: Loan,
@@ -82,7 +82,7 @@ impl Sending {
                     outgoing.reset(Reason::CANCEL);
                     return Poll::Ready(Err(NoResponse::Client));
                 }
-                // If the replica wants no more of it, the response states the reason.
+                // If the replica accepts no more of it, the response states the reason.
                 Poll::Ready(_) => self.outgoing = None,
             }
         }

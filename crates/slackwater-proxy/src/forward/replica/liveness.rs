@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silent_connection_gets_one_ping_and_is_then_given_up() {
+    fn idle_connection_gets_one_ping_and_is_then_closed() {
         let mut liveness = Liveness::new(10, 5);
         assert_eq!(liveness.look(10, 3, true), LivenessAction::Wait(3));
         assert_eq!(liveness.look(13, 3, true), LivenessAction::Ask(5));

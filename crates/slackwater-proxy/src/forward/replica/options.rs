@@ -1,5 +1,4 @@
-//! Options of a replica: what the configuration says about its connections and about one exchange
-//! on them.
+//! Options of a replica: the configuration of its connections and of one exchange on them.
 
 use crate::forward::counts::ReplicaEnds;
 use core::time::Duration;

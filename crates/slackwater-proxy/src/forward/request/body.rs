@@ -328,7 +328,7 @@ impl RequestBody {
         self.progress.clone()
     }
 
-    /// The protocol to which the client's connection may switch, if the client asked for one and it
+    /// The protocol to which the client's connection may switch, if the client requested one and it
     /// is allowed.
     pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
         // Such a request has no body, so none is kept.
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_all_that_fits_and_no_more() {
+    fn copy_of_a_body_is_bounded() {
         let (mut fits, mut copy) = copying(6);
         assert!(fits.add(b"abc") && fits.add(b"") && fits.add(b"def"));
         fits.send();
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_holds_none_of_the_buffers_that_its_pieces_were_cut_from() {
+    fn copy_of_a_body_does_not_retain_the_read_buffers() {
         const PIECES: usize = 4096;
         let (mut copying, _copy) = copying(PIECES);
         for _ in 0..PIECES {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_reader_gets_it_all_from_the_start() {
+    fn second_reader_gets_the_body_from_the_start() {
         let script = Script::new(&["ab", "cd", "", "ef"]).with_trailers();
         let mut first = ReplayReader::new(script, 6);
         let handle = first.handle();

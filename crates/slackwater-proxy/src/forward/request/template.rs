@@ -25,7 +25,7 @@ pub(crate) struct RequestTemplate {
 
 impl RequestTemplate {
     /// Makes a template. Returns `None` if no further copy is possible: the body is not kept, or
-    /// the request asks to upgrade its connection.
+    /// the request upgrades its connection.
     pub(crate) fn of(request: &Request<RequestBody>) -> Option<Self> {
         Some(Self {
             body: request.body().template()?,

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_not_returned_adds_up() {
+    fn only_unanswered_resets_count_as_a_flood() {
         let resets = Rc::new(Resets::default());
         for _ in 0..TAKEN_BACK_MAX {
             drop(resets.begin());

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_passes_soon_and_never_early() {
+    fn deadline_passes_promptly_and_never_early() {
         let span = Duration::from_millis(800);
         with_deadlines(span, async |deadlines: Rc<Deadlines>| {
             for offset_ms in [0, 1, 50, 99] {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_armed_by_a_worker_that_was_held_up_is_not_early() {
+    fn deadline_armed_by_a_stalled_worker_is_not_early() {
         let span = Duration::from_millis(800);
         with_deadlines(span, async |deadlines: Rc<Deadlines>| {
             for held_ms in [1, 90, 120, 124, 130, 180, 250, 799, 5000] {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_a_worker_was_held_up_does_not_count() {
+    fn time_during_a_worker_stall_does_not_count() {
         let span = Duration::from_millis(800);
         with_deadlines(span, async |deadlines: Rc<Deadlines>| {
             let deadline = deadlines.add();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_that_are_a_little_late_delay_no_others() {
+    fn late_ticks_do_not_delay_later_ones() {
         with_deadlines(
             Duration::from_millis(800),
             async |deadlines: Rc<Deadlines>| {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn arming_again_moves_it_and_disarming_stops_it() {
+    fn rearming_moves_a_deadline_and_disarming_stops_it() {
         let span = Duration::from_millis(80);
         with_deadlines(span, async |deadlines: Rc<Deadlines>| {
             let moved = deadlines.add();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_stay_in_range_whatever_the_span() {
+    fn ticks_stay_in_range_for_any_span() {
         let brief = Deadlines::new(Duration::ZERO);
         assert_eq!(brief.tick, Duration::from_millis(5));
         let long = Deadlines::new(Duration::MAX);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_the_largest_once_much_of_it_was_taken() {
+    fn window_grows_to_the_maximum_after_heavy_use() {
         let client = Memory::of_worker(1).of_client();
         let mut loan = Loan::of(Some(Rc::clone(&client)));
         assert_eq!(loan.raise(beyond_first(0)), Some((64 - 8) << 10));

@@ -15,7 +15,7 @@ use slackwater_http::http2::{Key, Lost, Piece, Reason, ResponseHead};
 use std::io;
 use std::rc::Rc;
 
-/// Reader of a stream. Once it is dropped, no more data of the stream is wanted.
+/// Reader of a stream. Once it is dropped, no more data of the stream is needed.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     connection: SharedConnection,
@@ -167,7 +167,7 @@ impl Incoming {
             }
             Some(Ok(Piece::Trailers(trailers))) => Some(Ok(Frame::trailers(trailers))),
             // Only END_STREAM ends a message, even if all declared octets have arrived. `NO_ERROR`
-            // means that the peer wants no more of the other direction, and must follow a complete
+            // means that the peer needs no more of the other direction, and must follow a complete
             // message. RFC 9113 §8.1
             Some(Err(lost)) => Some(Err(io::Error::other(lost))),
             None => None,
@@ -180,7 +180,7 @@ impl Incoming {
 pub(crate) enum Unsent {
     /// The body itself broke off; the stream must be reset.
     Body,
-    /// The other side wants no more of it, or is gone.
+    /// The other side accepts no more of it, or is gone.
     Refused,
     /// The other side has taken nothing of it for too long; the stream must be reset.
     Untaken,

@@ -120,7 +120,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     #[test]
-    fn a_partial_write_leaves_the_rest() {
+    fn partial_write_keeps_the_rest() {
         let data = Bytes::from(vec![b'd'; COPIED_BYTES_MAX + 1]);
         let whole = |out: &Out| [&out.text[..], &out.data[..], out.after].concat();
         let mut out = Out::default();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn short_pieces_leave_with_the_text() {
+    fn short_pieces_are_copied_into_the_text_buffer() {
         let mut out = Out::default();
         out.text().extend_from_slice(b"head");
         out.push(Bytes::from_static(b"body"), b"\r\n");

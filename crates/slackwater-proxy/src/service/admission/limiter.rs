@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_beyond_the_limit_wait_their_turn() {
+    fn requests_beyond_the_limit_wait_in_order() {
         in_paused_time(async {
             let limiter = limiter(2, 9);
             let [first, _second] = [limiter.acquire(None).await, limiter.acquire(None).await];
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_sheds_at_once() {
+    fn full_queue_sheds_immediately() {
         in_paused_time(async {
             let limiter = limiter(1, 1);
             let _permit = limiter.acquire(None).await.expect("a permit");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_of_none_sheds_at_once() {
+    fn queue_of_length_0_sheds_immediately() {
         in_paused_time(async {
             let limiter = limiter(1, 0);
             let _permit = limiter.acquire(None).await.expect("a permit");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_and_leaves_the_queue_empty() {
+    fn expired_wait_leaves_the_queue_empty() {
         in_paused_time(async {
             let limiter = limiter(1, 9);
             let in_flight = limiter.acquire(None).await.expect("a permit");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_that_is_granted_too_late_goes_to_the_next() {
+    fn permit_granted_too_late_goes_to_the_next() {
         in_paused_time(async {
             let limiter = limiter(1, 9);
             let in_flight = limiter.acquire(None).await.expect("a permit");

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_permit_goes_to_the_first_in_the_queue_with_its_address() {
+    fn first_in_the_queue_gets_the_free_permit_and_its_address() {
         in_paused_time(async {
             let limiters = limiters(2);
             let (one, other) = (limiters.limiter(address(1)), limiters.limiter(address(2)));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_and_leaves_nothing_behind() {
+    fn expired_wait_leaves_no_state() {
         in_paused_time(async {
             let limiters = limiters(1);
             let limiter = limiters.limiter(address(1));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_that_is_granted_too_late_goes_to_the_next() {
+    fn permit_granted_too_late_goes_to_the_next() {
         in_paused_time(async {
             let limiters = limiters(1);
             let limiter = limiters.limiter(address(1));

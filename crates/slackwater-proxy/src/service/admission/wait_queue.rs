@@ -156,7 +156,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn permits_are_granted_in_order_even_if_many_leave() {
+    fn permits_are_granted_in_order_even_if_many_waiters_leave() {
         const MANY: usize = 10_000;
         let queue = WaitQueue::default();
         let began = Instant::now();

@@ -136,7 +136,7 @@ impl RequestTimer {
         self.close(ResponseClass::Broken, at);
     }
 
-    /// Records that the client no longer wants the rest of the response.
+    /// Records that the client no longer needs the rest of the response.
     pub(crate) fn leave(mut self, at: Instant) {
         self.close(ResponseClass::ClientGone, at);
     }

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_takes_its_form_of_report() {
+    fn report_is_read_in_the_form_that_the_policy_uses() {
         let nothing = Carried::Nothing;
         assert_eq!(taken(nothing, &[ORCA, LOAD]), (None, 2));
         let rates = Carried::Rates;

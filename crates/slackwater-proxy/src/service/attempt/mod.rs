@@ -134,7 +134,7 @@ pub(crate) struct RejectedResponse {
 }
 
 impl RejectedResponse {
-    /// When the replica asks to be tried again.
+    /// When the replica requests a retry.
     pub(crate) fn hint(&self) -> Hint {
         Hint::of(self.reply.response().headers())
     }
@@ -337,7 +337,7 @@ impl Attempt {
         }
     }
 
-    /// Records what the response says about the outcome and about the status of a gRPC call.
+    /// Records the outcome and the status of a gRPC call, as read from the response.
     fn note(&mut self, said: Said) {
         self.outcome = said.outcome;
         self.grpc_status = said.grpc_status.or(self.grpc_status);

@@ -101,7 +101,7 @@ impl Retries {
         self.counts.retries_out.set(out.into());
     }
 
-    /// Returns the wait before retry number `retry`, from 0. `None` if the replica asks for a
+    /// Returns the wait before retry number `retry`, from 0. `None` if the replica requests a
     /// longer wait than allowed, or if too little time is `left`.
     pub(crate) fn wait(&self, retry: u32, hint: Hint, left: Duration) -> Option<Duration> {
         let hint = match hint {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stands_for_any_method() {
+    fn marked_request_may_be_retried_with_any_method() {
         let marked = request(Method::POST, Some("idempotency-key"));
         assert!(rules(|_| ()).may_repeat(&marked));
         assert!(!rules(|_| ()).may_repeat(&request(Method::POST, Some("x-own"))));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_follow_their_settings_and_never_the_client() {
+    fn retries_follow_the_settings_and_exclude_client_errors() {
         let all = rules(|_| ());
         let timeout_off = rules(|s| s.on.timeout = false);
         assert!(follow(&all, &Cause::FirstByte));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_read_and_invalid_ones_mean_never() {
+    fn invalid_retry_hints_prevent_a_retry() {
         let hint = |fields: &[(&'static str, &'static str)]| {
             let field = |&(name, value): &(&'static str, &'static str)| {
                 (
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_of_never_returns_no_wait() {
+    fn hint_that_forbids_retries_returns_no_wait() {
         let hour = Duration::from_hours(1);
         let retries = retries();
         assert!(retries.wait(0, Hint::None, hour).is_some());

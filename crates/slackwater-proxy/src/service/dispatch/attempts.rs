@@ -62,7 +62,7 @@ pub(crate) struct Attempts<'s> {
 impl Service {
     /// Returns the response of the picked replica, or of another one after that, to a request that
     /// was prepared for [`Self::protocol`]. `client` is the client's address, if [`Self::client`]
-    /// asked for it.
+    /// requested it.
     pub(crate) async fn handle(
         &self,
         request: Box<Request<RequestBody>>,

@@ -292,8 +292,8 @@ async fn until(due_at: Option<Instant>) {
     }
 }
 
-/// Whether a response wins. A response that blames its replica, or that asks to retry later, does
-/// not: the other copy may do better.
+/// Whether a response wins. A response that blames its replica, or that requests a later retry,
+/// does not: the other copy may do better.
 fn is_answer(reply: &AttemptResponse) -> bool {
     reply.status() != StatusCode::TOO_MANY_REQUESTS
         && head_outcome(reply.status(), reply.headers()) == Outcome::Success

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_bounded_and_the_late_share_the_last() {
+    fn number_of_classes_is_bounded_and_later_ones_share_the_last() {
         let mut classes = Classes::new(3);
         for number in 0..1000 {
             let path = format!("/shop.Cart/Get{number}");

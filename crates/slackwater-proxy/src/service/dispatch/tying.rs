@@ -215,7 +215,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_name_comes_twice() {
+    fn tie_names_are_unique() {
         let mut names = TieNames::default();
         let drawn: BTreeSet<_> = (0..DRAWN_AT_ONCE * 3)
             .filter_map(|_| names.draw().map(|name| name.0))

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excluded_replica_that_is_neither_down_nor_drained_is_not_in_use() {
+    fn excluded_replica_without_a_reason_is_not_in_use() {
         let found = explained(5, 3, &[(0, "down"), (2, "drained")]);
         assert_eq!(found, [(0, "down"), (1, NOT_IN_USE), (2, "drained")]);
         assert_eq!(explained(3, 0, &[]), []);

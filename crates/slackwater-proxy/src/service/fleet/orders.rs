@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_kept_while_a_replica_is_away_for_a_while() {
+    fn orders_are_kept_while_a_replica_is_briefly_absent() {
         let orders = Orders::default()
             .with(&replica(1), Some(true), None, AT)
             .with(&replica(2), Some(true), None, AT);

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_leads_to_its_replica_also_through_another_proxy() {
+    fn cookie_selects_its_replica_through_any_proxy() {
         let fleet = fleet(4);
         let [one, other] = [(); 2].map(|()| sticky(StickyBy::Cookie, &fleet));
         for home in &fleet {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_as_configured() {
+    fn cookie_attributes_are_as_configured() {
         let settings = StickySettings {
             by: StickyBy::Cookie,
             cookie_age: Some(Duration::from_mins(10)),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_shares_of_the_keys_and_a_change_moves_no_others() {
+    fn keys_are_shared_by_weight_and_only_affected_keys_move() {
         let (before, after) = (weighted(&[1, 3, 1]), weighted(&[1, 5, 1]));
         let [lighter, heavier] = [&before, &after].map(|fleet| sticky(StickyBy::Header, fleet));
         let mut counts = [0_i32; 3];
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_keys_too() {
+    fn client_addresses_are_sticky_keys() {
         let sticky = sticky(StickyBy::Address, &fleet(50));
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().ok());
         let none = HeaderMap::new();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn if_all_are_unreachable_all_count_as_reachable() {
+    fn unreachable_replicas_count_as_usable_if_all_are() {
         assert_eq!(active(&[lost(0), lost(1)]), Some(0));
         assert_eq!(active(&[down(0), lost(1), lost(2)]), Some(1));
     }

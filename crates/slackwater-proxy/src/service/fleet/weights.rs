@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ratio_of_weights_is_what_matters() {
+    fn weights_are_reduced_to_their_ratio() {
         assert_eq!(parts(&[1, 1, 1]), [1, 1, 1]);
         assert_eq!(parts(&[60, 60]), [1, 1]);
         assert_eq!(parts(&[10, 20, 30]), [1, 2, 3]);

@@ -110,7 +110,7 @@ async fn spans_of_all_workers_arrive_with_their_resource() {
 }
 
 #[tokio::test]
-async fn a_busy_collector_gets_the_export_again() {
+async fn export_is_retried_if_the_collector_is_busy() {
     for protocol in PROTOCOLS {
         let (collector, settings) = collector(protocol).await;
         collector.set_manner(Manner::Busy);

@@ -11,8 +11,8 @@ use slackwater_core::policy::Outcome;
 use std::sync::Arc;
 
 /// A body that ends its query. The outcome is the head's at the body's end or announced length, and
-/// broken off on an error. If the body is dropped earlier it is dropped, or the head's if that was
-/// failed or pushed back.
+/// broken off on an error. If the body is dropped earlier, the outcome is dropped, or the head's if
+/// that was failed or pushed back.
 pub type LeasedBody<B> = WatchedBody<B, Leasing>;
 
 /// The query that a body answers.

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_is_unreachable_however_deep_it_lies() {
+    fn refused_connection_is_unreachable_even_if_wrapped() {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(ByStatus.error(&refused()), Outcome::Unreachable);
         assert_eq!(ByStatus.error(&Wrapped(refused())), Outcome::Unreachable);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grpc_status_counts_in_trailers_and_where_there_are_only_those() {
+    fn grpc_status_is_read_from_head_and_trailers() {
         for (status, outcome) in [
             ("0", Outcome::Success),
             ("5", Outcome::Success),

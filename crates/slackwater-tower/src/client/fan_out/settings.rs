@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_rejected() {
         let wrong = |change: fn(&mut FanOutSettings)| {
             let mut settings = FanOutSettings::default();
             change(&mut settings);

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_of_a_block_counts_and_what_is_new_is_taken_in_slowly() {
+    fn round_trip_is_the_smoothed_minimum_of_each_block() {
         let mut trips = RoundTrips::default();
         assert_eq!(trips.value(), None);
         trips.add(us(900));

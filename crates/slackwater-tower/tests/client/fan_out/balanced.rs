@@ -53,7 +53,7 @@ async fn pair(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_copy_goes_to_another_replica() {
+async fn hedge_goes_to_another_replica() {
     // Asynchronous and synchronous mode. By chance, the copies would go to the same replica half of
     // the time.
     for policy in [prequal, prequal_sync] {
@@ -120,7 +120,7 @@ fn connecting(
 }
 
 #[tokio::test]
-async fn what_is_not_waited_for_is_in_flight_no_more() {
+async fn leaf_not_awaited_is_no_longer_in_flight() {
     let mut tasks = JoinSet::new();
     let loads: [Load; 4] = core::array::from_fn(|_| Load::new());
     let (never, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

@@ -177,7 +177,7 @@ impl fmt::Display for Play {
 }
 
 #[test]
-fn seeing_the_load_is_several_times_better_at_the_tail_from_any_seed() {
+fn shortest_queue_halves_tail_latency_with_any_seed() {
     for seed in 1..=8 {
         let world = World::for_load(seed, REPLICAS, REQUESTS_PER_SECOND, Instant::now());
         let rules = [Rule::Random, Rule::RoundRobin, Rule::ShortestQueue];

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_numbered_request_costs_the_same_everywhere_and_unnumbered_ones_differ_by_replica() {
+    fn numbered_requests_cost_the_same_on_each_replica() {
         let (here, there) = (
             Costs::new(3, Costs::MEAN_BEFORE_CLIP),
             Costs::new(3, Costs::MEAN_BEFORE_CLIP),

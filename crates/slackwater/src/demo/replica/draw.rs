@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_place_gives_the_same_draws_and_another_place_gives_others() {
+    fn draws_depend_only_on_seed_stream_and_index() {
         let four = |seed, stream, index| {
             let mut draws = Draws::new(seed, stream, index);
             [draws.bits(), draws.bits(), draws.bits(), draws.bits()]
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn below_and_between_stay_inside_their_bounds() {
+    fn draws_stay_within_their_bounds() {
         let mut draws = Draws::new(9, Stream::Test, 0);
         let mut hits = [0_u32; 5];
         for _ in 0..5_000 {

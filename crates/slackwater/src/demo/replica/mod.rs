@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn twin_fleets_see_the_same_weather_under_different_load() {
+    async fn both_fleets_have_the_same_neighbours_under_different_load() {
         let world = World::for_load(1, 10, 400.0, Instant::now());
         let (busy, idle) = (world.machine(3), world.machine(3));
         let watch = async {

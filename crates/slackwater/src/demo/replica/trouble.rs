@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_has_a_code_and_a_trouble_a_text() {
+    fn faults_have_codes_and_descriptions() {
         let told = |taken_percent, fault: Fault| {
             let trouble = Trouble {
                 taken_percent,

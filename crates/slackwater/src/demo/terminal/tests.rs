@@ -137,7 +137,7 @@ prequal's p99 is 0.11 of round_robin's: 142 ms against 1,310 ms";
 }
 
 #[test]
-fn where_rows_are_few_the_chart_goes_first_and_then_the_blanks() {
+fn with_few_rows_the_chart_is_hidden_first_then_blank_lines() {
     let whole = text(&example(), 80, 24);
     let (body, verdict) = whole.rsplit_once("\n\n").unwrap();
     let (without_chart, _) = body.rsplit_once("\n\n").unwrap();
@@ -153,7 +153,7 @@ fn where_rows_are_few_the_chart_goes_first_and_then_the_blanks() {
 }
 
 #[test]
-fn a_fleet_too_large_for_the_height_stands_up() {
+fn large_fleet_is_drawn_with_vertical_bars() {
     let rif = |index: u32| if index == 2 { 60 } else { index % 7 };
     let frame_of = |replicas| {
         let rifs: Vec<u32> = (0..replicas).map(rif).collect();
@@ -185,7 +185,7 @@ fn a_busy_computer_is_reported_at_the_bottom() {
 }
 
 #[test]
-fn no_terminal_is_too_small_and_none_is_overflown() {
+fn frame_fits_a_terminal_of_any_size() {
     for columns in [0, 1, 40, 71, 80, 500] {
         for rows in [0, 1, 2, 10, 24, 100] {
             let lines = frame(&example(), "http://127.0.0.1:9900/", Size { columns, rows });
@@ -198,7 +198,7 @@ fn no_terminal_is_too_small_and_none_is_overflown() {
 }
 
 #[test]
-fn before_anything_has_ended_there_are_dashes() {
+fn missing_values_are_shown_as_dashes() {
     let picture = picture(side("random", &[0, 0], None), side("random", &[0, 0], None));
     assert_eq!(
         plain_line(&picture),

@@ -29,7 +29,7 @@ async fn a_refused_connection_is_a_connect_error() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_before_the_whole_answer_is_a_closed_error() {
+async fn connection_closed_before_the_full_answer_is_a_closed_error() {
     let at_once = raw(|stream| async move { drop(stream) }).await;
     let after_the_request = answering(b"").await;
     let in_the_head = answering(b"HTTP/1.1 200 OK\r\ncontent-le").await;
@@ -57,7 +57,7 @@ async fn an_answer_that_is_not_http_is_another_error() {
 }
 
 #[tokio::test]
-async fn no_answer_in_time_is_a_timeout_that_counts_as_the_whole_timeout() {
+async fn missing_answer_counts_with_the_full_timeout() {
     let silent = raw(|mut stream| async move {
         let mut sink = Vec::new();
         let _ = stream.read_to_end(&mut sink).await;

@@ -99,22 +99,22 @@ async fn stall(protocol: Protocol, connections: usize) -> Summary {
 }
 
 #[tokio::test]
-async fn a_stall_shows_in_every_arrival_due_during_it() {
+async fn stall_is_measured_in_every_arrival_due_during_it() {
     assert_eq!(stall(Protocol::Http1, 200).await.waited_for_connection, 0);
 }
 
 #[tokio::test]
-async fn a_stall_shows_in_arrivals_that_wait_for_the_only_connection() {
+async fn stall_is_measured_in_arrivals_that_wait_for_a_connection() {
     assert!(stall(Protocol::Http1, 1).await.waited_for_connection > 0);
 }
 
 #[tokio::test]
-async fn a_stall_shows_in_every_arrival_over_http2() {
+async fn stall_is_measured_in_every_arrival_over_http2() {
     assert_eq!(stall(H2, 2).await.waited_for_connection, 0);
 }
 
 #[tokio::test]
-async fn beyond_the_cap_arrivals_queue_and_beyond_the_queue_they_fail() {
+async fn arrivals_beyond_the_cap_queue_and_beyond_the_queue_fail() {
     let one_stream = Protocol::Http2 {
         streams_per_connection: NonZeroUsize::MIN,
     };
@@ -213,7 +213,7 @@ async fn the_warm_up_is_sent_but_not_in_the_summary() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_schedule_and_waits_for_what_is_under_way() {
+async fn stop_ends_the_schedule_and_waits_for_requests_in_flight() {
     let (address, gate, held) = gated().await;
     let run = Run::prepare(plan(address, 360_000, Duration::from_hours(1)), 1)
         .await

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_fill_the_connections_evenly_and_give_their_place_back() {
+    fn streams_are_spread_evenly_over_connections() {
         let streams = Mutex::new(vec![0; 2]);
         let first = StreamGuard::on_the_least_busy(&streams);
         let second = StreamGuard::on_the_least_busy(&streams);

@@ -120,7 +120,7 @@ mod tests {
     use slackwater_config::testing::replica;
 
     #[test]
-    fn a_replica_is_found_by_name_or_address_if_that_is_one() {
+    fn replica_is_found_by_unique_name_or_address() {
         let named = |n: u8, name: &str| ReplicaConfig {
             name: name.to_owned(),
             ..replica(n)

@@ -23,13 +23,13 @@ fn load(file: &Path) -> ScenarioFile {
 }
 
 #[test]
-fn the_testbeds_file_is_the_testbed() {
+fn testbed_example_equals_the_testbed_preset() {
     let file = load(&root().join("deploy/examples/testbed.sim.toml"));
     assert_eq!(file.scenario, presets::at_load(1.27, testbed()));
 }
 
 #[test]
-fn the_quotas_file_is_the_rooms_case() {
+fn cpu_quotas_example_matches_the_measured_setup() {
     let file = load(&root().join("deploy/examples/cpu-quotas.sim.toml"));
     let quota = |cpu| {
         let quota = Quota {
@@ -53,7 +53,7 @@ fn the_quotas_file_is_the_rooms_case() {
 }
 
 #[test]
-fn six_lines_are_a_scenario() {
+fn minimal_file_is_a_valid_scenario() {
     let file = load(&root().join("crates/slackwater/tests/fixtures/sim/good/minimal.sim.toml"));
     let scenario = file.scenario;
     let sharing = Sharing {
@@ -80,7 +80,7 @@ fn six_lines_are_a_scenario() {
 }
 
 #[test]
-fn the_values_of_a_file_are_in_the_scenario_and_in_the_policies() {
+fn all_values_of_a_file_reach_scenario_and_policies() {
     let ScenarioFile {
         scenario,
         settings,

@@ -312,7 +312,7 @@ mod tests {
     use slackwater_sim::presets::web;
 
     #[test]
-    fn where_no_policies_are_named_that_of_serve_is_sized_among_others() {
+    fn default_policies_include_that_of_serve() {
         #[derive(clap::Parser)]
         struct Command {
             #[command(flatten)]
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_depend_neither_on_threads_nor_on_memory() {
+    fn answers_do_not_depend_on_threads_or_memory() {
         let scenarios = (1..=16).filter_map(|replicas| scaled(&short(), replicas));
         let sizes = scenarios.map(|scenario| (scenario.memory_bytes(), scenario.kept_bytes()));
         let (one, kept) = sizes.fold((0.0_f64, 0.0_f64), |(one, kept), (this_one, this_kept)| {
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_all_numbers_are_kept_without_what_takes_most() {
+    fn recorded_runs_drop_their_largest_data() {
         let mut sizing = Sizing {
             policy: PolicyChoice::named("random").expect("a policy"),
             search: Search::new(1, 1, 1),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_are_described_by_number() {
+    fn tries_are_grouped_by_number_of_replicas() {
         let sizings: Vec<_> = PolicyChoice::names()
             .take(7)
             .filter_map(PolicyChoice::named)

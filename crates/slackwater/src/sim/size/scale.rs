@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proportions_are_kept_as_well_as_whole_replicas_can() {
+    fn proportions_are_kept_up_to_rounding() {
         for (counts, total, expected) in [
             (&[8][..], 3, &[3][..]),
             (&[7, 1], 16, &[14, 2]),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_stays_with_its_replica_or_the_fleet_is_too_small() {
+    fn event_stays_with_its_replica_unless_the_fleet_is_too_small() {
         use core::time::Duration;
         use slackwater_sim::scenario::Change;
         let event = |replica| Event {

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_number_is_found_from_wherever_the_search_begins() {
+    fn smallest_number_is_found_from_any_start() {
         for smallest in 1..=60 {
             for start in [1, 2, 7, 40, 64] {
                 let (answer, tries) = search(1, start, 64, |number| number >= smallest);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn search_finds_nothing_beyond_its_bounds() {
         assert_eq!(search(1, 8, 64, |_| false).0, None);
         assert_eq!(search(1, 8, 64, |number| number > 64).0, None);
         assert_eq!(
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_whose_next_is_not_enough_does_not_count() {
+    fn number_is_rejected_if_the_next_larger_one_fails() {
         let (answer, _) = search(1, 8, 64, |number| number >= 20 || number == 8);
         assert_eq!(answer, Some(20));
         let (answer, _) = search(1, 2, 64, |number| number >= 10 && number != 11);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_failed_counts_as_never_answered() {
+    fn failed_query_counts_as_never_answered() {
         let latencies: Vec<u32> = (1..=90).collect();
         let (good, poor) = (run(&latencies, 0), run(&latencies, 10));
         let slo = |percent| Slo::Quantile {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_at_its_deadline_was_not_answered() {
+    fn timed_out_query_counts_as_never_answered() {
         let mut poor = run(&[1, 2, 3, 5_000, 5_000], 0);
         (poor.errors, poor.timeouts) = (2, 2);
         let slo = |percent| Slo::Quantile {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_of_whole_queries_needs_no_more_than_these() {
+    fn quantile_that_is_a_whole_number_of_queries_is_exact() {
         let slo = |percent| Slo::Quantile {
             percent,
             bound: 10 * MS,
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn each_objective_is_given_once() {
+    fn duplicate_objectives_are_rejected() {
         let texts = |texts: &[&str]| {
             all(&texts
                 .iter()
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_of_few_queries_is_luck() {
+    fn quantile_of_too_few_queries_is_marked_as_chance() {
         let slo = Slo::parse("p99.9=1s").expect("valid");
         assert!(slo.is_luck(9_999) && !slo.is_luck(10_001));
     }

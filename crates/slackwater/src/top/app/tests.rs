@@ -52,7 +52,7 @@ fn two_services() -> Fleet {
 }
 
 #[test]
-fn rows_are_chosen_one_by_one_by_screens_and_at_the_ends() {
+fn rows_are_selected_by_step_by_page_and_at_the_ends() {
     let mut app = serve();
     press(&mut app, "k");
     assert_eq!(app.selected, Some(0));
@@ -71,7 +71,7 @@ fn rows_are_chosen_one_by_one_by_screens_and_at_the_ends() {
 }
 
 #[test]
-fn the_choice_stays_with_the_replica_whatever_the_order() {
+fn selection_stays_with_its_replica_when_the_order_changes() {
     let mut app = serve();
     press(&mut app, "jjj");
     // Three steps: by name, by state, by RIF.
@@ -87,7 +87,7 @@ fn the_choice_stays_with_the_replica_whatever_the_order() {
 }
 
 #[test]
-fn a_filter_is_written_kept_and_left_step_by_step() {
+fn filter_is_typed_kept_and_cleared_step_by_step() {
     let mut app = serve();
     press(&mut app, "/ejq⌫e");
     assert_eq!((app.filter.as_str(), app.is_filter_written), ("eje", true));
@@ -115,7 +115,7 @@ fn a_filter_is_written_kept_and_left_step_by_step() {
 }
 
 #[test]
-fn a_chosen_replica_is_found_again_in_another_fleet() {
+fn selected_replica_is_found_by_name_in_a_new_fleet() {
     let mut app = serve();
     press(&mut app, "jjj⏎");
     let mut fleet = samples::serve_fleet();
@@ -155,7 +155,7 @@ fn services_are_cycled_and_their_histories_requested() {
 }
 
 #[test]
-fn a_service_that_is_shown_stays_shown_wherever_a_reload_puts_it() {
+fn shown_service_stays_shown_after_a_reload() {
     let mut app = App::new(String::new());
     app.take_fleet(two_services());
     press(&mut app, "2");
@@ -168,7 +168,7 @@ fn a_service_that_is_shown_stays_shown_wherever_a_reload_puts_it() {
 }
 
 #[test]
-fn figures_that_do_not_come_are_missed() {
+fn missing_ticks_are_noticed() {
     let start = Instant::now();
     let mut app = App::new(String::new());
     assert_eq!(app.silent_for(start), None);
@@ -194,7 +194,7 @@ fn figures_that_do_not_come_are_missed() {
 }
 
 #[test]
-fn a_demo_begins_with_both_sides_and_twins_stay_chosen() {
+fn demo_starts_with_both_sides_and_keeps_the_selection() {
     let mut app = demo();
     assert_eq!(app.page, Page::Sides);
     press(&mut app, "jj⇥⏎");
@@ -217,7 +217,7 @@ fn a_demo_begins_with_both_sides_and_twins_stay_chosen() {
 }
 
 #[test]
-fn a_replicas_page_requests_its_history_at_intervals() {
+fn replica_page_requests_its_history_at_intervals() {
     let mut app = serve();
     let start = Instant::now();
     // The service's last minutes are requested once.
@@ -259,7 +259,7 @@ fn a_replicas_page_requests_its_history_at_intervals() {
 }
 
 #[test]
-fn while_it_is_paused_the_picture_stands_still_and_then_is_the_last_one() {
+fn paused_screen_stands_still_and_then_shows_the_latest() {
     let mut app = serve();
     press(&mut app, " ");
     let mut tick = samples::serve_tick();

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_shows_its_mark_whether_it_reaches_it_or_not() {
+    fn bar_shows_its_mark_above_or_below_its_value() {
         assert_eq!(bar(2, 8, Some(4)), "██  │   ");
         assert_eq!(bar(4, 8, Some(4)), "████│   ");
         assert_eq!(bar(6, 8, Some(4)), "████│█  ");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_in_the_middle_of_the_scale_unless_a_replica_has_far_more() {
+    fn rif_limit_is_mid_scale_unless_a_replica_has_far_more() {
         assert_eq!(rif_scale(3, None), 8);
         assert_eq!(rif_scale(9, Some(8)), 16);
         assert_eq!(rif_scale(3, Some(9)), 32);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_rise_to_the_highest() {
+    fn sparkline_is_scaled_to_its_maximum() {
         assert_eq!(sparkline(&[0, 1, 4, 8]), " ▁▄█");
         assert_eq!(sparkline(&[]), "");
         assert_eq!(sparkline(&[0, u64::MAX / 2, u64::MAX]), " ▄█");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_high_as_the_highest_in_their_time() {
+    fn chart_column_is_the_maximum_of_its_interval() {
         let points = [(1_000, 9), (7_000, 1), (8_500, 5), (9_000, 3), (9_999, 4)];
         // Columns of 2 s: 2 to 4, 4 to 6, 6 to 8, 8 to 10.
         assert_eq!(columns(&points, 8_000, 4), [0, 0, 1, 5]);

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_left_out_until_the_rest_fits_and_bars_fill_the_space() {
+    fn columns_are_hidden_until_the_rest_fits_and_bars_fill_space() {
         for width in 36..300 {
             for tells_capacity in [false, true] {
                 let layout = Layout::new(width, 20, columns(tells_capacity));

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_each_worker_goes_first_where_reports_decide() {
+    fn first_report_of_each_worker_is_next() {
         let pool = [
             report(0, 2, Some(0)),
             report(0, 1, Some(1)),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn all_equals_are_marked_unless_the_policy_names_one() {
+    fn tied_candidates_are_all_marked_unless_the_policy_chooses() {
         let mut pool = [
             delay(report(0, 2, Some(0)), 9_400.0),
             delay(report(0, 3, Some(1)), 9_400.0),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_worker_measures_itself_is_no_report() {
+    fn local_measurements_are_not_called_reports() {
         let mut one = report(0, 1, None);
         let of = |report: &PooledReport| subject(core::slice::from_ref(report));
         assert_eq!(of(&one), "report");

@@ -77,13 +77,13 @@ fn assert_is(name: &str, app: &mut App, size: (u16, u16)) {
 }
 
 #[test]
-fn the_fleet_of_a_serve() {
+fn fleet_screen_of_serve_matches_its_snapshot() {
     assert_is("fleet_80x24", &mut serve(), SMALL);
     assert_is("fleet_200x60", &mut serve(), LARGE);
 }
 
 #[test]
-fn problems_stand_at_the_head_the_worst_first_and_of_many_a_few() {
+fn problems_are_listed_first_by_severity_up_to_a_limit() {
     let mut tick = samples::serve_tick();
     let mut severe = tick.problems[0].clone();
     severe.severe = true;
@@ -113,7 +113,7 @@ fn problems_stand_at_the_head_the_worst_first_and_of_many_a_few() {
 }
 
 #[test]
-fn without_reports_the_figures_are_those_from_here() {
+fn without_reports_local_figures_are_shown() {
     let model = samples::serve_without_reports();
     let fleet = model.fleet().clone();
     let mut app = app_of(fleet, model.tick().cloned().unwrap());
@@ -142,13 +142,13 @@ fn without_reports_the_figures_are_those_from_here() {
 }
 
 #[test]
-fn both_sides_of_a_demo() {
+fn screen_of_both_demo_sides_matches_its_snapshot() {
     assert_is("sides_80x24", &mut demo(), SMALL);
     assert_is("sides_200x60", &mut demo(), LARGE);
 }
 
 #[test]
-fn the_pictures_in_the_documentation_are_what_is_drawn() {
+fn screens_in_the_documentation_match_the_program() {
     let page = include_str!("../../../../../docs/reference/top.md");
     for mut app in [serve(), demo()] {
         let picture = text(&drawn(&mut app, SMALL));
@@ -160,7 +160,7 @@ fn the_pictures_in_the_documentation_are_what_is_drawn() {
 }
 
 #[test]
-fn one_side_of_a_demo() {
+fn screen_of_one_demo_side_matches_its_snapshot() {
     let mut app = demo();
     app.act(Action::View(Page::Fleet));
     app.act(Action::Service(1));
@@ -168,7 +168,7 @@ fn one_side_of_a_demo() {
 }
 
 #[test]
-fn the_pool_and_the_charts() {
+fn pool_and_chart_screens_match_their_snapshots() {
     let mut app = serve();
     app.act(Action::View(Page::Pool));
     assert_is("pool_80x24", &mut app, SMALL);
@@ -186,7 +186,7 @@ fn the_pool_and_the_charts() {
 }
 
 #[test]
-fn a_replica() {
+fn replica_screen_matches_its_snapshot() {
     let mut app = serve();
     app.act(Action::Move(1));
     app.act(Action::Open);
@@ -210,7 +210,7 @@ fn a_replica() {
 }
 
 #[test]
-fn the_help() {
+fn help_screen_matches_its_snapshot() {
     let mut app = serve();
     app.act(Action::Help);
     assert_is("help_80x24", &mut app, SMALL);
@@ -279,7 +279,7 @@ fn utilization_has_a_column_if_any_replica_reports_its_capacity() {
 }
 
 #[test]
-fn the_absence_of_figures_and_of_services_is_shown() {
+fn missing_figures_and_services_are_shown() {
     let mut app = App::new("x:1".to_owned());
     assert!(text(&drawn(&mut app, SMALL)).contains("waiting for the first figures"));
     app.take_fleet(samples::serve_fleet());
@@ -318,7 +318,7 @@ fn a_lost_connection_and_a_pause_are_shown_until_they_end() {
 }
 
 #[test]
-fn without_colours_nothing_is_lost_but_the_colours() {
+fn screen_without_colours_has_the_same_text() {
     let mut app = serve();
     app.act(Action::Move(1));
     let now = Instant::now();
@@ -339,7 +339,7 @@ fn without_colours_nothing_is_lost_but_the_colours() {
 }
 
 #[test]
-fn only_colours_that_every_terminal_has_in_its_own_shades_are_used() {
+fn only_basic_terminal_colours_are_used() {
     for mut app in [serve(), demo()] {
         let buffer = drawn(&mut app, LARGE);
         for cell in buffer.content() {
@@ -351,7 +351,7 @@ fn only_colours_that_every_terminal_has_in_its_own_shades_are_used() {
 }
 
 #[test]
-fn a_thousand_replicas_scroll_and_the_chosen_one_is_always_seen() {
+fn long_fleet_scrolls_and_the_selected_replica_stays_visible() {
     let mut fleet = samples::serve_fleet();
     let replica = fleet.services[0].replicas[0].clone();
     fleet.services[0].replicas = (0..1_000)
@@ -436,7 +436,7 @@ fn clicks_choose_open_sort_and_change_the_service() {
 }
 
 #[test]
-fn any_size_and_any_strange_message_can_be_drawn() {
+fn any_size_and_any_message_can_be_drawn() {
     let strange = r#"{"revision":1,"services":[{"rate":1e300,"rif_limit":{"min":4294967295,
         "median":4294967295,"max":1},"pool":[{"replica":999999,"rif":4294967295,
         "latency_us":18446744073709551615,"age_ms":18446744073709551615},{"replica":0}],

@@ -82,7 +82,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Number of another client's requests that give the proxy time to read whatever it would.
+/// Number of another client's requests that give the proxy time to read all that it would read.
 const ROUNDS: usize = 200;
 
 async fn others_are_served(proxy: SocketAddr) {

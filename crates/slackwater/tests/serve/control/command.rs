@@ -56,7 +56,7 @@ async fn done(proxy: &Proxy, args: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_replica_is_drained_waited_for_weighed_and_taken_back() {
+async fn admin_commands_drain_weigh_and_restore_a_replica() {
     let go_on = Arc::new(Notify::new());
     let (one, two) = (
         Replica::slow(&go_on, "one").await,

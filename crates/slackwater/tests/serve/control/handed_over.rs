@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[tokio::test]
-async fn what_is_changed_is_in_force_in_the_next_process_and_the_one_after() {
+async fn overrides_survive_two_upgrades() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let (mut proxy, _written, _token) = controlled("handed-over", &[&one, &two]);
     let drained = one.address.to_string();
@@ -67,7 +67,7 @@ async fn what_is_changed_is_in_force_in_the_next_process_and_the_one_after() {
 }
 
 #[tokio::test]
-async fn a_file_that_does_not_go_with_it_is_refused_and_what_is_of_no_service_any_more_is_not() {
+async fn upgrade_refuses_conflicting_files_and_drops_orphaned_overrides() {
     let one = Replica::echo("one").await;
     let token = Token::new("handed-over-not");
     let text = |services: &[&str], probe: &str| {
@@ -169,7 +169,7 @@ async fn number(file: &Path) -> String {
 }
 
 #[tokio::test]
-async fn nothing_is_changed_while_another_process_takes_over() {
+async fn changes_are_refused_during_an_upgrade() {
     let (one, token, name) = (
         Replica::echo("one").await,
         Token::new("put-off"),

@@ -94,7 +94,7 @@ async fn changes_without_the_token_are_refused_counted_and_logged() {
 }
 
 #[tokio::test]
-async fn a_token_that_changes_is_taken_with_the_configuration() {
+async fn changed_token_takes_effect_at_a_reload() {
     let one = Replica::echo("one").await;
     let (proxy, _written, token) = controlled("rotated", &[&one]);
     done(&proxy, "/reload", &json!({})).await;
@@ -119,7 +119,7 @@ async fn a_token_that_changes_is_taken_with_the_configuration() {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "one mistake after the other")]
-async fn a_mistaken_change_is_reported_and_changes_nothing() {
+async fn invalid_change_is_reported_and_changes_nothing() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let (proxy, _written, _token) = controlled("odd", &[&one, &two]);
     let replica = one.address.to_string();

@@ -33,7 +33,7 @@ async fn until_shown(proxy: &Proxy, place: usize, what: &str, wanted: impl Into<
 }
 
 #[tokio::test]
-async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has() {
+async fn drained_replica_finishes_its_requests_and_gets_no_new_ones() {
     let go_on = Arc::new(Notify::new());
     let names = ["one", "two"];
     let replicas = [
@@ -92,7 +92,7 @@ async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has()
 }
 
 #[tokio::test]
-async fn a_drained_replica_gets_nothing_even_if_no_other_is_left() {
+async fn drained_replica_gets_no_requests_even_if_all_others_are_down() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let down = "[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\ntimeout = \"20s\"\nfall = 1\n";
     let token = Token::new("all-drained");
@@ -137,7 +137,7 @@ async fn a_drained_replica_gets_nothing_even_if_no_other_is_left() {
 }
 
 #[tokio::test]
-async fn a_drained_replica_is_probed_on() {
+async fn drained_replica_is_still_probed() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let (probe, load) = (socket.local_addr().unwrap(), Load::new());
@@ -215,7 +215,7 @@ async fn a_weight_changes_the_share_and_stays_with_its_replica() {
 }
 
 #[tokio::test]
-async fn concurrent_changes_are_carried_out_one_after_the_other() {
+async fn concurrent_changes_are_serialized() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let (proxy, written, _token) = controlled("at-once", &[one, two]);

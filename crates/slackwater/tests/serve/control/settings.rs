@@ -17,7 +17,7 @@ async fn policy(proxy: &Proxy) -> Value {
 }
 
 #[tokio::test]
-async fn another_policy_chooses_from_then_on() {
+async fn policy_override_takes_effect_immediately() {
     let replicas = [Replica::echo("one").await, Replica::echo("two").await];
     let [one, two] = &replicas;
     let (proxy, _written, _token) = controlled("policy", &[one, two]);
@@ -80,7 +80,7 @@ async fn another_policy_chooses_from_then_on() {
 }
 
 #[tokio::test]
-async fn what_is_set_outlives_another_file_until_it_is_taken_back() {
+async fn override_survives_reloads_until_it_is_removed() {
     let one = Replica::echo("one").await;
     let token = Token::new("outlives");
     let text = config(&[&one], &token.section());
@@ -134,7 +134,7 @@ async fn what_is_set_outlives_another_file_until_it_is_taken_back() {
 }
 
 #[tokio::test]
-async fn what_goes_with_its_service_goes_and_what_makes_a_file_mistaken_refuses_it() {
+async fn override_ends_with_its_service_and_may_invalidate_a_file() {
     let one = Replica::echo("one").await;
     let token = Token::new("named");
     let service = |name: &str| {
@@ -203,7 +203,7 @@ async fn what_goes_with_its_service_goes_and_what_makes_a_file_mistaken_refuses_
 }
 
 #[tokio::test]
-async fn the_configuration_in_force_is_a_file_with_what_was_set_and_without_secrets() {
+async fn shown_configuration_has_overrides_and_no_secrets() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let (proxy, _written, token) = controlled("shown", &[&one, &two]);
     let replica = one.address.to_string();

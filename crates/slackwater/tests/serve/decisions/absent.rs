@@ -20,7 +20,7 @@ fn outs(decision: &Value) -> Vec<[Value; 3]> {
 }
 
 #[tokio::test]
-async fn a_pick_after_waiting_for_a_connection_is_not_pinned() {
+async fn pick_after_waiting_for_a_connection_is_not_shown_as_pinned() {
     let go = Arc::new(Semaphore::new(0));
     let wait = Arc::clone(&go);
     let replica = Replica::scripted(move |mut connection| {
@@ -92,7 +92,7 @@ async fn a_full_replica_is_listed_as_full() {
 }
 
 #[tokio::test]
-async fn down_drained_and_unused_tiers_are_distinguished() {
+async fn down_drained_and_backup_replicas_are_distinguished() {
     let names = ["one", "drained", "backup"];
     let [one, drained, backup] = [
         Replica::echo(names[0]).await,

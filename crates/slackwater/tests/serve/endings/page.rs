@@ -64,7 +64,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_is_the_table() {
+fn page_matches_the_table() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/endings.md");
     let page = page();
     if std::env::var_os("BLESS").is_some() {

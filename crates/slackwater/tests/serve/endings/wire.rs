@@ -142,7 +142,7 @@ impl Frame {
 }
 
 #[test]
-fn the_readers_distinguish_a_part_from_the_whole() {
+fn readers_distinguish_partial_from_complete_messages() {
     use Progress::{Unfinished, UntilClose, Whole};
     let head = "HTTP/1.1 200 OK\r\n";
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";

@@ -41,7 +41,7 @@ async fn http2_replica(late: &Arc<AtomicUsize>, reset: &Arc<Notify>) -> SocketAd
 }
 
 #[tokio::test]
-async fn over_http2_the_stream_of_the_loser_is_reset() {
+async fn http2_stream_of_the_loser_is_reset() {
     let (late, reset) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let replica = async || http2_replica(&late, &reset).await;
     let addresses = [replica().await, replica().await];
@@ -63,7 +63,7 @@ async fn over_http2_the_stream_of_the_loser_is_reset() {
 }
 
 #[tokio::test]
-async fn a_late_grpc_call_that_is_marked_is_sent_twice_by_what_its_method_takes() {
+async fn marked_grpc_call_is_hedged_by_the_latency_of_its_method() {
     let (late, reset) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let replica = async || http2_replica(&late, &reset).await;
     let addresses = [replica().await, replica().await];

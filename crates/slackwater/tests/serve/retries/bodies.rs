@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_body_is_sent_again_whole_if_it_is_small_enough() {
+async fn small_body_is_resent_completely() {
     let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
     let proxy = Proxy::start(&[bad.address, well.address], "[retries]\nbody_max = 10");
     let mut client = Client::connect(proxy.address).await;
@@ -70,7 +70,7 @@ fn has_first(unread: &[u8]) -> bool {
 }
 
 #[tokio::test]
-async fn an_upload_that_was_cut_off_goes_on_from_its_start_elsewhere() {
+async fn interrupted_upload_is_replayed_from_its_start_elsewhere() {
     let bad = closes_at_first().await;
     let (well, begun) = takes_chunks().await;
     let proxy = Proxy::start(&[bad.address, well.address], "");
@@ -93,7 +93,7 @@ async fn an_upload_that_was_cut_off_goes_on_from_its_start_elsewhere() {
 }
 
 #[tokio::test]
-async fn http2_replicas_get_bodies_and_trailers_again() {
+async fn http2_retry_resends_body_and_trailers() {
     let bad = replicas::http2(async |request: Request<hyper::body::Incoming>| {
         let _ = request.into_body().collect().await;
         let mut response = Response::new(empty());

@@ -31,7 +31,7 @@ async fn proxy(authority: &Authority, more: &str) -> (Proxy, Replica) {
 }
 
 #[tokio::test]
-async fn alpn_decides_the_protocol_and_without_it_it_is_http1() {
+async fn alpn_selects_the_protocol_and_http1_is_the_default() {
     let authority = Authority::new();
     let (proxy, _replica) = proxy(&authority, "").await;
     for (offered, expected) in [
@@ -115,7 +115,7 @@ async fn the_certificate_matches_the_requested_name() {
 }
 
 #[tokio::test]
-async fn big_bodies_pass_whole_in_both_directions_and_protocols() {
+async fn large_bodies_arrive_completely_over_both_protocols() {
     let authority = Authority::new();
     let replica = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
@@ -161,7 +161,7 @@ async fn big_bodies_pass_whole_in_both_directions_and_protocols() {
 }
 
 #[tokio::test]
-async fn versions_below_the_least_are_refused() {
+async fn tls_versions_below_the_minimum_are_refused() {
     let authority = Authority::new();
     for (more, tls12) in [("", true), ("version_min = \"1.3\"", false)] {
         let (proxy, _replica) = proxy(&authority, more).await;
@@ -177,7 +177,7 @@ async fn versions_below_the_least_are_refused() {
 }
 
 #[tokio::test]
-async fn sessions_are_resumed_by_tickets_or_by_what_is_kept() {
+async fn sessions_are_resumed_by_ticket_or_session_cache() {
     let authority = Authority::new();
     for (more, resumes) in [
         ("", true),
@@ -214,7 +214,7 @@ async fn is_let_in(stream: std::io::Result<Secured>) -> bool {
 }
 
 #[tokio::test]
-async fn clients_show_certificates_of_the_right_authority() {
+async fn client_certificates_need_the_configured_authority() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let (right, wrong) = (authority.issue(&["me"]), stranger.issue(&["me"]));
     for (more, without) in [
@@ -236,7 +236,7 @@ async fn clients_show_certificates_of_the_right_authority() {
 
 /// A resumed session would not be verified again, so a certificate would be valid beyond its end.
 #[tokio::test]
-async fn clients_that_show_certificates_are_verified_each_time() {
+async fn client_certificates_are_verified_on_each_connection() {
     let authority = Authority::new();
     let me = authority.issue(&["me"]);
     for more in [
@@ -267,7 +267,7 @@ fn names_a_certificate(head: &str) -> bool {
 }
 
 #[tokio::test]
-async fn replicas_receive_verified_certificates_and_no_client_can_pass_for_another() {
+async fn verified_client_certificates_are_forwarded_and_not_forgeable() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = Replica::echo("replica").await;
     authority.issue(&["a.test"]).write(&folder, "a");
@@ -329,7 +329,7 @@ async fn without_forwarded_certificates_the_field_is_left_unchanged() {
 }
 
 #[tokio::test]
-async fn new_files_are_shown_to_new_connections_while_old_ones_go_on() {
+async fn new_connections_get_a_changed_certificate_and_old_ones_continue() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = Replica::echo("replica").await;
     authority.issue(&["a.test"]).write(&folder, "a");
@@ -367,7 +367,7 @@ async fn new_files_are_shown_to_new_connections_while_old_ones_go_on() {
 }
 
 #[tokio::test]
-async fn a_reload_leaves_tls_alone_where_it_is_configured_as_it_was() {
+async fn reload_leaves_unchanged_tls_listeners_alone() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let replica = Replica::echo("replica").await;
     authority.issue(&["a.test"]).write(&folder, "a");

@@ -73,7 +73,7 @@ async fn plain_http_receives_an_error_in_plain_text() {
 }
 
 #[tokio::test]
-async fn tls_at_a_plain_port_is_not_waited_for() {
+async fn tls_handshake_on_a_plain_port_is_rejected_immediately() {
     let authority = Authority::new();
     let replica = Replica::echo("replica").await;
     let proxy = Proxy::start(&[replica.address], "");
@@ -88,7 +88,7 @@ async fn tls_at_a_plain_port_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_no_handshake_gets_an_alert_at_most() {
+async fn invalid_handshake_gets_at_most_an_alert() {
     let authority = Authority::new();
     let (proxy, replica) = proxy(&authority, "", "").await;
     let hello = hello(&authority);
@@ -122,7 +122,7 @@ async fn what_is_no_handshake_gets_an_alert_at_most() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_cut_or_never_ends_is_given_up() {
+async fn incomplete_handshake_is_closed() {
     let authority = Authority::new();
     let (proxy, replica) = proxy(&authority, "", "[timeouts]\nhandshake = \"1s\"\n").await;
     let hello = hello(&authority);
@@ -140,7 +140,7 @@ async fn a_handshake_that_is_cut_or_never_ends_is_given_up() {
 }
 
 #[tokio::test]
-async fn of_too_many_handshakes_the_oldest_ends() {
+async fn too_many_handshakes_end_the_oldest_one() {
     let authority = Authority::new();
     let (proxy, _replica) = proxy(&authority, "handshakes_max = 2", "").await;
     let hello = hello(&authority);

@@ -23,7 +23,7 @@ async fn curious(authority: &Authority, agent: &Proxy) -> String {
 }
 
 #[tokio::test]
-async fn with_tls_and_a_key_only_the_balancer_learns_the_load() {
+async fn only_the_holder_of_the_key_can_read_load_over_tls() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let server = Replica::echo("server").await;
     authority.issue(&["127.0.0.1"]).write(&folder, "agent");
@@ -74,7 +74,7 @@ async fn with_tls_and_a_key_only_the_balancer_learns_the_load() {
 }
 
 #[tokio::test]
-async fn health_checks_speak_tls_as_requests_do() {
+async fn health_checks_use_the_tls_settings_of_requests() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let server = Replica::echo("server").await;
     authority.issue(&["127.0.0.1"]).write(&folder, "agent");
@@ -104,7 +104,7 @@ async fn health_checks_speak_tls_as_requests_do() {
 }
 
 #[tokio::test]
-async fn grpc_checks_speak_http2_whatever_requests_speak() {
+async fn grpc_checks_use_http2_even_if_requests_use_http1() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let issued = authority.issue(&["127.0.0.1"]);
     let replica = TlsReplica::start(&issued, &["h2", "http/1.1"], None).await;

@@ -27,7 +27,7 @@ async fn ask_on(stream: &mut Secured) -> String {
 }
 
 #[tokio::test]
-async fn other_listeners_and_services_leave_those_that_speak_tls_alone() {
+async fn added_listeners_and_services_leave_tls_ones_alone() {
     let (authority, folder) = (Authority::new(), Folder::new());
     authority.issue(&["a.test"]).write(&folder, "a");
     folder.write("ca.pem", &authority.pem());
@@ -101,7 +101,7 @@ fn renamed(replica: SocketAddr, name: &str, folder: &Folder) -> String {
 }
 
 #[tokio::test]
-async fn a_replica_under_another_name_is_verified_by_that() {
+async fn changed_name_of_a_replica_is_verified() {
     let (authority, folder) = (Authority::new(), Folder::new());
     folder.write("ca.pem", &authority.pem());
     let replica = TlsReplica::start(&authority.issue(&["a.test"]), &[], None).await;

@@ -104,7 +104,7 @@ async fn the_requested_name_is_the_host_as_written() {
 }
 
 #[tokio::test]
-async fn replicas_that_request_one_receive_our_certificate() {
+async fn replica_that_requests_a_client_certificate_receives_it() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let ours = authority.issue(&["proxy"]);
     ours.write(&folder, "proxy");
@@ -130,7 +130,7 @@ async fn replicas_that_request_one_receive_our_certificate() {
 }
 
 #[tokio::test]
-async fn http2_has_to_be_agreed_on() {
+async fn http2_to_a_replica_requires_alpn() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let issued = authority.issue(&["127.0.0.1"]);
     for (protocol, alpn, status) in [

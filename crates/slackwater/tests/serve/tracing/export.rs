@@ -9,7 +9,7 @@ use crate::replicas::unused_address;
 use slackwater_collector::Manner;
 
 #[tokio::test]
-async fn without_a_section_requests_go_on_as_they_came() {
+async fn trace_fields_are_forwarded_unchanged_without_a_section() {
     let witness = Witness::answering(200).await;
     let proxy = Proxy::start(&[witness.replica.address], "");
     let mut client = Client::connect(proxy.address).await;
@@ -26,7 +26,7 @@ async fn without_a_section_requests_go_on_as_they_came() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_is_no_affair_of_requests() {
+async fn unreachable_collector_does_not_affect_requests() {
     let witness = Witness::answering(200).await;
     let mut proxy = Proxy::start(
         &[witness.replica.address],
@@ -69,7 +69,7 @@ async fn the_last_spans_are_sent_at_the_end() {
 }
 
 #[tokio::test]
-async fn the_share_changes_when_the_configuration_is_read_again_and_the_collector_does_not() {
+async fn reload_changes_the_sampled_share_but_not_the_collector() {
     let (collector, tracing) = collector("grpc").await;
     let witness = Witness::answering(200).await;
     let address = witness.replica.address;

@@ -118,7 +118,7 @@ fn sent_fields_are_configurable() {
 }
 
 #[test]
-fn a_chain_is_one_field_with_ours_at_its_end() {
+fn forwarded_chain_is_one_field_with_the_proxy_entry_last() {
     let proxy = origin(
         "10.0.0.1",
         "trust = [\"10.0.0.1\"]\nread = \"both\"\nsend = \"both\"",
@@ -139,7 +139,7 @@ fn a_chain_is_one_field_with_ours_at_its_end() {
 }
 
 #[test]
-fn an_encrypted_connection_is_https() {
+fn forwarded_scheme_of_a_tls_connection_is_https() {
     let mut stranger = origin("2001:db8::1", "send = \"both\"");
     stranger.is_tls = true;
     let mut request = Request::new(());

@@ -111,7 +111,7 @@ fn framing_and_host_fields_cannot_be_declared_hop_by_hop() {
 }
 
 #[test]
-fn te_trailers_is_kept() {
+fn te_field_is_reduced_to_trailers() {
     let fields = [
         ("host", "x"),
         ("te", "deflate, trailers"),
@@ -126,7 +126,7 @@ fn te_trailers_is_kept() {
 }
 
 #[test]
-fn the_target_is_where_the_protocol_requires_it() {
+fn target_has_the_form_that_the_protocol_requires() {
     let from_http2 = prepared(Http1, "http://shop.example/cart?id=1", Version::HTTP_2, &[]);
     assert_eq!(from_http2.uri(), "/cart?id=1");
     assert_eq!(field(&from_http2, "host"), ["shop.example"]);
@@ -223,7 +223,7 @@ fn a_tunnel_request_names_only_the_host_of_its_target() {
 }
 
 #[test]
-fn a_response_loses_the_fields_of_its_connection() {
+fn hop_by_hop_fields_are_removed_from_responses() {
     let mut response = Response::builder()
         .version(Version::HTTP_10)
         .header("connection", "keep-alive, x-hop")
@@ -271,7 +271,7 @@ fn a_transfer_coding_overrides_a_length() {
 }
 
 #[test]
-fn expectations_are_met_by_the_proxy_or_rejected() {
+fn only_100_continue_is_an_accepted_expectation() {
     let fields = [("host", "x"), ("expect", "100-Continue")];
     for protocol in [Http1, H2c] {
         let request = prepared(protocol, "/", Version::HTTP_11, &fields);
@@ -282,7 +282,7 @@ fn expectations_are_met_by_the_proxy_or_rejected() {
 }
 
 #[test]
-fn a_host_is_a_host_for_http2_replicas_too() {
+fn host_with_a_user_is_rejected_for_http2_replicas_too() {
     let target = "http://me@a.example:81/p";
     let forwarded = prepared(H2c, target, Version::HTTP_11, &[("host", "x")]);
     assert_eq!(forwarded.uri(), "http://a.example:81/p");
@@ -293,7 +293,7 @@ fn a_host_is_a_host_for_http2_replicas_too() {
 }
 
 #[test]
-fn http2_names_one_host_and_no_user() {
+fn http2_request_has_one_host_without_user() {
     let status = |target, host: Option<&'static str>| {
         let fields: Vec<_> = host.map(|host| ("host", host)).into_iter().collect();
         let mut request = request(target, Version::HTTP_2, &fields);
@@ -310,7 +310,7 @@ fn http2_names_one_host_and_no_user() {
 }
 
 #[test]
-fn http2_heads_have_as_many_fields_as_http1_ones() {
+fn field_limit_is_the_same_for_http2_and_http1() {
     for (fields, is_fit) in [(100, true), (101, false)] {
         let many = vec![("a", "b"); fields];
         let mut crowded = request("http://x/", Version::HTTP_2, &many);
@@ -322,7 +322,7 @@ fn http2_heads_have_as_many_fields_as_http1_ones() {
 }
 
 #[test]
-fn only_options_may_concern_the_whole_server() {
+fn asterisk_target_is_allowed_only_with_options() {
     for protocol in [Http1, H2c] {
         let mut other = request("*", Version::HTTP_11, &[("host", "x")]);
         let refusal = prepare_request(&mut other, protocol, Connect::Refuse, &origin())
@@ -339,7 +339,7 @@ fn only_options_may_concern_the_whole_server() {
 }
 
 #[test]
-fn a_request_that_comes_back_is_in_a_loop() {
+fn request_with_own_via_entry_is_rejected_as_a_loop() {
     let fields = [("host", "x"), ("via", "1.0 edge, 2 other")];
     let mut passed = prepared(Http1, "/", Version::HTTP_11, &fields);
     assert_eq!(field(&passed, "via").len(), 2);

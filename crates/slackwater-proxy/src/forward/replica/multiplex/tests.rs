@@ -40,7 +40,7 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_fit_on_a_new_connection_opens_another() {
+async fn request_beyond_the_streams_of_a_connection_opens_another() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     let (found, multiplex) = three_at(address).await;

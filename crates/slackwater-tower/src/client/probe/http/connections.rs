@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_a_late_probe_brought_back_goes_when_unused() {
+    async fn address_readded_by_a_late_probe_is_removed_when_unused() {
         let connections = Connections::new(4);
         let known = |port| connections.lock().places.contains_key(&addr(port));
         let _ = connections.may_try(addr(1));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn places_are_bounded_until_some_are_unused() {
+    async fn number_of_addresses_is_bounded_and_unused_ones_are_removed() {
         let connections = Connections::new(4);
         let many = (0..=u16::MAX).map(|low| SocketAddr::from(([127, 0, 0, 1], low)));
         for addr in many {

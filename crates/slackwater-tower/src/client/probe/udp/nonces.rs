@@ -249,7 +249,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_nonce_is_answered_once_and_from_the_probed_address() {
+    fn nonce_is_accepted_once_and_only_from_the_probed_address() {
         let mut nonces = Nonces::new(4).expect("randomness");
         let deadline = Instant::EPOCH + Duration::from_millis(3);
         let nonce = nonces
@@ -267,7 +267,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_full_table_refuses_until_an_answer_or_a_deadline() {
+    fn full_table_rejects_until_an_answer_or_a_deadline() {
         let mut nonces = Nonces::new(3).expect("randomness");
         let deadline = Instant::EPOCH + Duration::from_millis(3);
         let reserve = |nonces: &mut Nonces, now| nonces.reserve(now, token(), ADDR, deadline);
@@ -283,7 +283,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_run_of_unanswered_probes_does_not_block_the_free_places_behind_it() {
+    fn slots_behind_a_run_of_unanswered_probes_are_found() {
         let mut nonces = Nonces::new(1024).expect("randomness");
         let deadline = Instant::EPOCH + Duration::from_millis(50);
         let reserve = |nonces: &mut Nonces| nonces.reserve(Instant::EPOCH, token(), ADDR, deadline);
@@ -299,7 +299,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn answers_are_awaited_until_they_come_or_their_deadlines_pass() {
+    fn answers_are_awaited_until_received_or_past_the_deadline() {
         let mut nonces = Nonces::new(1024).expect("randomness");
         let at = |ms| Instant::EPOCH + Duration::from_millis(ms);
         let reserve = |nonces: &mut Nonces, ms| {
@@ -340,7 +340,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nonces_differ_beyond_their_slots() {
+    fn nonces_in_the_same_slot_differ() {
         let mut nonces = Nonces::new(1).expect("randomness");
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..DRAWN_AT_ONCE * 3 {

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_full_in_the_middle_keeps_the_rest_in_order() {
+    fn full_socket_keeps_the_unsent_probes_in_order() {
         let (lane, mut sending) = queued(9);
         let mut calls = Vec::new();
         let left = sending.send(&lane, |first, _| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_cannot_leave_is_lost_and_the_others_leave() {
+    fn unsendable_probe_is_lost_and_the_others_are_sent() {
         let (lane, mut sending) = queued(4);
         let left = sending.send(&lane, |first, _| match first {
             2 => Err(io::ErrorKind::HostUnreachable.into()),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_about_earlier_probes_are_no_reason_to_give_one_up_unless_they_do_not_end() {
+    fn errors_of_earlier_probes_are_retried_up_to_a_limit() {
         for kind in [io::ErrorKind::ConnectionRefused, io::ErrorKind::Interrupted] {
             for (errors, sent) in [(ERRORS_BEFORE_MAX, 2), (ERRORS_BEFORE_MAX + 1, 1)] {
                 let (lane, mut sending) = queued(2);

@@ -45,7 +45,7 @@ async fn timed(machine: &Machine, start_ms: u32, work_ms: u32) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_alone_takes_its_work() {
+async fn single_query_takes_exactly_its_work() {
     let machine = machine(&quiet(1_000), 8);
     assert_eq!(beside(&machine, timed(&machine, 3, 25)).await, 25 * MS);
     let expected = Figures {
@@ -61,7 +61,7 @@ async fn a_query_alone_takes_its_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queries_share_the_core_and_the_first_to_leave_speeds_up_the_rest() {
+async fn queries_share_the_core_and_speed_up_when_one_ends() {
     let machine = machine(&quiet(1_000), 8);
     let both = join(timed(&machine, 0, 10), timed(&machine, 0, 30));
     assert_eq!(beside(&machine, both).await, (20 * MS, 40 * MS));
@@ -74,7 +74,7 @@ async fn a_tenth_of_the_capacity_takes_ten_times_as_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn capacity_changes_under_a_query_in_service() {
+async fn capacity_change_affects_queries_in_service() {
     let at = |ms| (Duration::from_millis(ms), Duration::from_millis(ms));
     let hobbles = Hobbles {
         share: 0.1,
@@ -92,7 +92,7 @@ async fn capacity_changes_under_a_query_in_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_query_gives_its_share_back_and_is_counted() {
+async fn dropped_query_returns_its_share_and_is_counted() {
     let machine = machine(&quiet(1_000), 8);
     let impatient = tokio::time::timeout(20 * MS, machine.serve(1_000 * MS));
     let (kept, gone) = beside(&machine, join(timed(&machine, 0, 20), impatient)).await;
@@ -103,7 +103,7 @@ async fn a_dropped_query_gives_its_share_back_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_too_many_is_refused_at_once() {
+async fn query_beyond_the_limit_is_refused_immediately() {
     let machine = machine(&quiet(1_000), 2);
     let queries = join3(
         machine.serve(10 * MS),
@@ -118,7 +118,7 @@ async fn a_query_too_many_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_ends_the_run_and_the_queries() {
+async fn stop_ends_the_machine_and_its_queries() {
     let machine = machine(&quiet(1_000), 8);
     let stop = async {
         tokio::time::sleep(5 * MS).await;
@@ -131,7 +131,7 @@ async fn stopping_ends_the_run_and_the_queries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_noisy_neighbour_takes_its_part_from_what_is_in_service_too() {
+async fn noisy_neighbour_slows_queries_in_service() {
     let machine = machine(&quiet(1_000), 8);
     let turn = async {
         tokio::time::sleep(10 * MS).await;
@@ -149,7 +149,7 @@ async fn a_noisy_neighbour_takes_its_part_from_what_is_in_service_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stalled_machine_does_nothing_and_goes_on_afterwards() {
+async fn stalled_machine_stops_and_then_resumes() {
     let machine = machine(&quiet(1_000), 1);
     let turn = async {
         tokio::time::sleep(10 * MS).await;
@@ -175,7 +175,7 @@ async fn a_stalled_machine_does_nothing_and_goes_on_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_machine_fails_just_its_part_at_once() {
+async fn failing_machine_fails_its_share_immediately() {
     let machine = machine(&quiet(1_000), 8);
     machine.set_fault(Fault::Failing { percent: 30 });
     let serve = async {
@@ -201,7 +201,7 @@ async fn a_failing_machine_fails_just_its_part_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_weather_no_replica_is_slowed() {
+async fn no_replica_is_slowed_without_noisy_neighbours() {
     let seconds = Duration::from_secs;
     let hood = Neighbourhood {
         hobbles: Some(Hobbles {

@@ -45,7 +45,7 @@ fn the_fleet_has_the_mean_capacity_and_its_replicas_are_unequal() {
 }
 
 #[test]
-fn the_allocation_is_constant_and_the_spare_capacity_varies() {
+fn capacity_varies_above_the_constant_allocation() {
     for (seen, _) in watch(3, 10) {
         let least = seen.iter().copied().fold(f64::INFINITY, f64::min);
         assert!(least >= 0.65 * 1.4, "{least}");
@@ -58,7 +58,7 @@ fn the_allocation_is_constant_and_the_spare_capacity_varies() {
 }
 
 #[test]
-fn one_replica_at_a_time_is_hobbled_a_fifth_of_the_time_and_they_take_turns() {
+fn each_replica_is_slowed_in_turn_a_fifth_of_the_time_overall() {
     let hobbled: Vec<Duration> = watch(1, 10).iter().map(|(_, hobbled)| *hobbled).collect();
     let share = hobbled
         .iter()
@@ -72,7 +72,7 @@ fn one_replica_at_a_time_is_hobbled_a_fifth_of_the_time_and_they_take_turns() {
 }
 
 #[test]
-fn a_hobbled_replica_has_a_tenth_and_gets_it_back() {
+fn slowed_replica_has_a_tenth_of_its_capacity_and_recovers() {
     let steady = Neighbourhood {
         allocation_share: 1.0,
         ..Neighbourhood::default()
@@ -91,7 +91,7 @@ fn a_hobbled_replica_has_a_tenth_and_gets_it_back() {
 }
 
 #[test]
-fn every_half_minute_from_any_seed_has_three_or_four_episodes() {
+fn each_half_minute_has_three_or_four_slow_episodes() {
     for seed in 0..200 {
         let mut neighbours = Neighbours::new(&Neighbourhood::default(), seed, 0, 1);
         let (mut episodes, mut before) = (0, false);
@@ -104,7 +104,7 @@ fn every_half_minute_from_any_seed_has_three_or_four_episodes() {
 }
 
 #[test]
-fn both_fleets_have_the_same_weather_however_often_they_are_polled() {
+fn neighbours_do_not_depend_on_how_often_they_are_polled() {
     let hood = Neighbourhood::default();
     let (mut often, mut rarely) = (
         Neighbours::new(&hood, 9, 4, 10),
@@ -130,7 +130,7 @@ fn both_fleets_have_the_same_weather_however_often_they_are_polled() {
 }
 
 #[test]
-fn quiet_neighbours_and_odd_fleets_do_no_harm() {
+fn quiet_neighbours_and_an_empty_fleet_are_handled() {
     let quiet = Neighbourhood {
         drift: 0.0,
         burst: 0.0,

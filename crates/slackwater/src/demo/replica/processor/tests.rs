@@ -30,7 +30,7 @@ fn drain(processor: &mut Processor) -> Vec<(JobId, Duration)> {
 }
 
 #[test]
-fn a_job_alone_takes_its_work_even_when_there_are_more_cores() {
+fn single_job_uses_at_most_one_core() {
     let mut processor = processor(4_000);
     let job = processor.arrive(ms(5), ms(10)).unwrap();
     assert_eq!(processor.next_completion(), Some(ms(15)));
@@ -54,7 +54,7 @@ fn two_jobs_share_one_core() {
 }
 
 #[test]
-fn an_arrival_in_the_middle_slows_the_first_job_from_then_on() {
+fn later_arrival_slows_the_first_job_from_then_on() {
     let mut processor = processor(1_000);
     let first = processor.arrive(ms(0), ms(20)).unwrap();
     let second = processor.arrive(ms(10), ms(20)).unwrap();
@@ -79,7 +79,7 @@ fn a_capacity_below_one_core_slows_a_lone_job() {
 }
 
 #[test]
-fn a_change_of_capacity_counts_from_its_time_on() {
+fn capacity_change_takes_effect_at_its_time() {
     let mut processor = processor(1_000);
     let job = processor.arrive(ms(0), ms(20)).unwrap();
     processor.set_capacity(ms(10), Cores::from_milli(100));
@@ -89,7 +89,7 @@ fn a_change_of_capacity_counts_from_its_time_on() {
 }
 
 #[test]
-fn without_capacity_nothing_moves_until_it_is_back() {
+fn jobs_pause_while_capacity_is_zero() {
     let mut processor = processor(1_000);
     let job = processor.arrive(ms(0), ms(20)).unwrap();
     processor.set_capacity(ms(5), Cores::from_milli(0));
@@ -100,7 +100,7 @@ fn without_capacity_nothing_moves_until_it_is_back() {
 }
 
 #[test]
-fn a_cancelled_job_gives_its_share_back_and_never_completes() {
+fn cancelled_job_returns_its_share_and_never_completes() {
     let mut processor = processor(1_000);
     let kept = processor.arrive(ms(0), ms(20)).unwrap();
     let cancelled = processor.arrive(ms(0), ms(5_000)).unwrap();
@@ -127,7 +127,7 @@ fn a_job_without_work_is_done_at_once_even_without_capacity() {
 }
 
 #[test]
-fn completions_missed_by_a_late_caller_come_in_order_and_at_their_true_times() {
+fn late_polls_return_completions_in_order_at_their_true_times() {
     let mut processor = processor(1_000);
     let jobs = [10, 20, 30].map(|work| processor.arrive(ms(0), ms(work)).unwrap());
     // True completions: 30, 50, 60. If the late poll at 100 had shared the core among three until
@@ -141,7 +141,7 @@ fn completions_missed_by_a_late_caller_come_in_order_and_at_their_true_times() {
 }
 
 #[test]
-fn beyond_its_capacity_of_jobs_it_refuses_and_room_comes_back_when_one_is_polled() {
+fn full_processor_refuses_until_a_completed_job_is_polled() {
     let mut processor = Processor::new(2, Cores::ONE);
     let first = processor.arrive(ms(0), ms(10)).unwrap();
     processor.arrive(ms(0), ms(10)).unwrap();
@@ -318,7 +318,7 @@ fn agrees_with_a_slow_simulation_on_random_lists_of_operations() {
 }
 
 #[test]
-fn cpu_used_is_what_the_jobs_could_take() {
+fn cpu_used_is_bounded_by_one_core_per_job() {
     let mut processor = processor(1_500);
     processor.arrive(ms(0), ms(10)).unwrap();
     let long = processor.arrive(ms(0), ms(100)).unwrap();

@@ -146,7 +146,7 @@ async fn http2_requests_share_one_connection_and_the_core() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_takes_its_job_away() {
+async fn client_that_disconnects_cancels_its_job() {
     // Up to hours of work: only a cancellation can bring the count down.
     let replica = replica(1_000, Duration::from_hours(1)).await;
     let number = known_work().0;
@@ -174,7 +174,7 @@ async fn a_client_that_hangs_up_takes_its_job_away() {
 }
 
 #[tokio::test]
-async fn a_request_too_many_gets_503() {
+async fn request_beyond_the_limit_gets_503() {
     let replica = replica(1_000, Duration::from_hours(1)).await;
     let number = known_work().0;
     let waiting: Vec<_> = (0..8)
@@ -191,7 +191,7 @@ async fn a_request_too_many_gets_503() {
 }
 
 #[tokio::test]
-async fn killed_it_refuses_and_loses_what_was_in_flight_and_revived_it_serves_on_the_same_port() {
+async fn killed_replica_loses_its_requests_and_restarts_on_its_port() {
     let mut replica = replica(1_000, Duration::from_hours(1)).await;
     let addr = replica.addr();
     let mut client = http1(addr).await;
@@ -214,7 +214,7 @@ async fn killed_it_refuses_and_loses_what_was_in_flight_and_revived_it_serves_on
 }
 
 #[tokio::test]
-async fn shut_down_it_finishes_what_is_in_flight() {
+async fn shutdown_finishes_requests_in_flight() {
     let (number, _) = known_work();
     let replica = replica(1_000, Costs::MEAN_BEFORE_CLIP).await;
     let addr = replica.addr();
@@ -238,7 +238,7 @@ async fn shutdown_waits_no_longer_than_its_timeout() {
 }
 
 #[tokio::test]
-async fn dropped_it_closes_its_port() {
+async fn dropped_replica_closes_its_port() {
     let replica = replica(1_000, Costs::MEAN_BEFORE_CLIP).await;
     let addr = replica.addr();
     drop(replica);
@@ -270,7 +270,7 @@ impl Service<Request<Incoming>> for Teapot {
 }
 
 #[tokio::test]
-async fn the_wrapped_service_is_the_one_that_answers() {
+async fn requests_are_answered_by_the_wrapped_service() {
     let neighbours = Neighbours::new(&Neighbourhood::default(), 1, 0, 1);
     let machine = Machine::new(
         4,

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_a_line_or_a_column_of_its_own() {
+    fn values_are_read_by_line_or_by_column() {
         let expected = Ok(vec![Duration::from_micros(1_500), Duration::ZERO]);
         for (text, column) in [
             ("1.5\n0\n", None),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_most() {
+    fn number_of_values_is_limited() {
         let most = "1\n".repeat(VALUES_MAX);
         assert_eq!(
             read_text(&most, None).map(|values| values.len()),

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn all_intervals_are_taken_together() {
+    fn all_intervals_are_merged() {
         let text = log(&[histogram(&[(3, 2), (500, 1)]), histogram(&[(3, 1), (7, 1)])]);
         assert!(is_one(&text));
         let ms: Vec<_> = read_text(&text)
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn many_values_are_thinned_out_by_rank() {
+    fn large_histograms_are_sampled_by_rank() {
         let text = log(&[histogram(&[
             (1, 9_000_000_000),
             (2, 999_000_000),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_in_a_histogram_is_not_trusted() {
+    fn false_length_in_a_histogram_is_rejected() {
         let mut plain = Vec::new();
         V2Serializer::new()
             .serialize(&histogram(&[(5, 1)]), &mut plain)

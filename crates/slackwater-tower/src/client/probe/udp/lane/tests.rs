@@ -84,7 +84,7 @@ fn answered(lane: &Lane) -> u64 {
 }
 
 #[test]
-fn a_queue_without_its_task_is_bounded() {
+fn queue_without_a_sending_task_is_bounded() {
     let lane = lane(16);
     let addr = SocketAddr::from(([127, 0, 0, 1], 9));
     for ms in 0..100 {
@@ -99,7 +99,7 @@ fn a_queue_without_its_task_is_bounded() {
 }
 
 #[test]
-fn a_socket_that_only_fails_ends_the_turn() {
+fn socket_that_keeps_failing_ends_the_turn() {
     let lane = lane(2);
     let reports = Reports::new(std::sync::Weak::new());
     let mut inbox = Inbox::new(LOCALHOST);
@@ -116,7 +116,7 @@ fn a_socket_that_only_fails_ends_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waited_past_its_deadline_is_not_sent() {
+async fn queued_probe_past_its_deadline_is_not_sent() {
     let lane = lane(2);
     let replica = Replica::new();
     let (reports, _balancer) = reports();
@@ -133,7 +133,7 @@ async fn what_waited_past_its_deadline_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_of_any_length_leaves_and_its_answers_come_back() {
+async fn queue_of_any_length_is_sent_and_answered() {
     let replica = Replica::new();
     let (reports, balancer) = reports();
     let mut sending = Sending::new();
@@ -163,7 +163,7 @@ async fn a_queue_of_any_length_leaves_and_its_answers_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn picks_that_follow_each_other_at_once_read_the_socket_once() {
+async fn picks_in_quick_succession_read_the_socket_once() {
     let replica = Replica::new();
     let (reports, _balancer) = reports();
     let lane = lane(64);
@@ -219,7 +219,7 @@ async fn running(reports: Reports) -> (Arc<Lane>, tokio::task::JoinHandle<()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_wake_no_task_and_are_read_when_some_are_due() {
+async fn answers_wake_no_task_and_are_read_when_due() {
     let replica = Replica::new();
     let (reports, balancer) = reports();
     let (lane, task) = running(reports).await;
@@ -244,7 +244,7 @@ async fn answers_wake_no_task_and_are_read_when_some_are_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_due_at_once_are_listened_for() {
+async fn answers_due_immediately_wake_the_task() {
     let replica = Replica::new();
     let (reports, balancer) = reports();
     let (lane, task) = running(reports).await;
@@ -272,7 +272,7 @@ async fn answers_that_are_due_at_once_are_listened_for() {
 }
 
 #[test]
-fn answers_that_a_query_waits_for_are_listened_for() {
+fn answers_awaited_by_a_query_wake_the_task() {
     let mut policy = PrequalSync::new(PrequalConfig::default());
     let mut ids = ReplicaIds::new();
     let replicas: Vec<_> = (0..4).map(|_| ids.allocate().expect("room")).collect();
