@@ -1,13 +1,15 @@
 //! Tracks when each replica entered its state, and which changes have not been reported yet.
 
+mod history;
 mod merge;
 mod reports;
 mod window;
 
-use crate::attempt_failure::{DownAfter, FailureKind, LastFailure};
+use crate::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
 use crate::facts::ServiceFacts;
-use crate::replica_state::{ReplicaState, ServiceStanding, Signs, Standing, Why};
+use crate::replica_state::{ReplicaState, ServiceStanding, Standing, Why};
 use core::time::Duration;
+use history::History;
 use merge::{service_standing, signs};
 use reports::{BETTER_EVERY, Reported, Unprobed, is_within};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,23 +89,8 @@ struct Known {
     /// new replica is in an unexpected state.
     taken: Option<ReplicaState>,
     failures: Failures,
-    /// When it was last found to be down for failed attempts no longer.
-    recovered_at: Option<SystemTime>,
+    history: History,
     reported: Reported,
-}
-
-impl Known {
-    /// When it was last found to be down for failed attempts no longer, with these signs at hand.
-    fn recovered_at(&self, signs: &Signs, now: SystemTime) -> Option<SystemTime> {
-        let was_down = matches!(self.standing.why, Why::NoResponse(_));
-        let failing = signs.failing.as_ref();
-        let is_down = failing.is_some_and(|it| it.is_down(DownAfter::FIRST));
-        if was_down && !is_down {
-            Some(now)
-        } else {
-            self.recovered_at
-        }
-    }
 }
 
 /// The failed attempts at a replica, as of the last observation.
@@ -122,10 +109,8 @@ struct Failures {
 impl Failures {
     /// Updates the failures from the workers' records of the replica at this index.
     fn observe(&mut self, now: SystemTime, service: &ServiceFacts, place: usize) {
-        let workers = service.workers.iter();
-        let evidence = workers.filter_map(|worker| worker.evidence.get(place));
-        let count = evidence.clone().map(|it| it.failures).sum();
-        let last = evidence.filter_map(|it| it.last.as_ref());
+        let count = failure_count(service, place);
+        let last = evidence(service, place).filter_map(|it| it.last.as_ref());
         let last = last.filter(|last| last.kind != FailureKind::Closed);
         let newest = last.min_by_key(|last| last.age);
         let before = core::mem::replace(&mut self.count, count);
@@ -144,6 +129,17 @@ impl Failures {
             self.news = Some(last.clone());
         }
     }
+}
+
+/// The workers' records of the replica at this index.
+fn evidence(service: &ServiceFacts, place: usize) -> impl Iterator<Item = &AttemptEvidence> {
+    let workers = service.workers.iter();
+    workers.filter_map(move |worker| worker.evidence.get(place))
+}
+
+/// Attempts at the replica at this index that got no response, since the service was built.
+fn failure_count(service: &ServiceFacts, place: usize) -> u64 {
+    evidence(service, place).map(|it| it.failures).sum()
 }
 
 /// A period in which all replicas of a service fail.
@@ -199,8 +195,12 @@ impl StateTracker {
                 };
                 let key = (service.name.clone(), replica.address.clone());
                 let earlier = before.replicas.remove(&key);
-                let recovered_at = (earlier.as_ref()).and_then(|it| it.recovered_at(&signs, now));
-                signs.down_lately = is_within(DownAfter::LATELY, recovered_at, now);
+                let mut history = earlier
+                    .as_ref()
+                    .map_or_else(History::default, |it| it.history);
+                let was_down = (earlier.as_ref())
+                    .is_some_and(|it| matches!(it.standing.why, Why::NoResponse(_)));
+                history.observe(now, &mut signs, was_down, failure_count(service, place));
                 let (state, why) = signs.state();
                 let since = match &earlier {
                     Some(earlier) if earlier.standing.state == state => earlier.standing.since,
@@ -229,7 +229,7 @@ impl StateTracker {
                     standing: standing.clone(),
                     taken,
                     failures,
-                    recovered_at,
+                    history,
                     reported,
                 };
                 states.replicas.insert(key, known);

@@ -1,7 +1,7 @@
 //! Merges the facts that decide replicas' states over workers: a sign holds as soon as one worker
 //! finds it, numbers are means.
 
-use crate::attempt_failure::Failing;
+use crate::attempt_failure::{Failing, FailureKind};
 use crate::facts::{ReplicaFacts, ServiceFacts, WorkerFacts};
 use crate::replica_state::{HealthSigns, ServiceStanding, Signs, Why};
 use core::time::Duration;
@@ -47,7 +47,11 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
         signs.health = health(healths);
         let evidence = service.workers.iter();
         signs.failing = Failing::of(evidence.filter_map(|worker| worker.evidence.get(place)))
-            .filter(|failing| !is_refuted(now, failing, service.replicas.get(place)));
+            .filter(|failing| {
+                // A check may reach the agent, which still reports that it takes no requests.
+                let is_server_gone = signs.draining && failing.last.kind == FailureKind::Withdrawn;
+                is_server_gone || !is_refuted(now, failing, service.replicas.get(place))
+            });
     }
     let healths = || all.iter().filter_map(|signs| signs.health.as_ref());
     let success = median(healths().map(|it| it.success_millionths)).unwrap_or(0);
