@@ -1,7 +1,7 @@
 //! `cargo xtask outage`: no failure is silent.
 //!
-//! Real processes: three replicas, `serve` with its defaults, load. One replica is killed, then the
-//! others, and all come back. After each step the log, `/readyz`, `slackwater admin status`, the
+//! Real processes: three replicas, `serve` with its defaults, load; then the same with an agent
+//! before each replica. One replica is killed, then the others, and all come back. After each step the log, `/readyz`, `slackwater admin status`, the
 //! metrics, the live stream and `/decisions` have two seconds to report it. For one replica among
 //! others they have five: first kept connections break, which is no failed connection, and then it
 //! gets few requests, so evidence takes longer.
@@ -20,11 +20,44 @@ use crate::report::{Page, Report};
 use core::time::Duration;
 use options::Options;
 use signs::Sign;
-use site::Site;
+use site::{Lane, Site};
 use std::time::Instant;
 
 /// After the limit, a sign within this time is still reported as late.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The lanes, each with the names of the steps.
+const LANES: [(Lane, [&str; 3]); 2] = [
+    (
+        Lane::Direct,
+        [
+            "one replica is killed",
+            "all replicas are killed",
+            "all replicas are back",
+        ],
+    ),
+    (
+        Lane::Agents,
+        [
+            "one server behind an agent is killed",
+            "all servers behind agents are killed",
+            "all servers behind agents are back",
+        ],
+    ),
+];
+
+/// What happens in each step, and the reports that must follow.
+const CHANGES: [(site::Change, &[Sign]); 3] = [
+    (|site| site.kill_one(), signs::ONE_DOWN),
+    (
+        |site| {
+            site.kill_all();
+            Ok(())
+        },
+        signs::ALL_DOWN,
+    ),
+    (|site| site.restart_all(), signs::OVER),
+];
 
 /// Plays an outage and checks all reports.
 ///
@@ -49,40 +82,22 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         slackwater: &slackwater,
     };
     let mut report = Report::default();
-    let mut site = Site::start(programs, &folder.path)?;
-    site.wait_until_it_serves()?;
-    let steps: [(&'static str, site::Change, &[Sign]); 3] = [
-        (
-            "one replica is killed",
-            |site| site.kill_one(),
-            signs::ONE_DOWN,
-        ),
-        (
-            "all replicas are killed",
-            |site| {
-                site.kill_all();
-                Ok(())
-            },
-            signs::ALL_DOWN,
-        ),
-        (
-            "all replicas are back",
-            |site| site.restart_all(),
-            signs::OVER,
-        ),
-    ];
-    for (step, change, signs) in steps {
-        // Log lines of earlier steps must not count for this one.
-        site.forget_log()?;
-        change(&mut site)?;
-        watch(&site, step, signs, &mut report);
-        if let Some(photographer) = &photographer {
-            photographer.shoot(site.admin(), &step.replace(' ', "-"))?;
+    for (lane, steps) in LANES {
+        let mut site = Site::start(programs, &folder.path, lane)?;
+        site.wait_until_it_serves()?;
+        for (step, (change, signs)) in steps.into_iter().zip(CHANGES) {
+            // Log lines of earlier steps must not count for this one.
+            site.forget_log()?;
+            change(&mut site)?;
+            watch(&site, step, signs, &mut report);
+            if let Some(photographer) = &photographer {
+                photographer.shoot(site.admin(), &step.replace(' ', "-"))?;
+            }
         }
     }
     let page = Page {
         title: "An outage, and how it is reported",
-        about: "Three replicas behind `serve` with its defaults, 100 requests per second; see `cargo xtask outage`.",
+        about: "Three replicas behind `serve` with its defaults, then three behind agents, 100 requests per second; see `cargo xtask outage`.",
         chore: "outage",
         arguments,
         tools: first_line("uname", &["-sr"]),
