@@ -223,7 +223,8 @@ fn recent(recent: &RecentFacts) -> String {
         let percent = recent.failed_percent();
         write!(
             text,
-            ", {percent} % failed in the last {seconds} s: {errors}"
+            ", {percent} % failed in the last {seconds} s{}: {errors}",
+            recent.ending()
         )
     } else {
         write!(text, ", none failed in the last {seconds} s")
@@ -518,5 +519,10 @@ mod tests {
             ", 2.5 requests/s, 20 % failed in the last 10 s: 4 answered 5xx, 1 broken off; \
              attempts: 12 without a connection"
         );
+        let over = RecentFacts {
+            failed_newest: Some(0),
+            ..failing
+        };
+        assert!(recent(&over).contains("in the last 10 s, none in the last 2 s: 4 answered"));
     }
 }
