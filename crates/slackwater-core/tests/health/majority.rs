@@ -53,7 +53,9 @@ fn one_that_fails_beside_half_of_the_fleet_has_a_sixteenth_and_the_others_stay_o
                 let shown = client.run(20 * SECOND);
                 let those = format!("{kind}: {out} of {replicas}, {fails} %: {shown:?}");
                 assert!(shown.share(out) <= 8, "{those}");
-                assert_eq!(client.view(out).state, HealthState::HeldBack, "{those}");
+                let view = client.view(out);
+                assert_eq!(view.state, HealthState::HeldBack, "{those}");
+                assert!(!view.is_slow, "{those}");
                 for place in 0..out {
                     let state = client.view(place).state;
                     assert_eq!(state, HealthState::Ejected, "{those}");

@@ -52,6 +52,12 @@ pub struct Signs {
 pub struct HealthSigns {
     /// Its state.
     pub state: HealthState,
+    /// Number of workers that find it in this state.
+    pub workers_agreeing: usize,
+    /// Number of workers that judge it.
+    pub workers: usize,
+    /// Whether slowness limits its share, and not failures; `None` if workers differ.
+    pub is_slow: Option<bool>,
     /// The share of its usual requests that it gets, in millionths.
     pub share_millionths: u32,
     /// The share of its requests that succeed, in millionths.
@@ -118,9 +124,14 @@ impl Signs {
         if self.unreachable {
             return (Unreachable, Why::ProbesTimeOut);
         }
-        let health = self.health.as_ref().map(|health| health.state);
-        if let Some(judged) = health.and_then(of_health) {
-            return judged;
+        if let Some(health) = &self.health
+            && let Some((state, why)) = of_health(health.state)
+        {
+            return match (why, health.is_slow) {
+                (Why::HeldBack, Some(true)) => (state, Why::HeldBackSlow),
+                (Why::HeldBack, Some(false)) => (state, Why::HeldBackFailing),
+                (why, _) => (state, why),
+            };
         }
         match (self.probed && self.unprobed, self.polled) {
             (true, true) => (Unprobed, Why::NoReportPolled),

@@ -91,6 +91,9 @@ fn what_is_configured_or_lasts_for_a_moment_is_no_news() {
     let standing = &mut known.replicas.values_mut().next().unwrap().standing;
     standing.signs.health = Some(HealthSigns {
         state: HealthState::PushingBack,
+        workers_agreeing: 1,
+        workers: 1,
+        is_slow: Some(false),
         share_millionths: 500_000,
         success_millionths: 1_000_000,
         latency: None,

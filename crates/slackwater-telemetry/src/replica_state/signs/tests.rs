@@ -43,6 +43,9 @@ fn of_all_combinations_the_first_in_the_documented_order_wins() {
                 probed: bit(bits, 9),
                 health: health.map(|state| HealthSigns {
                     state,
+                    workers_agreeing: 1,
+                    workers: 1,
+                    is_slow: Some(bit(bits, 11)),
                     share_millionths: 0,
                     success_millionths: 0,
                     latency: None,
