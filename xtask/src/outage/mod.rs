@@ -1,10 +1,11 @@
 //! `cargo xtask outage`: no failure is silent.
 //!
 //! Real processes: three replicas, `serve` with its defaults, load; then the same with an agent
-//! before each replica. One replica is killed, then the others, and all come back. After each step the log, `/readyz`, `slackwater admin status`, the
-//! metrics, the live stream and `/decisions` have two seconds to report it. For one replica among
-//! others they have five: first kept connections break, which is no failed connection, and then it
-//! gets few requests, so evidence takes longer.
+//! before each replica. One replica is killed, then the others, and all come back. At last an agent
+//! is stopped, which is no failure. After each step the log, `/readyz`, `slackwater admin status`,
+//! the metrics, the live stream and `/decisions` have two seconds to report it. For one replica
+//! among others they have five: first kept connections break, which is no failed connection, and
+//! then it gets few requests, so evidence takes longer.
 
 mod live;
 mod options;
@@ -26,37 +27,31 @@ use std::time::Instant;
 /// After the limit, a sign within this time is still reported as late.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The lanes, each with the names of the steps.
-const LANES: [(Lane, [&str; 3]); 2] = [
-    (
-        Lane::Direct,
-        [
-            "one replica is killed",
-            "all replicas are killed",
-            "all replicas are back",
-        ],
-    ),
-    (
-        Lane::Agents,
-        [
-            "one server behind an agent is killed",
-            "all servers behind agents are killed",
-            "all servers behind agents are back",
-        ],
-    ),
+/// A step: its name, what happens, and the reports that must follow.
+type Step = (&'static str, site::Change, &'static [Sign]);
+
+const KILL_ONE: site::Change = |site| site.kill_one();
+const KILL_ALL: site::Change = |site| {
+    site.kill_all();
+    Ok(())
+};
+const RESTART_ALL: site::Change = |site| site.restart_all();
+
+const DIRECT: &[Step] = &[
+    ("one replica is killed", KILL_ONE, signs::ONE_DOWN),
+    ("all replicas are killed", KILL_ALL, signs::ALL_DOWN),
+    ("all replicas are back", RESTART_ALL, signs::OVER),
 ];
 
-/// What happens in each step, and the reports that must follow.
-const CHANGES: [(site::Change, &[Sign]); 3] = [
-    (|site| site.kill_one(), signs::ONE_DOWN),
+const AGENTS: &[Step] = &[
+    ("one agent's server is killed", KILL_ONE, signs::ONE_DOWN),
+    ("all agents' servers are killed", KILL_ALL, signs::ALL_DOWN),
+    ("all agents' servers are back", RESTART_ALL, signs::OVER),
     (
-        |site| {
-            site.kill_all();
-            Ok(())
-        },
-        signs::ALL_DOWN,
+        "one agent is stopped",
+        |site| site.drain_one(),
+        signs::DRAINING,
     ),
-    (|site| site.restart_all(), signs::OVER),
 ];
 
 /// Plays an outage and checks all reports.
@@ -82,16 +77,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         slackwater: &slackwater,
     };
     let mut report = Report::default();
-    for (lane, steps) in LANES {
+    for (lane, steps) in [(Lane::Direct, DIRECT), (Lane::Agents, AGENTS)] {
         let mut site = Site::start(programs, &folder.path, lane)?;
         site.wait_until_it_serves()?;
-        for (step, (change, signs)) in steps.into_iter().zip(CHANGES) {
+        for &(step, change, signs) in steps {
             // Log lines of earlier steps must not count for this one.
             site.forget_log()?;
             change(&mut site)?;
             watch(&site, step, signs, &mut report);
             if let Some(photographer) = &photographer {
-                photographer.shoot(site.admin(), &step.replace(' ', "-"))?;
+                let picture = step.replace(' ', "-").replace('\'', "");
+                photographer.shoot(site.admin(), &picture)?;
             }
         }
     }

@@ -209,6 +209,41 @@ pub(super) const OVER: &[Sign] = &[
     },
 ];
 
+pub(super) const DRAINING: &[Sign] = &[
+    Sign {
+        what: "log: the replica drains",
+        within: SOON,
+        look: |site| {
+            let address = format!("address=\"{}\"", site.first());
+            let log = site.log()?;
+            let drains =
+                |line: &str| has(line, &[" INFO ", "replica draining: ", &address]).is_ok();
+            if log.lines().any(drains) {
+                Ok(())
+            } else {
+                Err(log)
+            }
+        },
+    },
+    Sign {
+        what: "admin status: one replica drains, as it reports",
+        within: SOON,
+        look: |site| {
+            let status = site.admin_status()?;
+            let address = site.first();
+            let drains = |line: &str| {
+                line.contains(&address)
+                    && has(line, &["  draining ", "reports that it drains"]).is_ok()
+            };
+            if status.lines().any(drains) && !status.contains("replicas down") {
+                Ok(())
+            } else {
+                Err(status)
+            }
+        },
+    },
+];
+
 /// The response has this status and contains all of these texts.
 fn ready(site: &Site<'_>, path: &str, status: u16, texts: &[&str]) -> Result<(), String> {
     let (found, body) = site.get(path)?;

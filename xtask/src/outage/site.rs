@@ -9,6 +9,7 @@ use crate::loopback::processes::{Process, wait_for};
 use crate::loopback::{http, serve};
 use core::net::SocketAddr;
 use core::time::Duration;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -75,9 +76,9 @@ impl<'a> Site<'a> {
             replica.start_replica(&programs, &behaviour())?;
         }
         if lane == Lane::Agents {
-            // Everything that the agents need is in their arguments.
             let file = folder.join("agent.toml");
-            fs::write(&file, "").map_err(wrong)?;
+            // Longer than a step, so that an agent that is stopped is seen to drain.
+            fs::write(&file, "drain_delay = \"30s\"\n").map_err(wrong)?;
             for replica in &mut replicas {
                 replica.start_agent(&programs, &file)?;
             }
@@ -173,6 +174,12 @@ impl<'a> Site<'a> {
             replica.start_replica(&self.programs, &behaviour())?;
         }
         Ok(())
+    }
+
+    /// Stops the first agent, which drains for longer than a step.
+    pub(super) fn drain_one(&mut self) -> Result<(), String> {
+        let first = self.replicas.first();
+        first.ok_or("there is no agent")?.signal_agent(Signal::TERM)
     }
 
     /// Starts a new step: earlier log lines are ignored.

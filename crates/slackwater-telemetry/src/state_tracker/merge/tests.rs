@@ -206,6 +206,40 @@ fn the_reason_of_unprobed_replicas_matches_the_policy() {
 }
 
 #[test]
+fn passed_checks_do_not_refute_an_agent_that_refuses_requests_and_reports_that_it_drains() {
+    let failing = |kind, draining| {
+        let mut ids = ReplicaIds::new();
+        let ids: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
+        let mut worker = worker(&ids, None);
+        worker.snapshot.replicas[0].draining = draining;
+        let age = Duration::from_mins(1);
+        worker.evidence = vec![AttemptEvidence {
+            failures: 1,
+            in_a_row: 1,
+            first_age: age,
+            last: Some(LastFailure {
+                kind,
+                error: String::new(),
+                age,
+            }),
+            ..AttemptEvidence::default()
+        }];
+        let mut fleet = service(3, vec![worker]);
+        fleet.replicas[0].health = Some(HealthFacts {
+            verdict: "up".to_owned(),
+            checked_at_ms: Some(999_000),
+            ..HealthFacts::default()
+        });
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        signs(now, &fleet)[0].failing.is_some()
+    };
+    // A check by TCP reaches the agent, whatever its server does.
+    assert!(failing(FailureKind::Withdrawn, true));
+    assert!(!failing(FailureKind::Withdrawn, false));
+    assert!(!failing(FailureKind::Refused, true));
+}
+
+#[test]
 fn passed_checks_refute_failures_once_no_attempt_is_made() {
     let state = |failed_s: u64, checked_s: u64| {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);

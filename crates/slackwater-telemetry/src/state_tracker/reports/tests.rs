@@ -282,8 +282,10 @@ fn an_ejected_one_that_fails_most_of_its_trials_does_not_flap() {
 
 #[test]
 fn an_agent_without_a_server_is_down_although_it_reports_that_it_drains() {
-    let mut site = Site::default();
-    site.kind = Some(FailureKind::Withdrawn);
+    let mut site = Site {
+        kind: Some(FailureKind::Withdrawn),
+        ..Site::default()
+    };
     site.go(5, 10, || false);
     // One request is refused. After the agent's report it gets none.
     site.attempt(true);
@@ -316,8 +318,10 @@ fn a_planned_drain_of_an_agent_is_no_failure() {
         // Its server restarted long before.
         (FailureKind::Withdrawn, Duration::from_secs(11)),
     ] {
-        let mut site = Site::default();
-        site.kind = Some(kind);
+        let mut site = Site {
+            kind: Some(kind),
+            ..Site::default()
+        };
         site.go(5, 10, || false);
         site.attempt(true);
         site.now += quiet;
