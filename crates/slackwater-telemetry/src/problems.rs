@@ -242,11 +242,14 @@ fn of_requests(found: &mut Problems, service: &ServiceFacts) {
             Some(service),
             None,
             None,
-            format!("{percent} % of {all} requests failed in the last {seconds} s"),
+            format!(
+                "{percent} % of {all} requests failed in the last {seconds} s{}",
+                recent.ending()
+            ),
             "see which replicas fail, and the decisions of failed requests: slackwater admin decisions --failed",
         );
         if let Some((_, problem)) = found.0.last_mut() {
-            problem.severe |= percent >= FAILED_PERCENT_SEVERE;
+            problem.severe |= percent >= FAILED_PERCENT_SEVERE && recent.failed_newest != Some(0);
         }
     }
     if recent.shed > 0 {
@@ -437,6 +440,14 @@ mod tests {
             let problems = problems(&facts, Phase::Serving, at(9));
             let severe = problems.iter().any(|problem| problem.severe);
             assert_eq!(severe, failed == 50, "{problems:?}");
+            facts.services[0].recent.failed_newest = Some(0);
+            let problems = super::problems(&facts, Phase::Serving, at(9));
+            assert!(!problems.iter().any(|problem| problem.severe));
+            let ending = "failed in the last 10 s, none in the last 2 s";
+            let says_so = problems
+                .iter()
+                .any(|problem| problem.what.ends_with(ending));
+            assert_eq!(says_so, is_problem, "{problems:?}");
         }
     }
 

@@ -134,8 +134,12 @@ pub enum Why {
     Failures,
     /// It was too slow, or stopped responding.
     Slowness,
-    /// It fails more often than others, or is slower.
+    /// It fails more often than others, or is slower, in the judgement of different workers.
     HeldBack,
+    /// It fails more often than others.
+    HeldBackFailing,
+    /// It is slower than others.
+    HeldBackSlow,
     /// It pushes requests back.
     Pushback,
     /// It was ejected, and its share grows again.
@@ -149,6 +153,18 @@ pub enum Why {
 }
 
 impl Why {
+    /// Whether each worker finds so by the requests that it sent itself.
+    const fn is_of_workers(&self) -> bool {
+        matches!(
+            self,
+            Self::Failures
+                | Self::Slowness
+                | Self::HeldBack
+                | Self::HeldBackFailing
+                | Self::HeldBackSlow
+        )
+    }
+
     /// How an operator can fix it; empty if there is nothing to do.
     pub const fn remedy(&self) -> &'static str {
         match self {
@@ -187,6 +203,8 @@ impl fmt::Display for Why {
             Self::Failures => "too many failures",
             Self::Slowness => "too slow, or stopped responding",
             Self::HeldBack => "fails more often than others, or is slower",
+            Self::HeldBackFailing => "fails more often than others",
+            Self::HeldBackSlow => "slower than others",
             Self::Pushback => "pushes requests back",
             Self::Returning => "back from ejection",
             Self::New => "new or restarted",
@@ -213,15 +231,28 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// The share of its usual requests in percent, rounded; at least 1 if it gets any.
+    /// The share of its usual requests in percent, rounded; at least 1 if it gets any. `None` in a
+    /// state that another cause than its share decides.
     pub fn share_percent(&self) -> Option<u32> {
-        let share = self.share_millionths?;
+        use ReplicaState::{Ejected, Limited, WarmingUp};
+
+        let is_limited = matches!(self.state, Limited | WarmingUp | Ejected);
+        let share = self.share_millionths.filter(|_| is_limited)?;
         Some((share.saturating_add(5_000) / 10_000).max(u32::from(share > 0)))
     }
 
-    /// The reason in words; `None` if there is nothing to explain.
+    /// The reason in words, with the number of workers that find so if others do not; `None` if
+    /// there is nothing to explain.
     pub fn why(&self) -> Option<String> {
-        (self.why != Why::Nothing).then(|| self.why.to_string())
+        let (why, state) = (&self.why, self.state);
+        let judged = self.signs.health.as_ref().filter(|_| why.is_of_workers());
+        match judged.map(|health| (health.workers_agreeing, health.workers)) {
+            _ if *why == Why::Nothing => None,
+            Some((some, all)) if some < all => {
+                Some(format!("{why}; {state} by {some} of {all} workers"))
+            }
+            _ => Some(why.to_string()),
+        }
     }
 }
 
@@ -303,6 +334,7 @@ mod tests {
     fn share_percent_rounds_up_above_zero() {
         let percent = |share_millionths| {
             Standing {
+                state: ReplicaState::Limited,
                 share_millionths,
                 ..Standing::default()
             }
@@ -313,5 +345,16 @@ mod tests {
         assert_eq!(percent(Some(1)), Some(1));
         assert_eq!(percent(Some(125_000)), Some(13));
         assert_eq!(percent(Some(1_000_000)), Some(100));
+        // The share of a replica that is down, for example, is not the reason.
+        let with_share = ReplicaState::ALL.into_iter().filter(|state| {
+            let standing = Standing {
+                state: *state,
+                share_millionths: Some(300_000),
+                ..Standing::default()
+            };
+            standing.share_percent().is_some()
+        });
+        let with_share: Vec<_> = with_share.map(ReplicaState::as_str).collect();
+        assert_eq!(with_share, ["warming_up", "limited", "ejected"]);
     }
 }

@@ -1,10 +1,11 @@
 //! `cargo xtask outage`: no failure is silent.
 //!
-//! Real processes: three replicas, `serve` with its defaults, load. One replica is killed, then the
-//! others, and all come back. After each step the log, `/readyz`, `slackwater admin status`, the
-//! metrics, the live stream and `/decisions` have two seconds to report it. For one replica among
-//! others they have five: first kept connections break, which is no failed connection, and then it
-//! gets few requests, so evidence takes longer.
+//! Real processes: three replicas, `serve` with its defaults, load; then the same with an agent
+//! before each replica. One replica is killed, then the others, and all come back. At last an agent
+//! is stopped, which is no failure. After each step the log, `/readyz`, `slackwater admin status`,
+//! the metrics, the live stream and `/decisions` have two seconds to report it. For one replica
+//! among others they have five: first kept connections break, which is no failed connection, and
+//! then it gets few requests, so evidence takes longer.
 
 mod live;
 mod options;
@@ -20,11 +21,38 @@ use crate::report::{Page, Report};
 use core::time::Duration;
 use options::Options;
 use signs::Sign;
-use site::Site;
+use site::{Lane, Site};
 use std::time::Instant;
 
 /// After the limit, a sign within this time is still reported as late.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A step: its name, what happens, and the reports that must follow.
+type Step = (&'static str, site::Change, &'static [Sign]);
+
+const KILL_ONE: site::Change = |site| site.kill_one();
+const KILL_ALL: site::Change = |site| {
+    site.kill_all();
+    Ok(())
+};
+const RESTART_ALL: site::Change = |site| site.restart_all();
+
+const DIRECT: &[Step] = &[
+    ("one replica is killed", KILL_ONE, signs::ONE_DOWN),
+    ("all replicas are killed", KILL_ALL, signs::ALL_DOWN),
+    ("all replicas are back", RESTART_ALL, signs::OVER),
+];
+
+const AGENTS: &[Step] = &[
+    ("one agent's server is killed", KILL_ONE, signs::ONE_DOWN),
+    ("all agents' servers are killed", KILL_ALL, signs::ALL_DOWN),
+    ("all agents' servers are back", RESTART_ALL, signs::OVER),
+    (
+        "one agent is stopped",
+        |site| site.drain_one(),
+        signs::DRAINING,
+    ),
+];
 
 /// Plays an outage and checks all reports.
 ///
@@ -49,40 +77,23 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         slackwater: &slackwater,
     };
     let mut report = Report::default();
-    let mut site = Site::start(programs, &folder.path)?;
-    site.wait_until_it_serves()?;
-    let steps: [(&'static str, site::Change, &[Sign]); 3] = [
-        (
-            "one replica is killed",
-            |site| site.kill_one(),
-            signs::ONE_DOWN,
-        ),
-        (
-            "all replicas are killed",
-            |site| {
-                site.kill_all();
-                Ok(())
-            },
-            signs::ALL_DOWN,
-        ),
-        (
-            "all replicas are back",
-            |site| site.restart_all(),
-            signs::OVER,
-        ),
-    ];
-    for (step, change, signs) in steps {
-        // Log lines of earlier steps must not count for this one.
-        site.forget_log()?;
-        change(&mut site)?;
-        watch(&site, step, signs, &mut report);
-        if let Some(photographer) = &photographer {
-            photographer.shoot(site.admin(), &step.replace(' ', "-"))?;
+    for (lane, steps) in [(Lane::Direct, DIRECT), (Lane::Agents, AGENTS)] {
+        let mut site = Site::start(programs, &folder.path, lane)?;
+        site.wait_until_it_serves()?;
+        for &(step, change, signs) in steps {
+            // Log lines of earlier steps must not count for this one.
+            site.forget_log()?;
+            change(&mut site)?;
+            watch(&site, step, signs, &mut report);
+            if let Some(photographer) = &photographer {
+                let picture = step.replace(' ', "-").replace('\'', "");
+                photographer.shoot(site.admin(), &picture)?;
+            }
         }
     }
     let page = Page {
         title: "An outage, and how it is reported",
-        about: "Three replicas behind `serve` with its defaults, 100 requests per second; see `cargo xtask outage`.",
+        about: "Three replicas behind `serve` with its defaults, then three behind agents, 100 requests per second; see `cargo xtask outage`.",
         chore: "outage",
         arguments,
         tools: first_line("uname", &["-sr"]),

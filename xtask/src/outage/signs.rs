@@ -28,7 +28,7 @@ pub(super) const ONE_DOWN: &[Sign] = &[
                 line.contains(" WARN ") && line.contains(&address) && line.contains("remedy=\"")
             };
             let warning = log.lines().find(warns).ok_or_else(|| log.clone())?;
-            has(warning, &["connection refused"])
+            has(warning, &[site.cause()])
         },
     },
     Sign {
@@ -63,18 +63,16 @@ pub(super) const ALL_DOWN: &[Sign] = &[
         what: "log: all replicas fail",
         within: SOON,
         look: |site| {
-            has(
-                &site.log()?,
-                &["all replicas fail: connection refused", "remedy=\""],
-            )
+            let all_fail = format!("all replicas fail: {}", site.cause());
+            has(&site.log()?, &[&all_fail, "remedy=\""])
         },
     },
     Sign {
         what: "/readyz: 200, and all replicas fail",
         within: SOON,
         look: |site| {
-            let problem = "problem: default: all 3 replicas fail: connection refused";
-            ready(site, "/readyz", 200, &["serving\n", problem])
+            let problem = format!("problem: default: all 3 replicas fail: {}", site.cause());
+            ready(site, "/readyz", 200, &["serving\n", &problem])
         },
     },
     Sign {
@@ -106,14 +104,12 @@ pub(super) const ALL_DOWN: &[Sign] = &[
         within: SOON,
         look: |site| {
             let status = site.admin_status()?;
-            has(
-                &status,
-                &[
-                    "PROBLEM: default: all 3 replicas fail: connection refused, for ",
-                    "% failed in the last",
-                    "without a connection",
-                ],
-            )?;
+            let problem = format!(
+                "PROBLEM: default: all 3 replicas fail: {}, for ",
+                site.cause()
+            );
+            let parts = [&problem, "% failed in the last", site.kind_of_failure()];
+            has(&status, &parts)?;
             let is_down =
                 |line: &&str| line.contains("  down ") && line.contains("failed in a row");
             match status.lines().filter(is_down).count() {
@@ -149,7 +145,7 @@ pub(super) const ALL_DOWN: &[Sign] = &[
         within: SOON,
         look: |site| {
             let (_, decisions) = site.get("/decisions?failed=true&limit=1&format=text")?;
-            has(&decisions, &["unreachable"])
+            has(&decisions, &[site.outcome()])
         },
     },
 ];
@@ -209,6 +205,41 @@ pub(super) const OVER: &[Sign] = &[
                 return Err(kinds);
             }
             Ok(())
+        },
+    },
+];
+
+pub(super) const DRAINING: &[Sign] = &[
+    Sign {
+        what: "log: the replica drains",
+        within: SOON,
+        look: |site| {
+            let address = format!("address=\"{}\"", site.first());
+            let log = site.log()?;
+            let drains =
+                |line: &str| has(line, &[" INFO ", "replica draining: ", &address]).is_ok();
+            if log.lines().any(drains) {
+                Ok(())
+            } else {
+                Err(log)
+            }
+        },
+    },
+    Sign {
+        what: "admin status: one replica drains, as it reports",
+        within: SOON,
+        look: |site| {
+            let status = site.admin_status()?;
+            let address = site.first();
+            let drains = |line: &str| {
+                line.contains(&address)
+                    && has(line, &["  draining ", "reports that it drains"]).is_ok()
+            };
+            if status.lines().any(drains) && !status.contains("replicas down") {
+                Ok(())
+            } else {
+                Err(status)
+            }
         },
     },
 ];

@@ -9,6 +9,7 @@ use crate::loopback::processes::{Process, wait_for};
 use crate::loopback::{http, serve};
 use core::net::SocketAddr;
 use core::time::Duration;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -27,10 +28,30 @@ const EFFECT_MAX: Duration = Duration::from_secs(30);
 /// The action of a step.
 pub(super) type Change = fn(&mut Site<'_>) -> Result<(), String>;
 
+/// What stands before the replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// `serve` alone.
+    Direct,
+    /// An agent before each replica.
+    Agents,
+}
+
+impl Lane {
+    /// The name of the lane's folder.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Agents => "agents",
+        }
+    }
+}
+
 /// All processes.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     programs: Programs<'a>,
+    lane: Lane,
     admin: SocketAddr,
     replicas: Vec<Pair>,
     serve: Process,
@@ -42,22 +63,35 @@ pub(super) struct Site<'a> {
 
 impl<'a> Site<'a> {
     /// When this returns, every process runs.
-    pub(super) fn start(programs: Programs<'a>, folder: &Path) -> Result<Self, String> {
+    pub(super) fn start(programs: Programs<'a>, folder: &Path, lane: Lane) -> Result<Self, String> {
+        let folder = folder.join(lane.name());
+        let wrong = |error| format!("{}: {error}", folder.display());
+        fs::create_dir(&folder).map_err(wrong)?;
         let mut ports = FreePorts::default();
-        let pair = |number: u64| Pair::new(number.to_string(), &mut ports);
+        let pair = |number: u64| Pair::new(format!("{}-{number}", lane.name()), &mut ports);
         let mut replicas: Vec<_> = (0..REPLICAS).map(pair).collect::<Result<_, _>>()?;
         let (address, admin) = (ports.take()?, ports.take()?);
         drop(ports);
         for replica in &mut replicas {
             replica.start_replica(&programs, &behaviour())?;
         }
-        let addresses: Vec<_> = replicas.iter().map(|it| it.replica.to_string()).collect();
+        if lane == Lane::Agents {
+            let file = folder.join("agent.toml");
+            // Longer than a step, so that an agent that is stopped is seen to drain.
+            fs::write(&file, "drain_delay = \"30s\"\n").map_err(wrong)?;
+            for replica in &mut replicas {
+                replica.start_agent(&programs, &file)?;
+            }
+        }
+        let addresses: Vec<_> = (replicas.iter())
+            .map(|it| address_of(it, lane).to_string())
+            .collect();
         let file = folder.join("serve.toml");
         // Only addresses: all reports must work by default.
         let configuration = format!(
             "listen = \"{address}\"\nreplicas = {addresses:?}\n\n[admin]\nlisten = \"{admin}\"\n"
         );
-        fs::write(&file, configuration).map_err(|error| format!("{}: {error}", file.display()))?;
+        fs::write(&file, configuration).map_err(wrong)?;
         let ready = (admin, EFFECT_MAX);
         let serve = serve::start(programs.processes, programs.slackwater, &file, ready)?;
         let arguments = [
@@ -68,9 +102,16 @@ impl<'a> Site<'a> {
         let arguments = arguments.map(|(name, value)| [name.to_owned(), value.to_string()]);
         let arguments: Vec<_> = arguments.into_iter().flatten().collect();
         let (url, seen) = (format!("http://{address}/"), folder.join("load.json"));
-        let load = Load::start(&programs, "load", &url, seen, &arguments)?;
+        let load = Load::start(
+            &programs,
+            &format!("load-{}", lane.name()),
+            &url,
+            seen,
+            &arguments,
+        )?;
         Ok(Self {
             programs,
+            lane,
             admin,
             replicas,
             serve,
@@ -78,6 +119,30 @@ impl<'a> Site<'a> {
             log_read: 0,
             _load: load,
         })
+    }
+
+    /// Why replicas fail, as every place says it.
+    pub(super) const fn cause(&self) -> &'static str {
+        match self.lane {
+            Lane::Direct => "connection refused",
+            Lane::Agents => "the agent's server cannot be connected to",
+        }
+    }
+
+    /// How a failed request ends, as its decision says it.
+    pub(super) const fn outcome(&self) -> &'static str {
+        match self.lane {
+            Lane::Direct => "unreachable",
+            Lane::Agents => "withdrawn",
+        }
+    }
+
+    /// The kind of failed requests in the line of a service.
+    pub(super) const fn kind_of_failure(&self) -> &'static str {
+        match self.lane {
+            Lane::Direct => "without a connection",
+            Lane::Agents => "answered 5xx",
+        }
     }
 
     pub(super) const fn admin(&self) -> SocketAddr {
@@ -111,6 +176,12 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
+    /// Stops the first agent, which drains for longer than a step.
+    pub(super) fn drain_one(&mut self) -> Result<(), String> {
+        let first = self.replicas.first();
+        first.ok_or("there is no agent")?.signal_agent(Signal::TERM)
+    }
+
     /// Starts a new step: earlier log lines are ignored.
     pub(super) fn forget_log(&mut self) -> Result<(), String> {
         self.log_read = self.serve.errors()?.len();
@@ -123,10 +194,10 @@ impl<'a> Site<'a> {
         Ok(log.get(self.log_read..).unwrap_or_default().to_owned())
     }
 
-    /// The address of the replica that is killed first.
+    /// The address of the replica that is killed first, as `serve` has it.
     pub(super) fn first(&self) -> String {
         let first = self.replicas.first();
-        first.map_or_else(String::new, |pair| pair.replica.to_string())
+        first.map_or_else(String::new, |pair| address_of(pair, self.lane).to_string())
     }
 
     pub(super) fn tick(&self) -> Value {
@@ -152,6 +223,14 @@ impl<'a> Site<'a> {
         } else {
             Err(format!("slackwater admin status: {}", ended.err.trim()))
         }
+    }
+}
+
+/// Destination of the requests of `serve`.
+const fn address_of(pair: &Pair, lane: Lane) -> SocketAddr {
+    match lane {
+        Lane::Direct => pair.replica,
+        Lane::Agents => pair.agent,
     }
 }
 

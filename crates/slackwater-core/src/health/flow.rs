@@ -139,6 +139,7 @@ impl Guarded {
         Some(HealthView {
             replica,
             state,
+            is_slow: !course.is_whole() && course.why() != Why::Errors,
             share_millionths: record.share(true, true),
             success_millionths: record.success,
             latency: record.latency(),

@@ -42,6 +42,8 @@ pub struct HealthView {
     pub replica: ReplicaId,
     /// Its state.
     pub state: HealthState,
+    /// If it has less than its whole share: whether slowness is the reason, and not failures.
+    pub is_slow: bool,
     /// The part of the queries that it may get, in millionths. 0 if it is out.
     pub share_millionths: u32,
     /// Its success rate in millionths, as of the last estimate: its answers or its report,

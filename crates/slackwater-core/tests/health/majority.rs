@@ -53,7 +53,9 @@ fn failing_replica_beyond_the_ejection_limit_is_limited_to_a_sixteenth() {
                 let shown = client.run(20 * SECOND);
                 let those = format!("{kind}: {out} of {replicas}, {fails} %: {shown:?}");
                 assert!(shown.share(out) <= 8, "{those}");
-                assert_eq!(client.view(out).state, HealthState::HeldBack, "{those}");
+                let view = client.view(out);
+                assert_eq!(view.state, HealthState::HeldBack, "{those}");
+                assert!(!view.is_slow, "{those}");
                 for place in 0..out {
                     let state = client.view(place).state;
                     assert_eq!(state, HealthState::Ejected, "{those}");

@@ -66,7 +66,13 @@ fn briefly_slow_replica_is_limited_and_not_on_probation() {
             client.manners[1] = taking(10);
         }
         client.run(100 * MS);
-        shares.push(client.view(1).share_millionths);
+        let view = client.view(1);
+        shares.push(view.share_millionths);
+        assert_eq!(
+            view.is_slow,
+            view.share_millionths < 1_000_000,
+            "{shares:?}"
+        );
     }
     assert_eq!(client.counters().probations, 0, "{shares:?}");
     let least = shares.iter().min().expect("forty");

@@ -13,6 +13,9 @@ pub struct RecentFacts {
     pub requests: u64,
     /// Requests that failed at the service.
     pub failed: u64,
+    /// Failed requests of the newest 2 s; `None` if an earlier version does not report it.
+    #[serde(default)]
+    pub failed_newest: Option<u64>,
     /// Failed requests that were answered with 500 or above.
     pub responses_5xx: u64,
     /// Failed requests that were answered with a gRPC status that blames the server.
@@ -33,6 +36,17 @@ pub struct RecentFacts {
 }
 
 impl RecentFacts {
+    /// The time that [`failed_newest`](Self::failed_newest) covers.
+    pub const NEWEST_MS: u64 = 2_000;
+
+    /// Words to add to the number of failed requests; empty unless the failures seem to be over.
+    pub const fn ending(&self) -> &'static str {
+        match self.failed_newest {
+            Some(0) if self.failed > 0 => ", none in the last 2 s",
+            _ => "",
+        }
+    }
+
     /// Requests per second.
     pub fn rate(&self) -> f64 {
         let seconds = Duration::from_millis(self.span_ms).as_secs_f64();

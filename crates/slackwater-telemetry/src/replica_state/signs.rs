@@ -1,7 +1,7 @@
 //! The facts that decide a replica's state, merged over workers, and the rule that decides it.
 
 use super::{ReplicaState, Why};
-use crate::attempt_failure::{DownAfter, Failing};
+use crate::attempt_failure::{DownAfter, Failing, FailureKind};
 use core::time::Duration;
 use slackwater_core::policy::HealthState;
 
@@ -23,10 +23,14 @@ pub struct Signs {
     pub drained: bool,
     /// It reports that it takes no new requests.
     pub draining: bool,
+    /// It is an agent that reports so because its server is gone: it refused a request for that.
+    pub server_gone: bool,
     /// Attempts at it, the last in a row over all workers, got no response.
     pub failing: Option<Failing>,
     /// It was down for such attempts lately, and has responded since.
     pub down_lately: bool,
+    /// It is ejected, and each attempt since then, of which there is at least one, failed so.
+    pub trials_unanswered: bool,
     /// It has answered probes before and no longer does, while other replicas answer.
     pub unreachable: bool,
     /// It answers no probes.
@@ -48,6 +52,12 @@ pub struct Signs {
 pub struct HealthSigns {
     /// Its state.
     pub state: HealthState,
+    /// Number of workers that find it in this state.
+    pub workers_agreeing: usize,
+    /// Number of workers that judge it.
+    pub workers: usize,
+    /// Whether slowness limits its share, and not failures; `None` if workers differ.
+    pub is_slow: Option<bool>,
     /// The share of its usual requests that it gets, in millionths.
     pub share_millionths: u32,
     /// The share of its requests that succeed, in millionths.
@@ -61,9 +71,28 @@ pub struct HealthSigns {
 }
 
 impl Signs {
+    /// The cause, if attempts without a response make the replica down. `after`: how many it takes.
+    pub(crate) fn no_response(&self, after: DownAfter) -> Option<FailureKind> {
+        let failing = self.failing.as_ref()?;
+        let kind = failing.last.kind;
+        if self.draining {
+            // After an agent's report it gets few requests, so one that it refused is enough. Other
+            // failures are expected while a planned drain ends.
+            return self.server_gone.then_some(kind);
+        }
+        // An ejected replica gets few attempts, so it would take long to fail many of them.
+        let after = if self.trials_unanswered {
+            DownAfter::FIRST
+        } else {
+            after
+        };
+        failing.is_down(after).then_some(kind)
+    }
+
     /// The state and its reason. If several apply, the first in this order wins: `disabled`, `down`
-    /// by checks, `draining`, `down` by attempts, `unreachable`, `ejected`, `limited`,
-    /// `warming_up`, `unprobed`, `available`.
+    /// by checks, `draining` by an operator, `down` because an agent's server is gone, `draining`
+    /// by report, `down` by attempts, `unreachable`, `ejected`, `limited`, `warming_up`,
+    /// `unprobed`, `available`.
     pub fn state(&self) -> (ReplicaState, Why) {
         use ReplicaState::{Available, Disabled, Down, Draining, Unprobed, Unreachable};
 
@@ -80,24 +109,29 @@ impl Signs {
         if self.drained {
             return (Draining, Why::Drained);
         }
-        if self.draining {
-            return (Draining, Why::ReportsDraining);
-        }
         // Failed attempts name the cause more precisely than probes and the policy's own judgement.
         let after = if self.down_lately {
             DownAfter::AGAIN
         } else {
             DownAfter::FIRST
         };
-        if let Some(failing) = self.failing.as_ref().filter(|it| it.is_down(after)) {
-            return (Down, Why::NoResponse(failing.last.kind));
+        if let Some(kind) = self.no_response(after) {
+            return (Down, Why::NoResponse(kind));
+        }
+        if self.draining {
+            return (Draining, Why::ReportsDraining);
         }
         if self.unreachable {
             return (Unreachable, Why::ProbesTimeOut);
         }
-        let health = self.health.as_ref().map(|health| health.state);
-        if let Some(judged) = health.and_then(of_health) {
-            return judged;
+        if let Some(health) = &self.health
+            && let Some((state, why)) = of_health(health.state)
+        {
+            return match (why, health.is_slow) {
+                (Why::HeldBack, Some(true)) => (state, Why::HeldBackSlow),
+                (Why::HeldBack, Some(false)) => (state, Why::HeldBackFailing),
+                (why, _) => (state, why),
+            };
         }
         match (self.probed && self.unprobed, self.polled) {
             (true, true) => (Unprobed, Why::NoReportPolled),

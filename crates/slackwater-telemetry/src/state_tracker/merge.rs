@@ -1,7 +1,7 @@
 //! Merges the facts that decide replicas' states over workers: a sign holds as soon as one worker
 //! finds it, numbers are means.
 
-use crate::attempt_failure::Failing;
+use crate::attempt_failure::{Failing, FailureKind};
 use crate::facts::{ReplicaFacts, ServiceFacts, WorkerFacts};
 use crate::replica_state::{HealthSigns, ServiceStanding, Signs, Why};
 use core::time::Duration;
@@ -24,7 +24,7 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
             ..of_fleet(replica)
         })
         .collect();
-    let mut healths = vec![Vec::new(); all.len()];
+    let mut healths = vec![Vec::<Vec<_>>::new(); all.len()];
     for worker in &service.workers {
         let parts = Parts::of(worker);
         for ((signs, healths), ids) in all.iter_mut().zip(&mut healths).zip(&worker.ids) {
@@ -40,14 +40,18 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
             signs.unreachable |= all_are(|view| view.lost);
             let in_flight = views.iter().map(|view| u64::from(view.in_flight));
             signs.in_flight += in_flight.sum::<u64>();
-            healths.extend(parts.healths(ids));
+            healths.push(parts.healths(ids).collect());
         }
     }
     for (place, (signs, healths)) in all.iter_mut().zip(&healths).enumerate() {
         signs.health = health(healths);
         let evidence = service.workers.iter();
         signs.failing = Failing::of(evidence.filter_map(|worker| worker.evidence.get(place)))
-            .filter(|failing| !is_refuted(now, failing, service.replicas.get(place)));
+            .filter(|failing| {
+                // A check may reach the agent, which still reports that it takes no requests.
+                let is_server_gone = signs.draining && failing.last.kind == FailureKind::Withdrawn;
+                is_server_gone || !is_refuted(now, failing, service.replicas.get(place))
+            });
     }
     let healths = || all.iter().filter_map(|signs| signs.health.as_ref());
     let success = median(healths().map(|it| it.success_millionths)).unwrap_or(0);
@@ -117,9 +121,14 @@ fn of_fleet(replica: &ReplicaFacts) -> Signs {
     }
 }
 
-fn health(views: &[&HealthView]) -> Option<HealthSigns> {
+/// Merges the judgement of each worker about each part of a replica.
+fn health(workers: &[Vec<&HealthView>]) -> Option<HealthSigns> {
+    let views: Vec<_> = workers.iter().flatten().copied().collect();
     // The states are in order of severity.
     let state = views.iter().map(|view| view.state).max()?;
+    let finds_so = |worker: &&Vec<&HealthView>| worker.iter().any(|view| view.state == state);
+    let mut causes = (views.iter().filter(|view| view.state == state)).map(|view| view.is_slow);
+    let is_slow = causes.next();
     let millionths = |of: fn(&HealthView) -> u32| {
         let mean = mean(views.iter().map(|view| u128::from(of(view))));
         u32::try_from(mean.unwrap_or(0)).unwrap_or(u32::MAX)
@@ -128,6 +137,9 @@ fn health(views: &[&HealthView]) -> Option<HealthSigns> {
     let latency = mean(latencies.map(|latency| latency.as_nanos()));
     Some(HealthSigns {
         state,
+        workers_agreeing: workers.iter().filter(finds_so).count(),
+        workers: workers.iter().filter(|worker| !worker.is_empty()).count(),
+        is_slow: is_slow.filter(|first| causes.all(|other| other == *first)),
         share_millionths: millionths(|view| view.share_millionths),
         success_millionths: millionths(|view| view.success_millionths),
         latency: latency.and_then(|it| Some(Duration::from_nanos(it.try_into().ok()?))),

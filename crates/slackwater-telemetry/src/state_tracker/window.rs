@@ -8,8 +8,11 @@ use std::time::SystemTime;
 
 /// Length of the window.
 const SPAN: Duration = Duration::from_secs(10);
-/// Time between two stored counts.
+/// Time between two stored counts. Results change only then, so that places which look within this
+/// time of each other show the same numbers.
 const STEP: Duration = Duration::from_secs(1);
+/// The newest part of the window, which shows that failures are over.
+const NEWEST: Duration = Duration::from_millis(RecentFacts::NEWEST_MS);
 
 /// Counts of a service at one moment.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +65,7 @@ impl Counted {
             attempts_broken: attempts(|it| it.broken),
             shed: rise(self.shed, before.shed),
             failed: 0,
+            failed_newest: None,
         };
         // An agent has no latencies by class. There, each request is one attempt.
         if self.classes.iter().all(|count| *count == 0) {
@@ -77,40 +81,43 @@ impl Counted {
     }
 }
 
-/// The counts of the last seconds, the oldest first.
+/// The counts of the last seconds, the oldest first, and the results as of the newest.
 #[derive(Debug, Default)]
-pub(super) struct Window(VecDeque<(SystemTime, Counted)>);
+pub(super) struct Window {
+    counts: VecDeque<(SystemTime, Counted)>,
+    recent: RecentFacts,
+}
 
 impl Window {
-    /// Returns the results of the window that ends at `now`.
+    /// Returns the results of the window that ends at `now`, or less than [`STEP`] before.
     pub(super) fn observe(&mut self, now: SystemTime, service: &ServiceFacts) -> RecentFacts {
         let counted = Counted::of(service);
         let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
         // The clock was set back, so the ages of earlier counts are meaningless.
-        if self.0.back().is_some_and(|(at, _)| *at > now) {
-            self.0.clear();
-        }
+        let newest = self.counts.back();
+        let is_set_back = newest.is_some_and(|(at, _)| *at > now);
         // A replica that has left takes its counts with it.
-        if self
-            .0
-            .back()
-            .is_some_and(|(_, last)| counted.is_below(last))
-        {
-            self.0.clear();
+        if is_set_back || newest.is_some_and(|(_, last)| counted.is_below(last)) {
+            self.counts.clear();
+        }
+        if self.counts.back().is_some_and(|(at, _)| age(*at) < STEP) {
+            return self.recent.clone();
         }
         // The oldest count is kept until the next one is beyond the span, so that the window covers
         // all of it.
-        while self.0.get(1).is_some_and(|(at, _)| age(*at) >= SPAN) {
-            self.0.pop_front();
+        while self.counts.get(1).is_some_and(|(at, _)| age(*at) >= SPAN) {
+            self.counts.pop_front();
         }
-        let recent = match self.0.front() {
+        self.recent = match self.counts.front() {
             Some((at, before)) => counted.since(before, age(*at)),
             None => RecentFacts::default(),
         };
-        if self.0.back().is_none_or(|(at, _)| age(*at) >= STEP) {
-            self.0.push_back((now, counted));
-        }
-        recent
+        let mut counts = self.counts.iter().rev();
+        let newest = counts.find(|(at, _)| age(*at) >= NEWEST);
+        let newest = newest.map(|(at, before)| counted.since(before, age(*at)).failed);
+        self.recent.failed_newest = Some(newest.unwrap_or(self.recent.failed));
+        self.counts.push_back((now, counted));
+        self.recent.clone()
     }
 }
 
@@ -141,20 +148,44 @@ mod tests {
             let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
             window.observe(now, &service(sent, failed))
         };
-        assert_eq!(see(100, 50, 0), RecentFacts::default());
+        let nothing = RecentFacts {
+            failed_newest: Some(0),
+            ..RecentFacts::default()
+        };
+        assert_eq!(see(100, 50, 0), nothing);
         let recent = see(101, 150, 10);
         assert_eq!((recent.requests, recent.failed), (100, 10));
+        assert_eq!(
+            recent.failed_newest,
+            Some(10),
+            "the window is shorter than 2 s"
+        );
         assert_eq!((recent.span_ms, recent.failed_percent()), (1_000, 10));
         assert!((recent.rate() - 100.0).abs() < 1e-9);
-        for second in 102..111 {
+        let newest = [102, 103, 104].map(|second| see(second, 150, 10).failed_newest);
+        assert_eq!(newest, [Some(10), Some(0), Some(0)]);
+        for second in 105..111 {
             see(second, 150, 10);
         }
         let later = see(112, 160, 10);
         assert_eq!((later.requests, later.failed), (10, 0));
         assert!(later.span_ms >= 10_000);
         // After a replica has left, its earlier counts are not counted again.
-        assert_eq!(see(113, 150, 1), RecentFacts::default());
+        assert_eq!(see(113, 150, 1), nothing);
         assert_eq!(see(114, 152, 2).failed, 1);
+    }
+
+    #[test]
+    fn observations_within_a_second_share_one_window() {
+        let mut window = Window::default();
+        let mut see = |ms: u64, sent, failed| {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+            window.observe(now, &service(sent, failed))
+        };
+        see(100_000, 50, 0);
+        let first = see(101_000, 100, 10);
+        assert_eq!(see(101_999, 150, 40), first);
+        assert_eq!(see(102_000, 150, 40).failed, 40);
     }
 
     #[test]
@@ -188,7 +219,7 @@ mod tests {
         let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
         window.observe(at(1_000), &service(10, 0));
         let recent = window.observe(at(10), &service(30, 0));
-        assert_eq!(recent, RecentFacts::default());
+        assert_eq!((recent.span_ms, recent.requests), (0, 0));
         let recent = window.observe(at(12), &service(40, 0));
         assert_eq!((recent.span_ms, recent.requests), (2_000, 10));
     }

@@ -13,6 +13,7 @@ use slackwater_telemetry::attempt_failure::FailureFacts;
 use slackwater_telemetry::date::Date;
 use slackwater_telemetry::facts::RecentFacts;
 use slackwater_telemetry::problems::Problem;
+use slackwater_telemetry::replica_state::ReplicaState;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What is shown for an absent value.
@@ -114,11 +115,14 @@ impl Replica {
         }
     }
 
-    /// The replica's state, with its share if that is less than all.
+    /// The replica's state, with its share if that is less than all. The share of an ejected
+    /// replica is the mean over workers: those that eject it send it nothing, as the reason says.
     fn state(&self) -> String {
         let state = shown(self.state.as_ref());
         match self.share_percent {
-            Some(percent @ 1..100) => format!("{state} {percent} %"),
+            Some(percent @ 1..100) if state != ReplicaState::Ejected.as_str() => {
+                format!("{state} {percent} %")
+            }
             _ => state,
         }
     }
@@ -223,7 +227,8 @@ fn recent(recent: &RecentFacts) -> String {
         let percent = recent.failed_percent();
         write!(
             text,
-            ", {percent} % failed in the last {seconds} s: {errors}"
+            ", {percent} % failed in the last {seconds} s{}: {errors}",
+            recent.ending()
         )
     } else {
         write!(text, ", none failed in the last {seconds} s")
@@ -496,6 +501,30 @@ mod tests {
     }
 
     #[test]
+    fn a_state_has_the_share_unless_it_is_ejected() {
+        let state = |state: &str, share_percent| {
+            Replica {
+                service: String::new(),
+                name: String::new(),
+                address: String::new(),
+                weight: 1,
+                state: Some(state.to_owned()),
+                since_ms: None,
+                why: None,
+                share_percent,
+                failure: None,
+                in_flight: 0,
+                requests: Requests::default(),
+            }
+            .state()
+        };
+        assert_eq!(state("limited", Some(30)), "limited 30 %");
+        assert_eq!(state("ejected", Some(50)), "ejected");
+        assert_eq!(state("warming_up", Some(100)), "warming_up");
+        assert_eq!(state("unreachable", None), "unreachable");
+    }
+
+    #[test]
     fn a_service_shows_its_rate_and_its_errors_by_kind() {
         let quiet = RecentFacts {
             span_ms: 10_000,
@@ -518,5 +547,10 @@ mod tests {
             ", 2.5 requests/s, 20 % failed in the last 10 s: 4 answered 5xx, 1 broken off; \
              attempts: 12 without a connection"
         );
+        let over = RecentFacts {
+            failed_newest: Some(0),
+            ..failing
+        };
+        assert!(recent(&over).contains("in the last 10 s, none in the last 2 s: 4 answered"));
     }
 }

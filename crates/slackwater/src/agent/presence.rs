@@ -29,6 +29,11 @@ const REFUSED_MAX: u32 = 3;
 /// [`TIMED_OUT_SPAN`].
 const TIMED_OUT_MAX: u32 = 3;
 const TIMED_OUT_SPAN: Duration = Duration::from_secs(3);
+/// The least time between two warnings of a failed connection after which the agent does not
+/// withdraw. A server that is busy now and then would fill the log.
+const WARNED_EVERY: Duration = Duration::from_mins(1);
+/// How an operator can fix that the server cannot be connected to.
+const REMEDY: &str = "start the server; if it runs, see whether it accepts connections";
 
 /// A handle to the server's state. Clones share it.
 #[derive(Clone, Debug)]
@@ -57,8 +62,21 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     doubt: Option<Doubt>,
+    /// When the log last warned of a doubt.
+    warned_at: Option<tokio::time::Instant>,
     withdrawn_at: Option<Instant>,
     stopping: bool,
+}
+
+impl State {
+    /// Whether the log warns of a new doubt. If so, it counts as done.
+    fn warns(&mut self) -> bool {
+        let is_due = (self.warned_at).is_none_or(|at| at.elapsed() >= WARNED_EVERY);
+        if is_due {
+            self.warned_at = Some(tokio::time::Instant::now());
+        }
+        is_due
+    }
 }
 
 /// Connections that failed since the last successful one.
@@ -152,7 +170,7 @@ impl Presence {
     /// Notes a failed connection to the server. The agent withdraws if there were enough of them,
     /// and is in doubt otherwise.
     pub(super) fn lose(&self, error: &io::Error) {
-        let mut is_new_doubt = false;
+        let (mut is_new_doubt, mut warns) = (false, false);
         let has_withdrawn = self.change(|state| {
             if state.withdrawn_at.is_some() {
                 return false;
@@ -161,13 +179,25 @@ impl Presence {
             let is_enough = state.doubt.get_or_insert_with(Doubt::new).add(error);
             if is_enough {
                 state.withdrawn_at = Some(Instant::now());
+            } else if is_new_doubt {
+                warns = state.warns();
             }
             is_enough
         });
         if has_withdrawn {
             self.log_withdrawn(error);
         } else if is_new_doubt {
-            tracing::debug!(server = %self.shared.server, %error, "a connection failed; looking again");
+            let server = &self.shared.server;
+            if warns {
+                tracing::warn!(
+                    %server,
+                    %error,
+                    remedy = REMEDY,
+                    "cannot connect to server; checking again"
+                );
+            } else {
+                tracing::debug!(%server, %error, "cannot connect to server; checking again");
+            }
             self.shared.lost.notify_one();
         }
     }
@@ -188,7 +218,7 @@ impl Presence {
         tracing::warn!(
             server = %self.shared.server,
             %error,
-            remedy = "start the server; if it runs, see whether it accepts connections",
+            remedy = REMEDY,
             "withdrawn: the server cannot be connected to; probes say so, requests get 503"
         );
         self.shared.lost.notify_one();
@@ -343,6 +373,19 @@ mod tests {
         presence.find();
         presence.lose(&refused());
         assert!(!presence.is_withdrawn());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_warns_of_the_first_doubt_and_of_one_more_each_minute() {
+        let mut state = State::default();
+        let mut warned_at = Vec::new();
+        for second in 0..150 {
+            if state.warns() {
+                warned_at.push(second);
+            }
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(warned_at, [0, 60, 120]);
     }
 
     #[test]

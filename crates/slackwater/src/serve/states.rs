@@ -144,7 +144,8 @@ macro_rules! line {
             latency = health.and_then(|health| health.latency).map(tracing::field::debug),
             median_latency = health.and_then(|health| health.median_latency).map(tracing::field::debug),
             $($field)*
-            "replica {state}{}{why}",
+            "replica {}{}{why}",
+            what(change),
             if why.is_empty() { "" } else { ": " },
         );
     }};
@@ -155,14 +156,52 @@ fn part(millionths: u32) -> f64 {
     f64::from(millionths) / 1e6
 }
 
+/// Whether a replica that was down responds again and is on trial, which is better than before.
+fn is_on_trial(change: &StateChange) -> bool {
+    let (from, to) = (change.from, change.standing.state);
+    from == Some(ReplicaState::Down) && to == ReplicaState::Ejected
+}
+
+/// What happened to the replica.
+fn what(change: &StateChange) -> &'static str {
+    if is_on_trial(change) {
+        "responds again, still ejected"
+    } else {
+        change.standing.state.as_str()
+    }
+}
+
 fn log_change(change: &StateChange) {
-    // A replica that was down and is now ejected responds again and is on trial, which is better
-    // than before.
-    let is_better =
-        change.from == Some(ReplicaState::Down) && change.standing.state == ReplicaState::Ejected;
-    if change.standing.state.is_alarming() && !is_better {
+    if change.standing.state.is_alarming() && !is_on_trial(change) {
         line!(warn, change, remedy = change.standing.why.remedy(),);
     } else {
         line!(info, change,);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_telemetry::replica_state::Standing;
+
+    #[test]
+    fn one_that_was_down_and_is_still_ejected_is_no_new_ejection() {
+        let what = |from, state| {
+            what(&StateChange {
+                service: String::new(),
+                replica: String::new(),
+                address: String::new(),
+                from,
+                standing: Standing {
+                    state,
+                    ..Standing::default()
+                },
+            })
+        };
+        let (down, ejected) = (ReplicaState::Down, ReplicaState::Ejected);
+        assert_eq!(what(Some(down), ejected), "responds again, still ejected");
+        assert_eq!(what(Some(ReplicaState::Available), ejected), "ejected");
+        assert_eq!(what(Some(ejected), down), "down");
+        assert_eq!(what(None, ejected), "ejected");
     }
 }

@@ -7,6 +7,7 @@ use crate::server::{Server, socket_path, vacant};
 
 const WITHDRAWN: &str = "withdrawn: the server";
 const BACK: &str = "back: the server";
+const DOUBT: &str = "cannot connect to server; checking again";
 
 fn assert_turned_away(answer: &Answer) {
     assert_eq!(answer.status, 503);
@@ -98,6 +99,33 @@ async fn first_failures_withdraw_the_agent_without_further_connects() {
     })
     .await;
     assert_eq!(agent.times_said(WITHDRAWN), 1);
+}
+
+#[tokio::test]
+async fn unsent_request_logs_one_warning_a_minute() {
+    let server = Server::tcp_at(([127, 91, 0, 6], 0).into()).await;
+    let address = server.to.parse().unwrap();
+    let agent = Agent::start(&server.to, &["--check-interval", "1m"]).await;
+    assert_serves(&agent, &server).await;
+    drop(server);
+    assert_turned_away(&agent.fetch("/").await);
+    until("the log warns", async || agent.times_said(DOUBT) == 1).await;
+    let log = agent.log();
+    let warning = log.lines().find(|line| line.contains(DOUBT)).unwrap();
+    for part in [" WARN ", "server=", "error=", "remedy=\"start the server"] {
+        assert!(warning.contains(part), "no {part:?} in {warning}");
+    }
+    withdrawn(&agent, true).await;
+    let server = Server::tcp_at(address).await;
+    withdrawn(&agent, false).await;
+    drop(server);
+    assert_turned_away(&agent.fetch("/").await);
+    withdrawn(&agent, true).await;
+    until("it has withdrawn twice", async || {
+        agent.times_said(WITHDRAWN) == 2
+    })
+    .await;
+    assert_eq!(agent.times_said(DOUBT), 1, "not within a minute");
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ async fn ejections_and_returns_are_logged_with_their_figures() {
     // It may have been available with a part of its share in between.
     let back = proxy.log_line("replica available");
     assert!(
-        back.contains(" INFO ") && back.contains("to=\"available\" why=\"\" share_percent=100"),
+        back.contains(" INFO ") && back.contains("to=\"available\" why=\"\" success="),
         "{back}"
     );
     assert!(

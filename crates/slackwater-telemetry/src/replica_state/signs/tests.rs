@@ -12,16 +12,23 @@ fn first_state_in_the_documented_order_wins() {
     let mut seen = BTreeSet::new();
     let healths = HealthState::ALL.map(Some).into_iter().chain([None]);
     for health in healths {
-        for bits in 0..1 << 12 {
+        for bits in 0..1 << 14 {
+            let needed = if bit(bits, 11) && !bit(bits, 13) {
+                10
+            } else {
+                3
+            };
             let signs = Signs {
                 disabled: bit(bits, 0),
                 down: bit(bits, 1).then(|| Some("refused".to_owned())),
                 not_connectable: bit(bits, 2),
                 drained: bit(bits, 3),
                 draining: bit(bits, 4),
+                server_gone: bit(bits, 12),
                 down_lately: bit(bits, 11),
+                trials_unanswered: bit(bits, 13),
                 failing: Some(Failing {
-                    in_a_row: if bit(bits, 11) { 10 } else { 3 } - u64::from(!bit(bits, 10)),
+                    in_a_row: needed - u64::from(!bit(bits, 10)),
                     first_age: Duration::from_secs(1),
                     last: LastFailure {
                         kind: FailureKind::Refused,
@@ -36,6 +43,9 @@ fn first_state_in_the_documented_order_wins() {
                 probed: bit(bits, 9),
                 health: health.map(|state| HealthSigns {
                     state,
+                    workers_agreeing: 1,
+                    workers: 1,
+                    is_slow: Some(bit(bits, 11)),
                     share_millionths: 0,
                     success_millionths: 0,
                     latency: None,
@@ -51,7 +61,9 @@ fn first_state_in_the_documented_order_wins() {
                     ReplicaState::Down,
                     signs.down.is_some() || signs.not_connectable,
                 ),
-                (ReplicaState::Draining, signs.drained || signs.draining),
+                (ReplicaState::Draining, signs.drained),
+                (ReplicaState::Down, signs.draining && signs.server_gone),
+                (ReplicaState::Draining, signs.draining),
                 (ReplicaState::Down, bit(bits, 10)),
                 (ReplicaState::Unreachable, signs.unreachable),
                 (

@@ -3,7 +3,7 @@
 use super::*;
 use crate::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
 use crate::facts::{BehindFacts, HealthFacts};
-use crate::replica_state::{ReplicaState, Why};
+use crate::replica_state::{ReplicaState, Standing, Why};
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::HealthState;
 use slackwater_core::policy::{
@@ -75,6 +75,44 @@ fn merge_takes_worst_state_and_mean_share() {
     assert_eq!(healths[2].median_latency, healths[0].latency);
     assert_eq!(all[2].state(), (ReplicaState::Ejected, Why::Failures));
     assert!(!all[2].available && all[1].available);
+    let judged_by = |place: usize| (healths[place].workers_agreeing, healths[place].workers);
+    assert_eq!([judged_by(0), judged_by(2)], [(2, 2), (1, 2)]);
+    let standing = |place: usize| {
+        let (state, why) = all[place].state();
+        Standing {
+            state,
+            why,
+            signs: all[place].clone(),
+            ..Standing::default()
+        }
+    };
+    let why = "too many failures; ejected by 1 of 2 workers";
+    assert_eq!(standing(2).why().as_deref(), Some(why));
+    assert_eq!(standing(0).why(), None);
+}
+
+#[test]
+fn a_limited_replica_says_which_of_failures_and_slowness_it_is_if_workers_agree() {
+    let mut ids = ReplicaIds::new();
+    let ids: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
+    let played = worker(&ids, None);
+    let view = |is_slow| {
+        let mut view = played.snapshot.health[0];
+        (view.state, view.is_slow) = (HealthState::HeldBack, is_slow);
+        view
+    };
+    let why = |workers: &[bool]| {
+        let views: Vec<_> = workers.iter().map(|is_slow| view(*is_slow)).collect();
+        let views: Vec<_> = views.iter().map(|view| vec![view]).collect();
+        let signs = Signs {
+            health: health(&views),
+            ..Signs::default()
+        };
+        signs.state().1
+    };
+    assert_eq!(why(&[true, true]), Why::HeldBackSlow);
+    assert_eq!(why(&[false]), Why::HeldBackFailing);
+    assert_eq!(why(&[true, false]), Why::HeldBack);
 }
 
 #[test]
@@ -165,6 +203,40 @@ fn the_reason_of_unprobed_replicas_matches_the_policy() {
         }
     }
     assert!(told >= 6, "four that probe, two that poll");
+}
+
+#[test]
+fn passed_checks_do_not_refute_an_agent_that_refuses_requests_and_reports_that_it_drains() {
+    let failing = |kind, draining| {
+        let mut ids = ReplicaIds::new();
+        let ids: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
+        let mut worker = worker(&ids, None);
+        worker.snapshot.replicas[0].draining = draining;
+        let age = Duration::from_mins(1);
+        worker.evidence = vec![AttemptEvidence {
+            failures: 1,
+            in_a_row: 1,
+            first_age: age,
+            last: Some(LastFailure {
+                kind,
+                error: String::new(),
+                age,
+            }),
+            ..AttemptEvidence::default()
+        }];
+        let mut fleet = service(3, vec![worker]);
+        fleet.replicas[0].health = Some(HealthFacts {
+            verdict: "up".to_owned(),
+            checked_at_ms: Some(999_000),
+            ..HealthFacts::default()
+        });
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        signs(now, &fleet)[0].failing.is_some()
+    };
+    // A check by TCP reaches the agent, whatever its server does.
+    assert!(failing(FailureKind::Withdrawn, true));
+    assert!(!failing(FailureKind::Withdrawn, false));
+    assert!(!failing(FailureKind::Refused, true));
 }
 
 #[test]

@@ -5,7 +5,9 @@ use super::*;
 use crate::attempt_failure::{AttemptEvidence, DownAfter, FailureKind, LastFailure};
 use crate::facts::{ReplicaFacts, ServiceFacts, WorkerFacts};
 use crate::state_tracker::StateTracker;
-use slackwater_core::{Draw, SplitMix64};
+use slackwater_core::health::{HealthSettings, build};
+use slackwater_core::policy::{Event, HealthState, PolicySettings, Settings, policy_named};
+use slackwater_core::{Draw, Instant, NoDraw, ReplicaIds, SplitMix64};
 
 const START: Duration = Duration::from_secs(1_000_000);
 
@@ -19,6 +21,12 @@ struct Site {
     first_at: Duration,
     answered_at: Option<Duration>,
     state: ReplicaState,
+    /// How its attempts fail; `None`: refused.
+    kind: Option<FailureKind>,
+    /// The state that the worker's policy finds.
+    judged: Option<HealthState>,
+    /// The replica reports that it drains.
+    draining: bool,
     /// How often the replica was found in another state.
     changes: usize,
     /// What the log has, each with its second.
@@ -48,11 +56,34 @@ impl Site {
             first_age: age(self.first_at),
             ages: newest.take(10).collect(),
             last: self.failed_at.last().map(|at| LastFailure {
-                kind: FailureKind::Refused,
+                kind: self.kind.unwrap_or(FailureKind::Refused),
                 error: String::new(),
                 age: age(*at),
             }),
             answered_age: self.answered_at.map(age),
+        }
+    }
+
+    /// A worker whose policy finds the replica's state.
+    fn worker(&self) -> WorkerFacts {
+        let config = HealthSettings::default().validate();
+        let entry = policy_named("round_robin").expect("the policy");
+        let mut policy = build(
+            entry,
+            &PolicySettings::default(),
+            &config.expect("defaults"),
+        );
+        let id = ReplicaIds::new().allocate().expect("the first one");
+        policy.handle(Instant::EPOCH, Event::Added(id), &mut NoDraw);
+        let mut snapshot = policy.snapshot(Instant::EPOCH);
+        snapshot.replicas[0].draining = self.draining;
+        if let Some(judged) = self.judged {
+            snapshot.health[0].state = judged;
+        }
+        WorkerFacts {
+            ids: vec![vec![id]],
+            snapshot,
+            ..WorkerFacts::default()
         }
     }
 
@@ -65,10 +96,16 @@ impl Site {
         };
         let service = ServiceFacts {
             name: "web".to_owned(),
-            workers: vec![WorkerFacts {
-                evidence: vec![self.evidence(), AttemptEvidence::default()],
-                ..WorkerFacts::default()
-            }],
+            workers: vec![
+                WorkerFacts {
+                    evidence: vec![self.evidence(), AttemptEvidence::default()],
+                    ..self.worker()
+                },
+                WorkerFacts {
+                    evidence: vec![AttemptEvidence::default(); 2],
+                    ..WorkerFacts::default()
+                },
+            ],
             replicas: vec![
                 replica.clone(),
                 ReplicaFacts {
@@ -186,6 +223,117 @@ fn recovery_is_reported_at_once_and_raises_the_failure_threshold() {
         site.lines.iter().filter(|(_, line)| line == "down").count(),
         3
     );
+}
+
+/// A replica that was down and is ejected after it responded again.
+fn ejected_lately() -> Site {
+    let mut site = Site::default();
+    site.go(5, 10, || true);
+    site.go(5, 10, || false);
+    let mut left = 0..DownAfter::FIRST.failures;
+    site.go(1, 3, || left.next().is_some());
+    site.judged = Some(HealthState::Ejected);
+    site.look();
+    site.look();
+    assert_eq!(site.state, ReplicaState::Ejected);
+    site
+}
+
+#[test]
+fn an_ejected_one_whose_trials_get_no_response_is_down_although_it_was_down_lately() {
+    let mut site = ejected_lately();
+    site.now += Duration::from_secs(1);
+    site.look();
+    assert_eq!(site.state, ReplicaState::Ejected, "there was no trial yet");
+    site.attempt(true);
+    site.look();
+    assert_eq!(site.state, ReplicaState::Down);
+    assert_eq!(site.lines.last(), Some(&(11, "down".to_owned())));
+}
+
+#[test]
+fn an_ejected_one_that_answered_a_trial_needs_ten_failures() {
+    let mut site = ejected_lately();
+    site.attempt(false);
+    site.now += Duration::from_secs(1);
+    let mut left = 1..DownAfter::AGAIN.failures;
+    site.go(9, 1, || left.next().is_some());
+    site.look();
+    assert_eq!(site.state, ReplicaState::Ejected);
+    site.attempt(true);
+    site.look();
+    assert_eq!(site.state, ReplicaState::Down);
+}
+
+#[test]
+fn an_ejected_one_that_fails_most_of_its_trials_does_not_flap() {
+    let mut site = ejected_lately();
+    let before = site.changes;
+    // Trials are a few seconds apart.
+    let mut fails = draws(80);
+    for _ in 0..150 {
+        site.now += Duration::from_secs(4);
+        site.attempt(fails());
+        site.look();
+    }
+    // It is down once after each minute in which it was not.
+    assert!(site.changes - before <= 2 * 10, "{}", site.changes);
+}
+
+#[test]
+fn an_agent_without_a_server_is_down_although_it_reports_that_it_drains() {
+    let mut site = Site {
+        kind: Some(FailureKind::Withdrawn),
+        ..Site::default()
+    };
+    site.go(5, 10, || false);
+    // One request is refused. After the agent's report it gets none.
+    site.attempt(true);
+    site.draining = true;
+    site.now += Duration::from_millis(100);
+    site.look();
+    assert_eq!(site.state, ReplicaState::Down);
+    site.now += Duration::from_mins(10);
+    site.look();
+    assert_eq!(site.state, ReplicaState::Down);
+    // Its server is back, and it takes requests before one is answered.
+    site.draining = false;
+    site.look();
+    assert_eq!(site.state, ReplicaState::Available);
+    let down = "the agent's server cannot be connected to";
+    assert!(
+        !site.lines.iter().any(|(_, line)| line == down),
+        "{:?}",
+        site.lines
+    );
+    let lines: Vec<_> = site.lines.iter().map(|(_, line)| &**line).collect();
+    assert_eq!(lines, ["down", "available"]);
+}
+
+#[test]
+fn a_planned_drain_of_an_agent_is_no_failure() {
+    for (kind, quiet) in [
+        // Connections to an agent that has ended are refused.
+        (FailureKind::Refused, Duration::ZERO),
+        // Its server restarted long before.
+        (FailureKind::Withdrawn, Duration::from_secs(11)),
+    ] {
+        let mut site = Site {
+            kind: Some(kind),
+            ..Site::default()
+        };
+        site.go(5, 10, || false);
+        site.attempt(true);
+        site.now += quiet;
+        site.draining = true;
+        site.look();
+        assert_eq!(site.state, ReplicaState::Draining, "{kind:?}");
+        if kind == FailureKind::Refused {
+            site.go(5, 10, || true);
+            site.look();
+            assert_eq!(site.state, ReplicaState::Draining);
+        }
+    }
 }
 
 #[test]
