@@ -117,10 +117,6 @@ pub(crate) struct DiscoveryStatus {
 /// A replica, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each holds or not, whatever the others do"
-)]
 pub(crate) struct ReplicaStatus {
     pub(crate) service: String,
     pub(crate) name: String,
@@ -138,12 +134,8 @@ pub(crate) struct ReplicaStatus {
     pub(crate) failure: Option<FailureFacts>,
     pub(crate) share_percent: Option<u32>,
     pub(crate) available: bool,
-    pub(crate) draining: bool,
-    pub(crate) silent: bool,
-    pub(crate) lost: bool,
     pub(crate) health: Option<HealthFacts>,
     pub(crate) standing: Option<StandingStatus>,
-    pub(crate) note: Option<String>,
     pub(crate) reported: Option<ReportedStatus>,
     pub(crate) head_us: Option<QuantileStatus>,
     pub(crate) in_flight: u64,
@@ -386,12 +378,8 @@ impl ReplicaStatus {
                 .map(|failing| FailureFacts::new(failing, now)),
             share_percent: standing.share_percent(),
             available: signs.available,
-            draining: signs.draining,
-            silent: signs.unprobed,
-            lost: signs.unreachable,
             health: replica.health.clone(),
             standing: signs.health.as_ref().map(StandingStatus::from),
-            note: standing.why(),
             reported: None,
             head_us: None,
             in_flight: signs.in_flight,

@@ -149,7 +149,7 @@ pub(super) const ALL_DOWN: &[Sign] = &[
         within: SOON,
         look: |site| {
             let (_, decisions) = site.get("/decisions?failed=true&limit=1&format=text")?;
-            has(&decisions, &["unreachable"])
+            has(&decisions, &["no_connection"])
         },
     },
 ];

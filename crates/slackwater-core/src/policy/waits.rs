@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn any_answer_is_progress_and_to_give_up_is_none() {
-        let none = [Outcome::Unreachable, Outcome::Dropped];
+        let none = [Outcome::NoConnection, Outcome::Dropped];
         for outcome in Outcome::ALL {
             let mut trial = Trial::new(LeastLoaded::new(), 1);
             let replica = trial.replicas[0];

@@ -243,6 +243,6 @@ fn a_replica_that_cannot_be_reached_leaves_the_pool() {
     let pick = world.pick();
     world
         .policy
-        .handle_query_done(world.now, pick.ticket, Outcome::Unreachable);
+        .handle_query_done(world.now, pick.ticket, Outcome::NoConnection);
     assert_eq!(world.pooled(), [1, 2]);
 }

@@ -68,7 +68,7 @@ fn a13_a_query_that_did_not_reach_a_silent_replica_is_no_sign_of_its_speed() {
     world.now += 100 * MS;
     world
         .policy
-        .handle_query_done(world.now, lost, Outcome::Unreachable);
+        .handle_query_done(world.now, lost, Outcome::NoConnection);
     world.now += 1_099 * MS;
     world.refresh();
     assert_eq!(
@@ -85,7 +85,7 @@ fn a13_a_query_that_did_not_reach_a_silent_replica_is_no_sign_of_its_speed() {
     world.now += 100 * MS;
     world
         .policy
-        .handle_query_done(world.now, lost, Outcome::Unreachable);
+        .handle_query_done(world.now, lost, Outcome::NoConnection);
     world.now += 1_000 * MS;
     world.refresh();
     assert_eq!(
@@ -346,7 +346,7 @@ fn a13_chance_takes_the_silent_that_were_not_reached_last() {
     assert_eq!(lost.ticket.replica(), second);
     world
         .policy
-        .handle_query_done(world.now, lost.ticket, Outcome::Unreachable);
+        .handle_query_done(world.now, lost.ticket, Outcome::NoConnection);
     let to_second = |world: &mut World, avoid: &[_]| {
         let picks = (0..200).filter(|_| {
             let ticket = world.pick_for(Query::retry(avoid)).ticket;

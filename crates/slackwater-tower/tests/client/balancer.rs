@@ -25,7 +25,7 @@ async fn each_query_ends_exactly_once() {
     for outcome in [
         Outcome::Success,
         Outcome::Failed,
-        Outcome::Unreachable,
+        Outcome::NoConnection,
         Outcome::Dropped,
     ] {
         let mut lease = pick_ready(&balancer);

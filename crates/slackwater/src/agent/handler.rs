@@ -199,7 +199,7 @@ impl AgentHandler {
 
     fn fail(&self, passing: Passing, cause: &Cause) -> Answer {
         match cause {
-            Cause::Unreachable(error) => {
+            Cause::NoConnection(error) => {
                 self.counts.connect_failures.add_one();
                 passing.end(End::Failed);
                 return self.withdraw(error);

@@ -135,7 +135,7 @@ async fn a_call_without_a_response_receives_a_status_of_its_own_protocol() {
     let proxy = Proxy::of_file(&(toml + &log.toml("")));
     for (path, http, kind, grpc) in [
         ("/mute", 504, "first_byte_timeout", "4"),
-        ("/gone", 502, "unreachable", "14"),
+        ("/gone", 502, "no_connection", "14"),
         ("/none", 404, "no_route", "12"),
     ] {
         let answer = call(&proxy, path, "application/grpc+proto").await;

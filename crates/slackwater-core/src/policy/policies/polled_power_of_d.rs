@@ -163,7 +163,7 @@ impl Choose for LowestReportedOfDrawn {
     }
 
     fn handle_end(&mut self, _now: Instant, end: &QueryEnd) {
-        if end.outcome == Outcome::Unreachable {
+        if end.outcome == Outcome::NoConnection {
             // Its earlier report no longer predicts what a query meets there.
             self.forget(end.replica);
         }
@@ -279,7 +279,7 @@ mod tests {
     fn unreachable_silent_and_returning_replicas_have_no_report() {
         let mut trial = trial(&[Some(0), Some(4), Some(8)]);
         assert_eq!(of_two(&mut trial, 1, 0), 0);
-        trial.serve(0, Duration::ZERO, Outcome::Unreachable);
+        trial.serve(0, Duration::ZERO, Outcome::NoConnection);
         assert_eq!(of_two(&mut trial, 0, 1), 1, "6 against 4");
         trial.replace(1);
         assert_eq!(of_two(&mut trial, 1, 2), 1, "8, the only one, against 8");

@@ -185,7 +185,7 @@ impl<K: Keep> Policy for Probed<K> {
         if let Some(head) = ticket.end_latency(now, outcome) {
             self.kept.handle_head(now, replica, head);
         }
-        if outcome == Outcome::Unreachable {
+        if outcome == Outcome::NoConnection {
             self.kept.forget(replica);
         }
     }

@@ -257,7 +257,7 @@ impl LocalLoads {
     /// Notes that a query to the replica is over.
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
-        if outcome == Outcome::Unreachable
+        if outcome == Outcome::NoConnection
             && let Some(hearing) = self.hearings.find_mut(replica)
         {
             hearing.unreachable_until = now + UNREACHABLE_PAUSE;
@@ -343,7 +343,7 @@ fn end_of(outcome: Outcome) -> Option<End> {
     match outcome {
         Outcome::Success => Some(End::Success),
         Outcome::Dropped => Some(End::Cancelled),
-        Outcome::Unreachable => None,
+        Outcome::NoConnection => None,
         _ => Some(End::Failed),
     }
 }

@@ -352,9 +352,9 @@ impl Attempt {
             counts.evidence.note_failure(kind, error);
         }
         let outcome = match &failure.cause {
-            Cause::Unreachable(_) => {
+            Cause::NoConnection(_) => {
                 counts.connect_failures.add_one();
-                Outcome::Unreachable
+                Outcome::NoConnection
             }
             // Its connections are full, possibly with responses that clients do not read. That is
             // no evidence about the replica.
@@ -364,7 +364,7 @@ impl Attempt {
             }
             Cause::Broken(_) if failure.is_unsent => {
                 counts.broken.add_one();
-                Outcome::Unreachable
+                Outcome::NoConnection
             }
             Cause::Shed(Shed::TwinStarted) => {
                 counts.superseded.add_one();
@@ -382,7 +382,7 @@ impl Attempt {
             }
             Cause::Withdrawn => {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
-                Outcome::Unreachable
+                Outcome::NoConnection
             }
             Cause::Broken(_) | Cause::Coding | Cause::HeadTooLarge | Cause::Switched => {
                 counts.broken.add_one();

@@ -49,7 +49,7 @@ mod future;
 mod membership;
 
 pub use body::LeasedBody;
-pub use classify::{ByStatus, Classify, is_unreachable};
+pub use classify::{ByStatus, Classify, is_connect_error};
 pub use copies::Copies;
 pub use future::ResponseFuture;
 pub use membership::Membership;

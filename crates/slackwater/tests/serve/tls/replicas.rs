@@ -65,7 +65,7 @@ async fn replicas_are_verified_by_authority_and_name() {
         if !passes {
             assert_eq!(
                 answer.field("x-slackwater-error"),
-                Some("unreachable"),
+                Some("no_connection"),
                 "{name}"
             );
             let told = proxy.log_line("TLS");
