@@ -304,6 +304,6 @@ async fn a_refused_connection_is_distinguished_from_a_mistake() {
     let address = unused_address().await.to_string();
     let gone = ["status", "--admin", &address];
     let why = admin(&proxy, None, &gone).await.badly(1);
-    let complaint = format!("slackwater: the admin server at {address}: no connection: ");
+    let complaint = format!("slackwater: cannot connect to {address}: ");
     assert!(why.starts_with(&complaint), "{why}");
 }
