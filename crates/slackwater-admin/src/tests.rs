@@ -534,7 +534,7 @@ fn a_replica_has_its_state_with_start_and_reason() {
     let expected = [
         "available ",
         "available ",
-        "unprobed no probe answered: local measurements are used",
+        "unprobed no probe answered, so local measurements are used",
         "draining the replica reports that it drains",
         "available backup: its tier is not in use",
     ];
@@ -545,7 +545,7 @@ fn a_replica_has_its_state_with_start_and_reason() {
     let (_, told) = of(&facts);
     assert_eq!(
         told[2],
-        "unprobed no probe answered: it counts as an average replica"
+        "unprobed no probe answered, so it counts as an average replica"
     );
     facts.services[0].workers[1].snapshot.replicas[2].lost = true;
     let (_, told) = of(&facts);

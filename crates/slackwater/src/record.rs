@@ -97,7 +97,11 @@ impl RecordArgs {
         let mut paths = core::iter::once(path.clone()).chain(others);
         let Some(free) = paths.find(|path| path.symlink_metadata().is_err()) else {
             let path = path.display();
-            tracing::error!(%path, "nothing is recorded: the file and 98 beside it are there already");
+            tracing::error!(
+                %path,
+                remedy = "move recordings away",
+                "not recording: the file and 98 numbered ones exist"
+            );
             return Ok(None);
         };
         tracing::info!(path = %free.display(), "recording");

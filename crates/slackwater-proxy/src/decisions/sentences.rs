@@ -279,7 +279,11 @@ fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
     } else {
         String::new()
     };
-    writeln!(to, "     not available or limited: {}{more}", shown.join(", "))
+    writeln!(
+        to,
+        "     not available or limited: {}{more}",
+        shown.join(", ")
+    )
 }
 
 /// Describes how the attempt ended.

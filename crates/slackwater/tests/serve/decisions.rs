@@ -255,10 +255,7 @@ async fn a_failure_is_kept_with_its_cause_if_failures_are_kept() {
     let cause = attempt["cause"].as_str().unwrap();
     assert!(cause.starts_with("no connection: "), "{cause}");
     let text = proxy.admin_page("/decisions?format=text").await;
-    assert!(
-        text.contains("no response; no connection ("),
-        "{text}"
-    );
+    assert!(text.contains("no response; no connection ("), "{text}");
 
     let live = Replica::echo("live").await;
     let proxy = Proxy::start(&[live.address], failed);

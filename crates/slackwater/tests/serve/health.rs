@@ -136,7 +136,7 @@ async fn all_are_down_only_when_all_have_been_checked() {
     let one_is_down = proxy.log_line(" down");
     assert!(one_is_down.contains(&format!("replica=\"{}\"", quick.address)));
     go_on.notify_one();
-    proxy.log_line("all replicas are down by their health checks");
+    proxy.log_line("all replicas down: health checks failed");
     let both_are_down = proxy.log_line("replica down");
     let late = late.address.to_string();
     assert!(both_are_down.contains(&late), "{late}: {both_are_down}");

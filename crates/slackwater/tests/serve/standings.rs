@@ -180,7 +180,10 @@ async fn a_reload_keeps_what_was_learned_of_a_service_that_stays_and_takes_new_s
 
     written.become_text(&toml("error_aversion.enabled = false", 3));
     reload(&proxy);
-    assert_eq!(standing(&mut client).await, (20, "available".into(), 0.into()));
+    assert_eq!(
+        standing(&mut client).await,
+        (20, "available".into(), 0.into())
+    );
     written.become_text(&toml("error_aversion.failures_in_a_row = 3", 3));
     reload(&proxy);
     until("it is out again", async || {

@@ -253,7 +253,10 @@ fn in_a_panic_the_comparison_rule_is_described() {
         let text = rig.said(Query::first());
         let expected = format!(": none may be chosen, so all may be; {rule}");
         assert!(text[1..].starts_with(&expected), "{policy}: {text}");
-        assert!(text.contains("\n     not available or limited: "), "{policy}: {text}");
+        assert!(
+            text.contains("\n     not available or limited: "),
+            "{policy}: {text}"
+        );
     }
 }
 
@@ -271,7 +274,8 @@ fn a_last_resort_is_described_as_one() {
         let text = rig.said(Query::retry(&tried));
         let expected = "C: it may not be chosen, but all that may be have had the request, and it is \
                         better than none; ";
-        let expected = format!("{expected}{rule}\n     not available or limited: C (down or draining)");
+        let expected =
+            format!("{expected}{rule}\n     not available or limited: C (down or draining)");
         assert_eq!(text, expected, "{policy}");
     }
 }

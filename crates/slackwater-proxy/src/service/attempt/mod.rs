@@ -401,7 +401,7 @@ impl Attempt {
             replica = self.replica.config.name,
             target = %self.replica.connections.target(),
             cause = %failure.cause,
-            "a request failed"
+            "attempt failed"
         );
         self.end_because(outcome, || Some(failure.cause.to_string().into()));
     }

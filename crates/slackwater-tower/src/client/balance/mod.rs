@@ -267,7 +267,7 @@ impl<S, B> Shared<S, B> {
             let bytes = hint.len();
             tracing::warn!(
                 bytes,
-                "query hint left out: longer than {HINT_BYTES_MAX} bytes; send a hash of it; further ones are not logged"
+                "query hint dropped: longer than {HINT_BYTES_MAX} bytes; send a hash of it"
             );
         });
         Bytes::new()

@@ -39,7 +39,7 @@ async fn another_policy_chooses_from_then_on() {
     let body = json!({"set": {"policy": "random", "retries.attempts_max": 4}});
     let is = done(&proxy, "/settings", &body).await;
     assert_eq!(is["changed"], expected);
-    let line = proxy.log_line("set at run time");
+    let line = proxy.log_line("setting changed at run time");
     for told in ["peer=127.0.0.1:", "key=\"policy\"", "round_robin", "random"] {
         assert!(line.contains(told), "{told}: {line}");
     }
@@ -174,7 +174,7 @@ async fn what_goes_with_its_service_goes_and_what_makes_a_file_mistaken_refuses_
             .log_line("its settings at run time are dropped")
             .contains("service=\"api\"")
     );
-    proxy.log_line("the configuration has been read again");
+    proxy.log_line("configuration reloaded");
     assert_eq!(
         overrides(&proxy).await["settings"]
             .as_array()

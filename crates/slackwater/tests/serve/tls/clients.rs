@@ -350,7 +350,7 @@ async fn new_files_are_shown_to_new_connections_while_old_ones_go_on() {
     assert_eq!(shown(&again), old_one);
 
     folder.write("a.key", &next.key);
-    proxy.log_line("new certificates or keys are in force");
+    proxy.log_line("certificates or keys reloaded");
     until("the new certificate is shown", async || {
         let stream = client.connect(proxy.address, "a.test").await.unwrap();
         (shown(&stream) == &*next.der()).then_some(())
@@ -397,7 +397,7 @@ async fn a_reload_leaves_tls_alone_where_it_is_configured_as_it_was() {
 
     write("version_min = \"1.3\"");
     proxy.signal("HUP");
-    proxy.log_line("the configuration has been read again");
+    proxy.log_line("configuration reloaded");
     // Workers apply it a moment after the log line.
     until("the old version is refused", async || {
         let refused = old.connect(changed, "a.test").await.is_err();
