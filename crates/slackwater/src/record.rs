@@ -14,8 +14,7 @@ use toml::de::DeValue;
 /// Flags of the commands that can be recorded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Record every policy's events and picks for `slackwater sim replay`. If FILE exists, `serve`
-    /// writes FILE.2, FILE.3…
+    /// Record every policy's events and picks for `slackwater sim replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Size at which the recording ends, 64KiB to 4095MiB

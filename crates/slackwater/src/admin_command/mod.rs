@@ -196,6 +196,16 @@ fn duration(text: &str) -> Result<Duration, String> {
     span.ok_or_else(|| "expected a duration such as 30s or 1.5m".to_owned())
 }
 
+/// Returns whether an answer to `/decisions` has no decision.
+fn has_no_decision(answer: &str, is_json: bool) -> bool {
+    if is_json {
+        let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+        answer["matching"] == 0
+    } else {
+        answer.starts_with("no ")
+    }
+}
+
 /// Runs `slackwater admin`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let token = Token::find(args.token_file.as_deref())?;
@@ -230,7 +240,18 @@ impl Server {
                     ("text", TEXT)
                 };
                 let answer = self.read(&filter.path(form), accept).await?;
-                Ok(clean_lines(&text(&answer)))
+                let answer = clean_lines(&text(&answer));
+                if let Some(replica) = &filter.replica
+                    && has_no_decision(&answer, is_json)
+                {
+                    // A replica that has left the fleet may have decisions, so the fleet is read
+                    // only now.
+                    let status: Status = self.understand(&self.read("/status", JSON).await?)?;
+                    if let Some(why) = status.lacks(replica) {
+                        return Err(Fault::usage(format!("--replica: {why}")));
+                    }
+                }
+                Ok(answer)
             }
             Command::Overrides => {
                 let tell = |told: &Overrides| {

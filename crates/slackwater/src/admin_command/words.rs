@@ -18,6 +18,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What is shown for an absent value.
 const NOTHING: &str = "–";
 
+/// The most replicas that are named where one is not known.
+const NAMES_MAX: usize = 20;
+
 /// The part of the status that is shown here.
 #[derive(Debug, Deserialize)]
 pub(super) struct Status {
@@ -33,6 +36,34 @@ pub(super) struct Status {
     reloads: Option<Reloads>,
     services: Vec<Service>,
     pub(super) replicas: Vec<Replica>,
+}
+
+impl Status {
+    /// Returns why there is no such replica; `None` if there is one with that name or address.
+    pub(super) fn lacks(&self, replica: &str) -> Option<String> {
+        let mut replicas = self.replicas.iter();
+        if replicas.any(|it| it.name == replica || it.address == replica) {
+            return None;
+        }
+        let mut names: Vec<_> = self.replicas.iter().map(|it| clean(&it.name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(NAMES_MAX);
+        names.truncate(NAMES_MAX);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let known = match &names[..] {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        Some(format!(
+            "no replica {} is known; there are: {known}{more}",
+            clean(replica)
+        ))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -144,7 +175,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
             allowed: false,
             settings: 0,
             replicas: 0,
-        }) => writeln!(text, "nothing can be changed: there is no admin.token_file"),
+        }) => writeln!(text, "read-only: admin.token_file is not set"),
         Some(changes) => writeln!(
             text,
             "changed at run time: {} and {}",
@@ -156,7 +187,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
     if let Some(failure) = status.reloads.as_ref().and_then(|it| it.failure.as_ref()) {
         let _ = writeln!(
             text,
-            "the configuration was not taken when it was read last: {}",
+            "the last reload was rejected: {}",
             clean_lines(failure).trim_end()
         );
     }
@@ -174,7 +205,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
                 clean(&it.name),
                 clean(&it.address),
                 it.state(),
-                date(it.since_ms),
+                since(it.since_ms, now),
                 it.why(now),
                 count(it.weight.into()),
                 count(it.in_flight),
@@ -232,6 +263,19 @@ fn recent(recent: &RecentFacts) -> String {
         let _ = write!(text, "; attempts: {attempts}");
     }
     text
+}
+
+/// How long ago that was, in the largest unit that fits; `--json` has the date.
+fn since(at_ms: Option<u64>, now: SystemTime) -> String {
+    let Some(at_ms) = at_ms else {
+        return NOTHING.to_owned();
+    };
+    match age(at_ms, now).as_secs() {
+        seconds @ 0..60 => format!("{seconds} s ago"),
+        seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
+        seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        seconds => format!("{} d ago", seconds / 86_400),
+    }
 }
 
 fn ago(at_ms: u64, now: SystemTime) -> String {
@@ -413,6 +457,28 @@ mod tests {
             replica(&plain),
             "web, a: takes requests, weight as its fleet says\n"
         );
+    }
+
+    #[test]
+    fn the_begin_of_a_state_is_told_by_its_age() {
+        let told = |seconds: u64| {
+            let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
+            since(Some((1_000_000 - seconds) * 1_000), now)
+        };
+        let ages = [0, 59, 60, 3_599, 3_600, 86_399, 86_400].map(told);
+        assert_eq!(
+            ages,
+            [
+                "0 s ago",
+                "59 s ago",
+                "1 min ago",
+                "59 min ago",
+                "1 h ago",
+                "23 h ago",
+                "1 d ago"
+            ]
+        );
+        assert_eq!(since(None, UNIX_EPOCH), NOTHING);
     }
 
     #[test]

@@ -48,6 +48,8 @@ Examples:
 Replicas are probed for their load by UDP at their own port; run `slackwater agent` beside replicas
 that cannot answer.
 SIGHUP: reads the configuration again; a mistaken one changes nothing.
+SIGUSR1: opens the access log's file again.
+SIGUSR2: replaces this process with the current binary and configuration; no connection is dropped.
 SIGTERM and SIGINT: reports draining (/readyz), stops accepting connections after drain_delay (0),
 finishes running requests (30 s at most), exits with 0. A second one: exits at once.";
 
