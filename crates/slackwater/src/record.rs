@@ -14,7 +14,8 @@ use toml::de::DeValue;
 /// Flags of the commands that can be recorded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Record every policy's events and picks for `slackwater sim replay`
+    /// Record every policy's events and picks for `slackwater sim replay`. If FILE exists, `demo`
+    /// refuses, and `serve` writes FILE.2, FILE.3…
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Size at which the recording ends, 64KiB to 4095MiB
