@@ -64,7 +64,8 @@ fn config(replicas: &[&Replica], more: &str) -> String {
 pub(crate) fn reload(proxy: &Proxy) {
     proxy.signal("HUP");
     proxy.log_line("reload requested");
-    proxy.log_line("the configuration ");
+    // Reloaded or rejected.
+    proxy.log_line("configuration re");
 }
 
 pub(crate) async fn status(proxy: &Proxy) -> serde_json::Value {

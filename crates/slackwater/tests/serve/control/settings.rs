@@ -111,7 +111,7 @@ async fn what_is_set_outlives_another_file_until_it_is_taken_back() {
     assert_eq!(is["services_started"], json!(["default"]));
     assert!(
         proxy
-            .log_line("in force over the file")
+            .log_line("still override the file")
             .contains("settings=2")
     );
     assert_eq!(policy(&proxy).await, "random", "over the flag still");

@@ -341,7 +341,7 @@ async fn new_files_are_shown_to_new_connections_while_old_ones_go_on() {
     // A half-finished change is not put in force.
     let next = authority.issue(&["a.test"]);
     folder.write("a.pem", &next.certificate);
-    let told = proxy.log_line("cannot be used");
+    let told = proxy.log_line("certificates or keys rejected");
     assert!(
         told.contains("a.key: the block at line 1 is not the key of the certificate"),
         "{told}"
