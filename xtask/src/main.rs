@@ -21,8 +21,8 @@ mod room;
 mod run;
 mod siege;
 mod site;
+mod slow_requests;
 mod spread;
-mod story;
 mod table;
 mod tidy;
 mod troubles;
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
         ["troubles", ref options @ ..] => troubles::run(options),
         ["room", ref options @ ..] => room::run(options),
         ["outage", ref options @ ..] => outage::run(options),
-        ["story", ref options @ ..] => story::run(options),
+        ["story", ref options @ ..] => slow_requests::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),
         ["mutants", ref options @ ..] => mutants::run(options),

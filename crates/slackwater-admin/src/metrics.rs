@@ -72,7 +72,7 @@ impl Metrics {
         if scrape.folded() > 0 && !self.is_logged.swap(true, Relaxed) {
             tracing::warn!(
                 replicas = scrape.folded(),
-                "replicas beyond admin.metrics_replicas_max have no series of their own in the metrics"
+                "replicas without series of their own: more than admin.metrics_replicas_max"
             );
         }
         reply(

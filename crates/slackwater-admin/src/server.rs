@@ -267,7 +267,7 @@ impl AdminServer {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::debug!(%error, "the admin server could not accept a connection");
+                    tracing::debug!(%error, "cannot accept admin connection");
                     if is_lack_of_descriptors(&error) {
                         idle.close_oldest();
                     }
@@ -287,7 +287,7 @@ impl AdminServer {
                 tokio::select! {
                     () = serve_connection(stream, &router, &carrying, &stopping) => (),
                     () = unwanted.cancelled() => {
-                        tracing::debug!("an admin connection made room for a newer one");
+                        tracing::debug!("admin connection closed: a newer one needed its place");
                     }
                 }
                 carrying.leave_idle();
@@ -368,12 +368,12 @@ async fn serve_connection(
         tokio::select! {
             ended = served.as_mut() => {
                 if let Err(error) = ended {
-                    tracing::debug!(%error, "an admin connection broke");
+                    tracing::debug!(%error, "admin connection broke");
                 }
                 return;
             }
             () = connection.cut.cancelled() => {
-                tracing::debug!("a reader of /events was too slow");
+                tracing::debug!("events stream closed: reader too slow");
                 return;
             }
             () = limit.as_mut(), if !connection.streams.is_cancelled() => {
@@ -381,7 +381,7 @@ async fn serve_connection(
                     continue;
                 }
                 if is_last {
-                    tracing::debug!("an admin connection took too long and was closed");
+                    tracing::debug!("admin connection closed: too slow");
                     return;
                 }
                 is_last = true;

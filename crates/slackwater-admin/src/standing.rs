@@ -11,7 +11,6 @@ use slackwater_telemetry::replica_state::{HealthSigns, ServiceStanding};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct StandingStatus {
-    pub(crate) state: String,
     pub(crate) share_millionths: u32,
     pub(crate) success_millionths: u32,
     pub(crate) latency_us: Option<u64>,
@@ -86,7 +85,6 @@ impl From<&HealthSigns> for StandingStatus {
     fn from(signs: &HealthSigns) -> Self {
         let micros = |latency: Duration| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         Self {
-            state: signs.state.as_str().to_owned(),
             share_millionths: signs.share_millionths,
             success_millionths: signs.success_millionths,
             latency_us: signs.latency.map(micros),

@@ -13,15 +13,13 @@ use slackwater_core::tail::TieCounts;
 use slackwater_core::tracker::CapacitySource;
 use slackwater_telemetry::attempt_failure::FailureFacts;
 use slackwater_telemetry::comparison::Figures;
-use slackwater_telemetry::facts::RecentFacts;
-use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::latency::{
     LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
 };
 use slackwater_telemetry::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    LineFacts, ListenerFacts, OverrideFacts, Phase, ReloadFacts, ReplicaFacts, RequestCounts,
-    RouteFacts, ServiceFacts, StatusCount, UnroutedFacts, WorkerFacts,
+    LineFacts, ListenerFacts, OverrideFacts, Phase, RecentFacts, ReloadFacts, ReplicaFacts,
+    RequestCounts, RouteFacts, ServiceFacts, SourceState, StatusCount, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::problems::{Problem, problems};
@@ -70,8 +68,8 @@ pub(crate) struct TieStatus {
     pub(crate) dropped: u64,
     pub(crate) doubled: u64,
     pub(crate) untied: u64,
-    pub(crate) told: u64,
-    pub(crate) untold: u64,
+    pub(crate) notified: u64,
+    pub(crate) unnotified: u64,
     pub(crate) strange: u64,
 }
 
@@ -117,10 +115,6 @@ pub(crate) struct DiscoveryStatus {
 /// A replica, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each holds or not, whatever the others do"
-)]
 pub(crate) struct ReplicaStatus {
     pub(crate) service: String,
     pub(crate) name: String,
@@ -138,12 +132,8 @@ pub(crate) struct ReplicaStatus {
     pub(crate) failure: Option<FailureFacts>,
     pub(crate) share_percent: Option<u32>,
     pub(crate) available: bool,
-    pub(crate) draining: bool,
-    pub(crate) silent: bool,
-    pub(crate) lost: bool,
     pub(crate) health: Option<HealthFacts>,
     pub(crate) standing: Option<StandingStatus>,
-    pub(crate) note: Option<String>,
     pub(crate) reported: Option<ReportedStatus>,
     pub(crate) head_us: Option<QuantileStatus>,
     pub(crate) in_flight: u64,
@@ -386,12 +376,8 @@ impl ReplicaStatus {
                 .map(|failing| FailureFacts::new(failing, now)),
             share_percent: standing.share_percent(),
             available: signs.available,
-            draining: signs.draining,
-            silent: signs.unprobed,
-            lost: signs.unreachable,
             health: replica.health.clone(),
             standing: signs.health.as_ref().map(StandingStatus::from),
-            note: standing.why(),
             reported: None,
             head_us: None,
             in_flight: signs.in_flight,
@@ -528,20 +514,19 @@ impl From<&TieCounts> for TieStatus {
             dropped: counts.copies.dropped,
             doubled: counts.copies.doubled,
             untied: counts.copies.untied,
-            told: counts.told,
-            untold: counts.untold,
+            notified: counts.notified,
+            unnotified: counts.unnotified,
             strange: counts.strange,
         }
     }
 }
 
 impl From<&Counters> for PolicyCounts {
-    fn from(counters: &Counters) -> Self {
+    fn from(c: &Counters) -> Self {
         let named = |counts: &[(&str, u64)]| {
             let owned = |&(name, count): &(&str, u64)| (name.to_owned(), count);
             counts.iter().map(owned).collect()
         };
-        let c = counters;
         Self {
             picks: (c.picks.iter())
                 .map(|(reason, count)| (reason.as_str().to_owned(), count))

@@ -240,7 +240,7 @@ fn admission_queue_does_not_allocate() {
                     waited += 1;
                     // The other copy of every second one starts sooner.
                     if waited.is_multiple_of(2) {
-                        admission.twin_started(waits.place);
+                        admission.copy_started(waits.place);
                     }
                 }
                 Admit::Shed(_) => {}

@@ -213,7 +213,7 @@ impl Fleet {
         for client in &self.clients {
             let views = client.snapshot(self.now).replicas;
             assert_eq!(
-                views.iter().filter(|view| view.silent).count(),
+                views.iter().filter(|view| view.unprobed).count(),
                 self.silent,
                 "found out"
             );

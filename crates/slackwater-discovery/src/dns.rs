@@ -227,7 +227,7 @@ impl DnsSource {
     /// Logs the addresses that are left out, once for as long as they stay the same.
     fn log_left_out(&mut self, left_out: String) {
         if !left_out.is_empty() && left_out != self.left_out {
-            tracing::warn!(source = self.name(), "an address is left out: {left_out}");
+            tracing::warn!(source = self.name(), "address ignored: {left_out}");
         }
         self.left_out = left_out;
     }

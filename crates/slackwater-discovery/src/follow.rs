@@ -158,7 +158,7 @@ impl Follower {
             tracing::info!(
                 service = self.service,
                 source = self.source(),
-                "fleet known again: the source has recovered"
+                "discovery recovered"
             );
         }
     }
@@ -174,7 +174,7 @@ impl Follower {
                 service = self.service,
                 source = self.source(),
                 replicas = self.fleets.borrow().len(),
-                "the fleet stays as it is: {why}"
+                "discovery failed, fleet unchanged: {why}"
             );
         }
     }
@@ -199,7 +199,7 @@ impl Follower {
             joined = all(&change.joined),
             left = names(gone.map(|replica| replica.name.clone())),
             altered = all(&change.altered),
-            "the fleet has {}",
+            "fleet changed: {}",
             replicas(after.len())
         );
     }

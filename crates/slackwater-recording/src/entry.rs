@@ -42,7 +42,7 @@ impl<'a> Asked<'a> {
 
 /// A policy's answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Answer {
     /// The query goes to a replica.
     Pick {
         /// The chosen replica.
@@ -76,12 +76,12 @@ pub enum Entry<'a> {
         /// The query.
         asked: Asked<'a>,
         /// The policy's answer.
-        said: Said,
+        answer: Answer,
     },
     /// A copy of a query is needed for a trial.
     Trial {
         /// The replica and the reason; `None`: no trial.
-        said: Option<(ReplicaId, PickReason)>,
+        answer: Option<(ReplicaId, PickReason)>,
     },
     /// The head of a response has arrived.
     Head {
@@ -107,7 +107,7 @@ pub enum Entry<'a> {
         /// The reply to each probe.
         replies: Vec<(ReplicaId, RoundReply)>,
         /// The replica and the reason; `None`: no replica is available.
-        said: Option<(ReplicaId, PickReason)>,
+        answer: Option<(ReplicaId, PickReason)>,
     },
     /// The caller polls for the next probe.
     Poll {

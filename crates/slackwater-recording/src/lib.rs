@@ -21,5 +21,5 @@ mod recorder;
 
 pub use bytes::{Bytes, Malformed, put_text, put_varint};
 pub use codec::{Decoder, Encoder};
-pub use entry::{Asked, Entry, Request, Said};
+pub use entry::{Answer, Asked, Entry, Request};
 pub use recorder::{Sink, Stream, record};

@@ -5,7 +5,7 @@
 //! the clock steps back, the recorder repeats the last time, as policies do anyway.
 
 use super::codec::Encoder;
-use super::entry::{Asked, Entry, Request, Said};
+use super::entry::{Answer, Asked, Entry, Request};
 use core::fmt::Debug;
 use core::time::Duration;
 use slackwater_core::policy::{
@@ -25,8 +25,8 @@ pub trait Sink: Debug + Send + Sync {
 
 /// A block is passed to the sink when it has this many bytes.
 const BLOCK_BYTES: usize = 32 * 1_024;
-/// Spare capacity for the event that makes a block full: a list of replicas may be long.
-const SPARE_BYTES: usize = 512;
+/// Headroom for the event that makes a block full: a list of replicas may be long.
+const HEADROOM_BYTES: usize = 512;
 /// A block is passed to the sink at the latest this long after its first event. This much is lost
 /// if the process is killed.
 const BLOCK_SPAN: Duration = Duration::from_secs(1);
@@ -39,10 +39,10 @@ pub fn record(
     stream: u32,
     sink: Arc<dyn Sink>,
 ) -> (Box<dyn Policy>, Stream) {
-    let stream = Stream(Arc::new(Mutex::new(Tape {
+    let stream = Stream(Arc::new(Mutex::new(BlockWriter {
         number: stream,
         encoder: Encoder::default(),
-        block: Vec::with_capacity(BLOCK_BYTES + SPARE_BYTES),
+        block: Vec::with_capacity(BLOCK_BYTES + HEADROOM_BYTES),
         block_began: Instant::EPOCH,
         latest: Instant::EPOCH,
         sink: Some(sink),
@@ -59,26 +59,26 @@ pub fn record(
 
 /// The stream of events of one policy.
 #[derive(Clone, Debug)]
-pub struct Stream(Arc<Mutex<Tape>>);
+pub struct Stream(Arc<Mutex<BlockWriter>>);
 
 impl Stream {
     /// Records the operator's name of a replica that has joined.
     pub fn name(&self, replica: ReplicaId, name: &str) {
-        let mut tape = self.tape();
-        let (at, name) = (tape.latest, Cow::Borrowed(name));
-        tape.put(at, &Entry::Named { replica, name });
+        let mut writer = self.writer();
+        let (at, name) = (writer.latest, Cow::Borrowed(name));
+        writer.put(at, &Entry::Named { replica, name });
     }
 
     /// Records a finished request. `sent_at` is when the first replica was picked for it.
     pub fn request(&self, sent_at: Instant, request: &Request) {
         let (sent_at_ns, request) = (sent_at.as_nanos(), Cow::Borrowed(request));
-        let mut tape = self.tape();
-        let at = tape.latest;
+        let mut writer = self.writer();
+        let at = writer.latest;
         let entry = Entry::Request {
             sent_at_ns,
             request,
         };
-        tape.put(at, &entry);
+        writer.put(at, &entry);
     }
 
     /// Returns whether the policy is gone and this is the last reference to the stream.
@@ -88,22 +88,22 @@ impl Stream {
 
     /// Passes the events so far to the sink. Later events start another block.
     pub fn flush(&self) {
-        self.tape().flush();
+        self.writer().flush();
     }
 
-    fn tape(&self) -> MutexGuard<'_, Tape> {
+    fn writer(&self) -> MutexGuard<'_, BlockWriter> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
     fn put(&self, at: Instant, entry: &Entry<'_>) {
-        self.tape().put(at, entry);
+        self.writer().put(at, entry);
     }
 }
 
 /// The block that is being written.
 #[derive(Debug)]
-struct Tape {
+struct BlockWriter {
     number: u32,
     encoder: Encoder,
     block: Vec<u8>,
@@ -114,7 +114,7 @@ struct Tape {
     sink: Option<Arc<dyn Sink>>,
 }
 
-impl Tape {
+impl BlockWriter {
     fn put(&mut self, at: Instant, entry: &Entry<'_>) {
         self.latest = at;
         if self.sink.is_none() {
@@ -134,7 +134,7 @@ impl Tape {
         if self.block.is_empty() {
             return;
         }
-        let next = Vec::with_capacity(BLOCK_BYTES + SPARE_BYTES);
+        let next = Vec::with_capacity(BLOCK_BYTES + HEADROOM_BYTES);
         let block = core::mem::replace(&mut self.block, next);
         let is_kept = (self.sink.as_ref()).is_some_and(|sink| sink.take(self.number, block));
         if !is_kept {
@@ -143,7 +143,7 @@ impl Tape {
     }
 }
 
-impl Drop for Tape {
+impl Drop for BlockWriter {
     fn drop(&mut self) {
         self.flush();
     }
@@ -188,16 +188,16 @@ fn picked(decision: &Decision) -> Option<(ReplicaId, PickReason)> {
     }
 }
 
-fn said_of(decision: &Decision) -> Said {
+fn answer_of(decision: &Decision) -> Answer {
     match decision {
-        Decision::Pick(pick) => Said::Pick {
+        Decision::Pick(pick) => Answer::Pick {
             replica: pick.ticket.replica(),
             reason: pick.reason,
         },
-        Decision::Probe(round) => Said::Probe {
+        Decision::Probe(round) => Answer::Probe {
             targets: round.targets().collect(),
         },
-        Decision::NoReplica => Said::NoReplica,
+        Decision::NoReplica => Answer::NoReplica,
     }
 }
 
@@ -229,17 +229,17 @@ impl Policy for Recorded {
         let asked = Asked::new(query);
         let entry = match query.round {
             None if query.attempt == Attempt::Trial => Entry::Trial {
-                said: picked(&decision),
+                answer: picked(&decision),
             },
             None => Entry::Query {
                 asked,
-                said: said_of(&decision),
+                answer: answer_of(&decision),
             },
             Some(round) => Entry::Round {
                 started_at_ns: round.started_at().as_nanos(),
                 asked,
                 replies: round.replies().collect(),
-                said: picked(&decision),
+                answer: picked(&decision),
             },
         };
         self.stream.put(now, &entry);

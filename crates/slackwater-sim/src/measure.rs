@@ -24,7 +24,7 @@ pub struct Measured {
     /// the deadline. A query that ran into its deadline counts with the deadline.
     pub latency: Latencies,
     /// `latency` by the block of time in which a query arrived, if a
-    /// [`Tape`](crate::scenario::Tape) has blocks.
+    /// [`Replay`](crate::scenario::Replay) has blocks.
     pub latency_by_block: Vec<Latencies>,
     /// Requests in flight at each replica, sampled every 10 ms over the measured span.
     pub rif: Histogram,

@@ -28,7 +28,7 @@ pub enum Purpose {
     /// Draws of a clairvoyant.
     Clairvoyant = 8,
     /// Spare capacity on a replica's machine.
-    Spare = 9,
+    Headroom = 9,
     /// The order in which machines are full.
     FullTurns = 10,
     /// When a replica stalls.
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn normals_of_a_pair_are_independent() {
-        let mut stream = Stream::new(2, Purpose::Spare, 0);
+        let mut stream = Stream::new(2, Purpose::Headroom, 0);
         let pairs = 200_000;
         let together: f64 = (0..pairs).map(|_| stream.normal() * stream.normal()).sum();
         // A product of two has a variance of 1.

@@ -208,8 +208,8 @@ impl fmt::Display for Why {
             Self::Pushback => "pushes requests back",
             Self::Returning => "back from ejection",
             Self::New => "new or restarted",
-            Self::NoReport => "no probe answered: local measurements are used",
-            Self::NoReportPolled => "no probe answered: it counts as an average replica",
+            Self::NoReport => "no probe answered, so local measurements are used",
+            Self::NoReportPolled => "no probe answered, so it counts as an average replica",
         })
     }
 }

@@ -20,8 +20,8 @@ const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-p
 /// gRPC-Web does not count: it is another protocol.
 pub fn is_grpc(headers: &HeaderMap) -> bool {
     const GRPC: &[u8] = b"application/grpc";
-    let said = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let Some((start, rest)) = said.and_then(|said| said.split_at_checked(GRPC.len())) else {
+    let read = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let Some((start, rest)) = read.and_then(|read| read.split_at_checked(GRPC.len())) else {
         return false;
     };
     start.eq_ignore_ascii_case(GRPC)
@@ -136,7 +136,7 @@ impl BytesLeft {
 /// The result of a query, according to a response's head or its trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Said {
+pub struct ReadOutcome {
     /// Outcome of the query.
     pub outcome: Outcome,
     /// Status of a gRPC call, if these fields contain it.
@@ -146,25 +146,25 @@ pub struct Said {
 /// Reads the outcome of a query from a response's head: pushback, failure or success. A pushback is
 /// status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without it may have any
 /// cause, and is a failure; a 429 without it blames the caller. `[E1]`
-pub fn read_head(status: StatusCode, headers: &HeaderMap) -> Said {
-    let mut said = read_trailers(headers, Outcome::Success);
-    if said.outcome == Outcome::Success && status.is_server_error() {
-        said.outcome = Outcome::Failed;
+pub fn read_head(status: StatusCode, headers: &HeaderMap) -> ReadOutcome {
+    let mut read = read_trailers(headers, Outcome::Success);
+    if read.outcome == Outcome::Success && status.is_server_error() {
+        read.outcome = Outcome::Failed;
     }
     let refuses = matches!(
         status,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
     );
     if refuses && headers.contains_key(RETRY_AFTER) {
-        said.outcome = Outcome::PushedBack;
+        read.outcome = Outcome::PushedBack;
     }
-    said
+    read
 }
 
 /// Reads the outcome of a query from a response's trailers; `by_head` is the outcome according to
 /// the head. `RESOURCE_EXHAUSTED` (8), `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with
 /// `grpc-retry-pushback-ms`, whatever its value, is a pushback.
-pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> Said {
+pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> ReadOutcome {
     let grpc_status = GrpcStatus::of(trailers);
     let outcome = match grpc_status {
         Some(status) if status.blames_server() => {
@@ -177,7 +177,7 @@ pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> Said {
         }
         _ => by_head,
     };
-    Said {
+    ReadOutcome {
         outcome,
         grpc_status,
     }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn grpc_status_is_a_number_with_a_name_if_it_is_known() {
-        for (said, code, name) in [
+        for (read, code, name) in [
             ("0", 0, Some("OK")),
             ("5", 5, Some("NOT_FOUND")),
             ("14", 14, Some("UNAVAILABLE")),
@@ -222,12 +222,12 @@ mod tests {
             ("17", 17, None),
             ("99", 99, None),
         ] {
-            let headers = headers(said);
+            let headers = headers(read);
             let status = GrpcStatus::of(&headers).expect("a number");
             assert_eq!((status.code(), status.name()), (code, name));
-            assert_eq!(status.is_ok(), said == "0");
+            assert_eq!(status.is_ok(), read == "0");
             let of_head = read_head(StatusCode::OK, &headers).grpc_status;
-            assert_eq!(of_head, Some(status), "{said}");
+            assert_eq!(of_head, Some(status), "{read}");
         }
         for unfit in ["", "014", "05", "-1", "x", "1x", "100"] {
             assert_eq!(GrpcStatus::of(&headers(unfit)), None, "{unfit}");

@@ -98,7 +98,7 @@ enum Command {
     /// Inspect or change a running serve: status, drain, weights, policy, settings, reload
     Admin(admin_command::Args),
     #[cfg(feature = "sim")]
-    /// Play policies in virtual time: the papers' figures, or your own fleet
+    /// Simulate policies in virtual time: the papers' figures, or your own fleet
     Sim(sim::Args),
     /// Validate configuration and scenario files
     Check(check::Args),

@@ -4,8 +4,10 @@
 //! A separate thread writes the lines (`writer`). If `RUST_LOG` is set, it determines what is
 //! logged, also by module; otherwise the configuration's level does.
 
+mod rounded;
 mod writer;
 
+pub(crate) use rounded::Rounded;
 pub(crate) use writer::lost_lines;
 
 use core::fmt;
@@ -57,9 +59,9 @@ pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
     };
     if let Some(error) = wrong {
         tracing::warn!(
-            "RUST_LOG is not understood ({error}), so everything from {} on is logged; \
-             expected a level such as debug, or slackwater=debug,info",
-            settings.level.as_str()
+            level = settings.level.as_str(),
+            remedy = "write a level such as debug, or slackwater=debug,info",
+            "RUST_LOG ignored: {error}"
         );
     }
     Ok(Logging(()))

@@ -1,6 +1,7 @@
 //! The sub-command `slackwater ready`: queries a running `serve` or `agent` whether it accepts
 //! requests. It is for supervisors that run commands and for images that have no other tool.
 
+use crate::admin_client::cannot_connect;
 use crate::output::print;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -22,7 +23,7 @@ const ANSWER_BYTES_MAX: u64 = 16 << 10;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where it serves its status: admin.listen
+    /// Admin address: admin.listen of a serve or agent
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9900")]
     admin: SocketAddr,
     /// Timeout of the answer, in seconds
@@ -33,7 +34,10 @@ pub(crate) struct Args {
 /// Runs `slackwater ready`.
 pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let admin = args.admin;
-    let answer = ask(admin, Duration::from_secs(args.timeout))
+    let timeout = Duration::from_secs(args.timeout);
+    let stream = TcpStream::connect_timeout(&admin, timeout)
+        .map_err(|error| cannot_connect(&admin.to_string(), &error))?;
+    let answer = ask(stream, admin, timeout)
         .map_err(|error| Fault::runtime(format!("no answer from {admin}: {error}")))?;
     let (status, phase) = parse(&answer).ok_or_else(|| {
         Fault::runtime(format!(
@@ -47,8 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     }
 }
 
-fn ask(admin: SocketAddr, timeout: Duration) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&admin, timeout)?;
+fn ask(mut stream: TcpStream, admin: SocketAddr, timeout: Duration) -> io::Result<String> {
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     let request = format!("GET /readyz HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n\r\n");

@@ -14,8 +14,8 @@ use toml::de::DeValue;
 /// Flags of the commands that can be recorded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Record every policy's events and picks for `slackwater sim replay`. If FILE exists, `serve`
-    /// writes FILE.2, FILE.3…
+    /// Record every policy's events and picks for `slackwater sim replay`. If FILE exists, `demo`
+    /// refuses, and `serve` writes FILE.2, FILE.3…
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Size at which the recording ends, 64KiB to 4095MiB
@@ -97,7 +97,11 @@ impl RecordArgs {
         let mut paths = core::iter::once(path.clone()).chain(others);
         let Some(free) = paths.find(|path| path.symlink_metadata().is_err()) else {
             let path = path.display();
-            tracing::error!(%path, "nothing is recorded: the file and 98 beside it are there already");
+            tracing::error!(
+                %path,
+                remedy = "move recordings away",
+                "not recording: the file and 98 numbered ones exist"
+            );
             return Ok(None);
         };
         tracing::info!(path = %free.display(), "recording");
@@ -181,7 +185,7 @@ mod tests {
         assert_ne!(scratch.bytes(), b"mine");
         for recorded in &beside {
             let read = read(&recorded.bytes()).expect("a recording");
-            assert_eq!(read.end, Ending::Said(End::Complete));
+            assert_eq!(read.end, Ending::EndBlock(End::Complete));
         }
         let nothing = RecordArgs::default().start(Existing::Kept);
         assert!(nothing.expect("nothing to do").is_none());

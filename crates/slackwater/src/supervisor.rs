@@ -38,7 +38,7 @@ pub(crate) fn succeeded_by(process: u32) {
 fn notify(state: &[NotifyState<'_>]) {
     // A supervisor has its own timeout for reports that do not arrive.
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "cannot notify the supervisor at NOTIFY_SOCKET");
+        tracing::warn!(%error, "supervisor not notified: cannot write to NOTIFY_SOCKET");
     }
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn watch(watchdog: Watchdog) {
         } else {
             tracing::error!(
                 workers = stopped,
-                "workers show no sign of life: the supervisor's watchdog is not notified"
+                "watchdog not notified: workers show no sign of life"
             );
         }
     }

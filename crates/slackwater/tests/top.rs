@@ -187,7 +187,7 @@ fn table_and_json_are_printed_for_scripts() {
 }
 
 #[test]
-fn an_unreachable_server_is_reported_with_an_exit_code() {
+fn a_server_that_cannot_be_connected_to_is_reported_with_an_exit_code() {
     // A host that no other test uses, so that the port stays free.
     let free = TcpListener::bind("127.94.0.3:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
@@ -196,7 +196,7 @@ fn an_unreachable_server_is_reported_with_an_exit_code() {
         (
             vec![address.as_str()],
             1,
-            format!("slackwater: the admin server at {address}: no connection: "),
+            format!("slackwater: cannot connect to {address}: "),
         ),
         (vec!["a:0"], 2, "the port must be a number".to_owned()),
         (

@@ -49,7 +49,7 @@ run().then(text => report("done: " + text), error => report("failed: " + error))
 
 /// State that requests share.
 #[derive(Debug, Default)]
-struct Gate {
+struct SharedState {
     /// The report of the page.
     report: Mutex<String>,
     /// Releases the second event of `/events`.
@@ -62,12 +62,12 @@ pub(super) fn start() -> Result<SocketAddr, String> {
     let describe = |error: io::Error| format!("a replica cannot be started: {error}");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(describe)?;
     let address = listener.local_addr().map_err(describe)?;
-    let gate = Arc::new(Gate::default());
+    let state = Arc::new(SharedState::default());
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let gate = Arc::clone(&gate);
+            let state = Arc::clone(&state);
             // A client that closes its connection has reasons of its own.
-            std::thread::spawn(move || drop(serve(stream, &gate)));
+            std::thread::spawn(move || drop(serve(stream, &state)));
         }
     });
     Ok(address)
@@ -93,14 +93,14 @@ impl Request {
     }
 }
 
-fn serve(stream: TcpStream, gate: &Gate) -> io::Result<()> {
+fn serve(stream: TcpStream, state: &SharedState) -> io::Result<()> {
     let mut write = stream.try_clone()?;
     let mut read = BufReader::new(stream);
     while let Some(request) = next(&mut read, &mut write)? {
         if request.path() == "/websocket" {
             return websocket::echo(&request, &mut read, &mut write);
         }
-        answer(&request, &mut write, gate)?;
+        answer(&request, &mut write, state)?;
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn read_chunks(read: &mut impl BufRead) -> io::Result<usize> {
     }
 }
 
-fn answer(request: &Request, write: &mut impl Write, gate: &Gate) -> io::Result<()> {
+fn answer(request: &Request, write: &mut impl Write, state: &SharedState) -> io::Result<()> {
     let plain = |text: &str| {
         let length = text.len();
         let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
@@ -183,19 +183,19 @@ fn answer(request: &Request, write: &mut impl Write, gate: &Gate) -> io::Result<
             .to_owned(),
         "/nothing" => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
         "/large" => return write_large(write),
-        "/events" => return write_events(write, gate),
+        "/events" => return write_events(write, state),
         "/stream" => "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                       connection: close\r\ncontent-length: 41\r\n\r\ndata: first\n\nevent: last\ndata: the last\n\n"
             .to_owned(),
-        "/reported" => plain(&gate.report.lock().unwrap_or_else(PoisonError::into_inner)),
+        "/reported" => plain(&state.report.lock().unwrap_or_else(PoisonError::into_inner)),
         path if path.starts_with("/report?") => {
             let said = path["/report?".len()..].replace("%20", " ").replace('_', " ");
-            *gate.report.lock().unwrap_or_else(PoisonError::into_inner) = said;
+            *state.report.lock().unwrap_or_else(PoisonError::into_inner) = said;
             plain("noted\n")
         }
         "/open" => {
-            *gate.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-            gate.opened.notify_all();
+            *state.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            state.opened.notify_all();
             plain("open\n")
         }
         _ => {
@@ -218,13 +218,13 @@ fn write_large(write: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes two events, the second once `/open` has been requested.
-fn write_events(write: &mut impl Write, gate: &Gate) -> io::Result<()> {
+fn write_events(write: &mut impl Write, state: &SharedState) -> io::Result<()> {
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     write.write_all(format!("{head}d\r\ndata: first\n\n\r\n").as_bytes())?;
-    let mut is_open = gate.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut is_open = state.is_open.lock().unwrap_or_else(PoisonError::into_inner);
     while !*is_open {
-        is_open = gate
+        is_open = state
             .opened
             .wait(is_open)
             .unwrap_or_else(PoisonError::into_inner);

@@ -182,7 +182,7 @@ fn full(tab: &mut Tab) -> Result<String, String> {
 /// The number of replicas, as in `/status`, and the number that accept requests, by the states in a
 /// tick.
 fn agrees_with_status(tab: &mut Tab, admin: SocketAddr, replicas: usize) -> Result<String, String> {
-    const SAID: &str = "new Promise((done) => { const source = new EventSource('/events'); let states; \
+    const SUMMARY_AND_STATES: &str = "new Promise((done) => { const source = new EventSource('/events'); let states; \
         source.addEventListener('fleet', (event) => { ({ states } = JSON.parse(event.data)); }); \
         source.addEventListener('tick', (event) => { const said = document.querySelector('.fleet .summary').textContent; source.close(); \
           done({ said, states: JSON.parse(event.data).services[0].replicas.state.map((code) => states[code]) }); }); })";
@@ -194,7 +194,7 @@ fn agrees_with_status(tab: &mut Tab, admin: SocketAddr, replicas: usize) -> Resu
     }
     let mut last = String::new();
     let agreed = wait_for("the page to say what live data say", AGREE_MAX, || {
-        let found = tab.evaluate(SAID)?;
+        let found = tab.evaluate(SUMMARY_AND_STATES)?;
         let states = found["states"].as_array().into_iter().flatten();
         let out = states.filter(|state| OUT.contains(&state.as_str().unwrap_or_default()));
         let out = out.count();

@@ -132,7 +132,7 @@ impl<'a> Site<'a> {
     /// How a failed request ends, as its decision says it.
     pub(super) const fn outcome(&self) -> &'static str {
         match self.lane {
-            Lane::Direct => "unreachable",
+            Lane::Direct => "no_connection",
             Lane::Agents => "withdrawn",
         }
     }

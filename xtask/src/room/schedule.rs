@@ -19,7 +19,7 @@ const MOST_S: f64 = 3.0;
 
 /// When the neighbour on the machine of this number is there, in the first `length` of a run.
 pub(super) fn presence(seed: u64, machine: usize, length: Duration) -> Vec<Span> {
-    let mut draws = Stream::new(seed, Purpose::Spare, machine as u64);
+    let mut draws = Stream::new(seed, Purpose::Headroom, machine as u64);
     let mut stays = || Duration::from_secs_f64(draws.uniform_between(LEAST_S, MOST_S));
     // The first absence is shortened at random, so that not all neighbours start by being away.
     let mut at = stays().saturating_sub(stays());

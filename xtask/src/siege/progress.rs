@@ -34,7 +34,7 @@ const CUT_MAX: Duration = Duration::from_secs(9);
 /// What a client sends each second instead of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Alive {
-    Silent,
+    Nothing,
     Ping,
     Settings,
     Priority,
@@ -44,7 +44,7 @@ enum Alive {
 
 impl Alive {
     const ALL: [Self; 6] = [
-        Self::Silent,
+        Self::Nothing,
         Self::Ping,
         Self::Settings,
         Self::Priority,
@@ -54,7 +54,7 @@ impl Alive {
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Silent => "nothing",
+            Self::Nothing => "nothing",
             Self::Ping => "PING",
             Self::Settings => "SETTINGS",
             Self::Priority => "PRIORITY",
@@ -65,7 +65,7 @@ impl Alive {
 
     fn bytes(self) -> Vec<u8> {
         match self {
-            Self::Silent => Vec::new(),
+            Self::Nothing => Vec::new(),
             Self::Ping => frames::ping(),
             Self::Settings => frames::settings(&[(frames::HEADER_TABLE_SIZE, 0)]),
             Self::Priority => frames::priority(1),

@@ -10,7 +10,7 @@ const KINDS = {
   retry: "retry",
   hedge: "second copy: it was late",
   tie: "tied copy",
-  trial: "trial of one that is out",
+  trial: "trial of an ejected replica",
 };
 
 const KEPT = { sampled: "drawn by chance", asked: "requested by a header", failed: "it failed", slow: "it was slow" };
@@ -32,7 +32,7 @@ export function tell(decision, close) {
   const attempts = decision.attempts ?? [];
   return [
     element("div", "card-head", title, close), lead, element("table", "facts", element("tbody", "", ...rows)),
-    ...(attempts.length ? [element("h3", "", "Tries"), waterfall(decision, attempts)] : [element("p", "summary", "It went to no replica.")]),
+    ...(attempts.length ? [element("h3", "", "Attempts"), waterfall(decision, attempts)] : [element("p", "summary", "It went to no replica.")]),
     ...attempts.flatMap((/** @type {any} */ one, /** @type {number} */ place) => why(one, place, attempts, decision.policy)),
   ];
 }
@@ -83,7 +83,7 @@ function why(attempt, place, attempts, policy) {
   const outs = attempt.outs ?? [];
   if (outs.length) {
     const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why, percent(one.share)]));
-    parts.push(element("p", "summary", `Out or limited: ${plural(attempt.out ?? outs.length, "replica")}`));
+    parts.push(element("p", "summary", `Not available or limited: ${plural(attempt.out ?? outs.length, "replica")}`));
     parts.push(element("div", "table-box", element("table", "candidates", headRow(["replica", "why", "share"]), element("tbody", "", ...rows))));
   }
   return parts;

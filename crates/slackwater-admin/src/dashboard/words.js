@@ -118,7 +118,7 @@ const REASONS = {
   lowest_rif: ["lowest RIF of those drawn", "of those drawn, it had the fewest requests in flight when last probed"],
   weighted: ["by weight", "chance, in proportion to weights"],
   pinned: ["pinned", "the request was pinned to it"],
-  trial: ["trial", "it is out of the choice, and the request was to show how it does"],
+  trial: ["trial", "it is ejected; this request is a trial"],
   last_resort: ["last resort", "it was not available, but all that were had had the request"],
   room: ["first with room", "all were full, and it was the first to have room"],
 };

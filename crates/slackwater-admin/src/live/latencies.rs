@@ -72,7 +72,7 @@ impl Histograms {
 }
 
 /// Converts to quantiles; `None` if there are no latencies.
-pub(super) fn told(latencies: &Latencies) -> Option<Latency> {
+pub(super) fn quantiles(latencies: &Latencies) -> Option<Latency> {
     let us = |part: f64| Some(micros(latencies.quantile(part)?));
     Some(Latency {
         count: latencies.count(),
@@ -184,12 +184,12 @@ mod tests {
     fn latency_difference_covers_all_classes() {
         let before = histograms(&[1, 1], &[900]);
         let now = histograms(&[1, 1, 30], &[900, 40]);
-        let since = told(&now.since(&before)).expect("two");
+        let since = quantiles(&now.since(&before)).expect("two");
         assert_eq!(since.count, 2);
         assert_eq!((since.p50_us, since.p99_us), (30_000, 42_500));
         assert_eq!(now.ended(&before, ResponseClass::Server), 1);
         assert_eq!(now.ended(&before, ResponseClass::Client), 0);
-        assert_eq!(told(&now.since(&now)), None);
+        assert_eq!(quantiles(&now.since(&now)), None);
         assert!(now.are_kept() && !Histograms::default().are_kept());
     }
 

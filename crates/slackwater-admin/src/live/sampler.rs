@@ -1,7 +1,7 @@
 //! Makes a tick of two readings of the status.
 
 use super::difference::{Ended, all_risen, named, risen};
-use super::latencies::{Histograms, Window, micros, told};
+use super::latencies::{Histograms, Window, micros, quantiles};
 use super::messages::{
     Classes, Columns, Compared, Counts, Fleet, FleetReplica, FleetService, FleetSource,
     PooledReport, RifLimit, ServiceTick, StandingTick, Tick,
@@ -180,8 +180,8 @@ fn service_tick(
         failed: classes.failed(),
         rate: per_second(requests, interval),
         classes,
-        latency: told(&now.histograms.since(seen)),
-        latency_10s: begun.and_then(|begun| told(&now.histograms.since(begun))),
+        latency: quantiles(&now.histograms.since(seen)),
+        latency_10s: begun.and_then(|begun| quantiles(&now.histograms.since(begun))),
         picks: rises(|counts| &counts.picks),
         no_replica: risen(counted.map_or(0, |it| it.no_replica), counts.no_replica),
         probes: rises(|counts| &counts.probes),

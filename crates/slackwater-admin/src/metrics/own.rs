@@ -164,8 +164,8 @@ pub(super) const FAMILIES: &[Family] = &[
                     ("dropped", ties.dropped),
                     ("doubled", ties.doubled),
                     ("untied", ties.untied),
-                    ("told", ties.told),
-                    ("untold", ties.untold),
+                    ("notified", ties.notified),
+                    ("unnotified", ties.unnotified),
                     ("strange", ties.strange),
                 ] {
                     out.count(&[event], count);

@@ -43,20 +43,6 @@ fn reported(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReportedStatus) -
     }
 }
 
-/// Whether a replica has a certain trouble.
-type Trouble = fn(&ReplicaStatus) -> bool;
-
-/// Why a replica may get no requests, by the names of its gauges below.
-const TROUBLES: [(&str, Trouble); 5] = [
-    ("drained", |it| it.drained),
-    ("draining", |it| it.draining),
-    ("silent", |it| it.silent),
-    ("lost", |it| it.lost),
-    ("down", |it| {
-        it.health.as_ref().is_some_and(|it| it.verdict == "down")
-    }),
-];
-
 /// A replica's state.
 const STATE: Label = Label {
     name: "state",
@@ -102,26 +88,6 @@ pub(super) const FAMILIES: &[Family] = &[
         },
     ),
     Family::gauge(
-        "slackwater_replicas_troubled",
-        "Deprecated: read `slackwater_replicas_in_state`.",
-        &[
-            SERVICE,
-            Label {
-                name: "trouble",
-                meaning: "`drained`, `draining`, `silent`, `lost` or `down`",
-            },
-        ],
-        |it: &Scrape<'_>, out| {
-            for service in &it.status.services {
-                for (trouble, is_so) in TROUBLES {
-                    let replicas = it.status.replicas.iter();
-                    let own = replicas.filter(|it| it.service == service.name && is_so(it));
-                    out.count(&[&service.name, trouble], own.count() as u64);
-                }
-            }
-        },
-    ),
-    Family::gauge(
         "slackwater_replica_available",
         "1 if every worker may choose the replica.",
         OF_REPLICA,
@@ -138,30 +104,6 @@ pub(super) const FAMILIES: &[Family] = &[
         "Tier of the replica.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.tier.into()),
-    ),
-    Family::gauge(
-        "slackwater_replica_drained",
-        "Deprecated: read `slackwater_replica_state`. 1 if drained at run time.",
-        OF_REPLICA,
-        |it, out| each(it, out, |replica| replica.drained.into()),
-    ),
-    Family::gauge(
-        "slackwater_replica_draining",
-        "Deprecated: read `slackwater_replica_state`. 1 if the replica reported that it drains.",
-        OF_REPLICA,
-        |it, out| each(it, out, |replica| replica.draining.into()),
-    ),
-    Family::gauge(
-        "slackwater_replica_silent",
-        "Deprecated: read `slackwater_replica_state`. 1 if the replica is unprobed.",
-        OF_REPLICA,
-        |it, out| each(it, out, |replica| replica.silent.into()),
-    ),
-    Family::gauge(
-        "slackwater_replica_lost",
-        "Deprecated: read `slackwater_replica_state`. 1 if the replica is unreachable.",
-        OF_REPLICA,
-        |it, out| each(it, out, |replica| replica.lost.into()),
     ),
     Family::gauge(
         "slackwater_replica_healthy",

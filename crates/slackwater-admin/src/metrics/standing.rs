@@ -1,11 +1,10 @@
-//! Metrics of passive health: the states of replicas, and the mechanisms' counts.
+//! Metrics of passive health: what it found about replicas, and its mechanisms' counts.
 
 use super::super::standing::{StandingCounts, StandingStatus};
 use super::family::Family;
-use super::metric::{Label, OF_REPLICA, OF_SERVICE, SERVICE};
+use super::metric::{OF_REPLICA, OF_SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
-use slackwater_core::health::HealthState;
 
 fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&StandingCounts) -> u64) {
     for service in &it.status.services {
@@ -21,34 +20,7 @@ fn of_replicas(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&StandingStatus
     }
 }
 
-fn states(it: &Scrape<'_>, out: &mut Samples<'_>) {
-    for service in &it.status.services {
-        let own = it.status.replicas.iter();
-        let own = own.filter(|replica| replica.service == service.name);
-        let states: Vec<_> = own
-            .filter_map(|replica| Some(replica.standing.as_ref()?.state.as_str()))
-            .collect();
-        // Without passive health there are no states.
-        for state in HealthState::ALL.iter().filter(|_| !states.is_empty()) {
-            let number = states.iter().filter(|it| **it == state.as_str()).count();
-            out.count(&[&service.name, state.as_str()], number as u64);
-        }
-    }
-}
-
 pub(super) const FAMILIES: &[Family] = &[
-    Family::gauge(
-        "slackwater_replicas",
-        "Deprecated: read `slackwater_replicas_in_state`. Replicas by passive health.",
-        &[
-            SERVICE,
-            Label {
-                name: "state",
-                meaning: "as before the [states](live.md#states)",
-            },
-        ],
-        states,
-    ),
     Family::gauge(
         "slackwater_replica_share",
         "Share of its usual requests that the replica gets, 0 to 1.",

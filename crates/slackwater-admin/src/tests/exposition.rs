@@ -105,7 +105,7 @@ fn metrics_agree_with_the_status() {
     assert!(is(sum("replica_in_flight_requests"), 6));
     assert!(is(sum("ready"), 1));
     assert!(is(sum("replica_available"), 4));
-    assert!(is(sum("replicas"), 5));
+    assert!(is(sum("replicas_in_state"), 5));
     assert!(is(sum("probes_sent"), status.counts.probes["sent"]));
     let pooled: usize = status.workers.iter().map(|worker| worker.pool.len()).sum();
     assert!(is(sum("pool_reports"), pooled as u64));

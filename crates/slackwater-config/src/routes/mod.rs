@@ -107,7 +107,7 @@ pub enum Connect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRetries {
     /// The keys that are set, with their values in TOML.
-    pub said: Vec<(&'static str, String)>,
+    pub set_keys: Vec<(&'static str, String)>,
     /// The resulting rules at each of the route's services.
     pub at: Vec<(usize, RetryRules)>,
 }

@@ -301,8 +301,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let log = table::read(reader_ref, "");
     note_admin_collision(reader_ref, &listeners, admin.as_ref());
 
-    if let Some((address, said)) = &admin {
-        remarks.extend(exposed_admin(*address, said.as_ref(), false));
+    if let Some((address, definition)) = &admin {
+        remarks.extend(exposed_admin(*address, definition.as_ref(), false));
     }
     remarks.extend(wildcard_probes(&listeners, probe_listen.as_ref()));
     let probe_listen = probe_listen.map(|(address, _)| address);
@@ -348,17 +348,17 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
 fn read_probe_listen(reader: &mut Reader<'_>) -> Option<Listener> {
     let item = reader.take("probe.listen")?;
     let address = reader.note(listen_address(&item))?;
-    Some((address, Some(item.said)))
+    Some((address, Some(item.definition)))
 }
 
 /// A socket bound to every address answers from the address that the system prefers. A client that
 /// sent its probe to another one does not accept the answer.
 fn wildcard_probes(listeners: &[Listener], probe_listen: Option<&Listener>) -> Option<Remark> {
     let mut answering = probe_listen.map_or(listeners, core::slice::from_ref).iter();
-    let (address, said) = answering.find(|(address, _)| address.ip().is_unspecified())?;
+    let (address, definition) = answering.find(|(address, _)| address.ip().is_unspecified())?;
     Some(Remark {
         severity: Severity::Note,
-        about: said.as_ref()?.mistake(format!(
+        about: definition.as_ref()?.mistake(format!(
             "{address} is every address of this machine, and the system chooses from which one a UDP probe is \
              answered; where balancers ask another one the answer is lost, so give the one that they ask here or as \
              probe.listen (--probe-listen)"

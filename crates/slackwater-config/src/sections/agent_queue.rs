@@ -186,10 +186,13 @@ fn note_unread(
     remarks: &mut Vec<Remark>,
 ) {
     let mut note = |field: &str, why: &str| {
-        if let Some(said) = reader.said(field).or_else(|| reader.said_section(field)) {
+        if let Some(definition) = reader
+            .definition(field)
+            .or_else(|| reader.section_definition(field))
+        {
             remarks.push(Remark {
                 severity: Severity::Warning,
-                about: said.mistake(why),
+                about: definition.mistake(why),
             });
         }
     };

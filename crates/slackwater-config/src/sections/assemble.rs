@@ -3,7 +3,7 @@
 
 use super::admin::{AdminSettings, read_token_file};
 use super::fleet::{note_admin_collision, read_admin};
-use super::listeners::{SaidListener, read_listeners};
+use super::listeners::{LocatedListener, read_listeners};
 use super::model::Config;
 use super::otel_variables::Variables;
 use super::replica::ReplicaProtocol;
@@ -43,7 +43,7 @@ pub(super) fn assemble<'s>(
     let request_id = table::read(reader_ref, "");
     let decisions = table::read(reader_ref, "");
     // Services need the process's own addresses: a replica must not be this process itself.
-    let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
+    let addresses: Vec<_> = listeners.iter().map(LocatedListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
     let mut policies_unnamed = Vec::new();
@@ -73,10 +73,14 @@ pub(super) fn assemble<'s>(
     remarks.extend(of_routes);
     remarks.extend(remarks::shared_cookies(reader_ref, &services, &routes));
     let may_change = admin_token.is_some();
-    if let Some((address, said)) = &admin {
-        remarks.extend(remarks::exposed_admin(*address, said.as_ref(), may_change));
-    } else if let Some(said) = reader.said_section("decisions") {
-        remarks.push(remarks::untold_decisions(&said));
+    if let Some((address, definition)) = &admin {
+        remarks.extend(remarks::exposed_admin(
+            *address,
+            definition.as_ref(),
+            may_change,
+        ));
+    } else if let Some(definition) = reader.section_definition("decisions") {
+        remarks.push(remarks::unshown_decisions(&definition));
     }
     remarks.sort_by(|one, other| one.about.cmp(&other.about));
 

@@ -223,21 +223,21 @@ impl DiscoverySettings {
 fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
     let [dns, srv, file] =
         ["dns", "srv", "file"].map(|name| reader.take(&format!("{prefix}discovery.{name}")));
-    let said: Vec<_> = [&dns, &srv, &file].into_iter().flatten().cloned().collect();
+    let set: Vec<_> = [&dns, &srv, &file].into_iter().flatten().cloned().collect();
     let list = format!("{prefix}replicas");
-    if let Some(first) = said.first()
-        && let Some(list) = reader.said(&list)
+    if let Some(first) = set.first()
+        && let Some(list) = reader.definition(&list)
     {
         reader.add_mistake(list.mistake(format!(
             "is given beside {}, expected one of the two",
-            first.said.field
+            first.definition.field
         )));
         reader.give_up(&list.field);
     }
-    if let [first, second, ..] = said.as_slice() {
+    if let [first, second, ..] = set.as_slice() {
         reader.add_mistake(second.mistake(format!(
             "is given beside {}, expected one of the two",
-            first.said.field
+            first.definition.field
         )));
     }
     let dns = dns.and_then(|item| reader.note(read_host(&item)));
@@ -250,7 +250,7 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
     let source = name.or(file.map(FleetSource::File));
     match source {
         Some(source) => source,
-        None if said.is_empty() => FleetSource::List,
+        None if set.is_empty() => FleetSource::List,
         // The mistake is already recorded, so this value is never used. It only avoids a second
         // mistake about the missing list.
         None => FleetSource::File(PathBuf::new()),

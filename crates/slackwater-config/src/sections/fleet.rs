@@ -7,7 +7,7 @@ use super::tls::SERVER_NAME;
 use crate::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{found, nonzero, quote, text, whole};
-use crate::toml_reader::{Item, Mistake, Reader, Said};
+use crate::toml_reader::{Definition, Item, Mistake, Reader};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use rustls::pki_types::ServerName;
@@ -25,7 +25,7 @@ const REPLICA_EXPECTED: &str =
     "\"host:port\" or a table such as { address = \"10.0.0.1:8080\", probe = \"10.0.0.1:9000\" }";
 
 /// A listener's address, and where it was set; `None` for a default.
-pub(super) type Listener = (SocketAddr, Option<Said>);
+pub(super) type Listener = (SocketAddr, Option<Definition>);
 
 /// Reads the key `listen`; at least one address, unless mistakes were recorded.
 pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
@@ -34,9 +34,9 @@ pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
         return Vec::new();
     };
     if items.is_empty() || items.len() > LISTENERS_MAX {
-        if let Some(said) = reader.said_section("listen") {
+        if let Some(definition) = reader.section_definition("listen") {
             let count = items.len();
-            reader.add_mistake(said.mistake(format!(
+            reader.add_mistake(definition.mistake(format!(
                 "found a list of {count}, expected from 1 to {LISTENERS_MAX} addresses"
             )));
         }
@@ -66,7 +66,7 @@ pub(super) fn add_listener(
             "{address} is taken by {other}, expected each address once"
         ))),
         None => {
-            listeners.push((address, Some(item.said.clone())));
+            listeners.push((address, Some(item.definition.clone())));
             Ok(())
         }
     }
@@ -81,7 +81,7 @@ pub(super) fn read_admin(reader: &mut Reader<'_>, default: Option<SocketAddr>) -
         return None;
     }
     let address = reader.note(listen_address(&item))?;
-    Some((address, Some(item.said)))
+    Some((address, Some(item.definition)))
 }
 
 pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
@@ -139,7 +139,7 @@ const PROBE: &str = r#"{"type": ["string", "integer"], "minimum": 1, "maximum": 
 
 /// An entry of `replicas` before its name is resolved.
 struct Entry {
-    said: Said,
+    definition: Definition,
     written: String,
     address: Address,
     probe: Option<ProbePlace>,
@@ -149,7 +149,7 @@ struct Entry {
 /// The destination of a replica's probes, if it has its own.
 #[derive(Clone)]
 enum ProbePlace {
-    Address(Address, Said),
+    Address(Address, Definition),
     Port(NonZeroU16),
 }
 
@@ -160,7 +160,7 @@ pub(super) fn read_replicas(
     prefix: &str,
     probe_port: Option<NonZeroU16>,
     tls: Option<&ClientTls>,
-) -> Vec<(ReplicaConfig, Said)> {
+) -> Vec<(ReplicaConfig, Definition)> {
     const EXPECTED: &str = "a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]";
     let field = format!("{prefix}replicas");
     let Some(items) = reader.take_list(&field) else {
@@ -172,16 +172,16 @@ pub(super) fn read_replicas(
         return Vec::new();
     };
     if items.is_empty()
-        && let Some(said) = reader.said_section(&field)
+        && let Some(definition) = reader.section_definition(&field)
     {
-        reader.add_mistake(said.mistake(format!("found no replica, expected {EXPECTED}")));
+        reader.add_mistake(definition.mistake(format!("found no replica, expected {EXPECTED}")));
     }
     let mut fleet = Fleet::default();
     for item in items {
         let entry = read_entry(reader, &item);
         let resolved = entry.and_then(|entry| reader.note(resolve(&entry, probe_port, tls)));
-        for (replica, said) in resolved.unwrap_or_default() {
-            if let Err(mistake) = fleet.add(replica, said) {
+        for (replica, definition) in resolved.unwrap_or_default() {
+            if let Err(mistake) = fleet.add(replica, definition) {
                 reader.add_mistake(mistake);
             }
         }
@@ -232,26 +232,26 @@ impl ServiceConfig {
 /// The replicas so far, and the name that uses each address.
 #[derive(Default)]
 struct Fleet {
-    replicas: Vec<(ReplicaConfig, Said)>,
+    replicas: Vec<(ReplicaConfig, Definition)>,
     taken: BTreeMap<SocketAddr, String>,
 }
 
 impl Fleet {
-    fn add(&mut self, replica: ReplicaConfig, said: Said) -> Result<(), Mistake> {
+    fn add(&mut self, replica: ReplicaConfig, definition: Definition) -> Result<(), Mistake> {
         let address = normal(replica.address);
         if let Some(first) = self.taken.get(&address) {
-            return Err(said.mistake(format!(
+            return Err(definition.mistake(format!(
                 "{} is {first} again, expected each replica once",
                 replica.name
             )));
         }
-        let name = if said.field == "replicas" {
+        let name = if definition.field == "replicas" {
             format!("{:?}", replica.name)
         } else {
-            said.field.clone()
+            definition.field.clone()
         };
         self.taken.insert(address, name);
-        self.replicas.push((replica, said));
+        self.replicas.push((replica, definition));
         Ok(())
     }
 }
@@ -261,7 +261,7 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
         DeValue::String(written) => {
             let address = reader.note(replica_address(item, written))?;
             Some(Entry {
-                said: item.said.clone(),
+                definition: item.definition.clone(),
                 written: written.to_string(),
                 address,
                 probe: None,
@@ -269,7 +269,7 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             })
         }
         DeValue::Table(_) => {
-            let prefix = format!("{}.", item.said.field);
+            let prefix = format!("{}.", item.definition.field);
             let [at, probe] =
                 ["address", "probe"].map(|key| reader.take(&format!("{prefix}{key}")));
             let keys: ReplicaKeys = table::read(reader, &prefix);
@@ -281,7 +281,7 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             let address = written.and_then(|written| reader.note(replica_address(&at, written)));
             let probe = probe.and_then(|probe| reader.note(probe_place(&probe)));
             Some(Entry {
-                said: at.said.clone(),
+                definition: at.definition.clone(),
                 written: written?.to_owned(),
                 address: address?,
                 probe,
@@ -316,7 +316,7 @@ fn probe_place(item: &Item<'_>) -> Result<ProbePlace, Mistake> {
     }
     let written = item.read(|value| text(value, EXPECTED), EXPECTED)?;
     let address = replica_address(item, written)?;
-    Ok(ProbePlace::Address(address, item.said.clone()))
+    Ok(ProbePlace::Address(address, item.definition.clone()))
 }
 
 /// Makes one replica of each address of the entry's name.
@@ -324,14 +324,14 @@ fn resolve(
     entry: &Entry,
     probe_port: Option<NonZeroU16>,
     tls: Option<&ClientTls>,
-) -> Result<Vec<(ReplicaConfig, Said)>, Mistake> {
+) -> Result<Vec<(ReplicaConfig, Definition)>, Mistake> {
     let server_name = (entry.keys.server_name.clone())
         .or_else(|| tls.and_then(|tls| tls.server_name.clone()))
         .or_else(|| entry.address.server_name());
-    let addresses = resolve_one(&entry.address, &entry.said, &entry.written)?;
+    let addresses = resolve_one(&entry.address, &entry.definition, &entry.written)?;
     let probe_address = match &entry.probe {
-        Some(ProbePlace::Address(address, said)) => {
-            resolve_one(address, said, "the probe address")?
+        Some(ProbePlace::Address(address, definition)) => {
+            resolve_one(address, definition, "the probe address")?
                 .first()
                 .copied()
         }
@@ -360,16 +360,20 @@ fn resolve(
     };
     let replicas = addresses.into_iter().map(replica);
     Ok(replicas
-        .map(|replica| (replica, entry.said.clone()))
+        .map(|replica| (replica, entry.definition.clone()))
         .collect())
 }
 
-fn resolve_one(address: &Address, said: &Said, written: &str) -> Result<Vec<SocketAddr>, Mistake> {
+fn resolve_one(
+    address: &Address,
+    definition: &Definition,
+    written: &str,
+) -> Result<Vec<SocketAddr>, Mistake> {
     let addresses = address
         .resolve()
-        .map_err(|why| said.mistake(format!("{written} {why}")))?;
+        .map_err(|why| definition.mistake(format!("{written} {why}")))?;
     match addresses.iter().find_map(|&found| unreachable(found)) {
-        Some(why) => Err(said.mistake(format!("{written} {why}"))),
+        Some(why) => Err(definition.mistake(format!("{written} {why}"))),
         None => Ok(addresses),
     }
 }
@@ -380,12 +384,12 @@ pub(super) fn note_admin_collision(
     listeners: &[Listener],
     admin: Option<&Listener>,
 ) {
-    for (address, said) in listeners {
-        if let Some((admin_address, admin_said)) = admin
+    for (address, definition) in listeners {
+        if let Some((admin_address, admin_definition)) = admin
             && overlap(*address, *admin_address)
-            && let Some(said) = admin_said.as_ref().or(said.as_ref())
+            && let Some(definition) = admin_definition.as_ref().or(definition.as_ref())
         {
-            reader.add_mistake(said.mistake(format!(
+            reader.add_mistake(definition.mistake(format!(
                 "listen ({address}) and admin.listen ({admin_address}) collide, expected two addresses"
             )));
         }
@@ -397,7 +401,7 @@ pub(super) fn note_loops(
     reader: &mut Reader<'_>,
     listeners: &[Listener],
     admin: Option<&Listener>,
-    replicas: &[(ReplicaConfig, Said)],
+    replicas: &[(ReplicaConfig, Definition)],
 ) {
     let own = listeners.iter().chain(admin).map(|(address, _)| *address);
     note_own(reader, &OwnAddresses::new(own), replicas);
@@ -407,11 +411,11 @@ pub(super) fn note_loops(
 pub(super) fn note_own(
     reader: &mut Reader<'_>,
     own: &OwnAddresses,
-    replicas: &[(ReplicaConfig, Said)],
+    replicas: &[(ReplicaConfig, Definition)],
 ) {
-    for (replica, said) in replicas {
+    for (replica, definition) in replicas {
         if let Some(why) = own.why_not(replica.address) {
-            reader.add_mistake(said.mistake(format!("{} {why}", replica.name)));
+            reader.add_mistake(definition.mistake(format!("{} {why}", replica.name)));
         }
     }
 }

@@ -89,15 +89,15 @@ const GRPC_SERVICE: Written<String> = Written {
 
 /// Warns about settings of checks where no checks are made.
 pub(super) fn idle(reader: &Reader<'_>, prefix: &str, health: &HealthSettings) -> Option<Remark> {
-    let said = |key| reader.said(&field::<HealthSettings>(prefix, key));
-    if health.check != HealthCheck::None || said("check").is_some() {
+    let definition = |key| reader.definition(&field::<HealthSettings>(prefix, key));
+    if health.check != HealthCheck::None || definition("check").is_some() {
         return None;
     }
-    let about = reader.said_section(&format!("{prefix}health"))?;
+    let about = reader.section_definition(&format!("{prefix}health"))?;
     let is_http = ["path", "host", "statuses"]
         .into_iter()
-        .any(|key| said(key).is_some());
-    let check = match said("grpc_service") {
+        .any(|key| definition(key).is_some());
+    let check = match definition("grpc_service") {
         Some(_) => "\"grpc\"",
         None if is_http => "\"http\"",
         None => "\"tcp\", \"http\" or \"grpc\"",

@@ -9,18 +9,18 @@ use super::tls::read_listener_tls;
 use crate::table::{self, Described, Kind, LIST, STRING, keys};
 use crate::toml_reader::values::quote;
 use crate::toml_reader::values::text;
-use crate::toml_reader::{Reader, Remark, Said};
+use crate::toml_reader::{Definition, Reader, Remark};
 
 /// A listener, and where its address was set.
 #[derive(Debug)]
-pub(super) struct SaidListener {
+pub(super) struct LocatedListener {
     pub(super) config: ListenerConfig,
-    said: Option<Said>,
+    definition: Option<Definition>,
 }
 
-impl SaidListener {
+impl LocatedListener {
     pub(super) fn address(&self) -> Listener {
-        (self.config.address, self.said.clone())
+        (self.config.address, self.definition.clone())
     }
 }
 
@@ -66,18 +66,18 @@ impl ListenerConfig {
 pub(super) fn read_listeners(
     reader: &mut Reader<'_>,
     remarks: &mut Vec<Remark>,
-) -> Vec<SaidListener> {
+) -> Vec<LocatedListener> {
     let count = reader.count_tables("listeners");
     if count == 0 {
         let tls = read_listener_tls(reader, "", remarks);
-        let short = |(address, said): Listener| SaidListener {
+        let short = |(address, definition): Listener| LocatedListener {
             config: ListenerConfig {
                 name: address.to_string(),
                 address,
                 tls: tls.clone(),
                 proxy_protocol: None,
             },
-            said,
+            definition,
         };
         return read_listen(reader).into_iter().map(short).collect();
     }
@@ -99,7 +99,7 @@ pub(super) fn read_listeners(
             format!("is one too many, expected at most {LISTENERS_MAX} listeners"),
         );
     }
-    let mut listeners: Vec<SaidListener> = Vec::new();
+    let mut listeners: Vec<LocatedListener> = Vec::new();
     let mut addresses = Vec::new();
     for index in 0..count.min(LISTENERS_MAX) {
         let prefix = format!("listeners[{index}].");
@@ -118,21 +118,21 @@ pub(super) fn read_listeners(
             reader.add_mistake(mistake);
             continue;
         }
-        listeners.push(SaidListener {
+        listeners.push(LocatedListener {
             config: ListenerConfig {
                 name: name.unwrap_or_else(|| address.to_string()),
                 address,
                 tls,
                 proxy_protocol,
             },
-            said: Some(item.said),
+            definition: Some(item.definition),
         });
     }
     listeners
 }
 
 /// Reads the key `name`; `None` if it is missing or wrong.
-fn read_name(reader: &mut Reader<'_>, prefix: &str, others: &[SaidListener]) -> Option<String> {
+fn read_name(reader: &mut Reader<'_>, prefix: &str, others: &[LocatedListener]) -> Option<String> {
     const EXPECTED: &str = "from 1 to 64 letters, digits, - and _";
     let item = reader.take(&format!("{prefix}name"))?;
     let name = reader.note(item.read(|value| text(value, EXPECTED), ""))?;

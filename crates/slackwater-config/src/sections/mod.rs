@@ -119,7 +119,7 @@ impl LoadedFile {
     /// Returns every mistake found, in the order of the file.
     pub fn of(source: &Source, variables: Variables) -> Result<Self, Mistakes> {
         let is_agents = Reader::new(Some(source), Vec::new())?
-            .said_section("to")
+            .section_definition("to")
             .is_some();
         if is_agents {
             AgentConfig::load_source(Some(source), &AgentOverrides::default())

@@ -6,7 +6,7 @@
 
 use super::collector_headers::{CollectorHeaders, read_field};
 use crate::toml_reader::values::{found, quantile};
-use crate::toml_reader::{Item, Mistake, Place, Said};
+use crate::toml_reader::{Definition, Item, Mistake, Place};
 use http::{HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
@@ -164,7 +164,7 @@ impl Variables {
             _ => return None,
         };
         Some(Item {
-            said: said_by(name, field),
+            definition: variable_definition(name, field),
             value: DeValue::String(said),
         })
     }
@@ -182,7 +182,7 @@ impl Variables {
             .enumerate()
             .map(|(index, (name, value))| read_field(index + 1, &name, &value))
             .collect();
-        let fields = fields.map_err(|why| said_by(name, field).mistake(why))?;
+        let fields = fields.map_err(|why| variable_definition(name, field).mistake(why))?;
         Ok(CollectorHeaders::Fields(fields))
     }
 
@@ -211,12 +211,12 @@ fn as_share(item: Item<'_>) -> Result<Item<'_>, Mistake> {
 }
 
 /// Where [`Variables::resource`] is set.
-pub(super) fn said_resource(field: &str) -> Said {
-    said_by(RESOURCE, field)
+pub(super) fn resource_definition(field: &str) -> Definition {
+    variable_definition(RESOURCE, field)
 }
 
-fn said_by(name: &'static str, field: &str) -> Said {
-    Said {
+fn variable_definition(name: &'static str, field: &str) -> Definition {
+    Definition {
         field: field.to_owned(),
         place: Place::Variable(name),
     }

@@ -7,7 +7,7 @@ use super::files::{file_name, read_secret};
 use super::kinds::PATH;
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
 use crate::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, field, settings};
-use crate::toml_reader::{Reader, Remark, Said, Setting, Severity};
+use crate::toml_reader::{Definition, Reader, Remark, Setting, Severity};
 use core::num::NonZeroU16;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use http::uri::PathAndQuery;
@@ -39,8 +39,8 @@ pub(super) struct ProbeSection {
     pub(super) port: Option<NonZeroU16>,
     keys: ProbeKeys,
     /// Where the keys for HTTP probes were set.
-    path_at: Option<Said>,
-    tls_at: Option<Said>,
+    path_at: Option<Definition>,
+    tls_at: Option<Definition>,
     key: Option<(ProbeKey, PathBuf)>,
     key_remark: Option<Remark>,
 }
@@ -49,12 +49,12 @@ impl ProbeSection {
     /// Reads the section.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
         let keys: ProbeKeys = table::read(reader, prefix);
-        let said = |name| reader.said(&field::<ProbeKeys>(prefix, name));
+        let definition = |name| reader.definition(&field::<ProbeKeys>(prefix, name));
         let transport = Setting {
             value: keys.transport,
-            said: said("transport"),
+            definition: definition("transport"),
         };
-        let (path_at, tls_at) = (said("path"), said("tls"));
+        let (path_at, tls_at) = (definition("path"), definition("tls"));
         let (key, key_remark) = read_key_file(reader, prefix);
         Self {
             transport,
@@ -71,11 +71,11 @@ impl ProbeSection {
     pub(super) fn remarks(&self) -> Vec<Remark> {
         let transport = self.transport.value;
         let needed = ProbeTransport::Http;
-        let idle = |said: Option<&Said>| {
-            let said = said.filter(|_| transport != needed)?;
+        let idle = |definition: Option<&Definition>| {
+            let definition = definition.filter(|_| transport != needed)?;
             Some(Remark {
                 severity: Severity::Warning,
-                about: said.mistake(format!(
+                about: definition.mistake(format!(
                     "does nothing with probe.transport = {:?}, only with {:?}",
                     transport.as_str(),
                     needed.as_str()
@@ -91,10 +91,10 @@ impl ProbeSection {
 
     /// Records a mistake if probes need TLS and replicas have none.
     pub(super) fn note_tls(&self, reader: &mut Reader<'_>, has_tls: bool) {
-        if let (Some(true), Some(said)) = (self.keys.tls, &self.tls_at)
+        if let (Some(true), Some(definition)) = (self.keys.tls, &self.tls_at)
             && !has_tls
         {
-            reader.add_mistake(said.mistake(
+            reader.add_mistake(definition.mistake(
                 "found true, expected a section [replica.tls], which says how replicas are verified",
             ));
         }

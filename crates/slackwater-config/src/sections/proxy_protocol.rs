@@ -19,22 +19,24 @@ pub(super) fn read_proxy_protocol(reader: &mut Reader<'_>, prefix: &str) -> Opti
     let field = format!("{prefix}proxy_protocol");
     let required = reader.setting(&field, false, "", |value| one_of(value, &NAMES));
     let trust_field = format!("{prefix}proxy_protocol_trust");
-    let said = reader.said_section(&trust_field);
+    let definition = reader.section_definition(&trust_field);
     let trust = NETWORKS.list(reader, &trust_field);
-    match (required.value, required.said, said) {
-        (false, None, Some(said)) => {
-            reader.add_mistake(said.mistake("does nothing without proxy_protocol = \"required\""));
+    match (required.value, required.definition, definition) {
+        (false, None, Some(definition)) => {
+            reader.add_mistake(
+                definition.mistake("does nothing without proxy_protocol = \"required\""),
+            );
             None
         }
-        (true, Some(said), None) => {
+        (true, Some(definition), None) => {
             let expected = Network::EXPECTED;
-            reader.add_mistake(said.mistake(format!(
+            reader.add_mistake(definition.mistake(format!(
                 "found no proxy_protocol_trust beside it, expected the proxies that send headers: a list of {expected}"
             )));
             None
         }
-        (true, _, Some(said)) if trust.is_empty() => {
-            reader.add_mistake(said.mistake("found no network, expected at least one"));
+        (true, _, Some(definition)) if trust.is_empty() => {
+            reader.add_mistake(definition.mistake("found no network, expected at least one"));
             None
         }
         (required, ..) => required.then_some(trust),
@@ -52,17 +54,17 @@ pub(super) fn note_proxy_protocol_out(
     replica: &ReplicaSettings,
     probe: &ProbeSection,
 ) {
-    let said = reader.said(&format!("{prefix}replica.proxy_protocol"));
-    let Some(said) = said.filter(|_| replica.proxy_protocol.is_some()) else {
+    let definition = reader.definition(&format!("{prefix}replica.proxy_protocol"));
+    let Some(definition) = definition.filter(|_| replica.proxy_protocol.is_some()) else {
         return;
     };
     if replica.protocol == ReplicaProtocol::H2c {
-        reader.add_mistake(said.mistake(format!(
+        reader.add_mistake(definition.mistake(format!(
             "expects {prefix}replica.protocol = \"http1\": an HTTP/2 connection carries requests of several clients"
         )));
     }
     if probe.transport.value == ProbeTransport::Http && probe.port.is_none() {
-        reader.add_mistake(said.mistake(format!(
+        reader.add_mistake(definition.mistake(format!(
             "expects {prefix}probe.port, where no header is awaited, or {prefix}probe.transport = \"udp\": HTTP probes \
              have no header"
         )));

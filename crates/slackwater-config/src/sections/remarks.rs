@@ -5,14 +5,14 @@ use super::health::HealthCheck;
 use super::model::ServiceConfig;
 use super::policies::PolicySections;
 use crate::routes::{Action, Route};
-use crate::toml_reader::{Reader, Remark, Said, Setting, Severity};
+use crate::toml_reader::{Definition, Reader, Remark, Setting, Severity};
 use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
 use slackwater_core::policy::{POLICIES, PolicyEntry, Section};
 
-fn warning(said: &Said, message: impl Into<String>) -> Remark {
+fn warning(definition: &Definition, message: impl Into<String>) -> Remark {
     Remark {
         severity: Severity::Warning,
-        about: said.mistake(message),
+        about: definition.mistake(message),
     }
 }
 
@@ -40,19 +40,19 @@ fn unread_sections(
     let mut remarks = Vec::new();
     let entry = policy.value;
     for &section in sections.iter().filter(|section| !entry.reads(section)) {
-        if let Some(said) = reader.said_section(&format!("{prefix}{section}")) {
+        if let Some(definition) = reader.section_definition(&format!("{prefix}{section}")) {
             let message = if section == PrequalSettings::NAME && !entry.has_probes() {
                 sends_none(entry.name)
             } else {
                 does_nothing(policy, |reader| reader.reads(section))
             };
-            remarks.push(warning(&said, message));
+            remarks.push(warning(&definition, message));
         }
     }
-    if let Some(said) = reader.said_section(&format!("{prefix}probe"))
+    if let Some(definition) = reader.section_definition(&format!("{prefix}probe"))
         && !entry.has_probes()
     {
-        remarks.push(warning(&said, sends_none(entry.name)));
+        remarks.push(warning(&definition, sends_none(entry.name)));
     }
     remarks
 }
@@ -65,7 +65,7 @@ fn does_nothing(policy: &Policy, is_reader: impl Fn(&PolicyEntry) -> bool) -> St
     let readers = POLICIES.iter().filter(|entry| is_reader(entry));
     let readers: Vec<_> = readers.map(|reader| format!("{:?}", reader.name)).collect();
     let (name, only) = (policy.value.name, readers.join(", "));
-    if policy.said.is_some() {
+    if policy.definition.is_some() {
         return format!("does nothing with policy = {name:?}, only with {only}");
     }
     let which = if readers.len() == 1 {
@@ -81,20 +81,21 @@ fn does_nothing(policy: &Policy, is_reader: impl Fn(&PolicyEntry) -> bool) -> St
 /// Keys that only other policies read, in a section that the selected policy reads.
 fn unread_fields(policy: &Policy, policies: &PolicySections) -> Vec<Remark> {
     let entry = policy.value;
-    let said = policies.said().iter();
-    said.filter(|it| entry.reads(it.section) && !entry.reads_key(it.section, it.key))
+    let set_keys = policies.set_keys().iter();
+    set_keys
+        .filter(|it| entry.reads(it.section) && !entry.reads_key(it.section, it.key))
         .map(|it| {
             let is_reader = |reader: &PolicyEntry| reader.reads_key(it.section, it.key);
-            warning(&it.said, does_nothing(policy, is_reader))
+            warning(&it.definition, does_nothing(policy, is_reader))
         })
         .collect()
 }
 
 /// Warns about a section `probe` where no probe is sent.
 pub(super) fn unused_probes(reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
-    let said = reader.said_section(&format!("{prefix}probe"))?;
+    let definition = reader.section_definition(&format!("{prefix}probe"))?;
     Some(warning(
-        &said,
+        &definition,
         "does nothing with prequal.local_only = true, which sends no probes",
     ))
 }
@@ -114,15 +115,15 @@ pub(super) fn refilling(
         return None;
     }
     let causes = ["probe_rate", "remove_rate", "pool_capacity"];
-    let (field, said) =
-        (policies.said_in(PrequalSettings::NAME)).find(|(field, _)| causes.contains(field))?;
+    let (field, definition) =
+        (policies.set_keys_in(PrequalSettings::NAME)).find(|(field, _)| causes.contains(field))?;
     let remedy = match field {
         "probe_rate" => "raise it, or lower prequal.remove_rate",
         "remove_rate" => "lower it, or raise prequal.probe_rate",
         _ => "lower it, or prequal.remove_rate",
     };
     Some(warning(
-        said,
+        definition,
         format!(
             "with {replicas} replicas reports are removed from the pool at least as fast as probes bring new ones, so it \
              shrinks to a few; {remedy}"
@@ -133,17 +134,17 @@ pub(super) fn refilling(
 /// Warns about an admin server beyond loopback.
 pub(super) fn exposed_admin(
     address: core::net::SocketAddr,
-    said: Option<&Said>,
+    definition: Option<&Definition>,
     may_change: bool,
 ) -> Option<Remark> {
-    let said = said.filter(|_| !address.ip().to_canonical().is_loopback())?;
+    let definition = definition.filter(|_| !address.ip().to_canonical().is_loopback())?;
     let of_token = if may_change {
         "; the token travels in the clear"
     } else {
         ""
     };
     Some(warning(
-        said,
+        definition,
         format!(
             "{address} is not loopback: any client that reaches it can read the status without authentication{of_token}"
         ),
@@ -151,20 +152,20 @@ pub(super) fn exposed_admin(
 }
 
 /// Warns about decisions without an admin server to show them.
-pub(super) fn untold_decisions(said: &Said) -> Remark {
+pub(super) fn unshown_decisions(definition: &Definition) -> Remark {
     warning(
-        said,
+        definition,
         "does nothing without admin.listen: only the admin server shows decisions, so none is recorded",
     )
 }
 
 /// Warns about a backup tier that can never be used, because nothing detects that the lower tiers
-/// have failed. `said` is where the tier was set.
-pub(super) fn blind_tiers(service: &ServiceConfig, said: &Said) -> Option<Remark> {
+/// have failed. `definition` is where the tier was set.
+pub(super) fn blind_tiers(service: &ServiceConfig, definition: &Definition) -> Option<Remark> {
     let is_blind = service.health.check == HealthCheck::None && !service.sends_probes();
     is_blind.then(|| Remark {
         severity: Severity::Warning,
-        about: said.mistake(
+        about: definition.mistake(
             "is of a tier that is never used: without health checks and probes, nothing detects that the replicas \
              of a lower tier have failed; expected [health], or a policy and a transport with probes",
         ),
@@ -196,11 +197,12 @@ pub(super) fn shared_cookies(
             service.sticky.shares_cookie(&before.sticky) && meet(place, *other)
         });
         if let Some((_, other)) = sharing.next()
-            && let Some(said) = reader.said_section(&format!("services.{}.sticky", service.name))
+            && let Some(definition) =
+                reader.section_definition(&format!("services.{}.sticky", service.name))
         {
             remarks.push(Remark {
                 severity: Severity::Warning,
-                about: said.mistake(format!(
+                about: definition.mistake(format!(
                     "the cookie {:?} is that of service {:?}, too, and clients that reach both lose their replica with each \
                      change; give one of them another sticky.cookie",
                     service.sticky.cookie, other.name

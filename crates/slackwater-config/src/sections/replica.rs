@@ -114,11 +114,11 @@ pub(super) fn read_replica_settings(
         choice(value, &NAMES)
     });
     let has_tls = reader.has_section(&key("tls"));
-    if let ((_, Some(wants_tls)), Some(said)) = (protocol.value, protocol.said)
+    if let ((_, Some(wants_tls)), Some(definition)) = (protocol.value, protocol.definition)
         && wants_tls != has_tls
     {
         let section = key("tls");
-        reader.add_mistake(said.mistake(if wants_tls {
+        reader.add_mistake(definition.mistake(if wants_tls {
             format!("found \"h2\", HTTP/2 over TLS, without a section [{section}]; expected that, or \"h2c\"")
         } else {
             format!("found \"h2c\", HTTP/2 without TLS, beside a section [{section}]; expected \"h2\"")

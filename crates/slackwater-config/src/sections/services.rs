@@ -87,15 +87,15 @@ pub(super) fn read_services(
             "names no service, expected sections such as [services.web]".to_owned(),
         );
     }
-    if let Some((_, said)) = named.get(SERVICES_MAX) {
+    if let Some((_, definition)) = named.get(SERVICES_MAX) {
         let told = format!("is one too many, expected at most {SERVICES_MAX} services");
-        reader.add_mistake(said.mistake(told));
+        reader.add_mistake(definition.mistake(told));
     }
     let mut services = Vec::new();
-    for (name, said) in named.into_iter().take(SERVICES_MAX) {
+    for (name, definition) in named.into_iter().take(SERVICES_MAX) {
         if !is_name(&name) {
-            reader.give_up(&said.field);
-            reader.add_mistake(said.mistake(format!(
+            reader.give_up(&definition.field);
+            reader.add_mistake(definition.mistake(format!(
                 "found the name {name:?}, expected from 1 to {NAME_BYTES_MAX} letters, digits, - and _"
             )));
             continue;
@@ -131,9 +131,9 @@ impl Section<'_> {
         let keys: ServiceKeys = table::read(reader, prefix);
         let policy = Setting {
             value: keys.policy,
-            said: reader.said(&format!("{prefix}policy")),
+            definition: reader.definition(&format!("{prefix}policy")),
         };
-        if policy.said.is_none() {
+        if policy.definition.is_none() {
             policies_unnamed.push(name.to_owned());
         }
         let probe = ProbeSection::read(reader, prefix);
@@ -183,7 +183,7 @@ impl Section<'_> {
         }
         // One replica of a higher tier is enough for a remark about tiers.
         let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
-        let backup = backup.map(|(_, said)| said.clone());
+        let backup = backup.map(|(_, definition)| definition.clone());
         let service = ServiceConfig {
             name: name.to_owned(),
             policy: policy.value,
@@ -226,9 +226,9 @@ fn note_blind(
         Reports::Polled => "which polls replicas all the time",
         Reports::None | Reports::Pool | Reports::Latest => return,
     };
-    if let Some(said) = &transport.said {
+    if let Some(definition) = &transport.definition {
         let name = policy.value.name;
-        reader.add_mistake(said.mistake(format!(
+        reader.add_mistake(definition.mistake(format!(
             "found \"none\" with policy = {name:?}, {why}; expected \"udp\" or \"http\""
         )));
     }

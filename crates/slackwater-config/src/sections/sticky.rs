@@ -85,17 +85,17 @@ impl StickySettings {
         let header = field::<Self>(prefix, "header");
         if settings.by == StickyBy::Header
             && settings.header.is_none()
-            && reader.said(&header).is_none()
+            && reader.definition(&header).is_none()
         {
             reader.add_missing_key(&header, "the name of a field such as \"x-user\"");
         }
         let is_refused_by_browsers = settings.cookie_same_site == SameSite::None
             && !settings.cookie_secure
             && settings.by == StickyBy::Cookie;
-        let said = reader.said(&field::<Self>(prefix, "cookie_same_site"));
-        let remark = said.filter(|_| is_refused_by_browsers).map(|said| Remark {
+        let definition = reader.definition(&field::<Self>(prefix, "cookie_same_site"));
+        let remark = definition.filter(|_| is_refused_by_browsers).map(|definition| Remark {
             severity: Severity::Warning,
-            about: said.mistake("browsers refuse a cookie for all sites that is not for TLS only; set cookie_secure = true"),
+            about: definition.mistake("browsers refuse a cookie for all sites that is not for TLS only; set cookie_secure = true"),
         });
         let remarks = remark.into_iter().chain(settings.idle(reader, prefix));
         let remarks = remarks.collect();
@@ -104,15 +104,15 @@ impl StickySettings {
 
     /// Warns about settings of stickiness where stickiness is off.
     fn idle(&self, reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
-        let said = |key| reader.said(&field::<Self>(prefix, key));
-        if self.by != StickyBy::None || said("by").is_some() {
+        let definition = |key| reader.definition(&field::<Self>(prefix, key));
+        if self.by != StickyBy::None || definition("by").is_some() {
             return None;
         }
-        let about = reader.said_section(&format!("{prefix}sticky"))?;
+        let about = reader.section_definition(&format!("{prefix}sticky"))?;
         let by_cookie = ["cookie", "cookie_age", "cookie_secure", "cookie_same_site"];
-        let by = match said("header") {
+        let by = match definition("header") {
             Some(_) => "\"header\"",
-            None if by_cookie.into_iter().any(|key| said(key).is_some()) => "\"cookie\"",
+            None if by_cookie.into_iter().any(|key| definition(key).is_some()) => "\"cookie\"",
             None => "\"cookie\", \"header\" or \"address\"",
         };
         Some(Remark {

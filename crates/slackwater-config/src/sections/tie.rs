@@ -80,11 +80,12 @@ impl TyingSettings {
         remarks: &mut Vec<Remark>,
     ) -> Self {
         let settings: Self = table::read(reader, prefix);
-        let said = reader.said(&field::<Self>(prefix, "enabled"));
-        let said = said.filter(|_| settings.enabled && policy.reports == Reports::Round);
-        remarks.extend(said.map(|said| Remark {
+        let definition = reader.definition(&field::<Self>(prefix, "enabled"));
+        let definition =
+            definition.filter(|_| settings.enabled && policy.reports == Reports::Round);
+        remarks.extend(definition.map(|definition| Remark {
             severity: Severity::Warning,
-            about: said.mistake(format!(
+            about: definition.mistake(format!(
                 "does nothing with policy = {:?}, which would have to ask twice before a request leaves",
                 policy.name
             )),
@@ -100,12 +101,12 @@ pub(super) fn read_peers(
     has_queue: bool,
     remarks: &mut Vec<Remark>,
 ) -> Vec<Network> {
-    let said = reader.said_section("tie.peers");
+    let definition = reader.section_definition("tie.peers");
     let peers = NETWORKS.list(reader, "tie.peers");
-    let said = said.filter(|_| !has_queue && !peers.is_empty());
-    remarks.extend(said.map(|said| Remark {
+    let definition = definition.filter(|_| !has_queue && !peers.is_empty());
+    remarks.extend(definition.map(|definition| Remark {
         severity: Severity::Warning,
-        about: said.mistake(
+        about: definition.mistake(
             "does nothing without queue.requests_max: without a queue, nothing can be dropped",
         ),
     }));

@@ -14,7 +14,7 @@ use crate::tls::{
     TlsVersion, read_roots, system_roots,
 };
 use crate::toml_reader::values::{Unfit, found, quote};
-use crate::toml_reader::{Item, Reader, Remark, Said, Severity};
+use crate::toml_reader::{Definition, Item, Reader, Remark, Severity};
 use rustls::pki_types::ServerName;
 use serde_json::json;
 use std::path::PathBuf;
@@ -128,8 +128,11 @@ pub(super) fn read_listener_tls(
     let client_ca = reader.take(&key("client_ca"));
     let keys: ListenerKeys = table::read(reader, prefix);
     for name in ["client_certificates", "pass_client_certificate"] {
-        if let Some(said) = reader.said(&key(name)).filter(|_| client_ca.is_none()) {
-            reader.add_mistake(said.mistake(
+        if let Some(definition) = reader
+            .definition(&key(name))
+            .filter(|_| client_ca.is_none())
+        {
+            reader.add_mistake(definition.mistake(
                 "needs client_ca, the file with the authorities that clients' certificates are from",
             ));
         }
@@ -170,9 +173,9 @@ fn resumption(
         (keys.tickets == Some(true), "tickets", "false"),
         (keys.sessions_max > Some(0), "sessions_max", "0"),
     ] {
-        let said = reader.said(&format!("{section}.{name}"));
-        if let Some(said) = said.filter(|_| has_clients && is_asked_for) {
-            reader.add_mistake(said.mistake(format!(
+        let definition = reader.definition(&format!("{section}.{name}"));
+        if let Some(definition) = definition.filter(|_| has_clients && is_asked_for) {
+            reader.add_mistake(definition.mistake(format!(
                 "cannot be with client_ca: a resumed session is not verified again, so a certificate would be good beyond \
                  its end; expected {without}"
             )));
@@ -218,7 +221,7 @@ fn read_certificates(
             );
             continue;
         }
-        match read_identity(reader, &item.said.field, remarks) {
+        match read_identity(reader, &item.definition.field, remarks) {
             Ok(Some(files)) => certificates.push(files),
             Ok(None) => reader.add_mistake(
                 item.mistake("names no file, expected certificate = \"a.pem\", key = \"a.key\""),
@@ -244,7 +247,7 @@ pub(super) fn read_identity(
         (None, None) => return Ok(None),
         (Some(certificate), Some(key)) => (certificate, key),
         (Some(present), None) | (None, Some(present)) => {
-            let missing = if present.said.field == certificate {
+            let missing = if present.definition.field == certificate {
                 "key"
             } else {
                 "certificate"
@@ -273,22 +276,22 @@ pub(super) fn read_identity(
             return Err(Noted);
         }
     };
-    let mut warn = |said: &Said, message: String| {
+    let mut warn = |definition: &Definition, message: String| {
         remarks.push(Remark {
             severity: Severity::Warning,
-            about: said.mistake(message),
+            about: definition.mistake(message),
         });
     };
     if let Some(remark) = identity.remark(SystemTime::now()) {
         warn(
-            &certificate.said,
+            &certificate.definition,
             format!("{}: {remark}", files.certificate.display()),
         );
     }
     if readable_by_all(&files.key) {
         let file = files.key.display();
         warn(
-            &key.said,
+            &key.definition,
             format!("{file} can be read by all users of this machine; chmod 600 keeps it secret"),
         );
     }
@@ -385,9 +388,9 @@ pub(super) fn read_replica_tls(
     let key = |name: &str| format!("{section}.{name}");
     let ca_item = reader.take(&key("ca"));
     let tls: ClientTls = table::read(reader, prefix);
-    let (said_name, said_verify) = (
-        reader.said(&key("server_name")),
-        reader.said(&key("verify")),
+    let (name_definition, verify_definition) = (
+        reader.definition(&key("server_name")),
+        reader.definition(&key("verify")),
     );
     let ca = ca_item.as_ref().map(|item| read_ca(reader, item));
     let identity = read_identity(reader, section, remarks);
@@ -404,17 +407,17 @@ pub(super) fn read_replica_tls(
         {
             reader.add_mistake_near(section, flaw.to_string());
         }
-    } else if let Some(said) = said_verify {
+    } else if let Some(definition) = verify_definition {
         remarks.push(Remark {
             severity: Severity::Warning,
-            about: said.mistake(
+            about: definition.mistake(
                 "replicas are not verified: an attacker in between can read and change everything",
             ),
         });
-        for unused in [ca_item.map(|item| item.said), said_name] {
-            remarks.extend(unused.map(|said| Remark {
+        for unused in [ca_item.map(|item| item.definition), name_definition] {
+            remarks.extend(unused.map(|definition| Remark {
                 severity: Severity::Note,
-                about: said.mistake("does not verify anything with verify = \"insecure\""),
+                about: definition.mistake("does not verify anything with verify = \"insecure\""),
             }));
         }
     }

@@ -5,7 +5,7 @@
 
 use super::collector_headers::CollectorHeaders;
 use super::files::{exposed, file_name, read_file_name};
-use super::otel_variables::{Variables, said_resource};
+use super::otel_variables::{Variables, resource_definition};
 use super::tls::{identity_keys, read_ca, read_identity};
 use crate::table::{
     self, Any, Choice, Described, FILE, MINUTE, STRING, Share, Span, Within, Written, millionths,
@@ -13,7 +13,7 @@ use crate::table::{
 };
 use crate::tls::{ClientTls, system_roots};
 use crate::toml_reader::values::{Unfit, quote, text};
-use crate::toml_reader::{Item, Mistake, Reader, Remark, Said, Severity};
+use crate::toml_reader::{Definition, Item, Mistake, Reader, Remark, Severity};
 use core::fmt::{self, Display};
 use core::time::Duration;
 use http::uri::{PathAndQuery, Scheme, Uri};
@@ -188,9 +188,9 @@ fn warning(about: Mistake) -> Remark {
 /// without effect.
 fn doubts(
     endpoint: &Endpoint,
-    said: &Said,
+    definition: &Definition,
     protocol: CollectorProtocol,
-    unused_ca: Option<&Said>,
+    unused_ca: Option<&Definition>,
 ) -> Vec<Remark> {
     let mut others = CollectorProtocol::NAMES.iter();
     let other = others.find(|(_, it)| *it != protocol);
@@ -199,7 +199,7 @@ fn doubts(
         .filter(|(_, other)| port == other.usual_port())
         .map(|(name, _)| {
             let own = protocol.as_str();
-            said.mistake(format!(
+            definition.mistake(format!(
                 "port {port} is usually that of protocol = {name:?}, and this is {own:?}"
             ))
         });
@@ -221,7 +221,7 @@ pub(super) fn read_tracing<'s>(
     variables: &'s Variables,
     remarks: &mut Vec<Remark>,
 ) -> TracingSettings {
-    let said_section = reader.said_section("tracing");
+    let section_definition = reader.section_definition("tracing");
     let has_section = reader.has_section("tracing");
     let none = &Variables::default();
     let set = if has_section { variables } else { none };
@@ -235,11 +235,11 @@ pub(super) fn read_tracing<'s>(
     // The variables are stand-ins by now, so keys of the file take precedence over them.
     let settings: TracingSettings = table::read(reader, "");
     let endpoint = reader.take("tracing.endpoint");
-    let said = endpoint.as_ref().map(|item| item.said.clone());
+    let definition = endpoint.as_ref().map(|item| item.definition.clone());
     let endpoint = endpoint.and_then(|item| reader.note(read_endpoint(&item, settings.protocol)));
     let headers = read_headers(reader, set, remarks);
     let ca = reader.take("tracing.ca");
-    let said_ca = ca.as_ref().map(|item| item.said.clone());
+    let ca_definition = ca.as_ref().map(|item| item.definition.clone());
     let ca = ca.and_then(|item| read_ca(reader, &item));
     let identity = read_identity(reader, "tracing", remarks).ok().flatten();
     let resource = read_resource(reader, set);
@@ -249,9 +249,9 @@ pub(super) fn read_tracing<'s>(
         if !endpoint.is_secure() || ca.is_some() {
             return true;
         }
-        match (system_roots(), &said) {
-            (Err(flaw), Some(said)) => {
-                reader.add_mistake(said.mistake(flaw.to_string()));
+        match (system_roots(), &definition) {
+            (Err(flaw), Some(definition)) => {
+                reader.add_mistake(definition.mistake(flaw.to_string()));
                 false
             }
             _ => true,
@@ -264,13 +264,18 @@ pub(super) fn read_tracing<'s>(
             ..mistake
         })
     }));
-    if let (Some(endpoint), Some(said)) = (&endpoint, &said) {
-        let in_plain = said_ca.filter(|_| ca.is_some() && !endpoint.is_secure());
-        remarks.extend(doubts(endpoint, said, settings.protocol, in_plain.as_ref()));
-    } else if let Some(said) = said_section
+    if let (Some(endpoint), Some(definition)) = (&endpoint, &definition) {
+        let in_plain = ca_definition.filter(|_| ca.is_some() && !endpoint.is_secure());
+        remarks.extend(doubts(
+            endpoint,
+            definition,
+            settings.protocol,
+            in_plain.as_ref(),
+        ));
+    } else if let Some(definition) = section_definition
         && !set.is_off()
     {
-        remarks.push(warning(said.mistake(
+        remarks.push(warning(definition.mistake(
             "does nothing without an endpoint, nor OTEL_EXPORTER_OTLP_ENDPOINT in the environment",
         )));
     }
@@ -314,8 +319,8 @@ fn read_resource(reader: &mut Reader<'_>, variables: &Variables) -> Vec<(String,
     let too_many = |count| format!("found {count} attributes, expected at most {RESOURCE_MAX}");
     let mut resource = variables.resource();
     if resource.len() > RESOURCE_MAX {
-        let said = said_resource("tracing.resource");
-        reader.add_mistake(said.mistake(too_many(resource.len())));
+        let definition = resource_definition("tracing.resource");
+        reader.add_mistake(definition.mistake(too_many(resource.len())));
         resource.clear();
     }
     let entries = reader.take_map("tracing.resource", EXPECTED);

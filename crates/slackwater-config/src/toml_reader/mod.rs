@@ -17,7 +17,7 @@ pub mod values;
 
 pub use foreign::Format;
 pub use mistake::{Mistake, Mistakes, Place, Remark, Severity};
-pub use reader::{Flag, Item, Reader, Said, Setting};
+pub use reader::{Definition, Flag, Item, Reader, Setting};
 pub use source::{Source, read_bounded};
 pub use suggest::nearest;
 pub(crate) use suggest::{ForeignName, is_same};

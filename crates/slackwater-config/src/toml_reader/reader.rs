@@ -20,14 +20,14 @@ use toml::de::{DeString, DeTable, DeValue};
 
 /// A key that a user set, and where.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct Definition {
     /// The key with its section.
     pub field: String,
     /// Where it was set.
     pub place: Place,
 }
 
-impl Said {
+impl Definition {
     /// A mistake at this place.
     pub fn mistake(&self, message: impl Into<String>) -> Mistake {
         Mistake {
@@ -42,7 +42,7 @@ impl Said {
 #[derive(Clone, Debug)]
 pub struct Item<'s> {
     /// Where it was set.
-    pub said: Said,
+    pub definition: Definition,
     /// The value.
     pub value: DeValue<'s>,
 }
@@ -50,7 +50,7 @@ pub struct Item<'s> {
 impl<'s> Item<'s> {
     /// A mistake at this place.
     pub fn mistake(&self, message: impl Into<String>) -> Mistake {
-        self.said.mistake(message)
+        self.definition.mistake(message)
     }
 
     /// Reads the value. If it is out of range, the mistake names `range`.
@@ -77,7 +77,7 @@ pub struct Setting<T> {
     /// The value in force.
     pub value: T,
     /// Where it was set; `None` for a default.
-    pub said: Option<Said>,
+    pub definition: Option<Definition>,
 }
 
 /// A flag's values. They take precedence over the file's.
@@ -257,7 +257,7 @@ impl<'s> Reader<'s> {
 
     fn item(&self, field: String, value: &Spanned<DeValue<'s>>) -> Item<'s> {
         Item {
-            said: Said {
+            definition: Definition {
                 field,
                 place: self.place_of(value.span()),
             },
@@ -270,15 +270,15 @@ impl<'s> Reader<'s> {
     pub(crate) fn path_of(&self, item: &Item<'_>, written: &str) -> PathBuf {
         let source = self
             .source
-            .filter(|_| matches!(item.said.place, Place::Line { .. }));
+            .filter(|_| matches!(item.definition.place, Place::Line { .. }));
         let base = source.and_then(|source| source.file().parent());
         base.map_or_else(|| PathBuf::from(written), |base| base.join(written))
     }
 
     /// Returns where the file has a section or a key of that name.
-    pub fn said_section(&self, section: &str) -> Option<Said> {
+    pub fn section_definition(&self, section: &str) -> Option<Definition> {
         let key = find_key(&self.document, section)?;
-        Some(Said {
+        Some(Definition {
             field: section.to_owned(),
             place: self.place_of(key.span()),
         })
@@ -292,7 +292,7 @@ impl<'s> Reader<'s> {
             && let Some(value) = flag.values.first()
         {
             return Some(Item {
-                said: Said {
+                definition: Definition {
                     field: field.to_owned(),
                     place: Place::Flag(flag.name),
                 },
@@ -311,7 +311,9 @@ impl<'s> Reader<'s> {
     }
 
     fn stand_in_for(&self, field: &str) -> Option<&Item<'s>> {
-        self.stand_ins.iter().find(|item| item.said.field == field)
+        self.stand_ins
+            .iter()
+            .find(|item| item.definition.field == field)
     }
 
     /// Removes and returns the mistakes in environment variables.
@@ -330,13 +332,13 @@ impl<'s> Reader<'s> {
     }
 
     /// Returns where `field` is set, by a flag or else in the file.
-    pub fn said(&self, field: &str) -> Option<Said> {
+    pub fn definition(&self, field: &str) -> Option<Definition> {
         let flag = self.flags.iter().find(|flag| flag.field == field);
         let place = match flag.filter(|flag| !flag.values.is_empty()) {
             Some(flag) => Place::Flag(flag.name),
             None => self.place_of(find(&self.document, field)?.span()),
         };
-        Some(Said {
+        Some(Definition {
             field: field.to_owned(),
             place,
         })
@@ -344,7 +346,7 @@ impl<'s> Reader<'s> {
 
     /// The names of the tables in the section `field`, in the order of the file: `[services.web]`
     /// is `web` of `services`. [`finish`](Self::finish) reports entries that are no tables.
-    pub fn take_tables(&mut self, field: &str) -> Vec<(String, Said)> {
+    pub fn take_tables(&mut self, field: &str) -> Vec<(String, Definition)> {
         self.asked.insert(format!("{}.*", pattern(field)));
         let Some(tables) = find(&self.document, field).and_then(|value| value.get_ref().as_table())
         else {
@@ -352,13 +354,13 @@ impl<'s> Reader<'s> {
         };
         let mut named: Vec<_> = tables.iter().map(|(key, _)| key).collect();
         named.sort_by_key(|key| key.span().start);
-        let said = |key: &Spanned<DeString<'_>>| Said {
+        let definition = |key: &Spanned<DeString<'_>>| Definition {
             field: join(field, key.get_ref()),
             place: self.place_of(key.span()),
         };
         let tables = named
             .iter()
-            .map(|key| (key.get_ref().to_string(), said(key)));
+            .map(|key| (key.get_ref().to_string(), definition(key)));
         tables.collect()
     }
 
@@ -414,7 +416,7 @@ impl<'s> Reader<'s> {
         if let Some(flag) = flag.filter(|flag| !flag.values.is_empty()).cloned() {
             self.asked.insert(field.to_owned());
             let items = flag.values.into_iter().map(|value| Item {
-                said: Said {
+                definition: Definition {
                     field: field.to_owned(),
                     place: Place::Flag(flag.name),
                 },
@@ -443,11 +445,11 @@ impl<'s> Reader<'s> {
         parse: impl FnOnce(&DeValue<'s>) -> Result<T, Unfit>,
     ) -> Setting<T> {
         let item = self.take(field);
-        let said = item.as_ref().map(|item| item.said.clone());
+        let definition = item.as_ref().map(|item| item.definition.clone());
         let value = item.and_then(|item| self.note(item.read(parse, range)));
         Setting {
             value: value.unwrap_or(default),
-            said,
+            definition,
         }
     }
 }

@@ -158,7 +158,7 @@ impl Course {
     }
 
     /// Keeps a replica in with a small share: it should be out, but too many are.
-    pub(super) const fn spare(&mut self, why: Why) {
+    pub(super) const fn keep_limited(&mut self, why: Why) {
         self.why = why;
         self.place = Place::Spared;
         self.share = SPARED_SHARE;

@@ -83,7 +83,7 @@ impl Guarded {
         };
         for &replica in &self.out {
             if let Some(out) = self.absence(replica) {
-                explanation.tell_out(out);
+                explanation.note_out(out);
             }
         }
         for replica in self.shares.replicas() {
@@ -116,7 +116,7 @@ impl Guarded {
     }
 
     /// Takes in a replica's report about itself.
-    pub(super) fn heard(&mut self, replica: ReplicaId, report: &LoadReport) {
+    pub(super) fn note_report(&mut self, replica: ReplicaId, report: &LoadReport) {
         if let Some(record) = self.records.find_mut(replica)
             && record.reported(self.latest, report)
         {
@@ -173,11 +173,11 @@ impl Policy for Guarded {
             Event::Report(probe, report) => {
                 let place = &mut self.probes[probe.slot as usize % PROBES];
                 if let Some((_, replica)) = place.take_if(|(id, _)| id == probe) {
-                    self.heard(replica, report);
+                    self.note_report(replica, report);
                 }
             }
             Event::SiblingReport(replica, report) | Event::CarriedReport(replica, report) => {
-                self.heard(*replica, report);
+                self.note_report(*replica, report);
             }
             _ => {}
         }

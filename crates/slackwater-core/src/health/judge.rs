@@ -52,7 +52,7 @@ pub(super) fn judge(
         return Verdict::Stay;
     }
     if let Some(probation) = &settings.probation
-        && is_silent(now, record, others, probation)
+        && is_stalled(now, record, others, probation)
     {
         return Verdict::Leave(Why::Silence);
     }
@@ -106,7 +106,7 @@ fn slow_from_ns(probation: &ProbationSettings, others_ns: Option<u64>) -> u64 {
 /// Whether queries wait at the replica and none is answered, for many times longer than others take
 /// and for twice as long as the others' slowest recent answer. In a queue, one long query delays
 /// all behind it. `[H4]`
-fn is_silent(
+fn is_stalled(
     now: Instant,
     record: &Record,
     others: &Reference,

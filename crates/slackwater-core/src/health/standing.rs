@@ -24,7 +24,7 @@ impl Guarded {
         self.has_changed = true;
         if !has_room {
             self.counters.spared += u64::from(record.course.is_whole());
-            record.course.spare(why);
+            record.course.keep_limited(why);
             return;
         }
         record.remember(is_sudden);
@@ -108,7 +108,7 @@ impl Guarded {
                 return;
             };
             if let Some(record) = self.records.find_mut(replica) {
-                record.course.spare(record.course.why());
+                record.course.keep_limited(record.course.why());
             }
             self.admit(replica);
         }

@@ -156,16 +156,16 @@ impl<T> Admission<T> {
 
     /// Removes a waiting query whose other copy has been started elsewhere. Returns it if it still
     /// waited. `[H2]`
-    pub fn twin_started(&mut self, place: Place) -> Option<T> {
+    pub fn copy_started(&mut self, place: Place) -> Option<T> {
         let value = self.queue.remove(place)?;
-        self.count(Shed::TwinStarted);
+        self.count(Shed::CopyStarted);
         Some(value)
     }
 
     /// Sheds an arriving query whose other copy has been started elsewhere. `[H2]`
-    pub const fn refuse_twin(&mut self) -> Shed {
-        self.count(Shed::TwinStarted);
-        Shed::TwinStarted
+    pub const fn refuse_copy(&mut self) -> Shed {
+        self.count(Shed::CopyStarted);
+        Shed::CopyStarted
     }
 
     /// The current state.

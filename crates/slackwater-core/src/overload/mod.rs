@@ -70,7 +70,7 @@ named! {
         /// Its line is standing, and it has waited for too long itself.
         Overloaded = "overloaded",
         /// Its other copy has been started elsewhere. `[H2]`
-        TwinStarted = "twin_started",
+        CopyStarted = "twin_started",
     }
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Shed {
             Self::Deadline => "the deadline passed before its turn came",
             Self::WaitOver => "its turn did not come in time",
             Self::Overloaded => "the queue has stood for too long",
-            Self::TwinStarted => "its other copy has been started",
+            Self::CopyStarted => "its other copy has been started",
         })
     }
 }

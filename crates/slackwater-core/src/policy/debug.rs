@@ -19,7 +19,7 @@ impl fmt::Display for ReplicaView {
             Self {
                 available: false, ..
             } => "taken out",
-            Self { silent: true, .. } => "unprobed",
+            Self { unprobed: true, .. } => "unprobed",
             _ => "available",
         };
         write!(f, "{state}, {} in flight", self.in_flight)

@@ -242,7 +242,7 @@ impl Explanation {
         let mut noted = self.outs.iter_mut();
         match noted.find(|other| other.replica == replica) {
             Some(noted) => *noted = out,
-            None => self.tell_out(out),
+            None => self.note_out(out),
         }
     }
 
@@ -374,7 +374,7 @@ impl Explanation {
 
     /// Records a replica that is already counted as out. An entry without a reason is replaced; a
     /// better reason stays.
-    pub(crate) fn tell_out(&mut self, out: Out) {
+    pub(crate) fn note_out(&mut self, out: Out) {
         let is_full = self.outs.len() == Self::OUTS_MAX;
         if is_full && out.why == OutReason::TakenOut {
             return;
@@ -400,7 +400,7 @@ impl Explanation {
     /// limits to less than its share.
     pub(crate) fn add_out(&mut self, out: Out) {
         self.out = self.out.saturating_add(1);
-        self.tell_out(out);
+        self.note_out(out);
     }
 }
 

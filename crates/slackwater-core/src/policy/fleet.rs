@@ -17,7 +17,7 @@ use crate::time::{Instant, MaybeInstant};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Probes in a row without an answer that make a replica silent, and may make it lost.
+/// Probes in a row without an answer that make a replica unprobed, and may make it lost.
 pub(in crate::policy) const LOST_IN_A_ROW: u8 = 3;
 /// Shortest time without an answer before a replica is lost; pauses of a replica are normally
 /// shorter.
@@ -85,7 +85,7 @@ pub struct Fleet {
     /// Number of lost replicas.
     lost: usize,
     /// When any replica last answered a probe.
-    heard_at: MaybeInstant,
+    last_answer_at: MaybeInstant,
     /// Queries that this client has sent, plus turns that passed.
     sent: u64,
 }
@@ -151,7 +151,7 @@ impl Fleet {
 
     /// Notes that the replica has answered a probe, so it is not lost.
     pub(in crate::policy) fn answered(&mut self, now: Instant, replica: ReplicaId) -> Changed {
-        self.heard_at = now.into();
+        self.last_answer_at = now.into();
         if self.lost == 0 {
             return Changed::No;
         }
@@ -159,8 +159,8 @@ impl Fleet {
     }
 
     /// Whether any replica has answered a probe since then.
-    pub(crate) fn was_heard_since(&self, since: Instant) -> bool {
-        self.heard_at.get().is_some_and(|at| at >= since)
+    pub(crate) fn any_answered_since(&self, since: Instant) -> bool {
+        self.last_answer_at.get().is_some_and(|at| at >= since)
     }
 
     /// Notes a lost probe of the replica, the last of `probes`.
@@ -175,7 +175,7 @@ impl Fleet {
             return Changed::No;
         }
         // The replica's own last answer came before that.
-        if self.was_heard_since(probes.since) {
+        if self.any_answered_since(probes.since) {
             return self.change(replica, |standing| standing.lost = true);
         }
         if self.lost == 0 {
@@ -435,7 +435,7 @@ impl Fleet {
                 Some(standing) if standing.draining => OutReason::Draining,
                 _ => OutReason::Lost,
             };
-            explanation.tell_out(Out {
+            explanation.note_out(Out {
                 replica,
                 why,
                 share_millionths: 0,
@@ -443,15 +443,15 @@ impl Fleet {
         }
     }
 
-    /// Every known replica, as seen from outside. `silent` returns whether a replica answers no
-    /// probes.
-    pub(crate) fn views(&self, silent: impl Fn(ReplicaId) -> bool) -> Vec<ReplicaView> {
+    /// Every known replica, as seen from outside. `is_unprobed` returns whether a replica answers
+    /// no probes.
+    pub(crate) fn views(&self, is_unprobed: impl Fn(ReplicaId) -> bool) -> Vec<ReplicaView> {
         let view = |&replica: &ReplicaId| ReplicaView {
             replica,
             available: self.is_available(replica),
             draining: self.is_draining(replica),
             in_flight: self.in_flight(replica),
-            silent: silent(replica),
+            unprobed: is_unprobed(replica),
             lost: self.is_lost(replica),
         };
         self.known().iter().map(view).collect()

@@ -9,7 +9,7 @@
 //!
 //! Replicas that answer no probes cannot be compared with others: a report shows the present load,
 //! an estimate shows the usual load, and the lowest value is always found among the reports. While
-//! any available replica is silent, all replicas count with this client's own counts and round
+//! any available replica is unprobed, all replicas count with this client's own counts and round
 //! trips. `[A13]` `[Decision 0002]`
 //!
 //! With `local_only` it sends no probes and uses the client's own counts and round trips, which for
@@ -82,7 +82,7 @@ pub struct LatestReports<R> {
     rule: R,
     latest: ByAge<Latest>,
     report_age_max_ns: u64,
-    /// Whether an available replica is silent, so that all count with what this client has in
+    /// Whether an available replica is unprobed, so that all count with what this client has in
     /// flight there. `[A13]`
     own_only: bool,
     /// Indexes, among the available, of the replicas that are compared for the current query. Empty
@@ -116,7 +116,7 @@ impl<R: LatestRule> LatestReports<R> {
 
     /// The replicas to choose from with a report received at `since` or later. A replica without a
     /// fresh report is left out while there is another: one that answers no probes, and is not
-    /// silent yet, may be gone.
+    /// unprobed yet, may be gone.
     fn candidates<'a>(
         &'a self,
         query: Query<'a>,
@@ -313,7 +313,7 @@ fn look_at<'a>(
 }
 
 /// The choice when no report helps: the replica where this client has the fewest queries in flight;
-/// equals are drawn. Silent replicas that are out of reach come last. `[A13]`
+/// equals are drawn. Unprobed replicas that are out of reach come last. `[A13]`
 fn fewest_in_flight(
     now: Instant,
     client: &Client,
@@ -371,7 +371,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     ) {
         if R::TAKES_TURNS && query.spares_some() {
             self.expire(now, client);
-            let whole = query.sparing_nobody();
+            let whole = query.avoiding_none();
             let turn = self.best(now, whole, &client.fleet, draw);
             client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
         }
@@ -477,8 +477,8 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     }
 
     /// From here on latencies are measured by this client, or reported by replicas again.
-    fn silence_changed(&mut self, any_silent: bool) {
-        self.own_only = any_silent;
+    fn silence_changed(&mut self, any_unprobed: bool) {
+        self.own_only = any_unprobed;
         self.rule.forget_all();
     }
 

@@ -64,7 +64,7 @@ pub struct Counters {
     /// Answers from replicas that had left the fleet.
     pub reports_unknown: u64,
     /// Probes not sent because the replica was probed less than `probe_interval_min` ago or, if it
-    /// is silent, answered for.
+    /// is unprobed, answered for.
     pub probes_skipped_interval: u64,
     /// Probes not sent because one to the same replica was in flight.
     pub probes_skipped_outstanding: u64,
@@ -76,7 +76,7 @@ pub struct Counters {
     pub probes_backed_off: u64,
     /// Probes that were triggered because none had been sent for `probe_idle_max`.
     pub probes_idle: u64,
-    /// Probes of silent replicas, answered from the client's own measurements. `[A13]`
+    /// Probes of unprobed replicas, answered from the client's own measurements. `[A13]`
     pub probes_local: u64,
     /// Reports removed from the pool because their uses were spent.
     pub removed_spent: u64,
@@ -116,7 +116,7 @@ pub struct ReplicaView {
     /// Queries that this client has in flight there.
     pub in_flight: u32,
     /// It answers no probes and is balanced by what this client measures. `[A13]`
-    pub silent: bool,
+    pub unprobed: bool,
     /// It answered probes and no longer does, while others do: it is not chosen as long as there
     /// are others.
     pub lost: bool,

@@ -20,8 +20,8 @@ named! {
         /// is a sign of load, not of failure. Its latency is not a sample, and in a policy's rank
         /// it counts like a failure, because a fast rejection does not mean a fast replica. `[E5]`
         PushedBack = "pushed_back",
-        /// The replica could not be reached, and never saw the query.
-        Unreachable = "unreachable",
+        /// No connection to the replica: it never received the query.
+        NoConnection = "no_connection",
         /// The client gave up, or dropped the ticket.
         Dropped = "dropped",
     }
@@ -33,7 +33,7 @@ impl Outcome {
     pub const fn is_failure(self) -> bool {
         matches!(
             self,
-            Self::Failed | Self::TimedOut | Self::Broken | Self::Unreachable
+            Self::Failed | Self::TimedOut | Self::Broken | Self::NoConnection
         )
     }
 }

@@ -5,8 +5,8 @@
 //! Each replica is polled once per interval, at a phase of its own that is drawn when it joins, so
 //! that polls of one client or of many are spread out. The first poll is sent when the replica
 //! joins. A poll that is not answered within the interval, or within a second if that is shorter,
-//! is lost. A replica that loses three in a row is silent: its reports are forgotten, and if others
-//! answer, it is not chosen.
+//! is lost. A replica that loses three in a row is unprobed: its reports are forgotten, and if
+//! others answer, it is not chosen.
 
 use crate::draw::Draw;
 use crate::policy::Policy;
@@ -181,9 +181,9 @@ impl<C: ChoosePolled> Policy for Polled<C> {
     }
 
     fn snapshot(&self, now: Instant) -> Snapshot {
-        let is_silent = |replica| self.polling.is_silent(replica);
+        let is_unprobed = |replica| self.polling.is_unprobed(replica);
         Snapshot {
-            replicas: self.choosing.fleet.views(is_silent),
+            replicas: self.choosing.fleet.views(is_unprobed),
             ..self.choosing.snapshot(now)
         }
     }
@@ -285,7 +285,7 @@ mod tests {
     fn third_lost_poll_in_a_row_makes_replica_unprobed() {
         let mut trial = trial(1);
         let silent =
-            |trial: &Trial<PolledPowerOfD>| trial.policy.snapshot(trial.now).replicas[0].silent;
+            |trial: &Trial<PolledPowerOfD>| trial.policy.snapshot(trial.now).replicas[0].unprobed;
         let draining =
             |trial: &Trial<PolledPowerOfD>| trial.policy.snapshot(trial.now).replicas[0].draining;
         let poll = polls(&mut trial)[0];
@@ -322,8 +322,9 @@ mod tests {
     fn failed_poll_is_lost_at_once() {
         let mut trial = trial(1);
         for lost in 1..=3 {
-            let silent =
-                |trial: &Trial<PolledPowerOfD>| trial.policy.snapshot(trial.now).replicas[0].silent;
+            let silent = |trial: &Trial<PolledPowerOfD>| {
+                trial.policy.snapshot(trial.now).replicas[0].unprobed
+            };
             assert!(!silent(&trial), "{lost}");
             let poll = polls(&mut trial)[0];
             let policy = &mut trial.policy;

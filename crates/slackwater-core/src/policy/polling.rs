@@ -182,7 +182,7 @@ impl Polling {
         })
     }
 
-    pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {
+    pub(super) fn is_unprobed(&self, replica: ReplicaId) -> bool {
         let hearing = self.hearings.find(replica);
         hearing.is_some_and(|hearing| hearing.lost_in_a_row >= LOST_IN_A_ROW)
     }

@@ -125,7 +125,7 @@ impl<'a> Query<'a> {
     }
 
     /// The query without replicas to avoid.
-    pub(in crate::policy) const fn sparing_nobody(self) -> Self {
+    pub(in crate::policy) const fn avoiding_none(self) -> Self {
         Self { avoid: &[], ..self }
     }
 
@@ -280,7 +280,7 @@ pub(in crate::policy) struct LocalArrival {
 pub struct Ticket {
     replica: ReplicaId,
     sent_at: Instant,
-    /// The query as this client's own tracker of a silent replica saw it. `[A13]`
+    /// The query as this client's own tracker of an unprobed replica saw it. `[A13]`
     pub(in crate::policy) local: Option<LocalArrival>,
     /// The head of the response, once it has come.
     pub(in crate::policy) head: Option<Head>,

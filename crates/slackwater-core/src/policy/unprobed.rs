@@ -244,7 +244,7 @@ impl<C: Choose> Policy for Unprobed<C> {
         self.fleet.query_done(replica);
         match (ticket.head, outcome) {
             (Some(_), _) => {}
-            (None, Outcome::Unreachable | Outcome::Dropped) => self.waits.given_up(replica),
+            (None, Outcome::NoConnection | Outcome::Dropped) => self.waits.given_up(replica),
             (None, _) => self.waits.answered(now, replica),
         }
         let outcome = match ticket.head {

@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn any_response_is_progress_and_a_dropped_query_is_not() {
-        let none = [Outcome::Unreachable, Outcome::Dropped];
+        let none = [Outcome::NoConnection, Outcome::Dropped];
         for outcome in Outcome::ALL {
             let mut trial = Trial::new(LeastLoaded::new(), 1);
             let replica = trial.replicas[0];

@@ -82,10 +82,10 @@ pub struct TieCounts {
     /// [`AdmissionView`](crate::overload::AdmissionView).
     pub copies: TiesCounters,
     /// Notifications to the other copy's replica that a copy has started here.
-    pub told: u64,
+    pub notified: u64,
     /// Notifications that could not be sent: the socket did not accept them, or there is none for
     /// the address.
-    pub untold: u64,
+    pub unnotified: u64,
     /// Copies whose other copy is at no peer, which were served without a tie, and datagrams that
     /// did not come from a peer.
     pub strange: u64,

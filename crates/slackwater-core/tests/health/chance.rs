@@ -9,7 +9,7 @@ use slackwater_core::policy::{Event, Outcome};
 use slackwater_core::{LoadReport, Rif, SplitMix64};
 
 fn some_manner(draw: &mut SplitMix64) -> Manner {
-    let bad = [Outcome::Failed, Outcome::Unreachable, Outcome::PushedBack];
+    let bad = [Outcome::Failed, Outcome::NoConnection, Outcome::PushedBack];
     Manner {
         fails: [0, 0, 5, 50, 100][below(draw, 5) as usize],
         bad: bad[below(draw, 3) as usize],

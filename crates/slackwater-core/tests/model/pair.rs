@@ -232,7 +232,7 @@ impl Pair {
             Outcome::Broken,
             Outcome::PushedBack,
             Outcome::Dropped,
-            Outcome::Unreachable,
+            Outcome::NoConnection,
         ];
         let outcome = one_of(&mut self.chance, &outcomes);
         let now = self.clock();

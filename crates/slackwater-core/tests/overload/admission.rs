@@ -94,13 +94,13 @@ fn cancelled_query_never_starts() {
     let third = waits(&mut admission, at(0), BATCH, 3);
     waits(&mut admission, at(0), BATCH, 4);
     assert_eq!(admission.leave(second), Some(2));
-    assert_eq!(admission.twin_started(third), Some(3));
-    assert_eq!(admission.twin_started(third), None);
-    assert_eq!(admission.refuse_twin(), Shed::TwinStarted);
+    assert_eq!(admission.copy_started(third), Some(3));
+    assert_eq!(admission.copy_started(third), None);
+    assert_eq!(admission.refuse_copy(), Shed::CopyStarted);
     admission.finish(at(1), first, End::Success);
     assert_eq!(next(&mut admission, at(1)).map(|(_, value)| value), Some(4));
     let shed = admission.view(at(1)).shed;
-    assert_eq!(shed[Shed::TwinStarted.index()], 2);
+    assert_eq!(shed[Shed::CopyStarted.index()], 2);
     assert_eq!(shed.iter().sum::<u64>(), 2, "giving up is not shedding");
 }
 

@@ -398,7 +398,7 @@ fn a13_unprobed_replica_is_rediscovered_at_a_low_probe_cap() {
         let world = &drive.world;
         let views = world.policy.snapshot(world.now).replicas;
         let view = views.iter().find(|it| it.replica == world.replicas[0]);
-        view.is_some_and(|it| it.silent)
+        view.is_some_and(|it| it.unprobed)
     };
     assert!(is_silent(&drive));
     drive.play(5_000, |_, _| SOON);

@@ -63,7 +63,7 @@ fn d7_replica_is_unreachable_after_three_lost_probes_and_500_ms() {
     assert!(!view(&world, 0).lost, "too early");
     assert_eq!(world.pooled(), [0, 1]);
     lose(&mut world, 0, heard_at + 500 * MS);
-    assert!(view(&world, 0).lost && !view(&world, 0).available && !view(&world, 0).silent);
+    assert!(view(&world, 0).lost && !view(&world, 0).available && !view(&world, 0).unprobed);
     assert_eq!(world.pooled(), [1], "its report does not count");
     let other = world.replicas[1];
     assert!(picked(&mut world, 200).iter().all(|&it| it == other));
@@ -113,7 +113,7 @@ fn d7_unreachable_replica_is_not_balanced_by_local_measurements() {
     hear(&mut world, 1);
     let now = world.now;
     lose(&mut world, 0, now);
-    assert!(view(&world, 0).silent && !view(&world, 0).available);
+    assert!(view(&world, 0).unprobed && !view(&world, 0).available);
     world.now += Duration::from_secs(2);
     world.refresh();
     let other = world.replicas[1];
@@ -132,7 +132,7 @@ fn d7_replica_that_never_replied_is_unprobed() {
         let now = world.now;
         lose(&mut world, 0, now);
     }
-    assert!(view(&world, 0).silent && view(&world, 0).available && !view(&world, 0).lost);
+    assert!(view(&world, 0).unprobed && view(&world, 0).available && !view(&world, 0).lost);
 }
 
 #[test]

@@ -243,6 +243,6 @@ fn unreachable_replica_leaves_the_pool() {
     let pick = world.pick();
     world
         .policy
-        .handle_query_done(world.now, pick.ticket, Outcome::Unreachable);
+        .handle_query_done(world.now, pick.ticket, Outcome::NoConnection);
     assert_eq!(world.pooled(), [1, 2]);
 }

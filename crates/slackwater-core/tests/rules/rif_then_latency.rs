@@ -234,7 +234,7 @@ fn report_of_unavailable_or_unreachable_replica_is_removed() {
     world.reports(&[(0, 1), (1, 1), (2, 1), (9, 1)]);
     world.handle(Event::Available(first, false));
     let ticket = pick(&mut world, 1);
-    done(&mut world, ticket, Outcome::Unreachable);
+    done(&mut world, ticket, Outcome::NoConnection);
     let mut draining = load(0, 1);
     draining.draining = true;
     world.report(third, &draining);
@@ -379,7 +379,7 @@ fn a13_unreached_unprobed_replica_is_the_last_of_lowest_rif() {
         panic!("three replicas")
     };
     let unreached = world.pick_for(Query::retry(&[first, third])).ticket;
-    done(&mut world, unreached, Outcome::Unreachable);
+    done(&mut world, unreached, Outcome::NoConnection);
     let out: Vec<_> = (0..4).map(|_| world.pick()).collect();
     assert!(
         out.iter().all(|pick| place(&world, pick) != 1),

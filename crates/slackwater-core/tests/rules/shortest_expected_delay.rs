@@ -466,7 +466,7 @@ fn mean_is_relearned_after_unavailable_or_unreachable() {
         if unreachable {
             let avoid = [world.replicas[0], world.replicas[2]];
             let pick = world.pick_for(Query::retry(&avoid));
-            done(&mut world, pick, Outcome::Unreachable);
+            done(&mut world, pick, Outcome::NoConnection);
         } else {
             world.handle(Event::Available(second, false));
             world.handle(Event::Available(second, true));

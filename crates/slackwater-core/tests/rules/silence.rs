@@ -10,7 +10,7 @@ use slackwater_core::{Quantile, Rif};
 pub(crate) fn fall_silent<P: Policy>(world: &mut World<P>, index: usize) {
     let replica = world.replicas[index];
     for _ in 0..100_000 {
-        if world.policy.snapshot(world.now).replicas[index].silent {
+        if world.policy.snapshot(world.now).replicas[index].unprobed {
             return;
         }
         let probe = world.probe(replica);
@@ -68,7 +68,7 @@ fn a13_unreached_query_is_no_latency_sample() {
     world.now += 100 * MS;
     world
         .policy
-        .handle_query_done(world.now, lost, Outcome::Unreachable);
+        .handle_query_done(world.now, lost, Outcome::NoConnection);
     world.now += 1_099 * MS;
     world.refresh();
     assert_eq!(
@@ -85,7 +85,7 @@ fn a13_unreached_query_is_no_latency_sample() {
     world.now += 100 * MS;
     world
         .policy
-        .handle_query_done(world.now, lost, Outcome::Unreachable);
+        .handle_query_done(world.now, lost, Outcome::NoConnection);
     world.now += 1_000 * MS;
     world.refresh();
     assert_eq!(
@@ -346,7 +346,7 @@ fn a13_random_pick_takes_unreached_replicas_last() {
     assert_eq!(lost.ticket.replica(), second);
     world
         .policy
-        .handle_query_done(world.now, lost.ticket, Outcome::Unreachable);
+        .handle_query_done(world.now, lost.ticket, Outcome::NoConnection);
     let to_second = |world: &mut World, avoid: &[_]| {
         let picks = (0..200).filter(|_| {
             let ticket = world.pick_for(Query::retry(avoid)).ticket;
@@ -379,7 +379,7 @@ fn a4_unsent_probe_does_not_count_as_lost() {
         let probe = world.probe(world.replicas[0]);
         world.unsend(probe);
     }
-    assert!(!world.policy.snapshot(world.now).replicas[0].silent);
+    assert!(!world.policy.snapshot(world.now).replicas[0].unprobed);
     let counters = world.policy.counters();
     assert_eq!((counters.probes_unsent, counters.probes_lost), (10, 0));
 }

@@ -149,7 +149,7 @@ impl Drop for AccessLog {
         self.thread.unpark();
         // A thread cannot be stopped during a write; it ends with the process.
         if self.is_over.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("the access log takes no lines, so the last ones are lost");
+            tracing::warn!("access log lines dropped: output blocked");
         }
     }
 }
@@ -174,7 +174,7 @@ impl Writer {
                     let rest = &lines[unwritten.written..];
                     let lost = memchr::memchr_iter(b'\n', rest).count();
                     queue.drop_lines(u64::try_from(lost).unwrap_or(u64::MAX));
-                    self.complain("cannot be written", &unwritten.error);
+                    self.complain("lines dropped: cannot write", &unwritten.error);
                 }
                 lines.clear();
             }
@@ -195,7 +195,7 @@ impl Writer {
         if (is_asked || (is_due && self.sink.has_moved()))
             && let Err(error) = self.sink.reopen()
         {
-            self.complain("cannot be reopened, so the old file is kept", &error);
+            self.complain("not reopened: the old file is kept", &error);
         }
     }
 
@@ -205,7 +205,7 @@ impl Writer {
             .is_none_or(|at| at.elapsed() >= COMPLAINT)
         {
             self.complained_at = Some(Instant::now());
-            tracing::warn!(%error, "the access log {what}");
+            tracing::warn!(%error, "access log {what}");
         }
     }
 }

@@ -70,8 +70,8 @@ fn write_attempt(
     policy: Option<&str>,
 ) -> fmt::Result {
     let what = match attempt.kind {
-        AttemptKind::First => "first try",
-        AttemptKind::Retry => "another try",
+        AttemptKind::First => "first attempt",
+        AttemptKind::Retry => "another attempt",
         AttemptKind::Hedge => "second copy, for the first was late",
         AttemptKind::Tie => "second copy, tied to the first",
         AttemptKind::Trial => "copy for a replica on trial",
@@ -190,7 +190,7 @@ fn by_rule(attempt: &Tried, rule: PickReason) -> String {
         PickReason::SoleAnswer => format!("the only one that answered{figures}"),
         PickReason::Pinned => "the request belongs there".to_owned(),
         PickReason::Room => "all were full, and it was the first to have room".to_owned(),
-        PickReason::Trial => "it is taken out, and this is a trial".to_owned(),
+        PickReason::Trial => "it is ejected; this request is a trial".to_owned(),
         other => other.as_str().to_owned(),
     }
 }
@@ -279,7 +279,11 @@ fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
     } else {
         String::new()
     };
-    writeln!(to, "     out or limited: {}{more}", shown.join(", "))
+    writeln!(
+        to,
+        "     not available or limited: {}{more}",
+        shown.join(", ")
+    )
 }
 
 /// Describes how the attempt ended.
@@ -288,20 +292,19 @@ fn became(attempt: &Tried) -> String {
         (Some(status), Some(head)) => format!("{status} at {}", span(head)),
         _ => "no response".to_owned(),
     };
-    let cause = attempt.cause.as_ref();
-    let cause = cause.map_or_else(String::new, |cause| format!(" ({})", cause.escape_debug()));
     match (attempt.outcome, attempt.end) {
         (Some(outcome), Some(end)) => {
             let outcome = match outcome {
-                Outcome::Dropped => "given up",
-                Outcome::Success => "success",
-                other => other.as_str(),
+                Outcome::Dropped => "given up".to_owned(),
+                other => other.as_str().replace('_', " "),
             };
-            format!(
-                "{head}; {}{cause} at {}",
-                outcome.replace('_', " "),
-                span(end)
-            )
+            let cause = attempt.cause.as_ref().map_or_else(String::new, |cause| {
+                // A cause may begin with the outcome, which stands there already.
+                let rest = cause.strip_prefix(outcome.as_str());
+                let rest = rest.and_then(|rest| rest.strip_prefix(": "));
+                format!(" ({})", rest.unwrap_or(cause).escape_debug())
+            });
+            format!("{head}; {outcome}{cause} at {}", span(end))
         }
         _ => format!("{head}; not over yet"),
     }

@@ -499,11 +499,11 @@ fn decision_is_described_as_text() {
     for piece in [
         "GET /x for web (prequal): 200 after ",
         "; id 2\n",
-        "1. first try, sent at ",
+        "1. first attempt, sent at ",
         "replica replica-1: all 0 hot, lowest RIF (latency 3.1 ms, RIF 2, 12.0 ms old, its last use); RIF limit 5\n",
         "503 at ",
         "failed at ",
-        "2. another try, sent at ",
+        "2. another attempt, sent at ",
         "success at ",
         "; this is the answer that was passed on",
     ] {

@@ -185,7 +185,7 @@ impl Checker {
         if verdicts.len() == self.count.get() && verdicts.values().all(is_down) {
             tracing::warn!(
                 service = self.service,
-                "all replicas are down by their health checks; requests go to any of them"
+                "all replicas down: health checks failed; requests are still sent to them"
             );
         }
     }

@@ -87,7 +87,7 @@ fn recordings_are_read_stream_by_stream() {
     record(&writing, "two", 5_000);
     drop(writing);
     let read = read(&scratch.bytes()).expect("a recording");
-    assert_eq!(read.end, Ending::Said(End::Complete));
+    assert_eq!(read.end, Ending::EndBlock(End::Complete));
     assert!(read.head.software.starts_with("slackwater "));
     let heads: Vec<_> = read.streams.iter().map(|stream| &stream.head).collect();
     let config = config();
@@ -130,7 +130,7 @@ fn full_file_ends_with_its_reason_within_its_size_limit() {
     let bytes = scratch.bytes();
     assert!((50_000..=100_000).contains(&bytes.len()), "{}", bytes.len());
     let read = read(&bytes).expect("a recording");
-    assert_eq!(read.end, Ending::Said(End::Full));
+    assert_eq!(read.end, Ending::EndBlock(End::Full));
     assert!(!read.streams[0].events.is_empty());
 }
 
@@ -273,7 +273,7 @@ fn a_file_of_the_first_version_is_read_and_has_no_fields() {
     );
     bytes.extend(Block::End(End::Complete).framed());
     let recording = read(&bytes).expect("a recording");
-    assert_eq!(recording.end, Ending::Said(End::Complete));
+    assert_eq!(recording.end, Ending::EndBlock(End::Complete));
     assert_eq!(events_of(&recording), [&events[..]]);
     assert!(recording.streams[0].head.fields.is_empty());
     // Read as the second version, the same stream is incomplete.

@@ -261,7 +261,7 @@ impl Writer {
             } else if let Err(error) = self.write(&block) {
                 self.shared.end_with(End::Unwritable);
                 let path = self.path.display();
-                tracing::error!(%path, "the recording cannot be written: {error}");
+                tracing::error!(%path, "recording ended: cannot write: {error}");
                 // Returning closes the queue, so that no sender waits for space in it.
                 return;
             }
@@ -272,7 +272,7 @@ impl Writer {
         debug_assert!(end.len() == END_BYTES && END_BYTES > FRAME_BYTES);
         if let Err(error) = self.write(&end) {
             let path = self.path.display();
-            tracing::error!(%path, "the recording's end cannot be written: {error}");
+            tracing::error!(%path, "recording has no end: cannot write: {error}");
         }
     }
 

@@ -124,7 +124,7 @@ fn each_attempt_has_its_own_end_and_the_last_of_them_ends_the_record() {
     let (handle, heard) = begin([interest(Detail::Attempts, 1), None, None]);
     let mut first = attempt(&handle, AttemptKind::First, "a");
     first.connected(Duration::from_millis(1));
-    first.end(Outcome::Unreachable, || Some("no connection".into()));
+    first.end(Outcome::NoConnection, || Some("no connection".into()));
     let mut second = attempt(&handle, AttemptKind::Retry, "b");
     second.head(StatusCode::OK, None);
     handle.pass_on(AttemptKind::Retry, None);
@@ -136,7 +136,7 @@ fn each_attempt_has_its_own_end_and_the_last_of_them_ends_the_record() {
     trial.end(Outcome::Failed, || None);
     assert_eq!(
         heard.borrow()[1],
-        "1 [first a unreachable 0 no connection, retry b success 200 -, trial c failed 0 -] Some(1)"
+        "1 [first a no_connection 0 no connection, retry b success 200 -, trial c failed 0 -] Some(1)"
     );
     assert_eq!(heard.borrow().len(), 2);
 }

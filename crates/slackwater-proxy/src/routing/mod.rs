@@ -198,7 +198,7 @@ impl Handler for Routing {
         self.unreadable.add_one(answer.status());
         let client = origin.client(&HeaderMap::new());
         self.recorder.refused(answer, client, origin.local());
-        tracing::debug!(%client, status = answer.status().as_u16(), "a request that cannot be read");
+        tracing::debug!(%client, status = answer.status().as_u16(), "unreadable request rejected");
     }
 }
 

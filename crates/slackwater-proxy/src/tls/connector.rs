@@ -52,7 +52,7 @@ impl Connector {
             && !self.is_logged.get()
         {
             let name = self.name.to_str();
-            tracing::warn!(%address, %name, "TLS connection to a replica failed: {error}");
+            tracing::warn!(%address, %name, "TLS handshake with replica failed: {error}");
         }
         // A replica that disconnects during the handshake reveals nothing about its identity.
         if connected.is_ok() || is_strange {

@@ -211,9 +211,9 @@ async fn refuse_plain(stream: &mut TcpStream) {
 fn log_failure(error: &io::Error) {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     if let Some(rustls::Error::AlertReceived(AlertDescription::UnknownCA)) = inner {
-        tracing::debug!("a client does not trust our certificate's authority");
+        tracing::debug!("TLS handshake failed: client does not trust the certificate's authority");
     } else {
-        tracing::debug!(%error, "a handshake failed");
+        tracing::debug!(%error, "TLS handshake failed");
     }
 }
 

@@ -55,7 +55,7 @@ impl ProbeConnector {
         let config = self.spoken().config(SystemTime::now());
         let connecting = TlsConnector::from(config).connect(name, stream);
         let connected = connecting.await.inspect_err(|error| {
-            tracing::debug!(%addr, %error, "TLS connection of a probe failed");
+            tracing::debug!(%addr, %error, "TLS handshake of a probe failed");
         })?;
         self.spoken().note(connected.get_ref().1);
         Ok(Box::new(connected))

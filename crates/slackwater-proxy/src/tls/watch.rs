@@ -154,15 +154,12 @@ impl Watching {
             match followed.look() {
                 Look::Same => (),
                 Look::Renewed => {
-                    tracing::info!(
-                        of = followed.purpose,
-                        "new certificates or keys are in force"
-                    );
+                    tracing::info!(of = followed.purpose, "certificates or keys reloaded");
                 }
                 Look::Kept(flaw) => {
                     tracing::error!(
                         of = followed.purpose,
-                        "new certificates or keys cannot be used, the old ones stay in force: {flaw}"
+                        "new certificates or keys rejected, the old ones stay: {flaw}"
                     );
                     flaws.push(flaw.to_string());
                 }

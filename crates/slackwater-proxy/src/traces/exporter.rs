@@ -145,7 +145,7 @@ impl Drop for Exporter {
         // The thread keeps its own deadline. It exceeds this one only if it does not get to run.
         let patience = END_MAX + END_MAX;
         if self.is_over.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("the export of spans does not end, so the last ones are lost");
+            tracing::warn!("spans lost: the export did not end in time");
         }
     }
 }
@@ -270,7 +270,7 @@ impl Sending {
         if self.complained_at.is_none_or(is_due) {
             self.complained_at = Some(Instant::now());
             let collector = &self.transport;
-            tracing::warn!(%collector, lost, "spans cannot be exported: {why}");
+            tracing::warn!(%collector, lost, "span export failed: {why}");
         }
     }
 }

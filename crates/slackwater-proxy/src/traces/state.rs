@@ -14,7 +14,7 @@ const MEMBERS_MAX: usize = 32;
 const LENGTH_MAX: usize = 512;
 
 /// Longer members are removed first when a list is shortened.
-const LONG_MEMBER: usize = 128;
+const REMOVED_FIRST_ABOVE: usize = 128;
 
 const KEY_MAX: usize = 256;
 const VALUE_MAX: usize = 256;
@@ -69,7 +69,7 @@ fn shorten(members: &mut Vec<&str>) {
     while length(members) > LENGTH_MAX {
         let long = members
             .iter()
-            .rposition(|member| member.len() > LONG_MEMBER);
+            .rposition(|member| member.len() > REMOVED_FIRST_ABOVE);
         members.remove(long.unwrap_or(members.len() - 1));
     }
 }

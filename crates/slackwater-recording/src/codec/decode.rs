@@ -1,9 +1,9 @@
 //! Bytes to entries. Bytes that no encoder wrote are rejected: nothing panics, and memory never
 //! grows beyond what was read.
 
-use super::{Context, STRANGER, kind, report, request, said};
+use super::{Context, STRANGER, answer, kind, report, request};
 use crate::bytes::{Bytes, Malformed};
-use crate::entry::{Asked, Entry, Said};
+use crate::entry::{Answer, Asked, Entry};
 use core::time::Duration;
 use slackwater_core::policy::{
     Attempt, Event, Outcome, PickReason, ProbeId, ProbeRound, RoundReply,
@@ -61,10 +61,10 @@ impl Decoder {
             kind::AVAILABLE => Entry::Event(Event::Available(self.replica(bytes)?, is_plain)),
             kind::QUERY => Entry::Query {
                 asked: self.asked(bytes, is_plain)?,
-                said: self.said(bytes)?,
+                answer: self.answer(bytes)?,
             },
             kind::TRIAL => Entry::Trial {
-                said: if is_plain { None } else { self.pick(bytes)? },
+                answer: if is_plain { None } else { self.pick(bytes)? },
             },
             kind::HEAD => Entry::Head {
                 sent_at_ns: self.since(bytes)?,
@@ -78,7 +78,7 @@ impl Decoder {
                 started_at_ns: self.since(bytes)?,
                 asked: self.asked(bytes, is_plain)?,
                 replies: self.replies(bytes)?,
-                said: self.pick(bytes)?,
+                answer: self.pick(bytes)?,
             },
             kind::POLL => Entry::Poll {
                 probe: if is_plain {
@@ -178,24 +178,24 @@ impl Decoder {
         (0..count).map(|_| self.replica(bytes)).collect()
     }
 
-    fn said(&self, bytes: &mut Bytes<'_>) -> Result<Said, Malformed> {
+    fn answer(&self, bytes: &mut Bytes<'_>) -> Result<Answer, Malformed> {
         Ok(match bytes.byte()? {
-            said::NO_REPLICA => Said::NoReplica,
-            said::PROBE => Said::Probe {
+            answer::NO_REPLICA => Answer::NoReplica,
+            answer::PROBE => Answer::Probe {
                 targets: self.several(bytes)?,
             },
-            reason => Said::Pick {
-                reason: one_of(&PickReason::ALL, reason - said::PICK)?,
+            reason => Answer::Pick {
+                reason: one_of(&PickReason::ALL, reason - answer::PICK)?,
                 replica: self.replica(bytes)?,
             },
         })
     }
 
     fn pick(&self, bytes: &mut Bytes<'_>) -> Result<Option<(ReplicaId, PickReason)>, Malformed> {
-        match self.said(bytes)? {
-            Said::Pick { replica, reason } => Ok(Some((replica, reason))),
-            Said::NoReplica => Ok(None),
-            Said::Probe { .. } => Err(Malformed("a round leads to another one")),
+        match self.answer(bytes)? {
+            Answer::Pick { replica, reason } => Ok(Some((replica, reason))),
+            Answer::NoReplica => Ok(None),
+            Answer::Probe { .. } => Err(Malformed("a round leads to another one")),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::report::{put_report, whole_ns};
 use super::request::put_request;
-use super::{Context, kind, said};
+use super::{Context, answer, kind};
 use crate::bytes::{put_text, put_varint};
-use crate::entry::{Asked, Entry, Said};
+use crate::entry::{Answer, Asked, Entry};
 use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, RoundReply};
 use slackwater_core::{Instant, ReplicaId};
 
@@ -34,13 +34,13 @@ impl Encoder {
                 put_text(to, name, Entry::NAME_MAX);
             }
             Entry::Event(event) => self.put_event(to, *event),
-            Entry::Query { asked, said } => {
+            Entry::Query { asked, answer } => {
                 self.put_asked(to, asked, is_plain);
-                self.put_said(to, said);
+                self.put_answer(to, answer);
             }
-            Entry::Trial { said } => {
+            Entry::Trial { answer } => {
                 if !is_plain {
-                    self.put_pick(to, *said);
+                    self.put_pick(to, *answer);
                 }
             }
             Entry::Head {
@@ -58,7 +58,7 @@ impl Encoder {
                 started_at_ns,
                 asked,
                 replies,
-                said,
+                answer,
             } => {
                 self.put_since(to, *started_at_ns);
                 self.put_asked(to, asked, is_plain);
@@ -67,7 +67,7 @@ impl Encoder {
                     self.put_replica(to, *replica);
                     put_reply(to, reply);
                 }
-                self.put_pick(to, *said);
+                self.put_pick(to, *answer);
             }
             Entry::Poll { probe } => {
                 if let Some((probe, replica)) = probe {
@@ -143,27 +143,27 @@ impl Encoder {
         }
     }
 
-    fn put_said(&self, to: &mut Vec<u8>, said: &Said) {
-        match said {
-            Said::Pick { replica, reason } => self.put_pick(to, Some((*replica, *reason))),
-            Said::Probe { targets } => {
-                to.push(said::PROBE);
+    fn put_answer(&self, to: &mut Vec<u8>, answer: &Answer) {
+        match answer {
+            Answer::Pick { replica, reason } => self.put_pick(to, Some((*replica, *reason))),
+            Answer::Probe { targets } => {
+                to.push(answer::PROBE);
                 put_varint(to, targets.len() as u64);
                 for target in targets {
                     self.put_replica(to, *target);
                 }
             }
-            Said::NoReplica => self.put_pick(to, None),
+            Answer::NoReplica => self.put_pick(to, None),
         }
     }
 
-    fn put_pick(&self, to: &mut Vec<u8>, said: Option<(ReplicaId, PickReason)>) {
-        match said {
+    fn put_pick(&self, to: &mut Vec<u8>, answer: Option<(ReplicaId, PickReason)>) {
+        match answer {
             Some((replica, reason)) => {
-                to.push(said::PICK + place_in(&PickReason::ALL, &reason));
+                to.push(answer::PICK + place_in(&PickReason::ALL, &reason));
                 self.put_replica(to, replica);
             }
-            None => to.push(said::NO_REPLICA),
+            None => to.push(answer::NO_REPLICA),
         }
     }
 }
@@ -175,7 +175,7 @@ fn kind_of(entry: &Entry<'_>) -> (u8, bool) {
         Entry::Event(Event::Removed(_)) => (kind::REMOVE, false),
         Entry::Event(Event::Available(_, available)) => (kind::AVAILABLE, *available),
         Entry::Query { asked, .. } => (kind::QUERY, is_plain(asked)),
-        Entry::Trial { said } => (kind::TRIAL, said.is_none()),
+        Entry::Trial { answer } => (kind::TRIAL, answer.is_none()),
         Entry::Head { .. } => (kind::HEAD, false),
         Entry::Done { .. } => (kind::DONE, false),
         Entry::Round { asked, .. } => (kind::ROUND, is_plain(asked)),

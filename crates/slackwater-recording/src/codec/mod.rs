@@ -50,9 +50,9 @@ mod kind {
     pub(super) const PLAIN: u8 = 0x40;
 }
 
-/// The answer to a query in one byte: no replica, a round, or a pick. A pick's reason is this
-/// number less [`said::PICK`].
-mod said {
+/// An answer to a query in one byte: no replica, a round, or a pick. A pick's reason is this
+/// number less [`answer::PICK`].
+mod answer {
     pub(super) const NO_REPLICA: u8 = 0;
     pub(super) const PROBE: u8 = 1;
     pub(super) const PICK: u8 = 2;

@@ -2,7 +2,7 @@
 //! whole, and reading corrupted bytes ends.
 
 use super::{Decoder, Encoder, STRANGER};
-use crate::{Asked, Bytes, Entry, Request, Said};
+use crate::{Answer, Asked, Bytes, Entry, Request};
 use core::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -87,14 +87,14 @@ impl Maker {
         is_some.then(|| (self.replica(n[1]), one(&PickReason::ALL, n[2])))
     }
 
-    fn said(&self, n: &[u64]) -> Said {
+    fn answer(&self, n: &[u64]) -> Answer {
         if n[3].is_multiple_of(5) {
             let targets = (0..n[0] % 6).map(|more| self.replica(n[1].wrapping_add(more)));
-            return Said::Probe {
+            return Answer::Probe {
                 targets: targets.collect(),
             };
         }
-        (self.pick(n)).map_or(Said::NoReplica, |(replica, reason)| Said::Pick {
+        (self.pick(n)).map_or(Answer::NoReplica, |(replica, reason)| Answer::Pick {
             replica,
             reason,
         })
@@ -139,10 +139,10 @@ impl Maker {
             3 => Entry::Event(Event::Available(replica, n[4].is_multiple_of(2))),
             4 => Entry::Query {
                 asked: self.asked(&n[4..]),
-                said: self.said(&n[6..]),
+                answer: self.answer(&n[6..]),
             },
             5 => Entry::Trial {
-                said: self.pick(&n[6..]),
+                answer: self.pick(&n[6..]),
             },
             6 => Entry::Head {
                 sent_at_ns: before,
@@ -159,7 +159,7 @@ impl Maker {
                     started_at_ns: before,
                     asked: self.asked(&n[4..]),
                     replies: replies.map(|n| self.reply(*n)).collect(),
-                    said: self.pick(&n[6..]),
+                    answer: self.pick(&n[6..]),
                 }
             }
             9 => Entry::Poll {
@@ -267,7 +267,7 @@ proptest! {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         let listed = |entry: &Entry<'_>| match entry {
-            Entry::Query { asked, said: Said::Probe { targets } } => asked.avoid.len() + targets.len(),
+            Entry::Query { asked, answer: Answer::Probe { targets } } => asked.avoid.len() + targets.len(),
             Entry::Query { asked, .. } => asked.avoid.len(),
             Entry::Round { asked, replies, .. } => asked.avoid.len() + replies.len(),
             Entry::Named { name, .. } => name.len(),

@@ -1,7 +1,7 @@
 //! Every event there and back, the size of each, and bytes that no encoder wrote.
 
 use super::{Decoder, Encoder, STRANGER};
-use crate::{Asked, Bytes, Entry, Request, Said};
+use crate::{Answer, Asked, Bytes, Entry, Request};
 use core::time::Duration;
 use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{
@@ -62,7 +62,7 @@ fn all_events() -> Vec<Entry<'static>> {
         has_room: false,
     };
     let probe = ProbeId::from_bits(u64::MAX - 5);
-    let pick = |replica, reason| Said::Pick { replica, reason };
+    let pick = |replica, reason| Answer::Pick { replica, reason };
     let answered = |latency| RoundReply::Answered {
         rif: Rif::new(3),
         latency,
@@ -79,25 +79,25 @@ fn all_events() -> Vec<Entry<'static>> {
         Entry::Event(Event::Available(b, true)),
         Entry::Query {
             asked: plain(),
-            said: pick(c, PickReason::Trial),
+            answer: pick(c, PickReason::Trial),
         },
         Entry::Query {
             asked: hedge.clone(),
-            said: Said::NoReplica,
+            answer: Answer::NoReplica,
         },
         Entry::Query {
             asked: Asked::new(Query::with_room(a)),
-            said: pick(a, PickReason::Room),
+            answer: pick(a, PickReason::Room),
         },
         Entry::Query {
             asked: plain(),
-            said: Said::Probe {
+            answer: Answer::Probe {
                 targets: vec![c, a],
             },
         },
-        Entry::Trial { said: None },
+        Entry::Trial { answer: None },
         Entry::Trial {
-            said: Some((b, PickReason::Trial)),
+            answer: Some((b, PickReason::Trial)),
         },
         Entry::Head {
             sent_at_ns: 4,
@@ -115,13 +115,13 @@ fn all_events() -> Vec<Entry<'static>> {
                 (b, answered(None)),
                 (c, answered(Some(Duration::from_millis(1)))),
             ],
-            said: Some((a, PickReason::SoleAnswer)),
+            answer: Some((a, PickReason::SoleAnswer)),
         },
         Entry::Round {
             started_at_ns: 5,
             asked: plain(),
             replies: Vec::new(),
-            said: None,
+            answer: None,
         },
         Entry::Poll { probe: None },
         Entry::Poll {
@@ -302,8 +302,8 @@ fn reserved_bits_are_rejected() {
         pinned: Some(STRANGER),
         has_room: false,
     };
-    let said = Said::NoReplica;
-    let mut bytes = encoded(&[Entry::Query { asked, said }]);
+    let answer = Answer::NoReplica;
+    let mut bytes = encoded(&[Entry::Query { asked, answer }]);
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_ok());
     // The byte after kind, attempt and the empty list to avoid: whether the query is pinned.
     assert_eq!(bytes[3], 1);

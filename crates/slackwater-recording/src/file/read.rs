@@ -29,7 +29,7 @@ pub struct RecordedStream {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The recording has an end block.
-    Said(End),
+    EndBlock(End),
     /// The file is torn: no whole block follows after `at` bytes.
     Torn {
         /// Bytes from the start.
@@ -91,7 +91,7 @@ pub fn read(bytes: &[u8]) -> Result<Recording, String> {
                     .map(|it| it.events.extend_from_slice(events))
                     .is_some()
             }
-            Block::End(end) => break Ending::Said(end),
+            Block::End(end) => break Ending::EndBlock(end),
         };
         if !is_taken {
             let why = "a block does not belong where it is";

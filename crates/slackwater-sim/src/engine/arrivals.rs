@@ -6,7 +6,7 @@
 use super::queue::Earliest;
 use crate::machine::{NEVER, Time};
 use crate::random::{Purpose, Stream};
-use crate::scenario::{Arrivals as Spread, Cost, Mix, Scenario, Tape, TapeQuery, nanoseconds};
+use crate::scenario::{Arrivals as Spread, Cost, Mix, Replay, ReplayQuery, Scenario, nanoseconds};
 use slackwater_core::Draw;
 use slackwater_core::policy::Attempt;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ enum Gaps {
     },
     /// Recorded arrivals.
     Recorded {
-        tape: Arc<Tape>,
+        replay: Arc<Replay>,
         /// The position of the next query, and one more once it is scheduled.
         scheduled: usize,
     },
@@ -80,8 +80,8 @@ impl Arrivals {
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
         let load = &scenario.load;
         let gaps = match load.arrivals {
-            _ if let Some(tape) = &scenario.tape => Gaps::Recorded {
-                tape: Arc::clone(tape),
+            _ if let Some(replay) = &scenario.replay => Gaps::Recorded {
+                replay: Arc::clone(replay),
                 scheduled: 0,
             },
             Spread::Poisson => Gaps::Poisson {
@@ -160,8 +160,8 @@ impl Arrivals {
         self.exact_ns += match &mut self.gaps {
             Gaps::Poisson { gaps, .. } => gaps.exponential(self.gap_ns),
             Gaps::Regular { .. } => self.gap_ns,
-            Gaps::Recorded { tape, scheduled } => {
-                let next = tape.queries.get(*scheduled);
+            Gaps::Recorded { replay, scheduled } => {
+                let next = replay.queries.get(*scheduled);
                 *scheduled += 1;
                 self.next_at = next.map_or(NEVER, |query| query.at_ns);
                 return;
@@ -190,10 +190,10 @@ impl Kinds {
 impl Gaps {
     /// Returns the scheduled query if queries are recorded.
     #[inline]
-    fn recorded(&self) -> Option<TapeQuery> {
+    fn recorded(&self) -> Option<ReplayQuery> {
         match self {
-            Self::Recorded { tape, scheduled } => {
-                tape.queries.get(scheduled.checked_sub(1)?).copied()
+            Self::Recorded { replay, scheduled } => {
+                replay.queries.get(scheduled.checked_sub(1)?).copied()
             }
             Self::Poisson { .. } | Self::Regular { .. } => None,
         }
@@ -274,7 +274,7 @@ mod tests {
             events: Vec::new(),
             deadline: Duration::from_secs(1),
             cancel_expired: false,
-            tape: None,
+            replay: None,
             warmup: Duration::ZERO,
             span: Duration::from_secs(1),
         }

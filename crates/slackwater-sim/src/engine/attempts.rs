@@ -193,7 +193,7 @@ impl Engine {
         if unwanted {
             self.attempts.take(slot);
         } else {
-            self.answer(slot, Outcome::Unreachable);
+            self.answer(slot, Outcome::NoConnection);
         }
     }
 

@@ -16,7 +16,7 @@ const SECOND_NS: Time = 1_000_000_000;
 pub(super) enum Appointment {
     /// One of the scenario's events.
     Event(Event),
-    /// A client receives a recorded change of the fleet, by its position on the tape.
+    /// A client receives a recorded change of the fleet, by its position in the replay.
     News(usize),
     /// Clients remove the replica that has this id.
     Forget(usize, ReplicaId),
@@ -56,9 +56,9 @@ impl Engine {
     /// Adds the replicas that exist at the start, and schedules all appointments that are known by
     /// then.
     pub(super) fn begin(&mut self, scenario: &Scenario) {
-        match &self.heard {
-            Some(heard) => {
-                for (place, at) in heard.times() {
+        match &self.known_parts {
+            Some(known_parts) => {
+                for (place, at) in known_parts.times() {
                     self.agenda.push(at, Appointment::News(place));
                 }
             }
@@ -83,7 +83,7 @@ impl Engine {
     pub(super) fn keep(&mut self, appointment: Appointment) {
         match appointment {
             Appointment::Event(event) => self.befall(event),
-            Appointment::News(place) => self.hear(place),
+            Appointment::News(place) => self.deliver_change(place),
             Appointment::Forget(replica, id) => {
                 self.forget(replica, id);
                 self.poll_clients();

@@ -104,8 +104,8 @@ impl Noise {
 /// each worker. It is unknown if a recording has the cores over time.
 fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
     let cores = match (&group.service, &scenario.antagonists) {
-        (Service::Shared(_), _) if scenario.tape.is_some() => return None,
-        (Service::Shared(sharing), Some(neighbours)) => neighbours.spare_max.max(sharing.cores),
+        (Service::Shared(_), _) if scenario.replay.is_some() => return None,
+        (Service::Shared(sharing), Some(neighbours)) => neighbours.headroom_max.max(sharing.cores),
         (Service::Shared(sharing), None) => sharing.cores,
         (Service::Quota(quota), _) => quota.cores(),
         (Service::Fifo { workers }, _) => *workers as f64,
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(limit(&one_slow_fifo(2, 1, 0.5)), Some(1_000));
         let mut crowded = testbed();
         if let Some(neighbours) = &mut crowded.antagonists {
-            neighbours.spare_max = 1.0;
+            neighbours.headroom_max = 1.0;
         }
         assert_eq!(limit(&crowded), Some(6_400), "its own at the least");
         let mut replayed = web(2, 1, 0.5);

@@ -53,7 +53,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use meter::Meter;
 use network::{Message, Network};
-use news::Heard;
+use news::KnownParts;
 use probing::{Probing, Round};
 use query::{Attempt, Key, Query, Table};
 use queue::{Earliest, Queue};
@@ -113,7 +113,7 @@ struct Engine {
     balancing: Balancing,
     /// Recorded changes of the fleet for each client; `None`: all clients receive the same changes
     /// when they happen.
-    heard: Option<Heard>,
+    known_parts: Option<KnownParts>,
     /// Number of clients.
     clients: usize,
     /// `None`: their own work costs nothing.
@@ -181,7 +181,7 @@ impl Engine {
             network: Network::new(scenario, seed),
             replicas: Replicas::new(scenario, seed),
             balancing: Balancing::new(policy, clients, replicas, seed),
-            heard: Heard::new(scenario),
+            known_parts: KnownParts::new(scenario),
             clients,
             client_cpus: ClientCpus::new(scenario),
             siblings: scenario.load.siblings,
@@ -200,7 +200,7 @@ impl Engine {
             meter: Meter::new(
                 replicas,
                 begins..begins + nanos(scenario.span),
-                (scenario.tape.as_ref()).map_or(0, |tape| nanos(tape.block)),
+                (scenario.replay.as_ref()).map_or(0, |replay| nanos(replay.block)),
             ),
             patience: nanos(scenario.deadline),
             cancel_expired: scenario.cancel_expired,

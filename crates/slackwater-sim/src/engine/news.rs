@@ -8,7 +8,7 @@ use super::Engine;
 use super::balancing::Balancing;
 use super::query::slot_number;
 use crate::machine::Time;
-use crate::scenario::{News, Scenario, Tape, TapeNews};
+use crate::scenario::{News, Replay, ReplayChange, Scenario};
 use slackwater_core::policy::Event;
 use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 use std::collections::BTreeSet;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// The parts of the fleet that each client has.
 #[derive(Debug)]
-pub(super) struct Heard {
-    tape: Arc<Tape>,
+pub(super) struct KnownParts {
+    replay: Arc<Replay>,
     ids: ReplicaIds,
     parts: Vec<Part>,
     /// The parts of each replica.
@@ -33,30 +33,30 @@ struct Part {
     known_to: BTreeSet<u32>,
 }
 
-impl Heard {
+impl KnownParts {
     /// Returns `None` if all of the scenario's clients receive the same changes.
     pub(super) fn new(scenario: &Scenario) -> Option<Self> {
-        let tape = scenario
-            .tape
+        let replay = scenario
+            .replay
             .as_ref()
-            .filter(|tape| !tape.news.is_empty())?;
+            .filter(|replay| !replay.news.is_empty())?;
         let mut of_replicas = vec![Vec::new(); scenario.replicas()];
-        for (part, &replica) in (0..).zip(&tape.parts) {
+        for (part, &replica) in (0..).zip(&replay.parts) {
             if let Some(parts) = of_replicas.get_mut(replica as usize) {
                 parts.push(part);
             }
         }
         Some(Self {
-            tape: Arc::clone(tape),
+            replay: Arc::clone(replay),
             ids: ReplicaIds::new(),
-            parts: tape.parts.iter().map(|_| Part::default()).collect(),
+            parts: replay.parts.iter().map(|_| Part::default()).collect(),
             of_replicas,
         })
     }
 
     /// Returns the position and time of each change.
     pub(super) fn times(&self) -> Vec<(usize, Time)> {
-        let news = self.tape.news.iter().enumerate();
+        let news = self.replay.news.iter().enumerate();
         news.map(|(place, news)| (place, news.at_ns)).collect()
     }
 
@@ -73,30 +73,31 @@ impl Heard {
 impl Engine {
     /// Returns the client's id of a replica, while it has one.
     pub(super) fn name_of(&self, client: u32, replica: u32) -> Option<ReplicaId> {
-        match &self.heard {
-            Some(heard) => heard.name_of(client, replica),
+        match &self.known_parts {
+            Some(known_parts) => known_parts.name_of(client, replica),
             None => self.replicas.all().get(replica as usize)?.id,
         }
     }
 
     /// Passes a recorded change to a client.
-    pub(super) fn hear(&mut self, place: usize) {
-        let (Some(heard), Balancing::Own { clients, .. }) = (&mut self.heard, &mut self.balancing)
+    pub(super) fn deliver_change(&mut self, place: usize) {
+        let (Some(known_parts), Balancing::Own { clients, .. }) =
+            (&mut self.known_parts, &mut self.balancing)
         else {
             return;
         };
-        let Some(&TapeNews {
+        let Some(&ReplayChange {
             client: number,
             part: place,
             news,
             ..
-        }) = heard.tape.news.get(place)
+        }) = known_parts.replay.news.get(place)
         else {
             return;
         };
         let (Some(client), Some(part)) = (
             clients.get_mut(number as usize),
-            heard.parts.get_mut(place as usize),
+            known_parts.parts.get_mut(place as usize),
         ) else {
             return;
         };
@@ -104,13 +105,13 @@ impl Engine {
         match (news, part.id) {
             (News::Joined, known) => {
                 // All clients that have the part use the same id. The first one allocates it.
-                let Some(id) = known.or_else(|| heard.ids.allocate()) else {
+                let Some(id) = known.or_else(|| known_parts.ids.allocate()) else {
                     return;
                 };
                 part.id = Some(id);
                 if part.known_to.insert(number) {
                     client.handle(now, Event::Added(id));
-                    let replica = heard.tape.parts.get(place as usize);
+                    let replica = known_parts.replay.parts.get(place as usize);
                     let replica = replica.map_or(0, |replica| *replica as usize);
                     self.replicas.name(replica, id);
                 }
@@ -123,7 +124,7 @@ impl Engine {
                 // The last client frees the id, so a part that joins again later gets a new one.
                 if part.known_to.is_empty() {
                     part.id = None;
-                    heard.ids.release(id);
+                    known_parts.ids.release(id);
                 }
             }
             (News::Offered, Some(id)) => client.handle(now, Event::Available(id, true)),
@@ -136,8 +137,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use crate::scenario::{
-        Cost, Group, Load, Network, News, Scenario, Service, Sharing, Tape, TapeNews, TapeQuery,
-        TapeStep,
+        Cost, Group, Load, Network, News, Replay, ReplayChange, ReplayQuery, ReplayStep, Scenario,
+        Service, Sharing,
     };
     use crate::{Measured, PolicyChoice, run};
     use core::time::Duration;
@@ -148,20 +149,22 @@ mod tests {
     /// Two replicas that can serve all queries, and a query each millisecond, at two clients in
     /// turn.
     fn scenario(parts: &[u32], news: &[(u64, u32, u32, News)]) -> Scenario {
-        let news = news.iter().map(|&(at_ms, client, part, news)| TapeNews {
-            at_ns: at_ms * MS,
-            client,
-            part,
-            news,
-        });
-        let step = TapeStep {
+        let news = news
+            .iter()
+            .map(|&(at_ms, client, part, news)| ReplayChange {
+                at_ns: at_ms * MS,
+                client,
+                part,
+                news,
+            });
+        let step = ReplayStep {
             from_ns: 0,
             cores: 100.0,
             fails: 0.0,
             failure_cost_ns: 0.0,
         };
-        let query = |at: u32| TapeQuery::first(u64::from(at) * MS, at % 2, 1e5);
-        let tape = Tape {
+        let query = |at: u32| ReplayQuery::first(u64::from(at) * MS, at % 2, 1e5);
+        let replay = Replay {
             queries: (0..400).map(query).collect(),
             replicas: vec![vec![step]; 2],
             parts: parts.to_vec(),
@@ -183,7 +186,7 @@ mod tests {
             events: Vec::new(),
             deadline: Duration::from_secs(10),
             cancel_expired: false,
-            tape: Some(tape.into()),
+            replay: Some(replay.into()),
             warmup: Duration::ZERO,
             span: Duration::from_millis(400),
         }
@@ -236,32 +239,33 @@ mod tests {
     #[test]
     fn pinned_query_goes_to_its_replica_if_available() {
         let mut scenario = scenario(&[0, 1, 1], &joined(0, 0..3));
-        let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
-        tape.queries
+        let mut replay = (**scenario.replay.as_ref().expect("it has one")).clone();
+        replay
+            .queries
             .iter_mut()
             .for_each(|query| query.pinned = Some(1));
-        scenario.tape = Some(tape.clone().into());
+        scenario.replay = Some(replay.clone().into());
         assert_eq!(played(&scenario).queries_by_replica, [0, 400]);
         // Round robin applies where the client does not have that replica.
-        tape.news.truncate(2);
-        scenario.tape = Some(tape.into());
+        replay.news.truncate(2);
+        scenario.replay = Some(replay.into());
         assert_eq!(played(&scenario).queries_by_replica, [400, 0]);
     }
 
     #[test]
     fn unmeasured_queries_are_still_load() {
         let mut scenario = scenario(&[0], &joined(0, 0..1));
-        let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
-        tape.replicas[0][0].cores = 1.0;
+        let mut replay = (**scenario.replay.as_ref().expect("it has one")).clone();
+        replay.replicas[0][0].cores = 1.0;
         // Two copies of 50 ms each are in the span, each at the same time as every 100th query.
-        let copies = [0, 100, 200, 300].map(|at| TapeQuery {
+        let copies = [0, 100, 200, 300].map(|at| ReplayQuery {
             attempt: Attempt::Hedge,
             is_measured: false,
-            ..TapeQuery::first(at * MS, 0, 50e6)
+            ..ReplayQuery::first(at * MS, 0, 50e6)
         });
-        tape.queries.extend(copies);
-        tape.queries.sort_by_key(|query| query.at_ns);
-        scenario.tape = Some(tape.into());
+        replay.queries.extend(copies);
+        replay.queries.sort_by_key(|query| query.at_ns);
+        scenario.replay = Some(replay.into());
         let measured = played(&scenario);
         assert_eq!(
             (measured.queries, measured.queries_by_replica[0]),
@@ -279,9 +283,9 @@ mod tests {
     fn latencies_are_recorded_by_block_if_blocks_are_set() {
         let mut scenario = scenario(&[0], &joined(0, 0..1));
         assert!(played(&scenario).latency_by_block.is_empty());
-        let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
-        tape.block = Duration::from_millis(150);
-        scenario.tape = Some(tape.into());
+        let mut replay = (**scenario.replay.as_ref().expect("it has one")).clone();
+        replay.block = Duration::from_millis(150);
+        scenario.replay = Some(replay.into());
         let blocks = played(&scenario).latency_by_block;
         let counts: Vec<_> = blocks
             .iter()

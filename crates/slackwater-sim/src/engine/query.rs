@@ -118,7 +118,7 @@ pub(super) struct Attempt {
     /// The report that its answer carries, if it carries one.
     pub(super) carried: Option<Box<LoadReport>>,
     /// The replica of the other tied copy, if there is one.
-    pub(super) twin: Option<u32>,
+    pub(super) tied_replica: Option<u32>,
 }
 
 /// Where a copy is.
@@ -153,7 +153,7 @@ impl Attempt {
             ticket,
             stage: Stage::Coming,
             carried: None,
-            twin: None,
+            tied_replica: None,
         }
     }
 

@@ -4,7 +4,7 @@ use super::learning::Learning;
 use super::query::Attempt;
 use super::queue::Earliest;
 use crate::machine::{JobId, Machine, Time};
-use crate::scenario::{Change, Failure, FailureCost, Scenario, Service, Tape, nanoseconds};
+use crate::scenario::{Change, Failure, FailureCost, Replay, Scenario, Service, nanoseconds};
 use core::time::Duration;
 use slackwater_core::tail::{Ties, TiesConfig};
 use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals, TrackerConfig};
@@ -63,7 +63,7 @@ pub(super) struct Replica {
     rates: RecentRates,
     /// The rates as reports carry them. They are computed once for each reading, not for each
     /// probe.
-    rates_said: LoadReport,
+    rates_reported: LoadReport,
     learning: Option<Learning>,
     pub(super) responses: Responses,
     /// CPU used up to the last reading, in core-seconds.
@@ -95,8 +95,8 @@ impl Replica {
             incarnation: 0,
             ties: (scenario.load.tie).map(|_| Ties::new(TiesConfig::default())),
             failing: group.and_then(|group| group.failure).map(Failing::new),
-            failed_once: (scenario.tape.as_ref()).map(|tape| FailedOnce {
-                tape: Arc::clone(tape),
+            failed_once: (scenario.replay.as_ref()).map(|replay| FailedOnce {
+                replay: Arc::clone(replay),
                 number,
                 place: 0,
             }),
@@ -105,7 +105,7 @@ impl Replica {
             }),
             finished: 0,
             failed: 0,
-            rates_said: LoadReport::new(Rif::ZERO, None),
+            rates_reported: LoadReport::new(Rif::ZERO, None),
             learning: group
                 .filter(|group| group.learns_capacity)
                 .map(|group| Learning::new(scenario, group, number, seed)),
@@ -163,12 +163,12 @@ impl Replica {
         let mut report = self.tracker.report(Instant::from_nanos(now));
         report.draining = self.is_draining;
         report.incarnation = Some(self.incarnation);
-        report.query_rate_millis = self.rates_said.query_rate_millis;
-        report.error_millionths = match self.rates_said.error_millionths {
+        report.query_rate_millis = self.rates_reported.query_rate_millis;
+        report.error_millionths = match self.rates_reported.error_millionths {
             Some(_) if self.failing.is_some_and(|failing| failing.lies(now)) => Some(0),
             said => said,
         };
-        report.cpu_millionths = self.rates_said.cpu_millionths;
+        report.cpu_millionths = self.rates_reported.cpu_millionths;
         if let Some(learning) = &mut self.learning {
             learning.read(now, &mut self.machine, &self.tracker, self.finished);
             learning.fill(&mut report);
@@ -218,7 +218,7 @@ impl Replica {
             cpu: (!self.replays).then(|| Duration::from_secs_f64(cpu)),
         };
         self.rates.read(Instant::from_nanos(now), totals);
-        self.rates.fill(&mut self.rates_said);
+        self.rates.fill(&mut self.rates_reported);
         let used = cpu - self.cpu_read;
         self.cpu_read = cpu;
         used / self.machine.allocation_cores()
@@ -229,7 +229,7 @@ impl Replica {
         self.machine.clear(now);
         self.tracker = LoadTracker::new(&self.tracker_config);
         self.rates = rates(&self.machine);
-        self.rates_said = LoadReport::new(Rif::ZERO, None);
+        self.rates_reported = LoadReport::new(Rif::ZERO, None);
         self.incarnation += 1;
         if let Some(learning) = &mut self.learning {
             learning.forget();
@@ -266,7 +266,7 @@ struct Failing {
 /// The recorded failures of a replica.
 #[derive(Debug)]
 struct FailedOnce {
-    tape: Arc<Tape>,
+    replay: Arc<Replay>,
     number: usize,
     /// The position of the current step.
     place: usize,
@@ -276,8 +276,8 @@ impl FailedOnce {
     /// Returns the work that is done for a query that arrives now before it fails; `None` if it
     /// does not fail.
     fn work_ns(&mut self, now: Time, luck: u64) -> Option<f64> {
-        self.place = self.tape.step_at(self.number, self.place, now);
-        let step = self.tape.replicas.get(self.number)?.get(self.place)?;
+        self.place = self.replay.step_at(self.number, self.place, now);
+        let step = self.replay.replicas.get(self.number)?.get(self.place)?;
         (luck < super::share_of_draws(step.fails)).then_some(step.failure_cost_ns)
     }
 }

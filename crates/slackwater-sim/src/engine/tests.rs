@@ -30,7 +30,7 @@ fn scenario() -> Scenario {
         events: Vec::new(),
         deadline: ms(100),
         cancel_expired: false,
-        tape: None,
+        replay: None,
         warmup: Duration::ZERO,
         span: Duration::from_secs(1),
     }

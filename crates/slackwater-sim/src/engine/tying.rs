@@ -37,9 +37,9 @@ impl Engine {
         };
         let replica_of = |engine: &mut Self, slot| engine.attempts.at(slot).map(|it| it.replica);
         let (here, there) = (replica_of(self, first), replica_of(self, second.slot));
-        for (slot, twin) in [(first, there), (second.slot, here)] {
+        for (slot, tied_replica) in [(first, there), (second.slot, here)] {
             if let Some(attempt) = self.attempts.at(slot) {
-                attempt.twin = twin;
+                attempt.tied_replica = tied_replica;
             }
         }
         self.timers
@@ -73,7 +73,7 @@ impl Engine {
             return false;
         };
         let now = Instant::from_nanos(self.now);
-        if attempt.twin.is_none() || ties.arrive(now, attempt.query.tie_name(), slot) {
+        if attempt.tied_replica.is_none() || ties.arrive(now, attempt.query.tie_name(), slot) {
             return false;
         }
         attempt.stage = Stage::Leaving;
@@ -96,11 +96,12 @@ impl Engine {
         for JobId(slot) in started {
             if probe_of(slot).is_none()
                 && let Some(attempt) = self.attempts.at(slot)
-                && let Some(twin) = attempt.twin
+                && let Some(tied_replica) = attempt.tied_replica
             {
                 let name = attempt.query.tie_name();
                 if ties.begin(now, name) {
-                    self.network.send(self.now, Message::Untie(twin, name));
+                    self.network
+                        .send(self.now, Message::Untie(tied_replica, name));
                 }
             }
         }
@@ -136,7 +137,7 @@ impl Engine {
     pub(super) fn end_tie(&mut self, slot: u32) {
         let now = Instant::from_nanos(self.now);
         if let Some(attempt) = self.attempts.at(slot)
-            && attempt.twin.is_some()
+            && attempt.tied_replica.is_some()
             && let Some(ties) = &mut self.replicas.at_mut(attempt.replica as usize).ties
         {
             ties.end(now, attempt.query.tie_name());

@@ -54,7 +54,7 @@ impl Figure for Els {
     fn words(&self) -> Words {
         Words {
             name: "els",
-            title: "One of four machines fails half of its queries fast: who falls for it",
+            title: "One of four machines fails half of its queries fast: which policies send it more",
             about: "One client, four CPU-bound machines with log-normal costs that can do 1,030 queries a second, from a twentieth of that up; \
          in the second benchmark one of them fails half of its queries at once [ELS: latency based load balancer, part 1]. \
          The article does not say how a machine serves its queries nor how wide their costs spread: here one at a time, and σ = 1, \

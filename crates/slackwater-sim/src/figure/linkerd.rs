@@ -37,7 +37,7 @@ impl Figure for Linkerd {
     fn words(&self) -> Words {
         Words {
             name: "linkerd",
-            title: "One frozen replica of eleven: who notices, and how soon",
+            title: "One frozen replica of eleven: which policies detect it, and how soon",
             about: "One client sends 1,000 queries a second to 11 replicas that replay a latency of 167 ms (median; standard deviation 5 ms); \
          for the middle half of the minute one of them takes 2 s for each query [Beyond Round Robin: Load Balancing for Latency]. \
          The article replays latencies captured in production; ours are drawn from the normal distribution of the same median and \

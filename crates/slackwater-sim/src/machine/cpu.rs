@@ -10,7 +10,7 @@
 use super::neighbours::Neighbours;
 use super::running::whole;
 use super::{NEVER, Time};
-use crate::scenario::{Sharing, Tape, TapeStep};
+use crate::scenario::{Replay, ReplayStep, Sharing};
 use std::sync::Arc;
 
 /// A shared CPU.
@@ -19,7 +19,7 @@ pub(super) struct SharedCpu {
     sharing: Sharing,
     neighbours: Option<Around>,
     /// Current cores beyond the allocation.
-    spare: f64,
+    headroom: f64,
     /// When the spare cores change.
     next_step: Time,
     /// Content of the bucket in core-nanoseconds.
@@ -38,33 +38,33 @@ pub(super) enum Around {
     Recorded(Recorded),
 }
 
-/// A replica's steps on a tape.
+/// A replica's steps in a replay.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded {
-    tape: Arc<Tape>,
+    replay: Arc<Replay>,
     replica: usize,
     /// The position of the current step.
     place: usize,
 }
 
 impl Recorded {
-    pub(super) const fn new(tape: Arc<Tape>, replica: usize) -> Self {
+    pub(super) const fn new(replay: Arc<Replay>, replica: usize) -> Self {
         Self {
-            tape,
+            replay,
             replica,
             place: 0,
         }
     }
 
-    fn at(&self, place: usize) -> Option<&TapeStep> {
-        self.tape.replicas.get(self.replica)?.get(place)
+    fn at(&self, place: usize) -> Option<&ReplayStep> {
+        self.replay.replicas.get(self.replica)?.get(place)
     }
 }
 
 impl Around {
-    fn spare(&self, sharing: &Sharing) -> f64 {
+    fn headroom(&self, sharing: &Sharing) -> f64 {
         match self {
-            Self::Neighbours(neighbours) => neighbours.spare(),
+            Self::Neighbours(neighbours) => neighbours.headroom(),
             Self::Recorded(recorded) => {
                 let cores = recorded.at(recorded.place).map_or(0.0, |step| step.cores);
                 (cores - sharing.cores).max(0.0)
@@ -107,7 +107,7 @@ impl SharedCpu {
     pub(super) fn new(sharing: &Sharing, neighbours: Option<Around>) -> Self {
         Self {
             sharing: *sharing,
-            spare: neighbours.as_ref().map_or(0.0, |it| it.spare(sharing)),
+            headroom: neighbours.as_ref().map_or(0.0, |it| it.headroom(sharing)),
             next_step: neighbours.as_ref().map_or(NEVER, Around::next_step),
             neighbours,
             bucket: sharing.bucket * 1e9,
@@ -118,7 +118,7 @@ impl SharedCpu {
 
     /// Returns the cores that the replica has, of which a hobble leaves the share `left`.
     fn cores(&self, left: f64) -> f64 {
-        (self.sharing.cores + self.spare) * left
+        (self.sharing.cores + self.headroom) * left
     }
 
     /// Returns [`cores`](Self::cores) less what contention takes.
@@ -182,7 +182,7 @@ impl SharedCpu {
 
     /// Returns whether a change of the spare capacity could change the pace. It cannot while the
     /// queries need no more than the allocation.
-    pub(super) fn spare_matters(&self, queries: usize, left: f64) -> bool {
+    pub(super) fn headroom_matters(&self, queries: usize, left: f64) -> bool {
         self.held || queries as f64 > self.sharing.cores * left
     }
 
@@ -190,7 +190,7 @@ impl SharedCpu {
     pub(super) fn step(&mut self) {
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.step();
-            self.spare = neighbours.spare(&self.sharing);
+            self.headroom = neighbours.headroom(&self.sharing);
             self.next_step = neighbours.next_step();
         }
     }

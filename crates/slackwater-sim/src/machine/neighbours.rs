@@ -39,14 +39,14 @@ impl Neighbours {
         (replica, replicas): (usize, usize),
         seed: u64,
     ) -> Self {
-        let mut stream = Stream::new(seed, Purpose::Spare, replica as u64);
+        let mut stream = Stream::new(seed, Purpose::Headroom, replica as u64);
         let variances = variances(antagonists);
         let [fixed, slow, fast] = variances.map(|variance| variance.sqrt() * stream.normal());
         let wander = |level, memory, variance: f64| Wander::new(level, memory, variance.sqrt());
         let stagger = Self::STEP * (replica as u64 + 1) / replicas.max(1) as u64;
         Self {
             antagonists: *antagonists,
-            median: cores * antagonists.spare_median,
+            median: cores * antagonists.headroom_median,
             stream,
             fixed,
             slow: wander(slow, antagonists.slow, variances[1]),
@@ -68,7 +68,7 @@ impl Neighbours {
     }
 
     /// Returns the cores that are free now, beyond the allocation, until the next change.
-    pub(super) fn spare(&self) -> f64 {
+    pub(super) fn headroom(&self) -> f64 {
         let since = self.next_step.saturating_sub(Self::STEP);
         if self.turns.is_some_and(|turns| turns.is_full(since)) {
             return 0.0;
@@ -79,7 +79,7 @@ impl Neighbours {
         } else {
             self.antagonists.sigma_above
         };
-        (self.median * (sigma * z).exp()).min(self.antagonists.spare_max)
+        (self.median * (sigma * z).exp()).min(self.antagonists.headroom_max)
     }
 }
 

@@ -52,8 +52,9 @@ impl Service {
                     let neighbours = Neighbours::new(antagonists, sharing.cores, place, seed);
                     Around::Neighbours(Box::new(neighbours))
                 });
-                let tape = scenario.tape.as_ref().map(Arc::clone);
-                let recorded = tape.map(|tape| Around::Recorded(Recorded::new(tape, replica)));
+                let replay = scenario.replay.as_ref().map(Arc::clone);
+                let recorded =
+                    replay.map(|replay| Around::Recorded(Recorded::new(replay, replica)));
                 Self::Shared(SharedCpu::new(sharing, recorded.or(drawn)))
             }
             scenario::Service::Quota(quota) => Self::Quota(QuotaCpu::new(quota, replica, seed)),
@@ -109,7 +110,7 @@ impl Service {
     /// query, and one for changes that affect none.
     pub(super) fn next_changes(&mut self, now: Time, running: usize, left: f64) -> (Time, Time) {
         match self {
-            Self::Shared(cpu) if cpu.spare_matters(running, left) => {
+            Self::Shared(cpu) if cpu.headroom_matters(running, left) => {
                 (cpu.bucket_empty(now).min(cpu.next_step()), NEVER)
             }
             Self::Shared(cpu) => (cpu.bucket_empty(now), cpu.next_step()),

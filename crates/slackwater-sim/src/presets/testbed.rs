@@ -24,10 +24,10 @@ pub const LOAD: f64 = 0.75;
 
 /// The neighbours of §5.1: one machine is always full, and most have spare capacity.
 const NEIGHBOURS: Antagonists = Antagonists {
-    spare_median: 0.8,
+    headroom_median: 0.8,
     sigma_below: 0.68,
     sigma_above: 1.2,
-    spare_max: 64.0,
+    headroom_max: 64.0,
     slow: Duration::from_secs(10),
     slow_share: 0.2,
     fast: Duration::from_millis(300),
@@ -49,7 +49,7 @@ const ALLOCATION: Sharing = Sharing {
 /// The neighbours of §5.2 and §5.3. The paper suspects that there was more antagonist load at that
 /// time.
 const TIGHT_NEIGHBOURS: Antagonists = Antagonists {
-    spare_median: 0.35,
+    headroom_median: 0.35,
     sigma_below: 0.9,
     sigma_above: 1.1,
     full_machines: 6,
@@ -83,7 +83,7 @@ pub fn tight() -> Scenario {
 /// the 100 machines are full.
 pub fn packed() -> Scenario {
     let neighbours = Antagonists {
-        spare_median: 0.1,
+        headroom_median: 0.1,
         full_machines: 60,
         ..TIGHT_NEIGHBOURS
     };
@@ -204,7 +204,7 @@ mod tests {
         let room = |scenario: Scenario| {
             scenario
                 .antagonists
-                .map(|neighbours| (neighbours.spare_median, neighbours.full_machines))
+                .map(|neighbours| (neighbours.headroom_median, neighbours.full_machines))
         };
         assert_eq!(room(testbed()), Some((0.8, 1)));
         assert_eq!(room(tight()), Some((0.35, 6)));

@@ -5,7 +5,7 @@ use slackwater_core::policy::{
     Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, Query, RoundReply, Ticket,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
-use slackwater_recording::{Entry, Said};
+use slackwater_recording::{Answer, Entry};
 use std::collections::BTreeMap;
 
 /// Plays recorded calls to a policy again.
@@ -89,13 +89,13 @@ impl Player {
         match entry {
             Entry::Named { .. } | Entry::Request { .. } => (),
             Entry::Event(event) => policy.handle(now, *event, draw),
-            Entry::Query { asked, said } => {
+            Entry::Query { asked, answer } => {
                 let decision = policy.choose(now, asked.query(), draw, None);
-                return self.compare(said, decision);
+                return self.compare(answer, decision);
             }
-            Entry::Trial { said } => {
+            Entry::Trial { answer } => {
                 let decision = policy.choose(now, Query::trial(), draw, None);
-                return self.compare_pick(*said, decision.pick());
+                return self.compare_pick(*answer, decision.pick());
             }
             Entry::Head {
                 sent_at_ns,
@@ -117,7 +117,7 @@ impl Player {
                 started_at_ns,
                 asked,
                 replies,
-                said,
+                answer,
             } => {
                 let round = self.rounds.remove(started_at_ns);
                 let mut round = round.ok_or_else(|| unknown_query(*started_at_ns))?;
@@ -127,7 +127,7 @@ impl Player {
                     ..asked.query()
                 };
                 let decision = policy.choose(now, query, draw, None);
-                return self.compare_pick(*said, decision.pick());
+                return self.compare_pick(*answer, decision.pick());
             }
             Entry::Poll { probe } => {
                 let replayed = policy.poll_probe(now, draw);
@@ -141,13 +141,13 @@ impl Player {
         Ok(())
     }
 
-    fn compare(&mut self, recorded: &Said, replayed: Decision) -> Result<(), Differing> {
+    fn compare(&mut self, recorded: &Answer, replayed: Decision) -> Result<(), Differing> {
         match (recorded, replayed) {
-            (Said::Pick { replica, reason }, Decision::Pick(pick)) => {
+            (Answer::Pick { replica, reason }, Decision::Pick(pick)) => {
                 self.compare_pick(Some((*replica, *reason)), Some(pick))
             }
-            (Said::NoReplica, Decision::NoReplica) => Ok(()),
-            (Said::Probe { targets }, Decision::Probe(round))
+            (Answer::NoReplica, Decision::NoReplica) => Ok(()),
+            (Answer::Probe { targets }, Decision::Probe(round))
                 if round.targets().eq(targets.iter().copied()) =>
             {
                 let began = round.started_at().as_nanos();
@@ -163,9 +163,9 @@ impl Player {
         recorded: Option<(ReplicaId, PickReason)>,
         replayed: Option<Pick>,
     ) -> Result<(), Differing> {
-        let said = (replayed.as_ref()).map(|pick| (pick.ticket.replica(), pick.reason));
-        if recorded != said {
-            return Err((pick_text(recorded), pick_text(said)));
+        let answer = (replayed.as_ref()).map(|pick| (pick.ticket.replica(), pick.reason));
+        if recorded != answer {
+            return Err((pick_text(recorded), pick_text(answer)));
         }
         if let Some(pick) = replayed {
             let sent_at = pick.ticket.sent_at().as_nanos();
@@ -210,11 +210,11 @@ fn pick_text(pick: Option<(ReplicaId, PickReason)>) -> String {
     )
 }
 
-fn answer_text(said: &Said) -> String {
-    match said {
-        Said::Pick { replica, reason } => pick_text(Some((*replica, *reason))),
-        Said::Probe { targets } => round_text(targets.iter().copied()),
-        Said::NoReplica => pick_text(None),
+fn answer_text(answer: &Answer) -> String {
+    match answer {
+        Answer::Pick { replica, reason } => pick_text(Some((*replica, *reason))),
+        Answer::Probe { targets } => round_text(targets.iter().copied()),
+        Answer::NoReplica => pick_text(None),
     }
 }
 

@@ -6,11 +6,11 @@ use super::members::Members;
 use super::requests::Requests;
 use crate::machine::Time;
 use crate::measure::Latencies;
-use crate::scenario::{News, TapeNews};
+use crate::scenario::{News, ReplayChange};
 use core::time::Duration;
 use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{Instant, ReplicaId};
-use slackwater_recording::{Asked, Entry, Said};
+use slackwater_recording::{Answer, Asked, Entry};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The history of a service's queries.
@@ -43,7 +43,7 @@ pub struct History {
     pub requests: Requests,
     /// Changes of the fleet at the streams' policies: stream by stream, in the order of time, on
     /// the recording's clock.
-    pub news: Vec<TapeNews>,
+    pub news: Vec<ReplayChange>,
     numbers: BTreeMap<String, u32>,
     /// The parts of each replica.
     parts_of: Vec<Vec<u32>>,
@@ -184,14 +184,14 @@ impl Reader {
                 self.members.name(history, *replica, number);
             }
             Entry::Event(event) => self.read_event(history, at, *event),
-            Entry::Query { asked, said } => match said {
-                Said::Pick { replica, reason } => {
+            Entry::Query { asked, answer } => match answer {
+                Answer::Pick { replica, reason } => {
                     self.sent(history, (at, at), (asked, false), (*replica, *reason));
                 }
-                Said::Probe { targets } => history.probes += targets.len() as u64,
-                Said::NoReplica => history.turned_away += 1,
+                Answer::Probe { targets } => history.probes += targets.len() as u64,
+                Answer::NoReplica => history.turned_away += 1,
             },
-            Entry::Trial { said: Some(pick) } => {
+            Entry::Trial { answer: Some(pick) } => {
                 let asked = Asked::new(Query::first());
                 self.sent(history, (at, at), (&asked, true), *pick);
             }
@@ -199,7 +199,7 @@ impl Reader {
                 started_at_ns,
                 asked,
                 replies,
-                said,
+                answer,
             } => {
                 let lost = replies
                     .iter()
@@ -213,7 +213,7 @@ impl Reader {
                     let took = Duration::from_nanos(at.saturating_sub(*started_at_ns));
                     history.round_trips.record(took);
                 }
-                match said {
+                match answer {
                     Some(pick) => self.sent(history, (*started_at_ns, at), (asked, false), *pick),
                     None => history.turned_away += 1,
                 }
@@ -240,7 +240,7 @@ impl Reader {
                 let took = Duration::from_nanos(at.saturating_sub(*sent_at_ns));
                 history.requests.note(request, took);
             }
-            Entry::Trial { said: None } | Entry::Head { .. } | Entry::Poll { probe: None } => (),
+            Entry::Trial { answer: None } | Entry::Head { .. } | Entry::Poll { probe: None } => (),
         }
     }
 
@@ -291,13 +291,13 @@ impl Reader {
     }
 
     fn note(&mut self, history: &mut History, replica: ReplicaId, news: News) {
-        let heard = TapeNews {
+        let change = ReplayChange {
             at_ns: self.since.saturating_add(self.latest),
             client: self.client,
             part: u32::MAX,
             news,
         };
-        self.members.take_news(history, replica, heard);
+        self.members.take_news(history, replica, change);
     }
 
     fn take_probe(&mut self, probe: ProbeId) -> Option<Time> {

@@ -1,21 +1,21 @@
 //! The fleet of a stream, part by part: the replica of each part, and the number of the part.
 
 use super::history::History;
-use crate::scenario::{News, TapeNews};
+use crate::scenario::{News, ReplayChange};
 use slackwater_core::ReplicaId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The fleet of a stream at a time.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    by_id: BTreeMap<ReplicaId, Member>,
+    by_id: BTreeMap<ReplicaId, JoinedPart>,
     /// The parts that its members use.
     taken: BTreeSet<u32>,
 }
 
 /// A part that has joined.
 #[derive(Debug, Default)]
-struct Member {
+struct JoinedPart {
     /// Its index in the history's parts, once its replica is known.
     part: Option<u32>,
     /// The indices of its changes in the history, from before its replica was known.
@@ -30,7 +30,7 @@ impl Members {
 
     /// Sets the replica that a member is a part of.
     pub(super) fn name(&mut self, history: &mut History, replica: ReplicaId, number: u32) {
-        let is_unclear = |member: &Member| member.part.is_none();
+        let is_unclear = |member: &JoinedPart| member.part.is_none();
         if !self.by_id.get(&replica).is_some_and(is_unclear) {
             return;
         }
@@ -49,7 +49,7 @@ impl Members {
     /// Returns the number of the replica that a member is a part of. A part without a name is a
     /// replica of its own, named by its id.
     pub(super) fn number(&mut self, history: &mut History, replica: ReplicaId) -> u32 {
-        let is_unclear = |member: &Member| member.part.is_none();
+        let is_unclear = |member: &JoinedPart| member.part.is_none();
         if self.by_id.get(&replica).is_none_or(is_unclear) {
             let number = history.number(&replica.to_string());
             self.name(history, replica, number);
@@ -66,13 +66,13 @@ impl Members {
         &mut self,
         history: &mut History,
         replica: ReplicaId,
-        mut heard: TapeNews,
+        mut change: ReplayChange,
     ) {
         let is_member = self.by_id.contains_key(&replica);
-        match heard.news {
+        match change.news {
             News::Joined if is_member => return,
             News::Joined => {
-                self.by_id.insert(replica, Member::default());
+                self.by_id.insert(replica, JoinedPart::default());
             }
             // No later entry will name its replica.
             News::Left if is_member => {
@@ -84,13 +84,13 @@ impl Members {
             return;
         };
         match member.part {
-            Some(part) => heard.part = part,
+            Some(part) => change.part = part,
             None => member.unclear.push(history.news.len()),
         }
-        history.news.push(heard);
-        if heard.news == News::Left {
+        history.news.push(change);
+        if change.news == News::Left {
             self.by_id.remove(&replica);
-            self.taken.remove(&heard.part);
+            self.taken.remove(&change.part);
         }
     }
 }

@@ -11,8 +11,8 @@ use super::levels::{self, Move, PIECE_NS, Past, is_finished, piece_at};
 use crate::machine::Time;
 use crate::measure::{Latencies, latencies_at};
 use crate::scenario::{
-    Arrivals, Cost, Delay, Group, Load, Network, Scenario, Service, Sharing, Tape, TapeNews,
-    TapeQuery, TapeStep,
+    Arrivals, Cost, Delay, Group, Load, Network, Replay, ReplayChange, ReplayQuery, ReplayStep,
+    Scenario, Service, Sharing,
 };
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -79,7 +79,7 @@ impl Model {
         // Further attempts, copies, and queries that were given up or never ended are only load.
         let mut queries: Vec<_> = (history.queries.iter().zip(&costs))
             .filter(|(query, _)| query.arrived_at < ends)
-            .map(|(query, cost_ns)| TapeQuery {
+            .map(|(query, cost_ns)| ReplayQuery {
                 at_ns: query.arrived_at.saturating_sub(begins),
                 client: query.client,
                 cost_ns: *cost_ns,
@@ -266,14 +266,14 @@ fn scenario(
     history: &History,
     begins: Time,
     ends: Time,
-    queries: Vec<TapeQuery>,
+    queries: Vec<ReplayQuery>,
     pasts: &[Past],
     capacities: &Capacities,
     works: &[f64],
     delay: Duration,
 ) -> Scenario {
     let span = Duration::from_nanos(ends - begins);
-    // A step on a tape has at least the allocation, so the allocation is the lowest capacity.
+    // A step of a replay has at least the allocation, so the allocation is the lowest capacity.
     let least = (capacities.cores.iter().flatten()).fold(f64::INFINITY, |least, it| least.min(*it));
     let replicas = pasts.iter().zip(&capacities.cores);
     let steps = replicas.map(|(past, cores)| steps(history, past, cores, works, begins));
@@ -287,8 +287,8 @@ fn scenario(
     let service = Service::Shared(sharing);
     Scenario {
         load: Load {
-            // The tape replaces arrivals and costs. Rate and mean cost are still used to check the
-            // size of the scenario.
+            // The replay replaces arrivals and costs. Rate and mean cost are still used to check
+            // the size of the scenario.
             arrivals: Arrivals::Poisson,
             ..Load::even(
                 queries.len() as f64 / span.as_secs_f64(),
@@ -312,7 +312,7 @@ fn scenario(
         events: Vec::new(),
         deadline: DEADLINE,
         cancel_expired: false,
-        tape: Some(Arc::new(Tape {
+        replay: Some(Arc::new(Replay {
             queries,
             replicas: steps.collect(),
             parts: history.parts.clone(),
@@ -326,14 +326,14 @@ fn scenario(
 
 /// Returns the changes of the fleet at each client. Changes before the first query apply when it
 /// arrives.
-fn news(history: &History, begins: Time) -> Vec<TapeNews> {
-    let since = |heard: &TapeNews| TapeNews {
-        at_ns: heard.at_ns.saturating_sub(begins),
-        ..*heard
+fn news(history: &History, begins: Time) -> Vec<ReplayChange> {
+    let since = |change: &ReplayChange| ReplayChange {
+        at_ns: change.at_ns.saturating_sub(begins),
+        ..*change
     };
     let mut news: Vec<_> = history.news.iter().map(since).collect();
     // The sort is stable, so the changes of one client stay in their order.
-    news.sort_by_key(|heard| heard.at_ns);
+    news.sort_by_key(|change| change.at_ns);
     news
 }
 
@@ -344,7 +344,7 @@ fn steps(
     cores: &[f64],
     works: &[f64],
     begins: Time,
-) -> Vec<TapeStep> {
+) -> Vec<ReplayStep> {
     // For each stretch of time: ends of queries, failures among them, and the work done for these.
     let mut ends = vec![(0.0, 0.0, 0.0); cores.len().div_ceil(FAILURE_PIECES)];
     for it in past.moves.iter().filter(|it| !it.comes) {
@@ -358,11 +358,11 @@ fn steps(
             }
         }
     }
-    let mut steps = Vec::<TapeStep>::new();
+    let mut steps = Vec::<ReplayStep>::new();
     for (place, cores) in cores.iter().enumerate() {
         let counts = ends.get(place / FAILURE_PIECES);
         let (all, failed, work) = counts.copied().unwrap_or((0.0, 0.0, 0.0));
-        let step = TapeStep {
+        let step = ReplayStep {
             from_ns: place as Time * PIECE_NS,
             cores: *cores,
             fails: if all > 0.0 { failed / all } else { 0.0 },
@@ -372,8 +372,8 @@ fn steps(
                 COST_MIN_NS
             },
         };
-        let is_same = |last: &TapeStep| {
-            let now = TapeStep {
+        let is_same = |last: &ReplayStep| {
+            let now = ReplayStep {
                 from_ns: last.from_ns,
                 ..step
             };

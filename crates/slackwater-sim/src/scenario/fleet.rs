@@ -134,13 +134,13 @@ impl Quota {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Antagonists {
     /// Median spare capacity as a multiple of the allocation.
-    pub spare_median: f64,
+    pub headroom_median: f64,
     /// s for z below 0.
     pub sigma_below: f64,
     /// s for z above 0.
     pub sigma_above: f64,
     /// The most spare capacity, in cores: the machine's size.
-    pub spare_max: f64,
+    pub headroom_max: f64,
     /// Time constant of the slower process.
     pub slow: Duration,
     /// The slower process' share of the variance; with `fast_share` at most 1. The rest of the

@@ -11,7 +11,7 @@ mod fleet;
 mod load;
 mod mistakes;
 mod network;
-mod tape;
+mod replay;
 
 pub use cost::Cost;
 pub(crate) use cost::{nanoseconds, sample_of};
@@ -22,7 +22,7 @@ pub use fleet::{
 pub use load::{Arrivals, ClientCpu, Hedge, Load, Mix, Siblings};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
-pub use tape::{News, Tape, TapeNews, TapeQuery, TapeStep};
+pub use replay::{News, Replay, ReplayChange, ReplayQuery, ReplayStep};
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -48,10 +48,10 @@ pub struct Scenario {
     /// Whether an expired query is cancelled at its replica, which drops it. `false`, as in the
     /// paper's testbed: the replica works on.
     pub cancel_expired: bool,
-    /// Recorded queries and capacities of replicas; `None`: they are drawn. With a tape,
+    /// Recorded queries and capacities of replicas; `None`: they are drawn. In a replay,
     /// `load.rate`, `load.arrivals` and `cost` have no effect, and replicas with a shared CPU have
-    /// the tape's cores instead of neighbours.
-    pub tape: Option<Arc<Tape>>,
+    /// the recorded cores instead of neighbours.
+    pub replay: Option<Arc<Replay>>,
     /// The time that is played before anything is measured.
     pub warmup: Duration,
     /// The measured span: queries that arrive within this time after the warm-up are measured.
@@ -76,7 +76,7 @@ impl Scenario {
             events: Vec::new(),
             deadline: Duration::from_secs(5),
             cancel_expired: false,
-            tape: None,
+            replay: None,
             warmup: Duration::ZERO,
             span: Duration::from_mins(1),
         }
@@ -118,7 +118,7 @@ mod tests {
             events: Vec::new(),
             deadline: Duration::from_secs(5),
             cancel_expired: false,
-            tape: None,
+            replay: None,
             warmup: Duration::ZERO,
             span: Duration::from_secs(1),
         };

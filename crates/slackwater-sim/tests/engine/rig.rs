@@ -39,7 +39,7 @@ pub(crate) fn plain(rate: f64, fleet: Vec<Group>) -> Scenario {
         events: Vec::new(),
         deadline: secs(5),
         cancel_expired: false,
-        tape: None,
+        replay: None,
         warmup: Duration::ZERO,
         span: secs(10),
     }

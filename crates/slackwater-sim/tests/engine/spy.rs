@@ -96,7 +96,7 @@ impl Policy for Spy {
         note(|told| match outcome {
             Outcome::Success => told.succeeded += 1,
             Outcome::Failed | Outcome::TimedOut | Outcome::Broken => told.failed += 1,
-            Outcome::Unreachable => told.unreachable += 1,
+            Outcome::NoConnection => told.unreachable += 1,
             _ => told.dropped += 1,
         });
         self.policy.handle_query_done(now, ticket, outcome);

@@ -371,7 +371,7 @@ pub struct RequestCounts {
     pub responses_4xx: u64,
     /// Responses with a status from 500 to 599.
     pub responses_5xx: u64,
-    /// No connection: refused, unreachable, or not within `timeouts.connect`.
+    /// No connection: refused, no route, or not within `timeouts.connect`.
     pub connect_failures: u64,
     /// No response head within `timeouts.first_byte`.
     pub timeouts: u64,

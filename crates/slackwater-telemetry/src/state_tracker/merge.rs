@@ -36,7 +36,7 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
             signs.draining |= views.iter().any(|view| view.draining);
             // Parts are probed separately. An answer from one of them shows that the replica is
             // reachable.
-            signs.unprobed |= all_are(|view| view.silent);
+            signs.unprobed |= all_are(|view| view.unprobed);
             signs.unreachable |= all_are(|view| view.lost);
             let in_flight = views.iter().map(|view| u64::from(view.in_flight));
             signs.in_flight += in_flight.sum::<u64>();

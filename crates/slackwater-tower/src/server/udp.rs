@@ -156,7 +156,7 @@ impl Responder {
             let refused = match (self.replies.add(from, write), &self.admission) {
                 (Err(Malformed::Kind), Some(admission)) => {
                     let begun = decode_begun(datagram, self.key.as_ref());
-                    begun.map(|name| admission.twin_begun(from.ip(), name))
+                    begun.map(|name| admission.tied_copy_started(from.ip(), name))
                 }
                 (answered, _) => answered,
             };

@@ -22,7 +22,7 @@ pub const fn mark(shed: Shed) -> &'static str {
         Shed::Deadline => "shed_deadline",
         Shed::WaitOver => "shed_wait_over",
         Shed::Overloaded => "shed_overloaded",
-        Shed::TwinStarted => "shed_twin_started",
+        Shed::CopyStarted => "shed_twin_started",
     }
 }
 
@@ -35,7 +35,7 @@ pub fn marked(value: &HeaderValue) -> Option<Shed> {
 pub const fn grpc_status(shed: Shed) -> &'static str {
     match shed {
         Shed::Deadline => "4",
-        Shed::Full | Shed::WaitOver | Shed::Overloaded | Shed::TwinStarted => "14",
+        Shed::Full | Shed::WaitOver | Shed::Overloaded | Shed::CopyStarted => "14",
     }
 }
 

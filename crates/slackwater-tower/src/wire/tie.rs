@@ -16,7 +16,7 @@ use slackwater_core::tail::TieName;
 pub const TIE: HeaderName = HeaderName::from_static("x-slackwater-tie");
 
 const NAME_DIGITS: usize = 16;
-const TWIN: &str = "; twin=";
+const OTHER_COPY: &str = "; twin=";
 
 /// One of the two copies of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Tie {
     /// The name of both copies.
     pub name: TieName,
     /// The address at which the other copy's replica receives datagrams.
-    pub twin: SocketAddr,
+    pub other_copy: SocketAddr,
 }
 
 impl Tie {
@@ -35,20 +35,20 @@ impl Tie {
         let (only, None) = (said.next()?, said.next()) else {
             return None;
         };
-        let (name, twin) = only.to_str().ok()?.split_at_checked(NAME_DIGITS)?;
+        let (name, other_copy) = only.to_str().ok()?.split_at_checked(NAME_DIGITS)?;
         let mut bytes = [0; NAME_DIGITS / 2];
         hex::decode(name.as_bytes(), &mut bytes)?;
-        let twin: SocketAddr = twin.strip_prefix(TWIN)?.parse().ok()?;
+        let other_copy: SocketAddr = other_copy.strip_prefix(OTHER_COPY)?.parse().ok()?;
         Some(Self {
             name: TieName(u64::from_be_bytes(bytes)),
-            twin,
+            other_copy,
         })
     }
 
     /// Puts the tie into a request's headers, replacing any that is there.
     pub fn write(&self, headers: &mut HeaderMap) {
-        let Self { name, twin } = self;
-        let value = HeaderValue::try_from(format!("{:016x}{TWIN}{twin}", name.0));
+        let Self { name, other_copy } = self;
+        let value = HeaderValue::try_from(format!("{:016x}{OTHER_COPY}{other_copy}", name.0));
         // Hexadecimal digits and an address always make a header value.
         if let Ok(value) = value {
             headers.insert(TIE, value);
@@ -72,16 +72,16 @@ mod tests {
 
     #[test]
     fn tie_round_trips() {
-        for twin in ["10.0.0.7:8000", "[fd00::7]:1", "[fe80::1%3]:65535"] {
+        for other_copy in ["10.0.0.7:8000", "[fd00::7]:1", "[fe80::1%3]:65535"] {
             let tie = Tie {
                 name: TieName(0x00c0_ffee),
-                twin: twin.parse().expect("an address"),
+                other_copy: other_copy.parse().expect("an address"),
             };
             let mut headers = HeaderMap::new();
             headers.insert(TIE, HeaderValue::from_static("before"));
             tie.write(&mut headers);
             assert_eq!(Tie::read(&headers), Some(tie));
-            let text = format!("0000000000c0ffee; twin={twin}");
+            let text = format!("0000000000c0ffee; twin={other_copy}");
             assert_eq!(headers[TIE], text);
         }
     }

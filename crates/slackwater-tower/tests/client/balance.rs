@@ -244,7 +244,7 @@ async fn a_query_without_response_ends_by_its_error() {
         ),
         (
             Manner::Fail(io::ErrorKind::ConnectionRefused),
-            Outcome::Unreachable,
+            Outcome::NoConnection,
         ),
         (Manner::NotReady, Outcome::Failed),
     ] {

@@ -25,7 +25,7 @@ async fn each_query_ends_exactly_once() {
     for outcome in [
         Outcome::Success,
         Outcome::Failed,
-        Outcome::Unreachable,
+        Outcome::NoConnection,
         Outcome::Dropped,
     ] {
         let mut lease = pick_ready(&balancer);
@@ -222,7 +222,7 @@ async fn replicas_with_refused_probes_are_balanced_by_local_measurements() {
     for _ in 0..10 {
         pick_ready(&balancer).finish(Outcome::Success);
     }
-    assert!(balancer.snapshot().replicas.iter().all(|r| r.silent));
+    assert!(balancer.snapshot().replicas.iter().all(|r| r.unprobed));
     assert_eq!(balancer.counters().probes_answered, 0);
 
     // However many are held, no replica falls more than a little behind, because the client's own

@@ -114,7 +114,7 @@ async fn invalid_replies_are_counted_and_their_probes_lost() {
         until(&shown, || count(&balancer.probe_counters()) >= 2).await;
         until("nothing is outstanding", || prober.outstanding() == 0).await;
         assert_eq!(balancer.probe_counters().answered, 0, "{shown}");
-        until("silent", || balancer.snapshot().replicas[0].silent).await;
+        until("silent", || balancer.snapshot().replicas[0].unprobed).await;
         assert_eq!(pick_ready(&balancer).addr(), addr(1), "and still picked");
     }
 }
@@ -164,7 +164,7 @@ async fn hanging_replica_delays_no_pick_and_leaves_no_state() {
         drop(pick_ready(&balancer));
     }
     until("cut off", || balancer.probe_counters().timed_out >= 3).await;
-    until("silent", || balancer.snapshot().replicas[0].silent).await;
+    until("silent", || balancer.snapshot().replicas[0].unprobed).await;
     until("nothing is outstanding", || prober.outstanding() == 0).await;
     assert!(balancer.counters().probes_lost >= 3);
 }

@@ -156,13 +156,13 @@ async fn replica_is_unprobed_until_it_answers_probes() {
     let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
     let _drive = balancer.spawn_drive();
     balancer.insert(replica).expect("new");
-    until("silent", || balancer.snapshot().replicas[0].silent).await;
+    until("silent", || balancer.snapshot().replicas[0].unprobed).await;
     drop(pick_ready(&balancer));
     until("answered locally", || balancer.counters().probes_local > 0).await;
     assert_eq!(balancer.counters().probes_answered, 0);
 
     let responder = tokio::spawn(respond_udp(mute, Load::new(), None));
-    until("probed again", || !balancer.snapshot().replicas[0].silent).await;
+    until("probed again", || !balancer.snapshot().replicas[0].unprobed).await;
     responder.abort();
 }
 

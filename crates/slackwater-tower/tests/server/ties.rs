@@ -58,23 +58,27 @@ impl Replica {
         }
     }
 
-    /// Sends it a copy whose other copy went to `twin`.
-    fn come(&self, twin: SocketAddr) -> Entry {
+    /// Sends it a copy whose other copy went to `other_copy`.
+    fn come(&self, other_copy: SocketAddr) -> Entry {
         let mut headers = HeaderMap::new();
-        Tie { name: NAME, twin }.write(&mut headers);
+        Tie {
+            name: NAME,
+            other_copy,
+        }
+        .write(&mut headers);
         let tie = self.admission.tie(&headers);
         self.admission.arrive(self.admission.asks(&headers), tie)
     }
 
-    fn begins(&self, twin: SocketAddr) -> Permit {
-        match self.come(twin) {
+    fn begins(&self, other_copy: SocketAddr) -> Permit {
+        match self.come(other_copy) {
             Entry::Begin(permit) => permit,
             other => panic!("{other:?}"),
         }
     }
 
-    fn waits(&self, twin: SocketAddr) -> Waiting {
-        match self.come(twin) {
+    fn waits(&self, other_copy: SocketAddr) -> Waiting {
+        match self.come(other_copy) {
             Entry::Wait(waiting) => waiting,
             other => panic!("{other:?}"),
         }
@@ -139,12 +143,12 @@ async fn waiting_copy_is_dropped_when_the_other_starts() {
         let full = other.fill();
         let waiting = other.waits(one.address);
         let _begun = one.begins(other.address);
-        assert_eq!(waiting.await.err(), Some(Shed::TwinStarted));
-        assert_eq!((one.ties().told, other.ties().told), (1, 0));
+        assert_eq!(waiting.await.err(), Some(Shed::CopyStarted));
+        assert_eq!((one.ties().notified, other.ties().notified), (1, 0));
         assert_eq!(other.dropped_and_doubled(), (1, 0));
         assert_eq!(one.dropped_and_doubled(), (0, 0));
         let view = other.admission.view();
-        assert_eq!(view.shed[Shed::TwinStarted.index()], 1);
+        assert_eq!(view.shed[Shed::CopyStarted.index()], 1);
         assert_eq!((view.rif, view.waiting), (1, [0; 3]));
         drop(full);
         assert_eq!(other.admission.view().rif, 0);
@@ -159,8 +163,8 @@ async fn a_copy_that_waited_notifies_when_it_starts() {
     let second = other.waits(one.address);
     drop(also_full);
     let second = second.await.expect("its turn");
-    assert_eq!(first.await.err(), Some(Shed::TwinStarted));
-    assert_eq!(other.ties().told, 1);
+    assert_eq!(first.await.err(), Some(Shed::CopyStarted));
+    assert_eq!(other.ties().notified, 1);
     drop((second, full));
     assert_eq!(
         (one.admission.view().rif, other.admission.view().rif),
@@ -175,7 +179,7 @@ async fn copy_that_arrives_after_the_notice_is_dropped_immediately() {
     other.has_heard().await;
     assert!(matches!(
         other.come(one.address),
-        Entry::Shed(Shed::TwinStarted)
+        Entry::Shed(Shed::CopyStarted)
     ));
     assert_eq!(other.admission.view().rif, 0, "though there is room");
     assert_eq!(other.dropped_and_doubled(), (1, 0));
@@ -210,7 +214,7 @@ async fn a_copy_that_leaves_the_queue_is_forgotten() {
     assert_eq!(other.dropped_and_doubled(), (0, 0));
     // It does not start in place of another query either.
     drop(full);
-    assert_eq!(other.ties().told, 0);
+    assert_eq!(other.ties().notified, 0);
 }
 
 #[tokio::test]
@@ -221,7 +225,7 @@ async fn copy_dropped_before_it_starts_sends_no_notice() {
     assert!((&mut waiting).now_or_never().is_none());
     drop(waiting);
     drop(full);
-    assert_eq!((other.ties().told, other.admission.view().rif), (0, 0));
+    assert_eq!((other.ties().notified, other.admission.view().rif), (0, 0));
 }
 
 #[tokio::test]
@@ -235,7 +239,7 @@ async fn copy_with_a_name_in_use_is_not_tied() {
     let _begun = one.begins(other.address);
     assert_eq!(
         first.await.err(),
-        Some(Shed::TwinStarted),
+        Some(Shed::CopyStarted),
         "its own tie holds"
     );
     drop(full);
@@ -249,14 +253,14 @@ async fn unknown_addresses_get_no_notices_and_theirs_are_ignored() {
     let replica = Replica::at(LOCAL, None, is_peer).await;
     // It starts, and the address that its client named gets no message.
     drop(replica.begins(stranger.local_addr().unwrap()));
-    assert_eq!((replica.ties().told, replica.ties().strange), (0, 1));
+    assert_eq!((replica.ties().notified, replica.ties().strange), (0, 1));
     let full = replica.fill();
     let mut waiting = Box::pin(replica.waits(peer.local_addr().unwrap()));
     replica.is_told(&stranger, None).await;
     assert!((&mut waiting).now_or_never().is_none());
     assert_eq!(replica.ties().strange, 2);
     replica.is_told(&peer, None).await;
-    assert_eq!(waiting.await.err(), Some(Shed::TwinStarted));
+    assert_eq!(waiting.await.err(), Some(Shed::CopyStarted));
     drop(full);
 }
 
@@ -273,7 +277,7 @@ async fn only_notices_signed_with_the_key_are_accepted() {
     assert_eq!(counts.udp_refused(Malformed::Unkeyed), 1);
     assert_eq!(counts.udp_refused(Malformed::Authentication), 1);
     replica.is_told(&peer, Some(&key(1))).await;
-    assert_eq!(waiting.await.err(), Some(Shed::TwinStarted));
+    assert_eq!(waiting.await.err(), Some(Shed::CopyStarted));
     drop(full);
     // The message that it sends has a tag.
     drop(replica.begins(peer.local_addr().unwrap()));
@@ -317,17 +321,17 @@ async fn layer_reads_the_tie_header_and_answers_for_a_dropped_copy() {
     let layer = AdmissionLayer::new(one.admission.clone());
     let ask = || {
         let request = Request::get("/");
-        let twin = format!("123456789abcdef0; twin={}", other.address);
-        let request = request.header(TIE, twin).body(String::new()).unwrap();
+        let other_copy = format!("123456789abcdef0; twin={}", other.address);
+        let request = request.header(TIE, other_copy).body(String::new()).unwrap();
         layer.layer(app).oneshot(request)
     };
     let answer = ask().await.unwrap();
-    assert_eq!((answer.status().as_u16(), one.ties().told), (200, 1));
+    assert_eq!((answer.status().as_u16(), one.ties().notified), (200, 1));
     drop(answer);
     other.has_heard().await;
     assert!(matches!(
         other.come(one.address),
-        Entry::Shed(Shed::TwinStarted)
+        Entry::Shed(Shed::CopyStarted)
     ));
     one.is_told(&UdpSocket::bind(LOCAL).await.unwrap(), None)
         .await;

@@ -32,7 +32,7 @@ const REFUSAL_BYTES_MAX: usize = 4 << 10;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The name has no address, or nothing listens there.
-    #[error("no connection: {0}")]
+    #[error("cannot connect: {0}")]
     Connect(io::Error),
     /// The connection or the answer timed out.
     #[error("no answer in time")]
@@ -60,10 +60,22 @@ fn refusal(status: StatusCode, why: &str) -> String {
     }
 }
 
+/// Returns the error of a sub-command that cannot connect to an admin server.
+pub(crate) fn cannot_connect(authority: &str, error: &io::Error) -> Fault {
+    let error = clean(&error.to_string());
+    Fault::runtime(format!(
+        "cannot connect to {authority}: {error}; start slackwater there, or pass its admin.listen as --admin"
+    ))
+}
+
 impl Failure {
     /// Returns the error with which a sub-command that used this address ends.
     pub(crate) fn at(&self, address: &Address) -> Fault {
-        let (authority, why) = (address.authority(), clean(&self.to_string()));
+        let authority = address.authority();
+        if let Self::Connect(error) = self {
+            return cannot_connect(&authority, error);
+        }
+        let why = clean(&self.to_string());
         Fault::runtime(format!("the admin server at {authority}: {why}"))
     }
 }

@@ -196,6 +196,16 @@ fn duration(text: &str) -> Result<Duration, String> {
     span.ok_or_else(|| "expected a duration such as 30s or 1.5m".to_owned())
 }
 
+/// Returns whether an answer to `/decisions` has no decision.
+fn has_no_decision(answer: &str, is_json: bool) -> bool {
+    if is_json {
+        let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+        answer["matching"] == 0
+    } else {
+        answer.starts_with("no ")
+    }
+}
+
 /// Runs `slackwater admin`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let token = Token::find(args.token_file.as_deref())?;
@@ -220,8 +230,8 @@ impl Server {
         match command {
             Command::Status => {
                 let authority = self.address.authority();
-                let tell = |status: &Status| words::status(status, &authority);
-                self.told("/status", is_json, tell).await
+                let render = |status: &Status| words::status(status, &authority);
+                self.fetch_text("/status", is_json, render).await
             }
             Command::Decisions(filter) => {
                 let (form, accept) = if is_json {
@@ -230,14 +240,25 @@ impl Server {
                     ("text", TEXT)
                 };
                 let answer = self.read(&filter.path(form), accept).await?;
-                Ok(clean_lines(&text(&answer)))
+                let answer = clean_lines(&text(&answer));
+                if let Some(replica) = &filter.replica
+                    && has_no_decision(&answer, is_json)
+                {
+                    // A replica that has left the fleet may have decisions, so the fleet is read
+                    // only now.
+                    let status: Status = self.understand(&self.read("/status", JSON).await?)?;
+                    if let Some(why) = status.lacks(replica) {
+                        return Err(Fault::usage(format!("--replica: {why}")));
+                    }
+                }
+                Ok(answer)
             }
             Command::Overrides => {
-                let tell = |told: &Overrides| {
+                let render = |told: &Overrides| {
                     words::overrides(told)
                         .unwrap_or_else(|| "nothing is changed at run time\n".to_owned())
                 };
-                self.told("/overrides", is_json, tell).await
+                self.fetch_text("/overrides", is_json, render).await
             }
             Command::Config if is_json => Err(Fault::usage(
                 "--json: the configuration is a file in TOML; leave --json out",
@@ -254,7 +275,7 @@ impl Server {
                 if let Some(patience) = wait {
                     self.wait(&told, patience).await?;
                 }
-                self.tell(&answer, is_json, words::replica)
+                self.render(&answer, is_json, words::replica)
             }
             Command::Undrain(replica) => {
                 let change = replica.change("drained", false.into());
@@ -277,16 +298,16 @@ impl Server {
             }
             Command::Reload { dry_run } => {
                 let change = json!({ "dry_run": dry_run });
-                let tell = |told: &Reloaded| words::reloaded(told);
-                self.changed("/reload", &change, is_json, tell).await
+                let render = |told: &Reloaded| words::reloaded(told);
+                self.changed("/reload", &change, is_json, render).await
             }
             Command::Clear { service } => {
                 let change = json!({ "service": service });
-                let tell = |told: &Overrides| match words::overrides(told) {
+                let render = |told: &Overrides| match words::overrides(told) {
                     Some(tables) => format!("taken back:\n{tables}"),
                     None => "there was nothing to take back\n".to_owned(),
                 };
-                self.changed("/overrides/clear", &change, is_json, tell)
+                self.changed("/overrides/clear", &change, is_json, render)
                     .await
             }
         }
@@ -294,8 +315,8 @@ impl Server {
 
     async fn set(&self, set: Map<String, Value>, how: How, is_json: bool) -> Result<String, Fault> {
         let change = json!({ "service": how.service, "set": set, "dry_run": how.dry_run });
-        let tell = |told: &SettingsChanged| words::settings(told);
-        self.changed("/settings", &change, is_json, tell).await
+        let render = |told: &SettingsChanged| words::settings(told);
+        self.changed("/settings", &change, is_json, render).await
     }
 
     /// Waits until this process has no more requests at a replica.
@@ -324,14 +345,14 @@ impl Server {
     }
 
     /// Reads a path and formats its answer as text.
-    async fn told<T: DeserializeOwned>(
+    async fn fetch_text<T: DeserializeOwned>(
         &self,
         path: &str,
         is_json: bool,
-        tell: impl FnOnce(&T) -> String,
+        render: impl FnOnce(&T) -> String,
     ) -> Result<String, Fault> {
         let answer = self.read(path, JSON).await?;
-        self.tell(&answer, is_json, tell)
+        self.render(&answer, is_json, render)
     }
 
     /// Changes something and formats the answer as text.
@@ -340,23 +361,23 @@ impl Server {
         path: &str,
         change: &Value,
         is_json: bool,
-        tell: impl FnOnce(&T) -> String,
+        render: impl FnOnce(&T) -> String,
     ) -> Result<String, Fault> {
         let answer = self.change(path, change).await?;
-        self.tell(&answer, is_json, tell)
+        self.render(&answer, is_json, render)
     }
 
-    fn tell<T: DeserializeOwned>(
+    fn render<T: DeserializeOwned>(
         &self,
         answer: &[u8],
         is_json: bool,
-        tell: impl FnOnce(&T) -> String,
+        render: impl FnOnce(&T) -> String,
     ) -> Result<String, Fault> {
         let told = self.understand(answer)?;
         if is_json {
             return Ok(clean_lines(&text(answer)));
         }
-        Ok(tell(&told))
+        Ok(render(&told))
     }
 
     fn understand<T: DeserializeOwned>(&self, answer: &[u8]) -> Result<T, Fault> {

@@ -19,6 +19,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What is shown for an absent value.
 const NOTHING: &str = "–";
 
+/// The most replicas that are named where one is not known.
+const NAMES_MAX: usize = 20;
+
 /// The part of the status that is shown here.
 #[derive(Debug, Deserialize)]
 pub(super) struct Status {
@@ -34,6 +37,34 @@ pub(super) struct Status {
     reloads: Option<Reloads>,
     services: Vec<Service>,
     pub(super) replicas: Vec<Replica>,
+}
+
+impl Status {
+    /// Returns why there is no such replica; `None` if there is one with that name or address.
+    pub(super) fn lacks(&self, replica: &str) -> Option<String> {
+        let mut replicas = self.replicas.iter();
+        if replicas.any(|it| it.name == replica || it.address == replica) {
+            return None;
+        }
+        let mut names: Vec<_> = self.replicas.iter().map(|it| clean(&it.name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(NAMES_MAX);
+        names.truncate(NAMES_MAX);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let known = match &names[..] {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        Some(format!(
+            "no replica {} is known; there are: {known}{more}",
+            clean(replica)
+        ))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -148,7 +179,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
             allowed: false,
             settings: 0,
             replicas: 0,
-        }) => writeln!(text, "nothing can be changed: there is no admin.token_file"),
+        }) => writeln!(text, "read-only: admin.token_file is not set"),
         Some(changes) => writeln!(
             text,
             "changed at run time: {} and {}",
@@ -160,7 +191,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
     if let Some(failure) = status.reloads.as_ref().and_then(|it| it.failure.as_ref()) {
         let _ = writeln!(
             text,
-            "the configuration was not taken when it was read last: {}",
+            "the last reload was rejected: {}",
             clean_lines(failure).trim_end()
         );
     }
@@ -178,7 +209,7 @@ pub(super) fn status(status: &Status, address: &str) -> String {
                 clean(&it.name),
                 clean(&it.address),
                 it.state(),
-                date(it.since_ms),
+                since(it.since_ms, now),
                 it.why(now),
                 count(it.weight.into()),
                 count(it.in_flight),
@@ -237,6 +268,19 @@ fn recent(recent: &RecentFacts) -> String {
         let _ = write!(text, "; attempts: {attempts}");
     }
     text
+}
+
+/// How long ago that was, in the largest unit that fits; `--json` has the date.
+fn since(at_ms: Option<u64>, now: SystemTime) -> String {
+    let Some(at_ms) = at_ms else {
+        return NOTHING.to_owned();
+    };
+    match age(at_ms, now).as_secs() {
+        seconds @ 0..60 => format!("{seconds} s ago"),
+        seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
+        seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        seconds => format!("{} d ago", seconds / 86_400),
+    }
 }
 
 fn ago(at_ms: u64, now: SystemTime) -> String {
@@ -389,168 +433,4 @@ pub(super) fn clean_lines(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use slackwater_admin::SettingOverridden;
-
-    fn drained(address: &str, weight: Option<u16>) -> ReplicaOverridden {
-        ReplicaOverridden {
-            service: "web".to_owned(),
-            replica: "a".to_owned(),
-            address: address.to_owned(),
-            drained: true,
-            weight,
-            since_ms: Some(1_500),
-        }
-    }
-
-    #[test]
-    fn replica_is_shown_with_its_address_if_its_name_differs() {
-        assert_eq!(
-            replica(&drained("10.0.0.1:80", Some(1_500))),
-            "web, a at 10.0.0.1:80: drained, weight 1,500\n"
-        );
-        let plain = ReplicaOverridden {
-            drained: false,
-            ..drained("a", None)
-        };
-        assert_eq!(
-            replica(&plain),
-            "web, a: takes requests, weight as its fleet says\n"
-        );
-    }
-
-    #[test]
-    fn overrides_are_shown_as_tables_if_there_are_any() {
-        assert_eq!(overrides(&Overrides::default()), None);
-        let told = Overrides {
-            settings: vec![SettingOverridden {
-                service: "web".to_owned(),
-                key: "policy".to_owned(),
-                value: "\"random\"".to_owned(),
-                instead_of: None,
-                since_ms: 0,
-            }],
-            replicas: vec![drained("10.0.0.1:80", None)],
-        };
-        assert_eq!(
-            overrides(&told).expect("two tables"),
-            "SERVICE  KEY     VALUE     INSTEAD OF  SINCE\n\
-             web      policy  \"random\"  –           1970-01-01T00:00:00.000000Z\n\n\
-             SERVICE  REPLICA  ADDRESS      DRAINED  WEIGHT             SINCE\n\
-             web      a        10.0.0.1:80  yes      as its fleet says  1970-01-01T00:00:01.500000Z\n"
-        );
-    }
-
-    #[test]
-    fn control_characters_in_remote_text_are_removed() {
-        let nasty = "\u{1b}[2J\u{9b}".to_owned();
-        let status_of = Status {
-            version: nasty.clone(),
-            role: nasty.clone(),
-            process: 1,
-            phase: nasty.clone(),
-            uptime_ms: 61_000,
-            problems: vec![Problem {
-                service: Some(nasty.clone()),
-                what: nasty.clone(),
-                remedy: nasty.clone(),
-                ..Problem::default()
-            }],
-            overrides: None,
-            reloads: Some(Reloads {
-                failure: Some(nasty.clone() + "\n" + &nasty),
-            }),
-            services: vec![Service {
-                name: nasty.clone(),
-                policy: nasty.clone(),
-                recent: None,
-            }],
-            replicas: vec![Replica {
-                service: nasty.clone(),
-                name: nasty.clone(),
-                address: nasty.clone(),
-                weight: 1,
-                state: Some(nasty.clone()),
-                since_ms: Some(1_500),
-                why: Some(nasty.clone()),
-                share_percent: Some(12),
-                failure: None,
-                in_flight: 3,
-                requests: Requests::default(),
-            }],
-        };
-        let meaning = Meaning {
-            services_started: vec![nasty.clone()],
-            remarks: vec![nasty.clone()],
-            ..Meaning::default()
-        };
-        let of_settings = settings(&SettingsChanged {
-            dry_run: true,
-            changed: vec![slackwater_admin::Changed {
-                key: nasty.clone(),
-                from: None,
-                to: Some(nasty),
-            }],
-            meaning,
-        });
-        for text in [status(&status_of, "x:1"), of_settings] {
-            let is_unsafe = |letter: &char| letter.is_control() && *letter != '\n';
-            assert_eq!(text.chars().find(is_unsafe), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_state_has_the_share_unless_it_is_ejected() {
-        let state = |state: &str, share_percent| {
-            Replica {
-                service: String::new(),
-                name: String::new(),
-                address: String::new(),
-                weight: 1,
-                state: Some(state.to_owned()),
-                since_ms: None,
-                why: None,
-                share_percent,
-                failure: None,
-                in_flight: 0,
-                requests: Requests::default(),
-            }
-            .state()
-        };
-        assert_eq!(state("limited", Some(30)), "limited 30 %");
-        assert_eq!(state("ejected", Some(50)), "ejected");
-        assert_eq!(state("warming_up", Some(100)), "warming_up");
-        assert_eq!(state("unreachable", None), "unreachable");
-    }
-
-    #[test]
-    fn a_service_shows_its_rate_and_its_errors_by_kind() {
-        let quiet = RecentFacts {
-            span_ms: 10_000,
-            requests: 25,
-            ..RecentFacts::default()
-        };
-        assert_eq!(
-            recent(&quiet),
-            ", 2.5 requests/s, none failed in the last 10 s"
-        );
-        let failing = RecentFacts {
-            failed: 5,
-            responses_5xx: 4,
-            broken: 1,
-            attempts_unconnected: 12,
-            ..quiet
-        };
-        assert_eq!(
-            recent(&failing),
-            ", 2.5 requests/s, 20 % failed in the last 10 s: 4 answered 5xx, 1 broken off; \
-             attempts: 12 without a connection"
-        );
-        let over = RecentFacts {
-            failed_newest: Some(0),
-            ..failing
-        };
-        assert!(recent(&over).contains("in the last 10 s, none in the last 2 s: 4 answered"));
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ use super::sockets::Sockets;
 use super::status::AgentStatus;
 use super::tls::Tls;
 use super::worker::{self, Shared, WorkerParts};
+use crate::log::Rounded;
 use crate::process::{ProcessSignal, ProcessSignals, Signals, run_configured};
 use crate::supervisor;
 use crate::upgrade::{Inherited, Program, Upgrade};
@@ -152,8 +153,8 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             fault = workers.threads.unasked_end() => return Err(fault),
             signal = process_signals.next() => match signal {
                 ProcessSignal::Upgrade => upgrade.begin(&program, &passed),
-                ProcessSignal::Reload => tracing::warn!("an agent reads its configuration once; SIGUSR2 starts a new one in its place"),
-                ProcessSignal::Reopen => tracing::info!("an agent has no files of logs"),
+                ProcessSignal::Reload => tracing::warn!("SIGHUP ignored: an agent cannot reload; SIGUSR2 replaces it"),
+                ProcessSignal::Reopen => tracing::info!("SIGUSR1 ignored: an agent has no log files"),
             },
             succeeded = upgrade.ended() => if succeeded {
                 break true;
@@ -195,7 +196,7 @@ fn answer_probes(
                 Some(admission) => respond_udp_tied(socket, load, key, admission).await,
                 None => respond_udp(socket, load, key).await,
             };
-            tracing::error!(%error, "probes are no longer answered by UDP");
+            tracing::error!(%error, "UDP probes no longer answered");
         })
     };
     sockets.into_iter().map(answer).collect()
@@ -213,8 +214,8 @@ async fn stop_slowly(
     presence.stop();
     supervisor::stopping("finishing running requests");
     tracing::info!(
-        delay = ?config.drain_delay,
-        drain = ?config.timeouts.drain,
+        delay = %Rounded(config.drain_delay),
+        drain = %Rounded(config.timeouts.drain),
         "shutting down: probes report draining; signal again to exit immediately"
     );
     tokio::select! {

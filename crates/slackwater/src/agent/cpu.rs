@@ -211,7 +211,7 @@ impl Watch {
             server = %target,
             waiting_is_told = tells_waits,
             found = found.join("; "),
-            "capacity is learned from the server's CPU"
+            "learning capacity from the server's CPU"
         );
         self.missing = None;
         self.open = Some(Open {
@@ -227,7 +227,7 @@ impl Watch {
     fn miss(&mut self, reason: String) {
         self.open = None;
         if self.missing.as_ref() != Some(&reason) {
-            tracing::warn!(%reason, "the server's CPU cannot be read: capacity is learned from latency alone");
+            tracing::warn!(%reason, "cannot read the server's CPU: learning capacity from latency alone");
             self.missing = Some(reason);
         }
     }

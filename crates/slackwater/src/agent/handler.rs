@@ -76,7 +76,7 @@ impl Handler for AgentHandler {
     fn unreadable(&self, answer: &Answer, origin: &Origin) {
         self.unreadable.add_one(answer.status());
         let client = origin.client(&HeaderMap::new());
-        tracing::debug!(%client, status = answer.status().as_u16(), "a request that cannot be read");
+        tracing::debug!(%client, status = answer.status().as_u16(), "unreadable request rejected");
     }
 }
 
@@ -199,13 +199,13 @@ impl AgentHandler {
 
     fn fail(&self, passing: Passing, cause: &Cause) -> Answer {
         match cause {
-            Cause::Unreachable(error) => {
+            Cause::NoConnection(error) => {
                 self.counts.connect_failures.add_one();
                 passing.end(End::Failed);
                 return self.withdraw(error);
             }
             Cause::Broken(error) => {
-                tracing::debug!(%error, "the server broke off before it answered");
+                tracing::debug!(%error, "server closed the connection before it responded");
                 self.counts.broken.add_one();
                 passing.end(End::Failed);
             }

@@ -13,6 +13,7 @@
 //! [`TIMED_OUT_SPAN`] without a sign of life in between. The first failure makes `checker` check
 //! again at once, so a dead server is found within 150 ms also if there are few requests.
 
+use crate::log::Rounded;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use slackwater_config::ReplicaAddress;
@@ -219,7 +220,7 @@ impl Presence {
             server = %self.shared.server,
             %error,
             remedy = REMEDY,
-            "withdrawn: the server cannot be connected to; probes say so, requests get 503"
+            "server withdrawn: cannot connect"
         );
         self.shared.lost.notify_one();
     }
@@ -235,9 +236,9 @@ impl Presence {
         if let Some(since) = withdrawn_at {
             tracing::info!(
                 server = %self.shared.server,
-                after = ?since.elapsed(),
+                after = %Rounded(since.elapsed()),
                 refused = self.shared.refused.swap(0, Ordering::Relaxed),
-                "back: the server can be connected to again"
+                "server restored: connection succeeded"
             );
         }
     }

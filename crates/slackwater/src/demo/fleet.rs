@@ -24,11 +24,11 @@ use tower::Layer;
 /// A fleet that serves until it is dropped or shut down.
 #[derive(Debug)]
 pub(super) struct Fleet {
-    members: Vec<Member>,
+    replicas: Vec<RunningReplica>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct RunningReplica {
     replica: Replica,
     watched: Watched,
     probe_address: SocketAddr,
@@ -69,24 +69,24 @@ impl Fleet {
     /// # Errors
     /// The machine has no port left.
     pub(super) async fn start(world: &World) -> io::Result<Self> {
-        let mut members = Vec::with_capacity(world.replicas);
+        let mut replicas = Vec::with_capacity(world.replicas);
         for index in 0..world.replicas {
-            members.push(Member::start(world, index).await?);
+            replicas.push(RunningReplica::start(world, index).await?);
         }
-        Ok(Self { members })
+        Ok(Self { replicas })
     }
 
     /// The addresses of the replicas, by index.
     pub(super) fn addresses(&self) -> impl Iterator<Item = Addresses> + '_ {
-        self.members.iter().map(|member| Addresses {
-            requests: member.replica.addr(),
-            probes: member.probe_address,
+        self.replicas.iter().map(|running| Addresses {
+            requests: running.replica.addr(),
+            probes: running.probe_address,
         })
     }
 
     /// Returns a handle that reads the replicas' state, also after the fleet's end.
     pub(super) fn watcher(&self) -> Watcher {
-        let watched = self.members.iter().map(|member| member.watched.clone());
+        let watched = self.replicas.iter().map(|running| running.watched.clone());
         Watcher(watched.collect())
     }
 
@@ -96,40 +96,40 @@ impl Fleet {
     /// A revived replica has lost its port to another process, or there is no replica of that
     /// index.
     pub(super) async fn set_fault(&mut self, index: usize, fault: Fault) -> io::Result<()> {
-        let Some(member) = self.members.get_mut(index) else {
+        let Some(running) = self.replicas.get_mut(index) else {
             return Err(io::Error::other(format!("there is no replica {index}")));
         };
-        member.watched.machine.set_fault(fault);
+        running.watched.machine.set_fault(fault);
         if fault == Fault::Killed {
-            member.replica.kill().await
+            running.replica.kill().await
         } else {
-            member.replica.revive()
+            running.replica.revive()
         }
     }
 
     /// Makes a neighbour take this percentage of a replica's machine from now on.
     pub(super) fn set_taken(&self, index: usize, percent: u8) {
-        if let Some(member) = self.members.get(index) {
-            member.watched.machine.set_taken(percent);
+        if let Some(running) = self.replicas.get(index) {
+            running.watched.machine.set_taken(percent);
         }
     }
 
     /// Turns random slow episodes on or off.
     pub(super) fn set_weather(&self, on: bool) {
-        for member in &self.members {
-            member.watched.machine.set_weather(on);
+        for running in &self.replicas {
+            running.watched.machine.set_weather(on);
         }
     }
 
     /// Lets requests in flight finish for at most `patience`, at all replicas at once, and ends the
     /// rest.
     pub(super) async fn shutdown(self, patience: Duration) {
-        let replicas = self.members.into_iter().map(|member| member.replica);
+        let replicas = self.replicas.into_iter().map(|running| running.replica);
         join_all(replicas.map(|replica| replica.shutdown(patience))).await;
     }
 }
 
-impl Member {
+impl RunningReplica {
     async fn start(world: &World, index: usize) -> io::Result<Self> {
         let machine = world.machine(index);
         let cores = machine.allocation().as_f64();

@@ -19,7 +19,7 @@ Examples:
   slackwater load http://127.0.0.1:8080/ --rate 2000 --seconds 60 --warmup 5 --json run.json
   slackwater load http://127.0.0.1:8080/ --rate 100 --arrivals constant --http 2 --connections 2
   slackwater load https://localhost:8443/ --rate 100 --http 2 --ca ca.pem
-  slackwater load http://127.0.0.1:8080/items --rate 50 --method POST --header 'content-type: application/json' --body-file item.json
+  slackwater load http://127.0.0.1:8080/items --rate 50 --method POST --body-file item.json
 
 Latency counts from the moment a request was meant to start to the last byte of its answer.
 Ctrl-C stops sending and waits for running requests; a second one exits at once. Both print the

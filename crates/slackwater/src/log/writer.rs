@@ -125,7 +125,7 @@ fn run(lines: &Lines, mut to: impl Write) {
             // It goes through the buffer like all lines, which has space now.
             tracing::warn!(
                 lines = lost - told,
-                "log lines lost: standard error accepted none for a while"
+                "log lines lost: standard error blocked"
             );
             told = lost;
         }

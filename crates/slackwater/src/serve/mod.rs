@@ -11,6 +11,7 @@ mod states;
 mod status;
 mod written;
 
+use crate::log::Rounded;
 use crate::process::{ProcessSignal, ProcessSignals, Signals, log_remark, run_configured};
 use crate::record::{Existing, RecordArgs};
 use crate::supervisor;
@@ -47,6 +48,8 @@ Examples:
 Replicas are probed for their load by UDP at their own port; run `slackwater agent` beside replicas
 that cannot answer.
 SIGHUP: reads the configuration again; a mistaken one changes nothing.
+SIGUSR1: opens the access log's file again.
+SIGUSR2: replaces this process with the current binary and configuration; no connection is dropped.
 SIGTERM and SIGINT: reports draining (/readyz), stops accepting connections after drain_delay (0),
 finishes running requests (30 s at most), exits with 0. A second one: exits at once.";
 
@@ -162,13 +165,13 @@ async fn serve(
                 ProcessSignal::Upgrade => {
                     match running.passed() {
                         Ok(passed) => upgrade.begin(&program, &passed),
-                        Err(error) => tracing::error!("no upgrade: sockets cannot be passed: {error}"),
+                        Err(error) => tracing::error!(%error, "upgrade failed: cannot pass sockets"),
                     }
                     continue;
                 }
                 ProcessSignal::Reload => tracing::info!("reload requested by SIGHUP"),
             },
-            () = written.changed() => tracing::info!("the configuration file has changed"),
+            () = written.changed() => tracing::info!("reload requested: the configuration file changed"),
             asking = queue.next() => {
                 if upgrade.is_under_way() {
                     control::put_off(asking);
@@ -229,8 +232,8 @@ async fn announce_end(
         running.config().timeouts.drain,
     );
     tracing::info!(
-        ?delay,
-        ?drain,
+        delay = %Rounded(delay),
+        drain = %Rounded(drain),
         "shutting down; signal again to exit immediately"
     );
     supervisor::stopping("finishing running requests");
@@ -249,7 +252,8 @@ fn log_default(policies_unnamed: &[String]) {
         tracing::info!(
             services = policies_unnamed.join(", "),
             policy = DEFAULT_POLICY.name,
-            "no policy is named, so the default chooses; docs/explanation/choosing-a-policy.md says which suits which fleet, and the key policy names one"
+            docs = "docs/explanation/choosing-a-policy.md",
+            "using the default policy"
         );
     }
 }
@@ -279,7 +283,7 @@ async fn read_again(
     // read.
     supervisor::reloading();
     if !written.has_file() {
-        tracing::warn!("there is no configuration file to read again: all is in the flags");
+        tracing::warn!("reload ignored: there is no configuration file, only flags");
         supervisor::ready("serving");
         return Ok(Meaning::default());
     }
@@ -313,7 +317,7 @@ async fn take_again(
             }
             if !set.is_empty() {
                 let settings = set.len();
-                tracing::info!(settings, "settings at run time stay in force over the file");
+                tracing::info!(settings, "settings at run time still override the file");
             }
             written.take(source, set);
             running.status.set_settings(&written.set);
@@ -327,7 +331,7 @@ async fn take_again(
                 .proxy
                 .status()
                 .count_reload(Some(Fault::to_string(&fault)));
-            tracing::error!("the configuration stays as it was: {fault}");
+            tracing::error!("configuration rejected: {fault}");
             Err(fault)
         }
     }
@@ -340,9 +344,9 @@ fn log_reload(reloaded: &Reloaded) {
         services_ended = reloaded.services_ended.join(", "),
         listeners_opened = reloaded.listeners_opened.join(", "),
         listeners_closed = reloaded.listeners_closed.join(", "),
-        "the configuration has been read again"
+        "configuration reloaded"
     );
     for setting in &reloaded.need_restart {
-        tracing::warn!("{setting} has changed, which takes a restart; it stays as it was");
+        tracing::warn!("{setting} not changed: restart to apply it");
     }
 }

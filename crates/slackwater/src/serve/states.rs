@@ -2,6 +2,7 @@
 //! failure, for each change of a replica's state, and when all replicas of a service fail. Replicas
 //! that become unprobed share a line.
 
+use crate::log::Rounded;
 use core::time::Duration;
 use slackwater_proxy::Workers;
 use slackwater_telemetry::replica_state::ReplicaState;
@@ -103,7 +104,7 @@ fn log_service(change: &ServiceChange) {
             service,
             taking = standing.taking,
             replicas = standing.wanted,
-            after = change.lasted.map(tracing::field::debug),
+            after = change.lasted.map(Rounded).map(tracing::field::display),
             "replicas respond again",
         );
     }

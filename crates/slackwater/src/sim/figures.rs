@@ -15,15 +15,21 @@ use slackwater_sim::report;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-pub(super) const EXAMPLES: &str = "\
+/// Returns the last part of the help of a figure, or of all.
+pub(super) fn examples(name: &str) -> String {
+    format!(
+        "\
 Examples:
-  slackwater sim fig6                                      3 seeds of 60 s after 60 s
-  slackwater sim fig6 --seeds 1 --seconds 10 --warmup 10   a first look
-  slackwater sim all --out sim-results
+  slackwater sim {name}
+  slackwater sim {name} --seeds 1 --seconds 10 --warmup 10   # a first look
+  slackwater sim {name} --out sim-results --strict
 
-Writes NAME.csv, NAME.html and NAME-N.svg. A claim that is not reproduced is a finding, not a failure.
-Exit codes: 0 played and written; 1 failed, or --strict and a claim was not reproduced; 2 bad arguments;
-130 stopped.";
+Writes NAME.csv, NAME.html and NAME-N.svg.
+A claim that is not reproduced is a finding, not a failure.
+Exit codes: 0 played and written; 1 failed, or --strict and a claim was not reproduced;
+2 bad arguments; 130 stopped."
+    )
+}
 
 pub(super) const OVERVIEW: &str = "\
 Examples:
@@ -36,7 +42,7 @@ Exit codes: 0 done; 1 failed; 2 bad arguments or scenario; 130 stopped by Ctrl-C
 
 /// Arguments of `slackwater sim fig6` and the others.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = examples("all"))]
 pub(super) struct Args {
     #[command(flatten)]
     effort: EffortArgs,

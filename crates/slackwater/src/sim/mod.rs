@@ -73,6 +73,7 @@ impl Subcommand for Command {
             // replaces it.
             <figures::Args as clap::Args>::augment_args(Parser::new(figure.name()))
                 .about(figure.title())
+                .after_help(figures::examples(figure.name()))
         };
         Fixed::augment_subcommands(parser).subcommands(FIGURES.iter().map(figure))
     }

@@ -25,8 +25,9 @@ Examples:
   slackwater sim run my-fleet.toml --versus least_loaded --versus round_robin --seeds 10
   slackwater sim run my-fleet.toml --versus all --seconds 120 --out results
 
-All policies get the same arrivals, costs and neighbours, seed by seed. Means over seeds have 95 % intervals;
-ratios are paired, each seed with itself. Six lines of TOML are a scenario; its keys are in docs/reference/scenario.md.
+All policies get the same arrivals, costs and neighbours, seed by seed. Means over seeds have 95 %
+intervals. Ratios are paired, each seed with itself. A scenario can be as short as six lines of
+TOML; docs/reference/scenario.md lists its keys.
 Exit codes: 0 it was played; 1 failed; 2 bad arguments or file; 130 stopped.";
 
 /// Arguments of `slackwater sim run`.

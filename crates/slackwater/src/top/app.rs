@@ -148,7 +148,7 @@ impl App {
 
     /// For how long no figures have arrived although the stream is open, because the workers or the
     /// whole process hang. `None` while figures arrive, and when the stream is known to be broken.
-    pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn stale_for(&self, now: Instant) -> Option<Duration> {
         let interval = Duration::from_millis(self.model.fleet().interval_ms);
         let usual = interval.saturating_mul(STALE_INTERVALS).max(STALE_AFTER);
         let (_, heard_at) = self.received?;

@@ -38,7 +38,7 @@ Examples:
   slackwater top --admin :9901         another port of this machine
   slackwater top --admin lb-3.example.com
                                        another machine, port 9900
-  slackwater top --once                one plain table, for scripts; also where standard output is no terminal
+  slackwater top --once                one plain table, as when standard output is no terminal
   slackwater top --json | jq '.tick.services[0].latency_10s.p99_us'
 
 Press ? for help, q to quit. NO_COLOR is honoured.

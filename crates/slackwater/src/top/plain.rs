@@ -15,7 +15,7 @@ const CELL_MAX: usize = 64;
 /// `FULL` is shown only if a replica reports its capacity; `RIF`, `LATENCY` and `AGE` only if
 /// replicas report their load.
 const HEADS: [&str; 11] = [
-    "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
+    "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "≈P99",
 ];
 
 /// Columns from here on are figures, aligned to the right.
@@ -137,7 +137,7 @@ mod tests {
         );
         assert_eq!(
             lines[5],
-            "REPLICA         STATE        RIF  LATENCY     AGE  HERE   LOAD  REQ/S  FAIL/S     P99"
+            "REPLICA         STATE        RIF  LATENCY     AGE  HERE   LOAD  REQ/S  FAIL/S    ≈P99"
         );
         assert_eq!(
             lines[11],
@@ -163,7 +163,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[5],
-            "REPLICA         STATE        HERE   LOAD  REQ/S  FAIL/S     P99"
+            "REPLICA         STATE        HERE   LOAD  REQ/S  FAIL/S    ≈P99"
         );
     }
 

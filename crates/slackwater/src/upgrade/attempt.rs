@@ -28,7 +28,7 @@ impl Upgrade {
     /// Starts an attempt, unless one is running.
     pub(crate) fn begin(&mut self, program: &io::Result<Program>, sockets: &Arc<Passed>) {
         if self.0.is_some() {
-            tracing::warn!("an upgrade is running already");
+            tracing::warn!("upgrade request ignored: an upgrade is running");
             return;
         }
         let program = match program {
@@ -39,7 +39,7 @@ impl Upgrade {
             Ok(begun) => begun,
             Err(error) => return failed(&format!("no channel: {error}")),
         };
-        tracing::info!(%program, "starting a new process to take over");
+        tracing::info!(%program, "upgrade started: starting a new process");
         let sockets = Arc::clone(sockets);
         let handing = spawn_blocking(move || attempt.carry_out(&program, &sockets));
         self.0 = Some(Try { handing, hold });
@@ -63,10 +63,7 @@ impl Upgrade {
             Ok(Ok(child)) => {
                 let process = child.id();
                 supervisor::succeeded_by(process);
-                tracing::info!(
-                    process,
-                    "another process has taken over; finishing running requests here"
-                );
+                tracing::info!(process, "upgrade complete: finishing running requests here");
                 look_after(child, true);
                 true
             }
@@ -116,17 +113,17 @@ fn look_after(mut child: Child, is_to_stay: bool) {
             tracing::error!(
                 process,
                 %status,
-                "the process that had taken over has ended, so no process accepts connections here: start slackwater again; \
-                 this process only finishes running requests"
+                remedy = "start slackwater again; this process only finishes running requests",
+                "new process ended: no process accepts connections"
             );
         }
     };
     let waiter = std::thread::Builder::new().name("successor".to_owned());
     if let Err(error) = waiter.spawn(waiting) {
-        tracing::warn!(%error, "no thread to wait for the process that has taken over");
+        tracing::warn!(%error, "no thread to wait for the new process");
     }
 }
 
 fn failed(why: &str) {
-    tracing::error!("the new process has not taken over, this process continues: {why}");
+    tracing::error!("upgrade failed, this process continues: {why}");
 }

@@ -22,7 +22,7 @@ impl Announce {
     /// Reports that requests are accepted. It does not matter if the predecessor is gone.
     pub(crate) fn serving(self) {
         if let Err(error) = self.0.send_serving() {
-            tracing::warn!(%error, "the previous process is gone");
+            tracing::warn!(%error, "previous process not notified: it is gone");
         }
     }
 }

@@ -62,7 +62,7 @@ async fn server_process_is_found_and_logged_once() {
     let name = pid.0.file_name().unwrap().to_str().unwrap();
     let keys = Keys::new("pid.toml", &format!("[replica]\npid_file = \"{name}\"\n"));
     let agent = Agent::start(&server.to, &["--config", keys.path()]).await;
-    let said = "capacity is learned from the server's CPU";
+    let said = "learning capacity from the server's CPU";
     until("it has found it", async || agent.times_said(said) > 0).await;
     let log = agent.log();
     assert!(
@@ -79,7 +79,7 @@ async fn server_with_unknown_process_still_gets_requests() {
     let keys = "[replica]\ncgroup = \"/sys/fs/cgroup/not/there\"\n";
     let keys = Keys::new("missing.toml", keys);
     let agent = Agent::start(&server.to, &["--config", keys.path()]).await;
-    let said = "the server's CPU cannot be read";
+    let said = "cannot read the server's CPU";
     until("it has said so", async || agent.times_said(said) > 0).await;
     let told = told(&agent, &server, "").await;
     assert!(told.is_empty(), "there is no report by default");

@@ -13,8 +13,7 @@ struct Successor(String);
 impl Successor {
     /// The process that has taken over from this agent.
     async fn of(agent: &Agent) -> Self {
-        const WORDS: &str =
-            "another process has taken over; finishing running requests here process=";
+        const WORDS: &str = "upgrade complete: finishing running requests here process=";
         until("another process has taken over", async || {
             agent.log().contains(WORDS)
         })

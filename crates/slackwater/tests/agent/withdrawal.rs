@@ -5,8 +5,8 @@ use crate::client::{Answer, Client, fetch};
 use crate::process::{Agent, until};
 use crate::server::{Server, socket_path, vacant};
 
-const WITHDRAWN: &str = "withdrawn: the server";
-const BACK: &str = "back: the server";
+const WITHDRAWN: &str = "server withdrawn: cannot connect";
+const BACK: &str = "server restored: connection succeeded";
 const DOUBT: &str = "cannot connect to server; checking again";
 
 fn assert_turned_away(answer: &Answer) {

@@ -139,7 +139,7 @@ async fn failures_are_logged() {
     let line = &log.lines(2).await[1];
     assert_eq!(
         (&line["status"], &line["error"]),
-        (&502.into(), &"unreachable".into())
+        (&502.into(), &"no_connection".into())
     );
     assert_eq!(
         (&line["end"], &line["attempts"]),

@@ -72,7 +72,7 @@ pub(crate) async fn failures(client: &mut Client, method: &str, requests: usize)
 }
 
 pub(crate) fn state(status: &Value, replica: usize) -> &Value {
-    &status["replicas"][replica]["standing"]["state"]
+    &status["replicas"][replica]["state"]
 }
 
 pub(crate) fn count(status: &Value, name: &str) -> u64 {
@@ -121,7 +121,7 @@ pub(crate) async fn warms_up(proxy: &Proxy, replica: usize) {
     until("it is sound", async || {
         let asking = clients.iter_mut().map(|client| failures(client, "GET", 4));
         join_all(asking).await;
-        (state(&status(proxy).await, replica) == "sound").then_some(())
+        (state(&status(proxy).await, replica) == "available").then_some(())
     })
     .await;
 }
@@ -144,10 +144,10 @@ async fn failing_replica_gets_only_trials_until_it_recovers() {
         assert_eq!(failed, trials, "{policy}: nothing else goes there");
         assert!(trials <= 20 + 3, "{policy}: {trials} of 200");
         assert_eq!(count(&after, "trials_passed"), 0);
-        assert_eq!(state(&after, 1), "sound");
+        assert_eq!(state(&after, 1), "available");
 
         fleet.bad.store(200, Ordering::SeqCst);
-        let healed = stands(&proxy, &mut client, 0, "sound").await;
+        let healed = stands(&proxy, &mut client, 0, "available").await;
         assert_eq!(healed["replicas"][0]["available"], true, "{policy}");
         assert_eq!(count(&healed, "readmissions"), 1, "{policy}");
         assert!(count(&healed, "trials_passed") >= 3, "{policy}");
@@ -177,9 +177,9 @@ async fn metrics_and_the_access_log_report_ejections() {
     let bad = fleet.replicas[0].address;
     let well = fleet.replicas[1].address;
     for line in [
-        "slackwater_replicas{service=\"default\",state=\"sound\"} 3".to_owned(),
-        "slackwater_replicas{service=\"default\",state=\"ejected\"} 1".to_owned(),
-        "slackwater_replicas{service=\"default\",state=\"warming_up\"} 0".to_owned(),
+        "slackwater_replicas_in_state{service=\"default\",state=\"available\"} 3".to_owned(),
+        "slackwater_replicas_in_state{service=\"default\",state=\"ejected\"} 1".to_owned(),
+        "slackwater_replicas_in_state{service=\"default\",state=\"warming_up\"} 0".to_owned(),
         format!("slackwater_replica_share{{service=\"default\",replica=\"{bad}\"}} 0\n"),
         format!("slackwater_replica_share{{service=\"default\",replica=\"{well}\"}} 1\n"),
         "slackwater_ejections_total{service=\"default\"} 1".to_owned(),
@@ -257,7 +257,7 @@ async fn failing_replica_keeps_its_share_without_error_aversion() {
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(failures(&mut client, "GET", 400).await, 100);
     let shown = status(&proxy).await;
-    assert_eq!(state(&shown, 0), "sound");
+    assert_eq!(state(&shown, 0), "available");
     assert_eq!(count(&shown, "ejections"), 0);
 
     let off = format!("{off}\nwarm_up.by_evidence = false");
@@ -267,7 +267,7 @@ async fn failing_replica_keeps_its_share_without_error_aversion() {
     let status = status(&proxy).await;
     assert_eq!(status["replicas"][0]["standing"], Value::Null);
     let metrics = proxy.admin_page("/metrics").await;
-    assert!(!metrics.contains("slackwater_replicas{"), "{metrics}");
+    assert!(!metrics.contains("slackwater_replica_share{"), "{metrics}");
 }
 
 #[tokio::test]
@@ -281,7 +281,7 @@ async fn out_max_bounds_the_ejected_share() {
         (status["replicas"][0]["standing"]["share_millionths"] == 62_500).then_some(status)
     })
     .await;
-    assert_eq!(state(&status, 0), "held_back");
+    assert_eq!(state(&status, 0), "limited");
     assert_eq!(status["replicas"][0]["available"], true);
     assert_eq!(count(&status, "ejections"), 0);
 }
@@ -321,7 +321,7 @@ pub(crate) async fn probation(proxy: &Proxy, stalls: &AtomicBool) -> Value {
         client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         waiting.push(client);
         let status = status(proxy).await;
-        (state(&status, 0) == "on_probation").then_some(status)
+        (state(&status, 0) == "ejected").then_some(status)
     })
     .await
 }
@@ -405,5 +405,5 @@ async fn warm_up_by_time_limits_a_new_replica() {
     assert!((10..=90).contains(&sent), "{sent}");
     let status = status(&proxy).await;
     assert_eq!(count(&status, "warm_ups"), 0);
-    assert_eq!(state(&status, 3), "sound");
+    assert_eq!(state(&status, 3), "available");
 }

@@ -251,14 +251,11 @@ async fn a_failure_is_kept_with_its_cause_if_failures_are_kept() {
     let found = decisions(&proxy, "failed=true", 1).await;
     assert_eq!(found[0]["kept"], "failed");
     let attempt = &found[0]["attempts"][0];
-    assert_eq!(attempt["outcome"], "unreachable");
+    assert_eq!(attempt["outcome"], "no_connection");
     let cause = attempt["cause"].as_str().unwrap();
     assert!(cause.starts_with("no connection: "), "{cause}");
     let text = proxy.admin_page("/decisions?format=text").await;
-    assert!(
-        text.contains("no response; unreachable (no connection: "),
-        "{text}"
-    );
+    assert!(text.contains("no response; no connection ("), "{text}");
 
     let live = Replica::echo("live").await;
     let proxy = Proxy::start(&[live.address], failed);

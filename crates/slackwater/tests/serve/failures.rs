@@ -98,7 +98,7 @@ async fn error_states_the_reason_if_no_replica_accepts_connections() {
     let proxy = Proxy::start(&[unused_address().await, unused_address().await], "");
     let answer = get(proxy.address, "/").await;
     assert_eq!(answer.status, 502);
-    assert_eq!(answer.field("x-slackwater-error"), Some("unreachable"));
+    assert_eq!(answer.field("x-slackwater-error"), Some("no_connection"));
     assert_eq!(
         answer.text(),
         "no connection to a replica: connection refused\n"

@@ -135,7 +135,7 @@ async fn failed_grpc_call_receives_a_grpc_status() {
     let proxy = Proxy::of_file(&(toml + &log.toml("")));
     for (path, http, kind, grpc) in [
         ("/mute", 504, "first_byte_timeout", "4"),
-        ("/gone", 502, "unreachable", "14"),
+        ("/gone", 502, "no_connection", "14"),
         ("/none", 404, "no_route", "12"),
     ] {
         let answer = call(&proxy, path, "application/grpc+proto").await;

@@ -109,7 +109,7 @@ async fn all_replicas_get_requests_if_all_are_down() {
     let (two, _) = checked("two", 500).await;
     let proxy = Proxy::start(&[one.address, two.address], HTTP);
     verdicts(&proxy, &["down", "down"]).await;
-    proxy.log_line("requests go to any of them");
+    proxy.log_line("requests are still sent to them");
     until("both are asked", async || {
         (names(&proxy).await.len() == 2).then_some(())
     })
@@ -136,7 +136,7 @@ async fn service_is_reported_down_only_after_all_checks() {
     let one_is_down = proxy.log_line(" down");
     assert!(one_is_down.contains(&format!("replica=\"{}\"", quick.address)));
     go_on.notify_one();
-    proxy.log_line("all replicas are down by their health checks");
+    proxy.log_line("all replicas down: health checks failed");
     let both_are_down = proxy.log_line("replica down");
     let late = late.address.to_string();
     assert!(both_are_down.contains(&late), "{late}: {both_are_down}");

@@ -91,7 +91,7 @@ async fn the_default_policy_is_logged_once() {
             if line.contains("serving") {
                 break;
             }
-            told.extend(line.contains("no policy is named").then_some(line));
+            told.extend(line.contains("using the default policy").then_some(line));
         }
         assert_eq!(told.len(), expected, "{told:?}");
         for line in told {

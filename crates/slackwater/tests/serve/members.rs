@@ -258,11 +258,11 @@ async fn a_replica_that_never_answered_probes_is_not_unreachable() {
         .replace("round_robin", "prequal")
         .replace("probe.transport = \"none\"\n", "");
     let proxy = Written::new("tiers-mute", &toml).serve(&[]);
-    until("they are silent", async || {
+    until("they are unprobed", async || {
         answers(&proxy, ["one", "two"], 10).await;
         let shown = status(&proxy).await;
-        let silent = |place: usize| shown["replicas"][place]["silent"] == true;
-        (silent(0) && silent(1)).then_some(())
+        let is_unprobed = |place: usize| shown["replicas"][place]["state"] == "unprobed";
+        (is_unprobed(0) && is_unprobed(1)).then_some(())
     })
     .await;
     answers(&proxy, ["one", "two"], 50).await;
@@ -311,15 +311,14 @@ async fn a_replica_that_hangs_is_not_chosen_while_others_answer_probes() {
         hangs.store(true, Ordering::SeqCst);
         drop(one_probes);
         // There are no requests meanwhile: idle probes notice it.
-        until("it is lost", async || {
+        until("it is unreachable", async || {
             let shown = status(&proxy).await;
-            (shown["replicas"][0]["lost"] == true).then_some(())
+            (shown["replicas"][0]["state"] == "unreachable").then_some(())
         })
         .await;
         let shown = status(&proxy).await;
         assert_eq!(shown["replicas"][0]["available"], false, "{policy}");
-        assert_eq!(shown["replicas"][0]["state"], "unreachable", "{policy}");
-        assert_eq!(shown["replicas"][1]["lost"], false, "{policy}");
+        assert_eq!(shown["replicas"][1]["state"], "available", "{policy}");
         for _ in 0..200 {
             let answer = get(proxy.address, "/").await;
             assert!(answer.text().starts_with("two"), "{policy}");

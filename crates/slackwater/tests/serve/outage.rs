@@ -48,7 +48,7 @@ async fn an_outage_and_its_end_are_reported_everywhere() {
     assert!(metrics.contains("slackwater_service_failing{service=\"default\"} 1\n"));
     // The decision is kept although no request required it.
     let decisions = proxy.admin_page("/decisions?failed=true&format=text").await;
-    assert!(decisions.contains("unreachable"), "{decisions}");
+    assert!(decisions.contains("no_connection"), "{decisions}");
 
     let _replica = Replica::echo_at(&address.to_string(), "back").await;
     let told = requests_until(&proxy, "the end", |told| !all_fail(told)).await;

@@ -64,7 +64,8 @@ fn config(replicas: &[&Replica], more: &str) -> String {
 pub(crate) fn reload(proxy: &Proxy) {
     proxy.signal("HUP");
     proxy.log_line("reload requested");
-    proxy.log_line("the configuration ");
+    // Reloaded or rejected.
+    proxy.log_line("configuration re");
 }
 
 pub(crate) async fn status(proxy: &Proxy) -> serde_json::Value {
@@ -185,7 +186,7 @@ async fn reload_keeps_state_and_names_keys_that_need_a_restart() {
     written.become_text(&config(&[two, one], "").replace("workers = 2", "workers = 3"));
     proxy.signal("HUP");
     proxy.log_line("services_kept=1");
-    proxy.log_line("workers has changed, which takes a restart");
+    proxy.log_line("workers not changed: restart to apply it");
     assert_eq!(picks().await, 5, "the same policies");
     let after = status(&proxy).await;
     let of_one = after["replicas"].as_array().unwrap().iter();
@@ -281,7 +282,7 @@ async fn a_replica_that_leaves_finishes_its_requests_and_gets_no_more() {
     .await;
 
     fleet.become_text(&format!("replicas = {}\n", list(&[two])));
-    proxy.log_line("the fleet has 1 replica");
+    proxy.log_line("fleet changed: 1 replica");
     until("the new one is asked", async || {
         let answer = get(proxy.address, "/").await;
         answer.text().starts_with("two").then_some(())
@@ -298,7 +299,7 @@ async fn a_replica_that_leaves_finishes_its_requests_and_gets_no_more() {
 
     // A mistake in the file keeps the fleet as it is, and is shown in the status.
     fleet.become_text("replicas = []\n");
-    proxy.log_line("the fleet stays as it is");
+    proxy.log_line("discovery failed, fleet unchanged");
     let found = status(&proxy).await;
     let failure = &found["services"][0]["discovery"]["failure"];
     assert!(
@@ -316,7 +317,7 @@ async fn watched_file_is_reloaded_without_a_signal() {
     let proxy = written.serve(&["--watch"]);
     assert!(get(proxy.address, "/").await.text().starts_with("one"));
     written.become_text(&config(&[two], ""));
-    proxy.log_line("the configuration has been read again");
+    proxy.log_line("configuration reloaded");
     until("the new one is asked", async || {
         let answer = get(proxy.address, "/").await;
         answer.text().starts_with("two").then_some(())
@@ -340,7 +341,7 @@ async fn reload_signal_without_a_file_is_ignored() {
         "127.0.0.1:0",
     ]);
     proxy.signal("HUP");
-    proxy.log_line("there is no configuration file to read again");
+    proxy.log_line("reload ignored: there is no configuration file");
     assert_eq!(get(proxy.address, "/").await.status, 200);
 }
 
@@ -358,12 +359,12 @@ async fn settings_of_client_connections_rebuild_no_service() {
     ] {
         written.become_text(&format!("{text}[timeouts]\n{key} = \"{value}\"\n"));
         proxy.signal("HUP");
-        let told = proxy.log_line("has been read again");
+        let told = proxy.log_line("configuration reloaded");
         assert!(told.contains("services_kept=1"), "{key}: {told}");
     }
     written.become_text(&format!("{text}[timeouts]\nconnect = \"2s\"\n"));
     proxy.signal("HUP");
-    let told = proxy.log_line("has been read again");
+    let told = proxy.log_line("configuration reloaded");
     assert!(told.contains("services_kept=0"), "{told}");
 }
 
@@ -399,7 +400,7 @@ async fn results_of_health_checks_survive_a_reload() {
 
     written.become_text(&format!("{text}[retries]\nattempts_max = 2\n"));
     proxy.signal("HUP");
-    let told = proxy.log_line("has been read again");
+    let told = proxy.log_line("configuration reloaded");
     assert!(told.contains("services_started=\"default\""), "{told}");
     for _ in 0..20 {
         assert!(get(proxy.address, "/").await.text().starts_with("up"));

@@ -138,7 +138,7 @@ async fn no_client_request_reaches_an_ejected_replica_until_it_is_healthy() {
     assert_ne!(line["replica"], line["shadow"]);
 
     sick.heal();
-    let healed = stands(&proxy, &mut client, 0, "sound").await;
+    let healed = stands(&proxy, &mut client, 0, "available").await;
     assert!(count(&healed, "trials_passed") >= 3);
     assert_eq!(failures(&mut client, "GET", 100).await, 0);
 }

@@ -102,7 +102,7 @@ async fn a_replica_that_rejects_all_requests_gets_less_and_is_not_ejected() {
             (share.as_u64() < Some(500_000)).then_some(status)
         })
         .await;
-        assert_eq!(state(&status, 0), "pushing_back", "{mark}");
+        assert_eq!(state(&status, 0), "limited", "{mark}");
         assert_eq!(count(&status, "ejections"), 0, "{mark}");
         assert_eq!(status["replicas"][0]["available"], true, "{mark}");
     }

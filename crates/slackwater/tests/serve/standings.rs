@@ -44,7 +44,7 @@ async fn ejections_and_returns_are_logged_with_their_figures() {
         assert!(out.contains(&part), "{part}: {out}");
     }
     bad.store(200, Ordering::SeqCst);
-    stands(&proxy, &mut client, 0, "sound").await;
+    stands(&proxy, &mut client, 0, "available").await;
     // It may have been available with a part of its share in between.
     let back = proxy.log_line("replica available");
     assert!(
@@ -165,7 +165,7 @@ async fn reload_keeps_learned_state_and_applies_new_settings() {
             let mut entries = status[list].as_array().unwrap().iter();
             entries.find(|it| it[key] == name).unwrap().clone()
         };
-        let state = &named("replicas", "address", &list[0])["standing"]["state"];
+        let state = &named("replicas", "address", &list[0])["state"];
         let counts = &named("services", "name", "web")["counts"]["standing"];
         (failed, state.clone(), counts["ejections"].clone())
     };
@@ -180,7 +180,10 @@ async fn reload_keeps_learned_state_and_applies_new_settings() {
 
     written.become_text(&toml("error_aversion.enabled = false", 3));
     reload(&proxy);
-    assert_eq!(standing(&mut client).await, (20, "sound".into(), 0.into()));
+    assert_eq!(
+        standing(&mut client).await,
+        (20, "available".into(), 0.into())
+    );
     written.become_text(&toml("error_aversion.failures_in_a_row = 3", 3));
     reload(&proxy);
     until("it is out again", async || {

@@ -417,14 +417,14 @@ async fn proxy_answer_to_a_grpc_call_is_recorded_as_sent() {
             (&200.into(), &14.into()),
             "{told}"
         );
-        assert_eq!(told["error"], "unreachable", "{told}");
+        assert_eq!(told["error"], "no_connection", "{told}");
     }
     assert_eq!(story.decision["failed"], true);
     assert_eq!(story.answered(), [false]);
     assert!(story.server.failed);
     assert_eq!(story.server.number("http.response.status_code"), Some(200));
     assert_eq!(story.server.text("rpc.response.status_code"), "UNAVAILABLE");
-    assert_eq!(story.server.text("error.type"), "unreachable");
+    assert_eq!(story.server.text("error.type"), "no_connection");
 }
 
 #[tokio::test]

@@ -398,13 +398,13 @@ async fn a_failed_request_has_its_cause() {
     assert_eq!(get(proxy.address, "/").await.status, 502);
     let (server, attempts) = spans(&collector, 2).await;
     assert!(server.failed && attempts[0].failed);
-    assert_eq!(server.text("error.type"), "unreachable");
+    assert_eq!(server.text("error.type"), "no_connection");
     assert_eq!(server.number("http.response.status_code"), Some(502));
     assert!(server.event("gave_up").is_some());
-    assert_eq!(attempts[0].text("error.type"), "unreachable");
+    assert_eq!(attempts[0].text("error.type"), "no_connection");
     assert_eq!(
         attempts[0].text("slackwater.attempt.outcome"),
-        "unreachable"
+        "no_connection"
     );
     assert!(!attempts[0].text("slackwater.attempt.cause").is_empty());
 }

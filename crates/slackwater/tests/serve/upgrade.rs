@@ -77,7 +77,7 @@ pub(crate) async fn process(proxy: &Proxy) -> u32 {
 }
 
 pub(crate) async fn successor_of(proxy: &Proxy, old: u32) -> Successor {
-    proxy.log_line("another process has taken over");
+    proxy.log_line("upgrade complete");
     Successor(
         until("another process answers", async || {
             let process = process(proxy).await;
@@ -225,7 +225,7 @@ async fn upgrade_after_reloads_passes_the_current_sockets() {
     ] {
         write(&addresses, idle);
         proxy.signal("HUP");
-        proxy.log_line("the configuration has been read again");
+        proxy.log_line("configuration reloaded");
         load.go_on(20).await;
     }
     let first = process(&proxy).await;
@@ -315,7 +315,7 @@ async fn successor_crash_is_logged_while_the_old_process_drains() {
     new.signal("KILL");
     let line = running
         .proxy
-        .log_line("the process that had taken over has ended");
+        .log_line("new process ended: no process accepts connections");
     assert!(line.contains("ERROR"), "{line}");
     assert!(line.contains(&format!("process={}", new.0)), "{line}");
     assert!(line.contains("start slackwater again"), "{line}");
@@ -334,7 +334,7 @@ async fn failed_upgrade_leaves_the_old_process_serving() {
     let old = process(&proxy).await;
     std::fs::write(&file.0, "listen = 7\n").unwrap();
     proxy.signal("USR2");
-    let line = proxy.log_line("has not taken over");
+    let line = proxy.log_line("upgrade failed");
     assert!(line.contains("exit status: 2"), "{line}");
     assert_eq!(process(&proxy).await, old);
     load.go_on(20).await;

@@ -6,7 +6,7 @@ mod place;
 
 use crate::table;
 use crate::table::rows::{Row, row};
-use crate::toml_reader::{Reader, Said};
+use crate::toml_reader::{Definition, Reader};
 use place::key_of;
 use slackwater_core::policy::{PolicySettings, Section, SectionVisitor, Valid};
 
@@ -17,15 +17,15 @@ pub struct PolicySections {
     pub settings: PolicySettings,
     /// Every section, in order.
     pub(super) names: Vec<&'static str>,
-    said: Vec<SaidSetting>,
+    set_keys: Vec<SetKey>,
 }
 
 /// A key of a policy's section that is set.
 #[derive(Debug)]
-pub(super) struct SaidSetting {
+pub(super) struct SetKey {
     pub(super) section: &'static str,
     pub(super) key: &'static str,
-    pub(super) said: Said,
+    pub(super) definition: Definition,
 }
 
 impl PolicySections {
@@ -37,29 +37,31 @@ impl PolicySections {
             reader,
             prefix,
             names: Vec::new(),
-            said: Vec::new(),
+            set_keys: Vec::new(),
         };
         settings.visit(&mut reading);
-        let Reading { names, said, .. } = reading;
+        let Reading {
+            names, set_keys, ..
+        } = reading;
         Self {
             settings,
             names,
-            said,
+            set_keys,
         }
     }
 
     /// The keys that are set.
-    pub(super) fn said(&self) -> &[SaidSetting] {
-        &self.said
+    pub(super) fn set_keys(&self) -> &[SetKey] {
+        &self.set_keys
     }
 
     /// The keys of `section` that are set.
-    pub(super) fn said_in<'s>(
+    pub(super) fn set_keys_in<'s>(
         &'s self,
         section: &'static str,
-    ) -> impl Iterator<Item = (&'static str, &'s Said)> {
-        let said = self.said.iter().filter(move |said| said.section == section);
-        said.map(|said| (said.key, &said.said))
+    ) -> impl Iterator<Item = (&'static str, &'s Definition)> {
+        let set_keys = self.set_keys.iter().filter(move |it| it.section == section);
+        set_keys.map(|it| (it.key, &it.definition))
     }
 }
 
@@ -68,7 +70,7 @@ struct Reading<'r, 't> {
     reader: &'r mut Reader<'t>,
     prefix: &'r str,
     names: Vec<&'static str>,
-    said: Vec<SaidSetting>,
+    set_keys: Vec<SetKey>,
 }
 
 impl SectionVisitor for Reading<'_, '_> {
@@ -78,11 +80,11 @@ impl SectionVisitor for Reading<'_, '_> {
         for key in S::FIELDS.iter().map(key_of) {
             let field = format!("{}{}.{}", self.prefix, S::NAME, key.name);
             key.place.read(self.reader, &field, &mut read);
-            let said = self.reader.said(&field);
-            self.said.extend(said.map(|said| SaidSetting {
+            let definition = self.reader.definition(&field);
+            self.set_keys.extend(definition.map(|definition| SetKey {
                 section: S::NAME,
                 key: key.name,
-                said,
+                definition,
             }));
         }
         match read.validate() {

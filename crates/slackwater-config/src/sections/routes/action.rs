@@ -10,7 +10,7 @@ use crate::sections::connect::CONNECT;
 use crate::sections::{Connect, ReplicaProtocol};
 use crate::table::{self, Judge, Kind};
 use crate::toml_reader::values::{text, whole, within};
-use crate::toml_reader::{Item, Mistake, Reader, Said};
+use crate::toml_reader::{Definition, Item, Mistake, Reader};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 
@@ -27,14 +27,14 @@ pub(super) fn read(
     named: Named<'_>,
     when: Option<&Conditions>,
 ) -> Option<Action> {
-    let said = ["service", "services", "redirect", "respond"]
+    let set = ["service", "services", "redirect", "respond"]
         .into_iter()
         .filter(|key| reader.has(&format!("{prefix}{key}")))
         .collect::<Vec<_>>();
     let forward = read_forward(reader, prefix, named, when);
     let redirect = read_redirect(reader, &format!("{prefix}redirect"), when);
     let respond = read_respond(reader, &format!("{prefix}respond"));
-    match *said {
+    match *set {
         [] => {
             reader.add_missing_key(&format!("{prefix}service"), ONE_EXPECTED);
             None
@@ -98,10 +98,10 @@ fn read_forward(
         Some(service) => Split::one(service?),
         None => several?,
     };
-    if let Some(said) = reader.said(&format!("{prefix}connect"))
+    if let Some(definition) = reader.definition(&format!("{prefix}connect"))
         && connect == Some(Connect::Pass)
     {
-        note_tunnels_over_http2(reader, &said, &services, named);
+        note_tunnels_over_http2(reader, &definition, &services, named);
     }
     Some(Forward {
         connect: connect.unwrap_or(named.connect),
@@ -109,7 +109,7 @@ fn read_forward(
         request_headers: request_headers?,
         bounds,
         mirror,
-        retries: retries.map(|said| Box::new(retries_at(reader, prefix, said, &services, named))),
+        retries: retries.map(|keys| Box::new(retries_at(reader, prefix, keys, &services, named))),
         services,
     })
 }
@@ -117,7 +117,7 @@ fn read_forward(
 /// A tunnel takes over its request's connection, which over HTTP/2 carries other requests, too.
 fn note_tunnels_over_http2(
     reader: &mut Reader<'_>,
-    said: &Said,
+    definition: &Definition,
     services: &Split,
     named: Named<'_>,
 ) {
@@ -127,7 +127,7 @@ fn note_tunnels_over_http2(
         (service.replica.protocol != ReplicaProtocol::Http1).then_some(service)
     });
     if let Some(service) = over_http2 {
-        reader.add_mistake(said.mistake(format!(
+        reader.add_mistake(definition.mistake(format!(
             "leads to {}, expected replicas with protocol = \"http1\": over HTTP/2 there are no tunnels here",
             service.name
         )));
@@ -137,16 +137,16 @@ fn note_tunnels_over_http2(
 /// The route's own retry keys.
 fn retries(reader: &mut Reader<'_>, prefix: &str) -> Option<Vec<(&'static str, String)>> {
     let rules: RetryRules = table::read(reader, prefix);
-    let said = table::shown(&rules);
-    let said = said.filter(|(key, _)| reader.has(&table::field::<RetryRules>(prefix, key)));
-    Some(said.collect()).filter(|said: &Vec<_>| !said.is_empty())
+    let set_keys = table::shown(&rules);
+    let set_keys = set_keys.filter(|(key, _)| reader.has(&table::field::<RetryRules>(prefix, key)));
+    Some(set_keys.collect()).filter(|set_keys: &Vec<_>| !set_keys.is_empty())
 }
 
 /// The retry rules at each service of the route.
 fn retries_at(
     reader: &mut Reader<'_>,
     prefix: &str,
-    said: Vec<(&'static str, String)>,
+    set_keys: Vec<(&'static str, String)>,
     services: &Split,
     named: Named<'_>,
 ) -> RouteRetries {
@@ -158,7 +158,7 @@ fn retries_at(
             at.push((place, rules));
         }
     }
-    RouteRetries { said, at }
+    RouteRetries { set_keys, at }
 }
 
 /// Reads the key `services`: a list of tables with a name and a weight each.
@@ -193,7 +193,7 @@ fn read_part(reader: &mut Reader<'_>, item: &Item<'_>, named: Named<'_>) -> Opti
         return None;
     }
     let [name, weight] =
-        ["name", "weight"].map(|key| reader.take(&format!("{}.{key}", item.said.field)));
+        ["name", "weight"].map(|key| reader.take(&format!("{}.{key}", item.definition.field)));
     let [Some(name), Some(weight)] = [name, weight] else {
         reader.add_mistake(item.mistake(format!("is incomplete, expected {EXPECTED}")));
         return None;

@@ -11,11 +11,11 @@ mod show;
 mod when;
 
 use super::connect::Connect;
-use super::listeners::SaidListener;
+use super::listeners::LocatedListener;
 use super::model::ServiceConfig;
 use crate::routes::{Action, Bounds, Conditions, Forward, HeaderChanges, Rewrite, Route, Split};
 use crate::toml_reader::values::found;
-use crate::toml_reader::{Item, Mistake, Reader, Remark, Said};
+use crate::toml_reader::{Definition, Item, Mistake, Reader, Remark};
 
 pub(super) use show::write_routes;
 
@@ -27,7 +27,7 @@ const ROUTES_MAX: usize = 1024;
 /// Names that routes may use, and defaults of their keys.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'n> {
-    pub(super) listeners: &'n [SaidListener],
+    pub(super) listeners: &'n [LocatedListener],
     pub(super) services: &'n [ServiceConfig],
     /// The default of a route's `connect`.
     pub(super) connect: Connect,
@@ -69,9 +69,9 @@ fn place<'n>(
 }
 
 /// A route and where it was set.
-struct SaidRoute {
+struct LocatedRoute {
     route: Route,
-    said: Said,
+    definition: Definition,
 }
 
 /// Reads all routes, at least one unless mistakes were recorded, with remarks.
@@ -91,9 +91,9 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
         let field = format!("routes[{index}]");
         let route = read_route(reader, &format!("{field}."), named);
         let place = reader.place_near(&field);
-        routes.extend(route.map(|route| SaidRoute {
+        routes.extend(route.map(|route| LocatedRoute {
             route,
-            said: Said { field, place },
+            definition: Definition { field, place },
         }));
     }
     // A route with a mistake might be the one that leads to a service without requests.
@@ -104,7 +104,7 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
     } else {
         Vec::new()
     };
-    (routes.into_iter().map(|said| said.route).collect(), remarks)
+    (routes.into_iter().map(|it| it.route).collect(), remarks)
 }
 
 /// The default without routes: all requests go to the only service.

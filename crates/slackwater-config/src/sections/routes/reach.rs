@@ -1,13 +1,13 @@
 //! What routes mean together: routes that no request reaches, services without a route, redirects
 //! that lead back to themselves.
 
-use super::SaidRoute;
+use super::LocatedRoute;
 use crate::routes::{
     Action, Asked, HeaderTest, HostRule, Parts, Path, PathRule, Reading, Route, host_of,
 };
-use crate::sections::listeners::SaidListener;
+use crate::sections::listeners::LocatedListener;
 use crate::sections::model::ServiceConfig;
-use crate::toml_reader::{Reader, Remark, Said, Severity};
+use crate::toml_reader::{Definition, Reader, Remark, Severity};
 use http::header::HeaderMap;
 use http::uri::{Authority, Uri};
 use http::{HeaderValue, Method};
@@ -16,12 +16,12 @@ use http::{HeaderValue, Method};
 /// requests.
 pub(super) fn remarks(
     reader: &Reader<'_>,
-    routes: &[SaidRoute],
+    routes: &[LocatedRoute],
     services: &[ServiceConfig],
 ) -> Vec<Remark> {
-    let warning = |said: &Said, message: String| Remark {
+    let warning = |definition: &Definition, message: String| Remark {
         severity: Severity::Warning,
-        about: said.mistake(message),
+        about: definition.mistake(message),
     };
     let mut remarks = Vec::new();
     for (index, later) in routes.iter().enumerate() {
@@ -29,9 +29,9 @@ pub(super) fn remarks(
         if let Some(first) = earlier.find(|first| first.route.when.covers(&later.route.when)) {
             let told = format!(
                 "is never reached: {} takes all of its requests",
-                first.said.field
+                first.definition.field
             );
-            remarks.push(warning(&later.said, told));
+            remarks.push(warning(&later.definition, told));
         }
     }
     remarks.extend(
@@ -40,7 +40,7 @@ pub(super) fn remarks(
             .filter_map(|route| literal_star(reader, route)),
     );
     for (place, service) in services.iter().enumerate() {
-        let leads_there = |said: &SaidRoute| match &said.route.then {
+        let leads_there = |it: &LocatedRoute| match &it.route.then {
             Action::Forward(forward) => {
                 let mut parts = forward.services.parts().iter();
                 let is_copied = forward.mirror.is_some_and(|mirror| mirror.service == place);
@@ -50,10 +50,10 @@ pub(super) fn remarks(
         };
         let field = format!("services.{}", service.name);
         if !routes.iter().any(leads_there)
-            && let Some(said) = reader.said_section(&field)
+            && let Some(definition) = reader.section_definition(&field)
         {
             remarks.push(warning(
-                &said,
+                &definition,
                 "gets no requests: no route leads to it".to_owned(),
             ));
         }
@@ -63,13 +63,13 @@ pub(super) fn remarks(
 
 /// Warns about a path with a star: other software reads it as a wildcard, routes read it as a
 /// character.
-fn literal_star(reader: &Reader<'_>, route: &SaidRoute) -> Option<Remark> {
+fn literal_star(reader: &Reader<'_>, route: &LocatedRoute) -> Option<Remark> {
     let (key, path) = match route.route.when.path.as_ref()? {
         PathRule::Exact(path) => ("path", path),
         PathRule::Prefix(path) => ("path_prefix", path),
     };
     let (before, _) = path.split_once('*')?;
-    let about = reader.said(&format!("{}.{key}", route.said.field))?;
+    let about = reader.definition(&format!("{}.{key}", route.definition.field))?;
     let prefix = match before.rfind('/') {
         None | Some(0) => "/",
         Some(slash) => before.get(..slash)?,
@@ -88,19 +88,19 @@ fn literal_star(reader: &Reader<'_>, route: &SaidRoute) -> Option<Remark> {
 /// an example request of the route to the redirect's target, so it cannot find all of them.
 pub(super) fn note_circles(
     reader: &mut Reader<'_>,
-    routes: &[SaidRoute],
-    listeners: &[SaidListener],
+    routes: &[LocatedRoute],
+    listeners: &[LocatedListener],
 ) {
-    for SaidRoute { route, said } in routes {
-        let is_own = |(place, _): &(usize, &SaidListener)| {
+    for LocatedRoute { route, definition } in routes {
+        let is_own = |(place, _): &(usize, &LocatedListener)| {
             route.when.listeners.is_empty() || route.when.listeners.contains(place)
         };
         let own: Vec<_> = (listeners.iter().enumerate())
             .filter(is_own)
-            .map(|(place, said)| Entrance {
+            .map(|(place, listener)| Entrance {
                 place,
-                port: said.config.address.port(),
-                scheme: match said.config.tls {
+                port: listener.config.address.port(),
+                scheme: match listener.config.tls {
                     Some(_) => "https",
                     None => "http",
                 },
@@ -111,7 +111,10 @@ pub(super) fn note_circles(
             .any(|by| leads_back(route, by, &own) == Some(true))
         {
             let told = "leads back to this route, which would redirect it again, forever";
-            reader.add_mistake_near(&format!("{}.redirect.to", said.field), told.to_owned());
+            reader.add_mistake_near(
+                &format!("{}.redirect.to", definition.field),
+                told.to_owned(),
+            );
         }
     }
 }

@@ -95,7 +95,7 @@ fn write_action(to: &mut String, config: &Config, route: &Route) -> fmt::Result 
             for (key, value) in table::shown(&forward.bounds) {
                 writeln!(to, "{key} = {value}")?;
             }
-            for (key, value) in forward.retries.iter().flat_map(|retries| &retries.said) {
+            for (key, value) in forward.retries.iter().flat_map(|retries| &retries.set_keys) {
                 writeln!(to, "retries.{key} = {value}")?;
             }
             match &forward.mirror {
@@ -120,22 +120,22 @@ fn write_action(to: &mut String, config: &Config, route: &Route) -> fmt::Result 
 }
 
 fn write_rewrite(to: &mut String, rewrite: &Rewrite) -> fmt::Result {
-    let mut said = Vec::new();
+    let mut keys = Vec::new();
     if let Some(host) = &rewrite.host {
-        said.push(format!("host = {}", quoted(host)));
+        keys.push(format!("host = {}", quoted(host)));
     }
     match &rewrite.path {
-        Some(PathRewrite::Whole(path)) => said.push(format!("path = {}", quoted(path))),
+        Some(PathRewrite::Whole(path)) => keys.push(format!("path = {}", quoted(path))),
         Some(PathRewrite::Prefix { with, .. }) => {
             let with = if with.is_empty() { "/" } else { with };
-            said.push(format!("path_prefix = {}", quoted(with)));
+            keys.push(format!("path_prefix = {}", quoted(with)));
         }
         None => (),
     }
-    if said.is_empty() {
+    if keys.is_empty() {
         return Ok(());
     }
-    writeln!(to, "rewrite = {{ {} }}", said.join(", "))
+    writeln!(to, "rewrite = {{ {} }}", keys.join(", "))
 }
 
 fn write_changes(to: &mut String, name: &str, changes: &HeaderChanges) -> fmt::Result {

@@ -141,7 +141,7 @@ fn read_header(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<HeaderRule> {
         )));
         return None;
     }
-    let field = &item.said.field;
+    let field = &item.definition.field;
     let [name, present, exact, begins] =
         ["name", "present", "exact", "prefix"].map(|key| reader.take(&format!("{field}.{key}")));
     let tests = [present.is_some(), exact.is_some(), begins.is_some()];

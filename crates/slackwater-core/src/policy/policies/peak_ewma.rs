@@ -284,7 +284,7 @@ mod tests {
         assert_average(&trial, 0, average);
         trial.serve(0, SECOND, Outcome::Failed);
         assert_average(&trial, 0, 5_000.0);
-        trial.serve(0, SECOND, Outcome::Unreachable);
+        trial.serve(0, SECOND, Outcome::NoConnection);
         assert_average(&trial, 0, 5_000.0); // decayed for a second, and raised again
         trial.serve(0, 6 * SECOND, Outcome::Failed);
         assert_average(&trial, 0, 6_000.0); // the time it took is more than the penalty

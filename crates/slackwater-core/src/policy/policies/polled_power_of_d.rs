@@ -4,9 +4,9 @@
 //! This is YARP-Po2C of the Prequal paper, which polls every 500 ms `[Prequal §5.2]`. It uses the
 //! true load, but an old one, where [`PowerOfD`](crate::policy::PowerOfD) counts its own queries. A
 //! report counts as received: this client's queries since then are not added. The paper leaves one
-//! point open: a replica without a report (new, silent, unreachable or draining) ranks as the mean
-//! of those with one, so that it is neither flooded nor starved. While no replica has one, this
-//! client's own queries in flight decide.
+//! point open: a replica without a report (new, unprobed, unreachable or draining) ranks as the
+//! mean of those with one, so that it is neither flooded nor starved. While no replica has one,
+//! this client's own queries in flight decide.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -163,7 +163,7 @@ impl Choose for LowestReportedOfDrawn {
     }
 
     fn handle_end(&mut self, _now: Instant, end: &QueryEnd) {
-        if end.outcome == Outcome::Unreachable {
+        if end.outcome == Outcome::NoConnection {
             // Its earlier report no longer predicts what a query meets there.
             self.forget(end.replica);
         }
@@ -279,7 +279,7 @@ mod tests {
     fn unreachable_unprobed_and_returning_replicas_have_no_report() {
         let mut trial = trial(&[Some(0), Some(4), Some(8)]);
         assert_eq!(of_two(&mut trial, 1, 0), 0);
-        trial.serve(0, Duration::ZERO, Outcome::Unreachable);
+        trial.serve(0, Duration::ZERO, Outcome::NoConnection);
         assert_eq!(of_two(&mut trial, 0, 1), 1, "6 against 4");
         trial.replace(1);
         assert_eq!(of_two(&mut trial, 1, 2), 1, "8, the only one, against 8");
@@ -288,7 +288,7 @@ mod tests {
             trial.after(Duration::from_millis(250));
             report(&mut trial, &[Some(1), None, None]);
         }
-        let silent = |place: usize| trial.policy.snapshot(trial.now).replicas[place].silent;
+        let silent = |place: usize| trial.policy.snapshot(trial.now).replicas[place].unprobed;
         assert!(!silent(0) && silent(1) && silent(2));
         assert_eq!(
             of_two(&mut trial, 1, 0),

@@ -287,7 +287,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
         self.expire(now, client);
         if self.rule.takes_turns() && query.spares_some() {
             let rif_limit = self.rule.rif_limit(client);
-            let whole = query.sparing_nobody();
+            let whole = query.avoiding_none();
             let turn = self.find(now, whole, rif_limit, client, draw);
             let turn = turn.map(|(turn, _)| turn.replica);
             client.fleet.pass_turn(query, turn);

@@ -185,7 +185,7 @@ impl<K: Keep> Policy for Probed<K> {
         if let Some(head) = ticket.end_latency(now, outcome) {
             self.kept.handle_head(now, replica, head);
         }
-        if outcome == Outcome::Unreachable {
+        if outcome == Outcome::NoConnection {
             self.kept.forget(replica);
         }
     }
@@ -227,7 +227,7 @@ impl<K: Keep> Policy for Probed<K> {
     fn snapshot(&self, now: Instant) -> Snapshot {
         let now = self.latest.max(now);
         let fresh = |view: &PooledView| view.age < self.client.config.report_age_max;
-        let silent = |replica: ReplicaId| self.client.locals.is_silent(replica);
+        let silent = |replica: ReplicaId| self.client.locals.is_unprobed(replica);
         let mut compared = self.kept.compared(now, &self.client);
         compared.sort_by_key(place);
         let comparison = (!compared.is_empty()).then(|| self.kept.comparison(&self.client));

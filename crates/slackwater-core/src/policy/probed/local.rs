@@ -1,17 +1,17 @@
 //! Replicas that answer no probes are balanced by what this client measures itself. `[A13]`
 //! `[Decision 0002]`
 //!
-//! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *silent* (operators
-//! see it as unprobed). Its probes are answered here, from a tracker of the client's own queries to
-//! it. The client's own RIF is lower than the replica's true one by what other clients have in
-//! flight there. That part is estimated from the replicas that do answer, as the mean of what they
-//! report beyond the client's own. If other clients spread their load evenly, the sum is the mean
-//! of the true RIF given the client's own, so silent replicas are neither starved nor flooded.
+//! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *unprobed*. Its probes
+//! are answered here, from a tracker of the client's own queries to it. The client's own RIF is
+//! lower than the replica's true one by what other clients have in flight there. That part is
+//! estimated from the replicas that do answer, as the mean of what they report beyond the client's
+//! own. If other clients spread their load evenly, the sum is the mean of the true RIF given the
+//! client's own, so unprobed replicas are neither starved nor flooded.
 //!
 //! A policy that compares all replicas with each other
 //! ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) makes the client track its queries to all of
-//! them while any available one is silent. The first such silence allocates a tracker of about half
-//! a kilobyte for each replica at once, because later it would happen during a pick.
+//! them while any available one is unprobed. The first such silence allocates a tracker of about
+//! half a kilobyte for each replica at once, because later it would happen during a pick.
 
 use super::recent_mean::RecentMean;
 use crate::policy::fleet::{Fleet, LOST_IN_A_ROW, LostProbes};
@@ -25,25 +25,25 @@ use crate::tracker::{End, LoadTracker, TrackerConfig};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// A replica that has answered before becomes silent only after this long without an answer. Probes
-/// may be lost, and a replica whose machine is gone must be detected by that, not preferred because
-/// it looks empty.
+/// A replica that has answered before becomes unprobed only after this long without an answer.
+/// Probes may be lost, and a replica whose machine is gone must be detected by that, not preferred
+/// because it looks empty.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// How long a silent replica that could not be reached is not offered.
+/// How long an unprobed replica that could not be reached is not offered.
 const UNREACHABLE_PAUSE: Duration = Duration::from_secs(1);
-/// Interval of real probes to a silent replica, to notice that it answers.
-pub(super) const SILENT_PROBE_INTERVAL_NS: u64 = 1_000_000_000;
-/// Latencies that a client remembers for each silent replica.
+/// Interval of real probes to an unprobed replica, to notice that it answers.
+pub(super) const UNPROBED_INTERVAL_NS: u64 = 1_000_000_000;
+/// Latencies that a client remembers for each unprobed replica.
 const SAMPLE_CAPACITY: usize = 16;
 
-/// Whether a replica is silent, and the state of a silent one. It is not read for each query or
-/// probe while all replicas answer and can be reached: with many replicas that would be a cache
+/// Whether a replica is unprobed, and the state of an unprobed one. It is not read for each query
+/// or probe while all replicas answer and can be reached: with many replicas that would be a cache
 /// miss each time.
 #[derive(Debug, Default)]
 struct Hearing {
-    silent: bool,
-    /// The replica is silent and available.
-    silent_available: bool,
+    unprobed: bool,
+    /// The replica is unprobed and available.
+    unprobed_available: bool,
     /// The replica is not offered before this time.
     unreachable_until: Instant,
     /// When a probe to it was last answered here.
@@ -62,20 +62,20 @@ struct Own {
 #[derive(Debug)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
-    /// For each silent replica; if `watches_all`, for all replicas while any available one is
-    /// silent.
+    /// For each unprobed replica; if `watches_all`, for all replicas while any available one is
+    /// unprobed.
     own: ReplicaMap<Box<Own>>,
     watches_all: bool,
-    /// Number of silent replicas. At 0, queries do not use this module.
-    silent_now: usize,
+    /// Number of unprobed replicas. At 0, queries do not use this module.
+    unprobed_now: usize,
     /// How many of them are available.
-    silent_available: usize,
+    unprobed_available: usize,
     watches: u32,
     /// What other clients have in flight at a replica, by recent reports.
     others: RecentMean,
     /// Round trips of recent probes that were answered, in nanoseconds.
     round_trips: RecentMean,
-    /// From this time on no silent replica is out of reach. It is checked before a search.
+    /// From this time on no unprobed replica is out of reach. It is checked before a search.
     out_of_reach_until: Instant,
 }
 
@@ -85,8 +85,8 @@ impl LocalLoads {
             hearings: ReplicaMap::default(),
             own: ReplicaMap::default(),
             watches_all,
-            silent_now: 0,
-            silent_available: 0,
+            unprobed_now: 0,
+            unprobed_available: 0,
             watches: 0,
             others: RecentMean::default(),
             round_trips: RecentMean::default(),
@@ -96,7 +96,7 @@ impl LocalLoads {
 
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
-        if self.watches_all && self.silent_available > 0 {
+        if self.watches_all && self.unprobed_available > 0 {
             self.watch(replica);
         }
     }
@@ -107,38 +107,38 @@ impl LocalLoads {
         self.hearings.remove(replica);
     }
 
-    /// Whether all `available` replicas are silent.
-    pub(super) fn all_silent(&self, available: usize) -> bool {
-        self.silent_available == available
+    /// Whether all `available` replicas are unprobed.
+    pub(super) fn all_unprobed(&self, available: usize) -> bool {
+        self.unprobed_available == available
     }
 
-    /// Whether any available replica is silent. Other replicas do not matter.
-    pub(super) fn any_silent_available(&self) -> bool {
-        self.silent_available > 0
+    /// Whether any available replica is unprobed. Other replicas do not matter.
+    pub(super) fn any_unprobed_available(&self) -> bool {
+        self.unprobed_available > 0
     }
 
-    pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {
-        self.silent_now > 0 && self.hearings.find(replica).is_some_and(|it| it.silent)
+    pub(super) fn is_unprobed(&self, replica: ReplicaId) -> bool {
+        self.unprobed_now > 0 && self.hearings.find(replica).is_some_and(|it| it.unprobed)
     }
 
-    /// Whether any silent replica may be out of reach.
+    /// Whether any unprobed replica may be out of reach.
     pub(super) fn any_out_of_reach(&self, now: Instant) -> bool {
-        self.silent_now > 0 && now < self.out_of_reach_until
+        self.unprobed_now > 0 && now < self.out_of_reach_until
     }
 
-    /// Whether the replica is silent and could recently not be reached.
+    /// Whether the replica is unprobed and could recently not be reached.
     pub(super) fn is_out_of_reach(&self, now: Instant, replica: ReplicaId) -> bool {
         let hearing = self.hearings.find(replica);
-        hearing.is_some_and(|it| it.silent && now < it.unreachable_until)
+        hearing.is_some_and(|it| it.unprobed && now < it.unreachable_until)
     }
 
-    /// Makes the replica, one of `fleet`, count as silent. Returns `false` if it already did.
+    /// Makes the replica, one of `fleet`, count as unprobed. Returns `false` if it already did.
     pub(super) fn begin_silence(&mut self, replica: ReplicaId, fleet: &Fleet) -> bool {
         match self.hearings.find_mut(replica) {
-            Some(hearing) if !hearing.silent => hearing.silent = true,
+            Some(hearing) if !hearing.unprobed => hearing.unprobed = true,
             _ => return false,
         }
-        self.silent_now += 1;
+        self.unprobed_now += 1;
         if !self.watches_all {
             self.watch(replica);
         }
@@ -149,42 +149,42 @@ impl LocalLoads {
     /// Ends a silence: the replica answers, or has left.
     fn end_silence(&mut self, replica: ReplicaId) {
         match self.hearings.find_mut(replica) {
-            Some(hearing) if hearing.silent => hearing.silent = false,
+            Some(hearing) if hearing.unprobed => hearing.unprobed = false,
             _ => return,
         }
-        self.silent_now -= 1;
+        self.unprobed_now -= 1;
         if !self.watches_all {
             self.own.remove(replica);
         }
-        self.not_silent_available(replica);
+        self.clear_unprobed_available(replica);
     }
 
     /// Updates the counts after the replica's availability or silence may have changed.
     pub(super) fn settle(&mut self, replica: ReplicaId, fleet: &Fleet) {
-        if !self.is_silent(replica) || !fleet.is_available(replica) {
-            self.not_silent_available(replica);
+        if !self.is_unprobed(replica) || !fleet.is_available(replica) {
+            self.clear_unprobed_available(replica);
             return;
         }
         match self.hearings.find_mut(replica) {
-            Some(hearing) if !hearing.silent_available => hearing.silent_available = true,
+            Some(hearing) if !hearing.unprobed_available => hearing.unprobed_available = true,
             _ => return,
         }
-        self.silent_available += 1;
-        if self.watches_all && self.silent_available == 1 {
+        self.unprobed_available += 1;
+        if self.watches_all && self.unprobed_available == 1 {
             for &replica in fleet.known() {
                 self.watch(replica);
             }
         }
     }
 
-    /// Notes that the replica is not silent or not available.
-    fn not_silent_available(&mut self, replica: ReplicaId) {
+    /// Notes that the replica is not unprobed or not available.
+    fn clear_unprobed_available(&mut self, replica: ReplicaId) {
         match self.hearings.find_mut(replica) {
-            Some(hearing) if hearing.silent_available => hearing.silent_available = false,
+            Some(hearing) if hearing.unprobed_available => hearing.unprobed_available = false,
             _ => return,
         }
-        self.silent_available -= 1;
-        if self.watches_all && self.silent_available == 0 {
+        self.unprobed_available -= 1;
+        if self.watches_all && self.unprobed_available == 0 {
             self.own = ReplicaMap::default();
         }
     }
@@ -206,15 +206,16 @@ impl LocalLoads {
     /// Notes that the replica has answered a probe sent at `sent_at`.
     pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
         self.round_trips.record(now.ns_since(sent_at));
-        if self.silent_now > 0 {
+        if self.unprobed_now > 0 {
             self.end_silence(replica);
         }
-        // `unreachable_until` need not be reset: it is over before the replica can be silent again.
+        // `unreachable_until` need not be reset: it is over before the replica can be unprobed
+        // again.
     }
 
     /// Takes in a reported `rif`, of which `own_in_flight` is this client's. `rif` is capped at an
     /// ordinary value, so that one overloaded or lying replica does not stand for all.
-    pub(super) fn heard_of_others(&mut self, rif: Rif, own_in_flight: u32) {
+    pub(super) fn note_others_rif(&mut self, rif: Rif, own_in_flight: u32) {
         self.others
             .record(rif.count().saturating_sub(own_in_flight).into());
     }
@@ -227,7 +228,7 @@ impl LocalLoads {
     }
 
     /// Notes that a probe was lost, the last of `probes`. Returns `true` if that makes the replica,
-    /// one of `fleet`, silent.
+    /// one of `fleet`, unprobed.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -235,15 +236,15 @@ impl LocalLoads {
         probes: LostProbes,
         fleet: &Fleet,
     ) -> bool {
-        let long_silent = probes
+        let long_unanswered = probes
             .answered_at
             .is_none_or(|at| now.saturating_since(at) >= SILENCE_MAX);
-        probes.in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
+        probes.in_a_row >= LOST_IN_A_ROW && long_unanswered && self.begin_silence(replica, fleet)
     }
 
     /// Notes that a query goes to the replica.
     pub(super) fn query_sent(&mut self, now: Instant, ticket: &mut Ticket) {
-        if self.silent_now > 0
+        if self.unprobed_now > 0
             && let Some(own) = self.own.find(ticket.replica())
         {
             let arrival = own.tracker.arrive(now);
@@ -257,7 +258,7 @@ impl LocalLoads {
     /// Notes that a query to the replica is over.
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
-        if outcome == Outcome::Unreachable
+        if outcome == Outcome::NoConnection
             && let Some(hearing) = self.hearings.find_mut(replica)
         {
             hearing.unreachable_until = now + UNREACHABLE_PAUSE;
@@ -297,7 +298,7 @@ impl LocalLoads {
         Some(self.own.find(replica)?.tracker.report(now))
     }
 
-    /// A silent replica's probe, answered from the client's own measurements, or why it is not.
+    /// An unprobed replica's probe, answered from the client's own measurements, or why it is not.
     ///
     /// The pace is that of a replica that answers: not before `interval_ns`, and not while a probe
     /// would still be in flight. Local reports cost nothing, and would otherwise displace the
@@ -329,7 +330,7 @@ impl LocalLoads {
     }
 }
 
-/// Why a silent replica's probe is not answered here.
+/// Why an unprobed replica's probe is not answered here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unanswered {
     /// It could recently not be reached.
@@ -343,7 +344,7 @@ fn end_of(outcome: Outcome) -> Option<End> {
     match outcome {
         Outcome::Success => Some(End::Success),
         Outcome::Dropped => Some(End::Cancelled),
-        Outcome::Unreachable => None,
+        Outcome::NoConnection => None,
         _ => Some(End::Failed),
     }
 }

@@ -57,7 +57,7 @@ pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
     /// Each choice compares all replicas, so their data must be of one kind: while any available
-    /// replica is silent, all reports carry the client's own latencies and are marked local.
+    /// replica is unprobed, all reports carry the client's own latencies and are marked local.
     /// `[A13]`
     const COMPARES_ALL: bool = false;
     /// The reason of a pick when no report helps.
@@ -123,7 +123,7 @@ pub trait Keep: Debug + Send {
     }
 
     /// Takes in a report of an available replica. `local`: it is the client's own, in place of a
-    /// silent replica's. `[A13]`
+    /// unprobed replica's. `[A13]`
     fn handle_report(
         &mut self,
         now: Instant,
@@ -160,9 +160,9 @@ pub trait Keep: Debug + Send {
         let _ = (now, replica, head);
     }
 
-    /// Notes whether any available replica is silent now. `[A13]`
-    fn silence_changed(&mut self, any_silent: bool) {
-        let _ = any_silent;
+    /// Notes whether any available replica is unprobed now. `[A13]`
+    fn silence_changed(&mut self, any_unprobed: bool) {
+        let _ = any_unprobed;
     }
 
     /// Adds a replica about which nothing is known.
@@ -224,7 +224,8 @@ pub struct Client {
     pub(in crate::policy) counters: Counters,
     /// RIF that available replicas report.
     reported: RifDistribution,
-    /// Estimated RIF of available silent replicas. The limit uses it only while no replica reports.
+    /// Estimated RIF of available unprobed replicas. The limit uses it only while no replica
+    /// reports.
     estimated: RifDistribution,
     locals: LocalLoads,
     /// The share of the configured probe rate that is used, in millionths: less than one in an
@@ -267,7 +268,7 @@ impl Client {
         most.map_or(rif, |most| rif.min(most))
     }
 
-    /// A uniformly random replica that the query may go to. Replicas that are silent and out of
+    /// A uniformly random replica that the query may go to. Replicas that are unprobed and out of
     /// reach are used only if there is no other. `[A8]` `[A13]`
     pub(in crate::policy) fn random(
         &self,
@@ -312,7 +313,7 @@ impl Client {
         }
     }
 
-    /// Whether the replica is silent and could recently not be reached, so that it is the last to
+    /// Whether the replica is unprobed and could recently not be reached, so that it is the last to
     /// try. `[A13]`
     pub(in crate::policy) fn is_out_of_reach(&self, now: Instant, replica: ReplicaId) -> bool {
         self.locals.any_out_of_reach(now) && self.locals.is_out_of_reach(now, replica)
@@ -391,7 +392,7 @@ impl<K: Keep> Probed<K> {
             ..report.clone()
         });
         let report = raised.as_ref().unwrap_or(report);
-        self.heard(now, replica, sent_at, report);
+        self.handle_answer(now, replica, sent_at, report);
         match self.client.locals.own_load(now, replica) {
             Some(own) if K::COMPARES_ALL => {
                 let report = LoadReport::new(report.rif, own.latency);

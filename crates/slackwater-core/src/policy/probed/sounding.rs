@@ -1,7 +1,7 @@
 //! A policy's probes: which are sent, which are answered here, and the effect of an answer or a
 //! loss. `[A2]` `[A4]` `[A13]`
 
-use super::local::{SILENT_PROBE_INTERVAL_NS, Unanswered};
+use super::local::{UNPROBED_INTERVAL_NS, Unanswered};
 use super::probing::Skipped;
 use super::{Client, Keep, Probed};
 use crate::draw::Draw;
@@ -13,11 +13,11 @@ use crate::report::LoadReport;
 use crate::time::Instant;
 
 impl<K: Keep> Probed<K> {
-    /// The next probe to send. Silent replicas that come before it are answered for. `[A2]`
+    /// The next probe to send. Unprobed replicas that come before it are answered for. `[A2]`
     pub(super) fn next_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
         while let Some(replica) = self.probing.next_target(self.client.fleet.known(), draw) {
-            let probe = if self.client.locals.is_silent(replica) {
-                self.probe_silent(now, replica, draw)
+            let probe = if self.client.locals.is_unprobed(replica) {
+                self.answer_for_unprobed(now, replica, draw)
             } else {
                 self.probe(now, replica)
             };
@@ -32,7 +32,7 @@ impl<K: Keep> Probed<K> {
     }
 
     /// Handles the answer to a probe that was sent at `sent_at`.
-    pub(super) fn heard(
+    pub(super) fn handle_answer(
         &mut self,
         now: Instant,
         replica: ReplicaId,
@@ -53,7 +53,7 @@ impl<K: Keep> Probed<K> {
             // An unavailable replica runs empty, which shows neither the load of the others nor
             // which RIF is high among them.
             let own_in_flight = client.fleet.in_flight(replica);
-            client.locals.heard_of_others(ordinary, own_in_flight);
+            client.locals.note_others_rif(ordinary, own_in_flight);
             client.reported.record(report.rif);
         }
     }
@@ -68,9 +68,9 @@ impl<K: Keep> Probed<K> {
         }
         let changed = self.client.fleet.probe_lost(now, replica, probes);
         self.fleet_changed(replica, changed);
-        let falls_silent =
+        let becomes_unprobed =
             self.watch_silences(|client| client.locals.lost(now, replica, probes, &client.fleet));
-        if falls_silent {
+        if becomes_unprobed {
             // Its last report from before the silence must not hold forever.
             let changed = self.client.fleet.set_draining(replica, false);
             self.fleet_changed(replica, changed);
@@ -82,11 +82,11 @@ impl<K: Keep> Probed<K> {
     /// replica: it has answered before, and has not stayed silent while others answered.
     fn answers_as_a_rule(&self, replica: ReplicaId, probes: LostProbes) -> bool {
         let is_alone =
-            probes.in_a_row > LOST_IN_A_ROW && self.client.fleet.was_heard_since(probes.since);
-        probes.answered_at.is_some() && !is_alone && !self.client.locals.is_silent(replica)
+            probes.in_a_row > LOST_IN_A_ROW && self.client.fleet.any_answered_since(probes.since);
+        probes.answered_at.is_some() && !is_alone && !self.client.locals.is_unprobed(replica)
     }
 
-    /// Makes the replica silent from the start.
+    /// Makes the replica unprobed from the start.
     pub(super) fn begin_silence(&mut self, replica: ReplicaId) {
         self.watch_silences(|client| client.locals.begin_silence(replica, &client.fleet));
     }
@@ -94,21 +94,21 @@ impl<K: Keep> Probed<K> {
     /// Runs a change that may begin or end a silence or change availability. Notifies what is kept
     /// if the first silence among available replicas began or the last one ended.
     pub(super) fn watch_silences<T>(&mut self, change: impl FnOnce(&mut Client) -> T) -> T {
-        let before = self.client.locals.any_silent_available();
+        let before = self.client.locals.any_unprobed_available();
         let changed = change(&mut self.client);
-        let after = self.client.locals.any_silent_available();
+        let after = self.client.locals.any_unprobed_available();
         if before != after {
             self.kept.silence_changed(after);
         }
         changed
     }
 
-    /// Forgets reports, and estimates from them, when no available replica answers any more: silent
-    /// replicas must not be compared with them. `[A13]`
+    /// Forgets reports, and estimates from them, when no available replica answers any more:
+    /// unprobed replicas must not be compared with them. `[A13]`
     pub(super) fn forget_if_deaf(&mut self) {
         let client = &mut self.client;
-        let deaf =
-            !client.fleet.in_panic() && (client.locals).all_silent(client.fleet.available().len());
+        let deaf = !client.fleet.in_panic()
+            && (client.locals).all_unprobed(client.fleet.available().len());
         if deaf && !client.reported.is_empty() {
             client.reported.clear();
             client.estimated.clear();
@@ -130,8 +130,8 @@ impl<K: Keep> Probed<K> {
         self.lost = lost;
     }
 
-    /// Answers a silent replica's probe here. A real probe is sent only now and then. `[A13]`
-    fn probe_silent(
+    /// Answers an unprobed replica's probe here. A real probe is sent only now and then. `[A13]`
+    fn answer_for_unprobed(
         &mut self,
         now: Instant,
         replica: ReplicaId,
@@ -158,7 +158,7 @@ impl<K: Keep> Probed<K> {
             return None;
         }
         // A real probe that is not sent does not count as skipped: this one was answered here.
-        let interval_ns = interval_ns.max(SILENT_PROBE_INTERVAL_NS);
+        let interval_ns = interval_ns.max(UNPROBED_INTERVAL_NS);
         self.probing
             .send(now, replica, interval_ns, self.spans.probe_deadline)
             .ok()

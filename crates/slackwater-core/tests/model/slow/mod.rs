@@ -277,7 +277,7 @@ impl SlowPrequal {
 
     pub(crate) fn query_done(&mut self, now: Instant, ticket: SlowTicket, outcome: Outcome) {
         let SlowTicket { replica, local } = ticket;
-        if outcome == Outcome::Unreachable {
+        if outcome == Outcome::NoConnection {
             self.pool.retain(|entry| entry.replica != replica);
         }
         let Some(it) = self.replicas.get_mut(&replica) else {
@@ -285,7 +285,7 @@ impl SlowPrequal {
         };
         it.in_flight -= 1;
         it.ended_since_probe += 1;
-        if outcome == Outcome::Unreachable {
+        if outcome == Outcome::NoConnection {
             it.unreachable_until = now + Duration::from_secs(1);
         }
         let (Some(tracker), Some((silence, arrival))) = (&it.tracker, local) else {
@@ -294,7 +294,7 @@ impl SlowPrequal {
         if silence != it.silences {
             return;
         }
-        if outcome == Outcome::Unreachable {
+        if outcome == Outcome::NoConnection {
             tracker.withdraw(arrival);
         } else {
             tracker.finish(now, arrival, end_of(outcome));
@@ -350,7 +350,7 @@ impl SlowPrequal {
                 available: self.available.contains(&replica),
                 draining: it.draining,
                 in_flight: it.in_flight,
-                silent: it.tracker.is_some(),
+                unprobed: it.tracker.is_some(),
                 lost: it.lost,
             }
         };

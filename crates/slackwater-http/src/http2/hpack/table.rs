@@ -30,7 +30,7 @@ pub(super) struct Table {
     bytes: usize,
     bytes_max: usize,
     /// The number of fields inserted so far; it may wrap.
-    told: u32,
+    inserted: u32,
     /// The number of places taken so far; it may wrap.
     taken: usize,
     places: [[Place; WAYS]; SETS],
@@ -123,7 +123,7 @@ impl Table {
             entries: VecDeque::new(),
             bytes: 0,
             bytes_max,
-            told: 0,
+            inserted: 0,
             taken: 0,
             places: [[Place { hash: 0, number: 0 }; WAYS]; SETS],
             last: 0,
@@ -184,7 +184,7 @@ impl Table {
     /// Records that this field followed the last one. `next` is the field that followed it the last
     /// time.
     fn follow(&mut self, number: u32, next: u32) {
-        let age = self.told.wrapping_sub(self.last) as usize;
+        let age = self.inserted.wrapping_sub(self.last) as usize;
         if self.last == 0 {
             self.first[self.kind as usize] = number;
         } else if let Some(last) = self.entries.get_mut(age) {
@@ -199,7 +199,7 @@ impl Table {
     #[inline]
     fn at(&self, number: u32) -> Option<(usize, &Entry)> {
         // For number 0 this fails: at least as many fields were inserted as there are.
-        let age = self.told.wrapping_sub(number) as usize;
+        let age = self.inserted.wrapping_sub(number) as usize;
         Some((age, self.entries.get(age)?))
     }
 
@@ -219,9 +219,9 @@ impl Table {
                 .into_boxed_slice(),
         });
         self.bytes += size;
-        self.told = self.told.wrapping_add(1);
-        self.places[set][way].number = self.told;
-        self.follow(self.told, 0);
+        self.inserted = self.inserted.wrapping_add(1);
+        self.places[set][way].number = self.inserted;
+        self.follow(self.inserted, 0);
         Finding::Remembered
     }
 

@@ -179,7 +179,7 @@ fn said(decision: &Decision) -> String {
     let end = text.rfind("\n     200 ").expect("its end");
     // The columns between these two lines have tests of their own.
     let is_sentence =
-        |&(place, line): &(usize, &str)| place == 0 || line.contains("out or limited");
+        |&(place, line): &(usize, &str)| place == 0 || line.contains("not available or limited");
     let lines = text[begin..end].lines().enumerate().filter(is_sentence);
     let lines: Vec<_> = lines.map(|(_, line)| line).collect();
     lines.join("\n")
@@ -253,7 +253,10 @@ fn comparison_rule_is_described_if_no_replica_is_available() {
         let text = rig.said(Query::first());
         let expected = format!(": none may be chosen, so all may be; {rule}");
         assert!(text[1..].starts_with(&expected), "{policy}: {text}");
-        assert!(text.contains("\n     out or limited: "), "{policy}: {text}");
+        assert!(
+            text.contains("\n     not available or limited: "),
+            "{policy}: {text}"
+        );
     }
 }
 
@@ -271,7 +274,8 @@ fn pick_among_excluded_replicas_is_described_as_last_resort() {
         let text = rig.said(Query::retry(&tried));
         let expected = "C: it may not be chosen, but all that may be have had the request, and it is \
                         better than none; ";
-        let expected = format!("{expected}{rule}\n     out or limited: C (down or draining)");
+        let expected =
+            format!("{expected}{rule}\n     not available or limited: C (down or draining)");
         assert_eq!(text, expected, "{policy}");
     }
 }
@@ -416,7 +420,7 @@ fn excluded_replicas_are_listed_once_each_by_severity() {
     told.say_of_others("not_in_use");
     let decision = rig.kept((pick, told));
     let text = said(&decision);
-    let out = "out or limited: B (down: health checks failed), D (draining: drained by an operator, 2 parts), \
+    let out = "not available or limited: B (down: health checks failed), D (draining: drained by an operator, 2 parts), \
                E (full: no free connection), A (backup: its tier is not in use, 3 parts), \
                C (backup: its tier is not in use)";
     assert!(text.ends_with(out), "{text}");

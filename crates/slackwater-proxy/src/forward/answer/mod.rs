@@ -28,9 +28,9 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
         return shed("no_replica", "there is no replica to send this to");
     };
     match cause {
-        Cause::Unreachable(error) => {
+        Cause::NoConnection(error) => {
             let line = format!("no connection to a replica: {}", error.kind());
-            text(StatusCode::BAD_GATEWAY, "unreachable", &line)
+            text(StatusCode::BAD_GATEWAY, "no_connection", &line)
         }
         Cause::Full => replicas_full(),
         Cause::Broken(_) => text(

@@ -76,7 +76,7 @@ impl<H: Handler> AcceptLoop<H> {
         if left > 0 {
             tracing::warn!(
                 connections = left,
-                "drain timed out, the rest is cut off; raise timeouts.drain to wait longer"
+                "drain timed out: connections closed; raise timeouts.drain to wait longer"
             );
         }
         self.clients.enter(Phase::Stopped);

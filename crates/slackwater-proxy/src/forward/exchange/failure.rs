@@ -12,7 +12,7 @@ use std::io;
 #[derive(Debug)]
 pub enum Cause {
     /// No connection could be opened.
-    Unreachable(io::Error),
+    NoConnection(io::Error),
     /// No connection had a free stream, and no more connections are allowed.
     Full,
     /// The connection broke, or carried data that is not HTTP.
@@ -40,7 +40,7 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(error) => write!(f, "no connection: {error}"),
+            Self::NoConnection(error) => write!(f, "no connection: {error}"),
             Self::Full => f.write_str("no free connection or stream in time"),
             Self::Broken(error) => match error.source() {
                 Some(source) => write!(f, "broke off: {error}: {source}"),
@@ -83,7 +83,7 @@ impl Failure {
     /// evidence, or if the replica did respond.
     pub(crate) fn evidence(&self) -> Option<(FailureKind, String)> {
         let kind = match &self.cause {
-            Cause::Unreachable(error) => match error.kind() {
+            Cause::NoConnection(error) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => FailureKind::Refused,
                 io::ErrorKind::TimedOut => FailureKind::ConnectTimedOut,
                 _ => FailureKind::ConnectFailed,
@@ -114,7 +114,7 @@ mod tests {
             assert_eq!(Failure::new(cause).evidence(), None);
         }
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let failure = Failure::new(Cause::Unreachable(refused));
+        let failure = Failure::new(Cause::NoConnection(refused));
         let (kind, error) = failure.evidence().expect("it is");
         assert_eq!(kind, FailureKind::Refused);
         assert!(error.starts_with("no connection: "), "{error}");

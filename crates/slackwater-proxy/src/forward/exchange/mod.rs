@@ -210,7 +210,7 @@ impl Replica {
             Err(no_stream) => {
                 return Err(Failure {
                     cause: match no_stream {
-                        NoStream::Unreachable(error) => Cause::Unreachable(error),
+                        NoStream::Unreachable(error) => Cause::NoConnection(error),
                         NoStream::Full => Cause::Full,
                     },
                     request: Some(request),

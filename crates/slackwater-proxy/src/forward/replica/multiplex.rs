@@ -472,7 +472,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
         None => load.end.get(),
     });
     if let Some(ended) = connection.borrow().ended() {
-        tracing::trace!(%ended, "a connection to a replica ended");
+        tracing::trace!(%ended, "replica connection ended");
     }
 }
 

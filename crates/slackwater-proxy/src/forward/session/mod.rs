@@ -151,7 +151,7 @@ impl Session {
         };
         origin.rules.proxy_headers_refused.add_one();
         self.refused_by(ClientEnd::ProxyHeader);
-        tracing::debug!(from = %origin.peer, why = refused, "no PROXY header");
+        tracing::debug!(from = %origin.peer, why = refused, "connection closed: no valid PROXY header");
         false
     }
 

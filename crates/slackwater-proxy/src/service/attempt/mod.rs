@@ -29,7 +29,7 @@ use slackwater_core::overload::Shed;
 use slackwater_core::policy::{Carried, Explanation, Outcome};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::client::Lease;
-use slackwater_tower::response::{GrpcStatus, Said, read_head, read_trailers};
+use slackwater_tower::response::{GrpcStatus, ReadOutcome, read_head, read_trailers};
 use slackwater_tower::wire::asks::set_time_left;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -86,7 +86,7 @@ impl AttemptError {
         matches!(
             self,
             Self::Failed(Failure {
-                cause: Cause::Shed(Shed::TwinStarted),
+                cause: Cause::Shed(Shed::CopyStarted),
                 ..
             })
         )
@@ -281,9 +281,9 @@ impl Attempt {
                     self.notes.connected(took);
                     self.replica.counts().connections.add_one();
                 }
-                let said = read_head(status, reply.headers());
-                self.notes.head(status, said.grpc_status);
-                self.note(said);
+                let read = read_head(status, reply.headers());
+                self.notes.head(status, read.grpc_status);
+                self.note(read);
                 self.learn(reply.headers_mut());
                 self.head_ready();
                 self.replica.counts().count_response(status);
@@ -338,10 +338,10 @@ impl Attempt {
     }
 
     /// Records the outcome and the status of a gRPC call, as read from the response.
-    fn note(&mut self, said: Said) {
-        self.outcome = said.outcome;
-        self.grpc_status = said.grpc_status.or(self.grpc_status);
-        if said.grpc_status.is_some_and(GrpcStatus::blames_server) {
+    fn note(&mut self, read: ReadOutcome) {
+        self.outcome = read.outcome;
+        self.grpc_status = read.grpc_status.or(self.grpc_status);
+        if read.grpc_status.is_some_and(GrpcStatus::blames_server) {
             self.replica.counts().grpc_failures.add_one();
         }
     }
@@ -352,9 +352,9 @@ impl Attempt {
             counts.evidence.note_failure(kind, error);
         }
         let outcome = match &failure.cause {
-            Cause::Unreachable(_) => {
+            Cause::NoConnection(_) => {
                 counts.connect_failures.add_one();
-                Outcome::Unreachable
+                Outcome::NoConnection
             }
             // Its connections are full, possibly with responses that clients do not read. That is
             // no evidence about the replica.
@@ -364,9 +364,9 @@ impl Attempt {
             }
             Cause::Broken(_) if failure.is_unsent => {
                 counts.broken.add_one();
-                Outcome::Unreachable
+                Outcome::NoConnection
             }
-            Cause::Shed(Shed::TwinStarted) => {
+            Cause::Shed(Shed::CopyStarted) => {
                 counts.superseded.add_one();
                 Outcome::Dropped
             }
@@ -382,7 +382,7 @@ impl Attempt {
             }
             Cause::Withdrawn => {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
-                Outcome::Unreachable
+                Outcome::NoConnection
             }
             Cause::Broken(_) | Cause::Coding | Cause::HeadTooLarge | Cause::Switched => {
                 counts.broken.add_one();
@@ -401,7 +401,7 @@ impl Attempt {
             replica = self.replica.config.name,
             target = %self.replica.connections.target(),
             cause = %failure.cause,
-            "a request failed"
+            "attempt failed"
         );
         self.end_because(outcome, || Some(failure.cause.to_string().into()));
     }
@@ -444,12 +444,12 @@ impl Watch for Box<Attempt> {
     }
 
     fn trailers(&mut self, trailers: &mut HeaderMap) {
-        let said = read_trailers(trailers, self.outcome);
-        if let Some(status) = said.grpc_status {
+        let read = read_trailers(trailers, self.outcome);
+        if let Some(status) = read.grpc_status {
             self.record.grpc_ended(status);
             self.notes.grpc_ended(status);
         }
-        self.note(said);
+        self.note(read);
         self.learn(trailers);
     }
 

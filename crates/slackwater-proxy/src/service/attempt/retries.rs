@@ -119,7 +119,7 @@ pub(crate) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
     match cause {
         Cause::Broken(_) | Cause::HeadTooLarge => rules.on.reset,
         Cause::FirstByte => rules.on.timeout,
-        Cause::Unreachable(_) | Cause::Full | Cause::Withdrawn | Cause::Shed(_) => true,
+        Cause::NoConnection(_) | Cause::Full | Cause::Withdrawn | Cause::Shed(_) => true,
         Cause::Coding
         | Cause::Switched
         | Cause::ClientStalled

@@ -152,9 +152,9 @@ impl<'s> Tied<'s> {
         self.second.take()
     }
 
-    fn name(&self, copy: &mut Request<RequestBody>, twin: SocketAddr) {
+    fn name(&self, copy: &mut Request<RequestBody>, other_copy: SocketAddr) {
         let name = self.name;
-        Tie { name, twin }.write(copy.headers_mut());
+        Tie { name, other_copy }.write(copy.headers_mut());
     }
 
     /// Pays for the second copy. If the budget is too small, returns `false` and counts it.

@@ -453,7 +453,7 @@ impl WorkerFleet {
                 // This never fails: a fleet has no address twice, and is smaller than the limit of
                 // a balancer.
                 added
-                    .inspect_err(|error| tracing::error!(%error, "a replica is left out"))
+                    .inspect_err(|error| tracing::error!(%error, "replica ignored"))
                     .ok()
             }
             (None, _) => {

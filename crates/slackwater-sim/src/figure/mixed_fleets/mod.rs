@@ -55,7 +55,7 @@ struct Silence {
     has: fn(replica: usize, replicas: usize) -> bool,
 }
 
-const NOBODY: Silence = Silence {
+const NO_REPLICA: Silence = Silence {
     param: "silent=none",
     has: |_, _| false,
 };
@@ -143,7 +143,7 @@ fn fleet_cells(kind: &Kind, replicas: usize, clients: usize, effort: &Effort) ->
         Some(Cell::of(step.clone(), kind.load, policy, scenario))
     };
     let mut cells = Vec::new();
-    for silence in core::iter::once(&NOBODY).chain(kind.silences) {
+    for silence in core::iter::once(&NO_REPLICA).chain(kind.silences) {
         let scenario = Arc::new(silenced(scenario.clone(), *silence));
         let policies = PROBED.into_iter().filter_map(|name| cell(name, &scenario));
         cells.extend(policies.map(|cell| cell.with_param(silence.param)));
@@ -202,25 +202,25 @@ struct Mix<'a> {
 
 impl Mix<'_> {
     /// Returns the silent replicas' share of all queries.
-    fn silent_share(&self, run: &Measured) -> f64 {
+    fn unprobed_share(&self, run: &Measured) -> f64 {
         let silent = (0..).zip(&run.queries_by_replica);
         let silent = silent.filter(|&(replica, _)| (self.silence.has)(replica, self.replicas));
-        let to_silent: u64 = silent.map(|(_, &queries)| queries).sum();
-        to_silent as f64 / run.queries.max(1) as f64
+        let to_unprobed: u64 = silent.map(|(_, &queries)| queries).sum();
+        to_unprobed as f64 / run.queries.max(1) as f64
     }
 
     /// Returns the silent replicas' queries, as a multiple of what they get where all answer.
-    fn to_silent(&self) -> f64 {
-        self.silent_share(self.run) / self.silent_share(self.all_answer)
+    fn to_unprobed(&self) -> f64 {
+        self.unprobed_share(self.run) / self.unprobed_share(self.all_answer)
     }
 
     /// Returns the answering replicas' queries, as a multiple of what they get where all answer.
     fn to_answering(&self) -> f64 {
-        (1.0 - self.silent_share(self.run)) / (1.0 - self.silent_share(self.all_answer))
+        (1.0 - self.unprobed_share(self.run)) / (1.0 - self.unprobed_share(self.all_answer))
     }
 
     /// Returns each silent replica's queries, as a multiple of what it gets where all answer.
-    fn to_each_silent(&self) -> impl Iterator<Item = f64> {
+    fn to_each_unprobed(&self) -> impl Iterator<Item = f64> {
         let share = |run: &Measured, queries| queries as f64 / run.queries.max(1) as f64;
         let (run, all_answer) = (self.run, self.all_answer);
         let silent = move |replica| (self.silence.has)(replica, self.replicas);
@@ -233,20 +233,20 @@ impl Mix<'_> {
     }
 
     /// Returns the lowest multiple of the silent replicas.
-    fn to_silent_least(&self) -> f64 {
-        self.to_each_silent().fold(f64::INFINITY, f64::min)
+    fn to_unprobed_least(&self) -> f64 {
+        self.to_each_unprobed().fold(f64::INFINITY, f64::min)
     }
 
     /// Returns the highest multiple of the silent replicas.
-    fn to_silent_most(&self) -> f64 {
-        self.to_each_silent().fold(0.0, f64::max)
+    fn to_unprobed_most(&self) -> f64 {
+        self.to_each_unprobed().fold(0.0, f64::max)
     }
 
     /// Returns whether no silent replica starves or is flooded, and the answering ones are not
     /// flooded instead.
     fn is_fair(&self) -> bool {
-        self.to_silent_least() >= STARVED
-            && self.to_silent_most() <= FLOODED
+        self.to_unprobed_least() >= STARVED
+            && self.to_unprobed_most() <= FLOODED
             && self.to_answering() <= FLOODED
     }
 
@@ -300,7 +300,7 @@ fn mix<'a>(plays: &Plays<'a>, policy: &str, silence: Silence) -> Option<[&'a Mea
     };
     Some([
         of(policy, silence.param)?,
-        of(policy, NOBODY.param)?,
+        of(policy, NO_REPLICA.param)?,
         of(LEAST_LOADED, "")?,
     ])
 }
@@ -325,8 +325,8 @@ fn highest<'a, 'b>(mixes: &[&'a Mix<'b>], of: fn(&Mix<'b>) -> f64) -> Option<&'a
 
 /// Claim: no silent replica is starved or flooded.
 fn is_fair(policy: &str, mixes: &[&Mix<'_>]) -> Option<Claim> {
-    let least = highest(mixes, |mix| -mix.to_silent_least())?;
-    let most = highest(mixes, Mix::to_silent_most)?;
+    let least = highest(mixes, |mix| -mix.to_unprobed_least())?;
+    let most = highest(mixes, Mix::to_unprobed_most)?;
     let most_answering = highest(mixes, Mix::to_answering)?;
     let beyond = mixes.iter().filter(|mix| !mix.is_fair()).count();
     Some(claim(
@@ -336,9 +336,9 @@ fn is_fair(policy: &str, mixes: &[&Mix<'_>]) -> Option<Claim> {
         ),
         format!(
             "{} ({}) to {} times ({}), those that answer up to {} times ({}); outside in {beyond} of {} mixed fleets",
-            number(least.to_silent_least()),
+            number(least.to_unprobed_least()),
             least.name(),
-            number(most.to_silent_most()),
+            number(most.to_unprobed_most()),
             most.name(),
             number(most_answering.to_answering()),
             most_answering.name(),
@@ -392,7 +392,7 @@ fn tables(mixes: &[Mix<'_>]) -> Vec<Table> {
 }
 
 fn row(mix: &Mix<'_>) -> Vec<String> {
-    let share = |run| format!("{:.1}", 100.0 * mix.silent_share(run));
+    let share = |run| format!("{:.1}", 100.0 * mix.unprobed_share(run));
     let p99 = |run| number(latency_ms(run, 0.99));
     let silent = mix.silence.param.trim_start_matches("silent=");
     vec![
@@ -401,9 +401,9 @@ fn row(mix: &Mix<'_>) -> Vec<String> {
         mix.policy.to_owned(),
         share(mix.run),
         share(mix.all_answer),
-        format!("{:.2}", mix.to_silent()),
-        format!("{:.2}", mix.to_silent_least()),
-        format!("{:.2}", mix.to_silent_most()),
+        format!("{:.2}", mix.to_unprobed()),
+        format!("{:.2}", mix.to_unprobed_least()),
+        format!("{:.2}", mix.to_unprobed_most()),
         format!("{:.2}", mix.to_answering()),
         p99(mix.run),
         p99(mix.all_answer),

@@ -35,7 +35,7 @@ fn played(us: u64, silence: Silence, times: f64) -> Vec<Played> {
         if cell.step == ONE && cell.param == silence.param {
             run(cell, us, silence, times)
         } else {
-            run(cell, 1_000, NOBODY, 1.0)
+            run(cell, 1_000, NO_REPLICA, 1.0)
         }
     })
 }
@@ -81,8 +81,8 @@ fn unprobed_replicas_differ_only_in_answering_no_probes() {
         let policy = cell.policy.name.as_str();
         let same = cells
             .iter()
-            .find(|other| other.step == cell.step && other.param == NOBODY.param);
-        let all_answer = silenced((*cell.scenario).clone(), NOBODY);
+            .find(|other| other.step == cell.step && other.param == NO_REPLICA.param);
+        let all_answer = silenced((*cell.scenario).clone(), NO_REPLICA);
         assert_eq!(
             all_answer,
             *same.expect("it is played").scenario,
@@ -117,7 +117,7 @@ fn each_unprobed_replica_is_judged_separately() {
     ] {
         // The change of one replica is spread over the other four, so only one is out of bounds.
         let played = trial::played(&MixedFleets, |cell| {
-            let mut run = run(cell, 1_000, NOBODY, 1.0);
+            let mut run = run(cell, 1_000, NO_REPLICA, 1.0);
             if cell.step == ONE && cell.param == SECOND_HALF.param {
                 let moved = |queries: u64, by: f64| whole(queries as f64 * (1.0 + by));
                 let silent = &mut run.queries_by_replica[5..];

@@ -250,7 +250,7 @@ impl Figure for Workers {
     fn words(&self) -> Words {
         Words {
             name: "workers",
-            title: "Proxies of 1 to 64 workers: a pool for each, one for all, or something told",
+            title: "Proxies of 1 to 64 workers: a pool for each, one for all, or shared state",
             about: "1, 2 and 10 proxies of 1 to 64 workers before 4, 10 and 100 replicas: small web replicas (4 cores, 5 ms exponential) at 85 %, \
          or at 60 % with one at a quarter of its capacity for the middle third of the run (hob), and the testbed at 0.70 to 1.74 times its \
          allocation. A worker that shares nothing is a client, so a step is named by replicas x clients; one pool for all workers of a \

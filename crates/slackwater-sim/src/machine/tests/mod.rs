@@ -25,7 +25,7 @@ fn scenario(group: Group) -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
-        tape: None,
+        replay: None,
         warmup: Duration::ZERO,
         span: Duration::from_secs(1),
     }

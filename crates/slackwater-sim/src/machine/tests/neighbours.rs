@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 
 /// The neighbourhood of the paper's section 5.1, without full machines.
 const ANTAGONISTS: Antagonists = Antagonists {
-    spare_median: 0.8,
+    headroom_median: 0.8,
     sigma_below: 0.68,
     sigma_above: 1.2,
-    spare_max: 57.6,
+    headroom_max: 57.6,
     slow: Duration::from_secs(10),
     slow_share: 0.2,
     fast: Duration::from_millis(300),
@@ -41,7 +41,7 @@ fn play(fleet: &mut [Neighbours], steps: usize) {
 }
 
 fn spares(fleet: &[Neighbours]) -> Vec<f64> {
-    fleet.iter().map(Neighbours::spare).collect()
+    fleet.iter().map(Neighbours::headroom).collect()
 }
 
 /// Asserts that `share` of the values are below `bound`: four deviations of a binomial.
@@ -76,7 +76,7 @@ fn spare_capacity_keeps_its_median_and_skew() {
 const SYMMETRIC: Antagonists = Antagonists {
     sigma_below: 1.0,
     sigma_above: 1.0,
-    spare_max: f64::MAX,
+    headroom_max: f64::MAX,
     ..ANTAGONISTS
 };
 

@@ -20,14 +20,14 @@ fn name(replica: ReplicaId, name: &str) -> Entry<'_> {
     Entry::Named { replica, name }
 }
 
-fn query(said: Said) -> Entry<'static> {
+fn query(answer: Answer) -> Entry<'static> {
     let asked = Asked::new(Query::first());
-    Entry::Query { asked, said }
+    Entry::Query { asked, answer }
 }
 
-fn pick(replica: ReplicaId) -> Said {
+fn pick(replica: ReplicaId) -> Answer {
     let reason = PickReason::Cold;
-    Said::Pick { replica, reason }
+    Answer::Pick { replica, reason }
 }
 
 fn round(began_at_ms: u64, replica: ReplicaId) -> Entry<'static> {
@@ -35,7 +35,7 @@ fn round(began_at_ms: u64, replica: ReplicaId) -> Entry<'static> {
         started_at_ns: began_at_ms * MS,
         asked: Asked::new(Query::first()),
         replies: vec![(replica, RoundReply::Lost), (replica, ANSWERED)],
-        said: Some((replica, PickReason::Hot)),
+        answer: Some((replica, PickReason::Hot)),
     }
 }
 
@@ -80,7 +80,7 @@ fn streams_are_merged_by_clock_and_replica_name() {
     let second = vec![
         (0, Entry::Event(Event::Added(b))),
         (0, name(b, "one")),
-        (1, query(Said::Probe { targets })),
+        (1, query(Answer::Probe { targets })),
         (3, round(1, b)),
         (8, done(3, Outcome::Broken)),
     ];
@@ -167,8 +167,8 @@ fn parts_of_a_replica_are_distinguished_and_reused() {
 fn shadow_copies_have_no_client_and_trials_do() {
     let mut ids = ReplicaIds::new();
     let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
-    let said = Some((a, PickReason::Trial));
-    let trial = Said::Pick {
+    let answer = Some((a, PickReason::Trial));
+    let trial = Answer::Pick {
         replica: a,
         reason: PickReason::Trial,
     };
@@ -176,13 +176,13 @@ fn shadow_copies_have_no_client_and_trials_do() {
     let events = [
         (0, Entry::Event(Event::Added(a))),
         (0, name(a, "one")),
-        (1, Entry::Trial { said }),
+        (1, Entry::Trial { answer }),
         (2, query(trial)),
         (
             3,
             Entry::Query {
                 asked: pinned,
-                said: pick(a),
+                answer: pick(a),
             },
         ),
         (4, done(1, Outcome::Success)),

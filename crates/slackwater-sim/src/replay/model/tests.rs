@@ -82,9 +82,9 @@ fn replica_capacity_is_recovered_from_a_recording() {
         (found / truth - 1.0).abs() < 0.12,
         "{found} ms for {truth} ms"
     );
-    let tape = model.scenario.tape.as_ref().expect("it has one");
-    let steps = &tape.replicas[0];
-    let cores_at = |second: u64| steps[tape.step_at(0, 0, second * SECOND)].cores;
+    let replay = model.scenario.replay.as_ref().expect("it has one");
+    let steps = &replay.replicas[0];
+    let cores_at = |second: u64| steps[replay.step_at(0, 0, second * SECOND)].cores;
     for (half, truth) in [(2..14, 2.4), (17..28, 1.2)] {
         let found: Vec<_> = half.map(cores_at).collect();
         let ratio = mean(&found) / truth;
@@ -96,12 +96,12 @@ fn replica_capacity_is_recovered_from_a_recording() {
 fn query_costs_are_recovered_from_a_recording() {
     let (history, true_costs) = past(40.0, 30, [1.5, 1.5], 2);
     let model = model(&history).expect("enough queries for a model");
-    let tape = model.scenario.tape.as_ref().expect("it has one");
+    let replay = model.scenario.replay.as_ref().expect("it has one");
     assert_eq!(
-        (tape.queries.len(), model.queries),
+        (replay.queries.len(), model.queries),
         (true_costs.len(), true_costs.len())
     );
-    let pairs = tape.queries.iter().zip(&true_costs);
+    let pairs = replay.queries.iter().zip(&true_costs);
     let ratios: Vec<f64> = pairs.map(|(query, truth)| query.cost_ns / truth).collect();
     let mut sorted = ratios.clone();
     sorted.sort_by(f64::total_cmp);
@@ -134,10 +134,10 @@ fn failures_are_replayed_at_their_replica_and_time() {
         }
     }
     let model = model(&history).expect("enough queries for a model");
-    let tape = model.scenario.tape.as_ref().expect("it has one");
+    let replay = model.scenario.replay.as_ref().expect("it has one");
     let fails = |tenths: u64| {
-        let place = tape.step_at(0, 0, tenths * SECOND / 10);
-        tape.replicas[0][place].fails
+        let place = replay.step_at(0, 0, tenths * SECOND / 10);
+        replay.replicas[0][place].fails
     };
     assert!(fails(30) < 1e-9 && fails(80) < 1e-9);
     assert!(fails(55) > 0.9, "{}", fails(55));
@@ -173,11 +173,11 @@ fn retries_and_copies_are_unmeasured_load() {
     }
     history.queries[0].pinned = Some(0);
     let model = model(&history).expect("enough queries for a model");
-    let tape = model.scenario.tape.as_ref().expect("it has one");
+    let replay = model.scenario.replay.as_ref().expect("it has one");
     // Queries after the last measured one are not played.
     let all = history.queries.len();
-    assert!((all - 4..=all).contains(&tape.queries.len()));
-    let (measured, load): (Vec<_>, Vec<_>) = tape.queries.iter().partition(|it| it.is_measured);
+    assert!((all - 4..=all).contains(&replay.queries.len()));
+    let (measured, load): (Vec<_>, Vec<_>) = replay.queries.iter().partition(|it| it.is_measured);
     let of_kind = |kind: usize| {
         (0..history.queries.len())
             .filter(|place| place % 5 == kind)
@@ -186,12 +186,15 @@ fn retries_and_copies_are_unmeasured_load() {
     assert_eq!(measured.len(), of_kind(0) + of_kind(4));
     assert_eq!(model.queries, measured.len());
     assert_eq!(model.recorded.count(), measured.len() as u64);
-    assert_eq!(tape.queries[0].pinned, Some(0));
+    assert_eq!(replay.queries[0].pinned, Some(0));
     for kind in Attempt::ALL {
-        assert!(tape.queries.iter().any(|it| it.attempt == kind), "{kind:?}");
+        assert!(
+            replay.queries.iter().any(|it| it.attempt == kind),
+            "{kind:?}"
+        );
     }
     // The cost of a copy that was given up is the work that was done for it.
-    let costs = |of: &[&TapeQuery]| mean(&of.iter().map(|it| it.cost_ns).collect::<Vec<_>>());
+    let costs = |of: &[&ReplayQuery]| mean(&of.iter().map(|it| it.cost_ns).collect::<Vec<_>>());
     let ratio = costs(&load) / costs(&measured);
     assert!((0.8..1.25).contains(&ratio), "{ratio}");
     let told = model.assumptions.join("\n");
@@ -205,7 +208,7 @@ fn retries_and_copies_are_unmeasured_load() {
 #[test]
 fn fleet_changes_match_those_received_by_policies() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 7);
-    let heard = |at_ns, part, news| TapeNews {
+    let change = |at_ns, part, news| ReplayChange {
         at_ns,
         client: 0,
         part,
@@ -214,21 +217,21 @@ fn fleet_changes_match_those_received_by_policies() {
     let begins = history.queries[0].arrived_at;
     history.parts = vec![0, 0];
     history.news = vec![
-        heard(0, 0, News::Joined),
-        heard(begins + 9, 1, News::Joined),
-        heard(begins + 5, 0, News::Withdrawn),
+        change(0, 0, News::Joined),
+        change(begins + 9, 1, News::Joined),
+        change(begins + 5, 0, News::Withdrawn),
     ];
     history.changes = 1;
     let model = model(&history).expect("enough queries for a model");
-    let tape = model.scenario.tape.as_ref().expect("it has one");
-    assert_eq!(tape.parts, [0, 0]);
+    let replay = model.scenario.replay.as_ref().expect("it has one");
+    assert_eq!(replay.parts, [0, 0]);
     let expected = [
-        heard(0, 0, News::Joined),
-        heard(5, 0, News::Withdrawn),
-        heard(9, 1, News::Joined),
+        change(0, 0, News::Joined),
+        change(5, 0, News::Withdrawn),
+        change(9, 1, News::Joined),
     ];
     assert_eq!(
-        tape.news, expected,
+        replay.news, expected,
         "from the first query on, in the order of time"
     );
     assert!(
@@ -268,13 +271,13 @@ fn dropped_queries_are_load_without_latency() {
     }
     history.queries[5].end = None;
     let found = model(&history).expect("enough queries for a model");
-    let tape = found.scenario.tape.as_ref().expect("it has one");
+    let replay = found.scenario.replay.as_ref().expect("it has one");
     let (all, given_up) = (history.queries.len(), history.queries.len().div_ceil(10));
-    let measured = tape.queries.iter().filter(|it| it.is_measured).count();
+    let measured = replay.queries.iter().filter(|it| it.is_measured).count();
     assert_eq!(measured, all - given_up - 1);
     assert_eq!(found.recorded.count(), measured as u64);
     // One or two queries arrived before the first measured one, or after the last.
-    assert!((all - 2..=all).contains(&tape.queries.len()));
+    assert!((all - 2..=all).contains(&replay.queries.len()));
     let told = found.assumptions.join("\n");
     let expected = format!("{} first tries were given up", given_up + 1);
     assert!(told.contains(&expected), "{told}");

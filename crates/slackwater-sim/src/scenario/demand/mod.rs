@@ -110,8 +110,11 @@ impl Scenario {
     fn served_most(&self, group: &Group, seconds: f64) -> f64 {
         let (cores, bucket) = match &group.service {
             Service::Shared(sharing) => {
-                let spare = self.antagonists.as_ref().map_or(0.0, |near| near.spare_max);
-                (sharing.cores + spare, sharing.bucket)
+                let headroom = self
+                    .antagonists
+                    .as_ref()
+                    .map_or(0.0, |near| near.headroom_max);
+                (sharing.cores + headroom, sharing.bucket)
             }
             // The incomplete periods at the beginning and at the end of a run may have a whole
             // quota each.

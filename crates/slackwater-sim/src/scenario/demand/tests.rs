@@ -195,7 +195,7 @@ fn spare_capacity_and_cheap_failures_reduce_the_backlog() {
     );
     let mut scenario = overloaded;
     scenario.antagonists = Some(Antagonists {
-        spare_max: 6.0,
+        headroom_max: 6.0,
         ..testbed().antagonists.expect("neighbours")
     });
     near(scenario.under_way_least(), 0.0);

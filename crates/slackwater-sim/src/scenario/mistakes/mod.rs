@@ -319,10 +319,10 @@ fn check_window(from: Duration, until: Duration, checks: &mut Checks) {
 
 impl Antagonists {
     fn check(&self, replicas: usize, checks: &mut Checks) {
-        checks.number("spare_median", self.spare_median, 0.0..=CORES_MAX);
+        checks.number("spare_median", self.headroom_median, 0.0..=CORES_MAX);
         checks.number("sigma_below", self.sigma_below, 0.0..=SIGMA_MAX);
         checks.number("sigma_above", self.sigma_above, 0.0..=SIGMA_MAX);
-        checks.number("spare_max", self.spare_max, 0.0..=CORES_MAX);
+        checks.number("spare_max", self.headroom_max, 0.0..=CORES_MAX);
         checks.time("slow", self.slow, above(Duration::ZERO, TIME_MAX));
         checks.time("fast", self.fast, above(Duration::ZERO, TIME_MAX));
         let shares = [self.slow_share, self.fast_share];

@@ -34,10 +34,10 @@ fn good() -> Scenario {
         cost: Cost::Exponential(SECOND),
         fleet: vec![shared(), fifo()],
         antagonists: Some(Antagonists {
-            spare_median: 0.8,
+            headroom_median: 0.8,
             sigma_below: 0.68,
             sigma_above: 1.2,
-            spare_max: 64.0,
+            headroom_max: 64.0,
             slow: 10 * SECOND,
             slow_share: 0.2,
             fast: SECOND,
@@ -55,7 +55,7 @@ fn good() -> Scenario {
         )],
         deadline: 5 * SECOND,
         cancel_expired: false,
-        tape: None,
+        replay: None,
         warmup: 60 * SECOND,
         span: 60 * SECOND,
     }

@@ -26,7 +26,7 @@ pub trait Classify: Send + Sync + 'static {
         trailers_outcome(trailers, by_head)
     }
 
-    /// The outcome of a query for which the service returned an error. The default is unreachable
+    /// The outcome of a query for which the service returned an error. The default is no connection
     /// if the causes include an I/O error that only connecting can give. Otherwise the first I/O
     /// error that means timed out or broken off decides; without one it is failed.
     fn error(&self, error: &(dyn Error + 'static)) -> Outcome {
@@ -42,8 +42,8 @@ pub struct ByStatus;
 impl Classify for ByStatus {}
 
 fn outcome_of_error(error: &(dyn Error + 'static)) -> Outcome {
-    if is_unreachable(error) {
-        return Outcome::Unreachable;
+    if is_connect_error(error) {
+        return Outcome::NoConnection;
     }
     let by_kind = |kind| match kind {
         io::ErrorKind::TimedOut => Some(Outcome::TimedOut),
@@ -57,7 +57,7 @@ fn outcome_of_error(error: &(dyn Error + 'static)) -> Outcome {
 }
 
 /// Whether the error, or what caused it, is one that only connecting can give.
-pub fn is_unreachable(error: &(dyn Error + 'static)) -> bool {
+pub fn is_connect_error(error: &(dyn Error + 'static)) -> bool {
     io_kinds(error).any(|kind| {
         matches!(
             kind,
@@ -97,10 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn refused_connection_is_unreachable_even_if_wrapped() {
+    fn refused_connection_is_a_connect_error_even_if_wrapped() {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
-        assert_eq!(ByStatus.error(&refused()), Outcome::Unreachable);
-        assert_eq!(ByStatus.error(&Wrapped(refused())), Outcome::Unreachable);
+        assert_eq!(ByStatus.error(&refused()), Outcome::NoConnection);
+        assert_eq!(ByStatus.error(&Wrapped(refused())), Outcome::NoConnection);
         let reset = io::Error::from(io::ErrorKind::ConnectionReset);
         assert_eq!(
             ByStatus.error(&Wrapped(reset)),

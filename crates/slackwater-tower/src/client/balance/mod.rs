@@ -49,7 +49,7 @@ mod future;
 mod membership;
 
 pub use body::LeasedBody;
-pub use classify::{ByStatus, Classify, is_unreachable};
+pub use classify::{ByStatus, Classify, is_connect_error};
 pub use copies::Copies;
 pub use future::ResponseFuture;
 pub use membership::Membership;
@@ -267,7 +267,7 @@ impl<S, B> Shared<S, B> {
             let bytes = hint.len();
             tracing::warn!(
                 bytes,
-                "query hint left out: longer than {HINT_BYTES_MAX} bytes; send a hash of it; further ones are not logged"
+                "query hint dropped: longer than {HINT_BYTES_MAX} bytes; send a hash of it"
             );
         });
         Bytes::new()

@@ -94,9 +94,7 @@ where
 
 /// Logs that a prober was given to a second balancer.
 fn log_second_start() {
-    tracing::error!(
-        "a prober was given to a second balancer, which will get no reports; make one prober for each"
-    );
+    tracing::error!("second balancer gets no reports: make one prober for each balancer");
 }
 
 /// The id of a probe, which comes back with its answer.

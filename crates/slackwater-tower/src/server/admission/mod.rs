@@ -106,7 +106,7 @@ impl Admission {
     /// [`tie`](crate::wire::tie).
     pub fn tie(&self, headers: &HeaderMap) -> Option<Tie> {
         let peers = self.shared.peers.as_ref()?;
-        Tie::read(headers).filter(|tie| peers.know(tie.twin.ip()))
+        Tie::read(headers).filter(|tie| peers.know(tie.other_copy.ip()))
     }
 
     /// Admits a query, which may be tied.
@@ -156,14 +156,14 @@ impl Admission {
 
     /// Handles the message that a tied query with this name has started at `from`. Ignored unless
     /// that is a peer.
-    pub fn twin_begun(&self, from: IpAddr, name: TieName) {
+    pub fn tied_copy_started(&self, from: IpAddr, name: TieName) {
         let is_peer = (self.shared.peers.as_ref()).is_some_and(|peers| peers.know(from));
         if is_peer {
             let now = self.shared.clock.now();
             // Not under the lock: waking a waiter may run arbitrary code.
-            let waiter = self.lock().twin_begun(now, name);
+            let waiter = self.lock().tied_copy_started(now, name);
             if let Some(waiter) = waiter {
-                waiter.answer(Err(Shed::TwinStarted));
+                waiter.answer(Err(Shed::CopyStarted));
             }
         }
     }

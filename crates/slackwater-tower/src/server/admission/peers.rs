@@ -23,8 +23,8 @@ pub struct Peers {
     is_peer: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
-    told: AtomicU64,
-    untold: AtomicU64,
+    notified: AtomicU64,
+    unnotified: AtomicU64,
     strange: AtomicU64,
 }
 
@@ -42,8 +42,8 @@ impl Peers {
             is_peer: Box::new(is_peer),
             v4: None,
             v6: None,
-            told: AtomicU64::new(0),
-            untold: AtomicU64::new(0),
+            notified: AtomicU64::new(0),
+            unnotified: AtomicU64::new(0),
             strange: AtomicU64::new(0),
         }
     }
@@ -75,26 +75,31 @@ impl Peers {
     pub(super) fn send_begun(&self, tie: Tie) {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let bytes = encode_begun(tie.name, self.key.as_ref(), &mut datagram);
-        let sent = match (tie.twin, &self.v4, &self.v6) {
+        let sent = match (tie.other_copy, &self.v4, &self.v6) {
             (SocketAddr::V4(_), Some(socket), _) | (SocketAddr::V6(_), _, Some(socket)) => {
-                socket.send_to(&datagram[..bytes], tie.twin).is_ok()
+                socket.send_to(&datagram[..bytes], tie.other_copy).is_ok()
             }
             // A wildcard IPv6 socket also reaches IPv4 addresses, in mapped form.
-            (SocketAddr::V4(twin), None, Some(socket)) => {
-                let twin = SocketAddr::new(twin.ip().to_ipv6_mapped().into(), twin.port());
-                socket.send_to(&datagram[..bytes], twin).is_ok()
+            (SocketAddr::V4(other_copy), None, Some(socket)) => {
+                let other_copy =
+                    SocketAddr::new(other_copy.ip().to_ipv6_mapped().into(), other_copy.port());
+                socket.send_to(&datagram[..bytes], other_copy).is_ok()
             }
             (SocketAddr::V6(_), _, None) | (SocketAddr::V4(_), None, None) => false,
         };
-        let count = if sent { &self.told } else { &self.untold };
+        let count = if sent {
+            &self.notified
+        } else {
+            &self.unnotified
+        };
         count.fetch_add(1, Relaxed);
     }
 
     pub(super) fn counts(&self, copies: TiesCounters) -> TieCounts {
         TieCounts {
             copies,
-            told: self.told.load(Relaxed),
-            untold: self.untold.load(Relaxed),
+            notified: self.notified.load(Relaxed),
+            unnotified: self.unnotified.load(Relaxed),
             strange: self.strange.load(Relaxed),
         }
     }

@@ -62,7 +62,7 @@ impl State {
         match ties.come(now, tie.name) {
             Comes::Tied => Ok(Some(tie)),
             Comes::Untied => Ok(None),
-            Comes::Cancelled => Err(self.admission.refuse_twin()),
+            Comes::Cancelled => Err(self.admission.refuse_copy()),
         }
     }
 
@@ -148,9 +148,9 @@ impl State {
     }
 
     /// Handles the start of the other copy elsewhere. Returns the waiter of the copy here, if any.
-    pub(super) fn twin_begun(&mut self, now: Instant, name: TieName) -> Option<Waiter> {
+    pub(super) fn tied_copy_started(&mut self, now: Instant, name: TieName) -> Option<Waiter> {
         let place = self.ties.as_mut()?.cancel(now, name)?;
-        self.admission.twin_started(place)
+        self.admission.copy_started(place)
     }
 
     /// Ends a copy's tie, when the copy ends.

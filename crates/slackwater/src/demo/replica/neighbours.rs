@@ -80,7 +80,7 @@ impl Default for Hobbles {
 #[derive(Debug, Clone)]
 pub(crate) struct Neighbours {
     allocation: f64,
-    spare: f64,
+    headroom: f64,
     drift: Wander,
     burst: Wander,
     /// The next time at which the neighbours' load changes.
@@ -109,7 +109,7 @@ impl Neighbours {
         };
         Self {
             allocation,
-            spare: (mean - allocation) * inequality(seed, index, replicas),
+            headroom: (mean - allocation) * inequality(seed, index, replicas),
             drift: wander(Stream::Drift, Self::DRIFT_MEMORY, hood.drift),
             burst: wander(Stream::Burst, Self::BURST_MEMORY, hood.burst),
             next_tick: Self::TICK,
@@ -129,7 +129,7 @@ impl Neighbours {
 
     /// The replica's capacity now: from the last change until the next.
     pub(crate) fn capacity(&self) -> Cores {
-        let beyond = self.spare * self.drift.factor() * self.burst.factor();
+        let beyond = self.headroom * self.drift.factor() * self.burst.factor();
         let share = self
             .hobbles
             .as_ref()

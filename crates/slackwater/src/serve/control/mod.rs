@@ -97,7 +97,7 @@ impl ControlQueue {
                 tracing::info!(
                     service = name,
                     replicas,
-                    "replicas absent for too long: their overrides are dropped"
+                    "overrides dropped: replicas absent for too long"
                 );
             }
         }
@@ -130,7 +130,7 @@ pub(super) async fn carry_out(
     };
     if let Err(refused) = &done {
         let why = refused.why();
-        tracing::warn!(peer = %by, "nothing was changed: {why}");
+        tracing::warn!(peer = %by, "admin change rejected: {why}");
     }
     // The client may have left; the change is in force all the same.
     let _ = answer.send(done);
@@ -145,7 +145,7 @@ async fn again(
 ) -> Result<Done, Refused> {
     if !written.has_file() {
         return Err(Refused::Unfit(
-            "there is no configuration file to read again: all is in the flags".to_owned(),
+            "there is no configuration file to reload: all is in the flags".to_owned(),
         ));
     }
     if reload.dry_run {
@@ -159,7 +159,7 @@ async fn again(
             meaning,
         }));
     }
-    tracing::info!(peer = %by, "asked at the admin server to read the configuration again");
+    tracing::info!(peer = %by, "reload requested by admin API");
     match super::read_again(running, written, queue).await {
         Ok(meaning) => Ok(Done::Reloaded(slackwater_admin::Reloaded {
             dry_run: false,
@@ -240,7 +240,7 @@ pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<Stri
         tracing::info!(
             settings,
             replicas,
-            "overrides of the previous process stay in force"
+            "overrides kept from the previous process"
         );
     }
 }
@@ -249,7 +249,7 @@ pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<Stri
 pub(super) fn put_off(asking: Asking) {
     let why =
         "another process is taking over and would not receive the change; try again in a moment";
-    tracing::warn!(peer = %asking.by, "nothing was changed: {why}");
+    tracing::warn!(peer = %asking.by, "admin change rejected: {why}");
     let _ = asking.answer.send(Err(Refused::Failed(why.to_owned())));
 }
 

@@ -41,7 +41,7 @@ pub(super) fn change(
             replica = replica.name,
             from = told(&before),
             to = told(&next),
-            "changed at run time"
+            "replica changed at run time"
         );
         service.orders.send_replace(Arc::new(next.clone()));
     }

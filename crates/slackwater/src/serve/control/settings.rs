@@ -58,7 +58,7 @@ pub(super) async fn change(
                 key = changed.key,
                 from = shown(&changed.from),
                 to = shown(&changed.to),
-                "set at run time"
+                "setting changed at run time"
             );
         }
         for remark in &meaning.remarks {

@@ -3,7 +3,7 @@
 use super::keys::{count, decimal, span};
 use core::time::Duration;
 use slackwater_config::toml_reader::values::{found, number, one_of, whole};
-use slackwater_config::toml_reader::{Item, Mistake, Reader, Said};
+use slackwater_config::toml_reader::{Definition, Item, Mistake, Reader};
 use slackwater_sim::Scenario;
 use slackwater_sim::scenario::{Arrivals, ClientCpu, Hedge, Load};
 use toml::de::DeValue;
@@ -16,7 +16,7 @@ pub(super) enum Rate {
     /// Queries a second.
     Absolute(f64),
     /// A share of the fleet's capacity; the rate is known once fleet and cost are read.
-    Utilization(f64, Said),
+    Utilization(f64, Definition),
 }
 
 /// The load without its rate, which is 0 until it is known.
@@ -55,9 +55,9 @@ fn read_rate(reader: &mut Reader<'_>) -> Option<Rate> {
     match (reader.take("load.rate"), reader.take("load.utilization")) {
         (Some(rate), None) => reader.note(rate.read(number, "")).map(Rate::Absolute),
         (None, Some(share)) => {
-            let said = share.said.clone();
+            let definition = share.definition.clone();
             let share = reader.note(share.read(number, ""))?;
-            Some(Rate::Utilization(share, said))
+            Some(Rate::Utilization(share, definition))
         }
         (Some(_), Some(share)) => {
             reader.add_mistake(share.mistake("is said beside load.rate, expected one of the two"));

@@ -109,14 +109,14 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
         events,
         deadline,
         cancel_expired: cancel_expired.value,
-        tape: None,
+        replay: None,
         warmup,
         span,
     };
     scenario.load.rate = match load.rate {
         Some(Rate::Absolute(rate)) => rate,
-        Some(Rate::Utilization(share, ref said)) => {
-            let rate = rate_of(share, &scenario).map_err(|message| said.mistake(message));
+        Some(Rate::Utilization(share, ref definition)) => {
+            let rate = rate_of(share, &scenario).map_err(|message| definition.mistake(message));
             reader_ref.note(rate).unwrap_or(PLACEHOLDER_RATE)
         }
         None => PLACEHOLDER_RATE,
@@ -127,8 +127,8 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
         .map(|mistake| match &load.rate {
             // The file does not contain the rate itself, so the mistake is reported at the
             // utilization.
-            Some(Rate::Utilization(_, said)) if mistake.field == "load.rate" => {
-                said.mistake(format!("gives a rate that {}", mistake.message))
+            Some(Rate::Utilization(_, definition)) if mistake.field == "load.rate" => {
+                definition.mistake(format!("gives a rate that {}", mistake.message))
             }
             _ => Mistake {
                 place: reader.place_near(&mistake.field),

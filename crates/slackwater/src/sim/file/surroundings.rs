@@ -10,10 +10,10 @@ use slackwater_sim::scenario::{Antagonists, Delay, Network};
 pub(super) fn read_antagonists(reader: &mut Reader<'_>, testbed: &Scenario) -> Option<Antagonists> {
     let default = testbed.antagonists?;
     let antagonists = Antagonists {
-        spare_median: decimal(reader, "antagonists.spare_median", default.spare_median),
+        headroom_median: decimal(reader, "antagonists.spare_median", default.headroom_median),
         sigma_below: decimal(reader, "antagonists.sigma_below", default.sigma_below),
         sigma_above: decimal(reader, "antagonists.sigma_above", default.sigma_above),
-        spare_max: decimal(reader, "antagonists.spare_max", default.spare_max),
+        headroom_max: decimal(reader, "antagonists.spare_max", default.headroom_max),
         slow: span(reader, "antagonists.slow", default.slow),
         slow_share: decimal(reader, "antagonists.slow_share", default.slow_share),
         fast: span(reader, "antagonists.fast", default.fast),

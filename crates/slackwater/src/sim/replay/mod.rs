@@ -29,7 +29,8 @@ Examples:
   slackwater sim replay demo.rec --policy peak_ewma --seeds 10 --json replay.json
 
 docs/reference/replay.md describes what a recording holds and what a replay of it shows.
-Exit codes: 0 it was played, and every pick was the same; 1 something was not, or failed; 2 bad arguments or file; 130 stopped.";
+Exit codes: 0 it was played, and every pick was the same; 1 something was not, or failed;
+2 bad arguments or file; 130 stopped.";
 
 /// Arguments of `slackwater sim replay`.
 #[derive(Debug, clap::Args)]

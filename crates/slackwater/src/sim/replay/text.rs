@@ -28,7 +28,7 @@ const REPLICAS_MAX: usize = 32;
 pub(super) fn recording(file: &str, recording: &Recording) -> String {
     let software = clean(&recording.head.software);
     let end = match &recording.end {
-        Ending::Said(end) => format!("it ends because {}", end.as_str()),
+        Ending::EndBlock(end) => format!("it ends because {}", end.as_str()),
         Ending::Torn { at, why } => format!(
             "it is torn: after byte {} {why}; what comes before is whole, and is all that counts here",
             number(*at as u64)

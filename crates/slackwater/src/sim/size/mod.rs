@@ -37,12 +37,13 @@ const DEFAULT_POLICIES: &str = "shortest_expected_delay,prequal,least_loaded,rou
 const EXAMPLES: &str = "\
 Examples:
   slackwater sim size my-fleet.toml --slo p99.9=300ms
-  slackwater sim size my-fleet.toml --slo p99=50ms --slo errors=0.1% --policy prequal,peak_ewma,round_robin
+  slackwater sim size my-fleet.toml --slo p99=50ms --slo errors=0.1% --policy prequal,peak_ewma
   slackwater sim size my-fleet.toml --slo mean=20ms --policy all --most 500
 
 The file's total rate is fixed; the number of its replicas varies, groups in proportion. Each
 objective must hold on every seed. A failed query counts as never answered.
-Exit codes: 0 all policies were sized, also if none is enough; 1 failed; 2 bad arguments or file; 130 stopped.";
+Exit codes: 0 all policies were sized, also if none is enough; 1 failed; 2 bad arguments or file;
+130 stopped.";
 
 /// Arguments of `slackwater sim size`.
 #[derive(Debug, clap::Args)]

@@ -171,26 +171,26 @@ fn shown_service_stays_shown_after_a_reload() {
 fn missing_ticks_are_noticed() {
     let start = Instant::now();
     let mut app = App::new(String::new());
-    assert_eq!(app.silent_for(start), None);
+    assert_eq!(app.stale_for(start), None);
     app.take_fleet(samples::serve_fleet());
     let mut tick = samples::serve_tick();
     app.take_tick(tick.clone(), start);
     let later = |seconds: u64| start + Duration::from_secs(seconds);
-    assert_eq!(app.silent_for(later(3)), None);
-    assert_eq!(app.silent_for(later(4)), Some(Duration::from_secs(4)));
+    assert_eq!(app.stale_for(later(3)), None);
+    assert_eq!(app.stale_for(later(4)), Some(Duration::from_secs(4)));
     // A new connection repeats the last figures: they are as old as before.
     app.take_fleet(samples::serve_fleet());
     app.take_tick(tick.clone(), later(60));
-    assert_eq!(app.silent_for(later(61)), Some(Duration::from_secs(61)));
+    assert_eq!(app.stale_for(later(61)), Some(Duration::from_secs(61)));
     tick.at_ms += 1_000;
     app.take_tick(tick, later(62));
-    assert_eq!(app.silent_for(later(63)), None);
+    assert_eq!(app.stale_for(later(63)), None);
     // For a broken stream there is another message.
     app.link = Link::Lost {
         why: String::new(),
         retry_at: later(99),
     };
-    assert_eq!(app.silent_for(later(99)), None);
+    assert_eq!(app.stale_for(later(99)), None);
 }
 
 #[test]

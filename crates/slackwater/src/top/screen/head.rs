@@ -47,7 +47,7 @@ pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
             let left = retry_at.saturating_duration_since(now).as_secs_f64().ceil();
             Some(format!(" connection lost: {why}; next try in {left:.0} s"))
         }
-        Link::Live => app.silent_for(now).map(|silence| {
+        Link::Live => app.stale_for(now).map(|silence| {
             let since = words::clock(silence);
             format!(" no figures for {since}: what is shown is that old")
         }),

@@ -83,7 +83,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
             foot.line(line);
         }
     }
-    twins(app, &layout, canvas);
+    replica_rows(app, &layout, canvas);
 }
 
 /// The load of both sides.
@@ -230,7 +230,7 @@ fn picks(app: &App, layout: &Layout) -> Line {
 }
 
 /// Draws a row for each replica, with both sides.
-fn twins(app: &mut App, layout: &Layout, canvas: &mut Canvas<'_>) {
+fn replica_rows(app: &mut App, layout: &Layout, canvas: &mut Canvas<'_>) {
     filter_line(
         app,
         canvas,
@@ -246,8 +246,8 @@ fn twins(app: &mut App, layout: &Layout, canvas: &mut Canvas<'_>) {
     let limits = [0, 1].map(|side| model.rif_limit(side));
     let end = bar::rif_scale(highest.unwrap_or(0), limits.into_iter().flatten().max());
     for index in indices.iter().skip(app.top).take(canvas.height()) {
-        let twins = [0, 1].map(|side| sides[side].get(*index));
-        let line = twin_line(twins, limits, end, layout);
+        let pair = [0, 1].map(|side| sides[side].get(*index));
+        let line = pair_line(pair, limits, end, layout);
         if app.selected == Some(*index) {
             canvas.chosen_line(&line);
         } else {
@@ -269,14 +269,14 @@ fn heads(layout: &Layout) -> Line {
     line
 }
 
-fn twin_line(
-    twins: [Option<&Row<'_>>; 2],
+fn pair_line(
+    pair: [Option<&Row<'_>>; 2],
     limits: [Option<u64>; 2],
     end: u64,
     layout: &Layout,
 ) -> Line {
     let mut line = Line::default();
-    if let Some(row) = twins.into_iter().flatten().next() {
+    if let Some(row) = pair.into_iter().flatten().next() {
         let (ink, trouble) = match row.trouble {
             Some(trouble) => (Ink::Alarm, trouble.to_string()),
             None => (Ink::Plain, String::new()),
@@ -285,7 +285,7 @@ fn twin_line(
             .ending_at(4, Ink::Faint, row.index.to_string())
             .with(ink, format!(" {trouble}"));
     }
-    for (side, row) in twins.into_iter().enumerate() {
+    for (side, row) in pair.into_iter().enumerate() {
         let Some(row) = row else { continue };
         let columns = layout.width.saturating_sub(FIGURE_COLUMNS);
         let side_end = layout.end(side);

@@ -33,7 +33,7 @@ async fn overrides_survive_two_upgrades() {
 
     let first = process(&proxy).await;
     proxy.signal("USR2");
-    let line = proxy.log_line("overrides of the previous process");
+    let line = proxy.log_line("overrides kept from the previous process");
     assert!(
         line.contains("settings=2") && line.contains("replicas=2"),
         "{line}"
@@ -95,7 +95,7 @@ async fn upgrade_refuses_conflicting_files_and_drops_orphaned_overrides() {
     // A policy with probes, but no replica that can be probed.
     written.become_text(&text(&["web", "api"], "none"));
     proxy.signal("USR2");
-    let line = proxy.log_line("has not taken over");
+    let line = proxy.log_line("upgrade failed");
     assert!(line.contains("exit status: 2"), "{line}");
     assert_eq!(process(&proxy).await, old);
     assert_eq!(
@@ -189,7 +189,7 @@ async fn changes_are_refused_during_an_upgrade() {
 
     let killed = Command::new("kill").args(["-KILL", silent.trim()]).status();
     assert!(killed.unwrap().success());
-    proxy.log_line("has not taken over");
+    proxy.log_line("upgrade failed");
     let (done, told) = weight(&proxy, &one, 3).await;
     assert_eq!(done, 200, "{told}");
     let told: Value = serde_json::from_str(&told).unwrap();

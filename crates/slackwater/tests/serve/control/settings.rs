@@ -39,7 +39,7 @@ async fn policy_override_takes_effect_immediately() {
     let body = json!({"set": {"policy": "random", "retries.attempts_max": 4}});
     let is = done(&proxy, "/settings", &body).await;
     assert_eq!(is["changed"], expected);
-    let line = proxy.log_line("set at run time");
+    let line = proxy.log_line("setting changed at run time");
     for told in ["peer=127.0.0.1:", "key=\"policy\"", "round_robin", "random"] {
         assert!(line.contains(told), "{told}: {line}");
     }
@@ -111,7 +111,7 @@ async fn override_survives_reloads_until_it_is_removed() {
     assert_eq!(is["services_started"], json!(["default"]));
     assert!(
         proxy
-            .log_line("in force over the file")
+            .log_line("still override the file")
             .contains("settings=2")
     );
     assert_eq!(policy(&proxy).await, "random", "over the flag still");
@@ -174,7 +174,7 @@ async fn override_ends_with_its_service_and_may_invalidate_a_file() {
             .log_line("its settings at run time are dropped")
             .contains("service=\"api\"")
     );
-    proxy.log_line("the configuration has been read again");
+    proxy.log_line("configuration reloaded");
     assert_eq!(
         overrides(&proxy).await["settings"]
             .as_array()

@@ -108,7 +108,6 @@ async fn ordered(moved: &Moved) {
     done(&proxy, "/replica", &drained).await;
     watched
         .moves(&[
-            "slackwater_replica_drained",
             "slackwater_overrides",
             "slackwater_replica_state",
             "slackwater_replica_state_timestamp_seconds",

@@ -33,7 +33,6 @@ async fn ejected(moved: &Moved) {
     watched
         .moves_with_requests(&[
             "slackwater_ejections_total",
-            "slackwater_replicas",
             "slackwater_replica_share",
             "slackwater_replica_success_ratio",
             "slackwater_replica_available",
@@ -41,7 +40,7 @@ async fn ejected(moved: &Moved) {
         ])
         .await;
     status.store(200, Ordering::SeqCst);
-    stands(&proxy, &mut client, 0, "sound").await;
+    stands(&proxy, &mut client, 0, "available").await;
     watched
         .moves(&[
             "slackwater_trials_passed_total",

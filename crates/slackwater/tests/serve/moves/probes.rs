@@ -48,8 +48,7 @@ async fn pool(moved: &Moved) {
             "slackwater_pool_report_age_seconds",
             "slackwater_rif_limit_requests",
             "slackwater_probes_local_total",
-            "slackwater_replica_silent",
-            "slackwater_replicas_troubled",
+            "slackwater_replicas_in_state",
         ])
         .await;
     let address = proxy.address;
@@ -73,12 +72,12 @@ async fn pool(moved: &Moved) {
         .await;
     two_load.set_draining(true);
     watched
-        .moves_with_requests(&["slackwater_replica_draining"])
+        .moves_with_requests(&["slackwater_replica_state"])
         .await;
     two_load.set_draining(false);
     drop(one_probes);
     watched
-        .moves_with_requests(&["slackwater_replica_lost"])
+        .moves_with_requests(&["slackwater_replica_state_timestamp_seconds"])
         .await;
 }
 

@@ -341,7 +341,7 @@ async fn new_connections_get_a_changed_certificate_and_old_ones_continue() {
     // A half-finished change is not put in force.
     let next = authority.issue(&["a.test"]);
     folder.write("a.pem", &next.certificate);
-    let told = proxy.log_line("cannot be used");
+    let told = proxy.log_line("certificates or keys rejected");
     assert!(
         told.contains("a.key: the block at line 1 is not the key of the certificate"),
         "{told}"
@@ -350,7 +350,7 @@ async fn new_connections_get_a_changed_certificate_and_old_ones_continue() {
     assert_eq!(shown(&again), old_one);
 
     folder.write("a.key", &next.key);
-    proxy.log_line("new certificates or keys are in force");
+    proxy.log_line("certificates or keys reloaded");
     until("the new certificate is shown", async || {
         let stream = client.connect(proxy.address, "a.test").await.unwrap();
         (shown(&stream) == &*next.der()).then_some(())
@@ -397,7 +397,7 @@ async fn reload_leaves_unchanged_tls_listeners_alone() {
 
     write("version_min = \"1.3\"");
     proxy.signal("HUP");
-    proxy.log_line("the configuration has been read again");
+    proxy.log_line("configuration reloaded");
     // Workers apply it a moment after the log line.
     until("the old version is refused", async || {
         let refused = old.connect(changed, "a.test").await.is_err();

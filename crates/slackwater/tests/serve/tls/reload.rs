@@ -71,7 +71,7 @@ async fn added_listeners_and_services_leave_tls_ones_alone() {
     );
     written.become_text(&more);
     proxy.signal("HUP");
-    let told = proxy.log_line("has been read again");
+    let told = proxy.log_line("configuration reloaded");
     assert!(told.contains("services_kept=1"), "{told}");
     assert!(told.contains("services_started=\"more\""), "{told}");
     assert_eq!(handshakes().await, counted);
@@ -84,7 +84,7 @@ async fn added_listeners_and_services_leave_tls_ones_alone() {
 
     // Files are watched as before.
     authority.issue(&["b.test"]).write(&folder, "a");
-    proxy.log_line("new certificates or keys are in force");
+    proxy.log_line("certificates or keys reloaded");
     let renewed = authority.client();
     assert!(renewed.connect(proxy.address, "b.test").await.is_ok());
 }

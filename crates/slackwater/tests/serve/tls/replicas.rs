@@ -65,7 +65,7 @@ async fn replicas_are_verified_by_authority_and_name() {
         if !passes {
             assert_eq!(
                 answer.field("x-slackwater-error"),
-                Some("unreachable"),
+                Some("no_connection"),
                 "{name}"
             );
             let told = proxy.log_line("TLS");
@@ -182,6 +182,6 @@ async fn a_new_authority_is_trusted_without_a_restart() {
     let proxy = proxy(replica.address, &folder, &old, "[replica.tls]\nca = CA");
     assert_eq!(get(proxy.address, "/").await.status, 502);
     folder.write("ca.pem", &new.pem());
-    proxy.log_line("new certificates or keys are in force");
+    proxy.log_line("certificates or keys reloaded");
     assert_eq!(get(proxy.address, "/").await.status, 200);
 }

@@ -56,7 +56,7 @@ pub struct PrequalSettings {
     pub probe_deadline: Duration,
     /// Most probes in flight: 1 to 4,096, default 64 (four times the default pool). `[A4]`
     pub probes_outstanding_max: u16,
-    /// Most probes per second of this client, including idle ones and those of silent replicas: 0
+    /// Most probes per second of this client, including idle ones and those of unprobed replicas: 0
     /// to 10,000,000, default 0, which is no limit. A burst may have a tenth of that, or 16. `[A4]`
     /// `[Decision 0011]`
     pub probes_per_second_max: u32,

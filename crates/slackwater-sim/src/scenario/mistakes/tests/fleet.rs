@@ -247,10 +247,10 @@ fn hobble_mistakes_are_reported() {
 #[test]
 fn neighbour_mistakes_are_reported() {
     let numbers: [(&str, Field<f64>); 4] = [
-        ("antagonists.spare_median", |it| &mut it.spare_median),
+        ("antagonists.spare_median", |it| &mut it.headroom_median),
         ("antagonists.sigma_below", |it| &mut it.sigma_below),
         ("antagonists.sigma_above", |it| &mut it.sigma_above),
-        ("antagonists.spare_max", |it| &mut it.spare_max),
+        ("antagonists.spare_max", |it| &mut it.headroom_max),
     ];
     for (field, number) in numbers {
         rejects(

@@ -87,9 +87,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ("The slowest of those that had a second copy", true),
     ] {
         let slowest = slowest(&lines, copied).ok_or_else(|| format!("{title}: there is none"))?;
-        let told = site.told(slowest)?;
-        let rows = rows(&told)?;
-        tales.push((title, rows, told.sentences));
+        let request = site.collect(slowest)?;
+        let rows = rows(&request)?;
+        tales.push((title, rows, request.sentences));
     }
     let page = page(&tales, (rate, seconds));
     say(&page);
@@ -155,9 +155,9 @@ fn page(tales: &[Tale<'_>], (rate, seconds): (u64, u64)) -> String {
         );
         for row in rows {
             let [line, decision, spans] = row
-                .told
+                .values
                 .each_ref()
-                .map(|told| told.as_deref().unwrap_or(""));
+                .map(|value| value.as_deref().unwrap_or(""));
             let _ = writeln!(page, "| {} | {line} | {decision} | {spans} |", row.what);
         }
         let _ = writeln!(

@@ -6,18 +6,18 @@ use slackwater_core::policy::Attempt;
 
 /// Recorded queries, replicas and fleet.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tape {
+pub struct Replay {
     /// Queries in the order of their times.
-    pub queries: Vec<TapeQuery>,
+    pub queries: Vec<ReplayQuery>,
     /// The capacity of each replica, by its number, in the order of time. The first step holds from
     /// the beginning on.
-    pub replicas: Vec<Vec<TapeStep>>,
+    pub replicas: Vec<Vec<ReplayStep>>,
     /// The number of the replica of each part. A policy sees a replica as several parts, as many as
     /// its weight.
     pub parts: Vec<u32>,
     /// Changes that clients receive, in the order of time. Empty: each replica is one part, and all
     /// are in the fleet from the beginning on.
-    pub news: Vec<TapeNews>,
+    pub news: Vec<ReplayChange>,
     /// Latencies are also recorded by blocks of this length, by the arrival of their queries; 0:
     /// they are not.
     pub block: Duration,
@@ -25,7 +25,7 @@ pub struct Tape {
 
 /// A recorded query.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TapeQuery {
+pub struct ReplayQuery {
     /// When it arrives, in nanoseconds.
     pub at_ns: u64,
     /// The number of the client.
@@ -40,7 +40,7 @@ pub struct TapeQuery {
     pub is_measured: bool,
 }
 
-impl TapeQuery {
+impl ReplayQuery {
     /// Returns a measured first attempt that may go to any replica.
     pub const fn first(at_ns: u64, client: u32, cost_ns: f64) -> Self {
         Self {
@@ -56,12 +56,12 @@ impl TapeQuery {
 
 /// A change of a part that a client receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TapeNews {
+pub struct ReplayChange {
     /// When the client receives it, in nanoseconds.
     pub at_ns: u64,
     /// The number of the client.
     pub client: u32,
-    /// The part, by its index in [`Tape::parts`].
+    /// The part, by its index in [`Replay::parts`].
     pub part: u32,
     /// The change.
     pub news: News,
@@ -82,7 +82,7 @@ pub enum News {
 
 /// The capacity and failures of a replica from some time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TapeStep {
+pub struct ReplayStep {
     /// The beginning, in nanoseconds.
     pub from_ns: u64,
     /// Cores, of which a query uses at most one; at least as many as the allocation.
@@ -93,7 +93,7 @@ pub struct TapeStep {
     pub failure_cost_ns: f64,
 }
 
-impl Tape {
+impl Replay {
     /// Returns the index of a replica's step at `now`, which must not be before the step at
     /// `place`.
     pub(crate) fn step_at(&self, replica: usize, place: usize, now: u64) -> usize {
@@ -111,38 +111,39 @@ mod tests {
 
     #[test]
     fn step_holds_until_the_next_one() {
-        let step = |from_ns| TapeStep {
+        let step = |from_ns| ReplayStep {
             from_ns,
             cores: 1.0,
             fails: 0.0,
             failure_cost_ns: 0.0,
         };
-        let tape = Tape {
+        let replay = Replay {
             replicas: vec![vec![step(0), step(10), step(20)]],
-            ..Tape::default()
+            ..Replay::default()
         };
-        let places = [0, 9, 10, 19, 20, 99].map(|now| tape.step_at(0, 0, now));
+        let places = [0, 9, 10, 19, 20, 99].map(|now| replay.step_at(0, 0, now));
         assert_eq!(places, [0, 0, 1, 1, 2, 2]);
-        assert_eq!(tape.step_at(0, 1, 15), 1);
+        assert_eq!(replay.step_at(0, 1, 15), 1);
         assert_eq!(
-            tape.step_at(7, 0, 15),
+            replay.step_at(7, 0, 15),
             0,
-            "a replica that is not on the tape has no steps"
+            "a replica that is not in the replay has no steps"
         );
     }
 
     #[test]
     fn recorded_load_is_played_exactly() {
         const MS: u64 = 1_000_000;
-        let step = |from_ms: u64, cores, fails| TapeStep {
+        let step = |from_ms: u64, cores, fails| ReplayStep {
             from_ns: from_ms * MS,
             cores,
             fails,
             failure_cost_ns: 1e6,
         };
-        let query =
-            |at_ms: u64, client, cost_ms: f64| TapeQuery::first(at_ms * MS, client, cost_ms * 1e6);
-        let tape = Tape {
+        let query = |at_ms: u64, client, cost_ms: f64| {
+            ReplayQuery::first(at_ms * MS, client, cost_ms * 1e6)
+        };
+        let replay = Replay {
             // One alone at full speed; one across a change to a tenth; two that share it; one that
             // fails.
             queries: vec![
@@ -157,7 +158,7 @@ mod tests {
                 step(100, 0.1, 0.0),
                 step(900, 1.0, 1.0),
             ]],
-            ..Tape::default()
+            ..Replay::default()
         };
         let sharing = Sharing {
             cores: 0.1,
@@ -174,7 +175,7 @@ mod tests {
             events: Vec::new(),
             deadline: Duration::from_secs(10),
             cancel_expired: false,
-            tape: Some(tape.into()),
+            replay: Some(replay.into()),
             warmup: Duration::ZERO,
             span: Duration::from_secs(1),
         };

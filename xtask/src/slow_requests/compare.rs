@@ -1,6 +1,6 @@
 //! Compares the access log's line, the decision and the spans of one request.
 
-use super::site::Told;
+use super::site::RequestSources;
 use serde_json::Value;
 
 /// One fact, as each of the three sources has it.
@@ -8,19 +8,20 @@ use serde_json::Value;
 pub(super) struct Row {
     pub(super) what: String,
     /// The value in access log, decision and spans.
-    pub(super) told: [Option<String>; 3],
+    pub(super) values: [Option<String>; 3],
     /// The sources that must have it.
-    tell: [bool; 3],
+    required: [bool; 3],
 }
 
 impl Row {
     /// Returns whether all sources that must have it do, with the same value.
     pub(super) fn agrees(&self) -> bool {
-        let told = self.told.iter().zip(self.tell);
-        let said: Vec<_> = told
-            .filter_map(|(told, tells)| tells.then_some(told))
+        let values = self.values.iter().zip(self.required);
+        let required: Vec<_> = values
+            .filter_map(|(value, required)| required.then_some(value))
             .collect();
-        said.iter().all(|told| told.is_some()) && said.windows(2).all(|two| two[0] == two[1])
+        required.iter().all(|value| value.is_some())
+            && required.windows(2).all(|two| two[0] == two[1])
     }
 }
 
@@ -75,53 +76,59 @@ const ATTEMPT: [(&str, &str, &str); 5] = [
 /// # Errors
 ///
 /// Fails if one of the three sources lacks a required part.
-pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
-    let of_kind = |kind: &'static str| told.spans.iter().filter(move |span| span["kind"] == kind);
+pub(super) fn rows(request: &RequestSources) -> Result<Vec<Row>, String> {
+    let of_kind = |kind: &'static str| {
+        request
+            .spans
+            .iter()
+            .filter(move |span| span["kind"] == kind)
+    };
     let server = of_kind("server").next().ok_or("no span of the request")?;
     let mut attempts: Vec<_> = of_kind("client").collect();
     attempts.sort_by_key(|span| span["attributes"]["slackwater.attempt.number"].as_u64());
-    let tried = told.decision["attempts"].as_array();
-    let tried = tried.ok_or_else(|| format!("a decision without attempts: {}", told.decision))?;
+    let tried = request.decision["attempts"].as_array();
+    let tried =
+        tried.ok_or_else(|| format!("a decision without attempts: {}", request.decision))?;
 
     let attribute = |span: &Value, name: &str| shown(&span["attributes"][name]);
     let mut rows: Vec<_> = REQUEST
         .into_iter()
         .map(|(what, [line, decision, span])| Row {
             what: what.to_owned(),
-            told: [
-                shown(&told.line[line]),
-                shown(&told.decision[decision]),
+            values: [
+                shown(&request.line[line]),
+                shown(&request.decision[decision]),
                 attribute(server, span).or_else(|| shown(&server[span])),
             ],
-            tell: [true; 3],
+            required: [true; 3],
         })
         .collect();
     rows.push(Row {
         what: "total, µs".to_owned(),
-        told: [
-            shown(&told.line["total_us"]),
-            shown(&told.decision["total_us"]),
+        values: [
+            shown(&request.line["total_us"]),
+            shown(&request.decision["total_us"]),
             duration_us(server),
         ],
-        tell: [true; 3],
+        required: [true; 3],
     });
     rows.push(Row {
         what: "first byte, µs".to_owned(),
-        told: [
-            shown(&told.line["first_byte_us"]),
-            shown(&told.decision["first_byte_us"]),
+        values: [
+            shown(&request.line["first_byte_us"]),
+            shown(&request.decision["first_byte_us"]),
             since_us(server, event_ns(server, "first_byte")),
         ],
-        tell: [true; 3],
+        required: [true; 3],
     });
     rows.push(Row {
         what: "attempts".to_owned(),
-        told: [
-            shown(&told.line["attempts"]),
+        values: [
+            shown(&request.line["attempts"]),
             Some(tried.len().to_string()),
             Some(attempts.len().to_string()),
         ],
-        tell: [true; 3],
+        required: [true; 3],
     });
     let answered = attempts
         .iter()
@@ -130,20 +137,20 @@ pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
     let nothing = Value::Null;
     for (what, [line, decision, span]) in CHOICE {
         let of_decision = tried.get(answered).and_then(|it| it.pointer(decision));
-        let told = [
-            shown(&told.line[line]),
+        let values = [
+            shown(&request.line[line]),
             shown(of_decision.unwrap_or(&nothing)),
             attribute(attempts[answered], span),
         ];
         // A choice without a report has no report fields; all three must agree on that.
         let is_optional = !["replica", "reason"].contains(&what);
-        if is_optional && told.iter().all(Option::is_none) {
+        if is_optional && values.iter().all(Option::is_none) {
             continue;
         }
         rows.push(Row {
             what: what.to_owned(),
-            told,
-            tell: [true; 3],
+            values,
+            required: [true; 3],
         });
     }
     for (number, span) in attempts.iter().enumerate() {
@@ -151,8 +158,8 @@ pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
         let mut add = |what: &str, of_decision, of_span| {
             rows.push(Row {
                 what: format!("attempt {}: {what}", number + 1),
-                told: [None, of_decision, of_span],
-                tell: [false, true, true],
+                values: [None, of_decision, of_span],
+                required: [false, true, true],
             });
         };
         for (what, field, name) in ATTEMPT {
@@ -194,10 +201,10 @@ mod tests {
 
     #[test]
     fn equal_sources_agree_and_differences_are_found() {
-        let row = |told: [Option<&str>; 3], tell| Row {
+        let row = |values: [Option<&str>; 3], required| Row {
             what: "x".to_owned(),
-            told: told.map(|told| told.map(str::to_owned)),
-            tell,
+            values: values.map(|value| value.map(str::to_owned)),
+            required,
         };
         let all = [true; 3];
         assert!(row([Some("1"), Some("1"), Some("1")], all).agrees());

@@ -35,7 +35,7 @@ pub(super) struct Site<'a> {
 
 /// One request in all three sources.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct RequestSources {
     /// Its line in the access log.
     pub(super) line: Value,
     pub(super) decision: Value,
@@ -54,7 +54,7 @@ impl<'a> Site<'a> {
         let mut ports = FreePorts::default();
         let pair = |number: u64| Pair::new(number.to_string(), &mut ports);
         let mut pairs: Vec<_> = (0..REPLICAS).map(pair).collect::<Result<_, _>>()?;
-        let [address, admin, grpc, told] = {
+        let [address, admin, grpc, traces] = {
             let mut take = || ports.take();
             [take()?, take()?, take()?, take()?]
         };
@@ -72,11 +72,11 @@ impl<'a> Site<'a> {
             pair.start_agent(&programs, &agent_file)?;
         }
         let mut command = Command::new(collector);
-        command.args([grpc.to_string(), told.to_string()]);
+        command.args([grpc.to_string(), traces.to_string()]);
         let mut collector = programs.processes.start("collector", &mut command)?;
         wait_for("the collector to answer", EFFECT_MAX, || {
             collector.check_running()?;
-            Ok(http::get(told, "/traces/0").ok())
+            Ok(http::get(traces, "/traces/0").ok())
         })?;
         let replicas: Vec<_> = pairs.iter().map(|pair| pair.agent.to_string()).collect();
         let log = folder.join("access.log");
@@ -98,7 +98,7 @@ impl<'a> Site<'a> {
             folder: folder.to_owned(),
             address,
             admin,
-            collector: told,
+            collector: traces,
             sent: 0,
             _running: (pairs, [collector, serve]),
         })
@@ -132,7 +132,7 @@ impl<'a> Site<'a> {
     }
 
     /// Collects the data of a request, given its line of the access log.
-    pub(super) fn told(&self, line: Value) -> Result<Told, String> {
+    pub(super) fn collect(&self, line: Value) -> Result<RequestSources, String> {
         let text = |key: &str| {
             let text = line[key].as_str();
             text.ok_or_else(|| format!("a line without {key}: {line}"))
@@ -148,7 +148,7 @@ impl<'a> Site<'a> {
             let spans = spans.as_array().cloned().unwrap_or_default();
             Ok((spans.len() as u64 > attempts).then_some(spans))
         })?;
-        Ok(Told {
+        Ok(RequestSources {
             decision: decisions["decisions"][0].clone(),
             line,
             sentences,
