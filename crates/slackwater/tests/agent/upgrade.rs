@@ -71,7 +71,7 @@ async fn a_configuration_is_read_again_by_an_upgrade_and_not_by_a_reload() {
     let agent = Agent::start(&server.to, &[]).await;
     agent.signal("HUP");
     until("it says how", async || {
-        agent.log().contains("SIGUSR2 starts a new one")
+        agent.log().contains("SIGUSR2 replaces it")
     })
     .await;
     assert_eq!(agent.rif().await, 0);
