@@ -71,7 +71,7 @@ async fn reload_signal_is_ignored_and_refers_to_an_upgrade() {
     let agent = Agent::start(&server.to, &[]).await;
     agent.signal("HUP");
     until("it says how", async || {
-        agent.log().contains("SIGUSR2 starts a new one")
+        agent.log().contains("SIGUSR2 replaces it")
     })
     .await;
     assert_eq!(agent.rif().await, 0);

@@ -237,12 +237,6 @@ async fn errors_are_reported_with_the_remedy() {
         ),
         (
             &proxy,
-            None,
-            "decisions --replica nobody",
-            "--replica: no replica nobody is known; there are: 127.0.0.1:",
-        ),
-        (
-            &proxy,
             Some(TOKEN),
             "drain a --service b",
             ": there is no service \"b\", expected one of default",
@@ -296,6 +290,18 @@ async fn errors_are_reported_with_the_remedy() {
         let why = admin(proxy, token, &args).await.badly(2);
         assert!(why.contains(complaint), "{args:?}: {why}");
         assert!(!why.contains(TOKEN) && !why.contains(other), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn decisions_of_a_replica_that_is_not_known_are_a_mistake() {
+    let one = Replica::echo("one").await;
+    let (proxy, _written, _token) = controlled("command-unknown", &[&one]);
+    for form in [&[][..], &["--json"]] {
+        let asked = [&["decisions", "--replica", "nobody"][..], form].concat();
+        let why = admin(&proxy, None, &asked).await.badly(2);
+        let complaint = format!("no replica nobody is known; there are: {}", one.address);
+        assert!(why.contains(&complaint), "{why}");
     }
 }
 
