@@ -392,10 +392,11 @@ async fn replicas_that_answer_no_probes_are_logged_in_one_line() {
         "policy = \"prequal\"\n[probe]\ntransport = \"udp\"",
     );
     let mut client = Client::connect(proxy.address).await;
-    let silent = |page: &str| page.matches("\"silent\": true").count() == addresses.len();
-    until("all replicas are known to be silent", async || {
+    let unprobed = |page: &str| page.matches("\"state\": \"unprobed\"").count();
+    until("all replicas are unprobed", async || {
         assert_eq!(client.get("/").await.status, 200);
-        silent(&proxy.admin_page("/status").await).then_some(())
+        let status = proxy.admin_page("/status").await;
+        (unprobed(&status) == addresses.len()).then_some(())
     })
     .await;
     let line = proxy.log_line("unprobed");

@@ -187,7 +187,7 @@ async fn waiting_copy_leaves_its_queue_when_the_other_starts() {
     }
     site.proxy.settled().await;
     assert_eq!(site.servers[0].asked("/work"), 0, "nothing is done twice");
-    assert_eq!(site.ties(1, "told").await, 1);
+    assert_eq!(site.ties(1, "notified").await, 1);
     assert_eq!(
         site.ties(0, "doubled").await + site.ties(1, "doubled").await,
         0
@@ -262,7 +262,7 @@ async fn failed_tied_copy_is_retried_where_the_other_was_dropped() {
     }
     assert_eq!(site.proxy.sum("/requests/retries").await, 1);
     assert_eq!(
-        site.ties(0, "told").await,
+        site.ties(0, "notified").await,
         0,
         "it has no other copy any more"
     );
