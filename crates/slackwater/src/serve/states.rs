@@ -142,8 +142,8 @@ macro_rules! line {
             share_percent = standing.share_percent(),
             success = health.map(|health| part(health.success_millionths)),
             median_success = health.map(|health| part(health.median_success_millionths)),
-            latency = health.and_then(|health| health.latency).map(tracing::field::debug),
-            median_latency = health.and_then(|health| health.median_latency).map(tracing::field::debug),
+            latency = health.and_then(|health| health.latency).map(Rounded).map(tracing::field::display),
+            median_latency = health.and_then(|health| health.median_latency).map(Rounded).map(tracing::field::display),
             $($field)*
             "replica {}{}{why}",
             what(change),
