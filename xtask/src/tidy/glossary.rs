@@ -10,7 +10,7 @@ use proc_macro2::{Delimiter, TokenTree};
 /// The file with the counts that are still allowed; the next constant: its header.
 pub(super) const LIST: &str = "xtask/ratchets/words.txt";
 pub(super) const ABOUT: &str =
-    "Declared names with a word that the glossary of CONTRIBUTING.md turns down: file and word.";
+    "Declared names with a word that the glossary of CONTRIBUTING.md rejects: file and word.";
 
 /// The heading over the table.
 const HEADING: &str = "## Glossary";

@@ -36,7 +36,7 @@ pub(super) fn count(uses: &[Use]) -> Counts {
 /// Writes a list that allows exactly these counts.
 pub(super) fn list(about: &str, counts: &Counts) -> String {
     let mut text = format!(
-        "# {about}\n# It may only become shorter. `cargo xtask tidy --ratchet` writes it anew.\n"
+        "# {about}\n# It may only become shorter. `cargo xtask tidy --ratchet` updates it.\n"
     );
     for (key, count) in counts {
         let _ = writeln!(text, "{count} {key}");

@@ -19,12 +19,25 @@ named! {
         /// It fails more often than the others or is slower, and gets only what they have no
         /// capacity for.
         HeldBack = "held_back",
-        /// It was out, and its share grows again.
+        /// It was readmitted, and its share grows again.
         Returning = "returning",
-        /// It is out for its failures.
+        /// It is ejected for its failures.
         Ejected = "ejected",
-        /// It is out for being slow, or for having stopped.
+        /// It is ejected because it is slow or has stopped.
         OnProbation = "on_probation",
+    }
+}
+
+impl HealthState {
+    /// The replica state that operators see: `ejected`, `limited` or `warming_up`. `None` if health
+    /// does not limit the replica.
+    pub const fn replica_state(self) -> Option<&'static str> {
+        match self {
+            Self::Sound => None,
+            Self::WarmingUp | Self::Returning => Some("warming_up"),
+            Self::PushingBack | Self::HeldBack => Some("limited"),
+            Self::Ejected | Self::OnProbation => Some("ejected"),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::balancer::{Balancer, Shared};
 use super::driver::Driver;
 use super::lease::Lease;
 use core::fmt;
-use slackwater_core::policy::{HealthState, ReplicaView, Snapshot};
+use slackwater_core::policy::{ReplicaView, Snapshot};
 use std::sync::TryLockError;
 
 /// A longer list is cut off here.
@@ -44,12 +44,8 @@ impl Replicas<'_> {
     /// The state of a replica that health limits, which the policy does not know.
     fn limited(&self, view: &ReplicaView) -> Option<&'static str> {
         let mut health = self.1.health.iter();
-        match health.find(|it| it.replica == view.replica)?.state {
-            HealthState::WarmingUp | HealthState::Returning => Some("warming_up"),
-            HealthState::PushingBack | HealthState::HeldBack => Some("limited"),
-            HealthState::Ejected | HealthState::OnProbation => Some("ejected"),
-            _ => None,
-        }
+        let health = health.find(|it| it.replica == view.replica)?;
+        health.state.replica_state()
     }
 }
 

@@ -92,3 +92,11 @@ fn first_state_in_the_documented_order_wins() {
     }
     assert_eq!(seen.len(), ReplicaState::ALL.len(), "each occurs");
 }
+
+#[test]
+fn states_by_health_are_those_of_the_core() {
+    for health in HealthState::ALL {
+        let state = of_health(health).map(|(state, _)| state.as_str());
+        assert_eq!(state, health.replica_state(), "{health}");
+    }
+}
