@@ -1,6 +1,8 @@
 //! Replicas of known capacity, and what the estimator learns about them.
 
+mod combined;
 mod idle;
+
 use super::*;
 use crate::tracker::{Arrival, End};
 use alloc::vec::Vec;
@@ -237,7 +239,8 @@ fn with_a_quota(
     let (mut threads, mut untold) = (ThreadTotals::default(), Duration::ZERO);
     let mut in_flight = Vec::new();
     let mut finished = 0;
-    for tick in 0..1_000 {
+    // Readings begin in the middle of a period.
+    for tick in 5..1_000 {
         let now = Instant::from_nanos(SECOND + tick * TICK_NS);
         let is_busy = tick % 20 < 8;
         while in_flight.len() < rif && is_busy {
