@@ -146,6 +146,13 @@ mod tests {
     }
 
     #[test]
+    fn capacity_rises_to_the_rif_that_was_carried_with_little_wait() {
+        let mut contention = of_ten();
+        contention.read(span(1_000 * MS, 15, 950), 0);
+        assert_eq!(contention.capacity(), Some(15 * ONE_RIF));
+    }
+
+    #[test]
     fn capacity_falls_with_a_time_constant_of_95_ms() {
         assert_eq!(ten_halved_after(95 * MS / 4), ONE_RIF * 875 / 100);
         assert_eq!(ten_halved_after(95 * MS / 2), ONE_RIF * 750 / 100);

@@ -106,6 +106,10 @@ mod tests {
         cost.read(30 * 20 * MS, 0, 30);
         let mean_ns = cost.mean_ns().expect("known");
         assert!(mean_ns.abs_diff(11 * MS) < MS / 100, "{mean_ns}");
+        let mut free = MeanCost::default();
+        free.read(0, 0, 300);
+        free.read(300 * 20 * MS, 0, 300);
+        assert_eq!(free.mean_ns(), Some(20 * MS), "no cost is equal, too");
     }
 
     #[test]

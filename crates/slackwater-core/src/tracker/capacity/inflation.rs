@@ -443,13 +443,26 @@ mod tests {
     }
 
     #[test]
-    fn capacity_follows_as_many_queries_as_the_newest_latency() {
+    fn readings_that_differ_from_each_other_count_as_variation() {
         let mut inflation = after(2_000, 0);
-        end(&mut inflation, 400, 15, 16 * MS);
-        assert_eq!(inflation.capacity(), Some(4 * ONE_RIF));
-        // Eight in flight that take as long are two without a wait, a quarter of the way.
-        inflation.newest_rif = 8 * ONE_RIF;
-        end(&mut inflation, 6, 7, 16 * MS);
-        assert_eq!(inflation.capacity(), Some(ONE_RIF * 7 / 2));
+        end(&mut inflation, 30, 0, 400 * MS);
+        // The root of a tenth of 300 queries is 20 instead of 2. The mean is 3.8 then, and the
+        // squared distance of that tenth 16.2².
+        assert_eq!(inflation.newest_memory(), 283, "156 × 26.2 / 3.8²");
+    }
+
+    #[test]
+    fn capacity_follows_as_many_queries_as_the_newest_latency() {
+        for (memory, parts_of_squared_mean) in [(24, 0), (156, 1), (312, 2)] {
+            let mut inflation = after(2_000, 0);
+            let squared_mean = inflation.unloaded * inflation.unloaded;
+            inflation.variance = squared_mean * parts_of_squared_mean;
+            end(&mut inflation, 400, 15, 16 * MS);
+            assert_eq!(inflation.capacity(), Some(4 * ONE_RIF));
+            // Eight in flight that take as long are two without a wait, a quarter of the way.
+            inflation.newest_rif = 8 * ONE_RIF;
+            end(&mut inflation, memory / 4, 7, 16 * MS);
+            assert_eq!(inflation.capacity(), Some(ONE_RIF * 7 / 2), "{memory}");
+        }
     }
 }
