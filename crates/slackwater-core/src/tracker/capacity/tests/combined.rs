@@ -203,3 +203,21 @@ fn reading_under_a_quota_covers_two_periods() {
     }
     tracker.finish(Instant::from_nanos(2 * SECOND), arrival, End::Success);
 }
+
+#[test]
+fn queries_that_end_within_one_tick_of_the_clock_have_a_cost() {
+    let mut estimator = CapacityEstimator::default();
+    let tracker = LoadTracker::default();
+    let totals = |used| CpuTotals {
+        used,
+        ..CpuTotals::default()
+    };
+    let (before, now) = (Instant::from_nanos(SECOND), Instant::from_nanos(2 * SECOND));
+    estimator.read(before, &tracker, 0, Some(totals(Duration::ZERO)));
+    for _ in 0..10 {
+        let arrival = tracker.arrive(now);
+        tracker.finish(now, arrival, End::Success);
+    }
+    estimator.read(now, &tracker, 10, Some(totals(Duration::from_millis(50))));
+    assert_eq!(estimator.cost.mean_ns(), Some(5 * MS));
+}
