@@ -186,6 +186,8 @@ fn cpu_share_is_relative_to_demand_of_the_same_threads() {
     replica.unwatched_percent = 800;
     replica.carry(12, SECOND);
     replica.capacity_is(4_000);
+    // Cost counts all CPU time: twelve cores for 400 queries a second.
+    replica.cost_is(30 * MS);
 }
 
 #[test]

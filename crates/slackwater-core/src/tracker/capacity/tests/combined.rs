@@ -171,6 +171,20 @@ fn capacity_below_one_counts_by_the_time_of_a_query_alone() {
 }
 
 #[test]
+fn latency_stands_for_the_cost_until_cpu_time_is_known() {
+    let mut estimator = CapacityEstimator::default();
+    let cost = |estimator: &CapacityEstimator| {
+        let mut report = LoadReport::new(crate::Rif::ZERO, None);
+        estimator.fill(&mut report);
+        report.cost
+    };
+    with_unloaded(&mut estimator, 4 * MS);
+    assert_eq!(cost(&estimator), Some(Duration::from_millis(4)));
+    estimator.cost.read(10 * MS, 0, 10);
+    assert_eq!(cost(&estimator), Some(Duration::from_millis(1)));
+}
+
+#[test]
 fn reading_is_due_after_fifty_milliseconds() {
     let mut estimator = CapacityEstimator::default();
     let tracker = LoadTracker::default();
