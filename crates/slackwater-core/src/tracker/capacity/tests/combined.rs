@@ -235,3 +235,27 @@ fn queries_that_end_within_one_tick_of_the_clock_have_a_cost() {
     estimator.read(now, &tracker, 10, Some(totals(Duration::from_millis(50))));
     assert_eq!(estimator.cost.mean_ns(), Some(5 * MS));
 }
+
+#[test]
+fn torn_busy_time_counts_as_the_whole_span() {
+    let reading = |rif_time_ns, busy_ns, used_ns| Reading {
+        at: Instant::EPOCH,
+        taken_at: Instant::EPOCH,
+        rif_time_ns,
+        busy_ns,
+        finished: 0,
+        recorded: 0,
+        cpu: Some(CpuTotals {
+            threads: Some(ThreadTotals {
+                used: Duration::from_nanos(used_ns),
+                waited: Duration::from_nanos(used_ns),
+            }),
+            ..CpuTotals::default()
+        }),
+    };
+    let mut estimator = CapacityEstimator::default();
+    // A query that begins at the moment of a reading may make busy time step back.
+    let (before, after) = (reading(0, 5, 0), reading(500 * MS, 4, MS));
+    estimator.read_cpu(50 * MS, 50 * MS, &before, &after);
+    assert_eq!(estimator.contention.capacity(), Some(5 * ONE_RIF));
+}
