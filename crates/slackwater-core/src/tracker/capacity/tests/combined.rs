@@ -259,3 +259,22 @@ fn torn_busy_time_counts_as_the_whole_span() {
     estimator.read_cpu(50 * MS, 50 * MS, &before, &after);
     assert_eq!(estimator.contention.capacity(), Some(5 * ONE_RIF));
 }
+
+#[test]
+fn latencies_from_before_the_last_reading_are_left_out() {
+    // A thread that was delayed may leave a slot of the ring as it was a whole ring ago.
+    let known_after = |ended_ms| {
+        let mut estimator = CapacityEstimator::default();
+        let tracker = LoadTracker::default();
+        let at_ms = |ms: u64| Instant::from_nanos(ms * MS);
+        estimator.read(at_ms(1_000), &tracker, 0, None);
+        for _ in 0..100 {
+            let arrival = tracker.arrive(at_ms(ended_ms - 4));
+            tracker.finish(at_ms(ended_ms), arrival, End::Success);
+        }
+        estimator.read(at_ms(2_000), &tracker, 100, None);
+        estimator.cost_ns()
+    };
+    assert_eq!(known_after(1_500), Some(4 * MS));
+    assert_eq!(known_after(900), None);
+}
