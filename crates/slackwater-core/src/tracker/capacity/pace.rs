@@ -218,6 +218,14 @@ mod tests {
             replica.now += STEP;
             assert!(replica.ask().reads, "a second");
         }
+        // It makes no difference either how often it is looked at.
+        let mut replica = Replica::after(1);
+        for _ in 0..99 {
+            replica.now += STEP / 5;
+            assert!(!replica.ask().reads);
+        }
+        replica.now += STEP / 5;
+        assert!(replica.ask().reads, "a second");
     }
 
     #[test]
