@@ -316,7 +316,7 @@ mod tests {
         };
         assert_eq!(of(31), (None, None));
         assert_eq!(of(32), (Some(4 * MS), Some(ONE_RIF)));
-        // Of the first ones, all stand for the latency without load.
+        // All of the first 32 stand for the latency without load.
         assert_eq!(after(31, 9).unloaded_queries, 31);
         assert_eq!(after(40, 9).unloaded_queries, 32);
     }

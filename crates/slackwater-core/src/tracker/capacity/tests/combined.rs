@@ -130,8 +130,8 @@ fn most(elsewhere_ms: Option<i64>, unloaded_ms: Option<u64>) -> Option<u64> {
         tells_waits: elsewhere_ms.is_some(),
         ..CapacityEstimator::default()
     };
-    let elsewhere_ns = elsewhere_ms.unwrap_or(0) * 10 * MS.cast_signed();
-    estimator.cost.read(100 * MS, elsewhere_ns, 10);
+    let off_cpu_ns = elsewhere_ms.unwrap_or(0) * 10 * MS.cast_signed();
+    estimator.cost.read(100 * MS, off_cpu_ns, 10);
     if let Some(unloaded_ms) = unloaded_ms {
         with_unloaded(&mut estimator, unloaded_ms * MS);
     }
