@@ -120,7 +120,7 @@ mod tests {
             let mut cost = of_equal(300, 30);
             cost.read((300 + off_ms) * MS, 0, 30);
             assert_eq!(cost.is_sure(), is_sure, "{off_ms}");
-            // A mean over 300 queries forgets all others at a reading of 300. A longer one does not.
+            // A mean over 300 queries forgets all others at one of 300. A longer one keeps some.
             cost.read(300 * 20 * MS, 0, 300);
             assert_eq!(cost.mean_ns() == Some(20 * MS), is_sure, "{off_ms}");
         }
