@@ -229,6 +229,17 @@ mod tests {
     }
 
     #[test]
+    fn refund_adds_nothing_to_a_full_budget() {
+        let mut budget = TieBudget::new(Quantile::ZERO, 2);
+        budget.refund();
+        assert_eq!(budget.saved_millionths(), 2 * u64::from(ONE));
+        assert!(budget.pay());
+        budget.refund();
+        budget.refund();
+        assert_eq!(budget.saved_millionths(), 2 * u64::from(ONE));
+    }
+
+    #[test]
     fn copies_never_exceed_their_share_of_queries() {
         let mut tokens = Tokens::new(Quantile::from_millionths(20_000).expect("2 %"), 10);
         let mut copies = 0;

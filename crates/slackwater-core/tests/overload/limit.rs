@@ -209,6 +209,18 @@ fn windows(limit: &mut ConcurrencyLimit, now: &mut Instant, count: u32, took: Du
 }
 
 #[test]
+fn least_latency_that_is_met_again_needs_no_measurement() {
+    let mut limit = ConcurrencyLimit::gradient(settings(|_| ()).validate().expect("in range"));
+    let mut now = Instant::EPOCH;
+    windows(&mut limit, &mut now, 1, ms(10), End::Success);
+    while now < Instant::EPOCH + ms(65_000) {
+        let before = limit.limit();
+        windows(&mut limit, &mut now, 1, ms(10), End::Success);
+        assert!(limit.limit() >= before, "halved at {now}");
+    }
+}
+
+#[test]
 fn slow_failures_lower_the_limit_and_failures_never_raise_it() {
     for end in [End::Failed, End::Cancelled] {
         let mut limit = ConcurrencyLimit::gradient(settings(|_| ()).validate().expect("in range"));

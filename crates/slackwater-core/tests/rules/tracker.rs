@@ -201,6 +201,22 @@ fn t4_ended_stall_expires_with_the_samples() {
 }
 
 #[test]
+fn t4_cancelled_query_counts_by_its_own_age_at_most() {
+    let tracker = LoadTracker::default();
+    serve(&tracker, 0, 1);
+    let stuck = tracker.arrive(at_ms(10));
+    let impatient = tracker.arrive(at_ms(910));
+    tracker.finish(at_ms(912), impatient, End::Cancelled);
+    assert_eq!(
+        latency_ms(&tracker, 912),
+        Some(902),
+        "the other one still waits"
+    );
+    tracker.finish(at_ms(912), stuck, End::Failed);
+    assert_eq!(latency_ms(&tracker, 912), Some(2), "of the impatient one");
+}
+
+#[test]
 fn t4_expired_stall_does_not_return_with_a_later_one() {
     let tracker = LoadTracker::default();
     let stuck = tracker.arrive(at_ms(0));
@@ -304,4 +320,17 @@ fn t6_unknown_values_are_not_reported() {
         (None, None)
     );
     assert_eq!((report.capacity_millirif, report.cost), (None, None));
+}
+
+#[test]
+fn t5_eight_old_samples_do_not_hide_a_newer_one_and_nine_do() {
+    let tracker = LoadTracker::default();
+    serve(&tracker, 9_000, 9_005);
+    // Threads that were delayed record what ended long ago.
+    for _ in 0..8 {
+        serve(&tracker, 0, 1);
+    }
+    assert_eq!(latency_ms(&tracker, 9_006), Some(5));
+    serve(&tracker, 0, 1);
+    assert_eq!(latency_ms(&tracker, 9_006), None);
 }

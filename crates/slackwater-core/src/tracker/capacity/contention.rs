@@ -15,6 +15,7 @@ const SHORT_BELOW: u64 = FINE * 93 / 100;
 const MEMORY_NS: u64 = 95_000_000;
 /// Largest step of one reading, in 1/1024 of the distance, however long the reading was.
 const STEP_MAX: u64 = FINE * 9 / 10;
+
 /// What was measured over a span of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
@@ -103,9 +104,145 @@ impl Contention {
 mod tests {
     use super::*;
 
+    const MS: u64 = 1_000_000;
+
+    /// A span in which `rif` queries were in flight and got `got_permille` of the CPU time that
+    /// they wanted.
+    fn span(ns: u64, rif: u64, got_permille: u64) -> Span {
+        Span {
+            ns,
+            passed_ns: ns,
+            busy_ns: ns,
+            rif_time_ns: rif * ns,
+            used_ns: got_permille * MS,
+            waited_ns: (1_000 - got_permille) * MS,
+        }
+    }
+
+    /// The estimate after ten queries in flight were carried without a wait.
+    fn of_ten() -> Contention {
+        let mut contention = Contention::default();
+        contention.read(span(1, 10, 1_000), 0);
+        assert_eq!(contention.capacity(), Some(10 * ONE_RIF));
+        contention
+    }
+
+    /// The capacity after a reading of `ns` in which ten in flight got half of what they wanted.
+    fn ten_halved_after(ns: u64) -> Fine {
+        let mut contention = of_ten();
+        contention.read(span(ns, 10, 500), 0);
+        contention.capacity().expect("known")
+    }
+
+    #[test]
+    fn less_than_93_percent_of_the_wanted_cpu_time_is_a_shortage() {
+        for (got_permille, is_short) in [(929, true), (930, false)] {
+            let mut contention = of_ten();
+            contention.read(span(50 * MS, 10, got_permille), 0);
+            assert_eq!(contention.is_recent(), is_short, "{got_permille}");
+            let is_less = contention.capacity() < Some(10 * ONE_RIF);
+            assert_eq!(is_less, is_short, "{got_permille}");
+        }
+    }
+
+    #[test]
+    fn capacity_rises_to_the_rif_that_was_carried_with_little_wait() {
+        let mut contention = of_ten();
+        contention.read(span(1_000 * MS, 15, 950), 0);
+        assert_eq!(contention.capacity(), Some(15 * ONE_RIF));
+    }
+
+    #[test]
+    fn capacity_falls_with_a_time_constant_of_95_ms() {
+        assert_eq!(ten_halved_after(95 * MS / 4), ONE_RIF * 875 / 100);
+        assert_eq!(ten_halved_after(95 * MS / 2), ONE_RIF * 750 / 100);
+    }
+
+    #[test]
+    fn one_reading_moves_capacity_by_nine_tenths_at_most() {
+        for ns in [95 * MS, 1_000 * MS, u64::MAX / 20] {
+            let off = ten_halved_after(ns).abs_diff(ONE_RIF * 55 / 10);
+            assert!(off < ONE_RIF / 200, "{ns}: {off}");
+        }
+    }
+
+    #[test]
+    fn queries_that_want_no_cpu_time_do_not_change_capacity() {
+        let waiting = Span {
+            used_ns: 0,
+            waited_ns: 0,
+            ..span(50 * MS, 10, 500)
+        };
+        let mut contention = Contention::default();
+        contention.read(waiting, 0);
+        assert_eq!(contention.capacity(), None);
+    }
+
+    #[test]
+    fn short_spans_are_learned_from_together() {
+        let mut contention = of_ten();
+        // A first span without waits, and a second one in which all of them are reported.
+        let first = Span {
+            used_ns: 40 * MS,
+            waited_ns: 0,
+            ..span(100 * MS, 12, 0)
+        };
+        let second = Span {
+            passed_ns: 29_900 * MS,
+            busy_ns: 50 * MS,
+            rif_time_ns: 600 * MS,
+            used_ns: 0,
+            waited_ns: 120 * MS,
+            ..span(100 * MS, 12, 0)
+        };
+        contention.read(first, 200 * MS);
+        contention.read(
+            Span {
+                ns: 99 * MS,
+                ..second
+            },
+            200 * MS,
+        );
+        assert_eq!(contention.capacity(), Some(10 * ONE_RIF), "199 ms");
+        let mut contention = of_ten();
+        contention.read(first, 200 * MS);
+        contention.read(second, 200 * MS);
+        // A quarter of 12, by nine tenths of the way.
+        let found = contention.capacity().expect("known");
+        assert!(found.abs_diff(ONE_RIF * 37 / 10) < ONE_RIF / 100, "{found}");
+        contention.read(
+            Span {
+                passed_ns: 100 * MS,
+                ..span(1, 0, 1_000)
+            },
+            2,
+        );
+        contention.read(
+            Span {
+                passed_ns: 29_899 * MS,
+                ..span(1, 0, 1_000)
+            },
+            2,
+        );
+        assert!(contention.is_recent(), "29.999 s without a shortage");
+        contention.read(span(MS, 0, 1_000), 0);
+        assert!(!contention.is_recent());
+    }
+
+    #[test]
+    fn cpu_time_of_up_to_twice_the_rif_belongs_to_queries() {
+        let wanted = |waited_ns| Span {
+            rif_time_ns: 10 * MS,
+            used_ns: 15 * MS,
+            waited_ns,
+            ..Span::default()
+        };
+        assert!(wanted(5 * MS).is_of_queries());
+        assert!(!wanted(5 * MS + 1).is_of_queries());
+    }
+
     #[test]
     fn cpu_use_without_queries_does_not_change_capacity() {
-        const MS: u64 = 1_000_000;
         let own = Span {
             ns: 50 * MS,
             used_ns: MS,

@@ -76,3 +76,83 @@ impl MeanCost {
         mul_div(elsewhere_ns, PARTS, self.queries)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A mean that knows `count` readings of `queries` queries, each of which took 10 ms of CPU
+    /// time.
+    fn of_equal(count: u32, queries: u64) -> MeanCost {
+        let mut cost = MeanCost::default();
+        for _ in 0..count {
+            cost.read(queries * 10 * MS, 0, queries);
+        }
+        cost
+    }
+
+    #[test]
+    fn mean_is_known_after_eight_queries() {
+        assert_eq!(of_equal(1, 7).mean_ns(), None);
+        assert_eq!(of_equal(1, 8).mean_ns(), Some(10 * MS));
+        assert!(of_equal(1, 8).is_sure(), "the first reading is no error");
+    }
+
+    #[test]
+    fn mean_covers_300_queries_if_costs_are_equal() {
+        let mut cost = of_equal(300, 30);
+        cost.read(30 * 20 * MS, 0, 30);
+        let mean_ns = cost.mean_ns().expect("known");
+        assert!(mean_ns.abs_diff(11 * MS) < MS / 100, "{mean_ns}");
+        let mut free = MeanCost::default();
+        free.read(0, 0, 300);
+        free.read(300 * 20 * MS, 0, 300);
+        assert_eq!(free.mean_ns(), Some(20 * MS), "no cost is equal, too");
+    }
+
+    #[test]
+    fn standard_error_of_seven_percent_is_allowed() {
+        // 300 queries of 10 ms are known. The next reading of 30 is off by 225 or 226 ms, which is
+        // also by how much the sum is off: 6.98 % of 3,225 ms, and 7.01 % of 3,226 ms.
+        for (off_ms, is_sure) in [(225, true), (226, false)] {
+            let mut cost = of_equal(300, 30);
+            cost.read((300 + off_ms) * MS, 0, 30);
+            assert_eq!(cost.is_sure(), is_sure, "{off_ms}");
+            // A mean over 300 queries forgets all others at one of 300. A longer one keeps some.
+            cost.read(300 * 20 * MS, 0, 300);
+            assert_eq!(cost.mean_ns() == Some(20 * MS), is_sure, "{off_ms}");
+        }
+    }
+
+    #[test]
+    fn mean_covers_30_000_queries_if_costs_vary() {
+        let mut cost = MeanCost::default();
+        for reading in 0..200 {
+            cost.read(3_000 * 20 * MS * (reading % 2), 0, 3_000);
+        }
+        let before_ns = cost.mean_ns().expect("known");
+        cost.read(3_000 * 110 * MS, 0, 3_000);
+        let after_ns = cost.mean_ns().expect("known");
+        let tenth_ns = (110 * MS - before_ns) / 10;
+        let moved_ns = after_ns - before_ns;
+        assert!(moved_ns.abs_diff(tenth_ns) < tenth_ns / 100, "{moved_ns}");
+    }
+
+    #[test]
+    fn single_queries_round_off_little() {
+        let mean_ns = of_equal(3_000, 1).mean_ns().expect("known");
+        assert!(mean_ns.abs_diff(10 * MS) < MS / 10, "{mean_ns}");
+    }
+
+    #[test]
+    fn time_off_cpu_is_never_below_zero_and_keeps_its_sign() {
+        let mut cost = MeanCost::default();
+        cost.read(100 * MS, -(50 * MS.cast_signed()), 10);
+        assert_eq!(cost.mean_elsewhere_ns(), 0);
+        cost.read(100 * MS, 0, 0);
+        cost.read(0, 250 * MS.cast_signed(), 0);
+        assert_eq!(cost.mean_elsewhere_ns(), 20 * MS);
+    }
+}

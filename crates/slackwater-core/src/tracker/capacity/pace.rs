@@ -179,7 +179,8 @@ mod tests {
         assert_eq!(replica.readings_in(1, MS), 1, "the 300th");
         assert_eq!(replica.readings_in(19, MS), 0);
         assert_eq!(replica.readings_in(1, MS), 1, "a second later");
-        assert_eq!(replica.readings_in(20 * 5, 4 * MS), 5);
+        let nearly_a_tenth = (STEP / 10).saturating_sub(Duration::from_nanos(1));
+        assert_eq!(replica.readings_in(20 * 5, nearly_a_tenth), 5);
     }
 
     #[test]
@@ -217,6 +218,14 @@ mod tests {
             replica.now += STEP;
             assert!(replica.ask().reads, "a second");
         }
+        // It makes no difference either how often it is looked at.
+        let mut replica = Replica::after(1);
+        for _ in 0..99 {
+            replica.now += STEP / 5;
+            assert!(!replica.ask().reads);
+        }
+        replica.now += STEP / 5;
+        assert!(replica.ask().reads, "a second");
     }
 
     #[test]

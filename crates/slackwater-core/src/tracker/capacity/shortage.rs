@@ -27,3 +27,25 @@ impl Shortage {
         self.was && self.ample_ns < RECENT_NS
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn shortage_is_recent_for_thirty_seconds() {
+        let mut shortage = Shortage::default();
+        assert!(!shortage.is_recent(), "there was none");
+        shortage.is_now();
+        shortage.was_not_for(20 * SECOND_NS);
+        shortage.was_not_for(10 * SECOND_NS - 1);
+        assert!(shortage.is_recent());
+        shortage.was_not_for(1);
+        assert!(!shortage.is_recent());
+        shortage.is_now();
+        shortage.was_not_for(30 * SECOND_NS - 1);
+        assert!(shortage.is_recent(), "since the last one");
+    }
+}
