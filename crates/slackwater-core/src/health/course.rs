@@ -477,4 +477,35 @@ mod tests {
         }
         assert_eq!(course.share(), WHOLE / 8, "and no less than by trials");
     }
+
+    #[test]
+    fn share_has_its_bounds_in_each_state() {
+        let (mut course, _) = out();
+        for rise in 1..=3 {
+            course.rise();
+            assert_eq!(course.share(), rise * 20_000, "a fiftieth each time");
+        }
+        course.keep_limited(Why::Errors);
+        assert_eq!((course.share(), course.is_spared()), (62_500, true));
+        course.rise();
+        for share in [41_250, 20_625] {
+            assert!(!course.fall(Why::Errors, 1, 2));
+            assert_eq!(course.share(), share);
+        }
+        for (reference_ns, is_out) in [(15_625, false), (15_624, true)] {
+            let mut course = course;
+            assert_eq!(course.fall(Why::Errors, reference_ns, 20_625), is_out);
+        }
+    }
+
+    #[test]
+    fn share_doubles_once_a_minute_whatever_the_responses() {
+        let (mut course, _) = out();
+        course.come_back(at(1_000));
+        course.answered(at(60_900), false, false);
+        course.climb(at(60_999));
+        assert_eq!(course.share(), WHOLE / 8);
+        course.climb(at(61_000));
+        assert_eq!(course.share(), WHOLE / 4);
+    }
 }
