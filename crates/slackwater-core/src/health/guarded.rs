@@ -260,3 +260,46 @@ impl Guarded {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::NoDraw;
+    use crate::policy::{Event, Outcome, Random};
+    use crate::replica::ReplicaIds;
+
+    /// `[E4]`
+    #[test]
+    fn others_count_with_the_worse_of_the_whole_window_and_the_last_two_buckets() {
+        let (good, bad) = (Outcome::Success, Outcome::Failed);
+        for (before, last, last_bucket, success) in [
+            // 105/115, 5/15 and 15/115 with the five queries that count as the fleet's do.
+            (good, bad, 8, 913_043),
+            (good, bad, 9, 333_333),
+            (good, bad, 10, 333_333),
+            (bad, good, 9, 130_434),
+        ] {
+            let mut guarded = Guarded::new(Box::new(Random::new()), HealthConfig::default());
+            let mut ids = ReplicaIds::new();
+            let replicas = [(); 4].map(|()| ids.allocate().expect("room"));
+            for replica in replicas {
+                guarded.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            }
+            for replica in &replicas[1..] {
+                let record = guarded.records.find_mut(*replica).expect("known");
+                for (bucket, count, outcome) in [(0, 100, before), (last_bucket, 10, last)] {
+                    for _ in 0..count {
+                        record.booked(bucket, 1_000_000, outcome);
+                    }
+                }
+            }
+            guarded.tick(Instant::from_nanos(10 * guarded.bucket_ns));
+            let record = guarded.records.find(replicas[0]).expect("known");
+            assert_eq!(
+                guarded.others(record).success,
+                Some(success),
+                "{last_bucket}"
+            );
+        }
+    }
+}

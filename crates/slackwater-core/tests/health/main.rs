@@ -10,6 +10,7 @@ mod fleet;
 mod majority;
 mod probation;
 mod restarts;
+mod returns;
 mod shadows;
 mod streams;
 mod warm_up;
