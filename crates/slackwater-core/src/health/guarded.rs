@@ -9,7 +9,7 @@ use super::shares::Shares;
 use super::window::BUCKETS;
 use super::{TICK_NS, WHOLE};
 use crate::policy::{DEFAULT_POLICY, HealthCounters, HealthState};
-use crate::policy::{PeakEwmaSettings, Policy, PolicyEntry, PolicySettings, ProbeId, Settings};
+use crate::policy::{PeakEwmaSettings, Policy, PolicyEntry, PolicySettings, Settings};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
 use crate::tail::Tokens;
 use crate::time::{Instant, span_ns};
@@ -20,9 +20,6 @@ use core::time::Duration;
 
 /// Trials that may be saved up.
 pub(super) const SAVED_MAX: u32 = 3;
-
-/// The number of probes whose target is remembered. By default a policy has at most 64 in flight.
-pub(super) const PROBES: usize = 256;
 
 /// Wraps `policy` in health. Returns it unchanged if nothing is watched.
 pub fn guard(policy: Box<dyn Policy>, config: &HealthConfig) -> Box<dyn Policy> {
@@ -106,7 +103,6 @@ pub struct Guarded {
     pub(super) stays: u32,
     /// The fleet has had queries, so a replica that joins now is new to it.
     pub(super) has_served: bool,
-    pub(super) probes: Vec<Option<(ProbeId, ReplicaId)>>,
     pub(super) counters: HealthCounters,
 }
 
@@ -154,7 +150,6 @@ impl Guarded {
             in_flight: 0,
             stays: 0,
             has_served: false,
-            probes: alloc::vec![None; PROBES],
             counters: HealthCounters::default(),
             config,
         }

@@ -9,6 +9,7 @@ mod errors;
 mod fleet;
 mod majority;
 mod probation;
+mod probed;
 mod restarts;
 mod returns;
 mod shadows;
