@@ -257,11 +257,45 @@ impl Guarded {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::draw::NoDraw;
-    use crate::policy::{Event, Outcome, Random};
+    use crate::policy::{Event, Outcome, Query, Random};
     use crate::replica::ReplicaIds;
+
+    pub(in crate::health) const MS: u64 = 1_000_000;
+
+    pub(in crate::health) fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * MS)
+    }
+
+    /// A fleet that chooses at random, with health around it.
+    pub(in crate::health) fn guarded(
+        settings: HealthSettings,
+        replicas: usize,
+    ) -> (Guarded, Vec<ReplicaId>) {
+        let config = settings.validate().expect("in range");
+        let mut guarded = Guarded::new(Box::new(Random::new()), config);
+        let mut ids = ReplicaIds::new();
+        let replicas = (0..replicas).map(|_| {
+            let replica = ids.allocate().expect("room");
+            guarded.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            replica
+        });
+        let replicas = replicas.collect();
+        (guarded, replicas)
+    }
+
+    pub(in crate::health) fn record(guarded: &mut Guarded, replica: ReplicaId) -> &mut Record {
+        guarded.records.find_mut(replica).expect("known")
+    }
+
+    /// Books results in the bucket of a replica.
+    pub(in crate::health) fn book(record: &mut Record, bucket: u64, count: u32, outcome: Outcome) {
+        for _ in 0..count {
+            record.booked(bucket, MS, outcome);
+        }
+    }
 
     /// `[E4]`
     #[test]
@@ -274,27 +308,66 @@ mod tests {
             (good, bad, 10, 333_333),
             (bad, good, 9, 130_434),
         ] {
-            let mut guarded = Guarded::new(Box::new(Random::new()), HealthConfig::default());
-            let mut ids = ReplicaIds::new();
-            let replicas = [(); 4].map(|()| ids.allocate().expect("room"));
-            for replica in replicas {
-                guarded.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
-            }
-            for replica in &replicas[1..] {
-                let record = guarded.records.find_mut(*replica).expect("known");
-                for (bucket, count, outcome) in [(0, 100, before), (last_bucket, 10, last)] {
-                    for _ in 0..count {
-                        record.booked(bucket, 1_000_000, outcome);
-                    }
-                }
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 4);
+            for &replica in &replicas[1..] {
+                let record = record(&mut guarded, replica);
+                book(record, 0, 100, before);
+                book(record, last_bucket, 10, last);
             }
             guarded.tick(Instant::from_nanos(10 * guarded.bucket_ns));
             let record = guarded.records.find(replicas[0]).expect("known");
-            assert_eq!(
-                guarded.others(record).success,
-                Some(success),
-                "{last_bucket}"
-            );
+            let found = guarded.others(record).success;
+            assert_eq!(found, Some(success), "{last_bucket}");
+        }
+    }
+
+    /// `[E1]`
+    #[test]
+    fn results_are_forgotten_after_the_window_to_a_sixteenth_of_it() {
+        for (ms, success) in [(624, WHOLE), (625, 500_000)] {
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 2);
+            guarded.tick(at(ms));
+            let bucket = guarded.bucket;
+            for (place, outcome) in [(0, Outcome::Failed), (1, Outcome::Success)] {
+                book(record(&mut guarded, replicas[place]), bucket, 5, outcome);
+            }
+            guarded.tick(at(9_950));
+            assert_eq!(record(&mut guarded, replicas[0]).success, 500_000);
+            guarded.tick(at(10_050));
+            assert_eq!(record(&mut guarded, replicas[0]).success, success, "{ms}");
+        }
+    }
+
+    #[test]
+    fn standings_are_settled_ten_times_a_second_while_a_query_is_in_flight() {
+        let (mut guarded, _) = guarded(HealthSettings::default(), 2);
+        assert_eq!(guarded.poll_timeout(), None);
+        let decision = guarded.choose(at(10), Query::first(), &mut || 0, None);
+        let ticket = decision.pick().expect("two are known").ticket;
+        assert_eq!(guarded.poll_timeout(), Some(at(110)));
+        guarded.handle(at(109), Event::Timeout, &mut NoDraw);
+        assert_eq!(guarded.poll_timeout(), Some(at(110)));
+        guarded.handle(at(110), Event::Timeout, &mut NoDraw);
+        assert_eq!(guarded.poll_timeout(), Some(at(210)));
+        guarded.handle_query_done(at(120), ticket, Outcome::Success);
+        assert_eq!(guarded.poll_timeout(), None);
+    }
+
+    #[test]
+    fn of_two_success_rates_the_better_one_stands_for_the_fleet() {
+        for failing in [0, 1] {
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 2);
+            for (place, &replica) in replicas.iter().enumerate() {
+                let is_bad = place == failing;
+                let outcome = if is_bad {
+                    Outcome::Failed
+                } else {
+                    Outcome::Success
+                };
+                book(record(&mut guarded, replica), 0, 5, outcome);
+            }
+            guarded.tick(at(100));
+            assert_eq!(guarded.fleet_success, WHOLE);
         }
     }
 }

@@ -184,4 +184,28 @@ mod tests {
         };
         assert_eq!(shares.avoid(&policy, pinned, &mut || u64::MAX), None);
     }
+
+    #[test]
+    fn query_avoids_no_replica_for_its_share_if_it_has_tried_more_than_sixteen_others() {
+        let mut ids = ReplicaIds::new();
+        let mut policy = Random::new();
+        let mut shares = Shares::default();
+        let mut tried = Vec::new();
+        for place in 0..100 {
+            let replica = ids.allocate().expect("room");
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            if place < 64 {
+                shares.add(replica, 0, true);
+            } else {
+                tried.push(replica);
+            }
+        }
+        let mut avoided = |tried| {
+            let query = Query::retry(tried);
+            let avoid = shares.avoid(&policy, query, &mut || u64::MAX);
+            avoid.map(<[ReplicaId]>::len)
+        };
+        assert_eq!(avoided(&tried[..16]), Some(80));
+        assert_eq!(avoided(&tried[..17]), None);
+    }
 }

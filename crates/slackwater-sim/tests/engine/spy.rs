@@ -7,7 +7,7 @@ use slackwater_core::policy::{
     self, Counters, DEFAULT_POLICY, Decision, Explanation, Fleet, Outcome, POLICIES, Policy,
     PolicyEntry, PolicySettings, Probe, ProbeId, Query, Snapshot, Ticket, policy_named,
 };
-use slackwater_core::{Draw, Instant};
+use slackwater_core::{Draw, Instant, ReplicaId};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
 use slackwater_sim::scenario::{
     Change, Cost, Event, Failure, FailureCost, Group, Hedge, Scenario, Service, Siblings,

@@ -14,7 +14,7 @@ use slackwater_core::policy::{
     Counters, Decision, Event, Explanation, Fleet, Outcome, Policy, Prequal, PrequalConfig,
     PrequalSync, Probe, ProbeId, Query, RoundRobin, Snapshot, Ticket,
 };
-use slackwater_core::{Draw, Instant, LoadReport, Rif};
+use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, Rif};
 use slackwater_tower::client::{
     Balancer, ProbeToSend, Prober, Refused, Reports, UdpProber, UdpProberConfig,
 };

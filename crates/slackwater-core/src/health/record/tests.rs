@@ -240,7 +240,12 @@ fn responses_to_queries_from_before_a_silence_ended_do_not_count() {
     woken
         .course
         .leave(at(0), crate::health::course::Why::Silence, &settings);
+    book(&mut woken, 0, 5, Outcome::Failed);
+    woken.remember(false);
     assert!(woken.wake(at(1_000)));
+    woken.estimate(at(1_000), 0, WHOLE);
+    assert_eq!(woken.success, WHOLE, "nor do failures from before");
+    assert!(!woken.is_convicted());
     woken.near_ns = 0;
     for _ in 0..8 {
         woken.answered(at(1_500), 501 * MS, Outcome::Success);
