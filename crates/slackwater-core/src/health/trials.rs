@@ -288,4 +288,17 @@ mod tests {
         guarded.trials.spend();
         assert_eq!(guarded.due_for_copy(), None, "none is saved");
     }
+
+    #[test]
+    fn trial_passes_while_its_response_runs_if_its_head_was_good_a_second_ago() {
+        let (mut guarded, replica) = fleet_without(Why::Errors, false);
+        let course = &mut record(&mut guarded, replica).course;
+        let trial = course.trial_sent();
+        course.trial_began(at(2_000), trial, 1);
+        for (ms, passed) in [(2_999, 0), (3_000, 1), (9_000, 1)] {
+            guarded.latest = at(ms);
+            guarded.judge_trial(replica);
+            assert_eq!(guarded.counters.trials_passed, passed, "{ms} ms");
+        }
+    }
 }
