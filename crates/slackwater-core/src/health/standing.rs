@@ -231,7 +231,7 @@ mod tests {
     /// `[E4]`
     #[test]
     fn a_run_of_failures_is_compared_with_the_median_of_the_others_last_eight_queries() {
-        // Of the others, this many have failed four of their last eight.
+        // `failing` of the others have failed four of their last eight.
         for (others, failing, run) in [(5, 2, 5), (5, 3, 30), (4, 2, 5), (4, 3, 30), (1, 0, 5)] {
             let (mut guarded, replicas) = guarded(HealthSettings::default(), 1 + others);
             for &replica in &replicas[1..=failing] {

@@ -1,4 +1,4 @@
-//! Which replica returns first, and what is forgotten of it.
+//! The first replica to return, and what health and the policy forget of it.
 
 use crate::fleet::{Client, MS, Manner, SECOND};
 use slackwater_core::health::{HealthSettings, HealthState};

@@ -170,7 +170,7 @@ fn others_are_compared_at_each_fourth_failure_of_a_long_run() {
 
 #[test]
 fn sudden_failure_is_remembered_as_total_unless_an_eighth_failed_before() {
-    // Of the 64 newest queries the last four have failed, and a few of the 60 before.
+    // The last four of the 64 newest queries have failed, and a few of the 60 before.
     for (before, remembered) in [(0, 0), (6, 0), (7, 53 * (WHOLE / 64))] {
         let mut failing = record();
         book(&mut failing, 0, before, Outcome::Failed);
