@@ -54,9 +54,11 @@ fn failing_by_report(name: &str, settings: &PolicySettings, replicas: u32, probe
 /// `[A4]` `[E1]`
 #[test]
 fn health_learns_from_each_of_4096_probes_in_flight() {
-    let mut prequal = PrequalSettings::default();
-    prequal.probe_rate = Rate::per_query(16).expect("in range");
-    prequal.probes_outstanding_max = 4_096;
+    let prequal = PrequalSettings {
+        probe_rate: Rate::per_query(16).expect("in range"),
+        probes_outstanding_max: 4_096,
+        ..PrequalSettings::default()
+    };
     let mut settings = PolicySettings::default();
     settings.prequal = prequal.validate().expect("in range");
     assert_eq!(failing_by_report("prequal", &settings, 6_000, 4_096), 4_096);

@@ -142,9 +142,16 @@ fn others_are_hurried_at_four_times_their_best_latency() {
 
 /// `[H4]`
 #[test]
-fn a_slow_replica_loses_share_unless_the_others_take_three_times_their_best_latency() {
-    for (others_ns, share) in [(300 * MS + 2, WHOLE / 2), (300 * MS + 3, WHOLE)] {
+fn a_slow_replica_loses_share_unless_it_is_new_or_the_others_take_three_times_their_best_latency() {
+    for (others_ns, is_new, share) in [
+        (300 * MS + 2, false, WHOLE / 2),
+        (300 * MS + 3, false, WHOLE),
+        (300 * MS + 2, true, WHOLE),
+    ] {
         let mut record = record(0, 0);
+        if is_new {
+            record.warm_up(WHOLE / 10, Instant::from_nanos(60_000 * MS));
+        }
         record.near_ns = 0;
         for _ in 0..8 {
             let answered_at = Instant::from_nanos(10_000 * MS);
@@ -242,5 +249,23 @@ fn a_silence_must_exceed_twice_the_longest_latency_of_the_others() {
         assert_eq!(judge_at(silence_ms * MS), Verdict::Stay);
         let found = judge_at(silence_ms * MS + 1);
         assert_eq!(found, Verdict::Leave(Why::Silence), "{longest_ms} ms");
+    }
+}
+
+/// `[E3]`
+#[test]
+fn a_returning_replica_that_fails_again_is_ejected_at_once() {
+    let settings = HealthSettings::default();
+    for (why, verdict) in [
+        (Why::Errors, Verdict::Leave(Why::Errors)),
+        (Why::Slowness, Verdict::Stay),
+    ] {
+        let mut record = record(0, 0);
+        record.course.leave(Instant::EPOCH, why, &settings);
+        record.course.come_back(Instant::EPOCH);
+        record.others_ns = Some(1_000);
+        record.success = WHOLE / 2;
+        record.price_ns = 251;
+        assert_eq!(judge_bad(&mut record, why), verdict);
     }
 }
