@@ -273,3 +273,24 @@ fn slow_or_outdated_report_speaks_against_a_trial() {
     assert!(!reported(100, 1_000));
     assert!(reported(100, 1_001));
 }
+
+#[test]
+fn response_or_restart_of_an_ejected_replica_makes_its_trial_due_at_once() {
+    let settings = crate::health::HealthSettings::default();
+    for restarts in [false, true] {
+        let mut out = record();
+        let mut named = report(0);
+        named.incarnation = Some(7);
+        assert!(!out.reported(at(0), &named), "the first");
+        let why = crate::health::course::Why::Errors;
+        out.course.leave(at(0), why, &settings);
+        assert!(!out.course.wants_trial(at(300), false));
+        if restarts {
+            named.incarnation = Some(8);
+            assert!(out.reported(at(300), &named));
+        } else {
+            out.answered(at(300), MS, Outcome::Failed);
+        }
+        assert!(out.course.wants_trial(at(300), false), "{restarts}");
+    }
+}
