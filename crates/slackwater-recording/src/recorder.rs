@@ -10,7 +10,7 @@ use core::fmt::Debug;
 use core::time::Duration;
 use slackwater_core::policy::{
     Attempt, Counters, Decision, Event, Explanation, Fleet, Outcome, PickReason, Policy, Probe,
-    Query, Snapshot, Ticket,
+    ProbeId, Query, Snapshot, Ticket,
 };
 use slackwater_core::{Draw, Instant, ReplicaId, SplitMix64};
 use std::borrow::Cow;
@@ -276,6 +276,10 @@ impl Policy for Recorded {
         };
         self.stream.put(now, &entry);
         probe
+    }
+
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId> {
+        self.policy.probe_target(probe)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -67,6 +67,11 @@ impl Policy for Spy {
         self.policy.poll_probe(now, draw)
     }
 
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId> {
+        self.note("probe_target");
+        self.policy.probe_target(probe)
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         self.note("poll_timeout");
         self.policy.poll_timeout()
@@ -187,6 +192,7 @@ fn every_other_call_passes_through_every_wrapper() {
         policy.handle_head(now, &mut ticket, Outcome::Success);
         policy.handle_query_done(now, ticket, Outcome::Success);
         policy.poll_probe(now, &mut draw);
+        policy.probe_target(ProbeId::from_bits(7));
         policy.poll_timeout();
         assert_eq!(policy.fleet().available().len(), 3);
         assert_eq!(policy.counters().rounds, 1);
@@ -199,6 +205,7 @@ fn every_other_call_passes_through_every_wrapper() {
             "head",
             "done",
             "poll_probe",
+            "probe_target",
             "poll_timeout",
             "fleet",
             "counters",

@@ -387,12 +387,13 @@ mod tests {
                 course.answered(at(5_500), true, true);
             }
             course.answered(at(5_500), false, false);
-            course.answered(at(5_500), true, true);
-            course.climb(at(5_999));
-            assert_eq!(course.share(), share, "a bad one takes back two");
-            for _ in 0..2 {
+            course.answered(at(5_500), true, false);
+            for _ in 0..3 {
                 course.answered(at(5_500), true, true);
             }
+            course.climb(at(5_999));
+            assert_eq!(course.share(), share, "bad: two less, slow: one less");
+            course.answered(at(5_500), true, true);
             course.climb(at(5_999));
         }
         assert!(course.is_whole() && !course.is_returning());
@@ -476,5 +477,36 @@ mod tests {
             assert!(course.wake(at(80)));
         }
         assert_eq!(course.share(), WHOLE / 8, "and no less than by trials");
+    }
+
+    #[test]
+    fn share_has_its_bounds_in_each_state() {
+        let (mut course, _) = out();
+        for rise in 1..=3 {
+            course.rise();
+            assert_eq!(course.share(), rise * 20_000, "a fiftieth each time");
+        }
+        course.keep_limited(Why::Errors);
+        assert_eq!((course.share(), course.is_spared()), (62_500, true));
+        course.rise();
+        for share in [41_250, 20_625] {
+            assert!(!course.fall(Why::Errors, 1, 2));
+            assert_eq!(course.share(), share);
+        }
+        for (reference_ns, is_out) in [(15_625, false), (15_624, true)] {
+            let mut course = course;
+            assert_eq!(course.fall(Why::Errors, reference_ns, 20_625), is_out);
+        }
+    }
+
+    #[test]
+    fn share_doubles_once_a_minute_whatever_the_responses() {
+        let (mut course, _) = out();
+        course.come_back(at(1_000));
+        course.answered(at(60_900), false, false);
+        course.climb(at(60_999));
+        assert_eq!(course.share(), WHOLE / 8);
+        course.climb(at(61_000));
+        assert_eq!(course.share(), WHOLE / 4);
     }
 }

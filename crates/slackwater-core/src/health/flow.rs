@@ -1,12 +1,12 @@
 //! How queries, reports and timeouts pass through health to the wrapped policy and back.
 
 use super::course::Why;
-use super::guarded::{Guarded, PROBES};
+use super::guarded::Guarded;
 use super::record::Record;
 use crate::draw::Draw;
 use crate::policy::{
     Attempt, Counters, Decision, Event, Explanation, Fleet, Out, OutReason, Outcome, Pick,
-    PickReason, Policy, Probe, Query, Snapshot, Ticket,
+    PickReason, Policy, Probe, ProbeId, Query, Snapshot, Ticket,
 };
 use crate::policy::{HealthState, HealthView};
 use crate::replica::ReplicaId;
@@ -171,8 +171,7 @@ impl Policy for Guarded {
         match &mut event {
             Event::Available(replica, available) => *available = self.offer(*replica, *available),
             Event::Report(probe, report) => {
-                let place = &mut self.probes[probe.slot as usize % PROBES];
-                if let Some((_, replica)) = place.take_if(|(id, _)| id == probe) {
+                if let Some(replica) = self.policy.probe_target(*probe) {
                     self.note_report(replica, report);
                 }
             }
@@ -320,9 +319,11 @@ impl Policy for Guarded {
     }
 
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
-        let probe = self.policy.poll_probe(now, draw)?;
-        self.probes[probe.id.slot as usize % PROBES] = Some((probe.id, probe.replica));
-        Some(probe)
+        self.policy.poll_probe(now, draw)
+    }
+
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId> {
+        self.policy.probe_target(probe)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

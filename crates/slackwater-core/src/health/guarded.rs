@@ -9,7 +9,7 @@ use super::shares::Shares;
 use super::window::BUCKETS;
 use super::{TICK_NS, WHOLE};
 use crate::policy::{DEFAULT_POLICY, HealthCounters, HealthState};
-use crate::policy::{PeakEwmaSettings, Policy, PolicyEntry, PolicySettings, ProbeId, Settings};
+use crate::policy::{PeakEwmaSettings, Policy, PolicyEntry, PolicySettings, Settings};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
 use crate::tail::Tokens;
 use crate::time::{Instant, span_ns};
@@ -20,9 +20,6 @@ use core::time::Duration;
 
 /// Trials that may be saved up.
 pub(super) const SAVED_MAX: u32 = 3;
-
-/// The number of probes whose target is remembered. By default a policy has at most 64 in flight.
-pub(super) const PROBES: usize = 256;
 
 /// Wraps `policy` in health. Returns it unchanged if nothing is watched.
 pub fn guard(policy: Box<dyn Policy>, config: &HealthConfig) -> Box<dyn Policy> {
@@ -106,7 +103,6 @@ pub struct Guarded {
     pub(super) stays: u32,
     /// The fleet has had queries, so a replica that joins now is new to it.
     pub(super) has_served: bool,
-    pub(super) probes: Vec<Option<(ProbeId, ReplicaId)>>,
     pub(super) counters: HealthCounters,
 }
 
@@ -154,7 +150,6 @@ impl Guarded {
             in_flight: 0,
             stays: 0,
             has_served: false,
-            probes: alloc::vec![None; PROBES],
             counters: HealthCounters::default(),
             config,
         }
@@ -257,6 +252,122 @@ impl Guarded {
                     self.admit(replica);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::draw::NoDraw;
+    use crate::policy::{Event, Outcome, Query, Random};
+    use crate::replica::ReplicaIds;
+
+    pub(in crate::health) const MS: u64 = 1_000_000;
+
+    pub(in crate::health) fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * MS)
+    }
+
+    /// A fleet that chooses at random, with health around it.
+    pub(in crate::health) fn guarded(
+        settings: HealthSettings,
+        replicas: usize,
+    ) -> (Guarded, Vec<ReplicaId>) {
+        let config = settings.validate().expect("in range");
+        let mut guarded = Guarded::new(Box::new(Random::new()), config);
+        let mut ids = ReplicaIds::new();
+        let replicas = (0..replicas).map(|_| {
+            let replica = ids.allocate().expect("room");
+            guarded.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            replica
+        });
+        let replicas = replicas.collect();
+        (guarded, replicas)
+    }
+
+    pub(in crate::health) fn record(guarded: &mut Guarded, replica: ReplicaId) -> &mut Record {
+        guarded.records.find_mut(replica).expect("known")
+    }
+
+    /// Books results in the bucket of a replica.
+    pub(in crate::health) fn book(record: &mut Record, bucket: u64, count: u32, outcome: Outcome) {
+        for _ in 0..count {
+            record.booked(bucket, MS, outcome);
+        }
+    }
+
+    /// `[E4]`
+    #[test]
+    fn others_count_with_the_worse_of_the_whole_window_and_the_last_two_buckets() {
+        let (good, bad) = (Outcome::Success, Outcome::Failed);
+        for (before, last, last_bucket, success) in [
+            // 105/115, 5/15 and 15/115 with the five queries that count as the fleet's do.
+            (good, bad, 8, 913_043),
+            (good, bad, 9, 333_333),
+            (good, bad, 10, 333_333),
+            (bad, good, 9, 130_434),
+        ] {
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 4);
+            for &replica in &replicas[1..] {
+                let record = record(&mut guarded, replica);
+                book(record, 0, 100, before);
+                book(record, last_bucket, 10, last);
+            }
+            guarded.tick(Instant::from_nanos(10 * guarded.bucket_ns));
+            let record = guarded.records.find(replicas[0]).expect("known");
+            let found = guarded.others(record).success;
+            assert_eq!(found, Some(success), "{last_bucket}");
+        }
+    }
+
+    /// `[E1]`
+    #[test]
+    fn results_are_forgotten_after_the_window_to_a_sixteenth_of_it() {
+        for (ms, success) in [(624, WHOLE), (625, 500_000)] {
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 2);
+            guarded.tick(at(ms));
+            let bucket = guarded.bucket;
+            for (place, outcome) in [(0, Outcome::Failed), (1, Outcome::Success)] {
+                book(record(&mut guarded, replicas[place]), bucket, 5, outcome);
+            }
+            guarded.tick(at(9_950));
+            assert_eq!(record(&mut guarded, replicas[0]).success, 500_000);
+            guarded.tick(at(10_050));
+            assert_eq!(record(&mut guarded, replicas[0]).success, success, "{ms}");
+        }
+    }
+
+    #[test]
+    fn standings_are_settled_ten_times_a_second_while_a_query_is_in_flight() {
+        let (mut guarded, _) = guarded(HealthSettings::default(), 2);
+        assert_eq!(guarded.poll_timeout(), None);
+        let decision = guarded.choose(at(10), Query::first(), &mut || 0, None);
+        let ticket = decision.pick().expect("two are known").ticket;
+        assert_eq!(guarded.poll_timeout(), Some(at(110)));
+        guarded.handle(at(109), Event::Timeout, &mut NoDraw);
+        assert_eq!(guarded.poll_timeout(), Some(at(110)));
+        guarded.handle(at(110), Event::Timeout, &mut NoDraw);
+        assert_eq!(guarded.poll_timeout(), Some(at(210)));
+        guarded.handle_query_done(at(120), ticket, Outcome::Success);
+        assert_eq!(guarded.poll_timeout(), None);
+    }
+
+    #[test]
+    fn of_two_success_rates_the_better_one_stands_for_the_fleet() {
+        for failing in [0, 1] {
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 2);
+            for (place, &replica) in replicas.iter().enumerate() {
+                let is_bad = place == failing;
+                let outcome = if is_bad {
+                    Outcome::Failed
+                } else {
+                    Outcome::Success
+                };
+                book(record(&mut guarded, replica), 0, 5, outcome);
+            }
+            guarded.tick(at(100));
+            assert_eq!(guarded.fleet_success, WHOLE);
         }
     }
 }

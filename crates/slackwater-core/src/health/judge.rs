@@ -243,3 +243,6 @@ fn is_slower(others: &Reference, times: u64) -> bool {
     let is_slow = |ns| ns / times > others.unhurried_ns;
     others.latency_ns.is_some_and(is_slow)
 }
+
+#[cfg(test)]
+mod tests;

@@ -482,3 +482,6 @@ fn success(tally: &Tally, prior: u32) -> u32 {
     let queries = u64::from(tally.count()) + PSEUDO_QUERIES;
     u32::try_from(good / queries).unwrap_or(WHOLE)
 }
+
+#[cfg(test)]
+mod tests;

@@ -225,6 +225,34 @@ mod tests {
     }
 
     #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let settings = HealthSettings::default();
+        let errors = ErrorSettings {
+            window: Duration::from_secs(10),
+            failures_in_a_row: 5,
+            failure_cost: 20,
+        };
+        assert_eq!(settings.errors, Some(errors));
+        let probation = ProbationSettings {
+            factor: 4,
+            latency_min: Duration::from_millis(100),
+        };
+        assert_eq!(settings.probation, Some(probation));
+        let warm_up = settings.warm_up.expect("on");
+        assert_eq!(warm_up.share_min.millionths(), 100_000);
+        assert_eq!(warm_up.span_max, Duration::from_mins(1));
+        assert_eq!(settings.out_max.millionths(), 500_000);
+        assert_eq!(settings.trials.millionths(), 3_000);
+        assert!(!settings.shadow_trials);
+        assert_eq!(settings.back_off, Duration::from_secs(1));
+        assert_eq!(settings.back_off_max, Duration::from_secs(4));
+        let standard = HealthSettings::standard();
+        assert_eq!(standard.probation, None);
+        let warm_up = standard.warm_up.expect("on");
+        assert_eq!(warm_up.span_max, Duration::from_secs(10));
+    }
+
+    #[test]
     fn settings_off_disable_health() {
         assert!(HealthSettings::off().is_off());
         assert!(!HealthSettings::default().is_off());

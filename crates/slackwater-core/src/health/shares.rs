@@ -131,7 +131,10 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::NoDraw;
+    use crate::policy::{Event, Random};
     use crate::replica::ReplicaIds;
+    use crate::time::Instant;
 
     #[test]
     fn smallest_shares_are_kept_with_limited_replicas_first() {
@@ -158,5 +161,51 @@ mod tests {
         assert_eq!(both[..10], [(false, WHOLE / 2); 10]);
         assert_eq!(both[10..], [(true, WHOLE / 10); 54]);
         assert_eq!(kept(&mut [(WHOLE, true)].into_iter()), [], "it has all");
+    }
+
+    #[test]
+    fn query_avoids_a_replica_with_a_probability_of_one_minus_its_share() {
+        let mut ids = ReplicaIds::new();
+        let mut policy = Random::new();
+        let [first, _] = [(); 2].map(|()| {
+            let replica = ids.allocate().expect("room");
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            replica
+        });
+        let mut shares = Shares::default();
+        shares.add(first, WHOLE / 4, true);
+        for (draw, is_avoided) in [(0, false), ((1 << 62) - 1, false), (1 << 62, true)] {
+            let found = shares.avoid(&policy, Query::first(), &mut || draw);
+            assert_eq!(found, is_avoided.then_some(&[first][..]), "{draw}");
+        }
+        let pinned = Query {
+            pinned: Some(first),
+            ..Query::first()
+        };
+        assert_eq!(shares.avoid(&policy, pinned, &mut || u64::MAX), None);
+    }
+
+    #[test]
+    fn query_avoids_no_replica_for_its_share_if_it_has_tried_more_than_sixteen_others() {
+        let mut ids = ReplicaIds::new();
+        let mut policy = Random::new();
+        let mut shares = Shares::default();
+        let mut tried = Vec::new();
+        for place in 0..100 {
+            let replica = ids.allocate().expect("room");
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            if place < 64 {
+                shares.add(replica, 0, true);
+            } else {
+                tried.push(replica);
+            }
+        }
+        let mut avoided = |tried| {
+            let query = Query::retry(tried);
+            let avoid = shares.avoid(&policy, query, &mut || u64::MAX);
+            avoid.map(<[ReplicaId]>::len)
+        };
+        assert_eq!(avoided(&tried[..16]), Some(80));
+        assert_eq!(avoided(&tried[..17]), None);
     }
 }

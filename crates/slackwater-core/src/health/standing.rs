@@ -200,3 +200,54 @@ impl Guarded {
         success.is_some_and(|success| run >= judge::failures_max(success, errors))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::health::HealthSettings;
+    use crate::health::guarded::tests::{MS, at, book, guarded, record};
+    use crate::policy::Outcome;
+
+    #[test]
+    fn warm_up_and_pushback_lower_shares_of_at_most_half_of_the_replicas() {
+        for pushes_back in [false, true] {
+            for (count, limited) in [(1, 1), (2, 2), (3, 0), (4, 0)] {
+                let (mut guarded, replicas) = guarded(HealthSettings::default(), 4);
+                for &replica in &replicas[..count] {
+                    if pushes_back {
+                        let record = record(&mut guarded, replica);
+                        book(record, 0, 1, Outcome::PushedBack);
+                        record.tick(at(100));
+                    } else {
+                        guarded.warm_up(replica);
+                    }
+                }
+                guarded.refresh();
+                let found = guarded.shares.replicas().count();
+                assert_eq!(found, limited, "{count}, {pushes_back}");
+            }
+        }
+    }
+
+    /// `[E4]`
+    #[test]
+    fn a_run_of_failures_is_compared_with_the_median_of_the_others_last_eight_queries() {
+        // `failing` of the others have failed four of their last eight.
+        for (others, failing, run) in [(5, 2, 5), (5, 3, 30), (4, 2, 5), (4, 3, 30), (1, 0, 5)] {
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 1 + others);
+            for &replica in &replicas[1..=failing] {
+                let record = record(&mut guarded, replica);
+                record.booked(0, MS, Outcome::Failed);
+                book(record, 0, 4, Outcome::Success);
+                book(record, 0, 3, Outcome::Failed);
+            }
+            let is_beyond = |run| guarded.is_no_chance(replicas[0], run);
+            assert!(!is_beyond(run - 1), "{failing} of {others}");
+            assert!(is_beyond(run), "{failing} of {others}");
+        }
+        let (guarded, replicas) = guarded(HealthSettings::default(), 1);
+        assert!(
+            !guarded.is_no_chance(replicas[0], 1_000),
+            "there are no others"
+        );
+    }
+}

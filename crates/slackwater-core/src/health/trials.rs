@@ -166,8 +166,13 @@ impl Guarded {
 #[cfg(test)]
 mod tests {
     use super::super::guarded::SAVED_MAX;
+    use super::*;
     use crate::fixed::Quantile;
+    use crate::health::HealthSettings;
+    use crate::health::guarded::tests::{at, guarded, record};
+    use crate::report::{LoadReport, Rif};
     use crate::tail::Tokens;
+    use core::time::Duration;
 
     #[test]
     fn trials_are_one_in_a_hundred_queries_with_a_burst_of_three() {
@@ -190,6 +195,110 @@ mod tests {
             trials.spend();
             saved += 1;
         }
-        assert_eq!(saved, SAVED_MAX);
+        assert_eq!(saved, 3);
+    }
+
+    /// A fleet of four that has saved all trials, of which one has left at 0: its trial is due at
+    /// 1 s.
+    fn fleet_without(why: Why, shadow_trials: bool) -> (Guarded, ReplicaId) {
+        let settings = HealthSettings {
+            shadow_trials,
+            ..HealthSettings::default()
+        };
+        let (mut guarded, replicas) = guarded(settings, 4);
+        for _ in 0..1_000 {
+            guarded.trials.earn();
+        }
+        guarded.leave(replicas[1], why, false);
+        (guarded, replicas[1])
+    }
+
+    fn is_due_at(guarded: &mut Guarded, ms: u64) -> bool {
+        guarded.latest = at(ms);
+        guarded.due_for_trial(Query::first()).is_some()
+    }
+
+    #[test]
+    fn the_trial_that_is_overdue_the_longest_is_sent_first() {
+        for (first, second) in [(0, 1), (1, 0)] {
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 4);
+            for _ in 0..1_000 {
+                guarded.trials.earn();
+            }
+            guarded.leave(replicas[first], Why::Errors, false);
+            guarded.latest = at(100);
+            guarded.leave(replicas[second], Why::Errors, false);
+            guarded.latest = at(2_000);
+            let due = |avoid: &[ReplicaId]| {
+                let query = Query {
+                    avoid,
+                    ..Query::first()
+                };
+                guarded.due_for_trial(query)
+            };
+            assert_eq!(due(&[]), Some(replicas[first]));
+            assert_eq!(due(&[replicas[first]]), Some(replicas[second]));
+            assert_eq!(guarded.due_for_trial(Query::retry(&[])), None);
+        }
+    }
+
+    /// `[H4]`
+    #[test]
+    fn trials_wait_while_probes_show_a_slow_replica_for_twice_the_longest_back_off() {
+        for (why, waits) in [
+            (Why::Slowness, true),
+            (Why::Silence, true),
+            (Why::Errors, false),
+        ] {
+            let (mut guarded, replica) = fleet_without(why, false);
+            let slow = LoadReport::new(Rif::ZERO, Some(Duration::from_secs(9)));
+            let record = record(&mut guarded, replica);
+            record.near_ns = 0;
+            record.reported(at(900), &slow);
+            assert!(!is_due_at(&mut guarded, 999));
+            assert_eq!(is_due_at(&mut guarded, 1_000), !waits, "{why:?}");
+            assert_eq!(is_due_at(&mut guarded, 8_999), !waits, "{why:?}");
+            assert!(is_due_at(&mut guarded, 9_000), "{why:?}");
+        }
+    }
+
+    /// `[H4]`
+    #[test]
+    fn trials_wait_while_a_slow_replica_answers_no_probe_for_a_second() {
+        let (mut guarded, replica) = fleet_without(Why::Slowness, false);
+        let report = LoadReport::new(Rif::ZERO, None);
+        record(&mut guarded, replica).reported(at(2_000), &report);
+        assert!(is_due_at(&mut guarded, 3_000));
+        assert!(!is_due_at(&mut guarded, 3_001));
+    }
+
+    /// `[H4]`
+    #[test]
+    fn query_is_a_trial_in_place_of_a_copy_after_the_longest_back_off_if_two_are_saved() {
+        let (mut guarded, replica) = fleet_without(Why::Errors, true);
+        guarded.latest = at(1_000);
+        assert_eq!(guarded.due_for_copy(), Some(replica));
+        assert!(!is_due_at(&mut guarded, 4_999));
+        assert!(is_due_at(&mut guarded, 5_000));
+        guarded.trials.spend();
+        assert!(is_due_at(&mut guarded, 5_000), "two are saved");
+        guarded.trials.spend();
+        assert!(!is_due_at(&mut guarded, 5_000), "one is saved");
+        assert_eq!(guarded.due_for_copy(), Some(replica));
+        guarded.trials.spend();
+        assert_eq!(guarded.due_for_copy(), None, "none is saved");
+    }
+
+    #[test]
+    fn trial_passes_while_its_response_runs_if_its_head_was_good_a_second_ago() {
+        let (mut guarded, replica) = fleet_without(Why::Errors, false);
+        let course = &mut record(&mut guarded, replica).course;
+        let trial = course.trial_sent();
+        course.trial_began(at(2_000), trial, 1);
+        for (ms, passed) in [(2_999, 0), (3_000, 1), (9_000, 1)] {
+            guarded.latest = at(ms);
+            guarded.judge_trial(replica);
+            assert_eq!(guarded.counters.trials_passed, passed, "{ms} ms");
+        }
     }
 }

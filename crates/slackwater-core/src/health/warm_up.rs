@@ -45,3 +45,38 @@ impl WarmUp {
         self.share >= WHOLE || now >= self.ends_at
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn share_doubles_with_eight_good_responses_and_a_bad_one_takes_back_two() {
+        let now = Instant::EPOCH;
+        let mut warm_up = WarmUp::new(WHOLE / 10, Instant::from_nanos(1_000));
+        let mut tick_after = |good, bad| {
+            for _ in 0..good {
+                warm_up.answered(true);
+            }
+            for _ in 0..bad {
+                warm_up.answered(false);
+            }
+            (!warm_up.tick(now)).then_some(warm_up.share())
+        };
+        assert_eq!(tick_after(0, 3), Some(100_000));
+        assert_eq!(tick_after(7, 1), Some(100_000));
+        assert_eq!(tick_after(2, 0), Some(100_000), "five and two");
+        assert_eq!(tick_after(1, 0), Some(200_000));
+        assert_eq!(tick_after(7, 0), Some(200_000), "it starts again at none");
+        assert_eq!(tick_after(1, 0), Some(400_000));
+        assert_eq!(tick_after(8, 0), Some(800_000));
+        assert_eq!(tick_after(8, 0), None, "it has the whole share");
+    }
+
+    #[test]
+    fn warm_up_is_over_at_its_end() {
+        let mut warm_up = WarmUp::new(WHOLE / 10, Instant::from_nanos(1_000));
+        assert!(!warm_up.tick(Instant::from_nanos(999)));
+        assert!(warm_up.tick(Instant::from_nanos(1_000)));
+    }
+}

@@ -172,4 +172,21 @@ mod tests {
         assert_eq!((recent(21).good, recent(21).bad), (20, 10));
         assert_eq!(recent(u32::MAX).count(), 70);
     }
+
+    #[test]
+    fn longest_latency_is_remembered_for_10_to_20_seconds() {
+        for (noted_ms, until_ms) in [(0, 20_000), (9_999, 20_000), (10_000, 30_000)] {
+            let mut peaks = Peaks::default();
+            let mut longest_at = |ms: u64, latency_ns| {
+                peaks.tick(Instant::from_nanos(ms * 1_000_000));
+                peaks.note(latency_ns);
+                peaks.longest_ns()
+            };
+            longest_at(noted_ms, 7);
+            assert_eq!(longest_at(until_ms - 10_000, 3), 7);
+            assert_eq!(longest_at(until_ms - 1, 3), 7);
+            assert_eq!(longest_at(until_ms, 2), 3);
+            assert_eq!(longest_at(until_ms + 20_000, 1), 1, "a long pause");
+        }
+    }
 }

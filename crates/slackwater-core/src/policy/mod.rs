@@ -58,6 +58,7 @@ pub(crate) use settings::{require, require_span, require_span_or_none};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
 
 use crate::draw::Draw;
+use crate::replica::ReplicaId;
 use crate::time::Instant;
 use core::fmt::Debug;
 
@@ -103,6 +104,9 @@ pub trait Policy: Debug + Send {
     /// The next probe to send, if one is due. Call it after each event until it returns `None`.
     /// Send each probe, and pass the answer back as [`Event::Report`].
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe>;
+
+    /// The replica that a probe was sent to. `None` once the probe has ended.
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId>;
 
     /// When the policy next needs an [`Event::Timeout`], if at all.
     fn poll_timeout(&self) -> Option<Instant>;

@@ -164,6 +164,10 @@ impl<C: ChoosePolled> Policy for Polled<C> {
         probe
     }
 
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId> {
+        self.polling.target(probe)
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         self.polling.next_timeout()
     }

@@ -137,6 +137,13 @@ impl Polling {
         self.regular.insert(place, next);
     }
 
+    /// The replica of a poll in flight.
+    pub(super) fn target(&self, id: ProbeId) -> Option<ReplicaId> {
+        let place = id.serial.wrapping_sub(self.first) as usize;
+        let out = self.out.get(place).copied().flatten();
+        out.map(|out| out.replica)
+    }
+
     /// Ends a poll. Returns its replica, or `None` if it has ended already.
     pub(super) fn end(&mut self, id: ProbeId) -> Option<ReplicaId> {
         let place = id.serial.wrapping_sub(self.first) as usize;

@@ -13,7 +13,7 @@ use crate::policy::explanation::{Candidate, Explanation, NotedDraws};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::outcome::Outcome;
-use crate::policy::probe::Probe;
+use crate::policy::probe::{Probe, ProbeId};
 use crate::policy::query::{Attempt, Decision, Pick, PickReason, Query, Ticket};
 use crate::policy::waits::Waits;
 use crate::replica::ReplicaId;
@@ -269,6 +269,10 @@ impl<C: Choose> Policy for Unprobed<C> {
     }
 
     fn poll_probe(&mut self, _now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
+        None
+    }
+
+    fn probe_target(&self, _probe: ProbeId) -> Option<ReplicaId> {
         None
     }
 

@@ -5,9 +5,9 @@ use core::cell::RefCell;
 use core::time::Duration;
 use slackwater_core::policy::{
     self, Counters, DEFAULT_POLICY, Decision, Explanation, Fleet, Outcome, POLICIES, Policy,
-    PolicyEntry, PolicySettings, Probe, Query, Snapshot, Ticket, policy_named,
+    PolicyEntry, PolicySettings, Probe, ProbeId, Query, Snapshot, Ticket, policy_named,
 };
-use slackwater_core::{Draw, Instant};
+use slackwater_core::{Draw, Instant, ReplicaId};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
 use slackwater_sim::scenario::{
     Change, Cost, Event, Failure, FailureCost, Group, Hedge, Scenario, Service, Siblings,
@@ -106,6 +106,10 @@ impl Policy for Spy {
         let probe = self.policy.poll_probe(now, draw);
         note(|told| told.probes += usize::from(probe.is_some()));
         probe
+    }
+
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId> {
+        self.policy.probe_target(probe)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

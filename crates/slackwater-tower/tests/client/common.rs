@@ -12,9 +12,9 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use slackwater_core::policy::{
     Counters, Decision, Event, Explanation, Fleet, Outcome, Policy, Prequal, PrequalConfig,
-    PrequalSync, Probe, Query, RoundRobin, Snapshot, Ticket,
+    PrequalSync, Probe, ProbeId, Query, RoundRobin, Snapshot, Ticket,
 };
-use slackwater_core::{Draw, Instant, LoadReport, Rif};
+use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, Rif};
 use slackwater_tower::client::{
     Balancer, ProbeToSend, Prober, Refused, Reports, UdpProber, UdpProberConfig,
 };
@@ -117,6 +117,10 @@ impl Policy for Recording {
 
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
         self.inner.poll_probe(now, draw)
+    }
+
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId> {
+        self.inner.probe_target(probe)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -10,7 +10,7 @@ use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Ranked, Snapshot};
 use crate::policy::outcome::Outcome;
 use crate::policy::pooled_view::PooledView;
-use crate::policy::probe::Probe;
+use crate::policy::probe::{Probe, ProbeId};
 use crate::policy::query::{Attempt, Decision, Pick, Query, Ticket};
 use crate::replica::ReplicaId;
 use crate::time::Instant;
@@ -202,6 +202,10 @@ impl<K: Keep> Policy for Probed<K> {
         let now = self.tick(now);
         self.expire_probes(now);
         self.next_probe(now, draw)
+    }
+
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId> {
+        self.probing.target(probe)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

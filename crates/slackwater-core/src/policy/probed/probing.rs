@@ -189,6 +189,16 @@ impl Probing {
         })
     }
 
+    /// The replica of a probe in flight.
+    pub(super) fn target(&self, id: ProbeId) -> Option<ReplicaId> {
+        let slot = self.slots.get(id.slot as usize)?;
+        let out = slot
+            .outstanding
+            .as_ref()
+            .filter(|_| slot.serial == id.serial);
+        out.map(|out| out.replica)
+    }
+
     /// Ends a probe. Returns the replica that it went to and when it was sent, or `None` if it has
     /// ended already.
     pub(super) fn end(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {

@@ -19,7 +19,7 @@ use crate::policy::outcome::Outcome;
 use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::config::PrequalConfig;
 use crate::policy::prequal::hot_cold;
-use crate::policy::probe::{Probe, ProbeRound, RoundAnswer};
+use crate::policy::probe::{Probe, ProbeId, ProbeRound, RoundAnswer};
 use crate::policy::probed::draw_distinct;
 use crate::policy::probed::rank::{self, Load, PoolRank};
 use crate::policy::probed::rif_limit::RifDistribution;
@@ -359,6 +359,10 @@ impl Policy for PrequalSync {
     fn handle_head(&mut self, _now: Instant, _ticket: &mut Ticket, _outcome: Outcome) {}
 
     fn poll_probe(&mut self, _now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
+        None
+    }
+
+    fn probe_target(&self, _probe: ProbeId) -> Option<ReplicaId> {
         None
     }
 
