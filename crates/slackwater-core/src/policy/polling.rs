@@ -105,8 +105,8 @@ impl Polling {
     }
 
     /// Polls the replica with the earliest poll. Its next poll is an interval after this one was
-    /// due, with two exceptions: its first two are a random part of an interval apart, and polls
-    /// that were missed for longer are not made up for.
+    /// due, with three exceptions: its first two are a random part of an interval apart, polls that
+    /// were missed for longer are not made up for, and at the end of time there is no next poll.
     fn ask(&mut self, now: Instant, due: Instant, replica: ReplicaId, draw: &mut dyn Draw) {
         if self.regular.front() == Some(&(due, replica)) {
             self.regular.pop_front();
@@ -118,7 +118,10 @@ impl Polling {
                 hearing.asked = true;
                 let interval_us = u32::try_from(self.interval_ns / 1_000).unwrap_or(u32::MAX);
                 let part_ns = (u64::from(below(draw, interval_us)) + 1) * 1_000;
-                self.new.push(Reverse((now.plus_ns(part_ns), replica)));
+                let next_due = now.plus_ns(part_ns);
+                if next_due > now {
+                    self.new.push(Reverse((next_due, replica)));
+                }
                 return;
             }
         }
@@ -128,6 +131,9 @@ impl Polling {
         } else {
             now.plus_ns(self.interval_ns)
         };
+        if next_due <= now {
+            return;
+        }
         let next = (next_due, replica);
         let place = match self.regular.back() {
             // A poll that was not made up for is now due later than others that were only late.

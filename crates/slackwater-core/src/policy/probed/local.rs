@@ -203,9 +203,12 @@ impl LocalLoads {
         self.own.insert(replica, Box::new(own));
     }
 
-    /// Notes that the replica has answered a probe sent at `sent_at`.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
-        self.round_trips.record(now.ns_since(sent_at));
+    /// Notes that the replica has answered a probe: this client's, sent at `sent_at`, or a
+    /// sibling's (`None`), which is no round trip of this client.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Option<Instant>) {
+        if let Some(sent_at) = sent_at {
+            self.round_trips.record(now.ns_since(sent_at));
+        }
         if self.unprobed_now > 0 {
             self.end_silence(replica);
         }

@@ -285,9 +285,10 @@ impl Probing {
         true
     }
 
-    /// Restarts the idle span.
+    /// Restarts the idle span. At the end of time no span follows, or it would be over at once,
+    /// again and again.
     pub(super) fn rest(&mut self, now: Instant) {
-        self.idle_at = Some(now.plus_ns(self.idle_span_ns));
+        self.idle_at = Some(now.plus_ns(self.idle_span_ns)).filter(|&at| at > now);
     }
 
     /// Makes idle probes due at once if no idle span has started.

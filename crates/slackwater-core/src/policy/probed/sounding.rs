@@ -31,12 +31,12 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// Handles the answer to a probe that was sent at `sent_at`.
+    /// Handles the answer to a probe that was sent at `sent_at`, or to a sibling's probe (`None`).
     pub(super) fn handle_answer(
         &mut self,
         now: Instant,
         replica: ReplicaId,
-        sent_at: Instant,
+        sent_at: Option<Instant>,
         report: &LoadReport,
     ) {
         let ordinary = self.client.ordinary(report.rif);
