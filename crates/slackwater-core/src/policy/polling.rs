@@ -2,7 +2,7 @@
 //! own.
 
 use crate::draw::{Draw, below};
-use crate::policy::fleet::{LOST_IN_A_ROW, LostProbes};
+use crate::policy::fleet::LostProbes;
 use crate::policy::probe::{Probe, ProbeId};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::{Instant, MaybeInstant, span_ns};
@@ -28,6 +28,7 @@ struct Hearing {
     /// When the first of the lost polls that count was lost.
     lost_since: MaybeInstant,
     lost_in_a_row: u8,
+    unprobed: bool,
 }
 
 /// Polls that are due, and polls in flight.
@@ -166,11 +167,14 @@ impl Polling {
         }
     }
 
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
-        if let Some(hearing) = self.hearings.find_mut(replica) {
-            hearing.answered_at = now.into();
-            hearing.lost_in_a_row = 0;
-        }
+    /// Notes that the replica has answered a poll. Returns how many it lost in a row before.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) -> u8 {
+        let Some(hearing) = self.hearings.find_mut(replica) else {
+            return 0;
+        };
+        hearing.answered_at = now.into();
+        hearing.unprobed = false;
+        core::mem::take(&mut hearing.lost_in_a_row)
     }
 
     /// Notes a lost poll. Returns it with the ones lost before it, or `None` if the replica has
@@ -188,9 +192,15 @@ impl Polling {
         })
     }
 
+    /// Makes the replica count as unprobed until it answers. Returns `false` if it already did.
+    pub(super) fn begin_silence(&mut self, replica: ReplicaId) -> bool {
+        let hearing = self.hearings.find_mut(replica);
+        hearing.is_some_and(|hearing| !core::mem::replace(&mut hearing.unprobed, true))
+    }
+
     pub(super) fn is_unprobed(&self, replica: ReplicaId) -> bool {
         let hearing = self.hearings.find(replica);
-        hearing.is_some_and(|hearing| hearing.lost_in_a_row >= LOST_IN_A_ROW)
+        hearing.is_some_and(|hearing| hearing.unprobed)
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
