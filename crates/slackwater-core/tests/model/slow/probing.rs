@@ -224,7 +224,8 @@ impl SlowPrequal {
     /// How many probes of a living replica are lost in a row with a probability of one in ten
     /// thousand, but at least 3 and at most 16. `[Decision 0007]`
     fn enough_lost(&self) -> u32 {
-        let is_rare = |&count: &u32| self.loss.0.powf(count.into()) <= 1e-4;
+        // A loss of exactly a tenth takes four: the power must not be rounded up beyond the limit.
+        let is_rare = |&count: &u32| self.loss.0.powf(count.into()) <= 1.000_001e-4;
         (3..16).find(is_rare).unwrap_or(16)
     }
 
