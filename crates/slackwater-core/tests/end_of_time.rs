@@ -30,7 +30,11 @@ impl Driven {
         let mut probes = Vec::new();
         while let Some(probe) = self.policy.poll_probe(now, &mut self.draw) {
             probes.push(probe.id);
-            assert!(probes.len() < CALLS_MAX, "{}: probes without end", self.name);
+            assert!(
+                probes.len() < CALLS_MAX,
+                "{}: probes without end",
+                self.name
+            );
         }
         probes
     }

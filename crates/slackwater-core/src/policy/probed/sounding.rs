@@ -83,8 +83,8 @@ impl<K: Keep> Probed<K> {
     /// Whether a lost probe, the last of these, may be the fault of something other than the
     /// replica: it has answered before, and has not stayed silent while others answered.
     fn answers_as_a_rule(&self, replica: ReplicaId, probes: LostProbes) -> bool {
-        let is_alone =
-            probes.in_a_row > LOST_IN_A_ROW_MIN && self.client.fleet.any_answered_since(probes.since);
+        let is_alone = probes.in_a_row > LOST_IN_A_ROW_MIN
+            && self.client.fleet.any_answered_since(probes.since);
         probes.answered_at.is_some() && !is_alone && !self.client.locals.is_unprobed(replica)
     }
 
