@@ -342,7 +342,7 @@ fn zero_latency(place: usize, report: &mut LoadReport) {
     }
 }
 
-/// The same, and no replica reports a latency.
+/// Changes replica 0 as [`zero_latency`] does, and no replica reports a latency.
 fn no_latency(place: usize, report: &mut LoadReport) {
     zero_latency(place, report);
     report.latency = None;

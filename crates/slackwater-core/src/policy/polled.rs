@@ -5,7 +5,7 @@
 //! Each replica is polled once per interval, at a phase of its own that is drawn when it joins, so
 //! that polls of one client or of many are spread out. The first poll is sent when the replica
 //! joins. A poll that is not answered within the interval, or within a second if that is shorter,
-//! is lost. A replica that loses three in a row, or more where polls of living replicas are lost, is
+//! is lost. A replica that loses three in a row (or more, if polls of living replicas are lost) is
 //! unprobed: its reports are forgotten, and if others answer, it is not chosen. `[Decision 0007]`
 
 use crate::draw::Draw;
