@@ -9,6 +9,7 @@ use crate::draw::{Draw, below};
 use crate::policy::comparison::{CHANCE, Values};
 use crate::policy::explanation::{Candidate, Explanation, NotedDraws, Out, OutReason};
 use crate::policy::observe::ReplicaView;
+use crate::policy::probe_loss::ProbeLoss;
 use crate::policy::query::{PickReason, Query};
 use crate::policy::turns::{Turn, Turns};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
@@ -17,8 +18,6 @@ use crate::time::{Instant, MaybeInstant};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Probes in a row without an answer that make a replica unprobed, and may make it lost.
-pub(in crate::policy) const LOST_IN_A_ROW: u8 = 3;
 /// Shortest time without an answer before a replica is lost; pauses of a replica are normally
 /// shorter.
 const LOST_AFTER: Duration = Duration::from_millis(500);
@@ -86,6 +85,8 @@ pub struct Fleet {
     lost: usize,
     /// When any replica last answered a probe.
     last_answer_at: MaybeInstant,
+    /// How many probes are lost although their replica lives.
+    probe_loss: ProbeLoss,
     /// Queries that this client has sent, plus turns that passed.
     sent: u64,
 }
@@ -149,13 +150,26 @@ impl Fleet {
         Rif::new(standing.map_or(0, |standing| standing.out_since_probe))
     }
 
-    /// Notes that the replica has answered a probe, so it is not lost.
-    pub(in crate::policy) fn answered(&mut self, now: Instant, replica: ReplicaId) -> Changed {
+    /// Notes that the replica has answered a probe, so it is not lost. It lost `lost` probes in a
+    /// row before. `is_own`: the probe was this client's, and not a sibling's.
+    pub(in crate::policy) fn answered(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        lost: u8,
+        is_own: bool,
+    ) -> Changed {
         self.last_answer_at = now.into();
+        self.probe_loss.answered(lost, is_own);
         if self.lost == 0 {
             return Changed::No;
         }
         self.change(replica, |standing| standing.lost = false)
+    }
+
+    /// Probes in a row without an answer that make a replica unprobed, and may make it lost.
+    pub(in crate::policy) fn lost_in_a_row(&self) -> u8 {
+        self.probe_loss.lost_in_a_row()
     }
 
     /// Whether any replica has answered a probe since then.
@@ -171,7 +185,7 @@ impl Fleet {
         probes: LostProbes,
     ) -> Changed {
         let was_there = |at: Instant| now.saturating_since(at) < LOST_AFTER;
-        if probes.in_a_row < LOST_IN_A_ROW || probes.answered_at.is_none_or(was_there) {
+        if probes.in_a_row < self.lost_in_a_row() || probes.answered_at.is_none_or(was_there) {
             return Changed::No;
         }
         // The replica's own last answer came before that.

@@ -26,6 +26,7 @@ mod polling;
 mod pooled;
 mod pooled_view;
 mod probe;
+mod probe_loss;
 mod probed;
 mod query;
 mod settings;

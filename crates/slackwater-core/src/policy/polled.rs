@@ -5,14 +5,14 @@
 //! Each replica is polled once per interval, at a phase of its own that is drawn when it joins, so
 //! that polls of one client or of many are spread out. The first poll is sent when the replica
 //! joins. A poll that is not answered within the interval, or within a second if that is shorter,
-//! is lost. A replica that loses three in a row is unprobed: its reports are forgotten, and if
-//! others answer, it is not chosen.
+//! is lost. A replica that loses three in a row (or more, if polls of living replicas are lost) is
+//! unprobed: its reports are forgotten, and if others answer, it is not chosen. `[Decision 0007]`
 
 use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::event::Event;
 use crate::policy::explanation::Explanation;
-use crate::policy::fleet::{Fleet, LOST_IN_A_ROW};
+use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::outcome::Outcome;
 use crate::policy::polling::Polling;
@@ -66,7 +66,8 @@ impl<C: ChoosePolled> Polled<C> {
             return;
         };
         self.choosing.fleet.probe_lost(now, replica, polls);
-        if polls.in_a_row == LOST_IN_A_ROW {
+        let is_silent = polls.in_a_row >= self.choosing.fleet.lost_in_a_row();
+        if is_silent && self.polling.begin_silence(replica) {
             self.choosing.rule.handle_silence(replica);
             self.choosing.fleet.set_draining(replica, false);
         }
@@ -83,8 +84,8 @@ impl<C: ChoosePolled> Polled<C> {
             self.choosing.counters.reports_unknown += 1;
             return;
         }
-        self.polling.answered(now, replica);
-        self.choosing.fleet.answered(now, replica);
+        let lost = self.polling.answered(now, replica);
+        self.choosing.fleet.answered(now, replica, lost, true);
         self.choosing.fleet.set_draining(replica, report.draining);
         self.choosing.rule.handle_report(now, replica, report);
     }

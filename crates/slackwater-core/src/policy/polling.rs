@@ -2,7 +2,7 @@
 //! own.
 
 use crate::draw::{Draw, below};
-use crate::policy::fleet::{LOST_IN_A_ROW, LostProbes};
+use crate::policy::fleet::LostProbes;
 use crate::policy::probe::{Probe, ProbeId};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::{Instant, MaybeInstant, span_ns};
@@ -28,6 +28,7 @@ struct Hearing {
     /// When the first of the lost polls that count was lost.
     lost_since: MaybeInstant,
     lost_in_a_row: u8,
+    unprobed: bool,
 }
 
 /// Polls that are due, and polls in flight.
@@ -105,8 +106,8 @@ impl Polling {
     }
 
     /// Polls the replica with the earliest poll. Its next poll is an interval after this one was
-    /// due, with two exceptions: its first two are a random part of an interval apart, and polls
-    /// that were missed for longer are not made up for.
+    /// due, with three exceptions: its first two are a random part of an interval apart, polls that
+    /// were missed for longer are not made up for, and at the end of time there is no next poll.
     fn ask(&mut self, now: Instant, due: Instant, replica: ReplicaId, draw: &mut dyn Draw) {
         if self.regular.front() == Some(&(due, replica)) {
             self.regular.pop_front();
@@ -118,7 +119,10 @@ impl Polling {
                 hearing.asked = true;
                 let interval_us = u32::try_from(self.interval_ns / 1_000).unwrap_or(u32::MAX);
                 let part_ns = (u64::from(below(draw, interval_us)) + 1) * 1_000;
-                self.new.push(Reverse((now.plus_ns(part_ns), replica)));
+                let next_due = now.plus_ns(part_ns);
+                if next_due > now {
+                    self.new.push(Reverse((next_due, replica)));
+                }
                 return;
             }
         }
@@ -128,6 +132,9 @@ impl Polling {
         } else {
             now.plus_ns(self.interval_ns)
         };
+        if next_due <= now {
+            return;
+        }
         let next = (next_due, replica);
         let place = match self.regular.back() {
             // A poll that was not made up for is now due later than others that were only late.
@@ -167,11 +174,14 @@ impl Polling {
         }
     }
 
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
-        if let Some(hearing) = self.hearings.find_mut(replica) {
-            hearing.answered_at = now.into();
-            hearing.lost_in_a_row = 0;
-        }
+    /// Notes that the replica has answered a poll. Returns how many it lost in a row before.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) -> u8 {
+        let Some(hearing) = self.hearings.find_mut(replica) else {
+            return 0;
+        };
+        hearing.answered_at = now.into();
+        hearing.unprobed = false;
+        core::mem::take(&mut hearing.lost_in_a_row)
     }
 
     /// Notes a lost poll. Returns it with the ones lost before it, or `None` if the replica has
@@ -189,9 +199,15 @@ impl Polling {
         })
     }
 
+    /// Makes the replica count as unprobed until it answers. Returns `false` if it already did.
+    pub(super) fn begin_silence(&mut self, replica: ReplicaId) -> bool {
+        let hearing = self.hearings.find_mut(replica);
+        hearing.is_some_and(|hearing| !core::mem::replace(&mut hearing.unprobed, true))
+    }
+
     pub(super) fn is_unprobed(&self, replica: ReplicaId) -> bool {
         let hearing = self.hearings.find(replica);
-        hearing.is_some_and(|hearing| hearing.lost_in_a_row >= LOST_IN_A_ROW)
+        hearing.is_some_and(|hearing| hearing.unprobed)
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {

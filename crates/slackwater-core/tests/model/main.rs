@@ -26,7 +26,7 @@ use slackwater_core::policy::{PickReason, Policy, Prequal};
 use slackwater_core::{Quantile, Rate, SplitMix64};
 use std::collections::BTreeMap;
 
-const RUNS: u64 = 300;
+const RUNS: u64 = 350;
 const STEPS: u32 = 600;
 
 /// How reliable the driver is.

@@ -2,6 +2,7 @@
 
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
+use slackwater_core::draw::below;
 use slackwater_core::policy::{
     C3, C3Config, Event, Linear, LinearConfig, Outcome, PickReason, Policy, PolledPowerOfD,
     PolledPowerOfDConfig, Prequal, PrequalConfig, Query, ReplicaView, RifThenLatency,
@@ -222,6 +223,110 @@ fn answer_all<P: Policy>(world: &mut World<P>, span: Duration, gone: Option<Repl
             }
         }
     }
+}
+
+/// Plays this time, while this share of all probes is lost, and replicas in `gone` answer none.
+/// Returns how often a replica that answers was seen, and how often as lost or unprobed.
+fn answer_some<P: Policy>(
+    world: &mut World<P>,
+    span: Duration,
+    loss_percent: u32,
+    gone: &[ReplicaId],
+) -> (u32, u32) {
+    let end = world.now + span;
+    let (mut seen, mut out) = (0, 0);
+    while world.now < end {
+        world.now += 50 * MS;
+        world.handle(Event::Timeout);
+        for probe in world.probes() {
+            if gone.contains(&probe.replica) || below(&mut world.draw, 100) < loss_percent {
+                world.lose(probe);
+            } else {
+                world.answer(probe, &load(1, 10));
+            }
+        }
+        for view in world.policy.snapshot(world.now).replicas {
+            if !gone.contains(&view.replica) {
+                seen += 1;
+                out += u32::from(view.lost || view.unprobed);
+            }
+        }
+    }
+    (seen, out)
+}
+
+/// Plays a policy for minutes with this loss. One in ten thousand living replicas may be out at a
+/// time. If half of the fleet stops answering, each of them is found, and so is the whole fleet.
+fn bears_loss<P: Policy>(policy: P, loss_percent: u32) {
+    let name = policy.name();
+    let case = format!("{name}, {loss_percent} % lost");
+    let second = Duration::from_secs(1);
+    let mut world = World::of(12, policy);
+    // The loss shows itself while few replicas have lost several probes in a row.
+    answer_some(&mut world, 20 * second, loss_percent, &[]);
+    let (seen, out) = answer_some(&mut world, 300 * second, loss_percent, &[]);
+    assert!(out <= seen / 2_000, "{case}: {out} of {seen}");
+
+    let gone = world.replicas[..6].to_vec();
+    let (seen, out) = answer_some(&mut world, 20 * second, loss_percent, &gone);
+    assert!(out <= seen / 100, "{case}: {out} of {seen}");
+    let views = world.policy.snapshot(world.now).replicas;
+    let found = views.iter().filter(|view| view.lost).count();
+    assert!(found == 6, "{case}: {found} of 6 are found");
+
+    let all = world.replicas.clone();
+    answer_some(&mut world, 60 * second, loss_percent, &all);
+    let views = world.policy.snapshot(world.now).replicas;
+    assert!(views.iter().all(|view| view.unprobed), "{case}");
+    assert!(views.iter().any(|view| view.available), "{case}");
+}
+
+#[test]
+fn d7_living_replicas_stay_available_while_probes_are_lost() {
+    let prequal = PrequalConfig::default;
+    for loss_percent in [0, 5, 30, 50] {
+        bears_loss(Prequal::new(prequal()), loss_percent);
+        let config = RifThenLatencyConfig::default();
+        bears_loss(RifThenLatency::new(prequal(), &config), loss_percent);
+        let config = PolledPowerOfDConfig::default();
+        bears_loss(PolledPowerOfD::with(config), loss_percent);
+    }
+}
+
+#[test]
+fn d7_lost_probes_of_others_raise_the_number_that_counts() {
+    let mut world = World::new(12, quiet());
+    let needed = |world: &mut World| {
+        hear(world, 0);
+        let start = world.now;
+        for lost in 1..=20 {
+            lose(world, 0, start + lost * 500 * MS);
+            hear(world, 1);
+            if view(world, 0).lost {
+                return lost;
+            }
+        }
+        panic!("it is never lost");
+    };
+    assert_eq!(needed(&mut world), 3);
+    for _ in 0..100 {
+        for index in 1..12 {
+            lose(&mut world, index, Instant::EPOCH);
+            hear(&mut world, index);
+        }
+    }
+    let at_half = needed(&mut world);
+    assert!(
+        (13..=15).contains(&at_half),
+        "half of the probes: {at_half}"
+    );
+    // Replicas that come back show no loss, and the old loss is forgotten.
+    for _ in 0..100 {
+        for index in 1..12 {
+            hear(&mut world, index);
+        }
+    }
+    assert_eq!(needed(&mut world), 3);
 }
 
 fn loses<P: Policy>(policy: P, within: Duration) {

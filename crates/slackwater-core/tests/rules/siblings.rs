@@ -1,6 +1,7 @@
 //! Siblings: data from other clients on the same machine. `[A11]` `[Decision 0006]`
 
-use crate::world::{World, load, quiet};
+use crate::silence::fall_silent;
+use crate::world::{MS, World, load, quiet};
 use slackwater_core::policy::{
     Event, POLICIES, Policy, PolicySettings, RifThenLatency, RifThenLatencyConfig,
 };
@@ -94,6 +95,29 @@ fn sibling_reports_count_for_the_limit() {
     }
     let limit = world.policy.snapshot(world.now).rif_limit;
     assert_eq!(limit, Some(Rif::new(20)));
+}
+
+/// A sibling's report took no round trip of this client, so it does not set the pace of the answers
+/// for unprobed replicas. `[A13]` `[Decision 0002]`
+#[test]
+fn a13_sibling_reports_do_not_quicken_local_answers() {
+    let mut world = World::new(2, quiet());
+    fall_silent(&mut world, 1);
+    let answers = world.replicas[0];
+    for _ in 0..64 {
+        let probe = world.probe(answers);
+        world.now += 20 * MS;
+        world.answer(probe, &load(1, 10));
+    }
+    for _ in 0..64 {
+        told(&mut world, answers, 1);
+    }
+    let before = world.policy.counters().probes_local;
+    for _ in 0..100 {
+        world.refresh();
+    }
+    let local = world.policy.counters().probes_local - before;
+    assert!((4..=6).contains(&local), "{local} in 100 ms");
 }
 
 #[test]

@@ -166,9 +166,10 @@ impl CubicScore {
     /// Ψ, in nanoseconds.
     ///
     /// If a replica has never reported a latency, `stand_in_ns` stands for 1/μ̄: the median of the
-    /// pool `[A7]`, and at least one nanosecond, so that the queue still counts. If it has never
-    /// answered this client, 1/μ̄ stands for R̄: nothing is known about the network there, and the
-    /// first two terms cancel out.
+    /// pool `[A7]`. If no latency is in the pool either, R̄ stands for it, and at least one
+    /// nanosecond: beside an R̄ of milliseconds, a cube of nanoseconds would count for nothing. If
+    /// the replica has never answered this client, 1/μ̄ stands for R̄: nothing is known about the
+    /// network there, and the first two terms cancel out.
     fn score(&self, replica: ReplicaId, own_in_flight: u32, stand_in_ns: f64) -> f64 {
         self.terms(replica, own_in_flight, stand_in_ns).score_ns
     }
@@ -177,7 +178,10 @@ impl CubicScore {
         let averages = self.averages.find(replica).copied().unwrap_or_default();
         let rif = averages.rif.unwrap_or(0.0);
         let queue = 1.0 + f64::from(own_in_flight) * self.clients + rif;
-        let service_ns = averages.service_ns.unwrap_or(stand_in_ns).max(1.0);
+        let stand_in_ns = Some(stand_in_ns).filter(|&stand_in_ns| stand_in_ns > 0.0);
+        let service_ns = (averages.service_ns.or(stand_in_ns))
+            .or(averages.response_ns)
+            .map_or(1.0, |service_ns| service_ns.max(1.0));
         let response_ns = averages.response_ns.unwrap_or(service_ns);
         Terms {
             rif,
@@ -324,6 +328,21 @@ mod tests {
     #[track_caller]
     fn same(left: f64, right: f64) {
         assert!((left - right).abs() < 1e-9, "{left} is not {right}");
+    }
+
+    #[test]
+    fn response_time_stands_for_an_unknown_service_time() {
+        let (mut rule, replica) = rule(1);
+        report(&mut rule, replica, 3, 0);
+        let unknown = rule.score(replica, 0, 0.0);
+        same(unknown, 64.0); // nothing is known, and one nanosecond stands for it
+        head(&mut rule, replica, 10, false);
+        same(rule.score(replica, 0, 0.0), 64.0 * 10.0 * MS);
+        // A latency in the pool comes first.
+        same(
+            rule.score(replica, 0, 7.0 * MS),
+            (10.0 - 7.0 + 64.0 * 7.0) * MS,
+        );
     }
 
     #[test]

@@ -78,9 +78,10 @@ impl<K: Keep> Policy for Probed<K> {
                 };
                 self.client.counters.probes_answered += 1;
                 self.probing.took(now, replica, sent_at);
-                (replica, sent_at, report)
+                (replica, Some(sent_at), report)
             }
-            Event::SiblingReport(replica, report) => (replica, now, report),
+            // The probe was not this client's, so its round trip is not known.
+            Event::SiblingReport(replica, report) => (replica, None, report),
             Event::SiblingQueries(replica, queries) => {
                 return self.kept.charge_siblings(replica, queries);
             }

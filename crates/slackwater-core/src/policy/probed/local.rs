@@ -14,7 +14,7 @@
 //! half a kilobyte for each replica at once, because later it would happen during a pick.
 
 use super::recent_mean::RecentMean;
-use crate::policy::fleet::{Fleet, LOST_IN_A_ROW, LostProbes};
+use crate::policy::fleet::{Fleet, LostProbes};
 use crate::policy::outcome::Outcome;
 use crate::policy::query::LocalArrival;
 use crate::policy::query::Ticket;
@@ -203,9 +203,12 @@ impl LocalLoads {
         self.own.insert(replica, Box::new(own));
     }
 
-    /// Notes that the replica has answered a probe sent at `sent_at`.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
-        self.round_trips.record(now.ns_since(sent_at));
+    /// Notes that the replica has answered a probe: this client's, sent at `sent_at`, or a
+    /// sibling's (`None`), which is no round trip of this client.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Option<Instant>) {
+        if let Some(sent_at) = sent_at {
+            self.round_trips.record(now.ns_since(sent_at));
+        }
         if self.unprobed_now > 0 {
             self.end_silence(replica);
         }
@@ -239,7 +242,8 @@ impl LocalLoads {
         let long_unanswered = probes
             .answered_at
             .is_none_or(|at| now.saturating_since(at) >= SILENCE_MAX);
-        probes.in_a_row >= LOST_IN_A_ROW && long_unanswered && self.begin_silence(replica, fleet)
+        let is_silent = probes.in_a_row >= fleet.lost_in_a_row() && long_unanswered;
+        is_silent && self.begin_silence(replica, fleet)
     }
 
     /// Notes that a query goes to the replica.

@@ -372,12 +372,12 @@ impl<K: Keep> Probed<K> {
         self.latest
     }
 
-    /// Takes in the answer to a probe that was sent at `sent_at`.
+    /// Takes in the answer to a probe that was sent at `sent_at`, or to a sibling's probe (`None`).
     fn take_report(
         &mut self,
         now: Instant,
         replica: ReplicaId,
-        sent_at: Instant,
+        sent_at: Option<Instant>,
         report: &LoadReport,
         draw: &mut dyn Draw,
     ) {

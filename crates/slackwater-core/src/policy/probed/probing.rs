@@ -217,12 +217,13 @@ impl Probing {
         Some((replica, sent_at))
     }
 
-    /// Notes that the replica has answered a probe.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
-        if let Some(last) = self.last.find_mut(replica) {
-            last.answered_at = now.into();
-            last.lost_in_a_row = 0;
-        }
+    /// Notes that the replica has answered a probe. Returns how many it lost in a row before.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) -> u8 {
+        let Some(last) = self.last.find_mut(replica) else {
+            return 0;
+        };
+        last.answered_at = now.into();
+        core::mem::take(&mut last.lost_in_a_row)
     }
 
     /// Updates the back-off with an answered probe of this client.
@@ -295,9 +296,10 @@ impl Probing {
         true
     }
 
-    /// Restarts the idle span.
+    /// Restarts the idle span. At the end of time no span follows, or it would be over at once,
+    /// again and again.
     pub(super) fn rest(&mut self, now: Instant) {
-        self.idle_at = Some(now.plus_ns(self.idle_span_ns));
+        self.idle_at = Some(now.plus_ns(self.idle_span_ns)).filter(|&at| at > now);
     }
 
     /// Makes idle probes due at once if no idle span has started.

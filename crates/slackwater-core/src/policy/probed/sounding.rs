@@ -6,8 +6,9 @@ use super::probing::Skipped;
 use super::{Client, Keep, Probed};
 use crate::draw::Draw;
 use crate::fixed::Rate;
-use crate::policy::fleet::{LOST_IN_A_ROW, LostProbes};
+use crate::policy::fleet::LostProbes;
 use crate::policy::probe::Probe;
+use crate::policy::probe_loss::LOST_IN_A_ROW_MIN;
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
 use crate::time::Instant;
@@ -31,18 +32,19 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// Handles the answer to a probe that was sent at `sent_at`.
+    /// Handles the answer to a probe that was sent at `sent_at`, or to a sibling's probe (`None`).
     pub(super) fn handle_answer(
         &mut self,
         now: Instant,
         replica: ReplicaId,
-        sent_at: Instant,
+        sent_at: Option<Instant>,
         report: &LoadReport,
     ) {
         let ordinary = self.client.ordinary(report.rif);
-        self.probing.answered(now, replica);
+        let lost = self.probing.answered(now, replica);
         self.watch_silences(|client| client.locals.answered(now, replica, sent_at));
-        let found = self.client.fleet.answered(now, replica);
+        let is_own = sent_at.is_some();
+        let found = self.client.fleet.answered(now, replica, lost, is_own);
         self.fleet_changed(replica, found);
         if self.client.fleet.is_draining(replica) != report.draining {
             let changed = self.client.fleet.set_draining(replica, report.draining);
@@ -81,8 +83,8 @@ impl<K: Keep> Probed<K> {
     /// Whether a lost probe, the last of these, may be the fault of something other than the
     /// replica: it has answered before, and has not stayed silent while others answered.
     fn answers_as_a_rule(&self, replica: ReplicaId, probes: LostProbes) -> bool {
-        let is_alone =
-            probes.in_a_row > LOST_IN_A_ROW && self.client.fleet.any_answered_since(probes.since);
+        let is_alone = probes.in_a_row > LOST_IN_A_ROW_MIN
+            && self.client.fleet.any_answered_since(probes.since);
         probes.answered_at.is_some() && !is_alone && !self.client.locals.is_unprobed(replica)
     }
 

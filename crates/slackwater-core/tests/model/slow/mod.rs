@@ -126,6 +126,9 @@ pub(crate) struct SlowPrequal {
     idle_span: Duration,
     /// When any replica last answered a probe.
     heard_at: Option<Instant>,
+    /// The share of probes that are lost although their replica lives, and how many probes that is
+    /// the mean of.
+    loss: (f64, f64),
     pub(crate) counters: Counters,
     pub(crate) picks: BTreeMap<PickReason, u64>,
 }
@@ -168,6 +171,7 @@ impl SlowPrequal {
             outstanding: Vec::new(),
             idle_at: None,
             heard_at: None,
+            loss: (0.0, 0.0),
             counters: Counters::default(),
             picks: BTreeMap::new(),
         }

@@ -208,11 +208,12 @@ impl SlowPrequal {
             self.back_off.ended.push((replica, None));
         }
         self.look_for_lost(now, replica);
-        let it = self.replicas.get_mut(&replica).expect("known");
+        let it = &self.replicas[&replica];
         let unheard = it
             .answered_at
             .is_none_or(|at| now.saturating_since(at) >= Duration::from_secs(10));
-        if it.lost_in_a_row >= 3 && unheard && it.tracker.is_none() {
+        if it.lost_in_a_row >= self.enough_lost() && unheard && it.tracker.is_none() {
+            let it = self.replicas.get_mut(&replica).expect("known");
             it.tracker = Some(local_tracker());
             it.draining = false;
             self.settle_availability(replica);
@@ -220,14 +221,30 @@ impl SlowPrequal {
         }
     }
 
-    /// `[Decision 0007]`: three probes in a row, and half a second, without an answer. If another
-    /// replica has answered since the first of the three was lost, the replica is lost. If none
-    /// has, no replica is.
+    /// How many probes of a living replica are lost in a row with a probability of one in ten
+    /// thousand, but at least 3 and at most 16. `[Decision 0007]`
+    fn enough_lost(&self) -> u32 {
+        // A loss of exactly a tenth takes four: the power must not be rounded up beyond the limit.
+        let is_rare = |&count: &u32| self.loss.0.powf(count.into()) <= 1.000_001e-4;
+        (3..16).find(is_rare).unwrap_or(16)
+    }
+
+    /// Updates the share of lost probes, which is the mean over the last 256 or so. It begins as
+    /// if 32 had been answered.
+    fn note_loss(&mut self, lost: bool) {
+        let (share, seen) = &mut self.loss;
+        *seen = f64::min(*seen + 1.0, 256.0 - 32.0);
+        *share += (f64::from(u8::from(lost)) - *share) / (32.0 + *seen);
+    }
+
+    /// `[Decision 0007]`: enough probes in a row, and half a second, without an answer. If another
+    /// replica has answered since the first of them was lost, the replica is lost. If none has, no
+    /// replica is.
     fn look_for_lost(&mut self, now: Instant, replica: ReplicaId) {
         let it = &self.replicas[&replica];
         let half_a_second = Duration::from_millis(500);
         let is_long = |at| now.saturating_since(at) >= half_a_second;
-        if it.lost_in_a_row < 3 || !it.answered_at.is_some_and(is_long) {
+        if it.lost_in_a_row < self.enough_lost() || !it.answered_at.is_some_and(is_long) {
             return;
         }
         if self.heard_at >= Some(it.lost_since) {
@@ -268,7 +285,7 @@ impl SlowPrequal {
         let ordinary = self.ordinary(report.rif);
         let it = self.replicas.get_mut(&replica).expect("known");
         it.answered_at = Some(now);
-        it.lost_in_a_row = 0;
+        let lost = core::mem::take(&mut it.lost_in_a_row);
         let took = now.saturating_since(sent_at);
         self.back_off.ended.push((replica, Some(took)));
         let round_trip = took.as_nanos();
@@ -276,6 +293,11 @@ impl SlowPrequal {
         it.silences += u32::from(it.tracker.take().is_some());
         it.lost = false;
         self.heard_at = Some(now);
+        // A replica that counted as gone shows nothing about the others.
+        if lost < self.enough_lost() {
+            (0..lost).for_each(|_| self.note_loss(true));
+        }
+        self.note_loss(false);
         self.settle_availability(replica);
         let it = self.replicas.get_mut(&replica).expect("known");
         it.draining = report.draining;

@@ -103,6 +103,12 @@ impl PrequalSettings {
     /// The paper's own settings where the defaults differ: reports are used as often as equation
     /// (1) allows, the RIF limit is the 2^−0.25 quantile, a replica may be probed again at once,
     /// and the probe rate is constant. `[Prequal §4, §5 "Baseline"]`
+    ///
+    /// Three rules have no setting, and differ from the paper here, too:
+    /// - Removal by rate leaves at least four reports, and the paper names no such floor. `[A10]`
+    ///   `[Decision 0001]`
+    /// - At most one probe of this client to a replica is in flight.
+    /// - A replica that stops answering probes while others go on is not picked. `[Decision 0007]`
     #[must_use]
     pub fn paper() -> Self {
         Self {
