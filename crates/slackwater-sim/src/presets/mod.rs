@@ -12,6 +12,7 @@ mod leaves;
 mod linkerd;
 mod testbed;
 mod web;
+mod worlds;
 
 pub use batch::{large_requests, reads, reads_beside_batch, shared_reads, stopping_leaves, tied};
 pub use els::{ELS_CAPACITY, els, failing_fast};
@@ -27,6 +28,7 @@ pub use testbed::{
     unequal_halves,
 };
 pub use web::{hobbled, web};
+pub use worlds::{WORLDS, World};
 
 use crate::Scenario;
 use crate::scenario::{Cost, Delay, Group, Load, Network, Service};
@@ -60,6 +62,17 @@ pub fn at_load(load: f64, scenario: Scenario) -> Scenario {
     let mut scenario = scenario;
     let usual = rate_at(load, &scenario.fleet, &scenario.cost);
     scenario.load.rate = usual / scenario.load.mean_cost();
+    scenario
+}
+
+/// Makes all replicas learn their capacity and the cost of a query, and report them with each
+/// response, too.
+#[must_use]
+pub fn reporting_capacity(mut scenario: Scenario) -> Scenario {
+    for group in &mut scenario.fleet {
+        group.learns_capacity = true;
+        group.carries_reports = true;
+    }
     scenario
 }
 
@@ -109,6 +122,7 @@ fn normal_cores(group: &Group) -> f64 {
         Service::Shared(sharing) => sharing.cores,
         Service::Quota(quota) => quota.allocation(),
         Service::Fifo { workers } => *workers as f64,
+        Service::Batch(batching) => batching.capacity(),
         Service::Latency | Service::LatencyTrace(_) => 0.0,
     };
     group.count as f64 * cores / group.slowness
