@@ -5,7 +5,8 @@
 //!
 //! NAMES have commas between them: policies, clairvoyants, and `paper` for Prequal with the paper's
 //! settings. TEXT is a part of a world's name; `--list` names the worlds. A cell has p50/p99/p99.9
-//! in milliseconds, and the share of errors if there are any. `--reports` is whether replicas learn
+//! in milliseconds, and the share of errors if there are any. At the end of a line is the CPU time
+//! of the longest run. `--reports` is whether replicas learn
 //! their capacity and responses carry it: for the policies that use it, for none, or for all. Below
 //! the worlds are each policy's ratios to the best policy of a world, clairvoyants aside: the
 //! geometric mean and the worst. In them errors of 1 % count as 20 % more time.
@@ -119,7 +120,8 @@ fn main() -> Result<(), Fault> {
         for run in runs {
             write!(out, " {:>22}", shown(run))?;
         }
-        writeln!(out)?;
+        let cpu = runs.iter().map(|run| run.cpu).max().unwrap_or_default();
+        writeln!(out, "  {:.1} s", cpu.as_secs_f64())?;
         add_ratios(&mut ratios, world, runs, &options.policies);
     }
     for (name, quantile) in [("times best, p99", 0), ("times best, p99.9", 1)] {

@@ -42,15 +42,15 @@ impl World {
 pub const WORLDS: &[World] = &[
     world(
         "bimodal",
-        "5 % of queries cost 20 times as much",
-        (0.8, 5, 20),
-        || cores(48, 1.0, 20, bimodal(5, 100, 0.05)),
+        "5 % of queries cost 100 times as much",
+        (0.8, 10, 30),
+        || cores(48, 1.0, 20, bimodal(2, 200, 0.05)),
     ),
     world(
         "bimodal-queue",
         "the same, one query at a time",
-        (0.7, 5, 20),
-        || workers(48, 1, 20, bimodal(5, 100, 0.05)),
+        (0.8, 10, 30),
+        || workers(48, 1, 20, bimodal(2, 200, 0.05)),
     ),
     world(
         "pareto",
