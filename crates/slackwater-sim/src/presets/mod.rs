@@ -5,6 +5,7 @@
 //! changes the load.
 
 mod batch;
+mod drawn;
 mod els;
 mod fifo;
 mod health;
@@ -15,6 +16,7 @@ mod web;
 mod worlds;
 
 pub use batch::{large_requests, reads, reads_beside_batch, shared_reads, stopping_leaves, tied};
+pub use drawn::{Drawn, drawn};
 pub use els::{ELS_CAPACITY, els, failing_fast};
 pub use fifo::{one_slow_fifo, slow_pod};
 pub use health::{
@@ -106,6 +108,26 @@ fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scena
     scenario.fleet.retain(|group| group.count > 0);
     scenario.fleet.insert(0, one);
     scenario
+}
+
+/// Puts consecutive replicas that are the same into one group. Each replica keeps its number, and
+/// with it its random draws.
+pub(crate) fn grouped(replicas: impl IntoIterator<Item = Group>) -> Vec<Group> {
+    let mut fleet: Vec<Group> = Vec::new();
+    for one in replicas {
+        match fleet.last_mut() {
+            Some(last)
+                if (Group {
+                    count: one.count,
+                    ..last.clone()
+                }) == one =>
+            {
+                last.count += one.count;
+            }
+            _ => fleet.push(one),
+        }
+    }
+    fleet
 }
 
 /// Returns the beginning and end of the middle `1 / parts` of the measured span, from the start of

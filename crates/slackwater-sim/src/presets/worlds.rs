@@ -116,7 +116,7 @@ pub const WORLDS: &[World] = &[
     world(
         "lost-30",
         "30 % of the probes are lost, 500 replicas, a tenth of them slow",
-        (0.8, 6, 8),
+        (0.8, 4, 5),
         || losing(0.3, some_slow(500, 50, 200)),
     ),
     world(
@@ -198,9 +198,9 @@ pub const WORLDS: &[World] = &[
     ),
     world(
         "few-queries-slow",
-        "4,000 clients of half a query a second, a tenth of the replicas slow",
-        (0.8, 15, 30),
-        || some_slow(55, 5, 4_000),
+        "1,500 clients of a query a second, a tenth of the replicas slow",
+        (0.8, 10, 15),
+        || some_slow(40, 4, 1_500),
     ),
     world(
         "one-busy-client",
@@ -316,7 +316,7 @@ pub const WORLDS: &[World] = &[
     world(
         "10000-clients",
         "100 replicas, 10,000 clients",
-        (0.8, 5, 10),
+        (0.8, 2, 2),
         || cores(100, 1.0, 10_000, Cost::Exponential(ms(20))),
     ),
     world(
