@@ -34,7 +34,7 @@ impl Figure for Opponent {
             about: "200 scenarios drawn from seed 1, which the step numbers: 2 to 200 replicas with shared CPUs, workers, quotas or batches, 1 to \
          400 clients, loads of 30 to 95 %, equal to very unequal costs, near and wide networks, lost probes, pauses, restarts, replicas \
          that leave and join, a load that swings, replicas that are slow or far away or answer no probes, and none, some or all of which report \
-         capacity. A run has about 60,000 queries at most. All policies that users can select play with their default settings, and Prequal also with \
+         capacity. A run has about 150,000 queries at most. All policies that users can select play with their default settings, and Prequal also with \
          the paper's. The default's p99 and p99.9 are compared with the lowest of the other policies, where errors of 1 % count as 20 % more time. \
          The least of many noisy results is lower than each, so a ratio of 1.1 means little.",
         }

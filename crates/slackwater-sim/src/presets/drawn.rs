@@ -9,6 +9,7 @@ use crate::scenario::{
     Batching, Change, Cost, Delay, Event, Group, Hobble, Load, Quota, Service, Sharing, Stall,
     Swing,
 };
+use core::fmt::Display;
 use core::time::Duration;
 
 /// A scenario with its description.
@@ -23,11 +24,11 @@ pub struct Drawn {
 }
 
 /// A scenario has about this many queries at most.
-const QUERIES_MAX: f64 = 60_000.0;
+const QUERIES_MAX: f64 = 150_000.0;
 /// A run lasts this many seconds, warm-up included.
-const SECONDS: (f64, f64) = (10.0, 60.0);
+const SECONDS: (f64, f64) = (10.0, 90.0);
 /// Clients poll and probe while they are idle, so many of them get less time.
-const CLIENT_SECONDS_MAX: f64 = 6_000.0;
+const CLIENT_SECONDS_MAX: f64 = 10_000.0;
 
 /// Returns scenario `number` of `seed`: 2 to 200 replicas and 1 to 400 clients at a load of 0.3 to
 /// 0.95, with or without troubles. It has these times if they are given.
@@ -38,7 +39,7 @@ pub fn drawn(seed: u64, number: u64, warmup: Option<Duration>, span: Option<Dura
     };
     let scenario = drawing.fleet();
     let load = hundredths(drawing.stream.uniform_between(0.3, 0.95));
-    drawing.say(format!("{:.0} %", 100.0 * load));
+    drawing.say(format!("a load of {:.0} %", 100.0 * load));
     let scenario = drawing.timed(load, scenario, warmup, span);
     let scenario = drawing.network(scenario);
     let mut scenario = drawing.trouble(scenario);
@@ -114,7 +115,7 @@ impl Drawing {
                 "{clients} clients, one of them with half of the load"
             ));
         } else {
-            self.say(format!("{clients} clients"));
+            self.say(counted(clients, "client"));
         }
         Scenario {
             network: NETWORK,
@@ -132,10 +133,16 @@ impl Drawing {
                 burst: 1.0,
                 contention_loss: 0.0,
             };
-            (Service::Shared(sharing), format!("of {cores} cores"))
+            (
+                Service::Shared(sharing),
+                format!("with {}", counted(cores, "core")),
+            )
         } else if kind < 0.75 {
             let workers = self.one_of([1, 2, 4, 16]);
-            (Service::Fifo { workers }, format!("of {workers} workers"))
+            (
+                Service::Fifo { workers },
+                format!("with {}", counted(workers, "worker")),
+            )
         } else if kind < 0.87 {
             let at_once = self.one_of([2.0, 4.0, 4.0, 8.0]);
             let share = self.one_of([0.1, 0.25, 0.25, 0.5]);
@@ -280,7 +287,8 @@ impl Drawing {
                 });
             }
             self.say(format!(
-                "{restarts} restarts, {cold_slowness} times as slow at first"
+                "{}, {cold_slowness} times as slow at first",
+                counted(restarts, "restart")
             ));
         } else if kind < 0.5 {
             // Replicas leave and join again, one after another.
@@ -303,7 +311,10 @@ impl Drawing {
                     });
                 }
             }
-            self.say(format!("{changes} replicas that leave and join again"));
+            self.say(format!(
+                "{} in turn out of the fleet for an eighth of the run",
+                counted(changes, "replica")
+            ));
         }
         scenario
     }
@@ -313,7 +324,8 @@ impl Drawing {
         if self.chance(0.4) {
             let slowness = hundredths(self.stream.uniform_between(1.3, 5.0));
             let which = self.some_of(replicas.len());
-            self.say(format!("{} replicas {slowness} times as slow", which.len()));
+            let slow = counted(which.len(), "replica");
+            self.say(format!("{slow} {slowness} times as slow"));
             for number in which {
                 replicas[number].slowness = slowness;
             }
@@ -324,8 +336,8 @@ impl Drawing {
             let from = self.time(1_000.0, 10_000.0);
             let lasts = self.time(500.0, 10_000.0);
             self.say(format!(
-                "{} replicas at {:.0} % of their capacity from {from:.1?} for {lasts:.1?}",
-                which.len(),
+                "{} at {:.0} % of the capacity from {from:.1?} for {lasts:.1?}",
+                counted(which.len(), "replica"),
                 100.0 * capacity
             ));
             for number in which {
@@ -341,8 +353,8 @@ impl Drawing {
             let extra_delay = self.time(1.0, 50.0);
             let which = self.some_of(replicas.len());
             self.say(format!(
-                "{} replicas farther by {extra_delay:.1?} each way",
-                which.len()
+                "{} farther by {extra_delay:.1?} each way",
+                counted(which.len(), "replica")
             ));
             for number in which {
                 replicas[number].extra_delay = extra_delay;
@@ -360,7 +372,7 @@ impl Drawing {
         let carries = self.chance(0.7);
         if !reporting.is_empty() {
             let how = if carries { ", also in responses" } else { "" };
-            self.say(format!("{} report capacity{how}", reporting.len()));
+            self.say(format!("capacity reported by {}{how}", reporting.len()));
         }
         for number in reporting {
             replicas[number].learns_capacity = true;
@@ -368,7 +380,7 @@ impl Drawing {
         }
         if self.chance(0.25) {
             let which = self.some_of(replicas.len());
-            self.say(format!("{} answer no probes", which.len()));
+            self.say(format!("no probes answered by {}", which.len()));
             for number in which {
                 replicas[number].answers_probes = false;
             }
@@ -425,6 +437,12 @@ fn stretched(cost: &Cost, factor: f64) -> Cost {
         // None of the others is drawn.
         other => other,
     }
+}
+
+/// Returns a count of things, such as `1 client` or `2 clients`.
+fn counted<T: Display + PartialEq + From<u8>>(count: T, thing: &str) -> String {
+    let plural = if count == T::from(1) { "" } else { "s" };
+    format!("{count} {thing}{plural}")
 }
 
 fn ms(ms: f64) -> Duration {
@@ -490,12 +508,12 @@ mod tests {
             "swings",
             "pauses",
             "restarts",
-            "leave and join",
+            "out of the fleet",
             "times as slow",
-            "of their capacity",
+            "of the capacity",
             "farther",
-            "report capacity",
-            "no probes",
+            "capacity reported",
+            "no probes answered",
             "half of the load",
         ] {
             let found = drawn.iter().filter(|drawn| drawn.words.contains(words));

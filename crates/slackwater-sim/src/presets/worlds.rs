@@ -134,7 +134,7 @@ pub const WORLDS: &[World] = &[
     world(
         "near-zone",
         "a third of the replicas are 2 ms away and the others 0.4, both ways together",
-        (0.7, 3, 10),
+        (0.7, 3, 7),
         || {
             let extra = Duration::from_micros(800);
             distant(16, 8, extra, cores(24, 4.0, 12, Cost::Exponential(ms(4))))
@@ -165,7 +165,7 @@ pub const WORLDS: &[World] = &[
     world(
         "batches-of-32",
         "servers that take up to 32 queries at once, 50 clients",
-        (0.9, 10, 30),
+        (0.9, 8, 20),
         || {
             let service = Service::Batch(Batching {
                 max: 32,

@@ -3,8 +3,9 @@
 mod fleet;
 
 use crate::scenario::{
-    Antagonists, Change, ClientCpu, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load,
-    Mix, Neighbour, Network, Quota, Scenario, Service, Sharing, Siblings, Stall,
+    Antagonists, Batching, Change, ClientCpu, Cost, Event, Failure, FailureCost, Group, Hedge,
+    Hobble, Load, Mix, Neighbour, Network, Quota, Scenario, Service, Sharing, Siblings, Stall,
+    Swing,
 };
 use core::time::Duration;
 
