@@ -1,17 +1,19 @@
-//! Hard worlds under policies of your choice, one line for each world.
+//! Hard worlds, or random scenarios, under policies of your choice, one line for each.
 //!
 //! `cargo run --release -p slackwater-sim --example worlds -- [--policies NAMES] [--only TEXT]
-//! [--drawn SEED:FIRST-LAST] [--worst N] [--reports used|plain|all] [--seeds N] [--first-seed N] [--threads N]`
+//! [--drawn SEED:FIRST-LAST] [--worst N] [--reports used|plain|all] [--seeds N] [--first-seed N]
+//! [--threads N] [--list]`
 //!
 //! NAMES have commas between them: policies, clairvoyants, and `paper` for Prequal with the paper's
-//! settings. TEXT is a part of a world's name; `--list` names the worlds. `--drawn` plays the random
-//! scenarios of that seed and these numbers instead, each as it is, and prints them in words; with
-//! `--worst`, only those that are worst for the first policy by p99 or p99.9. A cell has p50/p99/p99.9
-//! in milliseconds, and the share of errors if there are any. At the end of a line is the CPU time
-//! of the longest run. `--reports` is whether replicas learn
-//! their capacity and responses carry it: for the policies that use it, for none, or for all. Below
-//! the worlds are each policy's ratios to the best policy of a world, clairvoyants aside: the
-//! geometric mean and the worst. In them errors of 1 % count as 20 % more time.
+//! settings. TEXT is a part of a world's name; `--list` names the worlds. `--drawn` plays the
+//! random scenarios of that seed and these numbers instead, each as it is, and prints them in
+//! words. `--worst` shows only those that are worst for the first policy by p99 or p99.9.
+//!
+//! A cell has p50/p99/p99.9 in milliseconds, and the share of errors if there are any. At the end
+//! of a line is the CPU time of the longest run. `--reports` is whether replicas learn their
+//! capacity and responses carry it: for the policies that use it, for none, or for all. Below are
+//! each policy's ratios to the best policy of a world, clairvoyants aside: the geometric mean and
+//! the worst. In them errors of 1 % count as 20 % more time.
 
 use core::error::Error;
 use core::ops::RangeInclusive;

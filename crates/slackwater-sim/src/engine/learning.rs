@@ -100,8 +100,8 @@ impl Noise {
 }
 
 /// Returns the most cores that the process may use, as the operating system reports them. This is
-/// the machine's cores if neighbours share them, or its own cores, those of its quota, or one for
-/// each worker, or one for a server of batches. It is unknown if a recording has the cores over time.
+/// the machine's cores if neighbours share them, or its own cores, those of its quota, one for each
+/// worker, or one for a server of batches. It is unknown if a recording has the cores over time.
 fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
     let cores = match (&group.service, &scenario.antagonists) {
         (Service::Shared(_), _) if scenario.replay.is_some() => return None,

@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn errors_count_as_time() {
-        // Of 10,000 queries, so 1 %.
+        // The run has 10,000 queries, so this is 1 %.
         let run = played("a", named("prequal"), 20.0, 100).all;
         let plain = latency_ms(&run, 0.99);
         assert!((score_ms(&run, 0.99) / plain - 1.2).abs() < 1e-9);

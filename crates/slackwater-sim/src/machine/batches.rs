@@ -44,9 +44,9 @@ impl Batches {
         self.batching.capacity()
     }
 
-    /// Returns the nanoseconds until `work` would be finished if it arrived now: after `rest`, which
-    /// the present batch still needs, after those that wait, and then `coming`, which arrive before
-    /// it. 0 for `rest` if no batch is in progress.
+    /// Returns the nanoseconds until `work` would be finished if it arrived now. Before it come
+    /// `rest`, which the present batch still needs, the queries that wait, and those in `coming`.
+    /// `rest` is 0 if no batch is in progress.
     pub(super) fn finish(&self, rest: f64, coming: impl Iterator<Item = f64>, work: f64) -> f64 {
         let before = self.queue.iter().map(|(_, work)| *work).chain(coming);
         let (mut queries, mut costs, mut ends) = (0, 0.0, rest);

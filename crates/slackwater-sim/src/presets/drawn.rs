@@ -27,7 +27,7 @@ pub struct Drawn {
 const QUERIES_MAX: f64 = 150_000.0;
 /// A run lasts this many seconds, warm-up included.
 const SECONDS: (f64, f64) = (10.0, 90.0);
-/// Clients poll and probe while they are idle, so many of them get less time.
+/// Clients poll and probe while they are idle, so a run with many of them is shorter.
 const CLIENT_SECONDS_MAX: f64 = 10_000.0;
 
 /// Returns scenario `number` of `seed`: 2 to 200 replicas and 1 to 400 clients at a load of 0.3 to
