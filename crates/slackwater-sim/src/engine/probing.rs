@@ -86,12 +86,11 @@ impl Engine {
             is_at_work: false,
         });
         let slot = super::query::slot_number(slot);
-        match leaves_at {
-            Some(at) => self.timers.push(at, Timer::Probe(slot)),
-            None => {
-                let message = Message::Probe(slot);
-                self.network.send_probe(self.now, replica, message);
-            }
+        if let Some(at) = leaves_at {
+            self.timers.push(at, Timer::Probe(slot));
+        } else {
+            self.network
+                .send_probe(self.now, replica, Message::Probe(slot));
         }
     }
 

@@ -25,11 +25,11 @@ pub(super) fn players<'a>(
     names: impl IntoIterator<Item = &'a str>,
     clients: usize,
 ) -> Vec<PolicyChoice> {
-    let named = names.into_iter().filter_map(|name| match name {
+    let choices = names.into_iter().filter_map(|name| match name {
         "c3" => PolicyChoice::with_settings("c3", c3_settings(clients)?),
         name => PolicyChoice::named(name),
     });
-    named.collect()
+    choices.collect()
 }
 
 /// Returns the cells of a scenario: one for each policy, and one for Prequal with the paper's
@@ -226,6 +226,7 @@ mod tests {
 
     #[test]
     fn claims_hold_up_to_their_bounds() {
+        use Verdict::{NotReproduced, Reproduced};
         let verdicts = |far: f64| -> Vec<Verdict> {
             let plays = [
                 played("a", named(JUDGED), 10.0, 0),
@@ -237,7 +238,6 @@ mod tests {
             let claims = claims(&contests, "world", 2.0, 1.6);
             claims.into_iter().map(|claim| claim.verdict).collect()
         };
-        use Verdict::{NotReproduced, Reproduced};
         assert_eq!(verdicts(1.9), [Reproduced; 4]);
         let far = [NotReproduced, Reproduced];
         assert_eq!(verdicts(2.1), [far, far].concat());

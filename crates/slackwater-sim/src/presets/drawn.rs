@@ -229,7 +229,7 @@ impl Drawing {
         Scenario {
             cost: stretched(&scenario.cost, mean_ms),
             warmup: warmup.unwrap_or(own_warmup),
-            span: span.unwrap_or(Duration::from_secs_f64(seconds) - own_warmup),
+            span: span.unwrap_or(Duration::from_secs_f64(seconds).saturating_sub(own_warmup)),
             ..scenario
         }
     }
@@ -440,7 +440,7 @@ fn stretched(cost: &Cost, factor: f64) -> Cost {
 }
 
 /// Returns a count of things, such as `1 client` or `2 clients`.
-fn counted<T: Display + PartialEq + From<u8>>(count: T, thing: &str) -> String {
+fn counted<T: Display + PartialEq + Copy + From<u8>>(count: T, thing: &str) -> String {
     let plural = if count == T::from(1) { "" } else { "s" };
     format!("{count} {thing}{plural}")
 }

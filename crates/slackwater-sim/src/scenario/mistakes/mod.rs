@@ -227,7 +227,7 @@ impl Cost {
                 dear,
                 dear_share,
             } => {
-                checks.time("cheap", *cheap, some.clone());
+                checks.time("cheap", *cheap, some);
                 checks.time("dear", *dear, some);
                 checks.number("dear_share", *dear_share, 0.0..=1.0);
             }

@@ -206,7 +206,7 @@ fn swings_distances_batches_and_two_kinds_of_costs_reach_the_scenario() {
         .iter()
         .map(|group| group.extra_delay)
         .collect();
-    assert_eq!(delays, [0 * MS, 50 * MS]);
+    assert_eq!(delays, [Duration::ZERO, 50 * MS]);
 }
 
 /// All keys that the program reads; elements of lists have the form `fleet[].cores`.

@@ -30,32 +30,7 @@ fn fleet_size_mistakes_are_reported() {
 }
 
 #[test]
-fn service_mistakes_are_reported() {
-    rejects(
-        "fleet[0].cores",
-        |it, value| sharing(it).cores = value,
-        not_above_zero(),
-    );
-    rejects(
-        "fleet[0].bucket",
-        |it, value| sharing(it).bucket = value,
-        NOT_FINITE.into_iter().chain([-1.0]),
-    );
-    rejects(
-        "fleet[0].burst",
-        |it, value| sharing(it).burst = value,
-        NOT_FINITE.into_iter().chain([0.99]),
-    );
-    rejects(
-        "fleet[0].contention_loss",
-        |it, value| sharing(it).contention_loss = value,
-        NOT_FINITE.into_iter().chain([-0.1, 1.0]),
-    );
-    rejects(
-        "fleet[1].workers",
-        |it, workers| it.fleet[1].service = Service::Fifo { workers },
-        [0, 100_001],
-    );
+fn mistakes_of_batches_and_distances_are_reported() {
     let batch = |it: &mut Scenario, max, added| {
         it.fleet[1].service = Service::Batch(Batching { max, added });
     };
@@ -82,6 +57,35 @@ fn service_mistakes_are_reported() {
         "fleet[0].extra_delay",
         |it, delay| it.fleet[0].extra_delay = delay,
         [AGES],
+    );
+}
+
+#[test]
+fn service_mistakes_are_reported() {
+    rejects(
+        "fleet[0].cores",
+        |it, value| sharing(it).cores = value,
+        not_above_zero(),
+    );
+    rejects(
+        "fleet[0].bucket",
+        |it, value| sharing(it).bucket = value,
+        NOT_FINITE.into_iter().chain([-1.0]),
+    );
+    rejects(
+        "fleet[0].burst",
+        |it, value| sharing(it).burst = value,
+        NOT_FINITE.into_iter().chain([0.99]),
+    );
+    rejects(
+        "fleet[0].contention_loss",
+        |it, value| sharing(it).contention_loss = value,
+        NOT_FINITE.into_iter().chain([-0.1, 1.0]),
+    );
+    rejects(
+        "fleet[1].workers",
+        |it, workers| it.fleet[1].service = Service::Fifo { workers },
+        [0, 100_001],
     );
     let traces: [&[Duration]; 2] = [&[], &[AGES]];
     rejects(
