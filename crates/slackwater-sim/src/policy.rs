@@ -3,7 +3,7 @@
 
 use slackwater_core::health::HealthConfig;
 use slackwater_core::named;
-use slackwater_core::policy::{POLICIES, PolicyEntry, PolicySettings, policy_named};
+use slackwater_core::policy::{Carried, POLICIES, PolicyEntry, PolicySettings, policy_named};
 
 /// A policy to play a scenario under.
 #[derive(Clone, Debug)]
@@ -98,6 +98,11 @@ impl PolicyChoice {
     pub fn names() -> impl Iterator<Item = &'static str> {
         let shipped = POLICIES.iter().map(|entry| entry.name);
         shipped.chain(Clairvoyant::ALL.into_iter().map(Clairvoyant::name))
+    }
+
+    /// Returns whether the policy uses capacities that replicas report.
+    pub fn uses_capacity(&self) -> bool {
+        matches!(&self.kind, PolicyKind::Shipped { entry, .. } if entry.carried == Carried::Capacity)
     }
 
     /// Renames the policy in the results, such as `prequal q=0.9`.

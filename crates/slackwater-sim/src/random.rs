@@ -47,6 +47,8 @@ pub enum Purpose {
     Mix = 17,
     /// When a replica's quota is renewed, and when the neighbour within it comes and goes.
     Quota = 18,
+    /// The parts of a scenario that is drawn at random.
+    Scenario = 19,
 }
 
 /// A stream of draws.

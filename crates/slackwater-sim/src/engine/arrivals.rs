@@ -6,7 +6,9 @@
 use super::queue::Earliest;
 use crate::machine::{NEVER, Time};
 use crate::random::{Purpose, Stream};
-use crate::scenario::{Arrivals as Spread, Cost, Mix, Replay, ReplayQuery, Scenario, nanoseconds};
+use crate::scenario::{
+    Arrivals as Spread, Cost, Mix, Replay, ReplayQuery, Scenario, Swing, nanoseconds,
+};
 use slackwater_core::Draw;
 use slackwater_core::policy::Attempt;
 use std::sync::Arc;
@@ -35,7 +37,9 @@ pub(super) struct Arrivals {
     next_at: Time,
     /// `next_at` without rounding, so that gaps add up to the rate.
     exact_ns: f64,
+    /// Mean gap at the mean rate.
     gap_ns: f64,
+    swing: Option<Swing>,
     gaps: Gaps,
     cost: Cost,
     costs: Stream,
@@ -95,6 +99,7 @@ impl Arrivals {
             next_at: 0,
             exact_ns: 0.0,
             gap_ns: NS_PER_SECOND / load.rate,
+            swing: load.swing,
             gaps,
             cost: scenario.cost.clone(),
             costs: Stream::new(seed, Purpose::Cost, 0),
@@ -157,9 +162,11 @@ impl Arrivals {
 
     #[inline]
     fn schedule(&mut self) {
+        let rises = self.swing.map_or(1.0, |swing| swing.factor(self.exact_ns));
+        let gap_ns = self.gap_ns / rises;
         self.exact_ns += match &mut self.gaps {
-            Gaps::Poisson { gaps, .. } => gaps.exponential(self.gap_ns),
-            Gaps::Regular { .. } => self.gap_ns,
+            Gaps::Poisson { gaps, .. } => gaps.exponential(gap_ns),
+            Gaps::Regular { .. } => gap_ns,
             Gaps::Recorded { replay, scheduled } => {
                 let next = replay.queries.get(*scheduled);
                 *scheduled += 1;
@@ -312,6 +319,26 @@ mod tests {
         let mut arrivals = Arrivals::new(&scenario(Spread::Regular, &[1.0; 3]), 1);
         let order: Vec<_> = (0..6).map(|_| arrivals.take().client).collect();
         assert_eq!(order, [0, 1, 2, 0, 1, 2], "client after client");
+    }
+
+    #[test]
+    fn rate_follows_its_swing_around_the_mean() {
+        let mut swinging = scenario(Spread::Poisson, &[1.0]);
+        swinging.load.swing = Some(Swing {
+            period: Duration::from_secs(40),
+            amplitude: 0.5,
+        });
+        let mut arrivals = Arrivals::new(&swinging, 1);
+        let mut by_half = [0_usize; 2];
+        while arrivals.next_at() < 80_000_000_000 {
+            by_half[usize::from(arrivals.next_at() / 20_000_000_000 % 2 == 1)] += 1;
+            arrivals.take();
+        }
+        // A mean of 40,000 in 40 s, times 1 ± 0.5 · 2 / π. The deviation of a count is at most 230,
+        // and the bound is four deviations.
+        for (count, expected) in by_half.into_iter().zip([52_732_usize, 27_268]) {
+            assert!(expected.abs_diff(count) < 920, "{count} of {expected}");
+        }
     }
 
     /// Turns of 2 s with 4,000 queries each: first a fifth and then four fifths wait up to 100 ms,

@@ -139,10 +139,14 @@ impl Engine {
         match self.tie {
             Some(delay) if !is_first => self.tie(key, attempt, delay),
             Some(_) => {
-                self.network.send(self.now, Message::Query(attempt.slot));
+                let message = Message::Query(attempt.slot);
+                self.network.send(self.now, replica, message);
                 self.choose(key);
             }
-            None => self.network.send(self.now, Message::Query(attempt.slot)),
+            None => {
+                let message = Message::Query(attempt.slot);
+                self.network.send(self.now, replica, message);
+            }
         }
     }
 
@@ -237,7 +241,10 @@ impl Engine {
     /// Sends the outcome of a copy back to its client.
     #[inline]
     pub(super) fn answer(&mut self, slot: u32, outcome: Outcome) {
-        self.network.send(self.now, Message::Answer(slot, outcome));
+        let attempt = self.attempts.at(slot);
+        let replica = attempt.map_or(0, |attempt| attempt.replica);
+        let message = Message::Answer(slot, outcome);
+        self.network.send(self.now, replica, message);
     }
 
     /// Handles the outcome of a copy at its client. An answer ends the query. A failed copy leaves
@@ -317,9 +324,10 @@ impl Engine {
             };
             let ticket = attempt.ticket.take();
             let copy = attempt.key(slot);
+            let replica = attempt.replica;
             self.give_back(query.client, ticket, outcome);
             if cancels {
-                self.network.send(self.now, Message::Cancel(copy));
+                self.network.send(self.now, replica, Message::Cancel(copy));
             }
         }
         self.watched(&mut query, watched);

@@ -100,8 +100,8 @@ impl Noise {
 }
 
 /// Returns the most cores that the process may use, as the operating system reports them. This is
-/// the machine's cores if neighbours share them, or its own cores, those of its quota, or one for
-/// each worker. It is unknown if a recording has the cores over time.
+/// the machine's cores if neighbours share them, or its own cores, those of its quota, one for each
+/// worker, or one for a server of batches. It is unknown if a recording has the cores over time.
 fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
     let cores = match (&group.service, &scenario.antagonists) {
         (Service::Shared(_), _) if scenario.replay.is_some() => return None,
@@ -109,6 +109,7 @@ fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
         (Service::Shared(sharing), None) => sharing.cores,
         (Service::Quota(quota), _) => quota.cores(),
         (Service::Fifo { workers }, _) => *workers as f64,
+        (Service::Batch(_), _) => 1.0,
         (Service::Latency | Service::LatencyTrace(_), _) => return None,
     };
     Some(u32::try_from(super::rounded(cores * 1e3)).unwrap_or(u32::MAX))

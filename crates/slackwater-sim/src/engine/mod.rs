@@ -300,7 +300,7 @@ impl Engine {
                 true
             }
             Timer::Probe(slot) => {
-                self.network.send_probe(self.now, Message::Probe(slot));
+                self.send_delayed_probe(slot);
                 true
             }
             Timer::Report(slot) => {

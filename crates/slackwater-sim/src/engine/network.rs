@@ -32,6 +32,8 @@ pub(super) enum Message {
 pub(super) struct Network {
     messages: Wheel<Message>,
     least_ns: Time,
+    /// The delay that each replica's messages have in addition, by its number.
+    extra_ns: Vec<Time>,
     /// Number of possible delays, one nanosecond apart.
     choices: u64,
     query_delays: Stream,
@@ -46,9 +48,15 @@ impl Network {
         let network = &scenario.network;
         let least_ns = super::nanos(network.delay.least);
         let most_ns = super::nanos(network.delay.most).max(least_ns);
+        let groups = scenario.fleet.iter();
+        let extra_ns: Vec<Time> = groups
+            .flat_map(|group| core::iter::repeat_n(super::nanos(group.extra_delay), group.count))
+            .collect();
+        let most_extra_ns = extra_ns.iter().copied().max().unwrap_or(0);
         Self {
-            messages: Wheel::new(most_ns),
+            messages: Wheel::new(most_ns.saturating_add(most_extra_ns)),
             least_ns,
+            extra_ns,
             choices: most_ns - least_ns + 1,
             query_delays: Stream::new(seed, Purpose::QueryDelay, 0),
             probe_delays: Stream::new(seed, Purpose::ProbeDelay, 0),
@@ -57,18 +65,25 @@ impl Network {
         }
     }
 
-    /// Sends a message that belongs to a query.
+    /// Sends a message that belongs to a query, to or from this replica.
     #[inline]
-    pub(super) fn send(&mut self, now: Time, message: Message) {
-        let delay = self.least_ns + below(&mut self.query_delays, self.choices);
+    pub(super) fn send(&mut self, now: Time, replica: u32, message: Message) {
+        let delay = self.least_of(replica) + below(&mut self.query_delays, self.choices);
         self.messages.push(now + delay, message);
     }
 
-    /// Sends a probe or its answer.
+    /// Sends a probe or its answer, to or from this replica.
     #[inline]
-    pub(super) fn send_probe(&mut self, now: Time, message: Message) {
-        let delay = self.least_ns + below(&mut self.probe_delays, self.choices);
+    pub(super) fn send_probe(&mut self, now: Time, replica: u32, message: Message) {
+        let delay = self.least_of(replica) + below(&mut self.probe_delays, self.choices);
         self.messages.push(now + delay, message);
+    }
+
+    /// Returns the shortest delay to or from this replica.
+    #[inline]
+    fn least_of(&self, replica: u32) -> Time {
+        let extra = self.extra_ns.get(replica as usize).copied();
+        self.least_ns + extra.unwrap_or(0)
     }
 
     /// Draws whether the next probe is lost, on its way there or back.
@@ -99,6 +114,7 @@ fn below(stream: &mut Stream, bound: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::presets::testbed;
+    use core::time::Duration;
 
     #[test]
     fn probes_do_not_change_delays_of_queries() {
@@ -107,10 +123,10 @@ mod tests {
             let mut times = Vec::new();
             for slot in 0..10 {
                 if probes {
-                    network.send_probe(0, Message::Probe(slot));
+                    network.send_probe(0, 0, Message::Probe(slot));
                     network.loses_probe();
                 }
-                network.send(0, Message::Query(slot));
+                network.send(0, 0, Message::Query(slot));
             }
             while let (at, Some(message)) = (network.next_at(), network.deliver()) {
                 if let Message::Query(_) = message {
@@ -122,5 +138,28 @@ mod tests {
         let alone = arrivals(false);
         assert_eq!(alone.len(), 10);
         assert_eq!(arrivals(true), alone);
+    }
+
+    #[test]
+    fn messages_of_a_distant_group_take_its_extra_delay() {
+        let mut scenario = testbed();
+        let mut distant = scenario.fleet[0].clone();
+        distant.count = 1;
+        distant.extra_delay = Duration::from_millis(50);
+        scenario.fleet.push(distant);
+        let last = u32::try_from(scenario.replicas() - 1).expect("it is small");
+        let delay_to = |replica: u32, is_probe: bool| {
+            let mut network = Network::new(&scenario, 1);
+            if is_probe {
+                network.send_probe(0, replica, Message::Probe(0));
+            } else {
+                network.send(0, replica, Message::Query(0));
+            }
+            network.next_at()
+        };
+        for is_probe in [false, true] {
+            let extra = delay_to(last, is_probe) - delay_to(0, is_probe);
+            assert_eq!(extra, 50_000_000);
+        }
     }
 }

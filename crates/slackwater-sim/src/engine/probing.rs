@@ -77,17 +77,28 @@ impl Engine {
         if self.network.loses_probe() {
             return;
         }
+        let replica = self.replicas.number(to);
         let slot = self.probes.insert(Probing {
             client,
-            replica: self.replicas.number(to),
+            replica,
             purpose,
             report: None,
             is_at_work: false,
         });
         let slot = super::query::slot_number(slot);
-        match leaves_at {
-            Some(at) => self.timers.push(at, Timer::Probe(slot)),
-            None => self.network.send_probe(self.now, Message::Probe(slot)),
+        if let Some(at) = leaves_at {
+            self.timers.push(at, Timer::Probe(slot));
+        } else {
+            self.network
+                .send_probe(self.now, replica, Message::Probe(slot));
+        }
+    }
+
+    /// Sends a probe that has waited for its client's CPU.
+    pub(super) fn send_delayed_probe(&mut self, slot: u32) {
+        if let Some(probe) = self.probes.get(slot as usize) {
+            let message = Message::Probe(slot);
+            self.network.send_probe(self.now, probe.replica, message);
         }
     }
 
@@ -119,12 +130,14 @@ impl Engine {
         let Some(probe) = self.probes.get_mut(slot as usize) else {
             return;
         };
-        let replica = self.replicas.at_mut(probe.replica as usize);
+        let number = probe.replica;
+        let replica = self.replicas.at_mut(number as usize);
         probe.is_at_work = false;
         if replica.is_up {
             probe.report = Some(replica.report(self.now));
         }
-        self.network.send_probe(self.now, Message::Report(slot));
+        let message = Message::Report(slot);
+        self.network.send_probe(self.now, number, message);
     }
 
     /// Drops the probes at a replica that has stopped. They are never answered.

@@ -55,8 +55,10 @@ impl Engine {
             self.attempts.remove(copy);
             return false;
         }
+        let replica = attempt.replica;
         self.meter.hedge(self.now);
-        self.network.send(self.now, Message::Query(copy.slot));
+        let message = Message::Query(copy.slot);
+        self.network.send(self.now, replica, message);
         true
     }
 
@@ -100,8 +102,8 @@ impl Engine {
             {
                 let name = attempt.query.tie_name();
                 if ties.begin(now, name) {
-                    self.network
-                        .send(self.now, Message::Untie(tied_replica, name));
+                    let message = Message::Untie(tied_replica, name);
+                    self.network.send(self.now, tied_replica, message);
                 }
             }
         }

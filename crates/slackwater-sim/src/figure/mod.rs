@@ -8,6 +8,7 @@
 mod beyond;
 mod cells;
 mod charts;
+mod contest;
 mod els;
 mod fan_out;
 mod fig10;
@@ -20,6 +21,7 @@ mod health;
 mod judge;
 mod linkerd;
 mod mixed_fleets;
+mod opponent;
 mod play;
 mod slow_pod;
 mod small_fleets;
@@ -28,6 +30,7 @@ mod tied;
 #[cfg(test)]
 mod trial;
 mod workers;
+mod worlds;
 
 pub use play::play;
 
@@ -53,6 +56,8 @@ pub const FIGURES: &[&dyn Figure] = &[
     &workers::Workers,
     &health::Health,
     &beyond::Beyond,
+    &worlds::Worlds,
+    &opponent::Opponent,
 ];
 
 /// Returns the figure of that name, if there is one.

@@ -6,6 +6,7 @@
 //! All its randomness comes from its own seeded streams. Neighbours and stalls depend on time
 //! alone, not on the work, so they are the same for every policy.
 
+mod batches;
 mod cpu;
 mod estimate;
 mod neighbours;
@@ -221,8 +222,8 @@ impl Machine {
         self.waited / 1e9
     }
 
-    /// Returns the base of utilization: the allocation, one core for each worker, or 1 where
-    /// latencies are replayed.
+    /// Returns the base of utilization: the allocation, one core for each worker, or 1 for
+    /// batches and where latencies are replayed.
     pub fn allocation_cores(&self) -> f64 {
         self.service.allocation()
     }
@@ -290,6 +291,10 @@ impl Machine {
             Service::Fifo(workers) => {
                 let before = workers.queue.iter().map(|(_, work)| *work).chain(waiting);
                 estimate::queued(&mut self.needs, before, workers.count, work) / left
+            }
+            Service::Batch(batches) => {
+                let rest = self.needs.iter().copied().fold(0.0, f64::max);
+                batches.finish(rest, waiting, work) / left
             }
             Service::Latency(_) => work / left,
         };

@@ -1,6 +1,7 @@
 //! How a replica serves: a CPU that queries share, with or without a quota, workers with a queue,
-//! or replayed latencies.
+//! batches, or replayed latencies.
 
+use super::batches::Batches;
 use super::cpu::{Around, Pace, Recorded, SharedCpu};
 use super::neighbours::Neighbours;
 use super::quota::QuotaCpu;
@@ -18,6 +19,7 @@ pub(super) enum Service {
     Shared(SharedCpu),
     Quota(QuotaCpu),
     Fifo(Workers),
+    Batch(Batches),
     /// The replica's own trace, if it has one.
     Latency(Option<Replay>),
 }
@@ -62,6 +64,7 @@ impl Service {
                 count: *workers,
                 queue: VecDeque::new(),
             }),
+            scenario::Service::Batch(batching) => Self::Batch(Batches::new(*batching)),
             scenario::Service::Latency => Self::Latency(None),
             scenario::Service::LatencyTrace(trace) => {
                 Self::Latency(Some(Replay::new(Arc::clone(trace), replica, seed)))
@@ -78,6 +81,10 @@ impl Service {
                 each: left,
                 used: running as f64,
             },
+            Self::Batch(_) => Pace {
+                each: left,
+                used: running.min(1) as f64,
+            },
             Self::Latency(_) => Pace {
                 each: left,
                 used: 0.0,
@@ -90,7 +97,7 @@ impl Service {
         match self {
             Self::Shared(cpu) => cpu.pause(left),
             Self::Quota(cpu) => cpu.settle(0, left),
-            Self::Fifo(_) | Self::Latency(_) => Pace {
+            Self::Fifo(_) | Self::Batch(_) | Self::Latency(_) => Pace {
                 each: 0.0,
                 used: 0.0,
             },
@@ -102,7 +109,7 @@ impl Service {
         match self {
             Self::Shared(cpu) => cpu.elapse(nanoseconds),
             Self::Quota(cpu) => cpu.elapse(nanoseconds),
-            Self::Fifo(_) | Self::Latency(_) => {}
+            Self::Fifo(_) | Self::Batch(_) | Self::Latency(_) => {}
         }
     }
 
@@ -116,7 +123,7 @@ impl Service {
             Self::Shared(cpu) => (cpu.bucket_empty(now), cpu.next_step()),
             Self::Quota(cpu) if running > 0 => (cpu.next_change(now), NEVER),
             Self::Quota(cpu) => (NEVER, cpu.next_change(now)),
-            Self::Fifo(_) | Self::Latency(_) => (NEVER, NEVER),
+            Self::Fifo(_) | Self::Batch(_) | Self::Latency(_) => (NEVER, NEVER),
         }
     }
 
@@ -125,7 +132,7 @@ impl Service {
         match self {
             Self::Shared(cpu) if cpu.next_step() <= now => cpu.step(),
             Self::Quota(cpu) => cpu.play_changes(now),
-            Self::Shared(_) | Self::Fifo(_) | Self::Latency(_) => {}
+            Self::Shared(_) | Self::Fifo(_) | Self::Batch(_) | Self::Latency(_) => {}
         }
     }
 
@@ -140,14 +147,17 @@ impl Service {
             Self::Fifo(workers) if running.len() >= workers.count => {
                 workers.queue.push_back((job, work));
             }
+            Self::Batch(batches) => batches.admit(job, work, running),
             _ => running.start(job, work),
         }
     }
 
     /// Starts the queries that have waited longest in the places of those that left.
     pub(super) fn fill_places(&mut self, running: &mut Running) {
-        let Self::Fifo(workers) = self else {
-            return;
+        let workers = match self {
+            Self::Fifo(workers) => workers,
+            Self::Batch(batches) => return batches.begin_next(running),
+            Self::Shared(_) | Self::Quota(_) | Self::Latency(_) => return,
         };
         while running.len() < workers.count
             && let Some((job, work)) = workers.queue.pop_front()
@@ -160,19 +170,28 @@ impl Service {
     pub(super) fn queued(&self) -> usize {
         match self {
             Self::Fifo(workers) => workers.queue.len(),
+            Self::Batch(batches) => batches.queue.len(),
             Self::Shared(_) | Self::Quota(_) | Self::Latency(_) => 0,
         }
     }
 
     pub(super) fn cancel_queued(&mut self, job: JobId) {
-        if let Self::Fifo(workers) = self {
-            workers.queue.retain(|(queued, _)| *queued != job);
+        if let Some(queue) = self.queue_mut() {
+            queue.retain(|(queued, _)| *queued != job);
         }
     }
 
     pub(super) fn clear_queue(&mut self) {
-        if let Self::Fifo(workers) = self {
-            workers.queue.clear();
+        if let Some(queue) = self.queue_mut() {
+            queue.clear();
+        }
+    }
+
+    fn queue_mut(&mut self) -> Option<&mut VecDeque<(JobId, f64)>> {
+        match self {
+            Self::Fifo(workers) => Some(&mut workers.queue),
+            Self::Batch(batches) => Some(&mut batches.queue),
+            Self::Shared(_) | Self::Quota(_) | Self::Latency(_) => None,
         }
     }
 
@@ -181,7 +200,7 @@ impl Service {
             Self::Shared(cpu) => cpu.allocation(),
             Self::Quota(cpu) => cpu.allocation(),
             Self::Fifo(workers) => workers.count as f64,
-            Self::Latency(_) => 1.0,
+            Self::Batch(_) | Self::Latency(_) => 1.0,
         }
     }
 
@@ -191,6 +210,7 @@ impl Service {
             Self::Shared(cpu) => cpu.capacity(left),
             Self::Quota(cpu) => cpu.capacity(left),
             Self::Fifo(workers) => workers.count as f64 * left,
+            Self::Batch(batches) => batches.capacity() * left,
             Self::Latency(_) => left,
         }
     }

@@ -5,6 +5,7 @@
 //! changes the load.
 
 mod batch;
+mod drawn;
 mod els;
 mod fifo;
 mod health;
@@ -12,8 +13,10 @@ mod leaves;
 mod linkerd;
 mod testbed;
 mod web;
+mod worlds;
 
 pub use batch::{large_requests, reads, reads_beside_batch, shared_reads, stopping_leaves, tied};
+pub use drawn::{Drawn, drawn};
 pub use els::{ELS_CAPACITY, els, failing_fast};
 pub use fifo::{one_slow_fifo, slow_pod};
 pub use health::{
@@ -27,6 +30,7 @@ pub use testbed::{
     unequal_halves,
 };
 pub use web::{hobbled, web};
+pub use worlds::{WORLDS, World};
 
 use crate::Scenario;
 use crate::scenario::{Cost, Delay, Group, Load, Network, Service};
@@ -63,6 +67,17 @@ pub fn at_load(load: f64, scenario: Scenario) -> Scenario {
     scenario
 }
 
+/// Makes all replicas learn their capacity and the cost of a query, and report them with each
+/// response, too.
+#[must_use]
+pub fn reporting_capacity(mut scenario: Scenario) -> Scenario {
+    for group in &mut scenario.fleet {
+        group.learns_capacity = true;
+        group.carries_reports = true;
+    }
+    scenario
+}
+
 /// Sets the number of replicas, all of the first kind, and of equal clients. The load stays the
 /// same multiple of the allocation only after [`at_load`].
 #[must_use]
@@ -95,6 +110,26 @@ fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scena
     scenario
 }
 
+/// Puts consecutive replicas that are the same into one group. Each replica keeps its number, and
+/// with it its random draws.
+pub(crate) fn grouped(replicas: impl IntoIterator<Item = Group>) -> Vec<Group> {
+    let mut fleet: Vec<Group> = Vec::new();
+    for one in replicas {
+        match fleet.last_mut() {
+            Some(last)
+                if (Group {
+                    count: one.count,
+                    ..last.clone()
+                }) == one =>
+            {
+                last.count += one.count;
+            }
+            _ => fleet.push(one),
+        }
+    }
+    fleet
+}
+
 /// Returns the beginning and end of the middle `1 / parts` of the measured span, from the start of
 /// the run.
 fn middle(scenario: &Scenario, parts: u32) -> (Duration, Duration) {
@@ -109,6 +144,7 @@ fn normal_cores(group: &Group) -> f64 {
         Service::Shared(sharing) => sharing.cores,
         Service::Quota(quota) => quota.allocation(),
         Service::Fifo { workers } => *workers as f64,
+        Service::Batch(batching) => batching.capacity(),
         Service::Latency | Service::LatencyTrace(_) => 0.0,
     };
     group.count as f64 * cores / group.slowness

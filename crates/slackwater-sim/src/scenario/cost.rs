@@ -36,6 +36,15 @@ pub enum Cost {
         /// The tail index, above 1 so that the mean exists.
         alpha: f64,
     },
+    /// Two kinds of queries: a cheap one and a dear one, in random order.
+    Bimodal {
+        /// Cost of a cheap query.
+        cheap: Duration,
+        /// Cost of a dear query.
+        dear: Duration,
+        /// The share of dear queries, from 0 to 1.
+        dear_share: f64,
+    },
     /// One of these, uniformly at random: a custom trace.
     Trace(Arc<[Duration]>),
 }
@@ -55,6 +64,15 @@ impl Cost {
             Self::Pareto { least, alpha } => {
                 nanoseconds(*least) * (1.0 - stream.uniform()).powf(-1.0 / alpha)
             }
+            Self::Bimodal {
+                cheap,
+                dear,
+                dear_share,
+            } => nanoseconds(if stream.uniform() < *dear_share {
+                *dear
+            } else {
+                *cheap
+            }),
             Self::Trace(costs) => sample_of(costs, stream),
         }
     }
@@ -70,6 +88,11 @@ impl Cost {
             Self::Lognormal { median, sigma } => nanoseconds(*median) * (sigma * sigma / 2.0).exp(),
             Self::Pareto { alpha, .. } if *alpha <= 1.0 => f64::INFINITY,
             Self::Pareto { least, alpha } => nanoseconds(*least) * alpha / (alpha - 1.0),
+            Self::Bimodal {
+                cheap,
+                dear,
+                dear_share,
+            } => nanoseconds(*cheap) * (1.0 - dear_share) + nanoseconds(*dear) * dear_share,
             Self::Trace(costs) if costs.is_empty() => 0.0,
             Self::Trace(costs) => {
                 costs.iter().copied().map(nanoseconds).sum::<f64>() / costs.len() as f64
@@ -182,6 +205,11 @@ mod tests {
                 least: ms(7),
                 alpha: 3.0,
             },
+            Cost::Bimodal {
+                cheap: ms(5),
+                dear: ms(12),
+                dear_share: 0.25,
+            },
             Cost::Trace([ms(1), ms(2), ms(30)].into()),
         ];
         for cost in costs {
@@ -225,6 +253,25 @@ mod tests {
         );
         // More than two deviations of the logarithm.
         assert_share_beyond(&lognormal, 7.0 * MS * f64::exp(4.0), 0.022_75);
+    }
+
+    #[test]
+    fn bimodal_cost_has_two_values_in_their_shares() {
+        let bimodal = samples(
+            &Cost::Bimodal {
+                cheap: ms(2),
+                dear: ms(90),
+                dear_share: 0.05,
+            },
+            40_000,
+        );
+        let is_one_of_two = |cost: &f64| {
+            [2.0, 90.0]
+                .iter()
+                .any(|kind| (cost - kind * MS).abs() < 1.0)
+        };
+        assert!(bimodal.iter().all(is_one_of_two));
+        assert_share_beyond(&bimodal, 50.0 * MS, 0.05);
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub struct Group {
     pub stall: Option<Stall>,
     /// A spell of lower capacity.
     pub hobble: Option<Hobble>,
+    /// Delay of each message to and from these replicas, in addition to the network's: replicas in
+    /// another zone; 0: none.
+    pub extra_delay: Duration,
     /// The longest wait of each query without the CPU before its work; waits are uniform; 0: none.
     pub io_wait: Duration,
     /// Whether they answer probes. Without an agent, probes are lost on the way.
@@ -58,10 +61,38 @@ pub enum Service {
         /// At least 1; 1 is a single-threaded server.
         workers: usize,
     },
+    /// Queries are served in batches, one batch at a time. Others wait in order of arrival.
+    Batch(Batching),
     /// Every query takes its cost as latency, however many there are: a replayed latency, no queue.
     Latency,
     /// Same as `Latency`, but from its own trace instead of the scenario's cost.
     LatencyTrace(Arc<[Duration]>),
+}
+
+/// A server that takes many queries at once, such as a GPU that runs a model.
+///
+/// An idle server begins at once with the queries that wait, `max` at the most. A batch of n takes
+/// the mean of its costs times 1 + `added` · (n − 1), and all of it ends together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batching {
+    /// The most queries in a batch: at least 1.
+    pub max: usize,
+    /// The cost that each further query adds to a batch, as a share of the mean cost: 0 to 1. At 1
+    /// batches gain nothing.
+    pub added: f64,
+}
+
+impl Batching {
+    /// Returns the time that a batch of `queries` takes, as a multiple of its mean cost.
+    pub(crate) fn factor(&self, queries: usize) -> f64 {
+        1.0 + self.added * queries.saturating_sub(1) as f64
+    }
+
+    /// Returns the work that is done at once in a whole batch: the server's capacity, in replicas
+    /// that serve one query at a time.
+    pub fn capacity(&self) -> f64 {
+        self.max as f64 / self.factor(self.max)
+    }
 }
 
 /// A CPU that queries share.
@@ -223,6 +254,7 @@ impl Group {
             failure: None,
             stall: None,
             hobble: None,
+            extra_delay: Duration::ZERO,
             io_wait: Duration::ZERO,
             answers_probes: true,
             probe_cost: Duration::ZERO,

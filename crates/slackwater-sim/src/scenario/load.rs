@@ -1,6 +1,8 @@
 //! The clients and their queries: how many clients, their rates, kinds of queries, and second
 //! copies.
 
+use super::cost::nanoseconds;
+use core::f64::consts::TAU;
 use core::time::Duration;
 
 /// The clients and their queries.
@@ -13,6 +15,8 @@ pub struct Load {
     pub clients: Vec<f64>,
     /// How queries are spread in time.
     pub arrivals: Arrivals,
+    /// A rate that rises and falls in time; `None`: it is constant. `rate` is the mean.
+    pub swing: Option<Swing>,
     /// A second copy for queries that take long.
     pub hedge: Option<Hedge>,
     /// A second copy of every query, this much later, on another replica: the copy that starts
@@ -36,6 +40,26 @@ pub enum Arrivals {
     Poisson,
     /// Equal gaps, client after client.
     Regular,
+}
+
+/// A rate that follows a sine, as over a day:
+/// `rate(t) = rate · (1 + amplitude · sin(2π · t / period))`, from the start of the run. Each gap
+/// between two queries belongs to the rate at its beginning, so a period should be far longer than
+/// a gap.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Swing {
+    /// From one peak to the next.
+    pub period: Duration,
+    /// How far the rate rises above its mean, and falls below it, as a share of the mean: from 0 to
+    /// below 1.
+    pub amplitude: f64,
+}
+
+impl Swing {
+    /// Returns the rate at this time after the start of the run, as a multiple of the mean.
+    pub(crate) fn factor(&self, at_ns: f64) -> f64 {
+        1.0 + self.amplitude * (TAU * at_ns / nanoseconds(self.period)).sin()
+    }
 }
 
 /// A second copy, on another replica, of a query that has been in flight for long. The first answer
@@ -99,6 +123,7 @@ impl Load {
             rate,
             clients: vec![1.0; clients],
             arrivals: Arrivals::Poisson,
+            swing: None,
             hedge: None,
             tie: None,
             siblings: None,
@@ -122,6 +147,11 @@ impl Mix {
 }
 
 impl Load {
+    /// Returns the highest rate over time, in queries a second.
+    pub(crate) fn peak_rate(&self) -> f64 {
+        self.rate * (1.0 + self.swing.map_or(0.0, |swing| swing.amplitude))
+    }
+
     /// Returns the mean cost of queries over time, as a multiple of the usual cost: at most 1.
     pub(crate) fn mean_cost(&self) -> f64 {
         self.mix.map_or(1.0, |mix| mix.mean_cost(mix.mean_share()))

@@ -17,9 +17,10 @@ pub use cost::Cost;
 pub(crate) use cost::{nanoseconds, sample_of};
 pub use event::{Change, Event};
 pub use fleet::{
-    Antagonists, Failure, FailureCost, Group, Hobble, Neighbour, Quota, Service, Sharing, Stall,
+    Antagonists, Batching, Failure, FailureCost, Group, Hobble, Neighbour, Quota, Service, Sharing,
+    Stall,
 };
-pub use load::{Arrivals, ClientCpu, Hedge, Load, Mix, Siblings};
+pub use load::{Arrivals, ClientCpu, Hedge, Load, Mix, Siblings, Swing};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
 pub use replay::{News, Replay, ReplayChange, ReplayQuery, ReplayStep};

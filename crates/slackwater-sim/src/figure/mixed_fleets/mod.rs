@@ -8,7 +8,7 @@ use super::cells::{Plays, latency_ms, whole};
 use super::charts::axis;
 use super::judge::{claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
-use crate::presets::{at_load, hobbled, unequal_halves, web};
+use crate::presets::{at_load, grouped, hobbled, unequal_halves, web};
 use crate::scenario::{Group, Scenario};
 use crate::{Measured, PolicyChoice};
 use std::sync::Arc;
@@ -161,7 +161,6 @@ fn step(kind: &Kind, replicas: usize, clients: usize) -> String {
 /// random draws.
 fn silenced(mut scenario: Scenario, silence: Silence) -> Scenario {
     let replicas = scenario.replicas();
-    let mut fleet: Vec<Group> = Vec::new();
     let alone = scenario.fleet.iter().flat_map(|group| {
         let one = Group {
             count: 1,
@@ -169,21 +168,10 @@ fn silenced(mut scenario: Scenario, silence: Silence) -> Scenario {
         };
         core::iter::repeat_n(one, group.count)
     });
-    for (replica, mut one) in alone.enumerate() {
-        one.answers_probes = !(silence.has)(replica, replicas);
-        match fleet.last_mut() {
-            Some(last)
-                if (Group {
-                    count: 1,
-                    ..last.clone()
-                }) == one =>
-            {
-                last.count += 1;
-            }
-            _ => fleet.push(one),
-        }
-    }
-    scenario.fleet = fleet;
+    scenario.fleet = grouped(alone.enumerate().map(|(replica, one)| Group {
+        answers_probes: !(silence.has)(replica, replicas),
+        ..one
+    }));
     scenario
 }
 

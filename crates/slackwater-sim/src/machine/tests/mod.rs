@@ -1,6 +1,7 @@
 //! Helpers of the machine's tests: small scenarios, and a driver that sends queries and measures
 //! them.
 
+mod batches;
 mod neighbours;
 mod queueing;
 mod quota;

@@ -43,12 +43,18 @@ impl Scenario {
                 let served = |left| self.served(group, up * left * lasting_cores(&group.service));
                 let excess = |left| (share - served(left)).max(0.0);
                 let left = group.hobble.map_or(1.0, |hobble| hobble.capacity);
-                excess(1.0) * (kept - spell) + excess(left) * spell + share * waits
+                let rising = self.load.swing.map_or(0.0, |swing| {
+                    let peak = share * (1.0 + swing.amplitude) - served(1.0);
+                    peak.max(0.0) * (swing.period.as_secs_f64() / 2.0).min(kept)
+                });
+                excess(1.0) * (kept - spell) + excess(left) * spell + rising + share * waits
             };
             group.count as f64 * one.min(share * kept)
         });
-        let travelling = 2.0 * self.network.delay.most.as_secs_f64();
-        held.sum::<f64>() + self.load.rate * travelling.min(seconds)
+        let extra = self.fleet.iter().map(|group| group.extra_delay).max();
+        let delay = self.network.delay.most + extra.unwrap_or_default();
+        let travelling = 2.0 * delay.as_secs_f64();
+        held.sum::<f64>() + self.load.peak_rate() * travelling.min(seconds)
     }
 
     /// Returns the least number of queries in progress at once, under any policy, once all have
@@ -81,7 +87,7 @@ impl Scenario {
     /// Returns the memory of one run, in bytes: for queries, for measurements, and for what clients
     /// keep of replicas.
     pub fn memory_bytes(&self) -> f64 {
-        let deadlines = self.load.rate * self.deadline.as_secs_f64().min(self.seconds());
+        let deadlines = self.load.peak_rate() * self.deadline.as_secs_f64().min(self.seconds());
         let samples = self.replicas() as f64 * self.span.as_secs_f64();
         let pairs = self.replicas() as f64 * self.load.clients.len() as f64;
         QUERY_BYTES * self.under_way()
@@ -120,6 +126,7 @@ impl Scenario {
             // quota each.
             Service::Quota(quota) => (quota.cores(), 2.0 * quota.cpu.as_secs_f64()),
             Service::Fifo { workers } => (*workers as f64, 0.0),
+            Service::Batch(batching) => (batching.capacity(), 0.0),
             Service::Latency | Service::LatencyTrace(_) => return 0.0,
         };
         let lost = group.hobble.map_or(0.0, |hobble| {
@@ -157,7 +164,9 @@ impl Scenario {
                 let sum: f64 = trace.iter().copied().map(nanoseconds).sum();
                 sum / trace.len().max(1) as f64
             }
-            Service::Shared(_) | Service::Quota(_) | Service::Fifo { .. } => return None,
+            Service::Shared(_) | Service::Quota(_) | Service::Fifo { .. } | Service::Batch(_) => {
+                return None;
+            }
         };
         let usual = mean_ns / 1e9 * group.slowness;
         let hobbled = group.hobble.map_or(usual, |hobble| match hobble.latency {
@@ -190,6 +199,7 @@ fn lasting_cores(service: &Service) -> f64 {
         Service::Shared(sharing) => sharing.cores * (1.0 - sharing.contention_loss),
         Service::Quota(quota) => quota.allocation(),
         Service::Fifo { workers } => *workers as f64,
+        Service::Batch(batching) => batching.capacity(),
         Service::Latency | Service::LatencyTrace(_) => f64::INFINITY,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::presets::{at_load, testbed, web};
-use crate::scenario::{Cost, Hobble, Mix, Neighbour, Quota, Stall};
+use crate::scenario::{Batching, Cost, Hobble, Mix, Neighbour, Quota, Stall, Swing};
 
 fn near(found: f64, expected: f64) {
     assert!(
@@ -358,4 +358,42 @@ fn stored_results_grow_with_replicas_and_seconds() {
 fn highest_load_of_the_paper_fits_in_memory() {
     let worst = at_load(1.74, testbed());
     assert!(worst.memory_bytes() < 1e9, "{}", worst.memory_bytes());
+}
+
+#[test]
+fn peak_of_a_swing_builds_a_backlog() {
+    let mut scenario = Scenario {
+        network: crate::scenario::Network::NONE,
+        ..web(1, 1, 0.8)
+    };
+    near(scenario.under_way(), 0.0);
+    scenario.load.swing = Some(Swing {
+        period: Duration::from_secs(4),
+        amplitude: 0.5,
+    });
+    // 1.2 times the capacity of 800 a second, for 2 s.
+    near(scenario.under_way(), 0.2 * 800.0 * 2.0);
+}
+
+#[test]
+fn batches_serve_their_capacity() {
+    let mut scenario = web(1, 1, 1.0);
+    scenario.network = crate::scenario::Network::NONE;
+    scenario.fleet[0].service = Service::Batch(Batching { max: 4, added: 0.2 });
+    let served = 2.5 / 0.005;
+    scenario.load.rate = served;
+    near(scenario.under_way(), 0.0);
+    scenario.load.rate = served + 10.0;
+    near(scenario.under_way(), 10.0 * scenario.seconds());
+}
+
+#[test]
+fn queries_to_a_distant_group_are_longer_on_the_network() {
+    let mut scenario = web(2, 1, 0.5);
+    scenario.fleet[0].extra_delay = Duration::from_millis(50);
+    let delay = scenario.network.delay.most + Duration::from_millis(50);
+    near(
+        scenario.under_way(),
+        scenario.load.rate * 2.0 * delay.as_secs_f64(),
+    );
 }

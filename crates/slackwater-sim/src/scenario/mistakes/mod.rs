@@ -157,6 +157,11 @@ impl Load {
                 above(0.0, FACTOR_MAX),
             );
         }
+        if let Some(swing) = &self.swing {
+            let period = above(Duration::ZERO, TIME_MAX);
+            checks.time("swing.period", swing.period, period);
+            checks.number("swing.amplitude", swing.amplitude, 0.0..1.0);
+        }
         if let Some(hedge) = &self.hedge {
             checks.within("hedge", |checks| hedge.check(checks));
         }
@@ -217,6 +222,15 @@ impl Cost {
                 checks.time("least", *least, some);
                 checks.number("alpha", *alpha, above(1.0, FACTOR_MAX));
             }
+            Self::Bimodal {
+                cheap,
+                dear,
+                dear_share,
+            } => {
+                checks.time("cheap", *cheap, some);
+                checks.time("dear", *dear, some);
+                checks.number("dear_share", *dear_share, 0.0..=1.0);
+            }
             Self::Trace(costs) => {
                 check_trace(costs, checks);
                 checks.that("trace", costs.is_empty() || self.mean_ns() > 0.0, || {
@@ -241,6 +255,10 @@ impl Group {
             Service::Shared(sharing) => sharing.check(checks),
             Service::Quota(quota) => quota.check(checks),
             Service::Fifo { workers } => checks.count("workers", *workers, 1..=WORKERS_MAX),
+            Service::Batch(batching) => {
+                checks.count("batch_max", batching.max, 1..=WORKERS_MAX);
+                checks.number("batch_added", batching.added, 0.0..=1.0);
+            }
             Service::Latency => {}
             Service::LatencyTrace(trace) => check_trace(trace, checks),
         }
@@ -254,11 +272,16 @@ impl Group {
         if let Some(hobble) = &self.hobble {
             checks.within("hobble", |checks| hobble.check(&self.service, checks));
         }
+        checks.time("extra_delay", self.extra_delay, Duration::ZERO..=TIME_MAX);
         checks.time("io_wait", self.io_wait, Duration::ZERO..=TIME_MAX);
         checks.time("probe_cost", self.probe_cost, Duration::ZERO..=TIME_MAX);
         let replays = matches!(self.service, Service::Latency | Service::LatencyTrace(_));
         checks.that("probe_cost", self.probe_cost.is_zero() || !replays, || {
             "would do nothing: the replica replays latencies".to_owned()
+        });
+        let is_batch = matches!(self.service, Service::Batch(_));
+        checks.that("probe_cost", self.probe_cost.is_zero() || !is_batch, || {
+            "is not for a service of batches: probes are no part of a batch".to_owned()
         });
         checks.number("report_noise", self.report_noise, 0.0..=SIGMA_MAX);
     }

@@ -3,8 +3,9 @@
 mod fleet;
 
 use crate::scenario::{
-    Antagonists, Change, ClientCpu, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load,
-    Mix, Neighbour, Network, Quota, Scenario, Service, Sharing, Siblings, Stall,
+    Antagonists, Batching, Change, ClientCpu, Cost, Event, Failure, FailureCost, Group, Hedge,
+    Hobble, Load, Mix, Neighbour, Network, Quota, Scenario, Service, Sharing, Siblings, Stall,
+    Swing,
 };
 use core::time::Duration;
 
@@ -231,6 +232,20 @@ fn load_mistakes_are_reported() {
         set,
         NOT_FINITE.into_iter().chain([0.0, 1.01]),
     );
+    let swing = |it: &mut Scenario, period, amplitude| {
+        it.load.swing = Some(Swing { period, amplitude });
+    };
+    assert_eq!(found(|it| swing(it, SECOND, 0.99)), [""; 0]);
+    rejects(
+        "load.swing.period",
+        |it, period| swing(it, period, 0.5),
+        [Duration::ZERO, AGES],
+    );
+    rejects(
+        "load.swing.amplitude",
+        |it, amplitude| swing(it, SECOND, amplitude),
+        NOT_FINITE.into_iter().chain([-0.1, 1.0]),
+    );
     let hedge = |it: &mut Scenario, set: fn(&mut Hedge, f64), value| {
         set(it.load.hedge.as_mut().unwrap(), value);
     };
@@ -301,6 +316,28 @@ fn cost_mistakes_are_reported() {
         NOT_FINITE.into_iter().chain([1.0, 0.5]),
     );
     let traces: [&[Duration]; 3] = [&[], &[Duration::ZERO; 2], &[SECOND, AGES]];
+    let bimodal = |it: &mut Scenario, cheap, dear, dear_share| {
+        it.cost = Cost::Bimodal {
+            cheap,
+            dear,
+            dear_share,
+        };
+    };
+    rejects(
+        "cost.cheap",
+        |it, cheap| bimodal(it, cheap, SECOND, 0.5),
+        nothing_or_ages,
+    );
+    rejects(
+        "cost.dear",
+        |it, dear| bimodal(it, SECOND, dear, 0.5),
+        nothing_or_ages,
+    );
+    rejects(
+        "cost.dear_share",
+        |it, share| bimodal(it, SECOND, SECOND, share),
+        no_share(),
+    );
     rejects(
         "cost.trace",
         |it, trace| it.cost = Cost::Trace(trace.into()),

@@ -11,6 +11,7 @@ const KINDS: &[Kind] = &[
     ("clipped_normal", &["mean", "deviation"]),
     ("lognormal", &["median", "sigma"]),
     ("pareto", &["least", "alpha"]),
+    ("bimodal", &["cheap", "dear", "dear_share"]),
     ("trace", &["trace", "trace_column", "trace_unit"]),
 ];
 
@@ -30,6 +31,11 @@ pub(super) fn read_cost(reader: &mut Reader<'_>) -> Option<Cost> {
         "pareto" => Cost::Pareto {
             least: needed_span(reader, "cost.least", true)?,
             alpha: needed_decimal(reader, "cost.alpha", true)?,
+        },
+        "bimodal" => Cost::Bimodal {
+            cheap: needed_span(reader, "cost.cheap", true)?,
+            dear: needed_span(reader, "cost.dear", true)?,
+            dear_share: needed_decimal(reader, "cost.dear_share", true)?,
         },
         "trace" => Cost::Trace(read_trace(reader, "cost")?),
         "clipped_normal" => {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use slackwater_config::toml_reader::Reader;
 use slackwater_config::toml_reader::values::boolean;
 use slackwater_sim::scenario::{
-    Failure, FailureCost, Group, Hobble, Neighbour, Quota, Service, Sharing, Stall,
+    Batching, Failure, FailureCost, Group, Hobble, Neighbour, Quota, Service, Sharing, Stall,
 };
 
 const SERVICES: &[Kind] = &[
@@ -23,6 +23,7 @@ const SERVICES: &[Kind] = &[
         ],
     ),
     ("fifo", &["workers"]),
+    ("batch", &["batch_max", "batch_added"]),
     ("latency", &["trace", "trace_column", "trace_unit"]),
 ];
 
@@ -47,6 +48,7 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
     let count = needed_count(reader, &key("count"), true);
     let service = read_service(reader, group);
     let slowness = decimal(reader, &key("slowness"), 1.0);
+    let extra_delay = span(reader, &key("extra_delay"), Duration::ZERO);
     let io_wait = span(reader, &key("io_wait"), Duration::ZERO);
     let probe_cost = span(reader, &key("probe_cost"), Duration::ZERO);
     let mut flag = |name, default| reader.setting(&key(name), default, "", boolean).value;
@@ -65,6 +67,7 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
         failure,
         stall,
         hobble,
+        extra_delay,
         io_wait,
         answers_probes,
         probe_cost,
@@ -84,6 +87,10 @@ fn read_service(reader: &mut Reader<'_>, group: &str) -> Option<Service> {
         "fifo" => Service::Fifo {
             workers: count(reader, &key("workers"), 1),
         },
+        "batch" => Service::Batch(Batching {
+            max: needed_count(reader, &key("batch_max"), true)?,
+            added: decimal(reader, &key("batch_added"), 0.0),
+        }),
         "latency" if reader.has(&key("trace")) => Service::LatencyTrace(read_trace(reader, group)?),
         "latency" => Service::Latency,
         _ => Service::Shared(Sharing {

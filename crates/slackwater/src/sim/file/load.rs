@@ -1,11 +1,11 @@
 //! The section `[load]`: the clients, and how many queries they send.
 
-use super::keys::{count, decimal, span};
+use super::keys::{count, decimal, needed_decimal, needed_span, span};
 use core::time::Duration;
 use slackwater_config::toml_reader::values::{found, number, one_of, whole};
 use slackwater_config::toml_reader::{Definition, Item, Mistake, Reader};
 use slackwater_sim::Scenario;
-use slackwater_sim::scenario::{Arrivals, ClientCpu, Hedge, Load};
+use slackwater_sim::scenario::{Arrivals, ClientCpu, Hedge, Load, Swing};
 use toml::de::DeValue;
 
 const CLIENTS_EXPECTED: &str = "a number of clients, or a list of their shares such as [1, 1, 3]";
@@ -42,6 +42,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
                     one_of(value, &arrivals)
                 })
                 .value,
+            swing: read_swing(reader),
             hedge: read_hedge(reader),
             tie: read_tie(reader),
             siblings: None,
@@ -103,6 +104,16 @@ fn even_clients(item: &Item<'_>) -> Result<Vec<f64>, Mistake> {
         return Err(item.mistake(format!("found {clients}, expected {range}")));
     }
     Ok(vec![1.0; clients])
+}
+
+fn read_swing(reader: &mut Reader<'_>) -> Option<Swing> {
+    let is_there = reader.has_section("load.swing");
+    let period = needed_span(reader, "load.swing.period", is_there);
+    let amplitude = needed_decimal(reader, "load.swing.amplitude", is_there);
+    Some(Swing {
+        period: period?,
+        amplitude: amplitude?,
+    })
 }
 
 fn read_hedge(reader: &mut Reader<'_>) -> Option<Hedge> {

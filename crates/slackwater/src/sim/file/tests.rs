@@ -4,7 +4,9 @@
 
 use super::*;
 use slackwater_sim::presets;
-use slackwater_sim::scenario::{Arrivals, Change, FailureCost, Group, Neighbour, Quota, Sharing};
+use slackwater_sim::scenario::{
+    Arrivals, Batching, Change, FailureCost, Group, Neighbour, Quota, Sharing, Swing,
+};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -169,6 +171,42 @@ fn all_values_of_a_file_reach_scenario_and_policies() {
     let warm_up = (health.warm_up.as_ref()).map(|it| it.share_min.millionths());
     assert_eq!((cost, factor, warm_up), (Some(10), Some(5), Some(200_000)));
     assert_eq!(health.back_off, 500 * MS);
+}
+
+#[test]
+fn swings_distances_batches_and_two_kinds_of_costs_reach_the_scenario() {
+    let toml = r#"
+        load = { rate = 50, swing = { period = "20s", amplitude = 0.5 } }
+        cost = { kind = "bimodal", cheap = "2ms", dear = "90ms", dear_share = 0.1 }
+        fleet = [
+            { count = 2, service = "batch", batch_max = 8, batch_added = 0.1 },
+            { count = 1, extra_delay = "50ms" },
+        ]
+    "#;
+    let source = Source::new("example.sim.toml".into(), toml.to_owned());
+    let scenario = match ScenarioFile::of(&source) {
+        Ok(file) => file.scenario,
+        Err(mistakes) => panic!("{mistakes}"),
+    };
+    let swing = Swing {
+        period: 20_000 * MS,
+        amplitude: 0.5,
+    };
+    assert_eq!(scenario.load.swing, Some(swing));
+    let cost = Cost::Bimodal {
+        cheap: 2 * MS,
+        dear: 90 * MS,
+        dear_share: 0.1,
+    };
+    assert_eq!(scenario.cost, cost);
+    let batching = Batching { max: 8, added: 0.1 };
+    assert_eq!(scenario.fleet[0].service, Service::Batch(batching));
+    let delays: Vec<_> = scenario
+        .fleet
+        .iter()
+        .map(|group| group.extra_delay)
+        .collect();
+    assert_eq!(delays, [Duration::ZERO, 50 * MS]);
 }
 
 /// All keys that the program reads; elements of lists have the form `fleet[].cores`.

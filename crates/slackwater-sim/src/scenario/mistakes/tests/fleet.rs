@@ -30,6 +30,37 @@ fn fleet_size_mistakes_are_reported() {
 }
 
 #[test]
+fn mistakes_of_batches_and_distances_are_reported() {
+    let batch = |it: &mut Scenario, max, added| {
+        it.fleet[1].service = Service::Batch(Batching { max, added });
+    };
+    assert_eq!(found(|it| batch(it, 1, 1.0)), [""; 0]);
+    rejects(
+        "fleet[1].batch_max",
+        |it, max| batch(it, max, 0.5),
+        [0, 100_001],
+    );
+    rejects(
+        "fleet[1].batch_added",
+        |it, added| batch(it, 8, added),
+        NOT_FINITE.into_iter().chain([-0.1, 1.1]),
+    );
+    rejects(
+        "fleet[1].probe_cost",
+        |it, cost| {
+            batch(it, 8, 0.5);
+            it.fleet[1].probe_cost = cost;
+        },
+        [SECOND],
+    );
+    rejects(
+        "fleet[0].extra_delay",
+        |it, delay| it.fleet[0].extra_delay = delay,
+        [AGES],
+    );
+}
+
+#[test]
 fn service_mistakes_are_reported() {
     rejects(
         "fleet[0].cores",
