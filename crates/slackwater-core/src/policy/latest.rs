@@ -7,10 +7,11 @@
 //! client has now, so that queries that have ended no longer count. A [`LatestRule`] decides among
 //! them.
 //!
-//! Replicas that answer no probes cannot be compared with others: a report shows the present load,
-//! an estimate shows the usual load, and the lowest value is always found among the reports. While
-//! any available replica is unprobed, all replicas count with this client's own counts and round
-//! trips. `[A13]` `[Decision 0002]`
+//! An unprobed replica has no report. Among such replicas, what this client has in flight decides.
+//! Against the others, each counts with a load that was drawn from their reports: if all are alike,
+//! the lowest of all is found among the unprobed as often as there are of them. So a few unprobed
+//! replicas take nothing from what the others report, and where all are unprobed only the client's
+//! own counts decide. `[A13]` `[Decision 0002]`
 //!
 //! With `local_only` it sends no probes and uses the client's own counts and round trips, which for
 //! a single client is about as good. A pick looks at every report, so its time is in proportion to
@@ -23,16 +24,19 @@ mod seen;
 pub(in crate::policy) use rule::{LatestLoad, LatestRule, Reported};
 
 use crate::draw::Draw;
+use crate::fixed::{Rate, mul_div};
 use crate::policy::comparison::{Comparison, Equals, Factor, OWN_IN_FLIGHT, Step, Values};
 use crate::policy::explanation::{self, Explanation};
 use crate::policy::fleet::Fleet;
+use crate::policy::pooled::ReportYield;
 use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::{self, Place, Rank};
+use crate::policy::probed::recent_mean::RecentMean;
 use crate::policy::probed::{Choice, Client, Compared, Keep};
-use crate::policy::query::{PickReason, Query};
-use crate::policy::turns::Turn;
+use crate::policy::query::{Attempt, Head, PickReason, Query};
+use crate::policy::turns::{FINE, Turn};
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
@@ -47,11 +51,21 @@ type FleetRank = Rank<20>;
 /// The latest report of a replica.
 #[derive(Clone, Copy, Debug)]
 struct Latest {
-    /// Queries that other clients have in flight: the reported RIF minus what this client had.
+    /// Queries that other clients have in flight: the reported RIF minus what this client had; for
+    /// an unprobed replica, as drawn from what others reported.
     others: u32,
     latency_ns: Option<u64>,
     received_at: Instant,
     local: bool,
+}
+
+/// Where a report comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::policy) enum From {
+    /// It answers a probe, or takes the place of an unprobed replica's answer. `[A13]`
+    Probe { local: bool },
+    /// It came with a response.
+    Response,
 }
 
 /// A replica with a report that the query may go to.
@@ -60,20 +74,22 @@ struct Candidate<'a> {
     /// Its index among the available ones.
     index: u32,
     replica: ReplicaId,
-    rif: Rif,
+    /// RIF, in 1/1024.
+    in_flight: u64,
     turn: Turn,
     latest: &'a Latest,
 }
 
 /// Values that all candidates for a query share.
-#[derive(Clone, Copy, Debug)]
-struct Survey {
+#[derive(Debug)]
+struct Survey<R: LatestRule> {
     /// Only reports received at this time or later are compared.
     since: Instant,
     /// For rules with hot and cold.
     rif_limit: Option<Rif>,
     /// The median of the known latencies, which stands for an unknown one in such rules. `[A7]`
     stand_in_ns: u64,
+    moment: R::Moment,
 }
 
 /// The latest report of every replica, and the rule that chooses among them.
@@ -82,9 +98,13 @@ pub struct LatestReports<R> {
     rule: R,
     latest: ByAge<Latest>,
     report_age_max_ns: u64,
-    /// Whether an available replica is unprobed, so that all count with what this client has in
-    /// flight there. `[A13]`
-    own_only: bool,
+    /// What this client has in flight at a replica, in 1/1024, by recent reports.
+    own: RecentMean,
+    /// The lowest load of other clients that was drawn for an unprobed candidate of the current
+    /// choice. `[A13]`
+    lowest_drawn: u32,
+    /// Reports that come with responses.
+    carried: ReportYield,
     /// Indexes, among the available, of the replicas that are compared for the current query. Empty
     /// if all are.
     places: Vec<u32>,
@@ -98,7 +118,9 @@ impl<R: LatestRule> LatestReports<R> {
             rule,
             latest: ByAge::default(),
             report_age_max_ns: span_ns(config.report_age_max),
-            own_only: false,
+            own: RecentMean::default(),
+            lowest_drawn: 0,
+            carried: ReportYield::unheard(Rate::ONE),
             places: Vec::new(),
             scratch_ns: Vec::new(),
         }
@@ -159,30 +181,37 @@ impl<R: LatestRule> LatestReports<R> {
         Some(Candidate {
             index,
             replica,
-            rif: self.rif(latest, own_in_flight),
+            in_flight: self.in_flight(latest, own_in_flight),
             turn,
             latest,
         })
     }
 
-    /// The load of other clients that a report counts with.
-    fn others(&self, latest: &Latest) -> Option<u32> {
-        (!self.own_only).then_some(latest.others)
+    /// The RIF that a report counts with, in 1/1024. `[A11]` `[A13]`
+    fn in_flight(&self, latest: &Latest, own_in_flight: u32) -> u64 {
+        let own = u64::from(own_in_flight) * FINE;
+        let others = if latest.local {
+            // Other clients have more where this one has more.
+            let usual = self.own.mean() + FINE;
+            mul_div(u64::from(self.lowest_drawn) * FINE, own + FINE, usual)
+        } else {
+            u64::from(latest.others) * FINE
+        };
+        own.saturating_add(others)
     }
 
-    /// The RIF that a report counts with.
+    /// The RIF that a report counts with, rounded.
     fn rif(&self, latest: &Latest, own_in_flight: u32) -> Rif {
-        let others = self.others(latest).unwrap_or(0);
-        Rif::new(others.saturating_add(own_in_flight))
+        rounded(self.in_flight(latest, own_in_flight))
     }
 
     /// The load of a candidate.
-    fn load(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey) -> LatestLoad {
+    fn load(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey<R>) -> LatestLoad {
         let latest = candidate.latest;
         LatestLoad {
             replica: candidate.replica,
-            others: self.others(latest),
-            rif: candidate.rif,
+            in_flight: candidate.in_flight,
+            rif_limit: survey.rif_limit,
             latency_ns: latest.latency_ns.unwrap_or(survey.stand_in_ns),
             age_ns: now.ns_since(latest.received_at),
             turn: candidate.turn,
@@ -190,9 +219,9 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// The place of a candidate.
-    fn place(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey) -> Place {
+    fn place(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey<R>) -> Place {
         let load = self.load(now, candidate, survey);
-        self.rule.place(load, survey.rif_limit)
+        self.rule.place(load, &survey.moment)
     }
 
     /// The time since which reports are among the newest: as many as the rule compares, and all
@@ -224,10 +253,16 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// The values that the candidates share. `None` if there are no candidates.
-    fn survey(&mut self, query: Query<'_>, fleet: &Fleet) -> Option<Survey> {
+    fn survey(&mut self, query: Query<'_>, client: &Client) -> Option<Survey<R>> {
+        let fleet = &client.fleet;
         let mut places = core::mem::take(&mut self.places);
         let since = self.newest_since(query, fleet, &mut places);
         self.places = places;
+        if client.any_unprobed() {
+            let all = self.candidates(query, since, fleet);
+            let drawn = all.filter(|it| it.latest.local).map(|it| it.latest.others);
+            self.lowest_drawn = drawn.min().unwrap_or(0);
+        }
         let mut known_ns = core::mem::take(&mut self.scratch_ns);
         known_ns.clear();
         let survey = if self.places.is_empty() {
@@ -245,13 +280,14 @@ impl<R: LatestRule> LatestReports<R> {
         mut candidates: impl Iterator<Item = Candidate<'a>>,
         since: Instant,
         known_ns: &mut Vec<u64>,
-    ) -> Option<Survey> {
+    ) -> Option<Survey<R>> {
         let Some(rif_limit) = R::RIF_LIMIT else {
             candidates.next()?;
             return Some(Survey {
                 since,
                 rif_limit: None,
                 stand_in_ns: 0, // not used
+                moment: self.rule.moment(),
             });
         };
         let (count, lowest) = look_at(candidates, known_ns);
@@ -264,7 +300,44 @@ impl<R: LatestRule> LatestReports<R> {
             since,
             rif_limit: Some(rif_limit(&self.rule, lowest?)),
             stand_in_ns,
+            moment: self.rule.moment(),
         })
+    }
+
+    /// Makes a report the latest of its replica.
+    fn keep(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        from: From,
+        client: &mut Client,
+    ) {
+        let own_in_flight = client.fleet.in_flight(replica);
+        let before = self.latest.find(replica).copied();
+        let latency_ns = report.known_latency().map(span_ns);
+        let latest = Latest {
+            others: report.rif.count().saturating_sub(own_in_flight),
+            // Few responses carry a latency.
+            latency_ns: match from {
+                From::Probe { .. } => latency_ns,
+                From::Response => latency_ns.or(before.and_then(|latest| latest.latency_ns)),
+            },
+            received_at: now,
+            local: from == From::Probe { local: true },
+        };
+        let reported = Reported {
+            replica,
+            from,
+            rif: Rif::new(latest.others.saturating_add(own_in_flight)),
+            latency_ns: latest.latency_ns,
+            query_rate_millis: report.query_rate_millis.unwrap_or(0),
+            capacity_millirif: report.capacity_millirif.unwrap_or(0),
+            cost_ns: report.cost.map_or(0, span_ns),
+        };
+        self.rule.handle_report(now, reported);
+        client.counters.replaced += u64::from(before.is_some());
+        self.latest.insert(replica, latest);
     }
 
     /// The best of the candidates, if there is one.
@@ -272,10 +345,11 @@ impl<R: LatestRule> LatestReports<R> {
         &mut self,
         now: Instant,
         query: Query<'_>,
-        fleet: &Fleet,
+        client: &Client,
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
-        let survey = self.survey(query, fleet)?;
+        let survey = self.survey(query, client)?;
+        let fleet = &client.fleet;
         let rank = |candidate: Candidate<'_>| {
             FleetRank::new(candidate.index, self.place(now, candidate, &survey))
         };
@@ -298,6 +372,11 @@ impl<R: LatestRule> LatestReports<R> {
     }
 }
 
+/// A RIF in 1/1024, rounded to the nearest.
+pub(in crate::policy) fn rounded(in_flight: u64) -> Rif {
+    Rif::new(u32::try_from((in_flight + FINE / 2) / FINE).unwrap_or(u32::MAX))
+}
+
 /// The number of candidates, and their lowest RIF. Their known latencies go into `known_ns`.
 fn look_at<'a>(
     candidates: impl Iterator<Item = Candidate<'a>>,
@@ -306,7 +385,8 @@ fn look_at<'a>(
     let (mut count, mut lowest) = (0, None);
     for candidate in candidates {
         count += 1;
-        lowest = Some(lowest.map_or(candidate.rif, |lowest| candidate.rif.min(lowest)));
+        let rif = rounded(candidate.in_flight);
+        lowest = Some(lowest.map_or(rif, |lowest: Rif| rif.min(lowest)));
         known_ns.extend(candidate.latest.latency_ns);
     }
     (count, lowest)
@@ -359,7 +439,7 @@ fn place_in_flight(now: Instant, client: &Client, replica: ReplicaId) -> Place {
 
 impl<R: LatestRule> Keep for LatestReports<R> {
     const NAME: &'static str = R::NAME;
-    const COMPARES_ALL: bool = true;
+    const DRAWS_OTHERS: bool = true;
     const WITHOUT_REPORTS: PickReason = PickReason::LeastLoaded;
 
     fn pass_turn(
@@ -372,7 +452,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         if R::TAKES_TURNS && query.spares_some() {
             self.expire(now, client);
             let whole = query.avoiding_none();
-            let turn = self.best(now, whole, &client.fleet, draw);
+            let turn = self.best(now, whole, client, draw);
             client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
         }
     }
@@ -385,8 +465,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         self.expire(now, client);
-        let fleet = &client.fleet;
-        self.best(now, query, fleet, draw)
+        self.best(now, query, client, draw)
             .or_else(|| fewest_in_flight(now, client, query, draw))
     }
 
@@ -398,16 +477,22 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         explanation: &mut Explanation,
     ) {
         self.expire(now, client);
+        let survey = self.survey(query, client);
         let fleet = &client.fleet;
-        let survey = self.survey(query, fleet);
-        let (comparison, shared) = match survey {
-            Some(survey) => (R::COMPARISON, shared(survey.rif_limit)),
+        let (comparison, shared) = match &survey {
+            Some(survey) => (self.rule.comparison(), shared(survey.rif_limit)),
             None => (&FEWEST_IN_FLIGHT, Values::NONE),
         };
         explanation.compare(comparison, shared);
         let mut consider = |replica, report: Option<PooledView>, place: Place, values| {
+            let (capacity_millirif, cost) = match report {
+                Some(_) => self.rule.reported(replica),
+                None => (None, None),
+            };
             explanation.consider(explanation::Candidate {
                 values,
+                capacity_millirif,
+                cost,
                 avoided: !query.allows(replica),
                 place: (place.first, place.second),
                 ..explanation::Candidate::new(replica, report, fleet.in_flight(replica))
@@ -429,8 +514,8 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         // This includes replicas that the query has tried: they are recorded, and not chosen.
         for candidate in self.candidates(Query::first(), survey.since, fleet) {
             let load = self.load(now, candidate, &survey);
-            let place = self.rule.place(load, survey.rif_limit);
-            let values = self.rule.values(load, survey.rif_limit);
+            let place = self.rule.place(load, &survey.moment);
+            let values = self.rule.values(load, &survey.moment);
             let report = self.view(now, candidate.replica, survey.rif_limit, fleet);
             consider(candidate.replica, report, place, values);
         }
@@ -451,35 +536,53 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         client: &mut Client,
         _draw: &mut dyn Draw,
     ) {
-        let own_in_flight = client.fleet.in_flight(replica);
-        let latest = Latest {
-            others: report.rif.count().saturating_sub(own_in_flight),
-            latency_ns: report.known_latency().map(span_ns),
-            received_at: now,
-            local,
-        };
-        let reported = Reported {
-            replica,
-            others: self.others(&latest),
-            rif: self.rif(&latest, own_in_flight),
-            latency_ns: latest.latency_ns,
-        };
-        self.rule.handle_report(now, reported);
-        if self.latest.find(replica).is_some() {
-            client.counters.replaced += 1;
+        self.own
+            .record(u64::from(client.fleet.in_flight(replica)) * FINE);
+        self.keep(now, replica, report, From::Probe { local }, client);
+    }
+
+    fn handle_carried_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        client: &mut Client,
+    ) {
+        if report.capacity_millirif.is_some() {
+            self.carried.report_pooled();
+            if self.rule.takes_carried() {
+                self.keep(now, replica, report, From::Response, client);
+            }
         }
-        self.latest.insert(replica, latest);
+    }
+
+    /// The latency of a query to an unprobed replica is all that is known of its speed. `[A13]`
+    fn handle_head(&mut self, _now: Instant, replica: ReplicaId, head: Head) {
+        if !head.failed() && self.latest.find(replica).is_some_and(|latest| latest.local) {
+            self.rule.handle_own_latency(replica, span_ns(head.latency));
+        }
+    }
+
+    fn handle_sent(
+        &mut self,
+        _now: Instant,
+        query: Query<'_>,
+        _choice: &Choice,
+        _client: &mut Client,
+        _draw: &mut dyn Draw,
+    ) {
+        if query.attempt == Attempt::First {
+            self.carried.query();
+        }
+    }
+
+    fn probe_rate(&self, client: &Client) -> Rate {
+        self.rule.probe_rate(self.carried.rate(), &client.config)
     }
 
     fn forget(&mut self, replica: ReplicaId) {
         self.latest.remove(replica);
         self.rule.forget(replica);
-    }
-
-    /// From here on latencies are measured by this client, or reported by replicas again.
-    fn silence_changed(&mut self, any_unprobed: bool) {
-        self.own_only = any_unprobed;
-        self.rule.forget_all();
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {
@@ -499,7 +602,9 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
         let rif_limit = R::RIF_LIMIT?;
         let candidates = self.candidates(Query::first(), Instant::EPOCH, &client.fleet);
-        let lowest = candidates.map(|candidate| candidate.rif).min()?;
+        let lowest = candidates
+            .map(|candidate| rounded(candidate.in_flight))
+            .min()?;
         Some(rif_limit(&self.rule, lowest))
     }
 
@@ -508,7 +613,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     }
 
     fn comparison(&self, client: &Client) -> (&'static Comparison, Values) {
-        (R::COMPARISON, shared(self.rif_limit(client)))
+        (self.rule.comparison(), shared(self.rif_limit(client)))
     }
 
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {

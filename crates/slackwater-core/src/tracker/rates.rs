@@ -58,10 +58,10 @@ impl Rates {
 impl RecentRates {
     /// Span of the rates, or all readings while they span less: long enough to even out the cost of
     /// queries, short enough to follow a neighbour that stays.
-    pub const WINDOW: Duration = Duration::from_secs(10);
+    pub const WINDOW: Duration = Duration::from_secs(4);
     /// Shortest interval between two readings.
     pub const STEP: Duration = Duration::from_secs(1);
-    const READINGS: usize = 11;
+    const READINGS: usize = 5;
 
     /// Rates of a replica that is allocated `millicores` / 1,000 cores, of which its CPU use is a
     /// share. 0 counts as 1.

@@ -155,6 +155,7 @@ fn neighbours_settings(byte: u8) -> PolicySettings {
     all.rif_then_latency = rif_then_latency.validate().unwrap_or_default();
     let shortest_expected_delay = ShortestExpectedDelaySettings {
         latency_band_millionths: u32::from(byte) * 20_000,
+        ..ShortestExpectedDelaySettings::default()
     };
     all.shortest_expected_delay = shortest_expected_delay.validate().unwrap_or_default();
     let capacity = CapacitySettings {

@@ -103,6 +103,7 @@ fn within_the_latency_band_only_rif_decides() {
     ] {
         let settings = ShortestExpectedDelaySettings {
             latency_band_millionths: band,
+            ..ShortestExpectedDelaySettings::default()
         };
         let config = settings.validate().expect("in range");
         let world = world_of(2, quiet(), &config);

@@ -1,6 +1,9 @@
 //! A rule of choice among the latest reports, and its inputs.
 
+use super::From;
+use crate::fixed::Rate;
 use crate::policy::comparison::{Comparison, Values};
+use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
 use crate::policy::turns::Turn;
@@ -8,13 +11,12 @@ use crate::replica::ReplicaId;
 use crate::report::Rif;
 use crate::time::Instant;
 use core::fmt::Debug;
+use core::time::Duration;
 
 /// A rule of choice among the latest reports of all replicas.
 pub trait LatestRule: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// How it compares replicas. Its shared factor, if it has one, is the RIF limit.
-    const COMPARISON: &'static Comparison;
     /// Number of newest reports that are compared; by default all.
     const NEWEST_MAX: usize = usize::MAX;
 
@@ -26,18 +28,51 @@ pub trait LatestRule: Debug + Send {
     /// for unknown latencies is computed `[A7]`.
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = None;
 
+    /// What all candidates of a choice are compared by.
+    type Moment: Copy + Debug;
+
+    /// What all candidates are compared by now.
+    fn moment(&self) -> Self::Moment;
+
+    /// How it compares replicas now. Its shared factor, if it has one, is the RIF limit.
+    fn comparison(&self) -> &'static Comparison;
+
     /// The place of a replica with this load.
-    fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place;
+    fn place(&self, load: LatestLoad, moment: &Self::Moment) -> Place;
 
     /// Why a replica is chosen whose place begins with `first`.
     fn reason(first: u64) -> PickReason;
 
     /// The compared values of a replica with this load.
-    fn values(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Values;
+    fn values(&self, load: LatestLoad, moment: &Self::Moment) -> Values;
+
+    /// The capacity, in thousandths, and the cost that a replica counts with, for rules that
+    /// compare them.
+    fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
+        let _ = replica;
+        (None, None)
+    }
 
     /// Takes in a replica's report. By default a rule learns nothing.
     fn handle_report(&mut self, now: Instant, reported: Reported) {
         let _ = (now, reported);
+    }
+
+    /// Takes in the latency of this client's own query to an unprobed replica. `[A13]`
+    fn handle_own_latency(&mut self, replica: ReplicaId, latency_ns: u64) {
+        let _ = (replica, latency_ns);
+    }
+
+    /// Whether reports that come with responses count, if they have a capacity.
+    fn takes_carried(&self) -> bool {
+        false
+    }
+
+    /// Probes per query, given that `carried_rate` reports with a capacity come with the responses
+    /// of each query.
+    fn probe_rate(&self, carried_rate: Rate, config: &PrequalConfig) -> Rate {
+        let _ = carried_rate;
+        config.probe_rate
     }
 
     /// Adds a replica about which nothing is known.
@@ -49,30 +84,32 @@ pub trait LatestRule: Debug + Send {
     fn forget(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
-
-    /// Drops what was learned about all replicas: from now on reports are of another kind. `[A13]`
-    fn forget_all(&mut self) {}
 }
 
 /// A report, with derived values.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported {
     pub(in crate::policy) replica: ReplicaId,
-    /// As in [`LatestLoad`].
-    pub(in crate::policy) others: Option<u32>,
+    pub(in crate::policy) from: From,
     pub(in crate::policy) rif: Rif,
     pub(in crate::policy) latency_ns: Option<u64>,
+    /// 0 if it reports none.
+    pub(in crate::policy) query_rate_millis: u32,
+    /// 0 if it reports none.
+    pub(in crate::policy) capacity_millirif: u32,
+    /// 0 if it reports none.
+    pub(in crate::policy) cost_ns: u64,
 }
 
 /// The load of a replica at a pick.
 #[derive(Clone, Copy, Debug)]
 pub struct LatestLoad {
     pub(in crate::policy) replica: ReplicaId,
-    /// What other clients had in flight there when it reported. `None` while only this client's own
-    /// queries count.
-    pub(in crate::policy) others: Option<u32>,
-    /// `others` plus what this client has there now.
-    pub(in crate::policy) rif: Rif,
+    /// What other clients had in flight there when it reported, plus what this client has there
+    /// now, in 1/1024.
+    pub(in crate::policy) in_flight: u64,
+    /// For rules with hot and cold: the RIF from which it is hot.
+    pub(in crate::policy) rif_limit: Option<Rif>,
     /// The latency. For rules with hot and cold, an unknown one has its stand-in `[A7]`; for other
     /// rules it is 0.
     pub(in crate::policy) latency_ns: u64,

@@ -60,8 +60,8 @@ impl<R: LatestRule> LatestReports<R> {
             let load = self.load(now, candidate, &survey);
             Compared {
                 replica: candidate.replica,
-                place: self.rule.place(load, survey.rif_limit),
-                values: self.rule.values(load, survey.rif_limit),
+                place: self.rule.place(load, &survey.moment),
+                values: self.rule.values(load, &survey.moment),
             }
         };
         compared.into_iter().map(scored).collect()

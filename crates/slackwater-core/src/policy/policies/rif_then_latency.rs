@@ -7,7 +7,7 @@
 use crate::fixed::ONE;
 use crate::policy::comparison::{Comparison, Values};
 use crate::policy::entry::{PolicyEntry, Reports};
-use crate::policy::latest::{FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule};
+use crate::policy::latest::{FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule, rounded};
 use crate::policy::prequal::{PrequalConfig, hot_cold};
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::{Load, Place};
@@ -95,15 +95,22 @@ impl NearTies {
 
 impl LatestRule for NearTies {
     const NAME: &'static str = ENTRY.name;
-    const COMPARISON: &'static Comparison = &hot_cold::COMPARISON;
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = Some(Self::first_not_near);
 
-    fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place {
-        hot_cold::place(compared(load), hot_cold::unscaled(rif_limit))
+    type Moment = ();
+
+    fn moment(&self) {}
+
+    fn comparison(&self) -> &'static Comparison {
+        &hot_cold::COMPARISON
     }
 
-    fn values(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Values {
-        hot_cold::values(compared(load), hot_cold::unscaled(rif_limit))
+    fn place(&self, load: LatestLoad, (): &()) -> Place {
+        hot_cold::place(compared(load), hot_cold::unscaled(load.rif_limit))
+    }
+
+    fn values(&self, load: LatestLoad, (): &()) -> Values {
+        hot_cold::values(compared(load), hot_cold::unscaled(load.rif_limit))
     }
 
     fn reason(first: u64) -> PickReason {
@@ -113,7 +120,7 @@ impl LatestRule for NearTies {
 
 fn compared(load: LatestLoad) -> Load {
     Load {
-        rif: load.rif.count().into(),
+        rif: rounded(load.in_flight).count().into(),
         latency_ns: load.latency_ns,
     }
 }

@@ -32,7 +32,8 @@ use core::fmt::Debug;
 use core::time::Duration;
 use pool::{Inserted, Pool, PooledReport};
 use removal::{Removal, Removed};
-use reuse::{Balance, ReportYield, draw_uses};
+pub(in crate::policy) use reuse::ReportYield;
+use reuse::{Balance, draw_uses};
 
 /// A smaller pool decides nothing. `[A8]`
 const POOL_MIN: usize = 2;

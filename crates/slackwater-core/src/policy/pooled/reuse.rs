@@ -82,7 +82,7 @@ pub(super) fn draw_uses(reuse_limit: u32, draw: &mut dyn Draw) -> u32 {
 /// where 3 were configured. A reuse limit without this correction would let the pool run dry.
 /// `[Decision 0001]`
 #[derive(Clone, Debug)]
-pub(super) struct ReportYield {
+pub(in crate::policy) struct ReportYield {
     queries: u32,
     reports: u32,
     rate: Rate,
@@ -93,7 +93,7 @@ impl ReportYield {
     /// Queries for each estimate.
     const WINDOW: u32 = 128;
 
-    pub(super) const fn new(configured: Rate) -> Self {
+    pub(in crate::policy) const fn new(configured: Rate) -> Self {
         Self {
             queries: 0,
             reports: 0,
@@ -103,19 +103,19 @@ impl ReportYield {
     }
 
     /// Like [`Self::new`], but no reports have arrived so far.
-    pub(super) const fn unheard(configured: Rate) -> Self {
+    pub(in crate::policy) const fn unheard(configured: Rate) -> Self {
         Self {
             rate: Rate::ZERO,
             ..Self::new(configured)
         }
     }
 
-    pub(super) fn report_pooled(&mut self) {
+    pub(in crate::policy) fn report_pooled(&mut self) {
         self.reports = self.reports.saturating_add(1);
     }
 
     /// Counts a query. Returns `true` if the rate has changed.
-    pub(super) fn query(&mut self) -> bool {
+    pub(in crate::policy) fn query(&mut self) -> bool {
         self.queries += 1;
         if self.queries < Self::WINDOW {
             return false;
@@ -137,7 +137,7 @@ impl ReportYield {
         core::mem::replace(&mut self.rate, rate) != rate
     }
 
-    pub(super) const fn rate(&self) -> Rate {
+    pub(in crate::policy) const fn rate(&self) -> Rate {
         self.rate
     }
 }

@@ -33,7 +33,7 @@ impl<K: Keep> Probed<K> {
     fn remove(&mut self, replica: ReplicaId) {
         if self.client.fleet.remove(replica) {
             self.probing.remove(replica);
-            self.watch_silences(|client| client.locals.remove(replica));
+            self.client.locals.remove(replica);
             self.kept.remove_replica(replica);
             self.membership_changed(replica);
         }

@@ -8,12 +8,12 @@
 //! own. If other clients spread their load evenly, the sum is the mean of the true RIF given the
 //! client's own, so unprobed replicas are neither starved nor flooded.
 //!
-//! A policy that compares all replicas with each other
-//! ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) makes the client track its queries to all of
-//! them while any available one is unprobed. The first such silence allocates a tracker of about
-//! half a kilobyte for each replica at once, because later it would happen during a pick.
+//! A policy that compares the latest reports of all replicas would then find the lowest among the
+//! reports, since a mean is never the lowest. There that part is drawn from recent reports instead
+//! ([`Keep::DRAWS_OTHERS`](super::Keep::DRAWS_OTHERS)).
 
 use super::recent_mean::RecentMean;
+use crate::draw::Draw;
 use crate::policy::fleet::{Fleet, LostProbes};
 use crate::policy::outcome::Outcome;
 use crate::policy::query::LocalArrival;
@@ -59,13 +59,11 @@ struct Own {
 }
 
 /// The replicas that answer no probes, and what this client measures itself.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
-    /// For each unprobed replica; if `watches_all`, for all replicas while any available one is
-    /// unprobed.
+    /// For each unprobed replica.
     own: ReplicaMap<Box<Own>>,
-    watches_all: bool,
     /// Number of unprobed replicas. At 0, queries do not use this module.
     unprobed_now: usize,
     /// How many of them are available.
@@ -80,25 +78,8 @@ pub(super) struct LocalLoads {
 }
 
 impl LocalLoads {
-    pub(super) fn new(watches_all: bool) -> Self {
-        Self {
-            hearings: ReplicaMap::default(),
-            own: ReplicaMap::default(),
-            watches_all,
-            unprobed_now: 0,
-            unprobed_available: 0,
-            watches: 0,
-            others: RecentMean::default(),
-            round_trips: RecentMean::default(),
-            out_of_reach_until: Instant::EPOCH,
-        }
-    }
-
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
-        if self.watches_all && self.unprobed_available > 0 {
-            self.watch(replica);
-        }
     }
 
     pub(super) fn remove(&mut self, replica: ReplicaId) {
@@ -139,9 +120,7 @@ impl LocalLoads {
             _ => return false,
         }
         self.unprobed_now += 1;
-        if !self.watches_all {
-            self.watch(replica);
-        }
+        self.watch(replica);
         self.settle(replica, fleet);
         true
     }
@@ -153,9 +132,7 @@ impl LocalLoads {
             _ => return,
         }
         self.unprobed_now -= 1;
-        if !self.watches_all {
-            self.own.remove(replica);
-        }
+        self.own.remove(replica);
         self.clear_unprobed_available(replica);
     }
 
@@ -170,11 +147,6 @@ impl LocalLoads {
             _ => return,
         }
         self.unprobed_available += 1;
-        if self.watches_all && self.unprobed_available == 1 {
-            for &replica in fleet.known() {
-                self.watch(replica);
-            }
-        }
     }
 
     /// Notes that the replica is not unprobed or not available.
@@ -184,9 +156,6 @@ impl LocalLoads {
             _ => return,
         }
         self.unprobed_available -= 1;
-        if self.watches_all && self.unprobed_available == 0 {
-            self.own = ReplicaMap::default();
-        }
     }
 
     /// Starts to track the client's queries to the replica.
@@ -296,13 +265,18 @@ impl LocalLoads {
         (own.watch == local.watch).then_some(own)
     }
 
-    /// What this client measured of a replica that it watches. Its RIF counts only queries sent
-    /// since the watch began.
-    pub(super) fn own_load(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
-        Some(self.own.find(replica)?.tracker.report(now))
+    /// What other clients have in flight at a replica: the mean, by recent reports.
+    pub(super) fn mean_of_others(&self) -> u64 {
+        self.others.mean()
     }
 
-    /// An unprobed replica's probe, answered from the client's own measurements, or why it is not.
+    /// The same, as in one of these reports.
+    pub(super) fn drawn_others(&self, draw: &mut dyn Draw) -> u64 {
+        self.others.drawn(draw)
+    }
+
+    /// An unprobed replica's probe, answered from the client's own measurements and this estimate of
+    /// what others have in flight there, or why it is not.
     ///
     /// The pace is that of a replica that answers: not before `interval_ns`, and not while a probe
     /// would still be in flight. Local reports cost nothing, and would otherwise displace the
@@ -312,6 +286,7 @@ impl LocalLoads {
         now: Instant,
         replica: ReplicaId,
         own_in_flight: u32,
+        others: u64,
         interval_ns: u64,
     ) -> Result<LoadReport, Unanswered> {
         let pace_ns = interval_ns.max(self.round_trips.mean());
@@ -327,8 +302,9 @@ impl LocalLoads {
             return Err(Unanswered::Interval);
         }
         hearing.answered_here_at = Some(now);
-        let mut report = self.own_load(now, replica).ok_or(Unanswered::OutOfReach)?;
-        let others = u32::try_from(self.others.mean()).unwrap_or(u32::MAX);
+        let own = self.own.find(replica).ok_or(Unanswered::OutOfReach)?;
+        let mut report = own.tracker.report(now);
+        let others = u32::try_from(others).unwrap_or(u32::MAX);
         report.rif = Rif::new(own_in_flight.saturating_add(others));
         Ok(report)
     }

@@ -56,10 +56,9 @@ const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
 pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Each choice compares all replicas, so their data must be of one kind: while any available
-    /// replica is unprobed, all reports carry the client's own latencies and are marked local.
-    /// `[A13]`
-    const COMPARES_ALL: bool = false;
+    /// Whether the report of an unprobed replica has a load of other clients that was drawn from
+    /// recent reports, instead of their mean. `[A13]`
+    const DRAWS_OTHERS: bool = false;
     /// The reason of a pick when no report helps.
     const WITHOUT_REPORTS: PickReason = PickReason::Random;
 
@@ -160,11 +159,6 @@ pub trait Keep: Debug + Send {
         let _ = (now, replica, head);
     }
 
-    /// Notes whether any available replica is unprobed now. `[A13]`
-    fn silence_changed(&mut self, any_unprobed: bool) {
-        let _ = any_unprobed;
-    }
-
     /// Adds a replica about which nothing is known.
     fn add_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
@@ -262,6 +256,11 @@ impl Client {
         distribution.limit(self.config.rif_limit_quantile)
     }
 
+    /// Whether any available replica is unprobed. `[A13]`
+    pub(in crate::policy) fn any_unprobed(&self) -> bool {
+        self.locals.any_unprobed_available()
+    }
+
     /// A reported RIF, capped at what replicas ordinarily report. `[A13]`
     fn ordinary(&self, rif: Rif) -> Rif {
         let most = self.reported.limit(ORDINARY_QUANTILE);
@@ -357,7 +356,7 @@ impl<K: Keep> Probed<K> {
             probes_left_out: Accumulator::default(),
             latest: Instant::EPOCH,
             lost: Vec::with_capacity(usize::from(config.probes_outstanding_max)),
-            client: Client::new(config, LocalLoads::new(K::COMPARES_ALL)),
+            client: Client::new(config, LocalLoads::default()),
         }
     }
 
@@ -393,13 +392,7 @@ impl<K: Keep> Probed<K> {
         });
         let report = raised.as_ref().unwrap_or(report);
         self.handle_answer(now, replica, sent_at, report);
-        match self.client.locals.own_load(now, replica) {
-            Some(own) if K::COMPARES_ALL => {
-                let report = LoadReport::new(report.rif, own.latency);
-                self.keep_report(now, replica, &report, true, draw);
-            }
-            _ => self.keep_report(now, replica, report, false, draw),
-        }
+        self.keep_report(now, replica, report, false, draw);
     }
 
     /// Passes a report to what is kept, if its replica is available.
@@ -446,6 +439,7 @@ impl<K: Keep> Probed<K> {
         if !self.client.fleet.is_available(replica) {
             self.kept.forget(replica);
         }
-        self.watch_silences(|client| client.locals.settle(replica, &client.fleet));
+        let client = &mut self.client;
+        client.locals.settle(replica, &client.fleet);
     }
 }

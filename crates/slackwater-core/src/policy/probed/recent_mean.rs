@@ -1,5 +1,7 @@
 //! The mean over recent values.
 
+use crate::draw::{Draw, below};
+
 /// The mean of the last 64 values. `[A13]`
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct RecentMean {
@@ -31,6 +33,14 @@ impl RecentMean {
         self.sum -= core::mem::replace(&mut self.ring[self.next], value);
         self.next = (self.next + 1) % Self::REMEMBERED;
         self.len = (self.len + 1).min(Self::REMEMBERED);
+    }
+
+    /// One of the values, drawn. 0 without a draw if there are none.
+    pub(in crate::policy) fn drawn(&self, draw: &mut dyn Draw) -> u64 {
+        match u32::try_from(self.len) {
+            Ok(len) if len > 0 => self.ring[below(draw, len) as usize],
+            _ => 0,
+        }
     }
 
     /// The mean, rounded to the nearest. 0 if there are no values.

@@ -3,7 +3,7 @@
 
 use super::local::{UNPROBED_INTERVAL_NS, Unanswered};
 use super::probing::Skipped;
-use super::{Client, Keep, Probed};
+use super::{Keep, Probed};
 use crate::draw::Draw;
 use crate::fixed::Rate;
 use crate::policy::fleet::LostProbes;
@@ -42,7 +42,7 @@ impl<K: Keep> Probed<K> {
     ) {
         let ordinary = self.client.ordinary(report.rif);
         let lost = self.probing.answered(now, replica);
-        self.watch_silences(|client| client.locals.answered(now, replica, sent_at));
+        self.client.locals.answered(now, replica, sent_at);
         let is_own = sent_at.is_some();
         let found = self.client.fleet.answered(now, replica, lost, is_own);
         self.fleet_changed(replica, found);
@@ -70,8 +70,10 @@ impl<K: Keep> Probed<K> {
         }
         let changed = self.client.fleet.probe_lost(now, replica, probes);
         self.fleet_changed(replica, changed);
-        let becomes_unprobed =
-            self.watch_silences(|client| client.locals.lost(now, replica, probes, &client.fleet));
+        let becomes_unprobed = {
+            let client = &mut self.client;
+            client.locals.lost(now, replica, probes, &client.fleet)
+        };
         if becomes_unprobed {
             // Its last report from before the silence must not hold forever.
             let changed = self.client.fleet.set_draining(replica, false);
@@ -90,19 +92,8 @@ impl<K: Keep> Probed<K> {
 
     /// Makes the replica unprobed from the start.
     pub(super) fn begin_silence(&mut self, replica: ReplicaId) {
-        self.watch_silences(|client| client.locals.begin_silence(replica, &client.fleet));
-    }
-
-    /// Runs a change that may begin or end a silence or change availability. Notifies what is kept
-    /// if the first silence among available replicas began or the last one ended.
-    pub(super) fn watch_silences<T>(&mut self, change: impl FnOnce(&mut Client) -> T) -> T {
-        let before = self.client.locals.any_unprobed_available();
-        let changed = change(&mut self.client);
-        let after = self.client.locals.any_unprobed_available();
-        if before != after {
-            self.kept.silence_changed(after);
-        }
-        changed
+        let client = &mut self.client;
+        client.locals.begin_silence(replica, &client.fleet);
     }
 
     /// Forgets reports, and estimates from them, when no available replica answers any more:
@@ -141,11 +132,13 @@ impl<K: Keep> Probed<K> {
     ) -> Option<Probe> {
         let interval_ns = self.spans.probe_interval_min;
         let own_in_flight = self.client.fleet.in_flight(replica);
-        match self
-            .client
-            .locals
-            .answer(now, replica, own_in_flight, interval_ns)
-        {
+        let locals = &mut self.client.locals;
+        let others = if K::DRAWS_OTHERS {
+            locals.drawn_others(draw)
+        } else {
+            locals.mean_of_others()
+        };
+        match locals.answer(now, replica, own_in_flight, others, interval_ns) {
             Ok(report) => {
                 self.client.counters.probes_local += 1;
                 if self.client.fleet.is_available(replica) {

@@ -1,0 +1,227 @@
+//! What is learned of each replica: its mean latency, its capacity and cost, and the means of all.
+//!
+//! The mean latency is that of Little's law: requests in flight, on average, divided by finished
+//! queries per second. Other means of what replicas report depend on the traffic that they decide.
+//! A replica with little traffic has old samples, and while nothing ends there it reports how long
+//! that has lasted. So it looks slow, and gets even less traffic. By Little's law each query counts
+//! once, however long its report lasts. `[Decision 0020]`
+//!
+//! A replica that reports no query rate counts with the mean of the latencies that it reports.
+
+use crate::fixed::follow;
+use crate::policy::latest::{From, Reported};
+use crate::policy::turns::FINE;
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::time::{Instant, span_ns};
+use crate::tracker::RecentRates;
+
+/// Fewest reports of a mean latency. It counts from then on.
+const REPORTS_MIN: u64 = 8;
+/// The time constant of means. The values in them are as old, on average, as the queries of a
+/// reported rate, so both sides of Little's law are of one time.
+const MEMORY_NS: u64 = span_ns(RecentRates::WINDOW) / 2;
+/// Queries in the mean latency of an unprobed replica: chance moves it by an eighth.
+const OWN_QUERIES: u64 = 64;
+/// Largest mean latency that is remembered, in means of the others. More makes no difference, and
+/// would keep a replica that stood still, or had a long queue, out for long after it is well.
+const LATENCY_MAX_MEANS: u64 = 4;
+/// Latencies of an hour or more count as this, so that no sum overflows.
+const LATENCY_MAX: u64 = (1 << 42) * FINE;
+/// Parts of a request in mean RIF.
+const RIF_PARTS: u64 = 1 << 20;
+/// Thousandths of a second in a nanosecond, inverted: reported rates are in thousandths.
+const RATE_NS: u64 = 1_000_000_000_000;
+/// A mean while nothing is reported. All replicas are then equal, and the value does not matter.
+const UNKNOWN: u64 = 1_000_000 * FINE;
+
+/// What was learned of a replica. `Default` is nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Learned {
+    /// 0 if it reports none.
+    pub(super) capacity_millirif: u32,
+    /// In 1/1024 ns; 0 if it reports none, or no capacity.
+    pub(super) cost: u64,
+    /// Mean latency, in 1/1024 ns.
+    latency: u64,
+    /// Mean of the reported RIF.
+    rif: u64,
+    /// Reports in these means, counted up to [`REPORTS_MIN`]; of an unprobed replica, queries in the
+    /// mean latency.
+    reports: u64,
+    /// When the first of these reports came.
+    since: Instant,
+    /// When the last of these reports came.
+    at: Instant,
+}
+
+impl Learned {
+    /// The mean latency, in 1/1024 ns, if it counts yet.
+    pub(super) fn latency(self) -> Option<u64> {
+        (self.reports >= REPORTS_MIN).then_some(self.latency)
+    }
+
+    /// Takes in a report. `others` is the mean latency of the other replicas, if one is known.
+    fn learn(&mut self, now: Instant, reported: Reported, others: Option<u64>) {
+        let most = others.map_or(LATENCY_MAX, |mean| mean.saturating_mul(LATENCY_MAX_MEANS));
+        let rate = u64::from(reported.query_rate_millis);
+        let rif = u64::from(reported.rif.count()) * RIF_PARTS;
+        let newest = match reported.latency_ns {
+            Some(ns) => ns.saturating_mul(FINE).min(LATENCY_MAX),
+            // No query has ended there for long. It is tried again as if it were like the others.
+            None if self.reports > 0 || rate > 0 => others.unwrap_or(self.latency),
+            None => return,
+        };
+        let parts = if self.reports < REPORTS_MIN {
+            if self.reports == 0 {
+                self.since = now;
+            }
+            self.reports += 1;
+            self.reports
+        } else {
+            // The whole time since its first report counts equally until the memory is full.
+            // Otherwise the first few reports would be half of it for long. A report right after
+            // another adds almost nothing, since no time has passed.
+            let remembered_ns = MEMORY_NS.min(self.at.ns_since(self.since));
+            match remembered_ns.checked_div(now.ns_since(self.at)) {
+                Some(spans) => REPORTS_MIN.max(spans.saturating_add(1)),
+                None => return,
+            }
+        };
+        self.at = now;
+        self.rif = follow(self.rif, rif, parts);
+        if rate > 0 {
+            self.rif = self.rif.min(rif_of(most, rate));
+            self.latency = latency_of(self.rif, rate);
+        } else {
+            self.latency = follow(self.latency, newest.min(most), parts);
+        }
+    }
+}
+
+/// Latency by Little's law, in 1/1024 ns.
+fn latency_of(rif: u64, rate_millis: u64) -> u64 {
+    let latency = u128::from(rif) * u128::from(RATE_NS) / u128::from(rate_millis);
+    let parts = u128::from(RIF_PARTS / FINE);
+    u64::try_from(latency / parts).map_or(LATENCY_MAX, |latency| latency.clamp(1, LATENCY_MAX))
+}
+
+/// The mean RIF with which a query would have this latency.
+fn rif_of(latency: u64, rate_millis: u64) -> u64 {
+    let parts = u128::from(RIF_PARTS / FINE);
+    let rif = u128::from(latency) * parts * u128::from(rate_millis) / u128::from(RATE_NS);
+    u64::try_from(rif).unwrap_or(u64::MAX)
+}
+
+/// What was learned of all replicas.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    replicas: ReplicaMap<Learned>,
+    /// Number of replicas with a mean latency, and the sum of these.
+    latencies: Sum,
+    capacities: Sum,
+    costs: Sum,
+}
+
+/// A sum over some replicas. `Default` is over none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    count: u64,
+    sum: u128,
+}
+
+impl Sum {
+    /// Adds a replica's value; 0 is none.
+    fn add(&mut self, value: u64) {
+        self.count += u64::from(value > 0);
+        self.sum += u128::from(value);
+    }
+
+    fn take_away(&mut self, value: u64) {
+        self.count -= u64::from(value > 0);
+        self.sum -= u128::from(value);
+    }
+
+    fn mean(self) -> Option<u64> {
+        let mean = self.sum.checked_div(self.count.into())?;
+        Some(u64::try_from(mean).unwrap_or(u64::MAX).max(1))
+    }
+}
+
+/// The means of all replicas.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Means {
+    /// In 1/1024 ns.
+    pub(super) latency: u64,
+    /// Capacity in thousandths, and cost in 1/1024 ns. `None` while no replica reports a capacity.
+    pub(super) told: Option<(u64, u64)>,
+}
+
+impl Table {
+    pub(super) fn add(&mut self, replica: ReplicaId) {
+        self.replicas.insert(replica, Learned::default());
+    }
+
+    /// What was learned of this replica.
+    pub(super) fn of(&self, replica: ReplicaId) -> Learned {
+        self.replicas.find(replica).copied().unwrap_or_default()
+    }
+
+    pub(super) fn forget(&mut self, replica: ReplicaId) {
+        self.change(replica, |learned| *learned = Learned::default());
+    }
+
+    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) {
+        let mut others = self.latencies;
+        others.take_away(self.of(reported.replica).latency);
+        self.change(reported.replica, |learned| {
+            // Only replicas that were picked send reports with responses, and an unprobed replica's
+            // report shows this client's own latencies, of which each counts by itself.
+            if reported.from == (From::Probe { local: false }) {
+                learned.learn(now, reported, others.mean());
+            }
+            learned.capacity_millirif = reported.capacity_millirif;
+            learned.cost = match reported.capacity_millirif {
+                0 => 0,
+                _ => reported.cost_ns.saturating_mul(FINE).min(LATENCY_MAX),
+            };
+        });
+    }
+
+    /// Takes in the latency of this client's own query to an unprobed replica.
+    pub(super) fn handle_own_latency(&mut self, replica: ReplicaId, latency_ns: u64) {
+        self.change(replica, |learned| {
+            learned.reports = (learned.reports + 1).min(OWN_QUERIES);
+            let latency = latency_ns.saturating_mul(FINE).min(LATENCY_MAX);
+            learned.latency = follow(learned.latency, latency, learned.reports);
+        });
+    }
+
+    /// Changes what was learned of a replica, and keeps the sums.
+    fn change(&mut self, replica: ReplicaId, change: impl FnOnce(&mut Learned)) {
+        let Some(learned) = self.replicas.find_mut(replica) else {
+            return;
+        };
+        let before = *learned;
+        change(learned);
+        let after = *learned;
+        for (sum, of) in [
+            (
+                &mut self.latencies,
+                (|it| it.latency) as fn(&Learned) -> u64,
+            ),
+            (&mut self.capacities, |it| it.capacity_millirif.into()),
+            (&mut self.costs, |it| it.cost),
+        ] {
+            sum.take_away(of(&before));
+            sum.add(of(&after));
+        }
+    }
+
+    pub(super) fn means(&self) -> Means {
+        let cost = self.costs.mean().unwrap_or(UNKNOWN);
+        Means {
+            latency: self.latencies.mean().unwrap_or(UNKNOWN),
+            told: self.capacities.mean().map(|capacity| (capacity, cost)),
+        }
+    }
+}
