@@ -68,7 +68,7 @@ fn traffic(
             report.cpu_millionths = Some(1 + below(draw, 1_000_000));
             // Few enough that no replica loses three in a row: one that falls silent gets a
             // tracker.
-            match below(draw, 30) {
+            match below(draw, 60) {
                 0 => {}
                 1 => policy.handle(*now, Event::ProbeLost(probe.id), draw),
                 _ => policy.handle(*now, Event::Report(probe.id, &report), draw),

@@ -206,7 +206,7 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// The load of a candidate.
-    fn load(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey<R>) -> LatestLoad {
+    fn load(now: Instant, candidate: Candidate<'_>, survey: &Survey<R>) -> LatestLoad {
         let latest = candidate.latest;
         LatestLoad {
             replica: candidate.replica,
@@ -220,7 +220,7 @@ impl<R: LatestRule> LatestReports<R> {
 
     /// The place of a candidate.
     fn place(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey<R>) -> Place {
-        let load = self.load(now, candidate, survey);
+        let load = Self::load(now, candidate, survey);
         self.rule.place(load, &survey.moment)
     }
 
@@ -513,7 +513,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         };
         // This includes replicas that the query has tried: they are recorded, and not chosen.
         for candidate in self.candidates(Query::first(), survey.since, fleet) {
-            let load = self.load(now, candidate, &survey);
+            let load = Self::load(now, candidate, &survey);
             let place = self.rule.place(load, &survey.moment);
             let values = self.rule.values(load, &survey.moment);
             let report = self.view(now, candidate.replica, survey.rif_limit, fleet);

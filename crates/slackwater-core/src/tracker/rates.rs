@@ -230,12 +230,12 @@ mod tests {
                 500 + (second - 5)
             }
         };
-        for second in 0..=14 {
+        for second in 0..=8 {
             recent.read(at_ms(1_000 * second), totals(finished(second), 0, 0));
         }
-        assert_eq!(rates(&recent).0, Some((100 + 9) * 100), "from 4 s to 14 s");
-        recent.read(at_ms(15_000), totals(finished(15), 0, 0));
-        assert_eq!(rates(&recent).0, Some(1_000), "from 5 s to 15 s");
+        assert_eq!(rates(&recent).0, Some((100 + 3) * 250), "from 4 s to 8 s");
+        recent.read(at_ms(9_000), totals(finished(9), 0, 0));
+        assert_eq!(rates(&recent).0, Some(1_000), "from 5 s to 9 s");
     }
 
     #[test]

@@ -290,85 +290,6 @@ fn local_only_uses_own_rif_and_round_trips() {
 }
 
 #[test]
-fn a13_one_unprobed_replica_switches_all_to_local_measurements() {
-    let mut world = world(3);
-    let [first, second, third] = world.replicas[..] else {
-        panic!("three replicas")
-    };
-    world.reports(&[(9, 10), (3, 5)]);
-    assert_eq!(rifs(&world), [Some(9), Some(3), None]);
-    fall_silent(&mut world, 2);
-    for (avoid, ms) in [
-        ([second, third], 1),
-        ([first, third], 50),
-        ([first, second], 20),
-    ] {
-        let ticket = world.pick_for(Query::retry(&avoid)).ticket;
-        world.now += ms * MS;
-        done(&mut world, ticket, Outcome::Success);
-    }
-    world.reports(&[(9, 100), (0, 1)]);
-    world.refresh();
-    assert_eq!(rifs(&world), [Some(0); 3]);
-    assert!(world.pool().iter().all(|view| view.local));
-    // It uses its round trips of 1, 20 and 50 ms, and ignores the reports of two replicas.
-    let out = [0, 2, 1].map(|expected| pick(&mut world, expected));
-    assert_eq!(rifs(&world), [Some(1); 3]);
-    drop(out);
-
-    // A replica that joins is one of them. When all answer, reports count again.
-    let fourth = world.join();
-    world.report(fourth, &load(8, 7));
-    assert_eq!(world.rif_of(fourth), Some(0));
-    world.report(third, &load(6, 20));
-    world.reports(&[(9, 100), (4, 1)]);
-    assert_eq!(rifs(&world), [Some(9), Some(4), Some(6), Some(8)]);
-    assert!(
-        world
-            .pool()
-            .iter()
-            .all(|view| !view.local || view.replica == fourth)
-    );
-}
-
-#[test]
-fn a13_unavailable_unprobed_replica_does_not_switch_to_local() {
-    for falls_silent_first in [false, true] {
-        let mut world = world(3);
-        let third = world.replicas[2];
-        let eject = |world: &mut World<RifThenLatency>| {
-            world.handle(Event::Available(third, false));
-        };
-        if !falls_silent_first {
-            eject(&mut world);
-        }
-        fall_silent(&mut world, 2);
-        world.reports(&[(9, 10), (3, 5)]);
-        if falls_silent_first {
-            assert_eq!(rifs(&world)[..2], [Some(0); 2], "its own");
-            eject(&mut world);
-            assert_eq!(rifs(&world), [Some(9), Some(3), None], "at once");
-            world.reports(&[(9, 10), (3, 5)]);
-        }
-        assert_eq!(rifs(&world), [Some(9), Some(3), None]);
-        assert!(world.pool().iter().all(|view| !view.local));
-        let ticket = pick(&mut world, 1);
-        done(&mut world, ticket, Outcome::Success);
-
-        // When it is back, it is one of them. When it has left, all is as before.
-        world.handle(Event::Available(third, true));
-        world.reports(&[(9, 10), (3, 5)]);
-        world.now += 1_000 * MS;
-        world.refresh();
-        world.reports(&[(9, 10), (3, 5)]);
-        assert_eq!(rifs(&world), [Some(0); 3]);
-        assert!(world.pool().iter().all(|view| view.local));
-        world.handle(Event::Removed(third));
-        assert_eq!(rifs(&world), [Some(9), Some(3), None]);
-    }
-}
-
-#[test]
 fn a13_unreached_unprobed_replica_is_the_last_of_lowest_rif() {
     let settings = PrequalSettings {
         local_only: true,
@@ -393,4 +314,26 @@ fn a13_unreached_unprobed_replica_is_the_last_of_lowest_rif() {
         second,
         "it has had its second"
     );
+}
+
+#[test]
+fn a13_unprobed_replica_counts_with_a_load_that_another_reported() {
+    let mut world = world(3);
+    world.reports(&[(9, 10), (3, 5)]);
+    assert_eq!(rifs(&world), [Some(9), Some(3), None]);
+    fall_silent(&mut world, 2);
+    for _ in 0..200 {
+        world.reports(&[(4, 10), (4, 5)]);
+    }
+    world.refresh();
+    // This client has nothing in flight, here and usually. The next query is charged.
+    let _ = world.policy.snapshot(world.now);
+    let first = pick(&mut world, 1);
+    assert_eq!(rifs(&world), [Some(4), Some(5), Some(4)]);
+    // With one of its own where it usually has none, others have twice as many, too.
+    let avoid = [world.replicas[0], world.replicas[1]];
+    let second = world.pick_for(Query::retry(&avoid)).ticket;
+    assert_eq!(rifs(&world), [Some(4), Some(5), Some(9)]);
+    assert_eq!(world.pool().iter().filter(|view| view.local).count(), 1);
+    drop((first, second));
 }

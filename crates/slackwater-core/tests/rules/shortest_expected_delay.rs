@@ -1,16 +1,16 @@
 //! Shortest expected delay: RIF × mean latency, how the mean is learned and when it counts, how
-//! reports fade, and their stand-ins.
+//! reports age, and what stands for reports. What replicas tell of their capacity is in `capacity`.
 
 use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
-use slackwater_core::SplitMix64;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     Event, Outcome, Pick, PickReason, Policy, Query, Settings, ShortestExpectedDelay,
     ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
 };
+use slackwater_core::{LoadReport, SplitMix64};
 
 type Fleet = World<ShortestExpectedDelay>;
 
@@ -162,20 +162,19 @@ fn first_eight_reports_have_equal_weight() {
 #[test]
 fn latency_ratio_is_clamped_to_four() {
     let fleet = |rif| {
-        // The mean of seven times 10 ms and once 1 s is 133 ms: they count as 33 ms and 534 ms, 1
-        // to 16.
+        // Seven times 10 ms, and once 1 s, which is remembered as four times the mean of the others.
         let mut loads = vec![(rif, 10); 7];
         loads.push((0, 1_000));
         learned(world(8), 8, &loads)
     };
-    assert_ne!(chosen(&mut fleet(14)), 7);
-    assert_eq!(chosen(&mut fleet(16)), 7);
+    assert_ne!(chosen(&mut fleet(2)), 7);
+    assert_eq!(chosen(&mut fleet(4)), 7);
 }
 
 #[test]
 fn mean_moves_with_elapsed_time_at_most_by_an_eighth() {
     let before = || settled(world(2), 8, &[(9, 10), (8, 10)]);
-    // 50 ms, once: hardly any of the memory of 32 queries' time has passed.
+    // 50 ms, once: hardly any of the memory of two seconds has passed.
     let mut soon = before();
     soon.report(soon.replicas[1], &load(8, 50));
     soon.report(soon.replicas[0], &load(9, 10));
@@ -207,79 +206,6 @@ fn before_memory_is_full_all_time_has_equal_weight() {
         // 12 ms against 10 is within the band. The other case is 26 ms, against twice 10.
         assert_eq!(chosen(&mut world), expected, "{later} reports");
     }
-}
-
-#[test]
-fn memory_is_longer_at_low_rif() {
-    for (usual, expected) in [(0, 1), (8, 0)] {
-        let mut world = settled(world(2), 100, &[(usual, 10), (usual, 10)]);
-        world.now += 400 * MS;
-        // One report has 40 ms more, of which 1/8 or 1/14 counts: 15 ms against 10 is beyond the
-        // band, 13 is not.
-        world.report(world.replicas[1], &load(8, 50));
-        world.report(world.replicas[0], &load(9, 10));
-        assert_eq!(chosen(&mut world), expected, "usually {usual}");
-    }
-}
-
-/// After `gap`, the second of two replicas reports 50 ms, with a mean of 10 before. Returns whether
-/// its mean is beyond the band then.
-fn is_moved_beyond_the_band(mut world: Fleet, gap: Duration) -> bool {
-    world.now += gap;
-    world.report(world.replicas[1], &load(8, 50));
-    world.report(world.replicas[0], &load(9, 10));
-    chosen(&mut world) == 0
-}
-
-#[test]
-fn memory_is_longer_if_latency_varies() {
-    let even = [[10; 5]; 2];
-    // The mean is 10 ms here, too: differences of four means, two times in five.
-    let uneven = [[2, 2, 42, 2, 2], [42, 2, 2, 2, 2]];
-    let fleet = |turns: [[u64; 5]; 2]| {
-        let mut world = world(2);
-        // Ten seconds.
-        for turn in (0..5).cycle().take(500) {
-            world.now += 20 * MS;
-            world.reports(&[(8, turns[0][turn]), (8, turns[1][turn])]);
-        }
-        world
-    };
-    // With a memory of 128 queries, 0.3 s, an eighth of 40 ms more counts; with 2,048, 5 s, much
-    // less.
-    assert!(is_moved_beyond_the_band(fleet(even), 200 * MS));
-    assert!(!is_moved_beyond_the_band(fleet(uneven), 200 * MS));
-    // A ninth counts. With the 3,300 queries that such differences would need it would be a
-    // fourteenth.
-    assert!(is_moved_beyond_the_band(fleet(uneven), 600 * MS));
-}
-
-#[test]
-fn outlier_latency_is_clamped_to_sixteen_means() {
-    let mut world = settled(world(3), 100, &[(8, 10); 3]);
-    let third = world.replicas[2];
-    world.report(third, &load(8, 10_000));
-    world.handle(Event::Available(third, false));
-    // The memory is 440 queries, of 43 ms by then: an eighth still counts. Without the cap it would
-    // be 2,048 queries, and a 37th.
-    assert!(is_moved_beyond_the_band(world, 600 * MS));
-}
-
-#[test]
-fn variation_extends_memory_to_at_most_one_minute() {
-    // The mean is half a second, and latencies differ by 1.6 means: 1,310 queries, four at a time,
-    // would be 160 s.
-    let turns = [[100, 900], [900, 100]];
-    let mut world = world(2);
-    for turn in (0..2).cycle().take(400) {
-        world.now += Duration::from_secs(1);
-        world.reports(&[(8, turns[0][turn]), (8, turns[1][turn])]);
-    }
-    world.now += Duration::from_secs(8);
-    // An eighth of two seconds more counts, not a 21st.
-    world.report(world.replicas[1], &load(8, 2_500));
-    world.report(world.replicas[0], &load(9, 500));
-    assert_eq!(chosen(&mut world), 0);
 }
 
 #[test]
@@ -507,73 +433,150 @@ fn local_only_uses_own_rif_and_round_trips() {
     assert_eq!(world.policy.counters().probes_sent, 0);
 }
 
-#[test]
-fn a13_one_unprobed_replica_switches_all_to_local_measurements() {
-    let mut world = learned(world(3), 8, &[(2, 10), (1, 20)]);
-    assert_eq!(chosen(&mut world), 0);
-    fall_silent(&mut world, 2);
-    // Their reports about others do not count, nor the latencies learned from reports.
-    world.reports(&[(90, 10), (0, 20)]);
-    world.refresh();
-    let out: Vec<_> = (0..3).map(|_| world.pick()).collect();
-    let mut places: Vec<_> = out.iter().map(|pick| place(&world, pick)).collect();
-    places.sort_unstable();
-    assert_eq!(places, [0, 1, 2], "one each");
-    for pick in out {
-        done(&mut world, pick, Outcome::Dropped);
+/// A report of `rif`, 10 ms, and this many finished queries per second.
+fn at_rate(rif: u32, per_second: u32) -> LoadReport {
+    let mut report = load(rif, 10);
+    report.query_rate_millis = Some(per_second * 1_000);
+    report
+}
+
+/// All replicas report this, `reports` times, 40 ms apart.
+fn reported(mut world: Fleet, reports: usize, all: &[LoadReport]) -> Fleet {
+    for _ in 0..reports {
+        world.now += 40 * MS;
+        for (place, report) in all.iter().enumerate() {
+            world.report(world.replicas[place], report);
+        }
     }
-    // When all answer, reports count again, and latencies are learned again.
-    world.report(world.replicas[2], &load(9, 10));
-    let loads = [(2, 10), (1, 20), (9, 10)];
-    let mut world = learned(world, 7, &loads);
-    assert_eq!(chosen(&mut world), 1, "RIF alone");
-    world.reports(&loads);
-    assert_eq!(chosen(&mut world), 0);
-}
-
-/// Whether a third replica is chosen before two others that have reported 10 ms and have two
-/// queries each. It has reported `learned_ms` and then, idle, `newest_ms`.
-fn is_believed(learned_ms: u64, newest_ms: u64) -> bool {
-    let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, learned_ms)]);
-    world.reports(&[(2, 10), (2, 10), (0, newest_ms)]);
-    chosen(&mut world) == 2
+    world
 }
 
 #[test]
-fn resumed_replica_counts_normally_after_a_normal_report() {
-    assert!(is_believed(1_000, 10), "it goes on");
-    assert!(is_believed(1_000, 30), "and is a little slow yet");
-    assert!(
-        is_believed(1_000, 0),
-        "none of its queries are known: one is tried"
-    );
-    assert!(!is_believed(1_000, 1_000), "it stands still");
-    assert!(!is_believed(1_000, 50), "or does next to nothing");
-    assert!(is_believed(170, 10));
-    assert!(
-        !is_believed(120, 10),
-        "twelve times slower: it is learned as usual"
-    );
-    assert!(!is_believed(120, 0));
+fn mean_latency_is_rif_over_query_rate() {
+    // 4 in flight at 400 a second are 10 ms, at 100 a second 40 ms. Both report 10 ms.
+    let mut world = reported(world(2), 8, &[at_rate(5, 500), at_rate(4, 100)]);
+    assert_eq!(chosen(&mut world), 0, "6 times 10 ms against 5 times 40");
+    // With as many queries as it has traffic for, a replica is not slow: 1 at 100 a second.
+    let mut world = reported(self::world(2), 8, &[at_rate(4, 400), at_rate(1, 100)]);
+    assert_eq!(chosen(&mut world), 1);
+    // Without a latency, RIF and rate are enough.
+    let unknown = |rif, per_second| {
+        let mut report = at_rate(rif, per_second);
+        report.latency = None;
+        report
+    };
+    let all = [unknown(5, 500), unknown(4, 100)];
+    assert_eq!(chosen(&mut reported(self::world(2), 8, &all)), 0);
 }
 
 #[test]
-fn two_of_four_stalled_replicas_are_both_detected() {
-    let stands = |ms| [(2, 10), (2, 10), (2, ms), (2, ms)];
-    let mut world = settled(world(4), 8, &stands(5_000));
-    for _ in 0..8 {
-        world.reports(&[(2, 10), (2, 10), (0, 10), (0, 5_000)]);
+fn mean_rif_remembers_two_seconds() {
+    // It was slow, at 40 ms, and is as fast as the others now. Its mean RIF falls from 8 to 2: after
+    // two seconds to 2 + 6/e.
+    let slow = [at_rate(2, 200), at_rate(8, 200)];
+    let well = [at_rate(2, 200), at_rate(1, 200)];
+    for (reports, expected) in [(10, 0), (75, 1)] {
+        let mut world = reported(reported(world(2), 300, &slow), reports, &well);
+        // 3 times 10 ms, against twice its mean latency.
+        assert_eq!(chosen(&mut world), expected, "{reports} reports");
+    }
+}
+
+#[test]
+fn long_queue_of_the_past_is_soon_forgotten() {
+    let queue = [at_rate(2, 200), at_rate(2, 200), at_rate(2_000, 200)];
+    let well = [at_rate(2, 200), at_rate(2, 200), at_rate(1, 200)];
+    // Its mean latency is remembered as 40 ms, not as ten seconds.
+    let mut world = reported(reported(world(3), 300, &queue), 100, &well);
+    assert_eq!(chosen(&mut world), 2, "four seconds later");
+}
+
+#[test]
+fn replica_that_stood_still_is_chosen_again_within_seconds() {
+    let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, 5_000)]);
+    assert_ne!(chosen(&mut world), 2);
+    for _ in 0..50 {
+        world.now += 100 * MS;
+        world.reports(&[(2, 10), (2, 10), (1, 10)]);
     }
     assert_eq!(chosen(&mut world), 2);
 }
 
 #[test]
-fn repeatedly_stalled_replica_is_retried_after_each_stall() {
-    let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, 10)]);
-    for time in 0..5 {
-        world = settled(world, 30, &[(2, 10), (2, 10), (0, 1_000)]);
-        assert_ne!(chosen(&mut world), 2, "{time}");
-        world.reports(&[(2, 10), (2, 10), (0, 10)]);
-        assert_eq!(chosen(&mut world), 2, "{time}");
+fn memory_of_reported_latencies_is_two_seconds() {
+    // One report has 30 ms more, of which an eighth counts, or a ninth: 13.75 ms against 10 is
+    // beyond the band, 13.3 is not.
+    for (gap_ms, expected) in [(290, 0), (240, 1)] {
+        let mut world = settled(world(2), 8, &[(9, 10), (8, 10)]);
+        world.now += gap_ms * MS;
+        let [first, second] = world.replicas[..] else {
+            panic!("two replicas")
+        };
+        let fresh = world.now;
+        let (a, b) = (world.probe(first), world.probe(second));
+        world.now = fresh;
+        world.answer(b, &load(8, 40));
+        world.answer(a, &load(9, 10));
+        assert_eq!(chosen(&mut world), expected, "{gap_ms} ms");
     }
+}
+
+#[test]
+fn replica_whose_latency_is_unknown_is_tried_as_the_others() {
+    let mut world = settled(world(2), 8, &[(2, 10), (1, 40)]);
+    assert_eq!(chosen(&mut world), 0);
+    world.report(world.replicas[1], &load(1, 0));
+    assert_eq!(chosen(&mut world), 1, "RIF alone");
+}
+
+#[test]
+fn a13_unprobed_replica_leaves_the_reports_of_others_as_they_are() {
+    let mut world = learned(world(3), 8, &[(2, 10), (1, 20)]);
+    assert_eq!(chosen(&mut world), 0);
+    fall_silent(&mut world, 2);
+    let mut world = learned(world, 8, &[(2, 10), (1, 20)]);
+    world.refresh();
+    let views = world.pool();
+    let local: Vec<_> = views.iter().map(|view| view.local).collect();
+    assert_eq!(local.iter().filter(|&&local| local).count(), 1);
+    // Its load is one that another has reported, 1 or 2, and its latency is the mean of all: it
+    // takes its place among them, and what they report still counts.
+    let pick = world.pick();
+    done(&mut world, pick, Outcome::Success);
+    let rif = world.rif_of(world.replicas[2]).expect("it has a stand-in");
+    assert!((1..=2).contains(&rif), "{rif}");
+    world.reports(&[(90, 10), (90, 20)]);
+    assert_eq!(chosen(&mut world), 2);
+    world.reports(&[(0, 10), (90, 20)]);
+    assert_eq!(chosen(&mut world), 0);
+}
+
+#[test]
+fn a13_mean_latency_of_an_unprobed_replica_is_that_of_its_last_64_queries() {
+    let mut world = learned(world(2), 8, &[(1, 10)]);
+    fall_silent(&mut world, 1);
+    let mut world = learned(world, 8, &[(3, 10)]);
+    let own = |world: &mut Fleet, ms| {
+        world.refresh();
+        let avoid = [world.replicas[0]];
+        let pick = world.pick_for(Query::retry(&avoid));
+        world.now += ms * MS;
+        done(world, pick, Outcome::Success);
+    };
+    // 40 ms against 10 ms: behind three others it would wait as long elsewhere.
+    for _ in 0..7 {
+        own(&mut world, 40);
+    }
+    world.report(world.replicas[0], &load(0, 10));
+    assert_eq!(chosen(&mut world), 0);
+    own(&mut world, 40);
+    world.report(world.replicas[0], &load(2, 10));
+    world.refresh();
+    assert_eq!(chosen(&mut world), 0, "three times 10 ms against 40");
+    for _ in 0..200 {
+        own(&mut world, 10);
+    }
+    world.report(world.replicas[0], &load(9, 10));
+    world.refresh();
+    assert_eq!(chosen(&mut world), 1, "it has become as fast");
 }

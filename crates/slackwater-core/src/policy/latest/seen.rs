@@ -57,7 +57,7 @@ impl<R: LatestRule> LatestReports<R> {
             return Vec::new();
         };
         let scored = |candidate: Candidate<'_>| {
-            let load = self.load(now, candidate, &survey);
+            let load = Self::load(now, candidate, &survey);
             Compared {
                 replica: candidate.replica,
                 place: self.rule.place(load, &survey.moment),

@@ -60,16 +60,29 @@ impl Learned {
         (self.reports >= REPORTS_MIN).then_some(self.latency)
     }
 
+    /// Takes in the latency of this client's own query, of an unprobed replica. `others` as in
+    /// [`Self::learn`].
+    fn learn_own(&mut self, latency_ns: u64, others: Option<u64>) {
+        self.reports = (self.reports + 1).min(OWN_QUERIES);
+        let latency = latency_ns.saturating_mul(FINE).min(most(others));
+        self.latency = follow(self.latency, latency, self.reports);
+    }
+
+    /// No query has ended there for long. It is tried again as one of which nothing is known.
+    fn forget_latency(&mut self) {
+        self.reports = 0;
+        self.latency = 0;
+    }
+
     /// Takes in a report. `others` is the mean latency of the other replicas, if one is known.
     fn learn(&mut self, now: Instant, reported: Reported, others: Option<u64>) {
-        let most = others.map_or(LATENCY_MAX, |mean| mean.saturating_mul(LATENCY_MAX_MEANS));
+        let most = most(others);
         let rate = u64::from(reported.query_rate_millis);
         let rif = u64::from(reported.rif.count()) * RIF_PARTS;
         let newest = match reported.latency_ns {
             Some(ns) => ns.saturating_mul(FINE).min(LATENCY_MAX),
-            // No query has ended there for long. It is tried again as if it were like the others.
-            None if self.reports > 0 || rate > 0 => others.unwrap_or(self.latency),
-            None => return,
+            None if rate > 0 => 0, // not used
+            None => return self.forget_latency(),
         };
         let parts = if self.reports < REPORTS_MIN {
             if self.reports == 0 {
@@ -96,6 +109,11 @@ impl Learned {
             self.latency = follow(self.latency, newest.min(most), parts);
         }
     }
+}
+
+/// The largest mean latency that is remembered.
+fn most(others: Option<u64>) -> u64 {
+    others.map_or(LATENCY_MAX, |mean| mean.saturating_mul(LATENCY_MAX_MEANS))
 }
 
 /// Latency by Little's law, in 1/1024 ns.
@@ -171,13 +189,16 @@ impl Table {
     }
 
     pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) {
-        let mut others = self.latencies;
-        others.take_away(self.of(reported.replica).latency);
+        let others = self.mean_of_others(reported.replica);
         self.change(reported.replica, |learned| {
-            // Only replicas that were picked send reports with responses, and an unprobed replica's
-            // report shows this client's own latencies, of which each counts by itself.
-            if reported.from == (From::Probe { local: false }) {
-                learned.learn(now, reported, others.mean());
+            match reported.from {
+                From::Probe { local: false } => learned.learn(now, reported, others),
+                // This client's own latencies count one by one.
+                From::Probe { local: true } if reported.latency_ns.is_none() => {
+                    learned.forget_latency();
+                }
+                // Only replicas that were picked send reports with responses.
+                From::Probe { local: true } | From::Response => {}
             }
             learned.capacity_millirif = reported.capacity_millirif;
             learned.cost = match reported.capacity_millirif {
@@ -189,11 +210,15 @@ impl Table {
 
     /// Takes in the latency of this client's own query to an unprobed replica.
     pub(super) fn handle_own_latency(&mut self, replica: ReplicaId, latency_ns: u64) {
-        self.change(replica, |learned| {
-            learned.reports = (learned.reports + 1).min(OWN_QUERIES);
-            let latency = latency_ns.saturating_mul(FINE).min(LATENCY_MAX);
-            learned.latency = follow(learned.latency, latency, learned.reports);
-        });
+        let others = self.mean_of_others(replica);
+        self.change(replica, |learned| learned.learn_own(latency_ns, others));
+    }
+
+    /// The mean latency of the other replicas.
+    fn mean_of_others(&self, replica: ReplicaId) -> Option<u64> {
+        let mut others = self.latencies;
+        others.take_away(self.of(replica).latency);
+        others.mean()
     }
 
     /// Changes what was learned of a replica, and keeps the sums.
