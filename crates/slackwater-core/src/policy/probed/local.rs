@@ -270,13 +270,13 @@ impl LocalLoads {
         self.others.mean()
     }
 
-    /// The same, as in one of these reports.
+    /// What other clients have in flight at a replica, as in one of these reports.
     pub(super) fn drawn_others(&self, draw: &mut dyn Draw) -> u64 {
         self.others.drawn(draw)
     }
 
-    /// An unprobed replica's probe, answered from the client's own measurements and this estimate of
-    /// what others have in flight there, or why it is not.
+    /// An unprobed replica's probe, answered from the client's own measurements and this estimate
+    /// of what others have in flight there, or why it is not.
     ///
     /// The pace is that of a replica that answers: not before `interval_ns`, and not while a probe
     /// would still be in flight. Local reports cost nothing, and would otherwise displace the

@@ -45,8 +45,8 @@ pub(super) struct Learned {
     latency: u64,
     /// Mean of the reported RIF.
     rif: u64,
-    /// Reports in these means, counted up to [`REPORTS_MIN`]; of an unprobed replica, queries in the
-    /// mean latency.
+    /// Reports in these means, counted up to [`REPORTS_MIN`]. For an unprobed replica, queries in
+    /// the mean latency.
     reports: u64,
     /// When the first of these reports came.
     since: Instant,
@@ -171,7 +171,7 @@ pub(super) struct Means {
     /// In 1/1024 ns.
     pub(super) latency: u64,
     /// Capacity in thousandths, and cost in 1/1024 ns. `None` while no replica reports a capacity.
-    pub(super) told: Option<(u64, u64)>,
+    pub(super) known: Option<(u64, u64)>,
 }
 
 impl Table {
@@ -246,7 +246,7 @@ impl Table {
         let cost = self.costs.mean().unwrap_or(UNKNOWN);
         Means {
             latency: self.latencies.mean().unwrap_or(UNKNOWN),
-            told: self.capacities.mean().map(|capacity| (capacity, cost)),
+            known: self.capacities.mean().map(|capacity| (capacity, cost)),
         }
     }
 }

@@ -121,7 +121,8 @@ pub struct ShortestExpectedDelaySettings {
     /// millionths of it: 0 to 10,000,000, default 150,000. At 0 every difference counts, even
     /// chance. At 10,000,000 none does, and requests in flight decide alone.
     pub latency_band_millionths: u32,
-    /// The same for reported costs: default 250,000.
+    /// How far a replica's cost may differ from the mean of all and still count as that, in
+    /// millionths of it: 0 to 10,000,000, default 250,000. 0 and 10,000,000 as above.
     pub cost_band_millionths: u32,
 }
 
@@ -245,7 +246,7 @@ impl ExpectedDelay {
         let learned = self.learned.of(load.replica);
         let requests = mul_div(load.in_flight + FINE, MILLION, FINE);
         let surcharge = load.turn.ahead * MILLION / FINE;
-        let Some((mean_capacity, mean_cost)) = moment.means.told else {
+        let Some((mean_capacity, mean_cost)) = moment.means.known else {
             let in_use = moment.usual.aged(requests, load.age_ns) + surcharge;
             let alone = self.latency(learned, moment.means.latency);
             return Terms {
@@ -348,7 +349,7 @@ impl LatestRule for ExpectedDelay {
     }
 
     fn comparison(&self) -> &'static Comparison {
-        if self.learned.means().told.is_some() {
+        if self.learned.means().known.is_some() {
             &BY_CAPACITY
         } else {
             &BY_LATENCY
@@ -358,7 +359,7 @@ impl LatestRule for ExpectedDelay {
     fn values(&self, load: LatestLoad, moment: &Moment) -> Values {
         let terms = self.terms(load, moment);
         let (ahead, last) = (load.turn.ahead, load.turn.last);
-        if moment.means.told.is_none() {
+        if moment.means.known.is_none() {
             let in_flight = terms.in_use.saturating_sub(ahead * MILLION / FINE);
             return Values::of([in_flight, terms.alone, ahead, terms.score, last]);
         }
@@ -386,14 +387,14 @@ impl LatestRule for ExpectedDelay {
     }
 
     fn handle_report(&mut self, now: Instant, reported: Reported) {
-        let before = self.learned.means().told.is_some();
+        let before = self.learned.means().known.is_some();
         self.learned.handle_report(now, reported);
         let means = self.learned.means();
-        if means.told.is_some() != before {
+        if means.known.is_some() != before {
             self.usual = Usual::default(); // it had another unit
         }
         let requests = (u64::from(reported.rif.count()) + 1) * MILLION;
-        let share = match (means.told, u64::from(reported.capacity_millirif)) {
+        let share = match (means.known, u64::from(reported.capacity_millirif)) {
             (None, _) => requests,
             (Some((mean_capacity, _)), 0) => in_use(requests, mean_capacity),
             (Some(_), capacity) => in_use(requests, capacity),

@@ -1,0 +1,202 @@
+//! The latest reports as what a probing policy keeps.
+
+use super::in_flight::{FEWEST_IN_FLIGHT, fewest_in_flight, place_in_flight};
+use super::{From, LatestReports, LatestRule, rounded};
+use crate::draw::Draw;
+use crate::fixed::Rate;
+use crate::policy::comparison::{Comparison, Values};
+use crate::policy::explanation::{self, Explanation};
+use crate::policy::pooled_view::PooledView;
+use crate::policy::prequal::hot_cold::shared;
+use crate::policy::probed::rank::Place;
+use crate::policy::probed::{Choice, Client, Compared, Keep};
+use crate::policy::query::{Attempt, Head, PickReason, Query};
+use crate::policy::turns::FINE;
+use crate::replica::ReplicaId;
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use alloc::vec::Vec;
+
+impl<R: LatestRule> Keep for LatestReports<R> {
+    const NAME: &'static str = R::NAME;
+    const DRAWS_OTHERS: bool = true;
+    const WITHOUT_REPORTS: PickReason = PickReason::LeastLoaded;
+
+    fn pass_turn(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
+        if R::TAKES_TURNS && query.spares_some() {
+            self.expire(now, client);
+            let whole = query.avoiding_none();
+            let turn = self.best(now, whole, client, draw);
+            client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
+        }
+    }
+
+    fn choose(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) -> Option<Choice> {
+        self.expire(now, client);
+        self.best(now, query, client, draw)
+            .or_else(|| fewest_in_flight(now, client, query, draw))
+    }
+
+    fn explain(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        explanation: &mut Explanation,
+    ) {
+        self.expire(now, client);
+        let survey = self.survey(query, client);
+        let fleet = &client.fleet;
+        let (comparison, shared) = match &survey {
+            Some(survey) => (self.rule.comparison(), shared(survey.rif_limit)),
+            None => (&FEWEST_IN_FLIGHT, Values::NONE),
+        };
+        explanation.compare(comparison, shared);
+        let mut consider = |replica, report: Option<PooledView>, place: Place, values| {
+            let (capacity_millirif, cost) = match report {
+                Some(_) => self.rule.reported(replica),
+                None => (None, None),
+            };
+            explanation.consider(explanation::Candidate {
+                values,
+                capacity_millirif,
+                cost,
+                avoided: !query.allows(replica),
+                place: (place.first, place.second),
+                ..explanation::Candidate::new(replica, report, fleet.in_flight(replica))
+            });
+        };
+        let Some(survey) = survey else {
+            // Without reports, queries in flight decide.
+            for &replica in fleet.allowed_set(query) {
+                let place = place_in_flight(now, client, replica);
+                consider(
+                    replica,
+                    None,
+                    place,
+                    Values::of([place.first, place.second]),
+                );
+            }
+            return;
+        };
+        // This includes replicas that the query has tried: they are recorded, and not chosen.
+        for candidate in self.candidates(Query::first(), survey.since, fleet) {
+            let load = Self::load(now, candidate, &survey);
+            let place = self.rule.place(load, &survey.moment);
+            let values = self.rule.values(load, &survey.moment);
+            let report = self.view(now, candidate.replica, survey.rif_limit, fleet);
+            consider(candidate.replica, report, place, values);
+        }
+    }
+
+    fn charge_siblings(&mut self, replica: ReplicaId, queries: u32) {
+        if let Some(latest) = self.latest.find_mut(replica) {
+            latest.others = latest.others.saturating_add(queries);
+        }
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        local: bool,
+        client: &mut Client,
+        _draw: &mut dyn Draw,
+    ) {
+        self.own
+            .record(u64::from(client.fleet.in_flight(replica)) * FINE);
+        self.keep(now, replica, report, From::Probe { local }, client);
+    }
+
+    fn handle_carried_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        client: &mut Client,
+    ) {
+        if report.capacity_millirif.is_some() {
+            self.carried.report_pooled();
+            if self.rule.takes_carried() {
+                self.keep(now, replica, report, From::Response, client);
+            }
+        }
+    }
+
+    /// The latency of a query to an unprobed replica is all that is known of its speed. `[A13]`
+    fn handle_head(&mut self, _now: Instant, replica: ReplicaId, head: Head) {
+        if !head.failed() && self.latest.find(replica).is_some_and(|latest| latest.local) {
+            self.rule.handle_own_latency(replica, span_ns(head.latency));
+        }
+    }
+
+    fn handle_sent(
+        &mut self,
+        _now: Instant,
+        query: Query<'_>,
+        _choice: &Choice,
+        _client: &mut Client,
+        _draw: &mut dyn Draw,
+    ) {
+        if query.attempt == Attempt::First {
+            self.carried.query();
+        }
+    }
+
+    fn probe_rate(&self, client: &Client) -> Rate {
+        self.rule.probe_rate(self.carried.rate(), &client.config)
+    }
+
+    fn forget(&mut self, replica: ReplicaId) {
+        self.latest.remove(replica);
+        self.rule.forget(replica);
+    }
+
+    fn add_replica(&mut self, replica: ReplicaId) {
+        self.latest.reserve(replica);
+        self.rule.add_replica(replica);
+    }
+
+    fn fleet_changed(&mut self, client: &Client) {
+        if R::RIF_LIMIT.is_some() {
+            self.scratch_ns.clear();
+            self.scratch_ns.reserve(client.fleet.known().len());
+        }
+        self.places.clear();
+        self.places.reserve(client.fleet.known().len());
+    }
+
+    fn rif_limit(&self, client: &Client) -> Option<Rif> {
+        let rif_limit = R::RIF_LIMIT?;
+        let candidates = self.candidates(Query::first(), Instant::EPOCH, &client.fleet);
+        let lowest = candidates
+            .map(|candidate| rounded(candidate.in_flight))
+            .min()?;
+        Some(rif_limit(&self.rule, lowest))
+    }
+
+    fn views(&self, now: Instant, client: &Client) -> Vec<PooledView> {
+        self.seen(now, client)
+    }
+
+    fn comparison(&self, client: &Client) -> (&'static Comparison, Values) {
+        (self.rule.comparison(), shared(self.rif_limit(client)))
+    }
+
+    fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
+        self.looked_at(now, client)
+    }
+}
