@@ -162,7 +162,7 @@ fn first_eight_reports_have_equal_weight() {
 #[test]
 fn latency_ratio_is_clamped_to_four() {
     let fleet = |rif| {
-        // Seven times 10 ms, and once 1 s, which is remembered as four times the mean of the others.
+        // Seven times 10 ms, and once 1 s, which is remembered as four times the others' mean.
         let mut loads = vec![(rif, 10); 7];
         loads.push((0, 1_000));
         learned(world(8), 8, &loads)
@@ -471,8 +471,8 @@ fn mean_latency_is_rif_over_query_rate() {
 
 #[test]
 fn mean_rif_remembers_two_seconds() {
-    // It was slow, at 40 ms, and is as fast as the others now. Its mean RIF falls from 8 to 2: after
-    // two seconds to 2 + 6/e.
+    // It was slow, at 40 ms, and is faster than the other now. Its mean RIF falls from 8 to 1: after
+    // two seconds to 1 + 7/e.
     let slow = [at_rate(2, 200), at_rate(8, 200)];
     let well = [at_rate(2, 200), at_rate(1, 200)];
     for (reports, expected) in [(10, 0), (75, 1)] {
