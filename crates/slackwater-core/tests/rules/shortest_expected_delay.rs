@@ -471,8 +471,8 @@ fn mean_latency_is_rif_over_query_rate() {
 
 #[test]
 fn mean_rif_remembers_two_seconds() {
-    // It was slow, at 40 ms, and is faster than the other now. Its mean RIF falls from 8 to 1. After
-    // two seconds it is 1 + 7/e.
+    // It was slow, at 40 ms, and is faster than the other now. Its mean RIF falls from 8 to 1: to 1
+    // + 7/e after two seconds.
     let slow = [at_rate(2, 200), at_rate(8, 200)];
     let well = [at_rate(2, 200), at_rate(1, 200)];
     for (reports, expected) in [(10, 0), (75, 1)] {
