@@ -189,8 +189,7 @@ fn said(decision: &Decision) -> String {
 fn the_factors_of_a_choice_are_columns_beside_their_formula() {
     let mut rig = Rig::new("shortest_expected_delay", THREE);
     let text = describe(&rig.learned());
-    let formula =
-        "     expected delay = (requests in flight + 1 + turn surcharge) × mean latency\n";
+    let formula = "     expected delay = (requests in flight + turn surcharge) × mean latency\n";
     assert!(text.contains(formula), "{text}");
     let rows: Vec<_> = text
         .lines()
@@ -198,6 +197,7 @@ fn the_factors_of_a_choice_are_columns_beside_their_formula() {
         .collect();
     let heads = [
         "replica",
+        "requests in flight",
         "mean latency",
         "turn surcharge",
         "expected delay",
