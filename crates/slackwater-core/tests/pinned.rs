@@ -134,7 +134,6 @@ fn pinned_query_is_added_to_the_pooled_report() {
             "c3",
             "rif_then_latency",
             "shortest_expected_delay",
-            "capacity",
         ];
         assert_eq!(!pooled.is_empty(), keeps.contains(&policy.name()));
         let Some(report) = pooled.first() else {

@@ -29,11 +29,10 @@ use std::sync::Arc;
 
 type Fault = Box<dyn Error>;
 
-const POLICIES: [&str; 9] = [
+const POLICIES: [&str; 8] = [
     DEFAULT_POLICY.name,
     "prequal",
     "paper",
-    "capacity",
     "c3",
     "peak_ewma",
     "least_loaded",

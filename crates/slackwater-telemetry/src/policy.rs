@@ -20,9 +20,6 @@ pub struct PolicyFacts {
     pub comparison: String,
     /// The name of the value that it compares first; empty if chance or a rotation decides.
     pub score: String,
-    /// Why the hot–cold rule decided, for a policy that normally compares a score; empty for
-    /// others.
-    pub why_hot_cold: String,
 }
 
 impl From<&PolicyEntry> for PolicyFacts {
@@ -36,7 +33,6 @@ impl From<&PolicyEntry> for PolicyFacts {
             carried: entry.carried.as_str().to_owned(),
             comparison: usual.map_or("", |it| it.name).to_owned(),
             score: decisive.map_or("", |factor| factor.name).to_owned(),
-            why_hot_cold: entry.why_hot_cold.to_owned(),
         }
     }
 }

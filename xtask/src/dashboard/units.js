@@ -37,10 +37,10 @@
   same("shortNames of one", words.shortNames(["only"]), ["only"]);
   same("an unknown state", words.stateOf("half_asleep").text, "half asleep");
 
-  const of = (name, more) => ({ name, about: `${name}.`, reports: "pool", carried: "nothing", comparison: "", score: "score", why_hot_cold: "", ...more });
+  const of = (name, more) => ({ name, about: `${name}.`, reports: "pool", carried: "nothing", comparison: "", score: "score", ...more });
   words.learnPolicies([
     of("pooling"), of("latest", { reports: "latest", comparison: "delay", score: "expected delay" }),
-    of("carrying", { carried: "capacity", why_hot_cold: "some report no capacity" }), of("asking", { reports: "round" }),
+    of("carrying", { carried: "capacity" }), of("asking", { reports: "round" }),
   ]);
   same("the description of a policy", [words.policyOf("latest").score, words.policyOf("of_tomorrow"), words.policyOf("none").about], ["expected delay", of("of_tomorrow", { about: "", reports: "none" }), "There is nothing to choose."]);
   same("who keeps reports", ["pooling", "latest", "asking", "of_tomorrow"].map(words.isPooled), [true, true, false, false]);
@@ -153,7 +153,6 @@
     return nodes.map((node) => node.textContent).join(" ");
   };
   same("what a candidate can carry, how full it is, what one costs", ["can carry", "4.5", "67 %", "2.1 ms"].filter((text) => !story("lowest_score", "carrying").includes(text)), []);
-  same("while not all say it", [["cold", "carrying"], ["lowest_score", "carrying"], ["cold", "pooling"]].map(([reason, policy]) => story(reason, policy).includes("report no capacity")), [true, false, false]);
 
   const compared = story("lowest_score", "latest");
   same("what was compared, with its formula", ["It had the lowest expected delay among the reports.", "Delay = in flight × latency; limit 5.", "expected delay", "2.50 ms"].filter((text) => !compared.includes(text)), []);

@@ -8,18 +8,17 @@ use slackwater_core::policy::POLICIES;
 use std::path::PathBuf;
 
 /// The policies that are compared.
-const COMPARED: [&str; 7] = [
+const COMPARED: [&str; 6] = [
     "round_robin",
     "least_loaded",
     "peak_ewma",
     "rif_then_latency",
     "shortest_expected_delay",
     "prequal",
-    "capacity",
 ];
 
 /// The policies of the short form.
-const COMPARED_SHORT: [&str; 3] = ["round_robin", "prequal", "capacity"];
+const COMPARED_SHORT: [&str; 3] = ["round_robin", "prequal", "shortest_expected_delay"];
 
 /// Cases of the short form, which together cover all features.
 const SHORT_CASES: [&str; 2] = ["slow", "mixed"];

@@ -13,7 +13,7 @@ pub(super) const ABOUT: &str = "How often each file outside the core names a pol
 
 /// Names that are also ordinary words. They count only as a whole string, and in a type from
 /// `policy::`, such as `policy::LinearSettings`.
-const ORDINARY: &[&str] = &["capacity", "linear", "random"];
+const ORDINARY: &[&str] = &["linear", "random"];
 
 /// Places where policies are named on purpose: the core; the names in other proxies; and
 /// experiments, which compare policies by name.

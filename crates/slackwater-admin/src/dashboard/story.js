@@ -2,7 +2,7 @@
 // candidates and why one was chosen.
 
 import { attributes, element, headRow, row, setText } from "./dom.js";
-import { carries, comparisonOf, cost, figure, formulaText, percent, plural, policyOf, reasonText, span } from "./words.js";
+import { carries, comparisonOf, cost, figure, formulaText, percent, plural, reasonText, span } from "./words.js";
 
 /** Purposes of attempts. */
 const KINDS = {
@@ -96,9 +96,7 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 function ruleText(attempt, policy) {
   /** @type {string[]} */
   const texts = [];
-  const { why_hot_cold: why } = policyOf(policy);
   const comparison = comparisonOf(attempt.comparison);
-  if (why && ["cold", "hot"].includes(attempt.rule ?? attempt.reason)) texts.push(why);
   if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule, policy)}`);
   if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
   if (attempt.rif_limit !== undefined) texts.push(`hot with ${attempt.rif_limit} in flight or more`);

@@ -139,7 +139,6 @@ const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.rep
  * @property {string} carried
  * @property {string} comparison its usual comparison
  * @property {string} score the first factor of that comparison
- * @property {string} why_hot_cold
  */
 
 /** @type {Map<string, Policy>} */
@@ -153,7 +152,7 @@ export function learnPolicies(told) {
 /** @param {string | undefined} name @returns {Policy} */
 export function policyOf(name = "none") {
   const about = name === "none" ? "There is nothing to choose." : "";
-  return policies.get(name) ?? { name, about, reports: "none", carried: "nothing", comparison: "", score: "score", why_hot_cold: "" };
+  return policies.get(name) ?? { name, about, reports: "none", carried: "nothing", comparison: "", score: "score" };
 }
 
 /**

@@ -79,8 +79,8 @@ settings! {
         /// `"none"`, `"asked"` (to requests with `endpoint-load-metrics-format`), or all, in this
         /// format.
         orca: OrcaReports = OrcaReports::Never, Choice(&ORCA);
-        /// Whether every response of the server reports its load, for balancers with
-        /// [`policy = "capacity"`](agent.md#capacity).
+        /// Whether every response of the server reports its load, with its
+        /// [capacity and cost](agent.md#capacity). Balancers then send fewer probes.
         report_with_responses: bool = false, Boolean;
         /// From SIGTERM, when probe responses begin to announce it, until listeners close. At least
         /// as long as balancers keep a report.

@@ -564,7 +564,6 @@ fn too_low_probe_rate_is_noted_for_policies_that_remove_by_rate() {
         "prequal",
         "linear",
         "c3",
-        "capacity",
         "rif_then_latency",
         "random",
     ]

@@ -27,9 +27,6 @@ pub struct PolicyEntry {
     pub carried: Carried,
     /// Its comparisons: normally the first; the others if that is not possible.
     pub comparisons: &'static [&'static Comparison],
-    /// Why the hot–cold rule decided, for a policy that normally compares a score. Empty for
-    /// others.
-    pub why_hot_cold: &'static str,
     /// Section and key of its failure penalty. Error aversion replaces it.
     pub failure_penalty: Option<(&'static str, &'static str)>,
     /// Builds one with an empty fleet.
@@ -83,7 +80,6 @@ impl PolicyEntry {
             has_rif_quantile: false,
             carried: Carried::Nothing,
             comparisons: &[&comparison::CHANCE],
-            why_hot_cold: "",
             failure_penalty: None,
             build,
         }
@@ -99,10 +95,10 @@ impl PolicyEntry {
         matches!(self.reports, Reports::Pool | Reports::Latest)
     }
 
-    /// Whether the oldest and the worst reports are always removed from its pool at
-    /// `prequal.remove_rate`. A policy by capacity removes none while all replicas report it.
+    /// Whether the oldest and the worst reports are removed from its pool at
+    /// `prequal.remove_rate`.
     pub fn removes_by_rate(&self) -> bool {
-        self.reports == Reports::Pool && self.carried != Carried::Capacity
+        self.reports == Reports::Pool
     }
 
     /// Whether it reads the section.

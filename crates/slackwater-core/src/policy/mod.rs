@@ -29,6 +29,7 @@ mod probe;
 mod probe_loss;
 mod probed;
 mod query;
+mod report_yield;
 mod settings;
 mod stride;
 #[cfg(test)]

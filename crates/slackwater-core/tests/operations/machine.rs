@@ -7,7 +7,7 @@ use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig, HealthState};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Attempt, C3Settings, CapacitySettings, Counters, Decision, ElsSettings, Event, LinearSettings,
+    Attempt, C3Settings, Counters, Decision, ElsSettings, Event, LinearSettings,
     Outcome, POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings,
     PowerOfDSettings, ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings,
     ShortestExpectedDelaySettings, Ticket, WeightedRoundRobinSettings,
@@ -154,15 +154,11 @@ fn neighbours_settings(byte: u8) -> PolicySettings {
     };
     all.rif_then_latency = rif_then_latency.validate().unwrap_or_default();
     let shortest_expected_delay = ShortestExpectedDelaySettings {
-        latency_band_millionths: u32::from(byte) * 20_000,
-        ..ShortestExpectedDelaySettings::default()
-    };
-    all.shortest_expected_delay = shortest_expected_delay.validate().unwrap_or_default();
-    let capacity = CapacitySettings {
         probe_rate: Rate::from_millionths(u32::from(byte) * 50_000).unwrap_or(Rate::ZERO),
+        latency_band_millionths: u32::from(byte) * 20_000,
         cost_band_millionths: u32::from(byte) * 20_000,
     };
-    all.capacity = capacity.validate().unwrap_or_default();
+    all.shortest_expected_delay = shortest_expected_delay.validate().unwrap_or_default();
     all
 }
 

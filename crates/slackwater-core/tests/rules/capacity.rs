@@ -1,28 +1,36 @@
-//! Capacity: the share in use × the cost of a query decides, and the rule of Prequal while any
-//! replica reports no capacity. `[Decision 0009]`
+//! Reported capacity and cost: the share in use and the cost of a query decide, also beside replicas
+//! that report neither. `[Decision 0009]` `[Decision 0020]`
 
-use crate::world::{MS, World, load, quiet, quiet_default};
+use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
-use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Capacity, CapacityConfig, CapacitySettings, Counters, Decision, Event, Explanation, Outcome,
-    PickReason, Policy, Prequal, Query, Settings,
+    Decision, Event, Explanation, Outcome, PickReason, Policy, Query, Settings,
+    ShortestExpectedDelay, ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
 };
-use slackwater_core::{LoadReport, NoDraw, Rate, SplitMix64};
+use slackwater_core::{LoadReport, Rate};
 
-fn policy(settings: PrequalSettings, capacity: CapacitySettings) -> Capacity {
-    let config = settings.validate().expect("in range");
-    Capacity::new(config, &capacity.validate().expect("in range"))
+type Fleet = World<ShortestExpectedDelay>;
+
+fn policy(
+    prequal: PrequalSettings,
+    settings: ShortestExpectedDelaySettings,
+) -> ShortestExpectedDelay {
+    let config = prequal.validate().expect("in range");
+    ShortestExpectedDelay::new(config, &settings.validate().expect("in range"))
 }
 
 /// Replicas that are probed only when a test does so.
-fn world(replicas: usize) -> World<Capacity> {
-    let quiet_capacity = CapacitySettings {
+fn world(replicas: usize) -> Fleet {
+    world_with(replicas, ShortestExpectedDelaySettings::default())
+}
+
+fn world_with(replicas: usize, settings: ShortestExpectedDelaySettings) -> Fleet {
+    let settings = ShortestExpectedDelaySettings {
         probe_rate: Rate::ZERO,
-        ..CapacitySettings::default()
+        ..settings
     };
-    World::of(replicas, policy(quiet(), quiet_capacity))
+    World::of(replicas, policy(quiet(), settings))
 }
 
 /// A report of `rif` in flight with this capacity and cost.
@@ -33,14 +41,31 @@ fn room(rif: u32, capacity: u32, cost_ms: u64) -> LoadReport {
     report
 }
 
-fn reports(world: &mut World<Capacity>, reports: &[LoadReport]) {
+fn reports(world: &mut Fleet, reports: &[LoadReport]) {
     for (index, report) in reports.iter().enumerate() {
         world.report(world.replicas[index], report);
     }
 }
 
+/// What each replica is compared by for the next query: the values of these factors, in order.
+fn compared<const N: usize>(world: &mut Fleet, keys: [&str; N]) -> Vec<[u64; N]> {
+    let mut explanation = Explanation::new();
+    let (now, draw) = (world.now, &mut world.draw);
+    let decision = (world.policy).choose(now, Query::first(), draw, Some(&mut explanation));
+    assert!(matches!(decision, Decision::Pick(_)));
+    let factors = explanation.comparison().expect("reports are compared").factors;
+    let mut candidates = explanation.candidates().to_vec();
+    candidates.sort_by_key(|it| world.replicas.iter().position(|&other| other == it.replica));
+    let value = |values: &slackwater_core::policy::Values, key: &str| {
+        let place = factors.iter().position(|factor| factor.key == key);
+        values.at(place.unwrap_or_else(|| panic!("no {key}"))).expect("known")
+    };
+    let candidates = candidates.iter();
+    candidates.map(|it| keys.map(|key| value(&it.values, key))).collect()
+}
+
 /// The place of the replica that gets the next query.
-fn next(world: &mut World<Capacity>) -> usize {
+fn next(world: &mut Fleet) -> usize {
     let pick = world.pick();
     let place = (world.replicas.iter()).position(|&replica| replica == pick.ticket.replica());
     place.expect("one of the fleet")
@@ -56,7 +81,7 @@ fn lowest_utilization_is_chosen_and_grows_with_each_query() {
     assert_eq!(chosen, [1; 6]);
     let pick = world.pick();
     assert_eq!(pick.reason, PickReason::LowestScore);
-    assert_eq!((pick.candidates, pick.rif_limit), (3, pick.rif_limit));
+    assert_eq!((pick.candidates, pick.rif_limit), (3, None));
     let mut two = [
         pick.ticket.replica(),
         pick.runner_up.expect("there are others"),
@@ -79,11 +104,11 @@ fn cheaper_replica_is_preferred_until_it_is_full() {
 #[test]
 fn costs_within_the_band_are_equal() {
     let costs = |band_millionths| {
-        let settings = CapacitySettings {
+        let settings = ShortestExpectedDelaySettings {
             cost_band_millionths: band_millionths,
-            probe_rate: Rate::ZERO,
+            ..ShortestExpectedDelaySettings::default()
         };
-        let mut world = World::of(2, policy(quiet(), settings));
+        let mut world = world_with(2, settings);
         // 18 % below and above their mean.
         reports(&mut world, &[room(3, 10, 100), room(2, 10, 144)]);
         next(&mut world)
@@ -117,10 +142,11 @@ fn capacity_below_one_delays_only_later_queries() {
         reports(&mut world, &reported);
         next(&mut world)
     };
-    // On an idle replica, a capacity of half a query is as good as ten.
-    let mut idle = [part(0, 500), room(0, 1, 10)];
-    idle[0].latency = Some(Duration::from_nanos(1));
-    assert_eq!(chosen(idle), 0, "equal, but for the latency");
+    // On an idle replica, a capacity of half a query is as good as one.
+    let mut idle = world(2);
+    reports(&mut idle, &[part(0, 500), room(0, 1, 10)]);
+    let scores = compared(&mut idle, ["score_us"]);
+    assert_eq!(scores[0], scores[1]);
     assert_eq!(chosen([part(1, 100), part(1, 200)]), 1);
     assert_eq!(chosen([part(2, 400), part(1, 100)]), 0, "5 before, or 10");
     assert_eq!(chosen([part(3, 400), part(1, 200)]), 1, "7.5 before, or 5");
@@ -157,26 +183,13 @@ fn old_low_report_fades_and_old_high_report_counts_fully() {
 
 #[test]
 fn response_reports_count_until_replaced() {
-    let settings = PrequalSettings {
-        remove_rate: PrequalSettings::default().remove_rate,
-        reuse_max: 1,
-        ..quiet()
-    };
-    let mut world = World::of(6, policy(settings, CapacitySettings::default()));
+    let mut world = world(6);
     let told: Vec<_> = (4..10).map(|rif| room(rif, 10, 0)).collect();
     reports(&mut world, &told);
     let carried = room(1, 10, 0);
     let third = world.replicas[2];
     world.handle(Event::CarriedReport(third, &carried));
     assert_eq!(next(&mut world), 2);
-    for _ in 0..200 {
-        let _ = world.pick();
-    }
-    assert_eq!(world.pool().len(), 6, "none is spent");
-    let removed = |counters: &Counters| {
-        counters.removed_spent + counters.removed_oldest + counters.removed_worst
-    };
-    assert_eq!(removed(&world.policy.counters()), 0);
     world.handle(Event::CarriedReport(third, &load(0, 0)));
     assert_eq!(
         world.rif_of(third).map(|rif| rif > 0),
@@ -189,35 +202,58 @@ fn response_reports_count_until_replaced() {
 }
 
 #[test]
-fn probe_rate_is_low_while_capacities_are_known() {
+fn response_reports_leave_mean_latencies_as_probes_reported_them() {
+    let told = |latency_ms| {
+        let mut report = room(0, 10, 0);
+        report.latency = Some(latency_ms * MS);
+        report
+    };
+    let mut world = world(3);
+    for _ in 0..8 {
+        // The last one reports no capacity, so its mean latency counts.
+        reports(&mut world, &[told(10), told(10), load(0, 40)]);
+    }
+    let before = compared(&mut world, ["alone_us"]);
+    for place in [0, 1] {
+        let replica = world.replicas[place];
+        for _ in 0..100 {
+            world.handle(Event::CarriedReport(replica, &told(400)));
+        }
+    }
+    assert_eq!(compared(&mut world, ["alone_us"]), before);
+}
+
+#[test]
+fn probe_rate_is_low_while_half_of_the_responses_carry_capacities() {
     let settings = PrequalSettings {
         probe_interval_min: Duration::ZERO,
         ..PrequalSettings::default()
     };
-    let mut world = World::of(20, policy(settings, CapacitySettings::default()));
+    let settings = policy(settings, ShortestExpectedDelaySettings::default());
+    let mut world = World::of(20, settings);
     let quiet_one = world.replicas[0];
     // 128 queries with all their probes answered, and as many responses with reports. By then every
     // replica has been probed.
-    let probes =
-        |world: &mut World<Capacity>, carries: u32, others: &LoadReport, one: &LoadReport| {
-            let mut sent = 0;
-            for query in 0..128 {
-                let pick = world.pick();
-                let from = pick.ticket.replica();
-                (world.policy).handle_query_done(world.now, pick.ticket, Outcome::Success);
-                let of = |replica| if replica == quiet_one { one } else { others };
-                if query < carries {
-                    world.handle(Event::CarriedReport(from, of(from)));
-                }
-                for probe in world.probes() {
-                    sent += 1;
-                    world.answer(probe, of(probe.replica));
-                }
+    let probes = |world: &mut Fleet, carries: u32, others: &LoadReport, one: &LoadReport| {
+        let mut sent = 0;
+        for query in 0..128 {
+            let pick = world.pick();
+            let from = pick.ticket.replica();
+            (world.policy).handle_query_done(world.now, pick.ticket, Outcome::Success);
+            let of = |replica| if replica == quiet_one { one } else { others };
+            if query < carries {
+                world.handle(Event::CarriedReport(from, of(from)));
             }
-            sent
-        };
+            for probe in world.probes() {
+                sent += 1;
+                world.answer(probe, of(probe.replica));
+            }
+        }
+        sent
+    };
     let (told, untold) = (room(0, 10, 0), load(0, 0));
-    assert_eq!(probes(&mut world, 128, &untold, &untold), 384, "as Prequal");
+    let many = probes(&mut world, 128, &untold, &untold);
+    assert_eq!(many, 384, "no capacity is known");
     probes(&mut world, 128, &told, &told);
     let few = probes(&mut world, 64, &told, &told);
     assert_eq!(few, 64, "half a probe a query");
@@ -228,132 +264,116 @@ fn probe_rate_is_low_while_capacities_are_known() {
     assert_eq!(many, 384, "too few responses had reports");
     assert_eq!(probes(&mut world, 128, &told, &told), 64);
     probes(&mut world, 128, &told, &untold);
-    let many = probes(&mut world, 128, &told, &untold);
-    assert_eq!(many, 384, "one reports no capacity");
-    world.handle(Event::Available(quiet_one, false));
     let few = probes(&mut world, 128, &told, &untold);
-    assert_eq!(few, 64, "and may not be chosen, so that it does not count");
+    assert_eq!(few, 64, "although one reports no capacity");
 }
 
-/// Two policies with the same inputs.
-struct Twins {
-    capacity: World<Capacity>,
-    prequal: World<Prequal>,
-    draw: SplitMix64,
-}
-
-impl Twins {
-    fn below(&mut self, bound: u32) -> u32 {
-        below(&mut self.draw, bound)
+#[test]
+fn replica_without_capacity_counts_with_means_of_those_that_report_it() {
+    let told = |capacity, cost_ms| {
+        let mut report = room(0, capacity, cost_ms);
+        report.latency = Some(30 * MS);
+        report
+    };
+    let mut world = world(3);
+    for _ in 0..8 {
+        reports(&mut world, &[told(10, 20), told(20, 40), load(0, 60)]);
     }
+    // Its mean latency is 1.5 times that of all, 40 ms. The mean cost is 30 ms.
+    let found = compared(&mut world, ["capacity", "alone_us"]);
+    let ms = |ms: u64| ms * 1_000_000 * 1_024;
+    let expected = [[10_000, ms(20)], [20_000, ms(40)], [15_000, ms(45)]];
+    assert_eq!(found, expected);
+}
 
-    fn step(&mut self) {
-        self.capacity.now += MS;
-        self.prequal.now += MS;
-        let (mine, theirs) = (self.capacity.pick(), self.prequal.pick());
-        assert_eq!(mine.ticket.replica(), theirs.ticket.replica());
-        assert_eq!(
-            (mine.reason, mine.rif_limit, mine.chosen, mine.runner_up),
-            (
-                theirs.reason,
-                theirs.rif_limit,
-                theirs.chosen,
-                theirs.runner_up
-            )
-        );
-        let replica = mine.ticket.replica();
-        let now = self.capacity.now;
-        // Both ignore reports with responses.
-        let carried = room(0, 1_000, 1);
-        (self.capacity.policy).handle(now, Event::CarriedReport(replica, &carried), &mut NoDraw);
-        (self.prequal.policy).handle(now, Event::CarriedReport(replica, &carried), &mut NoDraw);
-        (self.capacity.policy).handle_query_done(now, mine.ticket, Outcome::Success);
-        (self.prequal.policy).handle_query_done(now, theirs.ticket, Outcome::Success);
-        let (mine, theirs) = (self.capacity.probes(), self.prequal.probes());
-        assert_eq!(mine.len(), theirs.len());
-        for (mine, theirs) in mine.into_iter().zip(theirs) {
-            assert_eq!(mine.replica, theirs.replica);
-            let mut report = load(self.below(12), u64::from(1 + self.below(50)));
-            // All but one report their capacity.
-            if mine.replica != self.capacity.replicas[0] {
-                report.capacity_millirif = Some(1_000 * (1 + self.below(20)));
-                report.cost = Some(MS);
-            }
-            self.capacity.answer(mine, &report);
-            self.prequal.answer(theirs, &report);
+#[test]
+fn replica_without_capacity_counts_as_at_most_four_times_as_fast() {
+    let mut world = world(4);
+    for _ in 0..8 {
+        world.reports(&[(0, 100), (0, 100), (0, 100), (0, 1)]);
+    }
+    // The mean of all is 75.25 ms.
+    let found = compared(&mut world, ["mean_latency_us"]);
+    assert_eq!(found[3], [75_250_000 * 1_024 / 4]);
+}
+
+#[test]
+fn capacity_of_an_unavailable_replica_no_longer_counts() {
+    let mut world = world(3);
+    reports(&mut world, &[room(1, 10, 10), load(2, 10), load(2, 10)]);
+    let name = |world: &Fleet| world.policy.snapshot(world.now).comparison.map(|it| it.name);
+    assert_eq!(name(&world), Some("capacity_in_use"));
+    world.handle(Event::Available(world.replicas[0], false));
+    assert_eq!(name(&world), Some("expected_delay"));
+}
+
+#[test]
+fn usual_load_is_learned_anew_with_the_first_capacity() {
+    let mut world = world(2);
+    for _ in 0..32 {
+        world.reports(&[(20, 50), (20, 50)]);
+    }
+    let told = |rif| {
+        let mut report = room(rif, 10, 0);
+        report.latency = Some(50 * MS);
+        report
+    };
+    let [one, other] = [0, 1].map(|place| world.replicas[place]);
+    world.report(one, &told(2));
+    world.now += 100 * MS;
+    world.report(other, &told(4));
+    // The old report of 3 in 8.5 fades to the mean of these two, not to that of 21 requests.
+    assert_eq!(next(&mut world), 0);
+}
+
+#[test]
+fn score_follows_from_share_in_use_and_capacity() {
+    for (rif, capacity) in [(0, 1), (1, 1), (4, 10), (8, 10), (13, 10), (99, 40)] {
+        let mut world = world(2);
+        reports(&mut world, &[room(rif, capacity, 100), room(rif, capacity, 100)]);
+        let found = compared(&mut world, ["in_use", "times_longer", "score_us"])[0];
+        let capacity = f64::from(capacity);
+        let in_use = f64::from(rif + 1) / (0.85 * capacity);
+        let overload = 1.0 + 1.5 * (capacity - 1.0) / capacity;
+        let longer = (1.0 + overload * (in_use - 1.0).max(0.0)) * (1.0 + 0.3 * in_use);
+        let expected = [in_use * 1e6, longer * 1e6, longer * 100e6 * 1_024.0];
+        for (found, expected) in found.into_iter().zip(expected) {
+            let off = (found as f64 - expected).abs() / expected;
+            assert!(off < 1e-5, "{rif} of {capacity}: {found}, not {expected}");
         }
     }
 }
 
 #[test]
-fn matches_prequal_while_any_capacity_is_unknown() {
-    let config = quiet_default().validate().expect("in range");
-    let rates = PrequalSettings::default();
-    let settings = PrequalSettings {
-        probe_rate: rates.probe_rate,
-        remove_rate: rates.remove_rate,
-        ..(*config).clone()
-    };
-    let prequal = Prequal::new(settings.clone().validate().expect("in range"));
-    let mut twins = Twins {
-        capacity: World::of(30, policy(settings, CapacitySettings::default())),
-        prequal: World::of(30, prequal),
-        draw: SplitMix64::new(7),
-    };
-    // The one without a capacity reports first.
-    let silent = twins.capacity.replicas[0];
-    twins.capacity.report(silent, &load(1, 9));
-    twins.prequal.report(silent, &load(1, 9));
-    for _ in 0..3_000 {
-        twins.step();
-    }
-    assert_eq!(
-        twins.capacity.policy.counters(),
-        twins.prequal.policy.counters()
-    );
-    assert!(twins.capacity.pool().len() > 4, "reports were pooled");
-}
-
-#[test]
-fn explanation_shows_the_expected_duration() {
+fn largest_reports_do_not_overflow_and_come_last() {
+    let mut most = room(u32::MAX, 1, 0);
+    most.capacity_millirif = Some(1);
+    most.cost = Some(Duration::MAX);
     let mut world = world(2);
-    reports(&mut world, &[room(4, 10, 100), room(8, 10, 100)]);
-    let mut explanation = Explanation::new();
-    let decision = world.policy.choose(
-        world.now,
-        Query::first(),
-        &mut world.draw,
-        Some(&mut explanation),
-    );
-    assert!(matches!(decision, Decision::Pick(_)));
-    let best = explanation.candidates().first();
-    let comparison = explanation.comparison().expect("reports are compared");
-    let score = comparison.factors.iter();
-    let score = score.zip(0..).find(|(factor, _)| factor.key == "score_us");
-    let (factor, place) = score.expect("there is a score");
-    let best = best.and_then(|candidate| candidate.values.at(place));
-    // 5 of 8.5 usable are in use: 100 ms × (1 + 0.3 × 5 / 8.5).
-    let best_ns = best.expect("it is known") * 1_000 / factor.parts;
-    assert!(best_ns.abs_diff(117_647_058) < 100, "{best_ns}");
+    reports(&mut world, &[most, room(50, 10, 10)]);
+    assert_eq!(compared(&mut world, ["in_use"])[0], [1 << 50]);
+    assert_eq!(next(&mut world), 1);
 }
 
 #[test]
 fn settings_out_of_range_are_rejected_by_name() {
-    let band = CapacitySettings {
-        cost_band_millionths: 10_000_001,
-        ..CapacitySettings::default()
+    let usual = ShortestExpectedDelaySettings::default;
+    let refused = |settings: ShortestExpectedDelaySettings| {
+        settings.validate().expect_err("out of range").field
     };
-    assert_eq!(
-        band.validate().expect_err("out of range").field,
-        "cost_band_millionths"
-    );
-    let rate = CapacitySettings {
+    let cost_band_millionths = 10_000_001;
+    let band = ShortestExpectedDelaySettings {
+        cost_band_millionths,
+        ..usual()
+    };
+    assert_eq!(refused(band), "cost_band_millionths");
+    let rate = ShortestExpectedDelaySettings {
         probe_rate: Rate::MAX,
-        ..CapacitySettings::default()
+        ..usual()
     };
-    assert_eq!(
-        rate.validate().expect_err("out of range").field,
-        "probe_rate"
-    );
-    assert_eq!(CapacityConfig::default().probe_rate.millionths(), 500_000);
+    assert_eq!(refused(rate), "probe_rate");
+    let shipped = ShortestExpectedDelayConfig::default();
+    assert_eq!(shipped.probe_rate.millionths(), 500_000);
+    let bands = (shipped.latency_band_millionths, shipped.cost_band_millionths);
+    assert_eq!(bands, (150_000, 250_000));
 }

@@ -5,8 +5,8 @@ use crate::world::{MS, World, load, quiet_default};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Capacity, CapacityConfig, Event, Linear, LinearConfig, Outcome, Policy, Prequal, Query,
-    ShortestExpectedDelay, ShortestExpectedDelayConfig, Ticket,
+    Event, Linear, LinearConfig, Outcome, Policy, Prequal, Query, ShortestExpectedDelay,
+    ShortestExpectedDelayConfig, Ticket,
 };
 use slackwater_core::{Instant, LoadReport, Rate, Rif};
 
@@ -107,8 +107,6 @@ fn other_pool_policies_bound_rif_of_a_lying_replica() {
     let config = || shipped().validate().expect("in range");
     let linear = Linear::new(config(), &LinearConfig::default());
     check(played(linear), AS_OTHERS);
-    let capacity = Capacity::new(config(), &CapacityConfig::default());
-    check(played(capacity), AS_OTHERS);
 }
 
 #[test]

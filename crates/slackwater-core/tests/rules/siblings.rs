@@ -130,7 +130,6 @@ fn policies_without_reports_ignore_siblings() {
             "c3",
             "rif_then_latency",
             "shortest_expected_delay",
-            "capacity",
         ]
         .contains(&policy.name())
         {

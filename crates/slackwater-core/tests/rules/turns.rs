@@ -4,10 +4,8 @@
 use crate::world::{World, load, quiet};
 use core::time::Duration;
 use slackwater_core::draw::below;
-use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Capacity, CapacityConfig, Event, Outcome, Policy, Query, ShortestExpectedDelay,
-    ShortestExpectedDelayConfig,
+    Event, Outcome, Policy, Query, ShortestExpectedDelay, ShortestExpectedDelayConfig,
 };
 use slackwater_core::{LoadReport, Rif, SplitMix64};
 
@@ -172,13 +170,9 @@ fn room(capacity_millirif: u32) -> LoadReport {
     report
 }
 
-fn world_with_room(replicas: usize) -> World<Capacity> {
-    let prequal = PrequalSettings {
-        pool_capacity: 16,
-        ..quiet()
-    };
-    let prequal = prequal.validate().expect("in range");
-    let policy = Capacity::new(prequal, &CapacityConfig::default());
+fn world_with_room(replicas: usize) -> World<ShortestExpectedDelay> {
+    let prequal = quiet().validate().expect("in range");
+    let policy = ShortestExpectedDelay::new(prequal, &ShortestExpectedDelayConfig::default());
     World::of(replicas, policy)
 }
 

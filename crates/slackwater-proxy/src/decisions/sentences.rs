@@ -5,7 +5,7 @@ use super::decision::{Decision, Kept, Known, Report, Tried};
 use crate::request_record::AttemptKind;
 use core::fmt::{self, Write};
 use core::time::Duration;
-use slackwater_core::policy::{Outcome, PickReason, Unit, policy_named};
+use slackwater_core::policy::{Outcome, PickReason, Unit};
 use slackwater_telemetry::date::Date;
 
 /// Number of excluded replicas that are named.
@@ -58,17 +58,12 @@ fn write_decision(to: &mut String, decision: &Decision) -> fmt::Result {
         writeln!(to, "  no replica received it")?;
     }
     for (place, attempt) in decision.attempts.iter().enumerate() {
-        write_attempt(to, place + 1, attempt, decision.policy)?;
+        write_attempt(to, place + 1, attempt)?;
     }
     Ok(())
 }
 
-fn write_attempt(
-    to: &mut String,
-    number: usize,
-    attempt: &Tried,
-    policy: Option<&str>,
-) -> fmt::Result {
+fn write_attempt(to: &mut String, number: usize, attempt: &Tried) -> fmt::Result {
     let what = match attempt.kind {
         AttemptKind::First => "first attempt",
         AttemptKind::Retry => "another attempt",
@@ -89,11 +84,6 @@ fn write_attempt(
         attempt.replica,
         why(attempt)
     )?;
-    let rule = attempt.rule.unwrap_or(attempt.reason);
-    let why = (policy.and_then(policy_named)).map_or("", |entry| entry.why_hot_cold);
-    if !why.is_empty() && matches!(rule, PickReason::Cold | PickReason::Hot) {
-        write!(to, "; {why}")?;
-    }
     if let Some(runner_up) = &attempt.runner_up {
         let tells_hot_from_cold = attempt.rif_limit.is_some();
         let runner_up = known(attempt, runner_up, tells_hot_from_cold);

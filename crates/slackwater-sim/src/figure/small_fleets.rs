@@ -125,7 +125,7 @@ impl Figure for SmallFleets {
          1.03, small web replicas (4 cores, 5 ms exponential) at 60 % and 85 %, healthy or with one replica that has a quarter \
          of its capacity for the middle third of the run (hob), and single-threaded replicas at 75 % with one four times as \
          slow (fifo). jsq is a bound, not a policy: it counts everybody's queries, but knows nothing of capacities, so that \
-         others can be better. C3 is told how many clients there are; no replica tells its capacity, so that capacity is prequal here. A run has 20,000 queries and 6 s at the least; differences in p99 of less than 5 % mean little.",
+         others can be better. C3 is told how many clients there are; no replica reports its capacity. A run has 20,000 queries and 6 s at the least; differences in p99 of less than 5 % mean little.",
         }
     }
 
@@ -546,7 +546,7 @@ mod tests {
                 cell.step
             );
             let tells = scenario.fleet.iter().any(|group| group.learns_capacity);
-            assert!(!tells, "{}: capacity would not be prequal", cell.step);
+            assert!(!tells, "{}", cell.step);
         }
     }
 

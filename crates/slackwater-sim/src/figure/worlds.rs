@@ -15,10 +15,9 @@ use std::sync::Arc;
 pub(super) struct Worlds;
 
 /// The policies besides the default, and the bounds that no client could reach.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 7] = [
     "prequal",
     "c3",
-    "capacity",
     "peak_ewma",
     "least_loaded",
     "rif_then_latency",

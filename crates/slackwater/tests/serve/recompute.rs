@@ -263,8 +263,10 @@ fn by_chance(candidates: &[Candidate<'_>], draw: f64) -> String {
 }
 
 fn expected_delay(it: &Candidate<'_>) -> (u128, u128) {
-    let queue = it.parts("in_flight", 1_024.0) + 1_024 + it.parts("turn_surcharge", 1_024.0);
-    let delay = it.parts("mean_latency_us", 1_024_000.0) * queue / 1_024;
+    // In millionths of a request. Those in flight include this one.
+    let surcharge = it.parts("turn_surcharge", 1_024.0) * 1_000_000 / 1_024;
+    let queue = it.parts("in_flight", 1e6) + surcharge;
+    let delay = it.parts("mean_latency_us", 1_024_000.0) * queue / 1_000_000;
     assert_eq!(
         delay,
         it.parts("expected_delay_us", 1_024_000.0),
@@ -304,6 +306,10 @@ fn cubic_score(it: &Candidate<'_>, clients: f64) -> f64 {
 
 fn capacity_in_use(it: &Candidate<'_>) -> (Float, u128) {
     let (in_use, capacity) = (it.value("in_use"), it.value("capacity"));
+    // A report of little load counts as more with age.
+    let requests = it.value("in_flight") + 1.0 + it.value("turn_surcharge");
+    let fresh = requests / (0.85 * capacity.max(1.0));
+    assert!(in_use >= fresh * (1.0 - 1e-5), "{}", it.0);
     let shares = capacity.max(1.0);
     let overload = 1.0 + 1.5 * (shares - 1.0) / shares;
     let mut longer = (1.0 + overload * (in_use - 1.0).max(0.0)) * (1.0 + 0.3 * in_use);
@@ -313,8 +319,8 @@ fn capacity_in_use(it: &Candidate<'_>) -> (Float, u128) {
         longer *= (1.0 + (with_this - 1.0) / capacity) / with_this;
     }
     same(longer, it.value("times_longer"), 1e-4);
-    same(it.value("cost_us") * longer, it.value("score_us"), 1e-4);
-    (Float(it.value("score_us")), it.parts("latency_us", 1e3))
+    same(it.value("alone_us") * longer, it.value("score_us"), 1e-4);
+    (Float(it.value("score_us")), it.parts("last_turn", 1.0))
 }
 
 /// The candidate's first turn that is not skipped, within eight rounds.

@@ -1,4 +1,5 @@
-//! The names that nginx, `HAProxy`, Envoy and gRPC have for policies.
+//! The names that nginx, `HAProxy`, Envoy and gRPC have for policies, and names that this software
+//! had for them.
 
 use crate::table::{ForeignValue, choice_with, foreign_names};
 use crate::toml_reader::ForeignName;
@@ -10,6 +11,8 @@ use toml::de::DeValue;
 pub(in crate::sections) const KEYS: &[ForeignName] = foreign_names! {
     "balance" | "lb_policy" | "lb" | "load_balancing" | "load_balancer" | "load_balancing_policy"
         | "algorithm" | "strategy" => "policy" = r#""least_loaded""#;
+    // Its section had the same keys.
+    "capacity" in "" => "shortest_expected_delay.probe_rate" = "0.5";
 };
 
 const POLICIES: &[ForeignValue] = &[
@@ -48,6 +51,9 @@ const POLICIES: &[ForeignValue] = &[
     (&["sed", "default"], "shortest_expected_delay"),
 ];
 
+/// Policies that were removed, and the policy that does what each did.
+const REMOVED: &[(&str, &str)] = &[("capacity", "shortest_expected_delay")];
+
 /// Policies of other software that are stickiness here.
 const STICKY: &[&str] = &[
     "ip_hash",
@@ -60,14 +66,20 @@ const STICKY: &[&str] = &[
     "generic_hash",
 ];
 
-/// Reads the name of a policy. Hash policies decide which replica belongs to which client, not
-/// which replica has room, so the error for their names points to `[sticky]`.
+/// Reads the name of a policy. The error for a removed policy names the one that replaces it. Hash
+/// policies decide which replica belongs to which client, not which replica has room, so the error
+/// for their names points to `[sticky]`.
 pub(in crate::sections) fn policy<T: Copy>(
     value: &DeValue<'_>,
     names: &[(&str, T)],
 ) -> Result<T, Unfit> {
     choice_with(value, names, POLICIES).map_err(|unfit| {
         let name = value.as_str().unwrap_or_default();
+        if let Some((_, successor)) = REMOVED.iter().find(|(known, _)| is_same(known, name)) {
+            return Unfit::Other(format!(
+                "found {name:?}, which was removed: write {successor:?}, the default, which replaces it"
+            ));
+        }
         if !STICKY.iter().any(|known| is_same(known, name)) {
             return unfit;
         }

@@ -136,6 +136,10 @@ fn foreign_key_is_answered_with_the_matching_key() {
             "listen = \"127.0.0.1:1\"\nproxy_pass = \"x\"\nreplicas = [\"127.0.0.1:3\"]\n",
             "proxy_pass: unknown key, expected one of ",
         ),
+        (
+            &format!("{BASE}[capacity]\nprobe_rate = 1\n"),
+            "capacity: unknown section, write probe_rate = 0.5 in [shortest_expected_delay]",
+        ),
     ] {
         let found = mistakes_in(text);
         assert_eq!(found.len(), 1, "{text}{found:?}");
@@ -156,6 +160,10 @@ fn foreign_policy_name_is_answered_with_the_matching_policy() {
         (
             "RING_HASH",
             "which is no policy here: write by = \"address\" in [sticky]",
+        ),
+        (
+            "capacity",
+            "which was removed: write \"shortest_expected_delay\"",
         ),
         ("fastest", "expected one of \"prequal\""),
     ] {

@@ -19,7 +19,7 @@
 use crate::fixed::{ONE, Quantile};
 use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Values};
 use crate::policy::entry::{PolicyEntry, Reports};
-use crate::policy::pooled::{PoolMoment, PoolRule, Pooled};
+use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
@@ -200,7 +200,7 @@ impl CubicScore {
 impl PoolRule for CubicScore {
     const NAME: &'static str = ENTRY.name;
 
-    fn order(&self, _now: Instant, _rif_limit: Option<Rif>, client: &Client) -> impl Order {
+    fn order(&self, _rif_limit: Option<Rif>, client: &Client) -> impl Order {
         move |replica, load: Load| {
             let own_in_flight = client.fleet.in_flight(replica);
             let stand_in_ns = nanoseconds(Duration::from_nanos(load.latency_ns));
@@ -211,7 +211,7 @@ impl PoolRule for CubicScore {
         }
     }
 
-    fn reason(&self, _first: u64) -> PickReason {
+    fn reason(_first: u64) -> PickReason {
         PickReason::LowestScore
     }
 
@@ -219,8 +219,14 @@ impl PoolRule for CubicScore {
         (&COMPARISON, Values::of([self.clients.to_bits()]))
     }
 
-    fn values(&self, moment: PoolMoment<'_>, replica: ReplicaId, load: Load) -> Values {
-        let own_in_flight = moment.client.fleet.in_flight(replica);
+    fn values(
+        &self,
+        replica: ReplicaId,
+        load: Load,
+        _rif_limit: Option<Rif>,
+        client: &Client,
+    ) -> Values {
+        let own_in_flight = client.fleet.in_flight(replica);
         let stand_in_ns = nanoseconds(Duration::from_nanos(load.latency_ns));
         let terms = self.terms(replica, own_in_flight, stand_in_ns);
         let floats = [

@@ -9,7 +9,7 @@
 use crate::fixed::{ONE, Quantile};
 use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Values};
 use crate::policy::entry::{PolicyEntry, Reports};
-use crate::policy::pooled::{PoolMoment, PoolRule, Pooled};
+use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
@@ -17,7 +17,7 @@ use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require_span, section};
 use crate::replica::ReplicaId;
 use crate::report::Rif;
-use crate::time::{Instant, span_ns};
+use crate::time::span_ns;
 use alloc::boxed::Box;
 use core::time::Duration;
 
@@ -143,11 +143,11 @@ impl WeightedSum {
 impl PoolRule for WeightedSum {
     const NAME: &'static str = ENTRY.name;
 
-    fn order(&self, _now: Instant, _rif_limit: Option<Rif>, _client: &Client) -> impl Order {
+    fn order(&self, _rif_limit: Option<Rif>, _client: &Client) -> impl Order {
         move |_: ReplicaId, load| self.place(load)
     }
 
-    fn reason(&self, _first: u64) -> PickReason {
+    fn reason(_first: u64) -> PickReason {
         PickReason::LowestScore
     }
 
@@ -156,7 +156,13 @@ impl PoolRule for WeightedSum {
         (&COMPARISON, Values::of([rif_weight, self.rif_scale_ns]))
     }
 
-    fn values(&self, _moment: PoolMoment<'_>, _replica: ReplicaId, load: Load) -> Values {
+    fn values(
+        &self,
+        _replica: ReplicaId,
+        load: Load,
+        _rif_limit: Option<Rif>,
+        _client: &Client,
+    ) -> Values {
         let place = self.place(load);
         Values::of([load.rif, load.latency_ns, place.first, place.second])
     }

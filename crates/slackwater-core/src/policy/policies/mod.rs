@@ -1,7 +1,6 @@
 //! The list of all policies, by name. A new policy needs one file, and one line here.
 
 mod c3;
-mod capacity;
 mod els;
 mod least_loaded;
 mod linear;
@@ -16,7 +15,6 @@ mod shortest_expected_delay;
 mod weighted_round_robin;
 
 pub use c3::{C3, C3Config, C3Settings};
-pub use capacity::{Capacity, CapacityConfig, CapacitySettings};
 pub use els::{Els, ElsConfig, ElsSettings};
 pub use least_loaded::LeastLoaded;
 pub use linear::{Linear, LinearConfig, LinearSettings};
@@ -52,8 +50,6 @@ pub struct PolicySettings {
     pub rif_then_latency: RifThenLatencyConfig,
     /// For `shortest_expected_delay`.
     pub shortest_expected_delay: ShortestExpectedDelayConfig,
-    /// For `capacity`.
-    pub capacity: CapacityConfig,
     /// For `power_of_d`.
     pub power_of_d: PowerOfDConfig,
     /// For `peak_ewma`.
@@ -74,7 +70,6 @@ impl PolicySettings {
         visitor.visit(&mut self.c3);
         visitor.visit(&mut self.rif_then_latency);
         visitor.visit(&mut self.shortest_expected_delay);
-        visitor.visit(&mut self.capacity);
         visitor.visit(&mut self.power_of_d);
         visitor.visit(&mut self.peak_ewma);
         visitor.visit(&mut self.els);
@@ -102,7 +97,6 @@ pub const POLICIES: &[PolicyEntry] = &[
     c3::ENTRY,
     rif_then_latency::ENTRY,
     shortest_expected_delay::ENTRY,
-    capacity::ENTRY,
     least_loaded::ENTRY,
     power_of_d::ENTRY,
     peak_ewma::ENTRY,

@@ -16,7 +16,7 @@ mod removal;
 mod reuse;
 
 use crate::draw::Draw;
-use crate::fixed::{ONE, Rate};
+use crate::fixed::ONE;
 use crate::policy::comparison::{Comparison, Values};
 use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::pooled_view::PooledView;
@@ -24,27 +24,18 @@ use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order};
 use crate::policy::probed::{Choice, Client, Compared, Keep};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
+use crate::policy::report_yield::ReportYield;
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use core::time::Duration;
 use pool::{Inserted, Pool, PooledReport};
 use removal::{Removal, Removed};
-pub(in crate::policy) use reuse::ReportYield;
 use reuse::{Balance, draw_uses};
 
 /// A smaller pool decides nothing. `[A8]`
 const POOL_MIN: usize = 2;
-
-/// The state by which a rule compares reports.
-#[derive(Clone, Copy, Debug)]
-pub struct PoolMoment<'a> {
-    pub(in crate::policy) now: Instant,
-    pub(in crate::policy) rif_limit: Option<Rif>,
-    pub(in crate::policy) client: &'a Client,
-}
 
 /// A rule of choice: an order over the reports of a pool. The least is chosen, the greatest
 /// removed.
@@ -59,24 +50,22 @@ pub trait PoolRule: Debug + Send {
     }
 
     /// The current order: the place of a replica with this load.
-    fn order(&self, now: Instant, rif_limit: Option<Rif>, client: &Client) -> impl Order;
+    fn order(&self, rif_limit: Option<Rif>, client: &Client) -> impl Order;
 
     /// Why a report is chosen whose place begins with `first`.
-    fn reason(&self, first: u64) -> PickReason;
+    fn reason(first: u64) -> PickReason;
 
     /// How reports are compared now, and the values that all have in common.
     fn comparison(&self, rif_limit: Option<Rif>) -> (&'static Comparison, Values);
 
     /// The compared values of a replica's report with this load.
-    fn values(&self, moment: PoolMoment<'_>, replica: ReplicaId, load: Load) -> Values;
-
-    /// The replica's capacity by its last report, in thousandths of a request in flight, and the
-    /// cost of a query there. `None` if it reports none. It is shown with a choice. By default a
-    /// rule does not use it.
-    fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
-        let _ = replica;
-        (None, None)
-    }
+    fn values(
+        &self,
+        replica: ReplicaId,
+        load: Load,
+        rif_limit: Option<Rif>,
+        client: &Client,
+    ) -> Values;
 
     /// Adds a replica about which nothing is known. By default a rule keeps nothing outside the
     /// pool.
@@ -94,30 +83,6 @@ pub trait PoolRule: Debug + Send {
         let _ = (now, replica, report);
     }
 
-    /// Whether reports with responses are now as good as answers to probes. They are frequent
-    /// enough that each is replaced before it would be removed: uses and removal by rate are for
-    /// reports that are few and cause herding.
-    fn takes_carried(&self) -> bool {
-        false
-    }
-
-    /// Whether the rule uses turns at the moment.
-    fn takes_turns(&self) -> bool {
-        false
-    }
-
-    /// Probes per query, given that `carried_rate` reports come with the responses of each query.
-    /// `[A2]`
-    fn probe_rate(&self, carried_rate: Rate, client: &Client) -> Rate {
-        let _ = carried_rate;
-        client.config.probe_rate
-    }
-
-    /// Drops the replica's report: it is unavailable, or could not be reached.
-    fn forget(&mut self, replica: ReplicaId) {
-        let _ = replica;
-    }
-
     /// Notes the latency of a query to the replica. Called once per query.
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
         let _ = (now, replica, head);
@@ -130,8 +95,6 @@ pub struct Pooled<R> {
     rule: R,
     pool: Pool,
     report_yield: ReportYield,
-    /// The yield of reports with responses. It is 0 until a window of queries has shown them.
-    carried_yield: ReportYield,
     /// Equation (1) for the current fleet and yield, in millionths.
     reuse_limit: u32,
     /// The share of the probe rate that `reuse_limit` was computed for.
@@ -147,7 +110,6 @@ impl<R: PoolRule> Pooled<R> {
             rule,
             pool: Pool::new(config.pool_capacity),
             report_yield: ReportYield::new(config.probe_rate),
-            carried_yield: ReportYield::unheard(Rate::ONE),
             reuse_limit: ONE,
             probe_share: ONE,
             removal: Removal::default(),
@@ -188,12 +150,12 @@ impl<R: PoolRule> Pooled<R> {
         if usable >= POOL_MIN
             && let Some(best) = self
                 .pool
-                .best(query, self.rule.order(now, rif_limit, client), draw)
+                .best(query, self.rule.order(rif_limit, client), draw)
         {
             let report = self.pool.at(best.index);
             let choice = Choice {
                 replica: report.replica,
-                reason: self.rule.reason(best.first),
+                reason: R::reason(best.first),
                 rif_limit,
                 candidates,
                 chosen: Some(report.view(now, rif_limit)),
@@ -220,7 +182,7 @@ impl<R: PoolRule> Pooled<R> {
         match chosen {
             Some(index) => {
                 self.pool.compensate(index, 1);
-                if !self.rule.takes_carried() && self.pool.spend(index) {
+                if self.pool.spend(index) {
                     client.counters.removed_spent += 1;
                 }
             }
@@ -232,40 +194,14 @@ impl<R: PoolRule> Pooled<R> {
         }
     }
 
-    fn pool_report(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        report: &LoadReport,
-        local: bool,
-        uses_left: u32,
-        client: &mut Client,
-    ) {
-        self.rule.handle_report(now, replica, report);
-        let inserted = self.pool.insert(PooledReport {
-            replica,
-            rif: report.rif,
-            latency_ns: report.known_latency().map(span_ns),
-            received_at: now,
-            uses_left,
-            local,
-        });
-        match inserted {
-            Inserted::Added => {}
-            Inserted::Replaced => client.counters.replaced += 1,
-            Inserted::Evicted => client.counters.evicted += 1,
-        }
-    }
-
     fn remove_by_rate(
         &mut self,
-        now: Instant,
         rif_limit: Option<Rif>,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
         for _ in 0..self.removal.due(client.remove_rate()) {
-            let order = self.rule.order(now, rif_limit, client);
+            let order = self.rule.order(rif_limit, client);
             match self.removal.remove(&mut self.pool, order, draw) {
                 Some(Removed::Oldest) => client.counters.removed_oldest += 1,
                 Some(Removed::Worst) => client.counters.removed_worst += 1,
@@ -277,23 +213,6 @@ impl<R: PoolRule> Pooled<R> {
 
 impl<R: PoolRule> Keep for Pooled<R> {
     const NAME: &'static str = R::NAME;
-
-    fn pass_turn(
-        &mut self,
-        now: Instant,
-        query: Query<'_>,
-        client: &mut Client,
-        draw: &mut dyn Draw,
-    ) {
-        self.expire(now, client);
-        if self.rule.takes_turns() && query.spares_some() {
-            let rif_limit = self.rule.rif_limit(client);
-            let whole = query.avoiding_none();
-            let turn = self.find(now, whole, rif_limit, client, draw);
-            let turn = turn.map(|(turn, _)| turn.replica);
-            client.fleet.pass_turn(query, turn);
-        }
-    }
 
     fn choose(
         &mut self,
@@ -328,22 +247,14 @@ impl<R: PoolRule> Keep for Pooled<R> {
         }
         let (comparison, shared) = self.rule.comparison(rif_limit);
         explanation.compare(comparison, shared);
-        let order = self.rule.order(now, rif_limit, client);
-        let moment = PoolMoment {
-            now,
-            rif_limit,
-            client,
-        };
+        let order = self.rule.order(rif_limit, client);
         for (report, load) in self.pool.loads() {
             let replica = report.replica;
             let place = order(replica, load);
             let report = Some(report.view(now, rif_limit));
             let in_flight = client.fleet.in_flight(replica);
-            let (capacity_millirif, cost) = self.rule.reported(replica);
             explanation.consider(Candidate {
-                values: self.rule.values(moment, replica, load),
-                capacity_millirif,
-                cost,
+                values: self.rule.values(replica, load, rif_limit, client),
                 avoided: !query.allows(replica),
                 place: (place.first, place.second),
                 ..Candidate::new(replica, report, in_flight)
@@ -374,17 +285,14 @@ impl<R: PoolRule> Keep for Pooled<R> {
     /// one to find the worst report. `[A10]`
     fn handle_sent(
         &mut self,
-        now: Instant,
+        _now: Instant,
         query: Query<'_>,
         choice: &Choice,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
         if query.attempt == Attempt::First {
-            if !self.rule.takes_carried() {
-                self.remove_by_rate(now, choice.rif_limit, client, draw);
-            }
-            self.carried_yield.query();
+            self.remove_by_rate(choice.rif_limit, client, draw);
             let is_lowered = self.probe_share != client.probe_share;
             if self.report_yield.query() || is_lowered {
                 self.balance_reuse(client);
@@ -402,33 +310,24 @@ impl<R: PoolRule> Keep for Pooled<R> {
         draw: &mut dyn Draw,
     ) {
         self.report_yield.report_pooled();
-        let uses_left = draw_uses(self.reuse_limit, draw);
-        self.pool_report(now, replica, report, local, uses_left, client);
-    }
-
-    /// A report without a capacity is of no use to a rule by capacity.
-    fn handle_carried_report(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        report: &LoadReport,
-        client: &mut Client,
-    ) {
-        if report.capacity_millirif.is_some() {
-            self.carried_yield.report_pooled();
-            if self.rule.takes_carried() {
-                self.pool_report(now, replica, report, false, u32::MAX, client);
-            }
+        self.rule.handle_report(now, replica, report);
+        let inserted = self.pool.insert(PooledReport {
+            replica,
+            rif: report.rif,
+            latency_ns: report.known_latency().map(span_ns),
+            received_at: now,
+            uses_left: draw_uses(self.reuse_limit, draw),
+            local,
+        });
+        match inserted {
+            Inserted::Added => {}
+            Inserted::Replaced => client.counters.replaced += 1,
+            Inserted::Evicted => client.counters.evicted += 1,
         }
-    }
-
-    fn probe_rate(&self, client: &Client) -> Rate {
-        self.rule.probe_rate(self.carried_yield.rate(), client)
     }
 
     fn forget(&mut self, replica: ReplicaId) {
         self.pool.remove_replica(replica);
-        self.rule.forget(replica);
     }
 
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
@@ -461,12 +360,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
 
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
         let rif_limit = self.rule.rif_limit(client);
-        let order = self.rule.order(now, rif_limit, client);
-        let moment = PoolMoment {
-            now,
-            rif_limit,
-            client,
-        };
+        let order = self.rule.order(rif_limit, client);
         let fresh = self.pool.fresh_loads(now, self.report_age_max_ns);
         if fresh.len() < POOL_MIN {
             return Vec::new();
@@ -474,7 +368,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
         let compared = |(replica, load)| Compared {
             replica,
             place: order(replica, load),
-            values: self.rule.values(moment, replica, load),
+            values: self.rule.values(replica, load, rif_limit, client),
         };
         fresh.into_iter().map(compared).collect()
     }

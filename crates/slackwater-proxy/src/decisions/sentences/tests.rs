@@ -189,8 +189,7 @@ fn said(decision: &Decision) -> String {
 fn the_factors_of_a_choice_are_columns_beside_their_formula() {
     let mut rig = Rig::new("shortest_expected_delay", THREE);
     let text = describe(&rig.learned());
-    let formula =
-        "     expected delay = (requests in flight + 1 + turn surcharge) × mean latency\n";
+    let formula = "     expected delay = (requests in flight + turn surcharge) × mean latency\n";
     assert!(text.contains(formula), "{text}");
     let rows: Vec<_> = text
         .lines()
@@ -198,6 +197,7 @@ fn the_factors_of_a_choice_are_columns_beside_their_formula() {
         .collect();
     let heads = [
         "replica",
+        "requests in flight",
         "mean latency",
         "turn surcharge",
         "expected delay",
@@ -332,7 +332,7 @@ fn scores_and_weights_are_those_of_the_chosen_one() {
 
 #[test]
 fn capacity_is_described_with_the_share_in_use() {
-    let mut rig = Rig::new("capacity", THREE);
+    let mut rig = Rig::new("shortest_expected_delay", THREE);
     rig.with_capacity = 3;
     // By then each replica has been picked a few times, and the scores include that.
     let decision = rig.learned();
@@ -365,23 +365,21 @@ fn capacity_is_described_with_the_share_in_use() {
 }
 
 #[test]
-fn without_all_capacities_the_hot_cold_rule_is_described() {
-    let mut rig = Rig::new("capacity", THREE);
+fn replica_without_a_capacity_is_described_beside_others_that_report_it() {
+    let mut rig = Rig::new("shortest_expected_delay", THREE);
     rig.with_capacity = 2;
     let decision = rig.learned();
     let text = said(&decision);
-    let as_prequal =
-        "; not all replicas report their capacity, so the hot-cold rule decided; runner-up ";
-    assert!(text.contains(": cold, lowest latency of "), "{text}");
-    assert!(text.contains(as_prequal), "{text}");
+    assert!(text.contains("A: lowest score "), "{text}");
     let json: Value = serde_json::to_value(&*decision).expect("JSON");
     let candidates = json["attempts"][0]["candidates"].as_array();
-    let candidates = candidates.expect("a list");
-    let mut known = candidates.iter();
-    let silent = known.find(|it| it["replica"] == "C").expect("all three");
-    for field in ["capacity_millirif", "cost_us", "in_use"] {
-        assert!(silent.get(field).is_none(), "absent is not zero: {silent}");
+    let mut known = candidates.expect("a list").iter();
+    let untold = known.find(|it| it["replica"] == "C").expect("all three");
+    for field in ["capacity_millirif", "cost_us"] {
+        assert!(untold.get(field).is_none(), "absent is not zero: {untold}");
     }
+    // It counts with the mean of the others.
+    assert_eq!(untold["factors"]["capacity"], 10.0);
 }
 
 #[test]

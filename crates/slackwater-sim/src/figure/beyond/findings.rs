@@ -1,10 +1,10 @@
-//! The findings: how far `capacity` is from the clairvoyant, and whether it is behind Prequal
-//! anywhere.
+//! The findings: how far the default policy is from the clairvoyant where replicas report their
+//! capacity, and whether it is behind Prequal anywhere.
 
 use super::cases::{self, Case, Kind, WORKLOADS};
 use super::{
-    C3, CLAIRVOYANTS, OUR_DEFAULTS, OURS, PAPER, PEAK_EWMA, Player, RIF_ONLY, RIF_THEN_LATENCY,
-    SHORTEST_DELAY, VARIANTS,
+    C3, CLAIRVOYANTS, NO_CAPACITIES, OUR_DEFAULTS, OURS, PAPER, PEAK_EWMA, Player, RIF_ONLY,
+    RIF_THEN_LATENCY, VARIANTS,
 };
 use crate::Measured;
 use crate::figure::cells::{Plays, TIMED_OUT_MS, latency_ms};
@@ -16,9 +16,9 @@ use crate::interval::Estimate;
 /// The deciding quantile, and a second one that is also shown.
 const P999: f64 = 0.999;
 const P99: f64 = 0.99;
-/// `capacity` may be at most this many times the better of Prequal and RIF alone.
+/// The default may be at most this many times the better of Prequal and RIF alone.
 const NEAR: f64 = 1.05;
-/// The highest p99.9 of `capacity` that these cases allow, in milliseconds.
+/// The highest p99.9 of the default that these cases allow, in milliseconds.
 const ASKED: [(&str, f64); 2] = [("homogeneous-1.74", 360.0), ("unequal-1.27", 410.0)];
 /// The upper end of bars, in milliseconds.
 const CHART_LIMIT_MS: f64 = 1_500.0;
@@ -47,7 +47,7 @@ impl<'a> View<'a> {
         Some(of[usize::from(second < first)])
     }
 
-    /// Returns the policy that `capacity` is compared with.
+    /// Returns the player that the default is compared with.
     fn rival(&self, q: f64) -> Option<Player> {
         self.better([PAPER, RIF_ONLY], q)
     }
@@ -108,7 +108,7 @@ fn reaches(view: &View<'_>, asked_ms: f64) -> Option<Claim> {
     let rival = view.ms(PAPER, P999)?;
     Some(claim(
         format!(
-            "(ours) {}: p99.9 of capacity at half a probe a query is at most {} ms",
+            "(ours) {}: p99.9 of the default with capacities, at half a probe a query, is at most {} ms",
             view.case.step(),
             number(asked_ms)
         ),
@@ -126,7 +126,7 @@ fn is_near(view: &View<'_>) -> Option<Claim> {
     let [p999, p99] = [view.ratio(OURS, P999)?, view.ratio(OURS, P99)?];
     Some(claim(
         format!(
-            "(ours) {}: p99.9 and p99 of capacity at half a probe a query are at most {NEAR} times those of the better of Prequal \
+            "(ours) {}: p99.9 and p99 of the default with capacities, at half a probe a query, are at most {NEAR} times those of the better of Prequal \
              (Q = 0.84) and RIF alone",
             view.case.step()
         ),
@@ -149,7 +149,7 @@ fn is_near_in_small_fleets(views: &[View<'_>], workload: &str) -> Option<Claim> 
     let [p999, p99] = [Beside::of(&of(P999))?, Beside::of(&of(P99))?];
     Some(claim(
         format!(
-            "(ours) {workload}: p99.9 and p99 of capacity at half a probe a query are at most {NEAR} times those of the better of \
+            "(ours) {workload}: p99.9 and p99 of the default with capacities, at half a probe a query, are at most {NEAR} times those of the better of \
              Prequal (Q = 0.84) and RIF alone, in every small fleet"
         ),
         format!("p99.9: {}; p99: {}", p999.text(), p99.text()),
@@ -243,10 +243,10 @@ fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
         "c3",
         "peak_ewma",
         "rif_then_latency",
-        "shortest_expected_delay",
-        "capacity, 0.5 probes",
+        "default, no capacities",
+        "default, capacities, 0.5 probes",
         "times the better of Q = 0.84 and RIF alone",
-        "errors of capacity, %",
+        "errors of the default, %",
         "of that one, %",
     ];
     let row = |view: &View<'_>| {
@@ -254,7 +254,7 @@ fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
         let players = [PAPER, RIF_ONLY, OUR_DEFAULTS, C3, PEAK_EWMA];
         let players = players
             .into_iter()
-            .chain([RIF_THEN_LATENCY, SHORTEST_DELAY, OURS]);
+            .chain([RIF_THEN_LATENCY, NO_CAPACITIES, OURS]);
         let ms = |player| milliseconds(view.ms(player, q));
         let ratio = view.ratio(OURS, q);
         let errors = |player| {
@@ -278,11 +278,11 @@ fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
     )
 }
 
-/// Makes a table of `capacity` with other probe rates, and with fewer signals.
+/// Makes a table of the default with other probe rates, and with fewer signals.
 fn variants(views: &[View<'_>]) -> Table {
     let columns = [
         "case",
-        "capacity, parameter",
+        "default, with",
         "p50, ms",
         "p99, ms",
         "p99.9, ms",
@@ -292,7 +292,7 @@ fn variants(views: &[View<'_>]) -> Table {
     ];
     let mut rows = Vec::new();
     for view in views {
-        for player in VARIANTS {
+        for player in VARIANTS.into_iter().chain([NO_CAPACITIES]) {
             let Some(played) = view.find(player) else {
                 continue;
             };
@@ -300,7 +300,10 @@ fn variants(views: &[View<'_>]) -> Table {
             let ratio = view.ratio(player, P999);
             rows.push(vec![
                 view.case.step(),
-                player.param.to_owned(),
+                match player.param {
+                    "" => "no capacities".to_owned(),
+                    param => param.to_owned(),
+                },
                 ms(0.5),
                 ms(P99),
                 ms(P999),
@@ -311,7 +314,7 @@ fn variants(views: &[View<'_>]) -> Table {
         }
     }
     table(
-        "capacity with more and fewer probes, without reports on responses, and without CPU time"
+        "The default with more and fewer probes, without reports on responses, CPU time or capacities"
             .to_owned(),
         &columns,
         rows,
@@ -351,7 +354,8 @@ fn chart(title: String, views: &[&View<'_>]) -> Option<Chart> {
         bars("clairvoyant", views, clairvoyant)?,
         bars("Prequal, Q = 0.84", views, of(PAPER))?,
         bars("RIF alone", views, of(RIF_ONLY))?,
-        bars("capacity, 0.5 probes", views, of(OURS))?,
+        bars("default, no capacities", views, of(NO_CAPACITIES))?,
+        bars("default, capacities", views, of(OURS))?,
     ];
     (!views.is_empty()).then(|| Chart {
         title,

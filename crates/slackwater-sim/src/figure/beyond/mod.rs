@@ -1,5 +1,5 @@
-//! Beyond Prequal: replicas that learn their capacity, and the policy that uses it, compared with
-//! Prequal. The fleets are those of the papers and those that should be hardest for the policy.
+//! Beyond Prequal: replicas that learn their capacity, and the default policy, which uses it,
+//! compared with Prequal. The fleets are those of the papers and those that should be hardest for the policy.
 
 mod cases;
 mod findings;
@@ -12,10 +12,10 @@ use crate::presets::hobbled;
 use crate::{PolicyChoice, Scenario};
 use cases::{Case, Kind};
 use slackwater_core::Quantile;
-use slackwater_core::policy::{CapacitySettings, PolicySettings, Settings};
+use slackwater_core::policy::{PolicySettings, Settings, ShortestExpectedDelaySettings};
 use std::sync::Arc;
 
-/// The comparison of `capacity` with other policies.
+/// The comparison of the default policy with others.
 #[derive(Debug)]
 pub(super) struct Beyond;
 
@@ -31,7 +31,7 @@ const fn player(policy: &'static str, param: &'static str) -> Player {
 }
 
 const PREQUAL: &str = "prequal";
-const CAPACITY: &str = "capacity";
+const DEFAULT: &str = "shortest_expected_delay";
 
 /// The clairvoyants. Other policies are compared with the better of the two.
 const CLAIRVOYANTS: [Player; 2] = [player("jsq_weighted", ""), player("greedy", "")];
@@ -43,18 +43,19 @@ const C3: Player = player("c3", "");
 const PEAK_EWMA: Player = player("peak_ewma", "");
 /// The recommended policy for small fleets, played only there.
 const RIF_THEN_LATENCY: Player = player("rif_then_latency", "");
-/// Our policy where no capacity is reported.
-const SHORTEST_DELAY: Player = player("shortest_expected_delay", "");
-/// The policy that is judged.
-const OURS: Player = player(CAPACITY, "probe_rate=0.5");
-/// The judged policy with other probe rates, and without one of its signals.
+/// The default policy where no capacity is reported.
+const NO_CAPACITIES: Player = player(DEFAULT, "");
+/// The player that is judged: the default policy where replicas report their capacity. Its
+/// parameter is the probe rate.
+const OURS: Player = player(DEFAULT, "probe_rate=0.5");
+/// The judged player with other probe rates, and without one of its signals.
 const VARIANTS: [Player; 6] = [
-    player(CAPACITY, "probe_rate=3"),
-    player(CAPACITY, "probe_rate=1"),
+    player(DEFAULT, "probe_rate=3"),
+    player(DEFAULT, "probe_rate=1"),
     OURS,
-    player(CAPACITY, "probe_rate=0.1"),
-    player(CAPACITY, "probe_rate=0.5, none carried"),
-    player(CAPACITY, "probe_rate=0.5, no CPU"),
+    player(DEFAULT, "probe_rate=0.1"),
+    player(DEFAULT, "probe_rate=0.5, none carried"),
+    player(DEFAULT, "probe_rate=0.5, no CPU"),
 ];
 const OTHERS: [Player; 9] = [
     CLAIRVOYANTS[0],
@@ -65,7 +66,7 @@ const OTHERS: [Player; 9] = [
     C3,
     PEAK_EWMA,
     RIF_THEN_LATENCY,
-    SHORTEST_DELAY,
+    NO_CAPACITIES,
 ];
 
 /// Seconds of a run of a large fleet.
@@ -96,16 +97,16 @@ impl Player {
                 prequal.rif_limit_quantile = Quantile::ZERO;
             })?,
             ("c3", _) => c3_settings(clients)?,
-            (CAPACITY, _) => capacity_settings(self.probe_rate()?)?,
+            (DEFAULT, param) if !param.is_empty() => default_at(self.probe_rate()?)?,
             _ => return PolicyChoice::named(self.policy),
         };
         PolicyChoice::with_settings(self.policy, settings)
     }
 
-    /// Returns the scenario for this player. Its replicas learn and report what the policy needs,
-    /// or no capacities at all.
+    /// Returns the scenario for this player. Its replicas learn and report capacities for the
+    /// judged player and its variants, and none for others.
     fn scenario(self, scenario: &Arc<Scenario>) -> Arc<Scenario> {
-        if self.policy != CAPACITY {
+        if self.probe_rate().is_none() {
             return Arc::clone(scenario);
         }
         let mut scenario = Scenario::clone(scenario);
@@ -124,13 +125,13 @@ impl Player {
     }
 }
 
-fn capacity_settings(probe_rate: f64) -> Option<PolicySettings> {
-    let capacity = CapacitySettings {
+fn default_at(probe_rate: f64) -> Option<PolicySettings> {
+    let at_rate = ShortestExpectedDelaySettings {
         probe_rate: rate(probe_rate),
-        ..CapacitySettings::default()
+        ..ShortestExpectedDelaySettings::default()
     };
     let mut settings = default_settings(|_| {})?;
-    settings.capacity = capacity.validate().ok()?;
+    settings.shortest_expected_delay = at_rate.validate().ok()?;
     Some(settings)
 }
 
@@ -139,10 +140,10 @@ impl Figure for Beyond {
         Words {
             name: "beyond",
             title: "Beyond Prequal: replicas that learn what they can carry",
-            about: "The policy capacity against Prequal with the paper's settings (Q = 0.84), with RIF alone (Q = 0) and with our defaults, C3 (told \
-         the clients), peak EWMA and shortest_expected_delay. Under capacity, and only there, replicas learn what they can carry and what a query costs them, from \
-         CPU time and latency, and say so in their answers to probes and with each response; two variants do without the responses, or without \
-         CPU time. 100 replicas of the testbed: all alike; with a half that burns twice the CPU (unequal); among busier \
+            about: "The default policy, shortest_expected_delay, against Prequal with the paper's settings (Q = 0.84), with RIF alone (Q = 0) and with our defaults, C3 (told \
+         the clients) and peak EWMA. The default plays twice. Once, and only there, replicas learn what they can carry and what a query costs them, from \
+         CPU time and latency, and report it in their answers to probes and with each response; two variants do without the responses, or without \
+         CPU time. The other time they report no capacity. 100 replicas of the testbed: all alike; with a half that burns twice the CPU (unequal); among busier \
          neighbours (tight, packed); among neighbours of which half the variance has a time constant of 100 ms (fast-antagonists); with costs of heavy \
          tails and the same mean; with up to 200 ms of I/O before each query's work; with 10 and 400 clients; with queries of which half, or seven in ten, by turns of 5 s, mostly \
          wait (mix); with replicas restarted one after another, each cold for 10 s; with reports off by 30 % of unequal replicas (noisy-reports); with pauses of 200 ms \

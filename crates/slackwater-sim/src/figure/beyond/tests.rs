@@ -53,7 +53,7 @@ fn every_case_is_played_by_all_policies_and_shown() {
     assert_eq!(cells.len(), 21 * 14 + 45 * 15);
     let findings = Beyond.findings(&played("", OURS, 0));
     let rows = findings.tables.iter().map(|table| table.rows.len());
-    assert!(rows.eq([66, 66, 66 * 6]));
+    assert!(rows.eq([66, 66, 66 * 7]));
     let groups: Vec<usize> = findings
         .charts
         .iter()
@@ -82,7 +82,7 @@ fn policy_settings_match_their_names() {
     assert_ne!(q(OUR_DEFAULTS), q(PAPER));
     let rates = VARIANTS.map(|player| {
         let cell = find(step, player);
-        settings(&cell).capacity.probe_rate.millionths()
+        settings(&cell).shortest_expected_delay.probe_rate.millionths()
     });
     let expected = [3_000_000, 1_000_000, 500_000, 100_000, 500_000, 500_000];
     assert_eq!(rates, expected);
@@ -93,7 +93,7 @@ fn policy_settings_match_their_names() {
 }
 
 #[test]
-fn replica_signals_match_each_capacity_variant() {
+fn replica_signals_match_each_variant() {
     let signals = |player| {
         let cell = find("noisy-reports", player);
         let mut groups = cell.scenario.fleet.iter();

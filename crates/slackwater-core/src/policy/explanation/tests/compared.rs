@@ -70,7 +70,6 @@ fn order_before_pick_matches_pick() {
         ("shortest_expected_delay", 40),
         ("linear", 6),
         ("c3", 6),
-        ("capacity", 6),
         ("prequal", 6),
         ("rif_then_latency", 6),
     ] {
@@ -141,7 +140,11 @@ fn no_order_is_shown_with_too_few_fresh_reports() {
 
 #[test]
 fn candidate_capacity_is_shown_if_the_policy_uses_it() {
-    for (policy, with_capacity) in [("capacity", true), ("capacity", false), ("prequal", true)] {
+    for (policy, with_capacity) in [
+        ("shortest_expected_delay", true),
+        ("shortest_expected_delay", false),
+        ("prequal", true),
+    ] {
         let mut rig = Rig::new(policy, 6);
         rig.with_capacity = with_capacity;
         rig.warm();
@@ -151,7 +154,7 @@ fn candidate_capacity_is_shown_if_the_policy_uses_it() {
             let told = (candidate.capacity_millirif, candidate.cost);
             let place = u32::try_from(rig.place(candidate.replica)).expect("few");
             let reported = (Some(1_000 * (place + 1)), Some(MS * (place + 1)));
-            let is_known = with_capacity && policy == "capacity";
+            let is_known = with_capacity && policy == "shortest_expected_delay";
             let expected = if is_known { reported } else { (None, None) };
             assert_eq!(told, expected, "{policy}");
             let in_use = value(&explanation, candidate, "in_use");

@@ -15,7 +15,7 @@ fn panic_pick_explains_the_rule_used() {
         assert_eq!((pick.reason, told.available()), (PickReason::Panic, 0));
         let expected = match entry.name {
             // Reports of unavailable replicas are not kept.
-            "prequal" | "prequal_sync" | "linear" | "c3" | "capacity" => PickReason::Random,
+            "prequal" | "prequal_sync" | "linear" | "c3" => PickReason::Random,
             "rif_then_latency" | "shortest_expected_delay" => PickReason::LeastLoaded,
             _ => usual_reason,
         };

@@ -6,13 +6,12 @@
 //! disagree.
 
 use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
-use crate::policy::pooled::{PoolMoment, PoolRule};
+use crate::policy::pooled::PoolRule;
 use crate::policy::probed::Client;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
-use crate::time::Instant;
 
 /// The rule of [`Prequal`](crate::policy::Prequal).
 #[derive(Clone, Debug, Default)]
@@ -25,12 +24,12 @@ impl PoolRule for HotCold {
         client.rif_limit()
     }
 
-    fn order(&self, _now: Instant, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
+    fn order(&self, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
         let limit = unscaled(rif_limit);
         move |_: ReplicaId, load| place(load, limit)
     }
 
-    fn reason(&self, first: u64) -> PickReason {
+    fn reason(first: u64) -> PickReason {
         reason(first)
     }
 
@@ -38,8 +37,14 @@ impl PoolRule for HotCold {
         (&COMPARISON, shared(rif_limit))
     }
 
-    fn values(&self, moment: PoolMoment<'_>, _replica: ReplicaId, load: Load) -> Values {
-        values(load, unscaled(moment.rif_limit))
+    fn values(
+        &self,
+        _replica: ReplicaId,
+        load: Load,
+        rif_limit: Option<Rif>,
+        _client: &Client,
+    ) -> Values {
+        values(load, unscaled(rif_limit))
     }
 }
 
