@@ -25,11 +25,8 @@ fn world(replicas: usize) -> Fleet {
     world_with(replicas, ShortestExpectedDelaySettings::default())
 }
 
-fn world_with(replicas: usize, settings: ShortestExpectedDelaySettings) -> Fleet {
-    let settings = ShortestExpectedDelaySettings {
-        probe_rate: Rate::ZERO,
-        ..settings
-    };
+fn world_with(replicas: usize, mut settings: ShortestExpectedDelaySettings) -> Fleet {
+    settings.probe_rate = Rate::ZERO;
     World::of(replicas, policy(quiet(), settings))
 }
 
