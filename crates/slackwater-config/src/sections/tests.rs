@@ -560,15 +560,9 @@ fn too_low_probe_rate_is_noted_for_policies_that_remove_by_rate() {
         let mut remarks = loaded.remarks.iter().map(ToString::to_string);
         remarks.any(|remark| remark.contains("so it shrinks to a few"))
     };
-    let noted: Vec<_> = [
-        "prequal",
-        "linear",
-        "c3",
-        "rif_then_latency",
-        "random",
-    ]
-    .into_iter()
-    .filter(|policy| noted(policy))
-    .collect();
+    let noted: Vec<_> = ["prequal", "linear", "c3", "rif_then_latency", "random"]
+        .into_iter()
+        .filter(|policy| noted(policy))
+        .collect();
     assert_eq!(noted, ["prequal", "linear", "c3"]);
 }

@@ -7,10 +7,10 @@ use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig, HealthState};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Attempt, C3Settings, Counters, Decision, ElsSettings, Event, LinearSettings,
-    Outcome, POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings,
-    PowerOfDSettings, ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings,
-    ShortestExpectedDelaySettings, Ticket, WeightedRoundRobinSettings,
+    Attempt, C3Settings, Counters, Decision, ElsSettings, Event, LinearSettings, Outcome, POLICIES,
+    PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings, PowerOfDSettings,
+    ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings, ShortestExpectedDelaySettings,
+    Ticket, WeightedRoundRobinSettings,
 };
 use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, NoDraw, Quantile, Rate, ReplicaId, ReplicaIds, Rif,

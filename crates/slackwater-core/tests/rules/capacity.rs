@@ -1,5 +1,5 @@
-//! Reported capacity and cost: the share in use and the cost of a query decide, also beside replicas
-//! that report neither. `[Decision 0009]` `[Decision 0020]`
+//! Reported capacity and cost: the share in use and the cost of a query decide, also beside
+//! replicas that report neither. `[Decision 0009]` `[Decision 0020]`
 
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
@@ -25,11 +25,8 @@ fn world(replicas: usize) -> Fleet {
     world_with(replicas, ShortestExpectedDelaySettings::default())
 }
 
-fn world_with(replicas: usize, settings: ShortestExpectedDelaySettings) -> Fleet {
-    let settings = ShortestExpectedDelaySettings {
-        probe_rate: Rate::ZERO,
-        ..settings
-    };
+fn world_with(replicas: usize, mut settings: ShortestExpectedDelaySettings) -> Fleet {
+    settings.probe_rate = Rate::ZERO;
     World::of(replicas, policy(quiet(), settings))
 }
 
@@ -53,15 +50,22 @@ fn compared<const N: usize>(world: &mut Fleet, keys: [&str; N]) -> Vec<[u64; N]>
     let (now, draw) = (world.now, &mut world.draw);
     let decision = (world.policy).choose(now, Query::first(), draw, Some(&mut explanation));
     assert!(matches!(decision, Decision::Pick(_)));
-    let factors = explanation.comparison().expect("reports are compared").factors;
+    let factors = explanation
+        .comparison()
+        .expect("reports are compared")
+        .factors;
     let mut candidates = explanation.candidates().to_vec();
     candidates.sort_by_key(|it| world.replicas.iter().position(|&other| other == it.replica));
     let value = |values: &slackwater_core::policy::Values, key: &str| {
         let place = factors.iter().position(|factor| factor.key == key);
-        values.at(place.unwrap_or_else(|| panic!("no {key}"))).expect("known")
+        values
+            .at(place.unwrap_or_else(|| panic!("no {key}")))
+            .expect("known")
     };
     let candidates = candidates.iter();
-    candidates.map(|it| keys.map(|key| value(&it.values, key))).collect()
+    candidates
+        .map(|it| keys.map(|key| value(&it.values, key)))
+        .collect()
 }
 
 /// The place of the replica that gets the next query.
@@ -301,7 +305,13 @@ fn replica_without_capacity_counts_as_at_most_four_times_as_fast() {
 fn capacity_of_an_unavailable_replica_no_longer_counts() {
     let mut world = world(3);
     reports(&mut world, &[room(1, 10, 10), load(2, 10), load(2, 10)]);
-    let name = |world: &Fleet| world.policy.snapshot(world.now).comparison.map(|it| it.name);
+    let name = |world: &Fleet| {
+        world
+            .policy
+            .snapshot(world.now)
+            .comparison
+            .map(|it| it.name)
+    };
     assert_eq!(name(&world), Some("capacity_in_use"));
     world.handle(Event::Available(world.replicas[0], false));
     assert_eq!(name(&world), Some("expected_delay"));
@@ -330,7 +340,10 @@ fn usual_load_is_learned_anew_with_the_first_capacity() {
 fn score_follows_from_share_in_use_and_capacity() {
     for (rif, capacity) in [(0, 1), (1, 1), (4, 10), (8, 10), (13, 10), (99, 40)] {
         let mut world = world(2);
-        reports(&mut world, &[room(rif, capacity, 100), room(rif, capacity, 100)]);
+        reports(
+            &mut world,
+            &[room(rif, capacity, 100), room(rif, capacity, 100)],
+        );
         let found = compared(&mut world, ["in_use", "times_longer", "score_us"])[0];
         let capacity = f64::from(capacity);
         let in_use = f64::from(rif + 1) / (0.85 * capacity);
@@ -374,6 +387,9 @@ fn settings_out_of_range_are_rejected_by_name() {
     assert_eq!(refused(rate), "probe_rate");
     let shipped = ShortestExpectedDelayConfig::default();
     assert_eq!(shipped.probe_rate.millionths(), 500_000);
-    let bands = (shipped.latency_band_millionths, shipped.cost_band_millionths);
+    let bands = (
+        shipped.latency_band_millionths,
+        shipped.cost_band_millionths,
+    );
     assert_eq!(bands, (150_000, 250_000));
 }

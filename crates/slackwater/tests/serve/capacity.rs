@@ -10,9 +10,8 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Keys of the default policy, which uses capacities, and of a policy that does not.
-pub(crate) const UDP_PROBES: &str = "[probe]\ntransport = \"udp\"\n";
-const PREQUAL: &str = "policy = \"prequal\"\n";
+pub(crate) const BY_CAPACITY: &str =
+    "policy = \"shortest_expected_delay\"\n[probe]\ntransport = \"udp\"\n";
 /// More concurrent requests than the narrow server can take, but no more than both can.
 const CLIENTS: usize = 10;
 
@@ -123,7 +122,7 @@ async fn requests_follow_the_capacity_reported_in_responses() {
     let keys = "report_with_responses = true\n";
     let agents = [wide.address, narrow.address].map(|server| agent(server, keys));
     let addresses = agents.each_ref().map(|agent| agent.address);
-    let toml = format!("{UDP_PROBES}[decisions]\nsample = 1\n");
+    let toml = format!("{BY_CAPACITY}[decisions]\nsample = 1\n");
     let proxy = Proxy::start(&addresses, &toml);
     ask_alone(&agents).await;
     let mut since = [0, 0];
@@ -173,7 +172,7 @@ async fn orca_reports_are_read_too() {
     let agents = servers
         .each_ref()
         .map(|server| agent(server.address, "orca = \"json\"\n"));
-    let proxy = Proxy::start(&agents.each_ref().map(|agent| agent.address), UDP_PROBES);
+    let proxy = Proxy::start(&agents.each_ref().map(|agent| agent.address), BY_CAPACITY);
     ask_alone(&agents).await;
     under_load(&proxy, "both say it with responses", async |_| {
         carried(&proxy).await.iter().all(|reports| *reports > 0)
@@ -196,17 +195,17 @@ pub(crate) async fn says(fields: &'static str) -> Replica {
 async fn unreadable_reports_are_removed_and_other_policies_forward_them() {
     let bad = "x-slackwater-load: 1;;\r\nx-slackwater-load: 2;;\r\nage: 7\r\n";
     let replica = says(bad).await;
-    let proxy = Proxy::start(&[replica.address], UDP_PROBES);
+    let proxy = Proxy::start(&[replica.address], BY_CAPACITY);
     let answer = get(proxy.address, "/").await;
     assert_eq!(answer.field("x-slackwater-load"), None, "{}", answer.head);
     assert_eq!(answer.field("age"), Some("7"));
     assert_eq!(carried(&proxy).await, [0]);
     let good = says("x-slackwater-load: 1;4000;\r\n").await;
-    let proxy = Proxy::start(&[good.address], UDP_PROBES);
+    let proxy = Proxy::start(&[good.address], BY_CAPACITY);
     let answer = get(proxy.address, "/").await;
     assert_eq!(answer.field("x-slackwater-load"), None);
     assert_eq!(carried(&proxy).await, [1]);
-    let other = Proxy::start(&[good.address], PREQUAL);
+    let other = Proxy::start(&[good.address], "");
     let answer = get(other.address, "/").await;
     let load = answer.field("x-slackwater-load");
     assert_eq!(load, Some("1;4000;"), "the policy does not read it");

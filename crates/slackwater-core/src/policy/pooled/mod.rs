@@ -194,12 +194,7 @@ impl<R: PoolRule> Pooled<R> {
         }
     }
 
-    fn remove_by_rate(
-        &mut self,
-        rif_limit: Option<Rif>,
-        client: &mut Client,
-        draw: &mut dyn Draw,
-    ) {
+    fn remove_by_rate(&mut self, rif_limit: Option<Rif>, client: &mut Client, draw: &mut dyn Draw) {
         for _ in 0..self.removal.due(client.remove_rate()) {
             let order = self.rule.order(rif_limit, client);
             match self.removal.remove(&mut self.pool, order, draw) {

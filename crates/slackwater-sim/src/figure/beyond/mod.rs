@@ -1,5 +1,6 @@
 //! Beyond Prequal: replicas that learn their capacity, and the default policy, which uses it,
-//! compared with Prequal. The fleets are those of the papers and those that should be hardest for the policy.
+//! compared with Prequal. The fleets are those of the papers and those that should be hardest for
+//! the policy.
 
 mod cases;
 mod findings;

@@ -82,7 +82,10 @@ fn policy_settings_match_their_names() {
     assert_ne!(q(OUR_DEFAULTS), q(PAPER));
     let rates = VARIANTS.map(|player| {
         let cell = find(step, player);
-        settings(&cell).shortest_expected_delay.probe_rate.millionths()
+        settings(&cell)
+            .shortest_expected_delay
+            .probe_rate
+            .millionths()
     });
     let expected = [3_000_000, 1_000_000, 500_000, 100_000, 500_000, 500_000];
     assert_eq!(rates, expected);

@@ -1,7 +1,7 @@
 //! An agent, and the metrics of a proxy before two of them.
 
 use super::{Moved, samples};
-use crate::capacity::{UDP_PROBES, agent};
+use crate::capacity::{BY_CAPACITY, agent};
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
@@ -88,7 +88,7 @@ async fn learned(moved: &Moved) {
 /// The agent reports what it has learned in each response, so that requests of a proxy cause fewer
 /// probes.
 async fn told_with_responses(moved: &Moved, agent: &Proxy) {
-    let proxy = Proxy::start(&[agent.address], UDP_PROBES);
+    let proxy = Proxy::start(&[agent.address], BY_CAPACITY);
     let watched = moved.watch(&proxy).await;
     let rate = "slackwater_probe_rate{service=\"default\",worker=\"0\"}";
     assert_eq!(watched.first[rate].to_string(), "3", "as configured");

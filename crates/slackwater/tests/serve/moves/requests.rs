@@ -191,7 +191,7 @@ async fn refused(moved: &Moved) {
         .await;
 
     let loaded = capacity::says("x-slackwater-load: 1;;\r\n").await;
-    let proxy = Proxy::start(&[loaded.address], capacity::UDP_PROBES);
+    let proxy = Proxy::start(&[loaded.address], capacity::BY_CAPACITY);
     let watched = moved.watch(&proxy).await;
     watched
         .moves_with_requests(&["slackwater_reports_carried_total"])
