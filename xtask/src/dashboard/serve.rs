@@ -28,7 +28,7 @@ const SLOW_US: u64 = 100_000;
 
 /// Largest size of a tick in bytes: the part that does not depend on the fleet (counts, the reports
 /// that each worker compares), and the part for each replica.
-const TICK_BYTES_MAX: [usize; 2] = [10_000, 72];
+const TICK_BYTES_MAX: [usize; 2] = [10_600, 72];
 
 /// Timeout for the page to agree, which is a second behind.
 const AGREE_MAX: Duration = Duration::from_mins(1);
@@ -222,11 +222,11 @@ fn with_commas(number: usize) -> String {
 fn why(tab: &mut Tab) -> Result<String, String> {
     let found = tab.wait(
         "two reports to choose from",
-        "(() => { const table = document.querySelector('.pool:not(.fullest)'); const place = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === 'expected delay'); if (place < 0) return null; const rows = [...document.querySelectorAll('.pool:not(.fullest) tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)); \
+        "(() => { const table = document.querySelector('.pool:not(.fullest)'); const place = [...table.tHead.rows[0].cells].findIndex((head) => ['expected delay', 'score'].includes(head.textContent)); if (place < 0) return null; const rows = [...document.querySelectorAll('.pool:not(.fullest) tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)); \
           const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : text.endsWith(' µs') ? 0.001 : 1); \
           if (rows[0]?.[0] !== 'next' || rows.length < 2) return null; const rule = document.querySelector('.rule').textContent; \
           return { next: rows[0], only: rows.filter((row) => row[0] === 'next').length === 1, \
-            best: rows.every((row) => !(ms(row[place]) < ms(rows[0][place]))) && rule.includes(`Next pick: ${rows[0][1]}.`) && rule.includes('expected delay = '), rule, rows }; })()",
+            best: rows.every((row) => !(ms(row[place]) < ms(rows[0][place]))) && rule.includes(`Next pick: ${rows[0][1]}.`) && (rule.includes('expected delay = ') || rule.includes('score = ')), rule, rows }; })()",
     )?;
     if found["only"] == true && found["best"] == true {
         Ok(found["rule"].as_str().unwrap_or_default().to_owned())

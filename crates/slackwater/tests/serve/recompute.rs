@@ -318,7 +318,6 @@ fn capacity_in_use(it: &Candidate<'_>) -> (Float, u128) {
         let with_this = (in_use * 0.85).max(1.0);
         longer *= (1.0 + (with_this - 1.0) / capacity) / with_this;
     }
-    same(longer, it.value("times_longer"), 1e-4);
     same(it.value("alone_us") * longer, it.value("score_us"), 1e-4);
     (Float(it.value("score_us")), it.parts("last_turn", 1.0))
 }

@@ -34,7 +34,7 @@
 mod learned;
 
 use crate::fixed::{ONE, Rate, banded, mul_div};
-use crate::policy::comparison::{Comparison, Equals, Factor, Step, Unit, Values};
+use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
 use crate::policy::entry::{Carried, PolicyEntry, Reports};
 use crate::policy::latest::{FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule, Reported};
 use crate::policy::prequal::PrequalConfig;
@@ -91,15 +91,14 @@ const BY_LATENCY: Comparison = Comparison {
 /// "Times longer" follows from the share and the capacity.
 const BY_CAPACITY: Comparison = Comparison {
     name: "capacity_in_use",
-    formula: "score = time of a request alone × times longer(in use, capacity)",
+    formula: "score = time alone × times longer(in use, capacity)",
     shared: &[],
     factors: &[
         Factor::requests("in_flight", "requests in flight", FINE),
         Factor::requests("turn_surcharge", "turn surcharge", FINE),
         Factor::requests("capacity", "capacity", ONE_RIF),
         Factor::share("in_use", "in use"),
-        Factor::time("alone_us", "time of a request alone", FINE * 1_000),
-        Factor::new("times_longer", "times longer", Unit::Count, MILLION),
+        Factor::time("alone_us", "time alone", FINE * 1_000),
         Factor::time("score_us", "score", FINE * 1_000),
         Factor::count("last_turn", "last turn"),
     ],
@@ -235,8 +234,6 @@ struct Terms {
     in_use: u64,
     /// Time of a query alone, in 1/1024 ns.
     alone: u64,
-    /// Factor by which a query takes longer than that, in millionths.
-    longer: u64,
     /// In 1/1024 ns.
     score: u64,
 }
@@ -253,7 +250,6 @@ impl ExpectedDelay {
                 capacity: ONE_RIF,
                 in_use,
                 alone,
-                longer: in_use,
                 score: mul_div(alone, in_use, MILLION),
             };
         };
@@ -268,13 +264,11 @@ impl ExpectedDelay {
         let reported = in_use(requests, capacity);
         let in_use = moment.usual.aged(reported, load.age_ns);
         let in_use = in_use + self::in_use(surcharge, capacity);
-        let longer = times_longer(in_use, capacity);
         Terms {
             capacity,
             in_use,
             alone,
-            longer,
-            score: mul_div(alone, longer, MILLION),
+            score: mul_div(alone, times_longer(in_use, capacity), MILLION),
         }
     }
 
@@ -369,7 +363,6 @@ impl LatestRule for ExpectedDelay {
             terms.capacity,
             terms.in_use,
             terms.alone,
-            terms.longer,
             terms.score,
             last,
         ])
