@@ -306,8 +306,8 @@ fn cubic_score(it: &Candidate<'_>, clients: f64) -> f64 {
 
 fn capacity_in_use(it: &Candidate<'_>) -> (Float, u128) {
     let (in_use, capacity) = (it.value("in_use"), it.value("capacity"));
-    // A report of little load counts as more with age.
-    let requests = it.value("in_flight") + 1.0 + it.value("turn_surcharge");
+    // A report of little load counts as more with age, and a replica that is ahead of its turn.
+    let requests = it.value("in_flight") + 1.0;
     let fresh = requests / (0.85 * capacity.max(1.0));
     assert!(in_use >= fresh * (1.0 - 1e-5), "{}", it.0);
     let shares = capacity.max(1.0);

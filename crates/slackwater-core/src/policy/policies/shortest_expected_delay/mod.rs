@@ -95,7 +95,6 @@ const BY_CAPACITY: Comparison = Comparison {
     shared: &[],
     factors: &[
         Factor::requests("in_flight", "requests in flight", FINE),
-        Factor::requests("turn_surcharge", "turn surcharge", FINE),
         Factor::requests("capacity", "capacity", ONE_RIF),
         Factor::share("in_use", "in use"),
         Factor::time("alone_us", "time alone", FINE * 1_000),
@@ -359,7 +358,6 @@ impl LatestRule for ExpectedDelay {
         }
         Values::of([
             load.in_flight,
-            ahead,
             terms.capacity,
             terms.in_use,
             terms.alone,
