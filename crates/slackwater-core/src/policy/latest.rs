@@ -151,17 +151,24 @@ impl<R: LatestRule> LatestReports<R> {
             })
     }
 
-    /// Like [`Self::candidates`], for the replicas in [`Self::places`].
-    fn listed<'a>(
+    /// Like [`Self::candidates`], for the replicas that are compared for the current query.
+    fn compared<'a>(
         &'a self,
         query: Query<'a>,
         since: Instant,
         fleet: &'a Fleet,
     ) -> impl Iterator<Item = Candidate<'a>> + Clone + 'a {
-        self.places.iter().filter_map(move |&index| {
-            let replica = *fleet.available().get(index as usize)?;
-            self.candidate(query, since, fleet, index, replica)
-        })
+        let all = if self.places.is_empty() {
+            fleet.available()
+        } else {
+            &[]
+        };
+        let all = (0_u32..).zip(all).map(|(index, _)| index);
+        all.chain(self.places.iter().copied())
+            .filter_map(move |index| {
+                let replica = *fleet.available().get(index as usize)?;
+                self.candidate(query, since, fleet, index, replica)
+            })
     }
 
     fn candidate<'a>(
@@ -258,17 +265,15 @@ impl<R: LatestRule> LatestReports<R> {
         let since = self.newest_since(query, fleet, &mut places);
         self.places = places;
         if client.any_unprobed() {
-            let all = self.candidates(query, since, fleet);
-            let drawn = all.filter(|it| it.latest.local).map(|it| it.latest.others);
+            let compared = self.compared(query, since, fleet);
+            let drawn = compared
+                .filter(|it| it.latest.local)
+                .map(|it| it.latest.others);
             self.lowest_drawn = drawn.min().unwrap_or(0);
         }
         let mut known_ns = core::mem::take(&mut self.scratch_ns);
         known_ns.clear();
-        let survey = if self.places.is_empty() {
-            self.survey_of(self.candidates(query, since, fleet), since, &mut known_ns)
-        } else {
-            self.survey_of(self.listed(query, since, fleet), since, &mut known_ns)
-        };
+        let survey = self.survey_of(self.compared(query, since, fleet), since, &mut known_ns);
         self.scratch_ns = known_ns;
         survey
     }
@@ -352,13 +357,7 @@ impl<R: LatestRule> LatestReports<R> {
         let rank = |candidate: Candidate<'_>| {
             FleetRank::new(candidate.index, self.place(now, candidate, &survey))
         };
-        let best = if self.places.is_empty() {
-            let all = self.candidates(query, survey.since, fleet);
-            rank::best(all.map(rank), draw)
-        } else {
-            let listed = self.listed(query, survey.since, fleet);
-            rank::best(listed.map(rank), draw)
-        }?;
+        let best = rank::best(self.compared(query, survey.since, fleet).map(rank), draw)?;
         let replica = fleet.available()[best.index];
         Some(Choice {
             replica,

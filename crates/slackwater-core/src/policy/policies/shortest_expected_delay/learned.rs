@@ -242,6 +242,11 @@ impl Table {
         }
     }
 
+    /// Whether any replica reports a capacity.
+    pub(super) fn knows_capacity(&self) -> bool {
+        self.capacities.count > 0
+    }
+
     pub(super) fn means(&self) -> Means {
         let cost = self.costs.mean().unwrap_or(UNKNOWN);
         Means {

@@ -11,7 +11,7 @@
 //! | it reports | its capacity | the time of a query alone |
 //! |---|---|---|
 //! | capacity and cost | as reported | the cost |
-//! | neither, and others do | the mean of the others | the mean cost × its mean latency / that of all |
+//! | neither, and others do | the mean of the others | mean cost × mean latency / that of all |
 //! | neither, and no replica does | 1 | its mean latency |
 //! | no answer to probes | as in the last two rows | as there, from this client's own queries |
 //!
@@ -342,7 +342,7 @@ impl LatestRule for ExpectedDelay {
     }
 
     fn comparison(&self) -> &'static Comparison {
-        if self.learned.means().known.is_some() {
+        if self.learned.knows_capacity() {
             &BY_CAPACITY
         } else {
             &BY_LATENCY
@@ -378,17 +378,18 @@ impl LatestRule for ExpectedDelay {
     }
 
     fn handle_report(&mut self, now: Instant, reported: Reported) {
-        let before = self.learned.means().known.is_some();
+        let before = self.learned.knows_capacity();
         self.learned.handle_report(now, reported);
-        let means = self.learned.means();
-        if means.known.is_some() != before {
+        if self.learned.knows_capacity() != before {
             self.usual = Usual::default(); // it had another unit
         }
         let requests = (u64::from(reported.rif.count()) + 1) * MILLION;
-        let share = match (means.known, u64::from(reported.capacity_millirif)) {
-            (None, _) => requests,
-            (Some((mean_capacity, _)), 0) => in_use(requests, mean_capacity),
-            (Some(_), capacity) => in_use(requests, capacity),
+        let share = match u64::from(reported.capacity_millirif) {
+            0 => match self.learned.means().known {
+                Some((mean_capacity, _)) => in_use(requests, mean_capacity),
+                None => requests,
+            },
+            capacity => in_use(requests, capacity),
         };
         self.usual.learn(share, reported.latency_ns);
     }
