@@ -151,24 +151,17 @@ impl<R: LatestRule> LatestReports<R> {
             })
     }
 
-    /// Like [`Self::candidates`], for the replicas that are compared for the current query.
-    fn compared<'a>(
+    /// Like [`Self::candidates`], for the replicas in [`Self::places`].
+    fn listed<'a>(
         &'a self,
         query: Query<'a>,
         since: Instant,
         fleet: &'a Fleet,
     ) -> impl Iterator<Item = Candidate<'a>> + Clone + 'a {
-        let all = if self.places.is_empty() {
-            fleet.available()
-        } else {
-            &[]
-        };
-        let all = (0_u32..).zip(all).map(|(index, _)| index);
-        all.chain(self.places.iter().copied())
-            .filter_map(move |index| {
-                let replica = *fleet.available().get(index as usize)?;
-                self.candidate(query, since, fleet, index, replica)
-            })
+        self.places.iter().filter_map(move |&index| {
+            let replica = *fleet.available().get(index as usize)?;
+            self.candidate(query, since, fleet, index, replica)
+        })
     }
 
     fn candidate<'a>(
@@ -265,15 +258,19 @@ impl<R: LatestRule> LatestReports<R> {
         let since = self.newest_since(query, fleet, &mut places);
         self.places = places;
         if client.any_unprobed() {
-            let compared = self.compared(query, since, fleet);
-            let drawn = compared
-                .filter(|it| it.latest.local)
-                .map(|it| it.latest.others);
-            self.lowest_drawn = drawn.min().unwrap_or(0);
+            self.lowest_drawn = if self.places.is_empty() {
+                lowest_drawn(self.candidates(query, since, fleet))
+            } else {
+                lowest_drawn(self.listed(query, since, fleet))
+            };
         }
         let mut known_ns = core::mem::take(&mut self.scratch_ns);
         known_ns.clear();
-        let survey = self.survey_of(self.compared(query, since, fleet), since, &mut known_ns);
+        let survey = if self.places.is_empty() {
+            self.survey_of(self.candidates(query, since, fleet), since, &mut known_ns)
+        } else {
+            self.survey_of(self.listed(query, since, fleet), since, &mut known_ns)
+        };
         self.scratch_ns = known_ns;
         survey
     }
@@ -357,7 +354,13 @@ impl<R: LatestRule> LatestReports<R> {
         let rank = |candidate: Candidate<'_>| {
             FleetRank::new(candidate.index, self.place(now, candidate, &survey))
         };
-        let best = rank::best(self.compared(query, survey.since, fleet).map(rank), draw)?;
+        let best = if self.places.is_empty() {
+            let all = self.candidates(query, survey.since, fleet);
+            rank::best(all.map(rank), draw)
+        } else {
+            let listed = self.listed(query, survey.since, fleet);
+            rank::best(listed.map(rank), draw)
+        }?;
         let replica = fleet.available()[best.index];
         Some(Choice {
             replica,
@@ -373,6 +376,12 @@ impl<R: LatestRule> LatestReports<R> {
 /// A RIF in 1/1024, rounded to the nearest.
 pub(in crate::policy) fn rounded(in_flight: u64) -> Rif {
     Rif::new(u32::try_from((in_flight + FINE / 2) / FINE).unwrap_or(u32::MAX))
+}
+
+/// The lowest load that was drawn for an unprobed candidate; 0 if there is none. `[A13]`
+fn lowest_drawn<'a>(candidates: impl Iterator<Item = Candidate<'a>>) -> u32 {
+    let drawn = candidates.filter(|it| it.latest.local);
+    drawn.map(|it| it.latest.others).min().unwrap_or(0)
 }
 
 /// The number of candidates, and their lowest RIF. Their known latencies go into `known_ns`.
