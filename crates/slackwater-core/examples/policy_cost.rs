@@ -124,15 +124,15 @@ impl Fleet {
     fn play(&mut self, of: Of) {
         self.now += STEP;
         if of == Of::Query {
+            let reports: [LoadReport; REPORTS as usize] =
+                core::array::from_fn(|_| report(&mut self.draw));
             return counted(|| {
                 let decision = (self.policy).choose(self.now, Query::first(), &mut self.draw, None);
-                while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
-                    let report = report(&mut self.draw);
-                    (self.policy).handle(
-                        self.now,
-                        Event::Report(probe.id, &report),
-                        &mut self.draw,
-                    );
+                for report in &reports {
+                    if let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
+                        let answer = Event::Report(probe.id, report);
+                        (self.policy).handle(self.now, answer, &mut self.draw);
+                    }
                 }
                 self.end(decision);
             });

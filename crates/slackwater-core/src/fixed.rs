@@ -180,6 +180,13 @@ fn mul_div_wide(a: u64, b: u64, c: u64) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
+/// `a` · `b` / 2^`bits`, rounded down, at most 2^64 − 1.
+#[inline]
+pub(crate) fn mul_shift(a: u64, b: u64, bits: u32) -> u64 {
+    let product = (u128::from(a) * u128::from(b)) >> bits;
+    u64::try_from(product).unwrap_or(u64::MAX)
+}
+
 /// Moves a mean by `1 / count` of the way towards a new value, as for a mean over `count` values. A
 /// `count` of 0 counts as 1.
 #[inline]

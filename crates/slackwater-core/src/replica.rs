@@ -204,11 +204,6 @@ impl ReplicaSet {
         &self.members
     }
 
-    /// The index of a member in the set.
-    pub(crate) fn position(&self, replica: ReplicaId) -> Option<u32> {
-        self.positions.find(replica).copied()
-    }
-
     /// Adds a replica. Returns `true` if it was not a member before.
     pub(crate) fn insert(&mut self, replica: ReplicaId) -> bool {
         if self.contains(replica) {

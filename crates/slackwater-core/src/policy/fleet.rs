@@ -144,10 +144,10 @@ impl Fleet {
 
     /// The fewest requests in flight that the replica can have had when it answered its last probe:
     /// queries of this client that were sent before the probe and had not ended when the answer
-    /// arrived. `[Decision 0015]`
-    pub(crate) fn rif_min(&self, replica: ReplicaId) -> Rif {
-        let standing = self.standings.find(replica);
-        Rif::new(standing.map_or(0, |standing| standing.out_since_probe))
+    /// arrived. `None` if the replica is not known. `[Decision 0015]`
+    pub(crate) fn rif_min(&self, replica: ReplicaId) -> Option<Rif> {
+        let standing = self.standings.find(replica)?;
+        Some(Rif::new(standing.out_since_probe))
     }
 
     /// Notes that the replica has answered a probe, so it is not lost. It lost `lost` probes in a
@@ -288,11 +288,6 @@ impl Fleet {
     /// The available replicas; none in a panic.
     pub fn available(&self) -> &[ReplicaId] {
         self.available.as_slice()
-    }
-
-    /// The index of a replica among the available ones.
-    pub(crate) fn available_place(&self, replica: ReplicaId) -> Option<u32> {
-        self.available.position(replica)
     }
 
     /// Whether no replica is available, though some are known.

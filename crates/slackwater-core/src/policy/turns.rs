@@ -14,7 +14,7 @@
 
 /// Parts of a query in which queries are counted.
 pub(in crate::policy) const FINE: u64 = 1 << FINE_BITS;
-const FINE_BITS: u32 = 10;
+pub(in crate::policy) const FINE_BITS: u32 = 10;
 /// Being ahead by this many queries counts as one more in flight.
 const AHEAD_PER_QUERY: u64 = 4;
 /// Largest surcharge for being ahead: larger differences in reports always count.

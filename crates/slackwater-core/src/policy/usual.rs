@@ -10,6 +10,14 @@ use crate::policy::probed::recent_mean::RecentMean;
 /// in flight have ended, and others have come.
 const BELIEVED_LATENCIES: u64 = 2;
 
+/// Age from which on a report fades no further: four hours.
+const AGE_MAX_NS: u64 = (1 << (u64::BITS - FADED_BITS)) - 1;
+/// What has faded of a report is counted in parts of this many bits.
+const FADED_BITS: u32 = 20;
+
+/// Larger shares count as this, so that nothing overflows.
+const SHARE_MAX: u64 = (1 << (u64::BITS - FADED_BITS)) - 1;
+
 /// The means of the newest 64 reports of all replicas. `Default` has none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usual {
@@ -20,7 +28,7 @@ pub(super) struct Usual {
 impl Usual {
     /// Takes in a report with this share in use, in any unit, and this latency.
     pub(super) fn learn(&mut self, share: u64, latency_ns: Option<u64>) {
-        self.share.record(share);
+        self.share.record(share.min(SHARE_MAX));
         if let Some(latency_ns) = latency_ns {
             self.latency_ns.record(latency_ns);
         }
@@ -50,10 +58,10 @@ impl UsualNow {
         if share >= self.share || self.half_ns == 0 {
             return share;
         }
-        let way = u128::from(self.share - share) * u128::from(age_ns);
-        let way = way / (u128::from(self.half_ns) + u128::from(age_ns));
+        let age_ns = age_ns.min(AGE_MAX_NS);
+        let faded = (age_ns << FADED_BITS) / self.half_ns.saturating_add(age_ns);
         // At most the distance to the mean.
-        share.saturating_add(u64::try_from(way).unwrap_or(u64::MAX))
+        share + (((self.share - share) * faded) >> FADED_BITS)
     }
 }
 

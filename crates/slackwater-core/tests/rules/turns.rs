@@ -73,7 +73,7 @@ fn much_slower_replica_gets_no_turn_while_others_are_idle() {
 /// Reports count for more than turns.
 #[test]
 fn rif_of_three_outweighs_any_turn() {
-    let mut world = world(&[10; 20]);
+    let mut world = world(&[10; 16]);
     let others = &world.replicas.clone()[1..];
     for _ in 0..1_000 {
         let pick = world.pick_for(Query::retry(others));
@@ -81,12 +81,12 @@ fn rif_of_three_outweighs_any_turn() {
             .policy
             .handle_query_done(world.now, pick.ticket, Outcome::Success);
     }
-    let loads: Vec<_> = (0..20)
+    let loads: Vec<_> = (0..16)
         .map(|place| (if place == 0 { 0 } else { 3 }, 10))
         .collect();
     world.reports(&loads);
     assert_eq!(next(&mut world), 0, "it had all of them, and is idle");
-    let loads: Vec<_> = (0..20).map(|place| (u32::from(place != 0), 10)).collect();
+    let loads: Vec<_> = (0..16).map(|place| (u32::from(place != 0), 10)).collect();
     world.reports(&loads);
     assert_ne!(next(&mut world), 0);
 }

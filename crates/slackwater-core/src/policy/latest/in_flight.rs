@@ -1,13 +1,16 @@
 //! The choice when no report helps.
 
-use super::FleetRank;
 use crate::draw::Draw;
 use crate::policy::comparison::{Comparison, Equals, Factor, OWN_IN_FLIGHT, Step};
-use crate::policy::probed::rank::{self, Place};
+use crate::policy::probed::rank::{self, Place, Rank};
 use crate::policy::probed::{Choice, Client};
 use crate::policy::query::{PickReason, Query};
 use crate::replica::ReplicaId;
 use crate::time::Instant;
+
+/// Ranks among a whole fleet, which has at most [`ReplicaIds::MAX`](crate::ReplicaIds::MAX)
+/// replicas.
+type FleetRank = Rank<20>;
 
 /// The choice when no report helps: the replica where this client has the fewest queries in flight;
 /// equals are drawn. Unprobed replicas that are out of reach come last. `[A13]`

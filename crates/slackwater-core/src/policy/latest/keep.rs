@@ -1,7 +1,7 @@
 //! The latest reports as what a probing policy keeps.
 
 use super::in_flight::{FEWEST_IN_FLIGHT, fewest_in_flight, place_in_flight};
-use super::{From, LatestReports, LatestRule, rounded};
+use super::{From, LatestReports, LatestRule};
 use crate::draw::Draw;
 use crate::fixed::Rate;
 use crate::policy::comparison::{Comparison, Values};
@@ -11,7 +11,6 @@ use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::Place;
 use crate::policy::probed::{Choice, Client, Compared, Keep};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
-use crate::policy::turns::FINE;
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
@@ -57,11 +56,13 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         explanation: &mut Explanation,
     ) {
         self.expire(now, client);
-        let survey = self.survey(query, client);
+        let survey = self.survey_with_buffer(query, client);
         let fleet = &client.fleet;
-        let (comparison, shared) = match &survey {
-            Some(survey) => (self.rule.comparison(), shared(survey.rif_limit)),
-            None => (&FEWEST_IN_FLIGHT, Values::NONE),
+        let any_report = self.candidates(query).next().is_some();
+        let (comparison, shared) = if any_report {
+            (self.rule.comparison(), shared(survey.rif_limit))
+        } else {
+            (&FEWEST_IN_FLIGHT, Values::NONE)
         };
         explanation.compare(comparison, shared);
         let mut consider = |replica, report: Option<PooledView>, place: Place, values| {
@@ -78,7 +79,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
                 ..explanation::Candidate::new(replica, report, fleet.in_flight(replica))
             });
         };
-        let Some(survey) = survey else {
+        if !any_report {
             // Without reports, queries in flight decide.
             for &replica in fleet.allowed_set(query) {
                 let place = place_in_flight(now, client, replica);
@@ -90,20 +91,20 @@ impl<R: LatestRule> Keep for LatestReports<R> {
                 );
             }
             return;
-        };
+        }
         // This includes replicas that the query has tried: they are recorded, and not chosen.
-        for candidate in self.candidates(Query::first(), survey.since, fleet) {
-            let load = Self::load(now, candidate, &survey);
-            let place = self.rule.place(load, &survey.moment);
-            let values = self.rule.values(load, &survey.moment);
-            let report = self.view(now, candidate.replica, survey.rif_limit, fleet);
-            consider(candidate.replica, report, place, values);
+        for row in self.candidates(Query::first()) {
+            let load = Self::load(now, row, &survey, fleet);
+            let place = self.rule.place(load, &row.known, &survey.moment);
+            let values = self.rule.values(load, &row.known, &survey.moment);
+            let report = self.view(now, row, &survey, fleet);
+            consider(row.replica, Some(report), place, values);
         }
     }
 
     fn charge_siblings(&mut self, replica: ReplicaId, queries: u32) {
-        if let Some(latest) = self.latest.find_mut(replica) {
-            latest.others = latest.others.saturating_add(queries);
+        if let Some(row) = self.rows.find_mut(replica) {
+            row.others = row.others.saturating_add(queries);
         }
     }
 
@@ -116,8 +117,6 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         client: &mut Client,
         _draw: &mut dyn Draw,
     ) {
-        self.own
-            .record(u64::from(client.fleet.in_flight(replica)) * FINE);
         self.keep(now, replica, report, From::Probe { local }, client);
     }
 
@@ -138,8 +137,12 @@ impl<R: LatestRule> Keep for LatestReports<R> {
 
     /// The latency of a query to an unprobed replica is all that is known of its speed. `[A13]`
     fn handle_head(&mut self, _now: Instant, replica: ReplicaId, head: Head) {
-        if !head.failed() && self.latest.find(replica).is_some_and(|latest| latest.local) {
-            self.rule.handle_own_latency(replica, span_ns(head.latency));
+        if let Some(row) = self.rows.find_mut(replica)
+            && row.local
+            && !head.failed()
+        {
+            (self.rule).handle_own_latency(replica, span_ns(head.latency));
+            row.known = self.rule.known(replica, row.others_min());
         }
     }
 
@@ -161,12 +164,12 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     }
 
     fn forget(&mut self, replica: ReplicaId) {
-        self.latest.remove(replica);
+        self.rows.remove(replica);
         self.rule.forget(replica);
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {
-        self.latest.reserve(replica);
+        self.rows.reserve(replica);
         self.rule.add_replica(replica);
     }
 
@@ -175,17 +178,12 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             self.scratch_ns.clear();
             self.scratch_ns.reserve(client.fleet.known().len());
         }
-        self.places.clear();
-        self.places.reserve(client.fleet.known().len());
     }
 
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
-        let rif_limit = R::RIF_LIMIT?;
-        let candidates = self.candidates(Query::first(), Instant::EPOCH, &client.fleet);
-        let lowest = candidates
-            .map(|candidate| rounded(candidate.in_flight))
-            .min()?;
-        Some(rif_limit(&self.rule, lowest))
+        R::RIF_LIMIT?;
+        let survey = self.survey(Query::first(), client, &mut Vec::new());
+        survey.rif_limit
     }
 
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView> {

@@ -28,8 +28,22 @@ pub trait LatestRule: Debug + Send {
     /// for unknown latencies is computed `[A7]`.
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = None;
 
+    /// What is known of a replica since its latest report.
+    type Known: Copy + Debug + Send;
+
     /// What all candidates of a choice are compared by.
     type Moment: Copy + Debug;
+
+    /// What is known of a replica now, at which other clients have this many queries in flight, or
+    /// more.
+    fn known(&self, replica: ReplicaId, others: u32) -> Self::Known;
+
+    /// A lower bound of the first part of the replica's place, so that most replicas need not be
+    /// looked at more closely.
+    fn first_min(known: &Self::Known) -> u64 {
+        let _ = known;
+        0
+    }
 
     /// What all candidates are compared by now.
     fn moment(&self) -> Self::Moment;
@@ -38,13 +52,13 @@ pub trait LatestRule: Debug + Send {
     fn comparison(&self) -> &'static Comparison;
 
     /// The place of a replica with this load.
-    fn place(&self, load: LatestLoad, moment: &Self::Moment) -> Place;
+    fn place(&self, load: LatestLoad, known: &Self::Known, moment: &Self::Moment) -> Place;
 
     /// Why a replica is chosen whose place begins with `first`.
     fn reason(first: u64) -> PickReason;
 
     /// The compared values of a replica with this load.
-    fn values(&self, load: LatestLoad, moment: &Self::Moment) -> Values;
+    fn values(&self, load: LatestLoad, known: &Self::Known, moment: &Self::Moment) -> Values;
 
     /// The capacity, in thousandths, and the cost that a replica counts with, for rules that
     /// compare them.
@@ -53,9 +67,14 @@ pub trait LatestRule: Debug + Send {
         (None, None)
     }
 
-    /// Takes in a replica's report. By default a rule learns nothing.
-    fn handle_report(&mut self, now: Instant, reported: Reported) {
-        let _ = (now, reported);
+    /// Takes in a replica's report, and returns what is known of the replica now. By default a rule
+    /// learns nothing.
+    fn handle_report(&mut self, now: Instant, reported: Reported) -> Update<Self::Known> {
+        let _ = now;
+        Update {
+            known: self.known(reported.replica, reported.others),
+            of_all: false,
+        }
     }
 
     /// Takes in the latency of this client's own query to an unprobed replica. `[A13]`
@@ -86,12 +105,23 @@ pub trait LatestRule: Debug + Send {
     }
 }
 
+/// What a rule has learned from a report.
+#[derive(Clone, Copy, Debug)]
+pub struct Update<K> {
+    /// What is known of the replica now.
+    pub(in crate::policy) known: K,
+    /// Whether that has changed for all replicas.
+    pub(in crate::policy) of_all: bool,
+}
+
 /// A report, with derived values.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported {
     pub(in crate::policy) replica: ReplicaId,
     pub(in crate::policy) from: From,
     pub(in crate::policy) rif: Rif,
+    /// Queries that other clients have in flight there, or more.
+    pub(in crate::policy) others: u32,
     pub(in crate::policy) latency_ns: Option<u64>,
     /// 0 if it reports none.
     pub(in crate::policy) query_rate_millis: u32,
@@ -104,7 +134,6 @@ pub struct Reported {
 /// The load of a replica at a pick.
 #[derive(Clone, Copy, Debug)]
 pub struct LatestLoad {
-    pub(in crate::policy) replica: ReplicaId,
     /// What other clients had in flight there when it reported, plus what this client has there
     /// now, in 1/1024.
     pub(in crate::policy) in_flight: u64,

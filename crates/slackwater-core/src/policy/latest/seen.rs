@@ -1,14 +1,13 @@
 //! The latest reports, and the order of the next choice, as seen from outside.
 
-use super::{Candidate, LatestReports, LatestRule};
+use super::{LatestReports, LatestRule, Row, Survey};
 use crate::policy::fleet::Fleet;
 use crate::policy::pooled_view::PooledView;
-use crate::policy::probed::{Client, Compared, Keep};
+use crate::policy::probed::{Client, Compared};
 use crate::policy::query::Query;
-use crate::replica::ReplicaId;
-use crate::report::Rif;
 use crate::time::Instant;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
 
 impl<R: LatestRule> LatestReports<R> {
@@ -16,54 +15,51 @@ impl<R: LatestRule> LatestReports<R> {
     pub(super) fn view(
         &self,
         now: Instant,
-        replica: ReplicaId,
-        rif_limit: Option<Rif>,
+        row: &Row<R::Known>,
+        survey: &Survey<R::Moment>,
         fleet: &Fleet,
-    ) -> Option<PooledView> {
-        let latest = self.latest.find(replica)?;
-        let rif = self.rif(latest, fleet.in_flight(replica));
-        Some(PooledView {
-            replica,
+    ) -> PooledView {
+        let own_in_flight = fleet.in_flight(row.replica);
+        let rif = super::rounded(Self::in_flight(row, own_in_flight, survey.unprobed));
+        PooledView {
+            replica: row.replica,
             rif,
-            latency: latest.latency_ns.map(Duration::from_nanos),
-            age: now.saturating_since(latest.received_at),
+            latency: row.latency_ns.map(Duration::from_nanos),
+            age: now.saturating_since(row.received_at),
             uses_left: u32::MAX,
-            local: latest.local,
-            hot: rif_limit.is_some_and(|limit| rif >= limit),
-        })
+            local: row.local,
+            hot: survey.rif_limit.is_some_and(|limit| rif >= limit),
+        }
     }
 
     /// All reports, oldest first.
     pub(super) fn seen(&self, now: Instant, client: &Client) -> Vec<PooledView> {
-        let rif_limit = self.rif_limit(client);
-        let fleet = &client.fleet;
-        let view = |&replica: &ReplicaId| self.view(now, replica, rif_limit, fleet);
-        let mut views: Vec<_> = fleet.available().iter().filter_map(view).collect();
-        views.sort_by_key(|view| core::cmp::Reverse(view.age));
+        let survey = self.survey(Query::first(), client, &mut Vec::new());
+        let rows = self.rows.all().iter();
+        let mut views: Vec<_> = rows
+            .map(|row| self.view(now, row, &survey, &client.fleet))
+            .collect();
+        views.sort_by_key(|view| Reverse(view.age));
         views
     }
 
     /// The reports that are compared for the next query, oldest first.
     pub(super) fn looked_at(&self, now: Instant, client: &Client) -> Vec<Compared> {
-        let received_at = |candidate: &Candidate<'_>| candidate.latest.received_at;
-        let since = self.newest_since(Query::first(), &client.fleet, &mut Vec::new());
-        let mut compared: Vec<_> = self
-            .candidates(Query::first(), since, &client.fleet)
-            .filter(|candidate| now.ns_since(received_at(candidate)) < self.report_age_max_ns)
+        let survey = self.survey(Query::first(), client, &mut Vec::new());
+        let fresh_since = self.fresh_since(now).unwrap_or(Instant::EPOCH);
+        let mut rows: Vec<_> = self
+            .candidates(Query::first())
+            .filter(|row| row.received_at >= fresh_since)
             .collect();
-        compared.sort_by_key(received_at);
-        let all = compared.iter().copied();
-        let Some(survey) = self.survey_of(all, since, &mut Vec::new()) else {
-            return Vec::new();
-        };
-        let scored = |candidate: Candidate<'_>| {
-            let load = Self::load(now, candidate, &survey);
+        rows.sort_by_key(|row| row.received_at);
+        let compared = |row: &Row<R::Known>| {
+            let load = Self::load(now, row, &survey, &client.fleet);
             Compared {
-                replica: candidate.replica,
-                place: self.rule.place(load, &survey.moment),
-                values: self.rule.values(load, &survey.moment),
+                replica: row.replica,
+                place: self.rule.place(load, &row.known, &survey.moment),
+                values: self.rule.values(load, &row.known, &survey.moment),
             }
         };
-        compared.into_iter().map(scored).collect()
+        rows.into_iter().map(compared).collect()
     }
 }

@@ -13,6 +13,7 @@ use crate::policy::probed::Probed;
 use crate::policy::probed::rank::{Load, Place};
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
+use crate::replica::ReplicaId;
 use crate::report::Rif;
 use alloc::boxed::Box;
 
@@ -97,7 +98,10 @@ impl LatestRule for NearTies {
     const NAME: &'static str = ENTRY.name;
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = Some(Self::first_not_near);
 
+    type Known = ();
     type Moment = ();
+
+    fn known(&self, _replica: ReplicaId, _others: u32) {}
 
     fn moment(&self) {}
 
@@ -105,11 +109,11 @@ impl LatestRule for NearTies {
         &hot_cold::COMPARISON
     }
 
-    fn place(&self, load: LatestLoad, (): &()) -> Place {
+    fn place(&self, load: LatestLoad, (): &(), (): &()) -> Place {
         hot_cold::place(compared(load), hot_cold::unscaled(load.rif_limit))
     }
 
-    fn values(&self, load: LatestLoad, (): &()) -> Values {
+    fn values(&self, load: LatestLoad, (): &(), (): &()) -> Values {
         hot_cold::values(compared(load), hot_cold::unscaled(load.rif_limit))
     }
 

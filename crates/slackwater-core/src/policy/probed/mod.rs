@@ -57,7 +57,8 @@ pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
     /// Whether the report of an unprobed replica has a load of other clients that was drawn from
-    /// recent reports, instead of their mean. `[A13]`
+    /// recent reports, instead of the mean of those that are ordinary `[A13]`. Such a policy has no
+    /// RIF limit that is learned from reports.
     const DRAWS_OTHERS: bool = false;
     /// The reason of a pick when no report helps.
     const WITHOUT_REPORTS: PickReason = PickReason::Random;
@@ -380,12 +381,11 @@ impl<K: Keep> Probed<K> {
         report: &LoadReport,
         draw: &mut dyn Draw,
     ) {
-        if !self.client.fleet.knows(replica) {
+        // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
+        let Some(rif_min) = self.client.fleet.rif_min(replica) else {
             self.client.counters.reports_unknown += 1;
             return;
-        }
-        // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
-        let rif_min = self.client.fleet.rif_min(replica);
+        };
         let raised = (report.rif < rif_min).then(|| LoadReport {
             rif: rif_min,
             ..report.clone()

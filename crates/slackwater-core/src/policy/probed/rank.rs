@@ -20,7 +20,7 @@ pub struct Load {
 }
 
 /// The sort key of a candidate; lower is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// What decides.
     pub(in crate::policy) first: u64,

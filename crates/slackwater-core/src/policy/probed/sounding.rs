@@ -40,7 +40,6 @@ impl<K: Keep> Probed<K> {
         sent_at: Option<Instant>,
         report: &LoadReport,
     ) {
-        let ordinary = self.client.ordinary(report.rif);
         let lost = self.probing.answered(now, replica);
         self.client.locals.answered(now, replica, sent_at);
         let is_own = sent_at.is_some();
@@ -55,8 +54,13 @@ impl<K: Keep> Probed<K> {
             // An unavailable replica runs empty, which shows neither the load of the others nor
             // which RIF is high among them.
             let own_in_flight = client.fleet.in_flight(replica);
-            client.locals.note_others_rif(ordinary, own_in_flight);
-            client.reported.record(report.rif);
+            if K::DRAWS_OTHERS {
+                client.locals.note_others_rif(report.rif, own_in_flight);
+            } else {
+                let ordinary = client.ordinary(report.rif);
+                client.locals.note_others_rif(ordinary, own_in_flight);
+                client.reported.record(report.rif);
+            }
         }
     }
 
@@ -102,7 +106,7 @@ impl<K: Keep> Probed<K> {
         let client = &mut self.client;
         let deaf = !client.fleet.in_panic()
             && (client.locals).all_unprobed(client.fleet.available().len());
-        if deaf && !client.reported.is_empty() {
+        if deaf && (K::DRAWS_OTHERS || !client.reported.is_empty()) {
             client.reported.clear();
             client.estimated.clear();
             client.locals.forget_answers();
@@ -141,7 +145,7 @@ impl<K: Keep> Probed<K> {
         match locals.answer(now, replica, own_in_flight, others, interval_ns) {
             Ok(report) => {
                 self.client.counters.probes_local += 1;
-                if self.client.fleet.is_available(replica) {
+                if !K::DRAWS_OTHERS && self.client.fleet.is_available(replica) {
                     self.client.estimated.record(report.rif);
                 }
                 self.keep_report(now, replica, &report, true, draw);

@@ -8,7 +8,7 @@
 //!
 //! A replica that reports no query rate counts with the mean of the latencies that it reports.
 
-use crate::fixed::follow;
+use crate::fixed::{follow, mul_div, mul_shift};
 use crate::policy::latest::{From, Reported};
 use crate::policy::turns::FINE;
 use crate::replica::{ReplicaId, ReplicaMap};
@@ -28,11 +28,12 @@ const LATENCY_MAX_MEANS: u64 = 4;
 /// Latencies of an hour or more count as this, so that no sum overflows.
 const LATENCY_MAX: u64 = (1 << 42) * FINE;
 /// Parts of a request in mean RIF.
-const RIF_PARTS: u64 = 1 << 20;
+const RIF_PARTS: u64 = 1 << RIF_BITS;
+const RIF_BITS: u32 = 20;
 /// Thousandths of a second in a nanosecond, inverted: reported rates are in thousandths.
 const RATE_NS: u64 = 1_000_000_000_000;
 /// A mean while nothing is reported. All replicas are then equal, and the value does not matter.
-const UNKNOWN: u64 = 1_000_000 * FINE;
+const UNKNOWN_NS: u64 = 1_000_000;
 
 /// What was learned of a replica. `Default` is nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,8 +104,12 @@ impl Learned {
         self.at = now;
         self.rif = follow(self.rif, rif, parts);
         if rate > 0 {
-            self.rif = self.rif.min(rif_of(most, rate));
-            self.latency = latency_of(self.rif, rate);
+            let interval = interval(rate);
+            self.latency = latency_of(self.rif, interval);
+            if self.latency > most {
+                self.latency = most;
+                self.rif = mul_div(most, RIF_PARTS, interval);
+            }
         } else {
             self.latency = follow(self.latency, newest.min(most), parts);
         }
@@ -116,27 +121,24 @@ fn most(others: Option<u64>) -> u64 {
     others.map_or(LATENCY_MAX, |mean| mean.saturating_mul(LATENCY_MAX_MEANS))
 }
 
-/// Latency by Little's law, in 1/1024 ns.
-fn latency_of(rif: u64, rate_millis: u64) -> u64 {
-    let latency = u128::from(rif) * u128::from(RATE_NS) / u128::from(rate_millis);
-    let parts = u128::from(RIF_PARTS / FINE);
-    u64::try_from(latency / parts).map_or(LATENCY_MAX, |latency| latency.clamp(1, LATENCY_MAX))
+/// The time from one query to the next at this rate, in 1/1024 ns.
+fn interval(rate_millis: u64) -> u64 {
+    RATE_NS * FINE / rate_millis.max(1)
 }
 
-/// The mean RIF with which a query would have this latency.
-fn rif_of(latency: u64, rate_millis: u64) -> u64 {
-    let parts = u128::from(RIF_PARTS / FINE);
-    let rif = u128::from(latency) * parts * u128::from(rate_millis) / u128::from(RATE_NS);
-    u64::try_from(rif).unwrap_or(u64::MAX)
+/// Latency by Little's law, in 1/1024 ns: this mean RIF times the time between queries.
+fn latency_of(rif: u64, interval: u64) -> u64 {
+    mul_shift(rif, interval, RIF_BITS).clamp(1, LATENCY_MAX)
 }
 
 /// What was learned of all replicas.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     replicas: ReplicaMap<Learned>,
-    /// Number of replicas with a mean latency, and the sum of these.
+    /// In nanoseconds: the sum over a whole fleet fits.
     latencies: Sum,
     capacities: Sum,
+    /// In nanoseconds.
     costs: Sum,
 }
 
@@ -144,34 +146,30 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     count: u64,
-    sum: u128,
+    sum: u64,
 }
 
 impl Sum {
     /// Adds a replica's value; 0 is none.
     fn add(&mut self, value: u64) {
         self.count += u64::from(value > 0);
-        self.sum += u128::from(value);
+        self.sum += value;
     }
 
     fn take_away(&mut self, value: u64) {
         self.count -= u64::from(value > 0);
-        self.sum -= u128::from(value);
+        self.sum -= value;
+    }
+
+    /// Puts one value in the place of another.
+    fn replace(&mut self, before: u64, after: u64) {
+        self.take_away(before);
+        self.add(after);
     }
 
     fn mean(self) -> Option<u64> {
-        let mean = self.sum.checked_div(self.count.into())?;
-        Some(u64::try_from(mean).unwrap_or(u64::MAX).max(1))
+        self.sum.checked_div(self.count)
     }
-}
-
-/// The means of all replicas.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Means {
-    /// In 1/1024 ns.
-    pub(super) latency: u64,
-    /// Capacity in thousandths, and cost in 1/1024 ns. `None` while no replica reports a capacity.
-    pub(super) known: Option<(u64, u64)>,
 }
 
 impl Table {
@@ -214,11 +212,11 @@ impl Table {
         self.change(replica, |learned| learned.learn_own(latency_ns, others));
     }
 
-    /// The mean latency of the other replicas.
+    /// The mean latency of the other replicas, in 1/1024 ns.
     fn mean_of_others(&self, replica: ReplicaId) -> Option<u64> {
         let mut others = self.latencies;
-        others.take_away(self.of(replica).latency);
-        others.mean()
+        others.take_away(whole_ns(self.of(replica).latency));
+        others.mean().map(|ns| ns * FINE)
     }
 
     /// Changes what was learned of a replica, and keeps the sums.
@@ -229,17 +227,12 @@ impl Table {
         let before = *learned;
         change(learned);
         let after = *learned;
-        for (sum, of) in [
-            (
-                &mut self.latencies,
-                (|it| it.latency) as fn(&Learned) -> u64,
-            ),
-            (&mut self.capacities, |it| it.capacity_millirif.into()),
-            (&mut self.costs, |it| it.cost),
-        ] {
-            sum.take_away(of(&before));
-            sum.add(of(&after));
-        }
+        (self.latencies).replace(whole_ns(before.latency), whole_ns(after.latency));
+        (self.costs).replace(whole_ns(before.cost), whole_ns(after.cost));
+        (self.capacities).replace(
+            before.capacity_millirif.into(),
+            after.capacity_millirif.into(),
+        );
     }
 
     /// Whether any replica reports a capacity.
@@ -247,11 +240,23 @@ impl Table {
         self.capacities.count > 0
     }
 
-    pub(super) fn means(&self) -> Means {
-        let cost = self.costs.mean().unwrap_or(UNKNOWN);
-        Means {
-            latency: self.latencies.mean().unwrap_or(UNKNOWN),
-            known: self.capacities.mean().map(|capacity| (capacity, cost)),
-        }
+    /// The mean of the reported capacities, in thousandths, if there are any.
+    pub(super) fn mean_capacity(&self) -> Option<u64> {
+        self.capacities.mean()
     }
+
+    /// The mean of the mean latencies, in 1/1024 ns.
+    pub(super) fn mean_latency(&self) -> u64 {
+        self.latencies.mean().unwrap_or(UNKNOWN_NS) * FINE
+    }
+
+    /// The mean cost, in 1/1024 ns.
+    pub(super) fn mean_cost(&self) -> u64 {
+        self.costs.mean().unwrap_or(UNKNOWN_NS) * FINE
+    }
+}
+
+/// A time in 1/1024 ns as whole nanoseconds, at least 1 unless it is 0, which is none.
+fn whole_ns(fine: u64) -> u64 {
+    (fine / FINE).max(fine.min(1))
 }

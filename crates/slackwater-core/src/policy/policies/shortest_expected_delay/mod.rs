@@ -33,22 +33,24 @@
 
 mod learned;
 
-use crate::fixed::{ONE, Rate, banded, mul_div};
+use crate::fixed::{ONE, Rate, banded, mul_div, mul_shift};
 use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
 use crate::policy::entry::{Carried, PolicyEntry, Reports};
-use crate::policy::latest::{FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule, Reported};
+use crate::policy::latest::{
+    FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule, Reported, Update,
+};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
-use crate::policy::turns::FINE;
+use crate::policy::turns::{FINE, FINE_BITS};
 use crate::policy::usual::{Usual, UsualNow};
 use crate::replica::ReplicaId;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use core::time::Duration;
-use learned::{Learned, Means, Table};
+use learned::{Learned, Table};
 
 /// Facts about the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -76,7 +78,7 @@ const BY_LATENCY: Comparison = Comparison {
     formula: "expected delay = (requests in flight + turn surcharge) × mean latency",
     shared: &[],
     factors: &[
-        Factor::requests("in_flight", "requests in flight", MILLION),
+        Factor::requests("in_flight", "requests in flight", ONE as u64),
         Factor::time("mean_latency_us", "mean latency", FINE * 1_000),
         Factor::requests("turn_surcharge", "turn surcharge", FINE),
         Factor::time("expected_delay_us", "expected delay", FINE * 1_000),
@@ -173,30 +175,37 @@ impl ShortestExpectedDelay {
             probe_rate: settings.probe_rate,
             latency_band: settings.latency_band_millionths.into(),
             cost_band: settings.cost_band_millionths.into(),
-            learned: Table::default(),
+            table: Table::default(),
             usual: Usual::default(),
         };
         Self::with(LatestReports::new(rule, &config), config)
     }
 }
 
-const MILLION: u64 = ONE as u64;
+/// One, as shares and factors are computed: with a power of two, a pick needs shifts in place of
+/// divisions.
+const UNIT_BITS: u32 = 20;
+const UNIT: u64 = 1 << UNIT_BITS;
 /// One request in flight, in thousandths, as capacities are reported.
 const ONE_RIF: u64 = 1_000;
-/// Usable part of a capacity: a seventh is kept in reserve for chance. In millionths, as the
-/// constants below.
-const USABLE: u64 = 850_000;
+/// Usable part of a capacity, in thousandths: a seventh is kept in reserve for chance.
+const USABLE: u64 = 850;
 /// With all of the capacity in use, a query is assumed to take this much longer than on an idle
-/// replica: of two replicas without queues, the emptier one is better.
-const CROWDING: u64 = 300_000;
+/// replica: of two replicas without queues, the emptier one is better. In units, as the constants
+/// below.
+const CROWDING: u64 = UNIT * 3 / 10;
 /// Beyond capacity, a query is assumed to take this much longer for each capacity's worth of
 /// others. It waits for them, and they wait for it, so it costs more than its own time, and the
 /// more the more queries share the replica.
-const OVERLOAD: u64 = 2_500_000;
+const OVERLOAD: u64 = UNIT * 5 / 2;
 /// Largest share of capacity in use; higher ones count as this. Below it nothing overflows.
-const IN_USE_MAX: u64 = 1 << 50;
+const IN_USE_MAX: u64 = UNIT << 12;
+/// Most requests in flight, in 1/1024. More count as this, so that their share does not overflow.
+const IN_FLIGHT_MAX: u64 = u32::MAX as u64;
 /// Largest factor by which a replica counts as slower, or faster, than the mean.
 const DIFFERENCE_MAX: u64 = 4;
+/// Largest factor by which the queries of a replica with a capacity count as dearer than the mean.
+const DEARER_MAX: u64 = 1_000;
 /// Reports with responses, per query, from which on fewer probes are sent. Without any such
 /// reports, half a probe per query makes small or unequal fleets perform much worse.
 const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
@@ -210,113 +219,156 @@ pub struct ExpectedDelay {
     probe_rate: Rate,
     latency_band: u64,
     cost_band: u64,
-    learned: Table,
-    /// Usual share of the capacity in use, in millionths. While no capacity is known it is counted
-    /// as 1.
+    table: Table,
+    /// Usual share of the capacity in use. While no capacity is known it is counted as 1.
     usual: Usual,
+}
+
+/// What a replica counts with since its latest report.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Time of a query alone, as a share of the mean.
+    alone: u64,
+    /// Share of the usable capacity that one request takes, in 1/1024. While no capacity is known,
+    /// all of it.
+    request: u64,
+    /// How much longer a query takes for each capacity's worth of others.
+    overload: u64,
+    /// In thousandths of a request.
+    capacity: u64,
+    /// The lowest score that it can have.
+    score_min: u64,
 }
 
 /// What all replicas are compared by at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    means: Means,
     usual: UsualNow,
+    /// Whether any replica reports a capacity.
+    by_capacity: bool,
 }
 
-/// The terms of a replica's score.
-#[derive(Clone, Copy, Debug)]
-struct Terms {
-    /// In thousandths of a request.
-    capacity: u64,
-    /// Requests in flight and the turn surcharge, as a share of the usable capacity, in millionths.
-    /// While no capacity is known, in millionths of a request.
-    in_use: u64,
-    /// Time of a query alone, in 1/1024 ns.
-    alone: u64,
-    /// In 1/1024 ns.
-    score: u64,
+impl Known {
+    /// A replica of this capacity, in thousandths of a request.
+    fn with_capacity(capacity: u64, alone: u64) -> Self {
+        // A replica that runs one query at a time delays no other query.
+        let shares = capacity.max(ONE_RIF);
+        Self {
+            alone,
+            request: (UNIT << FINE_BITS) * ONE_RIF / USABLE * ONE_RIF / shares,
+            overload: UNIT + (OVERLOAD - UNIT) * (shares - ONE_RIF) / shares,
+            capacity,
+            score_min: 0,
+        }
+    }
+
+    /// A replica in a fleet where none reports a capacity.
+    const fn without_capacity(alone: u64) -> Self {
+        Self {
+            alone,
+            request: UNIT << FINE_BITS,
+            overload: 0, // not used
+            capacity: ONE_RIF,
+            score_min: 0,
+        }
+    }
+
+    /// The share of the usable capacity that these requests take. `requests` in 1/1024.
+    #[inline]
+    fn share(&self, requests: u64) -> u64 {
+        (requests.min(IN_FLIGHT_MAX) * self.request) >> (2 * FINE_BITS)
+    }
+
+    #[inline]
+    fn score(&self, in_use: u64, by_capacity: bool) -> u64 {
+        let times_longer = if by_capacity {
+            self.times_longer(in_use)
+        } else {
+            in_use
+        };
+        times_longer.saturating_mul(self.alone)
+    }
+
+    /// Factor by which a query takes longer than alone, and by which it makes others take longer,
+    /// with this share of the usable capacity in use.
+    #[inline]
+    fn times_longer(&self, in_use: u64) -> u64 {
+        let in_use = in_use.min(IN_USE_MAX);
+        let crowding = UNIT + in_units(in_use, CROWDING);
+        if in_use <= UNIT && self.capacity >= ONE_RIF {
+            return crowding;
+        }
+        let waiting = UNIT + in_units(in_use.saturating_sub(UNIT), self.overload);
+        mul_shift(in_units(waiting, crowding), self.behind(in_use), UNIT_BITS)
+    }
+
+    /// Factor by which a query takes longer than its cost behind the others that make up this
+    /// share. With a capacity below one, the earlier queries take longer than their cost, and this
+    /// one does not: with none before it, quota has accumulated.
+    fn behind(&self, in_use: u64) -> u64 {
+        if self.capacity >= ONE_RIF {
+            return UNIT;
+        }
+        let with_this = (in_use * USABLE / ONE_RIF).max(UNIT);
+        let before = mul_div(with_this - UNIT, ONE_RIF, self.capacity);
+        mul_div(before.saturating_add(UNIT), UNIT, with_this)
+    }
+}
+
+/// A product of values in units, which is below 2^64.
+const fn in_units(a: u64, b: u64) -> u64 {
+    (a * b) >> UNIT_BITS
 }
 
 impl ExpectedDelay {
-    fn terms(&self, load: LatestLoad, moment: &Moment) -> Terms {
-        let learned = self.learned.of(load.replica);
-        let requests = mul_div(load.in_flight + FINE, MILLION, FINE);
-        let surcharge = load.turn.ahead * MILLION / FINE;
-        let Some((mean_capacity, mean_cost)) = moment.means.known else {
-            let in_use = moment.usual.aged(requests, load.age_ns) + surcharge;
-            let alone = self.latency(learned, moment.means.latency);
-            return Terms {
-                capacity: ONE_RIF,
-                in_use,
-                alone,
-                score: mul_div(alone, in_use, MILLION),
-            };
+    fn counts_with(&self, replica: ReplicaId) -> Known {
+        let learned = self.table.of(replica);
+        let Some(mean_capacity) = self.table.mean_capacity() else {
+            return Known::without_capacity(self.latency(learned));
         };
-        let (capacity, alone) = match u64::from(learned.capacity_millirif) {
-            0 => {
-                let latency = self.latency(learned, moment.means.latency);
-                let alone = mul_div(mean_cost, latency, moment.means.latency);
-                (mean_capacity, alone)
-            }
-            capacity => (capacity, self.cost(learned, mean_cost)),
+        match u64::from(learned.capacity_millirif) {
+            0 => Known::with_capacity(mean_capacity, self.latency(learned)),
+            capacity => Known::with_capacity(capacity, self.cost(learned)),
+        }
+    }
+
+    /// Mean latency that a replica counts with, as a share of the mean of all.
+    fn latency(&self, learned: Learned) -> u64 {
+        let Some(latency) = learned.latency() else {
+            return UNIT;
         };
-        let reported = in_use(requests, capacity);
-        let in_use = moment.usual.aged(reported, load.age_ns);
-        let in_use = in_use + self::in_use(surcharge, capacity);
-        Terms {
-            capacity,
-            in_use,
-            alone,
-            score: mul_div(alone, times_longer(in_use, capacity), MILLION),
+        let mean = self.table.mean_latency();
+        let share = mul_div(banded(latency, mean, self.latency_band), UNIT, mean);
+        share.clamp(UNIT / DIFFERENCE_MAX, UNIT * DIFFERENCE_MAX)
+    }
+
+    /// Cost that a replica with a known capacity counts with, as a share of the mean cost.
+    fn cost(&self, learned: Learned) -> u64 {
+        if learned.cost == 0 {
+            return UNIT;
         }
+        let mean = self.table.mean_cost();
+        let share = mul_div(banded(learned.cost, mean, self.cost_band), UNIT, mean);
+        share.clamp(1, UNIT * DEARER_MAX)
     }
 
-    /// Mean latency that a replica counts with, in 1/1024 ns.
-    fn latency(&self, learned: Learned, mean: u64) -> u64 {
-        match learned.latency() {
-            Some(latency) => banded(latency, mean, self.latency_band)
-                .clamp(mean / DIFFERENCE_MAX, mean.saturating_mul(DIFFERENCE_MAX)),
-            None => mean,
-        }
+    /// The share in use that a replica counts with: of little load, less with age, and with the
+    /// turn surcharge.
+    #[inline]
+    fn in_use(load: LatestLoad, known: &Known, moment: &Moment) -> u64 {
+        let reported = known.share(load.in_flight + FINE);
+        moment.usual.aged(reported, load.age_ns) + known.share(load.turn.ahead)
     }
 
-    /// Cost that a replica with a known capacity counts with, in 1/1024 ns.
-    fn cost(&self, learned: Learned, mean: u64) -> u64 {
-        match learned.cost {
-            0 => mean,
-            cost => banded(cost, mean, self.cost_band),
-        }
+    /// The time that 1 in a product of this many units stands for, in 1/1024 ns.
+    fn time(&self, share: u64, units: u32) -> u64 {
+        let mean = if self.table.knows_capacity() {
+            self.table.mean_cost()
+        } else {
+            self.table.mean_latency()
+        };
+        mul_shift(mean, share, units * UNIT_BITS)
     }
-}
-
-/// Share of the usable capacity that these requests use, in millionths. `requests` in millionths.
-fn in_use(requests: u64, capacity_millirif: u64) -> u64 {
-    let usable = capacity_millirif.max(ONE_RIF) * USABLE / ONE_RIF;
-    mul_div(requests, MILLION, usable).min(IN_USE_MAX)
-}
-
-/// Factor by which a query takes longer than alone, and by which it makes others take longer, with
-/// this share of the usable capacity in use. In millionths.
-fn times_longer(in_use: u64, capacity_millirif: u64) -> u64 {
-    // A replica that runs one query at a time delays no other query.
-    let shares = capacity_millirif.max(ONE_RIF);
-    let overload = MILLION + mul_div(OVERLOAD - MILLION, shares - ONE_RIF, shares);
-    let waiting = MILLION + mul_div(in_use.saturating_sub(MILLION), overload, MILLION);
-    let crowding = MILLION + mul_div(in_use, CROWDING, MILLION);
-    let longer = mul_div(waiting, crowding, MILLION);
-    mul_div(longer, behind(in_use, capacity_millirif), MILLION)
-}
-
-/// Factor by which a query takes longer than its cost behind the others that make up this share, in
-/// millionths. With a capacity below one, the earlier queries take longer than their cost, and this
-/// one does not: with none before it, quota has accumulated.
-fn behind(in_use: u64, capacity_millirif: u64) -> u64 {
-    if capacity_millirif >= ONE_RIF {
-        return MILLION;
-    }
-    let with_this = mul_div(in_use, USABLE, MILLION).max(MILLION);
-    let before = mul_div(with_this - MILLION, ONE_RIF, capacity_millirif.max(1));
-    mul_div(before.saturating_add(MILLION), MILLION, with_this)
 }
 
 impl LatestRule for ExpectedDelay {
@@ -324,46 +376,59 @@ impl LatestRule for ExpectedDelay {
     const NEWEST_MAX: usize = 16;
     const TAKES_TURNS: bool = true;
 
+    type Known = Known;
     type Moment = Moment;
+
+    fn known(&self, replica: ReplicaId, others: u32) -> Known {
+        let by_capacity = self.table.knows_capacity();
+        let mut known = self.counts_with(replica);
+        let in_use = known.share((u64::from(others) + 1) * FINE);
+        known.score_min = known.score(in_use, by_capacity);
+        known
+    }
+
+    fn first_min(known: &Known) -> u64 {
+        known.score_min
+    }
 
     fn moment(&self) -> Moment {
         Moment {
-            means: self.learned.means(),
             usual: self.usual.now(),
+            by_capacity: self.table.knows_capacity(),
         }
     }
 
-    /// First the score, in 1/1024 ns; between equals, the one whose last turn is longest ago.
-    fn place(&self, load: LatestLoad, moment: &Moment) -> Place {
+    /// First the score; between equals, the one whose last turn is longest ago.
+    #[inline]
+    fn place(&self, load: LatestLoad, known: &Known, moment: &Moment) -> Place {
+        let in_use = Self::in_use(load, known, moment);
         Place {
-            first: self.terms(load, moment).score,
+            first: known.score(in_use, moment.by_capacity),
             second: load.turn.last,
         }
     }
 
     fn comparison(&self) -> &'static Comparison {
-        if self.learned.knows_capacity() {
+        if self.table.knows_capacity() {
             &BY_CAPACITY
         } else {
             &BY_LATENCY
         }
     }
 
-    fn values(&self, load: LatestLoad, moment: &Moment) -> Values {
-        let terms = self.terms(load, moment);
+    fn values(&self, load: LatestLoad, known: &Known, moment: &Moment) -> Values {
+        let in_use = Self::in_use(load, known, moment);
+        let alone = self.time(known.alone, 1);
+        let score = self.time(known.score(in_use, moment.by_capacity), 2);
         let (ahead, last) = (load.turn.ahead, load.turn.last);
-        if moment.means.known.is_none() {
-            let in_flight = terms.in_use.saturating_sub(ahead * MILLION / FINE);
-            return Values::of([in_flight, terms.alone, ahead, terms.score, last]);
+        if moment.by_capacity {
+            let in_use = mul_div(in_use, ONE.into(), UNIT);
+            Values::of([load.in_flight, known.capacity, in_use, alone, score, last])
+        } else {
+            let in_flight = in_use.saturating_sub(known.share(ahead));
+            let in_flight = mul_div(in_flight, ONE.into(), UNIT);
+            Values::of([in_flight, alone, ahead, score, last])
         }
-        Values::of([
-            load.in_flight,
-            terms.capacity,
-            terms.in_use,
-            terms.alone,
-            terms.score,
-            last,
-        ])
     }
 
     fn reason(_first: u64) -> PickReason {
@@ -371,31 +436,27 @@ impl LatestRule for ExpectedDelay {
     }
 
     fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
-        let learned = self.learned.of(replica);
+        let learned = self.table.of(replica);
         let capacity = Some(learned.capacity_millirif).filter(|&capacity| capacity > 0);
         let cost = Some(learned.cost / FINE).filter(|&cost_ns| cost_ns > 0);
         (capacity, cost.map(Duration::from_nanos))
     }
 
-    fn handle_report(&mut self, now: Instant, reported: Reported) {
-        let before = self.learned.knows_capacity();
-        self.learned.handle_report(now, reported);
-        if self.learned.knows_capacity() != before {
+    fn handle_report(&mut self, now: Instant, reported: Reported) -> Update<Known> {
+        let before = self.table.knows_capacity();
+        self.table.handle_report(now, reported);
+        let of_all = self.table.knows_capacity() != before;
+        if of_all {
             self.usual = Usual::default(); // it had another unit
         }
-        let requests = (u64::from(reported.rif.count()) + 1) * MILLION;
-        let share = match u64::from(reported.capacity_millirif) {
-            0 => match self.learned.means().known {
-                Some((mean_capacity, _)) => in_use(requests, mean_capacity),
-                None => requests,
-            },
-            capacity => in_use(requests, capacity),
-        };
-        self.usual.learn(share, reported.latency_ns);
+        let known = self.known(reported.replica, reported.others);
+        let requests = (u64::from(reported.rif.count()) + 1) * FINE;
+        (self.usual).learn(known.share(requests), reported.latency_ns);
+        Update { known, of_all }
     }
 
     fn handle_own_latency(&mut self, replica: ReplicaId, latency_ns: u64) {
-        self.learned.handle_own_latency(replica, latency_ns);
+        self.table.handle_own_latency(replica, latency_ns);
     }
 
     fn takes_carried(&self) -> bool {
@@ -411,10 +472,10 @@ impl LatestRule for ExpectedDelay {
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {
-        self.learned.add(replica);
+        self.table.add(replica);
     }
 
     fn forget(&mut self, replica: ReplicaId) {
-        self.learned.forget(replica);
+        self.table.forget(replica);
     }
 }

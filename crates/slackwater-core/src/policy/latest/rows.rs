@@ -1,0 +1,150 @@
+//! The latest report of each replica, in one array whose first rows are the newest: a choice
+//! compares those, and looks at no others.
+
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::time::Instant;
+use alloc::vec::Vec;
+
+/// The latest report of a replica. `K` is what a rule knows of the replica by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row<K> {
+    pub(super) replica: ReplicaId,
+    pub(super) received_at: Instant,
+    pub(super) latency_ns: Option<u64>,
+    /// Queries that other clients have in flight: the reported RIF minus what this client had; for
+    /// an unprobed replica, as drawn from what others reported.
+    pub(super) others: u32,
+    pub(super) local: bool,
+    pub(super) known: K,
+}
+
+impl<K> Row<K> {
+    /// Fewest queries that other clients count with.
+    pub(super) const fn others_min(&self) -> u32 {
+        if self.local { 0 } else { self.others }
+    }
+}
+
+/// The latest reports. The first `newest_max` are the newest, in no order; neither are the others.
+#[derive(Debug)]
+pub(super) struct Rows<K> {
+    rows: Vec<Row<K>>,
+    /// Where the row of each replica is.
+    places: ReplicaMap<usize>,
+    newest_max: usize,
+}
+
+impl<K: Copy> Rows<K> {
+    pub(super) fn new(newest_max: usize) -> Self {
+        Self {
+            rows: Vec::new(),
+            places: ReplicaMap::default(),
+            newest_max,
+        }
+    }
+
+    /// Reserves space for a report of each of `replicas` replicas, of which this is one, so that
+    /// setting it later does not allocate.
+    pub(super) fn reserve(&mut self, replica: ReplicaId) {
+        self.places.reserve(replica);
+        let replicas = replica.index() + 1;
+        self.rows.reserve(replicas.saturating_sub(self.rows.len()));
+    }
+
+    /// The newest reports.
+    pub(super) fn newest(&self) -> &[Row<K>] {
+        &self.rows[..self.rows.len().min(self.newest_max)]
+    }
+
+    /// All reports, the newest ones first.
+    pub(super) fn all(&self) -> &[Row<K>] {
+        &self.rows
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [Row<K>] {
+        &mut self.rows
+    }
+
+    pub(super) fn find(&self, replica: ReplicaId) -> Option<&Row<K>> {
+        self.rows.get(*self.places.find(replica)?)
+    }
+
+    pub(super) fn find_mut(&mut self, replica: ReplicaId) -> Option<&mut Row<K>> {
+        self.rows.get_mut(*self.places.find(replica)?)
+    }
+
+    /// Makes this report the latest of its replica, and one of the newest. It is not older than any
+    /// other.
+    pub(super) fn insert(&mut self, row: Row<K>) {
+        let mut place = match self.places.find(row.replica) {
+            Some(&place) => place,
+            None => {
+                self.rows.push(row);
+                self.rows.len() - 1
+            }
+        };
+        if place >= self.newest_max {
+            let oldest = self.oldest_of_newest();
+            self.move_row(oldest, place);
+            place = oldest;
+        }
+        self.rows[place] = row;
+        self.places.insert(row.replica, place);
+    }
+
+    /// Copies a row to another place.
+    fn move_row(&mut self, from: usize, to: usize) {
+        let row = self.rows[from];
+        self.rows[to] = row;
+        self.places.insert(row.replica, to);
+    }
+
+    fn oldest_of_newest(&self) -> usize {
+        let mut oldest = (0, Instant::from_nanos(u64::MAX));
+        for (place, row) in self.newest().iter().enumerate() {
+            if row.received_at < oldest.1 {
+                oldest = (place, row.received_at);
+            }
+        }
+        oldest.0
+    }
+
+    pub(super) fn remove(&mut self, replica: ReplicaId) {
+        let Some(mut place) = self.places.remove(replica) else {
+            return;
+        };
+        if place < self.newest_max && self.rows.len() > self.newest_max {
+            let others = self.rows.iter().enumerate().skip(self.newest_max);
+            if let Some((next, _)) = others.max_by_key(|(_, row)| row.received_at) {
+                self.move_row(next, place);
+                place = next;
+            }
+        }
+        let last = self.rows.len() - 1;
+        if place < last {
+            self.move_row(last, place);
+        }
+        self.rows.pop();
+    }
+
+    /// Removes the reports that were received before `since`, if there is one among the newest.
+    /// Returns how many.
+    pub(super) fn expire(&mut self, since: Instant) -> usize {
+        let is_old = |row: &Row<K>| row.received_at < since;
+        if !self.newest().iter().any(is_old) {
+            return 0;
+        }
+        let before = self.rows.len();
+        let (rows, places) = (&mut self.rows, &mut self.places);
+        rows.retain(|row| {
+            if is_old(row) {
+                places.remove(row.replica);
+            }
+            !is_old(row)
+        });
+        for (place, row) in rows.iter().enumerate() {
+            places.insert(row.replica, place);
+        }
+        before - rows.len()
+    }
+}
