@@ -186,6 +186,9 @@ impl<R: LatestRule> LatestReports<R> {
 
     /// Like [`Self::survey`], without an allocation.
     fn survey_with_buffer(&mut self, query: Query<'_>, client: &Client) -> Survey<R::Moment> {
+        if R::RIF_LIMIT.is_none() {
+            return self.survey(query, client, &mut Vec::new());
+        }
         let mut known_ns = core::mem::take(&mut self.scratch_ns);
         let survey = self.survey(query, client, &mut known_ns);
         self.scratch_ns = known_ns;
@@ -268,29 +271,28 @@ impl<R: LatestRule> LatestReports<R> {
             let load = Self::load(now, row, &survey, fleet);
             self.rule.place(load, &row.known, &survey.moment)
         };
-        // The two lowest places, each with the index of its row.
-        let last = Place {
+        // The two lowest places, each with the index of its row. Of equals, the earlier one is
+        // lower.
+        let none = Place {
             first: u64::MAX,
             second: u64::MAX,
         };
-        let (mut first, mut second) = ((last, usize::MAX), (last, usize::MAX));
-        let mut count = 0;
+        let (mut first, mut second) = ((none, usize::MAX), (none, usize::MAX));
         let rows = self.rows.newest();
+        let avoids = !query.avoid.is_empty();
+        let mut avoided = 0;
         for (index, row) in rows.iter().enumerate() {
-            if !query.allows(row.replica) {
+            if avoids && !query.allows(row.replica) {
+                avoided += 1;
                 continue;
             }
-            count += 1;
             if R::first_min(&row.known) > second.0.first {
                 continue;
             }
             let place = place(row);
-            if place.first > second.0.first {
-                continue;
-            }
-            if (place, index) < first {
+            if place < first.0 {
                 second = core::mem::replace(&mut first, (place, index));
-            } else if (place, index) < second {
+            } else if place < second.0 {
                 second = (place, index);
             }
         }
@@ -309,8 +311,8 @@ impl<R: LatestRule> LatestReports<R> {
             replica: chosen.replica,
             reason: R::reason(first.0.first),
             rif_limit: survey.rif_limit,
-            candidates: count,
-            chosen: Some(self.view(now, chosen, &survey, fleet)),
+            candidates: u16::try_from(rows.len() - avoided).unwrap_or(u16::MAX),
+            chosen: Some(Self::view(now, chosen, &survey, fleet)),
             runner_up,
         })
     }

@@ -38,7 +38,8 @@ impl Usual {
     pub(super) fn now(&self) -> UsualNow {
         UsualNow {
             share: self.share.mean(),
-            half_ns: (self.latency_ns.mean()).saturating_mul(BELIEVED_LATENCIES),
+            // At most 2^58, since a mean is at most 2^57.
+            half_ns: self.latency_ns.mean() * BELIEVED_LATENCIES,
         }
     }
 }
@@ -59,7 +60,7 @@ impl UsualNow {
             return share;
         }
         let age_ns = age_ns.min(AGE_MAX_NS);
-        let faded = (age_ns << FADED_BITS) / self.half_ns.saturating_add(age_ns);
+        let faded = (age_ns << FADED_BITS) / (self.half_ns + age_ns);
         // At most the distance to the mean.
         share + (((self.share - share) * faded) >> FADED_BITS)
     }

@@ -82,7 +82,7 @@ fn picks_match_a_hand_worked_trace() {
     // 6 · 10 ms, plus a little for being ahead, against 2 · 30 ms.
     let fourth = world.pick();
     assert_eq!(place(&world, &fourth), 1);
-    // The same, since a query that has ended no longer counts.
+    // A query that has ended no longer counts, so this is the choice of before.
     done(&mut world, fourth, Outcome::Success);
     assert_eq!(chosen(&mut world), 1);
     done(&mut world, first, Outcome::Failed);

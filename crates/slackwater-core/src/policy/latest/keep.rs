@@ -97,7 +97,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             let load = Self::load(now, row, &survey, fleet);
             let place = self.rule.place(load, &row.known, &survey.moment);
             let values = self.rule.values(load, &row.known, &survey.moment);
-            let report = self.view(now, row, &survey, fleet);
+            let report = Self::view(now, row, &survey, fleet);
             consider(row.replica, Some(report), place, values);
         }
     }

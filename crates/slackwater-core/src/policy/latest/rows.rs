@@ -28,7 +28,7 @@ impl<K> Row<K> {
 /// The latest reports. The first `newest_max` are the newest, in no order; neither are the others.
 #[derive(Debug)]
 pub(super) struct Rows<K> {
-    rows: Vec<Row<K>>,
+    all: Vec<Row<K>>,
     /// Where the row of each replica is.
     places: ReplicaMap<usize>,
     newest_max: usize,
@@ -37,7 +37,7 @@ pub(super) struct Rows<K> {
 impl<K: Copy> Rows<K> {
     pub(super) fn new(newest_max: usize) -> Self {
         Self {
-            rows: Vec::new(),
+            all: Vec::new(),
             places: ReplicaMap::default(),
             newest_max,
         }
@@ -48,54 +48,52 @@ impl<K: Copy> Rows<K> {
     pub(super) fn reserve(&mut self, replica: ReplicaId) {
         self.places.reserve(replica);
         let replicas = replica.index() + 1;
-        self.rows.reserve(replicas.saturating_sub(self.rows.len()));
+        self.all.reserve(replicas.saturating_sub(self.all.len()));
     }
 
     /// The newest reports.
     pub(super) fn newest(&self) -> &[Row<K>] {
-        &self.rows[..self.rows.len().min(self.newest_max)]
+        &self.all[..self.all.len().min(self.newest_max)]
     }
 
     /// All reports, the newest ones first.
     pub(super) fn all(&self) -> &[Row<K>] {
-        &self.rows
+        &self.all
     }
 
     pub(super) fn all_mut(&mut self) -> &mut [Row<K>] {
-        &mut self.rows
+        &mut self.all
     }
 
     pub(super) fn find(&self, replica: ReplicaId) -> Option<&Row<K>> {
-        self.rows.get(*self.places.find(replica)?)
+        self.all.get(*self.places.find(replica)?)
     }
 
     pub(super) fn find_mut(&mut self, replica: ReplicaId) -> Option<&mut Row<K>> {
-        self.rows.get_mut(*self.places.find(replica)?)
+        self.all.get_mut(*self.places.find(replica)?)
     }
 
     /// Makes this report the latest of its replica, and one of the newest. It is not older than any
     /// other.
     pub(super) fn insert(&mut self, row: Row<K>) {
-        let mut place = match self.places.find(row.replica) {
-            Some(&place) => place,
-            None => {
-                self.rows.push(row);
-                self.rows.len() - 1
-            }
-        };
+        let found = self.places.find(row.replica).copied();
+        let mut place = found.unwrap_or(self.all.len());
+        if found.is_none() {
+            self.all.push(row);
+        }
         if place >= self.newest_max {
             let oldest = self.oldest_of_newest();
             self.move_row(oldest, place);
             place = oldest;
         }
-        self.rows[place] = row;
+        self.all[place] = row;
         self.places.insert(row.replica, place);
     }
 
     /// Copies a row to another place.
     fn move_row(&mut self, from: usize, to: usize) {
-        let row = self.rows[from];
-        self.rows[to] = row;
+        let row = self.all[from];
+        self.all[to] = row;
         self.places.insert(row.replica, to);
     }
 
@@ -113,18 +111,18 @@ impl<K: Copy> Rows<K> {
         let Some(mut place) = self.places.remove(replica) else {
             return;
         };
-        if place < self.newest_max && self.rows.len() > self.newest_max {
-            let others = self.rows.iter().enumerate().skip(self.newest_max);
+        if place < self.newest_max && self.all.len() > self.newest_max {
+            let others = self.all.iter().enumerate().skip(self.newest_max);
             if let Some((next, _)) = others.max_by_key(|(_, row)| row.received_at) {
                 self.move_row(next, place);
                 place = next;
             }
         }
-        let last = self.rows.len() - 1;
+        let last = self.all.len() - 1;
         if place < last {
             self.move_row(last, place);
         }
-        self.rows.pop();
+        self.all.pop();
     }
 
     /// Removes the reports that were received before `since`, if there is one among the newest.
@@ -134,8 +132,8 @@ impl<K: Copy> Rows<K> {
         if !self.newest().iter().any(is_old) {
             return 0;
         }
-        let before = self.rows.len();
-        let (rows, places) = (&mut self.rows, &mut self.places);
+        let before = self.all.len();
+        let (rows, places) = (&mut self.all, &mut self.places);
         rows.retain(|row| {
             if is_old(row) {
                 places.remove(row.replica);

@@ -13,7 +13,6 @@ use core::time::Duration;
 impl<R: LatestRule> LatestReports<R> {
     /// The report of one replica.
     pub(super) fn view(
-        &self,
         now: Instant,
         row: &Row<R::Known>,
         survey: &Survey<R::Moment>,
@@ -37,7 +36,7 @@ impl<R: LatestRule> LatestReports<R> {
         let survey = self.survey(Query::first(), client, &mut Vec::new());
         let rows = self.rows.all().iter();
         let mut views: Vec<_> = rows
-            .map(|row| self.view(now, row, &survey, &client.fleet))
+            .map(|row| Self::view(now, row, &survey, &client.fleet))
             .collect();
         views.sort_by_key(|view| Reverse(view.age));
         views
