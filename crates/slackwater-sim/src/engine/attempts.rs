@@ -32,6 +32,11 @@ impl Engine {
         }
     }
 
+    /// Returns when the client of a query that arrives now stops waiting.
+    const fn due(&self) -> Time {
+        self.now.saturating_add(self.patience)
+    }
+
     /// Schedules the query's deadline. Deadlines come in the order of arrivals. Deadlines at the
     /// front whose queries have ended are dropped.
     #[inline]
@@ -189,7 +194,7 @@ impl Engine {
         };
         let replica = self.replicas.at_mut(number as usize);
         let unwanted = matches!(attempt.stage, Stage::Unwanted);
-        let is_extra = self.spare_only && attempt.is_copy;
+        let is_extra = self.copies_need_room && attempt.is_copy;
         if replica.is_up && !unwanted && is_extra && !replica.machine.has_room(self.now) {
             self.replicas.changed(number as usize);
             return self.drop_at_replica(slot, number, Outcome::Dropped);

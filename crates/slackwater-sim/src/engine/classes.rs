@@ -4,14 +4,9 @@
 //! it were another client: its number is the client's plus the number of clients. The first policy
 //! has the first replicas, and the second one the others.
 
-use super::Engine;
-use super::query::slot_number;
 use crate::Scenario;
-use crate::machine::Time;
 use crate::scenario::{ClassHandling, Classes, nanoseconds};
 use core::ops::Range;
-use slackwater_core::policy::Event;
-use slackwater_core::{Instant, ReplicaId};
 
 /// A query's class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +66,7 @@ pub(super) fn are_charged(scenario: &Scenario) -> bool {
     matches!(handling(scenario), Some(ClassHandling::Charged { .. }))
 }
 
-/// Which replicas each client has.
+/// The replicas that each client has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     /// Clients up to here have the first replicas.
@@ -90,9 +85,9 @@ impl Parts {
         };
         let all = scenario.replicas();
         Some(Self {
-            clients: slot_number(scenario.load.clients.len()),
-            replicas: slot_number(all.saturating_sub(long_replicas)),
-            all: slot_number(all),
+            clients: number(scenario.load.clients.len()),
+            replicas: number(all.saturating_sub(long_replicas)),
+            all: number(all),
         })
     }
 
@@ -106,20 +101,7 @@ impl Parts {
     }
 }
 
-impl Engine {
-    /// Charges the client that sends a query for what the query counts beyond one request. The
-    /// policy counts one itself.
-    pub(super) fn charge(&mut self, client: u32, to: ReplicaId, weight: u32) {
-        if weight > 1
-            && let Some(client) = self.balancing.client(client)
-        {
-            let now = Instant::from_nanos(self.now);
-            client.handle(now, Event::SiblingQueries(to, weight - 1));
-        }
-    }
-
-    /// Returns when the client of a query that arrives now stops waiting.
-    pub(super) const fn due(&self) -> Time {
-        self.now.saturating_add(self.patience)
-    }
+/// Clients and replicas are far fewer than 2^32.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -143,7 +143,7 @@ struct Engine {
     patience: Time,
     cancel_expired: bool,
     /// Whether replicas drop further copies for which they have no room.
-    spare_only: bool,
+    copies_need_room: bool,
 }
 
 /// Something that falls due for one query or probe.
@@ -212,7 +212,7 @@ impl Engine {
             ),
             patience: nanos(scenario.deadline),
             cancel_expired: scenario.cancel_expired,
-            spare_only: hedge.is_some_and(|hedge| hedge.spare_only),
+            copies_need_room: hedge.is_some_and(|hedge| hedge.needs_room),
         };
         engine.begin(scenario);
         engine

@@ -68,10 +68,8 @@ pub(super) struct Replica {
     rates_reported: LoadReport,
     learning: Option<Learning>,
     pub(super) responses: Responses,
-    /// Requests in flight, where each counts by its class.
-    counted: u32,
-    /// Whether reports have that number instead of the requests in flight.
-    counted_in_reports: bool,
+    /// Requests in flight, where each counts by its class. `None`: reports have the plain number.
+    charged: Option<u32>,
     /// CPU used up to the last reading, in core-seconds.
     cpu_read: f64,
 }
@@ -119,8 +117,7 @@ impl Replica {
                 Some(group) if group.carries_reports => Responses::CarryReports,
                 _ => Responses::Plain,
             },
-            counted: 0,
-            counted_in_reports: classes::are_charged(scenario),
+            charged: classes::are_charged(scenario).then_some(0),
             cpu_read: 0.0,
         }
     }
@@ -142,7 +139,9 @@ impl Replica {
         };
         let work_ns = cut_ns.unwrap_or(work_ns);
         self.machine.arrive_waiting(now, job, work_ns, wait_ns, due);
-        self.counted += attempt.weight;
+        if let Some(charged) = &mut self.charged {
+            *charged += attempt.weight;
+        }
         Served {
             arrival: self.tracker.arrive(Instant::from_nanos(now)),
             fails: cut_ns.is_some(),
@@ -158,12 +157,18 @@ impl Replica {
             fails,
             weight,
         } = served;
-        self.counted -= weight;
+        self.uncharge(weight);
         let end = if fails { End::Failed } else { End::Success };
         self.tracker.finish(Instant::from_nanos(now), arrival, end);
         self.finished += 1;
         self.failed += u64::from(fails);
         !fails
+    }
+
+    const fn uncharge(&mut self, weight: u32) {
+        if let Some(charged) = &mut self.charged {
+            *charged -= weight;
+        }
     }
 
     /// Cancels a query.
@@ -174,7 +179,7 @@ impl Replica {
 
     /// Ends a query that leaves the machine without an answer.
     pub(super) fn end_unanswered(&mut self, now: Time, served: Served) {
-        self.counted -= served.weight;
+        self.uncharge(served.weight);
         self.tracker
             .finish(Instant::from_nanos(now), served.arrival, End::Cancelled);
     }
@@ -183,8 +188,8 @@ impl Replica {
     #[inline]
     pub(super) fn report(&mut self, now: Time) -> LoadReport {
         let mut report = self.tracker.report(Instant::from_nanos(now));
-        if self.counted_in_reports {
-            report.rif = Rif::new(self.counted);
+        if let Some(charged) = self.charged {
+            report.rif = Rif::new(charged);
         }
         report.draining = self.is_draining;
         report.incarnation = Some(self.incarnation);
@@ -262,7 +267,7 @@ impl Replica {
         if let Some(ties) = &mut self.ties {
             *ties = Ties::new(TiesConfig::default());
         }
-        self.counted = 0;
+        self.charged = self.charged.map(|_| 0);
         self.is_up = false;
         self.is_draining = false;
         if let Some(suspended) = &mut self.suspended {

@@ -51,7 +51,7 @@ fn troubled() -> Scenario {
         budget: 0.2,
         delay_min: ms(0),
         copies_max: 2,
-        spare_only: false,
+        needs_room: false,
     });
     let event = |at, replica, change| Event {
         at: ms(at),
@@ -184,7 +184,7 @@ fn queues_classes_and_spare_copies_leave_nothing_behind() {
                 scenario.load.hedge = None;
                 scenario.load.tie = Some(ms(4));
             } else if let Some(hedge) = &mut scenario.load.hedge {
-                hedge.spare_only = true;
+                hedge.needs_room = true;
             }
             assert_eq!(scenario.mistakes(), []);
             for policy in PolicyChoice::names() {

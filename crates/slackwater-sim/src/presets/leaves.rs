@@ -83,13 +83,13 @@ pub fn hedged(after_quantile: f64, scenario: Scenario) -> Scenario {
     copied(after_quantile, 2.0 * (1.0 - after_quantile), 2, scenario)
 }
 
-/// The same as [`hedged`], but a replica drops a second copy that arrives while it has no core or
-/// worker free for it.
+/// Adds second copies as [`hedged`] does, but a replica drops a second copy that arrives while it
+/// has no core or worker free for it.
 #[must_use]
-pub fn hedged_by_spare_capacity(after_quantile: f64, scenario: Scenario) -> Scenario {
+pub fn hedged_with_room(after_quantile: f64, scenario: Scenario) -> Scenario {
     let mut scenario = hedged(after_quantile, scenario);
     if let Some(hedge) = &mut scenario.load.hedge {
-        hedge.spare_only = true;
+        hedge.needs_room = true;
     }
     scenario
 }
@@ -108,7 +108,7 @@ pub fn copied(
         budget,
         delay_min: Duration::ZERO,
         copies_max,
-        spare_only: false,
+        needs_room: false,
     });
     scenario
 }

@@ -24,7 +24,7 @@ pub use health::{
     rolling_restart, rolling_takes, services, sinkhole, suspended,
 };
 pub use leaves::{
-    copied, hedged, hedged_by_spare_capacity, outlier_leaves, stalling, stuck_leaves, table_leaves,
+    copied, hedged, hedged_with_room, outlier_leaves, stalling, stuck_leaves, table_leaves,
 };
 pub use linkerd::{frozen, linkerd};
 pub use testbed::{

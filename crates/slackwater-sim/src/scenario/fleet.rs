@@ -78,7 +78,7 @@ pub enum Service {
 pub struct Queueing {
     /// The most queries in service at once: at least 1.
     pub at_once: usize,
-    /// Which query is served first. Among equal ones it is the one that arrived first.
+    /// The query that is served first. Among equal ones it is the one that arrived first.
     pub order: Order,
     /// Whether a query is rejected, when its turn comes, if even a whole core would finish it after
     /// its client has stopped waiting.

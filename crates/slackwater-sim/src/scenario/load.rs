@@ -80,7 +80,7 @@ pub struct Hedge {
     pub copies_max: usize,
     /// Whether a replica drops a further copy that arrives while it has no core or worker free for
     /// it, so that only spare capacity pays for copies.
-    pub spare_only: bool,
+    pub needs_room: bool,
 }
 
 /// Short and long queries, by their cost. Latencies are also measured by class.

@@ -100,14 +100,14 @@ fn shortest_remaining_first_favours_short_queries() {
     assert!(remaining[1] > fifo[1], "{remaining:?} {fifo:?}");
 }
 
-fn hedged(scenario: &Scenario, spare_only: bool) -> Scenario {
+fn hedged(scenario: &Scenario, needs_room: bool) -> Scenario {
     let mut scenario = scenario.clone();
     scenario.load.hedge = Some(Hedge {
         after_quantile: 0.5,
         budget: 1.0,
         delay_min: Duration::ZERO,
         copies_max: 2,
-        spare_only,
+        needs_room,
     });
     scenario
 }

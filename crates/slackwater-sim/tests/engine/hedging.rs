@@ -26,7 +26,7 @@ const HEDGE: Hedge = Hedge {
     budget: 0.15,
     delay_min: Duration::from_millis(2),
     copies_max: 2,
-    spare_only: false,
+    needs_room: false,
 };
 
 #[test]

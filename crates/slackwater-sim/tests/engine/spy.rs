@@ -255,7 +255,7 @@ fn slower_copy_is_cancelled_at_client_and_replica() {
         budget: 0.2,
         delay_min: ms(5),
         copies_max: 2,
-        spare_only: false,
+        needs_room: false,
     });
     let (measured, told) = watch(&scenario, &IN_TURN);
     assert!(measured.hedges > 50);

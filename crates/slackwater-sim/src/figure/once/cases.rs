@@ -1,7 +1,7 @@
 //! The fleets, and what is done there after or beside the choice of a replica.
 
 use crate::Scenario;
-use crate::presets::{NETWORK, at_load, hedged, hedged_by_spare_capacity, testbed, tied};
+use crate::presets::{NETWORK, at_load, hedged, hedged_with_room, testbed, tied};
 use crate::scenario::{
     ClassHandling, Classes, Cost, Group, Load, Order, Queueing, Service, Sharing, Stall, Swing,
 };
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Testbed,
     /// Replicas of constant capacity.
     Constant,
-    /// The same, with short and long queries.
+    /// Replicas of constant capacity, with short and long queries.
     Classes {
         long_from: Duration,
         /// The mean cost of a long query, as a multiple of a short one's.
@@ -51,18 +51,18 @@ pub(super) enum Variant {
     Charged,
     /// The replica serves as many queries as it has cores, in this order.
     Queue(Order),
-    /// The same, and it rejects queries that would be late.
+    /// A queue in this order, which rejects queries that would be late.
     Rejecting(Order),
     /// Two tied copies of each query, with queues in order of arrival.
     Tied,
-    /// The same, and replicas reject copies that would be late.
+    /// Two tied copies, and queues that reject those that would be late.
     TiedRejecting,
     /// The client cancels a query at its deadline.
     Cancelled,
     /// A second copy of the latest 5 % of queries.
     Hedged,
-    /// The same, but replicas without room drop it.
-    Spare,
+    /// A second copy of the latest 5 %, which replicas without room drop.
+    WithRoom,
 }
 
 /// Second copies leave after this quantile of recent latencies.
@@ -195,7 +195,7 @@ impl World {
         let queues = [Order::Arrival, Order::Shortest, Order::ShortestRemaining];
         let queues = queues.map(Variant::Queue);
         let rejecting = [Order::Arrival, Order::ShortestRemaining].map(Variant::Rejecting);
-        let hedges = [Variant::Hedged, Variant::Spare];
+        let hedges = [Variant::Hedged, Variant::WithRoom];
         let mut variants = vec![Variant::Once];
         if matches!(self.kind, Kind::Classes { .. }) {
             variants.extend([Variant::Apart, Variant::Charged]);
@@ -244,7 +244,7 @@ impl World {
                 ..scenario
             },
             Variant::Hedged => hedged(HEDGE_QUANTILE, scenario),
-            Variant::Spare => hedged_by_spare_capacity(HEDGE_QUANTILE, scenario),
+            Variant::WithRoom => hedged_with_room(HEDGE_QUANTILE, scenario),
         }
     }
 }
@@ -266,7 +266,7 @@ impl Variant {
             Self::TiedRejecting => "queue=arrival,copies=tied,late=rejected",
             Self::Cancelled => "late=cancelled",
             Self::Hedged => "copies=hedged",
-            Self::Spare => "copies=spare",
+            Self::WithRoom => "copies=room",
         }
     }
 

@@ -1,13 +1,13 @@
 //! The findings: the claims, a table of every variant, one of short and long queries, and a chart.
 
 use super::cases::{Variant, WORLDS, World};
-use super::rules::{Player, Quantity, rules};
+use super::rules::{Player, Quantity, Rule, rules};
 use super::{COUNTING, DEFAULT, SIZING};
 use crate::Measured;
 use crate::figure::cells::{Plays, latency_ms};
 use crate::figure::charts::axis;
-use crate::figure::judge::number;
-use crate::figure::{Bars, Chart, Findings, Played, Plot, Table};
+use crate::figure::judge::{claim, number};
+use crate::figure::{Bars, Chart, Claim, Findings, Played, Plot, Table};
 use crate::interval::Estimate;
 
 /// Variants of the chart, with their names.
@@ -26,7 +26,7 @@ const CHART_LIMIT_MS: f64 = 600.0;
 
 /// The results, by world, player and variant.
 #[derive(Debug)]
-pub(super) struct Results<'a>(Plays<'a>);
+struct Results<'a>(Plays<'a>);
 
 pub(super) fn findings(played: &[Played]) -> Findings {
     let results = Results(Plays::new(played));
@@ -39,6 +39,27 @@ pub(super) fn findings(played: &[Played]) -> Findings {
             .into_iter()
             .flatten()
             .collect(),
+    }
+}
+
+impl Rule {
+    /// Judges the claim; `None` if one of the two results is missing.
+    fn judge(&self, results: &Results<'_>) -> Option<Claim> {
+        let ratio = results.ratio(self.world, self.quantity, self.of, self.over)?;
+        let (low, high) = (*self.range.start(), *self.range.end());
+        let asked = match (low > 0.0, high.is_finite()) {
+            (true, true) => format!("{} to {}", number(low), number(high)),
+            (true, false) => format!("at least {}", number(low)),
+            _ => format!("at most {}", number(high)),
+        };
+        let interval = ratio.interval.map_or_else(String::new, |(from, to)| {
+            format!(" ({} to {})", number(from), number(to))
+        });
+        Some(claim(
+            format!("(ours) {}: {}", self.world, self.says),
+            format!("{}{interval} times (asked: {asked})", number(ratio.value)),
+            self.range.contains(&ratio.value),
+        ))
     }
 }
 
@@ -72,9 +93,9 @@ impl<'a> Results<'a> {
         (player, variant): (Player, Variant),
     ) -> Option<(f64, Vec<f64>)> {
         let of = |policy| {
-            let played = self.find(world, policy, variant)?;
-            let runs = played.runs.iter().map(|run| quantity.of(run));
-            Some((quantity.of(&played.all), runs.collect::<Vec<f64>>()))
+            let found = self.find(world, policy, variant)?;
+            let runs = found.runs.iter().map(|run| quantity.of(run));
+            Some((quantity.of(&found.all), runs.collect::<Vec<f64>>()))
         };
         match player {
             Player::Default => of(DEFAULT),
@@ -90,7 +111,7 @@ impl<'a> Results<'a> {
 
     /// Returns one result as a multiple of another. A ratio of seeds that have zeros is that of all
     /// seeds together, without an interval; `None` if that is undefined, too.
-    pub(super) fn ratio(
+    fn ratio(
         &self,
         world: &str,
         quantity: Quantity,

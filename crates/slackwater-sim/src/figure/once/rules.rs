@@ -1,9 +1,6 @@
 //! The claims: two results of a world, and the range of their ratio.
 
 use super::cases::Variant::{self, Once, Queue, Rejecting, Tied};
-use super::findings::Results;
-use crate::figure::Claim;
-use crate::figure::judge::{claim, number};
 use crate::scenario::Order::{Arrival, ShortestRemaining};
 use core::ops::RangeInclusive;
 
@@ -37,7 +34,7 @@ pub(super) enum Quantity {
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) world: &'static str,
-    says: &'static str,
+    pub(super) says: &'static str,
     pub(super) quantity: Quantity,
     pub(super) of: (Player, Variant),
     pub(super) over: (Player, Variant),
@@ -56,7 +53,7 @@ const OVERLOAD: [&str; 1] = ["overload"];
 pub(super) fn rules() -> Vec<Rule> {
     use Player::{Clairvoyant, Counting, Default, Sizing};
     use Quantity::{Errors, Mean, P99, P999, ShortMean, ShortP99, Work};
-    use Variant::{Apart, Cancelled, Charged, Hedged, Spare};
+    use Variant::{Apart, Cancelled, Charged, Hedged, WithRoom};
     let least = |low: f64| low..=f64::INFINITY;
     let most = |high: f64| 0.0..=high;
     let mut rules = Vec::new();
@@ -91,8 +88,8 @@ pub(super) fn rules() -> Vec<Rule> {
     let long = "the shortest remaining query first raises p99.9 of all";
     add(&SIZES[..1], long, P999, remaining, DEFAULT, least(1.03));
     let tied = (Default, Tied);
-    let ties = "tied requests before queues take p99 down";
-    add(&QUEUES, ties, P99, tied, DEFAULT, most(0.95));
+    let shorter = "tied requests before queues take p99 down";
+    add(&QUEUES, shorter, P99, tied, DEFAULT, most(0.95));
     let bound = "tied requests before queues take p99 to the clairvoyant's";
     add(&QUEUES, bound, P99, tied, CLAIRVOYANT, most(1.15));
     let work = "tied requests cost little work";
@@ -112,11 +109,25 @@ pub(super) fn rules() -> Vec<Rule> {
         halves,
     );
     let lost = "from spare capacity only, most of that is lost to the default";
-    add(&PAUSES, lost, P999, (Default, Spare), DEFAULT, least(0.75));
+    add(
+        &PAUSES,
+        lost,
+        P999,
+        (Default, WithRoom),
+        DEFAULT,
+        least(0.75),
+    );
     let collapse = "where some queries are long, second copies of the latest 5 % raise p99";
     add(&SIZES, collapse, P99, hedged, DEFAULT, least(2.0));
     let harmless = "from spare capacity only, second copies of long queries do little harm";
-    add(&SIZES, harmless, P99, (Default, Spare), DEFAULT, most(1.3));
+    add(
+        &SIZES,
+        harmless,
+        P99,
+        (Default, WithRoom),
+        DEFAULT,
+        most(1.3),
+    );
 
     let choice = "the best choice saves few of the queries that an overload costs";
     add(&OVERLOAD, choice, Errors, CLAIRVOYANT, DEFAULT, least(0.85));
@@ -134,29 +145,8 @@ pub(super) fn rules() -> Vec<Rule> {
     add(&OVERLOAD, rejected, Errors, rejecting, DEFAULT, most(0.1));
     let served = "queues that serve the shortest remaining query first lose a quarter as many";
     add(&OVERLOAD, served, Errors, remaining, DEFAULT, most(0.25));
-    let ties = "tied requests without rejection lose more than the same queues without ties";
+    let doubled = "tied requests without rejection lose more than the same queues without ties";
     let queue = (Default, Queue(Arrival));
-    add(&OVERLOAD, ties, Errors, tied, queue, least(1.2));
+    add(&OVERLOAD, doubled, Errors, tied, queue, least(1.2));
     rules
-}
-
-impl Rule {
-    /// Judges the claim; `None` if one of the two results is missing.
-    pub(super) fn judge(&self, results: &Results<'_>) -> Option<Claim> {
-        let ratio = results.ratio(self.world, self.quantity, self.of, self.over)?;
-        let (low, high) = (*self.range.start(), *self.range.end());
-        let asked = match (low > 0.0, high.is_finite()) {
-            (true, true) => format!("{} to {}", number(low), number(high)),
-            (true, false) => format!("at least {}", number(low)),
-            _ => format!("at most {}", number(high)),
-        };
-        let interval = ratio.interval.map_or_else(String::new, |(from, to)| {
-            format!(" ({} to {})", number(from), number(to))
-        });
-        Some(claim(
-            format!("(ours) {}: {}", self.world, self.says),
-            format!("{}{interval} times (asked: {asked})", number(ratio.value)),
-            self.range.contains(&ratio.value),
-        ))
-    }
 }

@@ -122,7 +122,7 @@ fn variants_change_what_their_names_say() {
             let scenario = world.scenario(variant);
             let queue = scenario.fleet[0].queue;
             let handling = scenario.load.classes.map(|classes| classes.handling);
-            let hedge = scenario.load.hedge.map(|hedge| hedge.spare_only);
+            let hedge = scenario.load.hedge.map(|hedge| hedge.needs_room);
             let has = |word: &str| variant.param().contains(word);
             assert_eq!(queue.is_some(), has("queue="));
             assert_eq!(queue.is_some_and(|it| it.drops_late), has("late=rejected"));
@@ -133,10 +133,7 @@ fn variants_change_what_their_names_say() {
             let apart = matches!(handling, Some(ClassHandling::Apart { .. }));
             assert_eq!(apart, has("apart"));
             assert_eq!(scenario.load.tie.is_some(), has("tied"));
-            assert_eq!(
-                hedge,
-                (has("hedged") || has("spare")).then_some(has("spare"))
-            );
+            assert_eq!(hedge, (has("hedged") || has("room")).then_some(has("room")));
             assert_eq!(scenario.cancel_expired, has("cancelled"));
             assert!((scenario.load.rate - plain.load.rate).abs() < 1e-9);
         }

@@ -29,7 +29,7 @@ fn good() -> Scenario {
                 budget: 0.02,
                 delay_min: Duration::ZERO,
                 copies_max: 4,
-                spare_only: true,
+                needs_room: true,
             }),
             ..Load::even(100.0, 3)
         },
