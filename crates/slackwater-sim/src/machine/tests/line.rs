@@ -118,9 +118,14 @@ fn limit_of_one_is_a_single_worker() {
 
 #[test]
 fn finish_estimate_is_the_end_if_nothing_arrives_later() {
-    for order in ORDERS {
+    // The new query has 15 ms of work: it waits behind shorter ones, or finds only longer ones.
+    let works: [&[u32]; 2] = [&[30, 25, 7, 40, 12], &[40, 30, 20]];
+    for (order, works) in ORDERS
+        .into_iter()
+        .flat_map(|order| works.map(|it| (order, it)))
+    {
         let mut server = queued(2.0, 2, order, false);
-        arrive(&mut server, 0, 0, &[30, 25, 7, 40, 12]);
+        arrive(&mut server, 0, 0, works);
         assert_eq!(advance_until(&mut server, 2 * MS), []);
         let now = 2 * MS;
         let estimate = server.finish_estimate(now, 1.5e7);
