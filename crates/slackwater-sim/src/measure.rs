@@ -26,6 +26,9 @@ pub struct Measured {
     /// `latency` by the block of time in which a query arrived, if a
     /// [`Replay`](crate::scenario::Replay) has blocks.
     pub latency_by_block: Vec<Latencies>,
+    /// `latency` of short and of long queries, if the load has
+    /// [classes](crate::scenario::Classes).
+    pub latency_by_class: [Latencies; 2],
     /// Requests in flight at each replica, sampled every 10 ms over the measured span.
     pub rif: Histogram,
     /// CPU used, as a multiple of the allocation.
@@ -66,6 +69,7 @@ impl Measured {
             timeouts: 0,
             latency: Latencies::default(),
             latency_by_block: Vec::new(),
+            latency_by_class: [Latencies::default(), Latencies::default()],
             rif: Histogram::default(),
             utilization: Utilization {
                 replicas,
@@ -97,6 +101,13 @@ impl Measured {
         self.latency.merge(&other.latency);
         for (block, latencies) in other.latency_by_block.iter().enumerate() {
             latencies_at(&mut self.latency_by_block, block).merge(latencies);
+        }
+        for (sum, of_class) in self
+            .latency_by_class
+            .iter_mut()
+            .zip(&other.latency_by_class)
+        {
+            sum.merge(of_class);
         }
         self.rif.merge(&other.rif);
         self.utilization.merge(&other.utilization);
@@ -138,6 +149,7 @@ impl Measured {
     pub fn pack(&mut self) {
         self.latency.pack();
         self.latency_by_block.iter_mut().for_each(Latencies::pack);
+        self.latency_by_class.iter_mut().for_each(Latencies::pack);
         self.report_age.histogram.pack();
         self.rif.pack();
         self.utilization.by_second.shrink_to_fit();

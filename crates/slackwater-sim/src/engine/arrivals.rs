@@ -3,11 +3,12 @@
 //! There is one process for all clients. It draws from streams that nothing else draws from, so
 //! every policy receives exactly the same queries (common random numbers).
 
+use super::classes::{self, Class};
 use super::queue::Earliest;
 use crate::machine::{NEVER, Time};
 use crate::random::{Purpose, Stream};
 use crate::scenario::{
-    Arrivals as Spread, Cost, Mix, Replay, ReplayQuery, Scenario, Swing, nanoseconds,
+    Arrivals as Spread, Classes, Cost, Mix, Replay, ReplayQuery, Scenario, Swing, nanoseconds,
 };
 use slackwater_core::Draw;
 use slackwater_core::policy::Attempt;
@@ -29,6 +30,10 @@ pub(super) struct Arrival {
     pub(super) pinned: Option<u32>,
     /// Whether it is measured, if it arrives within the measured span.
     pub(super) counts: bool,
+    /// Its class, if classes are known.
+    pub(super) class: Option<Class>,
+    /// The requests in flight that it counts as.
+    pub(super) weight: u32,
 }
 
 /// The arrival process.
@@ -47,6 +52,9 @@ pub(super) struct Arrivals {
     second_costs: Stream,
     luck: Stream,
     kinds: Option<Kinds>,
+    classes: Option<Classes>,
+    /// Number of clients in the scenario.
+    clients: u32,
 }
 
 /// Draws which of two kinds each query is.
@@ -109,6 +117,8 @@ impl Arrivals {
                 mix,
                 stream: Stream::new(seed, Purpose::Mix, 0),
             }),
+            classes: load.classes,
+            clients: super::query::slot_number(load.clients.len()),
         };
         arrivals.schedule();
         arrivals
@@ -133,19 +143,26 @@ impl Arrivals {
                 attempt: query.attempt,
                 pinned: query.pinned,
                 counts: query.is_measured,
+                class: None,
+                weight: 1,
             };
         }
         let kinds = self.kinds.as_mut();
         let (cost_share, wait_ns) = kinds.map_or((1.0, 0), |kinds| kinds.draw(self.next_at));
         self.schedule();
+        let client = self.gaps.client();
+        let cost_ns = self.cost.sample(&mut self.costs) * cost_share;
+        let class = (self.classes).map(|classes| Class::of(cost_ns, &classes));
         Arrival {
-            client: self.gaps.client(),
-            cost_ns: self.cost.sample(&mut self.costs) * cost_share,
+            client: classes::client(client, self.clients, class, self.classes.as_ref()),
+            cost_ns,
             luck: self.luck.draw(),
             wait_ns,
             attempt: Attempt::First,
             pinned: None,
             counts: true,
+            class,
+            weight: classes::weight(class, self.classes.as_ref()),
         }
     }
 

@@ -20,15 +20,21 @@ impl Engine {
         let now = self.now;
         let arrival = self.arrivals.take();
         let measured = arrival.counts && self.meter.query(now);
+        let due = self.due();
         let key = self
             .queries
-            .insert(|serial| Query::new(serial, arrival, now, measured));
+            .insert(|serial| Query::new(serial, arrival, now, due, measured));
         self.await_deadline(key);
         self.watch(key);
         match self.query_waits(arrival.client) {
             Some(at) => self.timers.push(at, Timer::Choice(key)),
             None => self.choose(key),
         }
+    }
+
+    /// Returns when the client of a query that arrives now stops waiting.
+    const fn due(&self) -> Time {
+        self.now.saturating_add(self.patience)
     }
 
     /// Schedules the query's deadline. Deadlines come in the order of arrivals. Deadlines at the
@@ -40,7 +46,7 @@ impl Engine {
         {
             self.deadlines.pop_front();
         }
-        self.deadlines.push_back((self.now + self.patience, key));
+        self.deadlines.push_back((self.due(), key));
     }
 
     /// Returns the replicas of a query's copies that are in flight.
@@ -87,7 +93,9 @@ impl Engine {
                 self.poll_client(number);
             }
             Balancing::Central(central) => {
-                let chosen = central.choose(self.now, &mut self.replicas, cost_ns, &avoid);
+                let all = 0..slot_number(self.replicas.all().len());
+                let numbers = self.parts.map_or(all, |parts| parts.of(number));
+                let chosen = central.choose(self.now, &mut self.replicas, numbers, cost_ns, &avoid);
                 match chosen {
                     Some(replica) => self.send(key, replica, None),
                     None => self.turn_away(key),
@@ -104,7 +112,9 @@ impl Engine {
             if query.measured && !query.is_out() {
                 self.meter.picked(&pick);
             }
-            self.share_query(query.client, to);
+            let (client, weight) = (query.client, query.weight);
+            self.share_query(client, to);
+            self.charge(client, to, weight);
         }
         self.send(key, self.replicas.number(to), Some(pick.ticket));
     }
@@ -184,10 +194,16 @@ impl Engine {
         };
         let replica = self.replicas.at_mut(number as usize);
         let unwanted = matches!(attempt.stage, Stage::Unwanted);
+        let is_extra = self.copies_need_room && attempt.is_copy;
+        if replica.is_up && !unwanted && is_extra && !replica.machine.has_room(self.now) {
+            self.replicas.changed(number as usize);
+            return self.drop_at_replica(slot, number, Outcome::Dropped);
+        }
         if replica.is_up && !unwanted {
             let served = replica.serve(self.now, JobId(slot), attempt);
             attempt.stage = Stage::Served(served);
             self.replicas.changed(number as usize);
+            self.end_rejected(number);
             self.report_begun(number);
             return;
         }
@@ -235,7 +251,35 @@ impl Engine {
             self.answer(slot, outcome);
         }
         self.replicas.give_back(finished);
+        self.end_rejected(slot_number(number));
         self.report_begun(slot_number(number));
+    }
+
+    /// Ends the copies that a replica has rejected from its queue, because they would be late.
+    pub(super) fn end_rejected(&mut self, number: u32) {
+        let replica = self.replicas.at_mut(number as usize);
+        for JobId(slot) in replica.machine.take_rejected() {
+            let stage = self.attempts.at(slot).map(|attempt| {
+                core::mem::replace(&mut attempt.stage, Stage::Leaving) // until it is answered
+            });
+            if let Some(Stage::Served(served)) = stage {
+                self.end_tie(slot);
+                let replica = self.replicas.at_mut(number as usize);
+                replica.end_unanswered(self.now, served);
+                self.drop_at_replica(slot, number, Outcome::PushedBack);
+            }
+        }
+    }
+
+    /// Sends back the outcome of a copy that its replica does not serve.
+    fn drop_at_replica(&mut self, slot: u32, number: u32, outcome: Outcome) {
+        if let Some(attempt) = self.attempts.at(slot) {
+            attempt.stage = Stage::Leaving;
+        }
+        if let Some(central) = self.balancing.central() {
+            central.finished(number);
+        }
+        self.answer(slot, outcome);
     }
 
     /// Sends the outcome of a copy back to its client.
@@ -333,7 +377,7 @@ impl Engine {
         self.watched(&mut query, watched);
         let latency: Time = self.now - query.arrived_at;
         if query.measured {
-            self.meter.ended(self.now, latency, ending);
+            self.meter.ended(self.now, latency, ending, query.class);
         }
     }
 
@@ -357,6 +401,7 @@ impl Engine {
             if let Some(central) = self.balancing.central() {
                 central.finished(number);
             }
+            self.end_rejected(number);
             self.report_begun(number);
         }
     }

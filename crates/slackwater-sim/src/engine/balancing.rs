@@ -95,14 +95,17 @@ impl Balancing {
         all
     }
 
-    /// Adds a replica at all clients. Returns its id; `None` where a clairvoyant chooses.
-    pub(super) fn add(&mut self, now: Instant) -> Option<ReplicaId> {
+    /// Adds a replica at all clients that have it, by number. Returns its id; `None` where a
+    /// clairvoyant chooses.
+    pub(super) fn add(&mut self, now: Instant, has_it: impl Fn(u32) -> bool) -> Option<ReplicaId> {
         let Self::Own { clients, ids } = self else {
             return None;
         };
         let id = ids.allocate()?;
-        for client in clients {
-            client.handle(now, Event::Added(id));
+        for (client, number) in clients.iter_mut().zip(0..) {
+            if has_it(number) {
+                client.handle(now, Event::Added(id));
+            }
         }
         Some(id)
     }

@@ -206,7 +206,12 @@ impl Engine {
 
     /// Adds a replica at all clients.
     fn introduce(&mut self, replica: usize) {
-        if let Some(id) = self.balancing.add(Instant::from_nanos(self.now)) {
+        let now = Instant::from_nanos(self.now);
+        let has_it = |client| {
+            let parts = self.parts.as_ref();
+            parts.is_none_or(|parts| parts.of(client).contains(&slot_number(replica)))
+        };
+        if let Some(id) = self.balancing.add(now, has_it) {
             self.replicas.name(replica, id);
         }
     }

@@ -3,12 +3,12 @@
 //! All clients share one. It sees the current state of each replica, and each query that has been
 //! sent and not yet finished, including those on the network.
 
-use super::query::slot_number;
 use super::replicas::Replicas;
 use crate::machine::Time;
 use crate::policy::Clairvoyant;
 use crate::random::{Purpose, Stream};
 use core::cmp::Ordering;
+use core::ops::Range;
 
 /// The least capacity that a replica counts as having. It makes a suspended replica the last choice
 /// instead of dividing by zero.
@@ -41,18 +41,19 @@ impl Central {
         }
     }
 
-    /// Returns the best replica for a query of this cost, other than `avoid`, with ties at random.
-    /// `None` if no replica takes queries.
+    /// Returns the best replica among `numbers` for a query of this cost, other than `avoid`, with
+    /// ties at random. `None` if no replica takes queries.
     pub(super) fn choose(
         &mut self,
         now: Time,
         replicas: &mut Replicas,
+        numbers: Range<u32>,
         cost_ns: f64,
         avoid: &[u32],
     ) -> Option<u32> {
         let mut best: Option<(f64, u32)> = None;
         let mut ties = 0_u32;
-        for number in 0..slot_number(self.sent.len()) {
+        for number in numbers {
             let replica = replicas.at(number as usize);
             if !replica.is_up || replica.is_draining || avoid.contains(&number) {
                 continue;

@@ -95,6 +95,7 @@ mod tests {
             budget: 0.25,
             delay_min: Duration::from_millis(3),
             copies_max: 2,
+            needs_room: false,
         };
         let play = |hedger: &mut Hedger, out_ms: u64| {
             let mut watch = hedger.begin(Instant::EPOCH, 0);

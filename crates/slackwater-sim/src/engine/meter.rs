@@ -1,6 +1,7 @@
 //! The measurements of a run: the queries of the measured span, and samples of the replicas within
 //! it.
 
+use super::classes::Class;
 use crate::Measured;
 use crate::machine::Time;
 use crate::measure::{Health, latencies_at};
@@ -99,7 +100,7 @@ impl Meter {
 
     /// Counts a measured query that ends `latency` after it arrived.
     #[inline]
-    pub(super) fn ended(&mut self, now: Time, latency: Time, ending: Ending) {
+    pub(super) fn ended(&mut self, now: Time, latency: Time, ending: Ending, class: Option<Class>) {
         self.open -= 1;
         let arrived_in = self.second_of(now - latency);
         let measured = &mut self.measured;
@@ -113,6 +114,9 @@ impl Meter {
         if ending != Ending::Failed {
             let took = Duration::from_nanos(latency);
             measured.latency.record(took);
+            if let Some(class) = class {
+                measured.latency_by_class[class as usize].record(took);
+            }
             if let Some(block) = (now - latency - self.begins).checked_div(self.block) {
                 let block = usize::try_from(block).unwrap_or(usize::MAX);
                 latencies_at(&mut measured.latency_by_block, block).record(took);

@@ -11,6 +11,7 @@
 //! | a query's way there and back, its deadline, its second copy | `attempts`, `query`, `hedging` |
 //! | what chooses replicas | `balancing`, `clairvoyant` |
 //! | what that costs clients themselves | `client_cpu` |
+//! | classes of queries | `classes` |
 //! | two tied copies of each query | `tying` |
 //! | probes and synchronous rounds | `probing` |
 //! | what workers of one proxy share | `siblings` |
@@ -26,6 +27,7 @@ mod attempts;
 mod balancing;
 mod changes;
 mod clairvoyant;
+mod classes;
 mod client_cpu;
 mod hedging;
 mod learning;
@@ -48,6 +50,7 @@ use crate::{Measured, PolicyChoice, Scenario};
 use arrivals::Arrivals;
 use balancing::Balancing;
 use changes::Appointment;
+use classes::Parts;
 use client_cpu::ClientCpus;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
@@ -114,6 +117,8 @@ struct Engine {
     /// Recorded changes of the fleet for each client; `None`: all clients receive the same changes
     /// when they happen.
     known_parts: Option<KnownParts>,
+    /// The replicas of each client, where each class of queries has its own.
+    parts: Option<Parts>,
     /// Number of clients.
     clients: usize,
     /// `None`: their own work costs nothing.
@@ -137,6 +142,8 @@ struct Engine {
     /// How long a client waits for an answer.
     patience: Time,
     cancel_expired: bool,
+    /// Whether replicas drop further copies for which they have no room.
+    copies_need_room: bool,
 }
 
 /// Something that falls due for one query or probe.
@@ -170,7 +177,7 @@ enum Source {
 
 impl Engine {
     fn new(scenario: &Scenario, policy: &PolicyChoice, seed: u64) -> Self {
-        let clients = scenario.load.clients.len();
+        let clients = classes::clients(scenario);
         let replicas = scenario.replicas();
         let hedge = scenario.load.hedge.as_ref();
         let begins = nanos(scenario.warmup);
@@ -182,6 +189,7 @@ impl Engine {
             replicas: Replicas::new(scenario, seed),
             balancing: Balancing::new(policy, clients, replicas, seed),
             known_parts: KnownParts::new(scenario),
+            parts: Parts::new(scenario),
             clients,
             client_cpus: ClientCpus::new(scenario),
             siblings: scenario.load.siblings,
@@ -204,6 +212,7 @@ impl Engine {
             ),
             patience: nanos(scenario.deadline),
             cancel_expired: scenario.cancel_expired,
+            copies_need_room: hedge.is_some_and(|hedge| hedge.needs_room),
         };
         engine.begin(scenario);
         engine

@@ -6,6 +6,7 @@
 //! an item from its successor in the slot.
 
 use super::arrivals::Arrival;
+use super::classes::Class;
 use super::replicas::Served;
 use crate::machine::Time;
 use slab::Slab;
@@ -38,6 +39,12 @@ pub(super) struct Query {
     /// The number of the replica that its first copy is pinned to.
     pub(super) pinned: Option<u32>,
     pub(super) measured: bool,
+    /// Its class, if classes are known.
+    pub(super) class: Option<Class>,
+    /// The requests in flight that it counts as.
+    pub(super) weight: u32,
+    /// When its client stops waiting.
+    pub(super) due: Time,
     /// The slots of the copies in flight: the first copy, and those after it.
     pub(super) copies: [Option<u32>; COPIES],
     /// When the next copy is due; `None` where there are no second copies.
@@ -56,6 +63,7 @@ impl Query {
         serial: u32,
         arrival: Arrival,
         arrived_at: Time,
+        due: Time,
         measured: bool,
     ) -> Self {
         Self {
@@ -68,6 +76,9 @@ impl Query {
             attempt: arrival.attempt,
             pinned: arrival.pinned,
             measured,
+            class: arrival.class,
+            weight: arrival.weight,
+            due,
             copies: [None; COPIES],
             watch: None,
         }
@@ -112,6 +123,12 @@ pub(super) struct Attempt {
     pub(super) luck: u64,
     /// How long it waits without the CPU before its work.
     pub(super) wait_ns: u64,
+    /// When the query's client stops waiting.
+    pub(super) due: Time,
+    /// The requests in flight that it counts as.
+    pub(super) weight: u32,
+    /// Whether it is a further copy, which a replica may drop.
+    pub(super) is_copy: bool,
     /// Present until the client is done with this copy. Clairvoyants give no ticket.
     pub(super) ticket: Option<Ticket>,
     pub(super) stage: Stage,
@@ -135,7 +152,7 @@ pub(super) enum Stage {
 }
 
 impl Attempt {
-    pub(super) const fn new(
+    pub(super) fn new(
         serial: u32,
         key: Key,
         query: &Query,
@@ -150,6 +167,9 @@ impl Attempt {
             work_ns,
             luck: query.luck,
             wait_ns: query.wait_ns,
+            due: query.due,
+            weight: query.weight,
+            is_copy: query.is_out(),
             ticket,
             stage: Stage::Coming,
             carried: None,

@@ -1,5 +1,6 @@
 //! The replicas: each has a machine, a load tracker and the state of its process.
 
+use super::classes;
 use super::learning::Learning;
 use super::query::Attempt;
 use super::queue::Earliest;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 pub(super) struct Served {
     arrival: Arrival,
     fails: bool,
+    weight: u32,
 }
 
 /// Whether the replica has an agent that answers probes.
@@ -66,6 +68,8 @@ pub(super) struct Replica {
     rates_reported: LoadReport,
     learning: Option<Learning>,
     pub(super) responses: Responses,
+    /// Requests in flight, where each counts by its class. `None`: reports have the plain number.
+    charged: Option<u32>,
     /// CPU used up to the last reading, in core-seconds.
     cpu_read: f64,
 }
@@ -113,6 +117,7 @@ impl Replica {
                 Some(group) if group.carries_reports => Responses::CarryReports,
                 _ => Responses::Plain,
             },
+            charged: classes::are_charged(scenario).then_some(0),
             cpu_read: 0.0,
         }
     }
@@ -124,6 +129,7 @@ impl Replica {
             work_ns,
             luck,
             wait_ns,
+            due,
             ..
         } = *attempt;
         let failing = self.failing.filter(|failing| failing.strikes(now, luck));
@@ -132,17 +138,26 @@ impl Replica {
             None => failing.map(|failing| failing.work_ns(work_ns)),
         };
         let work_ns = cut_ns.unwrap_or(work_ns);
-        self.machine.arrive_waiting(now, job, work_ns, wait_ns);
+        self.machine.arrive_waiting(now, job, work_ns, wait_ns, due);
+        if let Some(charged) = &mut self.charged {
+            *charged += attempt.weight;
+        }
         Served {
             arrival: self.tracker.arrive(Instant::from_nanos(now)),
             fails: cut_ns.is_some(),
+            weight: attempt.weight,
         }
     }
 
     /// Finishes the work of a query. Returns whether it succeeded.
     #[inline]
     pub(super) fn finish(&mut self, now: Time, served: Served) -> bool {
-        let Served { arrival, fails } = served;
+        let Served {
+            arrival,
+            fails,
+            weight,
+        } = served;
+        self.uncharge(weight);
         let end = if fails { End::Failed } else { End::Success };
         self.tracker.finish(Instant::from_nanos(now), arrival, end);
         self.finished += 1;
@@ -150,9 +165,21 @@ impl Replica {
         !fails
     }
 
+    const fn uncharge(&mut self, weight: u32) {
+        if let Some(charged) = &mut self.charged {
+            *charged -= weight;
+        }
+    }
+
     /// Cancels a query.
     pub(super) fn cancel(&mut self, now: Time, job: JobId, served: Served) {
         self.machine.cancel(now, job);
+        self.end_unanswered(now, served);
+    }
+
+    /// Ends a query that leaves the machine without an answer.
+    pub(super) fn end_unanswered(&mut self, now: Time, served: Served) {
+        self.uncharge(served.weight);
         self.tracker
             .finish(Instant::from_nanos(now), served.arrival, End::Cancelled);
     }
@@ -161,6 +188,9 @@ impl Replica {
     #[inline]
     pub(super) fn report(&mut self, now: Time) -> LoadReport {
         let mut report = self.tracker.report(Instant::from_nanos(now));
+        if let Some(charged) = self.charged {
+            report.rif = Rif::new(charged);
+        }
         report.draining = self.is_draining;
         report.incarnation = Some(self.incarnation);
         report.query_rate_millis = self.rates_reported.query_rate_millis;
@@ -237,6 +267,7 @@ impl Replica {
         if let Some(ties) = &mut self.ties {
             *ties = Ties::new(TiesConfig::default());
         }
+        self.charged = self.charged.map(|_| 0);
         self.is_up = false;
         self.is_draining = false;
         if let Some(suspended) = &mut self.suspended {

@@ -38,6 +38,17 @@ impl Engine {
             }
         }
     }
+
+    /// Charges the client that sends a query for what the query counts beyond one request, as if
+    /// other workers had sent it. The policy counts one itself.
+    pub(super) fn charge(&mut self, client: u32, to: ReplicaId, weight: u32) {
+        if weight > 1
+            && let Some(client) = self.balancing.client(client)
+        {
+            let now = Instant::from_nanos(self.now);
+            client.handle(now, Event::SiblingQueries(to, weight - 1));
+        }
+    }
 }
 
 /// Returns the other workers of a client's proxy.

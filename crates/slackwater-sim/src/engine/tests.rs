@@ -4,9 +4,9 @@
 use super::balancing::Balancing;
 use super::*;
 use crate::scenario::{
-    Arrivals as Spread, Change, Cost, Delay, Event, Failure, FailureCost, Group, Hedge,
+    Arrivals as Spread, Change, ClassHandling, Classes, Cost, Delay, Event, Failure, FailureCost,
+    Group, Hedge, Load, Network as Wires, Order, Queueing, Service, Sharing,
 };
-use crate::scenario::{Load, Network as Wires, Service};
 use slackwater_core::policy::Counters;
 
 fn ms(ms: u64) -> Duration {
@@ -51,6 +51,7 @@ fn troubled() -> Scenario {
         budget: 0.2,
         delay_min: ms(0),
         copies_max: 2,
+        needs_room: false,
     });
     let event = |at, replica, change| Event {
         at: ms(at),
@@ -128,24 +129,94 @@ fn nothing_is_in_flight_after_the_last_query() {
         let mut scenario = troubled();
         scenario.cancel_expired = cancel_expired;
         for policy in PolicyChoice::names() {
-            let mut engine = engine(&scenario, policy);
-            assert!(engine.play(&AtomicBool::new(false)));
-            drain(&mut engine);
-            for replica in engine.replicas.all() {
-                assert_eq!(replica.rif().count(), 0, "{policy}");
-                assert_eq!(replica.machine.jobs(), 0, "{policy}");
-            }
-            match &engine.balancing {
-                Balancing::Own { clients, .. } => {
-                    let now = Instant::from_nanos(engine.now);
-                    let views = clients.iter().flat_map(|c| c.policy.snapshot(now).replicas);
-                    for view in views {
-                        assert_eq!(view.in_flight, 0, "{policy}: each ticket came back");
-                    }
-                }
-                Balancing::Central(central) => assert!(central.is_idle(), "{policy}"),
+            assert_nothing_is_left(&scenario, policy);
+        }
+    }
+}
+
+fn assert_nothing_is_left(scenario: &Scenario, policy: &str) {
+    let mut engine = engine(scenario, policy);
+    assert!(engine.play(&AtomicBool::new(false)));
+    drain(&mut engine);
+    let now = Instant::from_nanos(engine.now);
+    for replica in engine.replicas.all_mut() {
+        assert_eq!(replica.rif().count(), 0, "{policy}");
+        assert_eq!(replica.report(engine.now).rif.count(), 0, "{policy}");
+        assert_eq!(replica.machine.jobs(), 0, "{policy}");
+    }
+    match &engine.balancing {
+        Balancing::Own { clients, .. } => {
+            let views = clients.iter().flat_map(|c| c.policy.snapshot(now).replicas);
+            for view in views {
+                assert_eq!(view.in_flight, 0, "{policy}: each ticket came back");
             }
         }
+        Balancing::Central(central) => assert!(central.is_idle(), "{policy}"),
+    }
+}
+
+#[test]
+fn queues_classes_and_spare_copies_leave_nothing_behind() {
+    let orders = [Order::Arrival, Order::Shortest, Order::ShortestRemaining];
+    let apart = ClassHandling::Apart { long_replicas: 3 };
+    let charged = ClassHandling::Charged { long_counts_as: 4 };
+    for (order, handling) in orders.into_iter().zip([apart, charged, charged]) {
+        for is_tied in [false, true] {
+            let mut scenario = troubled();
+            for group in &mut scenario.fleet {
+                group.service = Service::Shared(Sharing {
+                    cores: 1.0,
+                    bucket: 0.0,
+                    burst: 1.0,
+                    contention_loss: 0.0,
+                });
+                group.queue = Some(Queueing {
+                    at_once: 1,
+                    order,
+                    drops_late: true,
+                });
+            }
+            scenario.load.classes = Some(Classes {
+                long_from: ms(20),
+                handling,
+            });
+            if is_tied {
+                scenario.load.hedge = None;
+                scenario.load.tie = Some(ms(4));
+            } else if let Some(hedge) = &mut scenario.load.hedge {
+                hedge.needs_room = true;
+            }
+            assert_eq!(scenario.mistakes(), []);
+            for policy in PolicyChoice::names() {
+                assert_nothing_is_left(&scenario, policy);
+            }
+        }
+    }
+}
+
+#[test]
+fn reports_count_long_queries_as_configured() {
+    let rif = |handling: Option<ClassHandling>| {
+        let mut scenario = scenario();
+        scenario.cost = Cost::Fixed(ms(10));
+        scenario.load.classes = handling.map(|handling| Classes {
+            long_from: ms(10),
+            handling,
+        });
+        let mut engine = engine(&scenario, "round_robin");
+        assert!(engine.play(&AtomicBool::new(false)));
+        let now = engine.now;
+        let replicas = engine.replicas.all_mut().iter_mut();
+        replicas
+            .map(|replica| (replica.report(now).rif.count(), replica.rif().count()))
+            .collect::<Vec<_>>()
+    };
+    let charged = rif(Some(ClassHandling::Charged { long_counts_as: 4 }));
+    assert!(charged.iter().any(|(_, rif)| *rif > 0));
+    assert!(charged.iter().all(|(reported, rif)| *reported == 4 * rif));
+    for plain in [None, Some(ClassHandling::Ignored)] {
+        let plain = rif(plain);
+        assert!(plain.iter().all(|(reported, rif)| reported == rif));
     }
 }
 

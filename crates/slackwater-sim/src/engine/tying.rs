@@ -14,7 +14,7 @@ use super::probing::probe_of;
 use super::query::{Key, Stage};
 use crate::machine::{JobId, Time};
 use slackwater_core::Instant;
-use slackwater_core::policy::Outcome;
+use slackwater_core::policy::{Outcome, Ticket};
 
 impl Engine {
     /// Ties a query's second copy, which was just chosen, to the first, and schedules it. In
@@ -31,7 +31,7 @@ impl Engine {
         });
         let Some(first) = first else {
             query.over(second.slot);
-            let ticket = self.attempts.remove(second).and_then(|it| it.ticket);
+            let ticket = self.withdraw(second);
             self.give_back(client, ticket, Outcome::Dropped);
             return;
         };
@@ -46,13 +46,23 @@ impl Engine {
             .push(self.now + delay, super::Timer::Tied(second));
     }
 
+    /// Removes a copy that was chosen and will not be sent. Returns its ticket.
+    fn withdraw(&mut self, copy: Key) -> Option<Ticket> {
+        let attempt = self.attempts.remove(copy)?;
+        if let Some(central) = self.balancing.central() {
+            central.arrived(attempt.replica, attempt.work_ns);
+            central.finished(attempt.replica);
+        }
+        attempt.ticket
+    }
+
     /// Sends the second copy; `false` if its query has ended, or the copy with it.
     pub(super) fn send_tied(&mut self, copy: Key) -> bool {
         let Some(attempt) = self.attempts.find(copy) else {
             return false;
         };
         if self.queries.find(attempt.query).is_none() {
-            self.attempts.remove(copy);
+            self.withdraw(copy);
             return false;
         }
         let replica = attempt.replica;
@@ -131,6 +141,7 @@ impl Engine {
                 central.finished(number);
             }
             self.answer(slot, Outcome::Dropped);
+            self.end_rejected(number);
             self.report_begun(number);
         }
     }

@@ -21,6 +21,7 @@ mod health;
 mod judge;
 mod linkerd;
 mod mixed_fleets;
+mod once;
 mod opponent;
 mod play;
 mod slow_pod;
@@ -56,6 +57,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &workers::Workers,
     &health::Health,
     &beyond::Beyond,
+    &once::Once,
     &worlds::Worlds,
     &opponent::Opponent,
 ];

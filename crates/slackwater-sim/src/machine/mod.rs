@@ -9,6 +9,7 @@
 mod batches;
 mod cpu;
 mod estimate;
+mod line;
 mod neighbours;
 mod quota;
 mod running;
@@ -20,6 +21,7 @@ mod waits;
 
 use crate::scenario::{self, Scenario};
 use cpu::Pace;
+use line::Line;
 use running::Running;
 use service::Service;
 use troubles::{ColdStart, Spell, Stalls};
@@ -65,6 +67,8 @@ pub struct Machine {
     waited: f64,
     running: Running,
     service: Service,
+    /// The replica's own queue before the service, if it has one.
+    line: Option<Line>,
     slowness: f64,
     cold: Option<ColdStart>,
     waits: Option<Waits>,
@@ -105,6 +109,7 @@ impl Machine {
             waited: 0.0,
             running: Running::default(),
             service: Service::new(&group.service, scenario, replica, seed),
+            line: group.queue.map(Line::new),
             slowness: group.slowness,
             cold: None,
             waits,
@@ -122,19 +127,28 @@ impl Machine {
     /// slowness, a cold start, a hobble and the wait before the work. Work of 0 is finished at the
     /// next [`advance`](Self::advance), which is then due at once.
     pub fn arrive(&mut self, now: Time, job: JobId, work_ns: f64) {
-        self.arrive_waiting(now, job, work_ns, 0);
+        self.arrive_waiting(now, job, work_ns, 0, NEVER);
     }
 
-    /// Adds the work of a query that waits this long without the CPU before its work.
-    pub fn arrive_waiting(&mut self, now: Time, job: JobId, work_ns: f64, wait_ns: Time) {
+    /// Adds the work of a query that waits this long without the CPU before its work, and whose
+    /// client waits for it until `due`.
+    pub fn arrive_waiting(
+        &mut self,
+        now: Time,
+        job: JobId,
+        work_ns: f64,
+        wait_ns: Time,
+        due: Time,
+    ) {
         self.catch_up(now);
         let work = self.work_here(work_ns);
         if let Service::Latency(Some(replay)) = &mut self.service {
             replay.draw_next();
         }
-        match &mut self.waits {
-            Some(waits) => waits.begin(now + wait_ns, job, work),
-            None => self.service.admit(job, work, &mut self.running),
+        match (&mut self.waits, &mut self.line) {
+            (Some(waits), _) => waits.begin(now + wait_ns, job, work),
+            (None, Some(line)) => line.arrive(now, job, work, due, &mut self.running),
+            (None, None) => self.service.admit(job, work, &mut self.running),
         }
         self.settle();
     }
@@ -164,9 +178,12 @@ impl Machine {
     pub fn cancel(&mut self, now: Time, job: JobId) {
         self.catch_up(now);
         if self.running.cancel(job) {
-            self.service.fill_places(&mut self.running);
+            self.fill_places();
         } else {
             self.service.cancel_queued(job);
+            if let Some(line) = &mut self.line {
+                line.cancel(job);
+            }
             if let Some(waits) = &mut self.waits {
                 waits.cancel(job);
             }
@@ -180,6 +197,9 @@ impl Machine {
         self.catch_up(now);
         self.running.clear();
         self.service.clear_queue();
+        if let Some(line) = &mut self.line {
+            line.clear();
+        }
         self.suspended_until = None;
         if let Some(waits) = &mut self.waits {
             waits.clear();
@@ -203,7 +223,24 @@ impl Machine {
 
     /// Returns the number of jobs in the machine: in service, queued, or waiting before their work.
     pub fn jobs(&self) -> usize {
-        self.running.len() + self.service.queued() + self.waits.as_ref().map_or(0, Waits::len)
+        let in_line = self.line.as_ref().map_or(0, Line::len);
+        let waiting = self.waits.as_ref().map_or(0, Waits::len);
+        self.running.len() + self.service.queued() + in_line + waiting
+    }
+
+    /// Returns the queries that were rejected since the last call, because they would have been
+    /// late. They are gone. Queries are rejected when one arrives, ends or is cancelled.
+    pub fn take_rejected(&mut self) -> Vec<JobId> {
+        self.line
+            .as_mut()
+            .map_or_else(Vec::new, Line::take_rejected)
+    }
+
+    /// Returns whether a query that arrives now would have a core or a worker for itself. A machine
+    /// that stalls does not notice it, so its capacity is that before and after the stall.
+    pub fn has_room(&mut self, now: Time) -> bool {
+        self.catch_up(now);
+        (self.jobs() + 1) as f64 <= self.service.capacity(self.left())
     }
 
     /// Returns the CPU used since the start, in core-seconds, including what contention wastes. 0
@@ -279,6 +316,9 @@ impl Machine {
             .map_or(0, |until| until.saturating_sub(now));
         let paused = stalled.max(suspended);
         let service = match &self.service {
+            Service::Shared(cpu) if let Some(line) = &self.line => {
+                line.finish(&mut self.needs, cpu.capacity(left), work)
+            }
             Service::Shared(cpu) => {
                 self.needs.extend(waiting);
                 estimate::shared(&mut self.needs, work, cpu.capacity(left))
@@ -380,7 +420,15 @@ impl Machine {
         self.running.reach_next_end();
         while let Some(job) = self.running.take_ended() {
             finished.push(job);
-            self.service.fill_places(&mut self.running);
+            self.fill_places();
+        }
+    }
+
+    /// Starts the jobs that waited for the places of those that left.
+    fn fill_places(&mut self) {
+        match &mut self.line {
+            Some(line) => line.start_next(self.now, &mut self.running),
+            None => self.service.fill_places(&mut self.running),
         }
     }
 

@@ -103,6 +103,17 @@ impl Running {
         self.ends.len() < before
     }
 
+    /// Takes out the job that still needs most, if that is more than `work`, with what it needs.
+    pub(super) fn take_longest_above(&mut self, work: f64) -> Option<(JobId, f64)> {
+        let longest = self.ends.iter().map(|Reverse(end)| *end).max()?;
+        let rest = longest.at - self.attained;
+        if rest <= work {
+            return None;
+        }
+        self.ends.retain(|Reverse(end)| end.job != longest.job);
+        Some((longest.job, rest))
+    }
+
     pub(super) fn clear(&mut self) {
         self.ends.clear();
         if let Some(started) = &mut self.started {

@@ -83,6 +83,17 @@ pub fn hedged(after_quantile: f64, scenario: Scenario) -> Scenario {
     copied(after_quantile, 2.0 * (1.0 - after_quantile), 2, scenario)
 }
 
+/// Adds second copies as [`hedged`] does, but a replica drops a second copy that arrives while it
+/// has no core or worker free for it.
+#[must_use]
+pub fn hedged_with_room(after_quantile: f64, scenario: Scenario) -> Scenario {
+    let mut scenario = hedged(after_quantile, scenario);
+    if let Some(hedge) = &mut scenario.load.hedge {
+        hedge.needs_room = true;
+    }
+    scenario
+}
+
 /// Adds up to `copies_max` copies of a query, the second after this quantile of recent latencies,
 /// and at most `budget` further ones for each query. `[The Tail at Scale, "Hedged requests"]`
 #[must_use]
@@ -97,6 +108,7 @@ pub fn copied(
         budget,
         delay_min: Duration::ZERO,
         copies_max,
+        needs_room: false,
     });
     scenario
 }

@@ -23,7 +23,9 @@ pub use health::{
     failing_everywhere, healing, joining_cold, lying, machines, pausing, rolling_kill,
     rolling_restart, rolling_takes, services, sinkhole, suspended,
 };
-pub use leaves::{copied, hedged, outlier_leaves, stalling, stuck_leaves, table_leaves};
+pub use leaves::{
+    copied, hedged, hedged_with_room, outlier_leaves, stalling, stuck_leaves, table_leaves,
+};
 pub use linkerd::{frozen, linkerd};
 pub use testbed::{
     ALLOCATION_CORES, CLIENTS, COST, LOAD, REPLICAS, costing, packed, testbed, tight,

@@ -16,6 +16,9 @@ pub struct Group {
     pub count: usize,
     /// How they serve.
     pub service: Service,
+    /// A limit of the queries in service, and the queue before it; `None`: all that a shared CPU
+    /// receives is in service at once. Only with [`Service::Shared`].
+    pub queue: Option<Queueing>,
     /// Queries cost this many times as much here; 1 is normal, 2 is half as fast.
     pub slowness: f64,
     /// How they fail, if they do.
@@ -67,6 +70,32 @@ pub enum Service {
     Latency,
     /// Same as `Latency`, but from its own trace instead of the scenario's cost.
     LatencyTrace(Arc<[Duration]>),
+}
+
+/// A replica's own queue, before a shared CPU. The replica knows the cost of each query, and when
+/// its client stops waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queueing {
+    /// The most queries in service at once: at least 1.
+    pub at_once: usize,
+    /// The query that is served first. Among equal ones it is the one that arrived first.
+    pub order: Order,
+    /// Whether a query is rejected, when its turn comes, if even a whole core would finish it after
+    /// its client has stopped waiting.
+    pub drops_late: bool,
+}
+
+/// The order of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// First come, first served. While all clients wait equally long, this is also the order of
+    /// their deadlines.
+    Arrival,
+    /// The shortest query first. A query in service is not interrupted.
+    Shortest,
+    /// The query with the least remaining work first. A longer one in service gives way, and keeps
+    /// what has been done.
+    ShortestRemaining,
 }
 
 /// A server that takes many queries at once, such as a GPU that runs a model.
@@ -250,6 +279,7 @@ impl Group {
         Self {
             count,
             service,
+            queue: None,
             slowness: 1.0,
             failure: None,
             stall: None,

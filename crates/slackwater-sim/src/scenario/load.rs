@@ -31,6 +31,8 @@ pub struct Load {
     pub mix: Option<Mix>,
     /// CPU cost of the clients' own work; `None`: nothing.
     pub client_cpu: Option<ClientCpu>,
+    /// Short and long queries, where the class of each is known; `None`: no class is known.
+    pub classes: Option<Classes>,
 }
 
 /// How queries are spread in time.
@@ -76,6 +78,37 @@ pub struct Hedge {
     /// The most copies of a query, including the first: 2 to 4. Each further copy is sent when the
     /// query has been in flight for twice as long as at the last one.
     pub copies_max: usize,
+    /// Whether a replica drops a further copy that arrives while it has no core or worker free for
+    /// it, so that only spare capacity pays for copies.
+    pub needs_room: bool,
+}
+
+/// Short and long queries, by their cost. Latencies are also measured by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classes {
+    /// Queries that cost at least this much are long.
+    pub long_from: Duration,
+    /// What clients and replicas do with the class.
+    pub handling: ClassHandling,
+}
+
+/// What clients and replicas do with the class of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassHandling {
+    /// Nothing: the class is only measured.
+    Ignored,
+    /// Long queries go to the last replicas of the fleet, as many as this, and short ones to the
+    /// others. Each client has a policy for each class.
+    Apart {
+        /// At least 1, and fewer than all.
+        long_replicas: usize,
+    },
+    /// A long query counts as this many requests in flight, in replicas' reports and in the count
+    /// of its client.
+    Charged {
+        /// From 2 up; the ratio of the mean costs is the obvious value.
+        long_counts_as: u32,
+    },
 }
 
 /// Clients that are workers of one proxy, and share what they know at once.
@@ -129,6 +162,7 @@ impl Load {
             siblings: None,
             mix: None,
             client_cpu: None,
+            classes: None,
         }
     }
 }

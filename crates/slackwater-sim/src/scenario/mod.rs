@@ -17,10 +17,10 @@ pub use cost::Cost;
 pub(crate) use cost::{nanoseconds, sample_of};
 pub use event::{Change, Event};
 pub use fleet::{
-    Antagonists, Batching, Failure, FailureCost, Group, Hobble, Neighbour, Quota, Service, Sharing,
-    Stall,
+    Antagonists, Batching, Failure, FailureCost, Group, Hobble, Neighbour, Order, Queueing, Quota,
+    Service, Sharing, Stall,
 };
-pub use load::{Arrivals, ClientCpu, Hedge, Load, Mix, Siblings, Swing};
+pub use load::{Arrivals, ClassHandling, Classes, ClientCpu, Hedge, Load, Mix, Siblings, Swing};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
 pub use replay::{News, Replay, ReplayChange, ReplayQuery, ReplayStep};

@@ -18,6 +18,7 @@ pub(crate) fn eventful() -> Scenario {
         budget: 0.1,
         delay_min: ms(1),
         copies_max: 2,
+        needs_room: false,
     });
     scenario.deadline = ms(200);
     scenario.cancel_expired = true;

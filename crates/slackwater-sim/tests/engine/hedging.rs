@@ -26,6 +26,7 @@ const HEDGE: Hedge = Hedge {
     budget: 0.15,
     delay_min: Duration::from_millis(2),
     copies_max: 2,
+    needs_room: false,
 };
 
 #[test]

@@ -5,6 +5,8 @@
 //! comment explains the tolerance.
 
 #[cfg(test)]
+mod classes;
+#[cfg(test)]
 mod determinism;
 #[cfg(test)]
 mod fleet;

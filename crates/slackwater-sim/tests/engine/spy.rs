@@ -10,7 +10,8 @@ use slackwater_core::policy::{
 use slackwater_core::{Draw, Instant, ReplicaId};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
 use slackwater_sim::scenario::{
-    Change, Cost, Event, Failure, FailureCost, Group, Hedge, Scenario, Service, Siblings,
+    Change, ClassHandling, Classes, Cost, Event, Failure, FailureCost, Group, Hedge, Scenario,
+    Service, Siblings,
 };
 use slackwater_sim::{Measured, run};
 
@@ -254,6 +255,7 @@ fn slower_copy_is_cancelled_at_client_and_replica() {
         budget: 0.2,
         delay_min: ms(5),
         copies_max: 2,
+        needs_room: false,
     });
     let (measured, told) = watch(&scenario, &IN_TURN);
     assert!(measured.hedges > 50);
@@ -316,6 +318,22 @@ fn siblings_receive_only_what_is_shared() {
     let all = siblings(5, true, true);
     assert_eq!(all.siblings_queries as usize, all.queries * 4);
     assert_eq!(all.siblings_reports, all.reports * 4);
+}
+
+#[test]
+fn client_is_charged_for_what_a_long_query_counts() {
+    let charged = |handling| {
+        let mut scenario = regular(200.0, vec![Group::healthy(8, SINGLE)], Vec::new());
+        scenario.load.classes = Some(Classes {
+            long_from: ms(10),
+            handling,
+        });
+        watch(&scenario, &PREQUAL).1
+    };
+    // All queries cost 10 ms, so all are long.
+    let five = charged(ClassHandling::Charged { long_counts_as: 5 });
+    assert_eq!(five.siblings_queries as usize, five.queries * 4);
+    assert_eq!(charged(ClassHandling::Ignored).siblings_queries, 0);
 }
 
 /// A random choice is counted as a fallback, and a deciding report's age is recorded.

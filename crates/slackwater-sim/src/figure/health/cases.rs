@@ -86,6 +86,7 @@ impl Means {
             budget: of_one(settings.budget),
             delay_min: settings.delay_min,
             copies_max: settings.copies_max as usize,
+            needs_room: false,
         });
         Arc::new(scenario)
     }

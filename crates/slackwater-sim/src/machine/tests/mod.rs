@@ -2,6 +2,7 @@
 //! them.
 
 mod batches;
+mod line;
 mod neighbours;
 mod queueing;
 mod quota;

@@ -253,8 +253,8 @@ fn query_wait_precedes_replica_wait_and_work() {
         cost: 1.0,
     });
     let mut machine = Machine::new(&scenario, 0, 1);
-    machine.arrive_waiting(0, JobId(0), 5e6, 70 * MS);
-    machine.arrive_waiting(0, JobId(1), 5e6, 0);
+    machine.arrive_waiting(0, JobId(0), 5e6, 70 * MS, NEVER);
+    machine.arrive_waiting(0, JobId(1), 5e6, 0, NEVER);
     assert_eq!(machine.jobs(), 2);
     assert_eq!(
         drain(&mut machine),
@@ -262,7 +262,7 @@ fn query_wait_precedes_replica_wait_and_work() {
     );
     scenario.fleet[0].io_wait = Duration::from_millis(10);
     let mut machine = Machine::new(&scenario, 0, 1);
-    machine.arrive_waiting(0, JobId(0), 5e6, 70 * MS);
+    machine.arrive_waiting(0, JobId(0), 5e6, 70 * MS, NEVER);
     let [(_, end)] = drain(&mut machine)[..] else {
         panic!("one job, one end")
     };

@@ -10,8 +10,8 @@ mod quota;
 mod tests;
 
 use super::{
-    Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Mix,
-    Network, Scenario, Service, Sharing, Stall,
+    Antagonists, Change, ClassHandling, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble,
+    Load, Mix, Network, Scenario, Service, Sharing, Stall,
 };
 use crate::number::significant as count;
 use checks::{Checks, above, below};
@@ -67,6 +67,7 @@ impl Scenario {
         checks.within("load", |checks| self.load.check(checks));
         checks.within("cost", |checks| self.cost.check(checks));
         self.check_fleet(&mut checks);
+        self.check_classes(&mut checks);
         if let Some(antagonists) = &self.antagonists {
             self.check_antagonists(antagonists, &mut checks);
         }
@@ -103,6 +104,32 @@ impl Scenario {
         });
         for (number, group) in self.fleet.iter().enumerate() {
             checks.within(&format!("fleet[{number}]"), |checks| group.check(checks));
+        }
+    }
+
+    /// Checks what the classes of queries need of the fleet, and what they exclude.
+    fn check_classes(&self, checks: &mut Checks) {
+        let has_queue = self.fleet.iter().any(|group| group.queue.is_some());
+        checks.that("load.mix", !has_queue || self.load.mix.is_none(), || {
+            "cannot be combined with queue, whose replicas know when a query will be ready"
+                .to_owned()
+        });
+        match self.load.classes.map(|classes| classes.handling) {
+            None | Some(ClassHandling::Ignored) => {}
+            Some(ClassHandling::Charged { long_counts_as }) => {
+                let count = usize::try_from(long_counts_as).unwrap_or(usize::MAX);
+                checks.count("load.classes.long_counts_as", count, 2..=WORKERS_MAX);
+            }
+            Some(ClassHandling::Apart { long_replicas }) => {
+                let most = self.replicas().saturating_sub(1).max(1);
+                checks.count("load.classes.long_replicas", long_replicas, 1..=most);
+                let alone = self.load.siblings.is_none()
+                    && self.load.client_cpu.is_none()
+                    && self.replay.is_none();
+                checks.that("load.classes", alone, || {
+                    "cannot have replicas apart with siblings, client_cpu or a replay".to_owned()
+                });
+            }
         }
     }
 
@@ -177,6 +204,10 @@ impl Load {
         }
         if let Some(mix) = &self.mix {
             checks.within("mix", |checks| mix.check(checks));
+        }
+        if let Some(classes) = &self.classes {
+            let some = above(Duration::ZERO, TIME_MAX);
+            checks.time("classes.long_from", classes.long_from, some);
         }
         if let Some(cpu) = &self.client_cpu {
             let some = Duration::ZERO..=TIME_MAX;
@@ -261,6 +292,13 @@ impl Group {
             }
             Service::Latency => {}
             Service::LatencyTrace(trace) => check_trace(trace, checks),
+        }
+        if let Some(queue) = &self.queue {
+            checks.count("queue.at_once", queue.at_once, 1..=WORKERS_MAX);
+            let is_shared = matches!(self.service, Service::Shared(_));
+            checks.that("queue", is_shared && self.io_wait.is_zero(), || {
+                "is only for a shared CPU without io_wait".to_owned()
+            });
         }
         checks.number("slowness", self.slowness, above(0.0, SLOWNESS_MAX));
         if let Some(failure) = &self.failure {

@@ -3,9 +3,9 @@
 mod fleet;
 
 use crate::scenario::{
-    Antagonists, Batching, Change, ClientCpu, Cost, Event, Failure, FailureCost, Group, Hedge,
-    Hobble, Load, Mix, Neighbour, Network, Quota, Scenario, Service, Sharing, Siblings, Stall,
-    Swing,
+    Antagonists, Batching, Change, ClassHandling, Classes, ClientCpu, Cost, Event, Failure,
+    FailureCost, Group, Hedge, Hobble, Load, Mix, Neighbour, Network, Order, Queueing, Quota,
+    Scenario, Service, Sharing, Siblings, Stall, Swing,
 };
 use core::time::Duration;
 
@@ -29,6 +29,7 @@ fn good() -> Scenario {
                 budget: 0.02,
                 delay_min: Duration::ZERO,
                 copies_max: 4,
+                needs_room: true,
             }),
             ..Load::even(100.0, 3)
         },
@@ -267,6 +268,73 @@ fn load_mistakes_are_reported() {
     let copies = |it: &mut Scenario, value| it.load.hedge.as_mut().unwrap().copies_max = value;
     rejects("load.hedge.copies_max", copies, [0, 1, 5]);
     assert_eq!(found(|it| copies(it, 2)), [""; 0]);
+}
+
+#[test]
+fn class_mistakes_are_reported() {
+    let classes = |it: &mut Scenario, long_from, handling| {
+        it.load.classes = Some(Classes {
+            long_from,
+            handling,
+        });
+    };
+    let ignored = ClassHandling::Ignored;
+    assert_eq!(found(|it| classes(it, SECOND, ignored)), [""; 0]);
+    let long_from = |it: &mut Scenario, long_from| classes(it, long_from, ignored);
+    rejects("load.classes.long_from", long_from, [Duration::ZERO, AGES]);
+    let counts = |it: &mut Scenario, long_counts_as| {
+        classes(it, SECOND, ClassHandling::Charged { long_counts_as });
+    };
+    rejects("load.classes.long_counts_as", counts, [0, 1, 100_001]);
+    assert_eq!(found(|it| counts(it, 2)), [""; 0]);
+    let apart = |it: &mut Scenario, long_replicas| {
+        classes(it, SECOND, ClassHandling::Apart { long_replicas });
+    };
+    // There are five replicas.
+    rejects("load.classes.long_replicas", apart, [0, 5]);
+    assert_eq!(found(|it| apart(it, 4)), [""; 0]);
+    let beside_cpu = |it: &mut Scenario, cpu| {
+        apart(it, 1);
+        it.load.client_cpu = Some(cpu);
+    };
+    let cpu = ClientCpu {
+        query: SECOND,
+        probe: SECOND,
+    };
+    rejects("load.classes", beside_cpu, [cpu]);
+}
+
+#[test]
+fn queue_mistakes_are_reported() {
+    let queue = |group: usize, at_once| {
+        move |it: &mut Scenario| {
+            it.fleet[group].queue = Some(Queueing {
+                at_once,
+                order: Order::Arrival,
+                drops_late: true,
+            });
+        }
+    };
+    assert_eq!(found(queue(0, 1)), [""; 0]);
+    for at_once in [0, 100_001] {
+        assert_eq!(found(queue(0, at_once)), ["fleet[0].queue.at_once"]);
+    }
+    assert_eq!(found(queue(1, 1)), ["fleet[1].queue"], "no shared CPU");
+    let waiting = |it: &mut Scenario| {
+        queue(0, 1)(it);
+        it.fleet[0].io_wait = SECOND;
+    };
+    assert_eq!(found(waiting), ["fleet[0].queue"]);
+    let mixed = |it: &mut Scenario| {
+        queue(0, 1)(it);
+        it.load.mix = Some(Mix {
+            shares: [0.0, 1.0],
+            turn: SECOND,
+            io_wait: SECOND,
+            cost: 1.0,
+        });
+    };
+    assert_eq!(found(mixed), ["load.mix"]);
 }
 
 #[test]

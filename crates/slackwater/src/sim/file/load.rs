@@ -48,6 +48,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
             siblings: None,
             mix: None,
             client_cpu: read_client_cpu(reader),
+            classes: None,
         },
     }
 }
@@ -122,6 +123,7 @@ fn read_hedge(reader: &mut Reader<'_>) -> Option<Hedge> {
         budget: decimal(reader, "load.hedge.budget", 0.02),
         delay_min: span(reader, "load.hedge.delay_min", Duration::from_millis(1)),
         copies_max: count(reader, "load.hedge.copies_max", 2),
+        needs_room: false,
     };
     reader.has_section("load.hedge").then_some(hedge)
 }
