@@ -23,6 +23,7 @@ mod linkerd;
 mod mixed_fleets;
 mod opponent;
 mod play;
+mod shares;
 mod slow_pod;
 mod small_fleets;
 mod tail_at_scale;
@@ -58,6 +59,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &beyond::Beyond,
     &worlds::Worlds,
     &opponent::Opponent,
+    &shares::Shares,
 ];
 
 /// Returns the figure of that name, if there is one.
