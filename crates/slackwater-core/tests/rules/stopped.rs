@@ -1,5 +1,5 @@
 //! A replica that is stopped for a while, and continues: how soon it has its share again.
-//! `[Decision 0016]`
+//! `[Decision 0020]`
 
 use crate::world::MS;
 use core::time::Duration;

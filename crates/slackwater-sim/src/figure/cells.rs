@@ -53,6 +53,15 @@ impl Cell {
             ..self
         }
     }
+
+    /// Returns the policy's name with its parameter.
+    pub(super) fn player(&self) -> String {
+        if self.param.is_empty() {
+            self.policy.name.clone()
+        } else {
+            format!("{} ({})", self.policy.name, self.param)
+        }
+    }
 }
 
 /// Returns Prequal with the paper's settings, for the paper's figures. `None` if there is no such

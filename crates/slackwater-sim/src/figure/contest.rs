@@ -120,12 +120,7 @@ impl<'a> Contest<'a> {
 impl Score<'_> {
     /// Returns the policy's name with its parameter.
     pub(super) fn name(&self) -> String {
-        let cell = &self.played.cell;
-        if cell.param.is_empty() {
-            cell.policy.name.clone()
-        } else {
-            format!("{} ({})", cell.policy.name, cell.param)
-        }
+        self.played.cell.player()
     }
 }
 

@@ -24,6 +24,7 @@ mod mixed_fleets;
 mod once;
 mod opponent;
 mod play;
+mod shares;
 mod slow_pod;
 mod small_fleets;
 mod tail_at_scale;
@@ -60,6 +61,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &once::Once,
     &worlds::Worlds,
     &opponent::Opponent,
+    &shares::Shares,
 ];
 
 /// Returns the figure of that name, if there is one.

@@ -1,5 +1,7 @@
 //! Replicas and errors of queries, second by second.
 
+use core::ops::Range;
+
 /// Measured queries in each second of the measured span. The last second may be shorter. Runs of
 /// one kind are added up, second by second from the beginning of their spans.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +34,19 @@ impl BySecond {
             let share = f64::from(second.get(replica).copied().unwrap_or(0)) / f64::from(all);
             (all > 0).then_some(share)
         })
+    }
+
+    /// Returns the share of the queries of these seconds, from 0 to 1, that a replica got; `None`
+    /// without queries.
+    pub fn share_within(&self, seconds: Range<usize>, replica: usize) -> Option<f64> {
+        let replicas = self.replicas.max(1);
+        let counts = self.sent.chunks(replicas).take(seconds.end);
+        let (mut own, mut all) = (0_u64, 0_u64);
+        for second in counts.skip(seconds.start) {
+            own += second.get(replica).map_or(0, |&count| u64::from(count));
+            all += second.iter().map(|&count| u64::from(count)).sum::<u64>();
+        }
+        (all > 0).then(|| own as f64 / all as f64)
     }
 
     /// Adds the counts of another run. If the fleets have different sizes, only the first one's
@@ -75,5 +90,21 @@ mod tests {
         by_second.record_sent(2, 1);
         let shares: Vec<_> = by_second.shares_of(1).collect();
         assert_eq!(shares, [None, None, Some(1.0)]);
+    }
+
+    #[test]
+    fn share_within_seconds_counts_all_their_queries() {
+        let mut by_second = BySecond {
+            replicas: 2,
+            ..BySecond::default()
+        };
+        for (second, replica) in [(0, 1), (1, 0), (1, 0), (1, 1), (2, 0), (3, 0)] {
+            by_second.record_sent(second, replica);
+        }
+        let share = |seconds, replica| by_second.share_within(seconds, replica);
+        assert_eq!(share(1..3, 0), Some(0.75));
+        assert_eq!(share(1..3, 1), Some(0.25));
+        assert_eq!(share(2..9, 1), Some(0.0), "it got none");
+        assert_eq!(share(4..9, 0), None, "there are none");
     }
 }
