@@ -262,18 +262,12 @@ fn by_chance(candidates: &[Candidate<'_>], draw: f64) -> String {
     panic!("chances add up to one");
 }
 
-fn expected_delay(it: &Candidate<'_>) -> (u128, u128) {
-    // In millionths of a request. Those in flight include this one.
-    let surcharge = it.parts("turn_surcharge", 1_024.0) * 1_000_000 / 1_024;
-    let queue = it.parts("in_flight", 1e6) + surcharge;
-    let delay = it.parts("mean_latency_us", 1_024_000.0) * queue / 1_000_000;
-    assert_eq!(
-        delay,
-        it.parts("expected_delay_us", 1_024_000.0),
-        "{}",
-        it.0
-    );
-    (delay, it.parts("last_turn", 1.0))
+fn expected_delay(it: &Candidate<'_>) -> (Float, u128) {
+    // Those in flight include this one.
+    let queue = it.value("in_flight") + it.value("turn_surcharge");
+    let delay = it.value("expected_delay_us");
+    same(it.value("mean_latency_us") * queue, delay, 1e-5);
+    (Float(delay), it.parts("last_turn", 1.0))
 }
 
 fn hot_cold(it: &Candidate<'_>, limit: Option<f64>) -> (bool, u128, u128) {
