@@ -266,7 +266,11 @@ fn a13_failed_queries_to_an_unprobed_replica_show_no_latency() {
     };
     let mut world = world_of(2, settings);
     for _ in 0..10 {
-        for (place, span, outcome) in [(0, 10, Outcome::Success), (1, 1, Outcome::Failed)] {
+        for (place, span, outcome) in [
+            (0, 10, Outcome::Success),
+            (1, 10, Outcome::Success),
+            (1, 1, Outcome::Failed),
+        ] {
             let pick = send(&mut world, place);
             world.now += span * MS;
             done(&mut world, pick, outcome);
