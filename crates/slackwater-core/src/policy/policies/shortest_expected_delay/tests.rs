@@ -196,6 +196,21 @@ fn query_behind_others_takes_longer_at_a_capacity_below_one() {
     assert_eq!(times * 1_000 / UNIT, 12_110);
 }
 
+#[test]
+fn probes_of_the_shipped_settings_are_few_and_soon_given_up() {
+    let shipped = PrequalSettings::default();
+    let spans = [
+        shipped.probe_interval_min,
+        shipped.probe_deadline,
+        shipped.probe_idle_max,
+        shipped.report_age_max,
+    ];
+    assert_eq!(spans.map(|span| span.as_millis()), [1, 50, 100, 1_000]);
+    assert_eq!(shipped.probe_rate.millionths(), 3_000_000);
+    let counts = (shipped.idle_probes, shipped.probes_outstanding_max);
+    assert_eq!(counts, (2, 64));
+}
+
 /// A fleet with random reports, own queries and failures.
 struct Fleet {
     policy: ShortestExpectedDelay,
