@@ -205,7 +205,10 @@ fn probes_of_the_shipped_settings_are_few_and_soon_given_up() {
         shipped.probe_idle_max,
         shipped.report_age_max,
     ];
-    assert_eq!(spans.map(|span| span.as_millis()), [1, 50, 100, 1_000]);
+    assert_eq!(
+        spans.map(|span| span.as_micros()),
+        [1_000, 50_000, 100_000, 1_000_000]
+    );
     assert_eq!(shipped.probe_rate.millionths(), 3_000_000);
     let counts = (shipped.idle_probes, shipped.probes_outstanding_max);
     assert_eq!(counts, (2, 64));
