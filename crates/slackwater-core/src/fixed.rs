@@ -275,4 +275,10 @@ mod tests {
         assert_eq!(mul_div(most, 2, 1), most, "no more than there is room for");
         assert_eq!(mul_div(most, most, 0), most);
     }
+
+    #[test]
+    fn values_up_to_the_edge_of_the_band_are_the_mean() {
+        let banded = [84, 85, 115, 116].map(|value| banded(value, 100, 150_000));
+        assert_eq!(banded, [84, 100, 100, 116]);
+    }
 }

@@ -14,6 +14,7 @@
 )]
 
 use core::cmp::Reverse;
+use core::ops::Range;
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
@@ -248,23 +249,28 @@ fn shortest_expected_delay() -> Box<dyn Policy> {
 
 #[test]
 fn a13_unprobed_replicas_get_a_fair_share_in_a_mixed_fleet() {
-    for policy in [prequal, rif_then_latency, shortest_expected_delay] as [NewPolicy; 3] {
+    // The lowest of what was drawn for the silent replicas is a little too low, so a policy that
+    // compares with each of them sends them more than 0.3.
+    let rows: [(NewPolicy, Range<f64>); 3] = [
+        (prequal, 0.28..0.32),
+        (rif_then_latency, 0.35..0.4),
+        (shortest_expected_delay, 0.32..0.36),
+    ];
+    for (policy, expected) in rows {
         for seed in 1..=2 {
             let fleet = Fleet::new(policy, CLIENTS, SILENT, seed);
             let name = fleet.clients[0].name();
             let shares = fleet.shares();
             let silent: f64 = shares[..SILENT].iter().sum();
-            // The lowest of what was drawn for the silent replicas is a little too low.
-            let most = if name == "prequal" { 0.32 } else { 0.4 };
             assert!(
-                (0.28..most).contains(&silent),
-                "{silent} of the queries, not 0.3: {name}"
+                expected.contains(&silent),
+                "{silent} of the queries, not {expected:?}: {name}"
             );
             let is_even = |shares: &[f64], of: f64| {
                 let fair = of / shares.len() as f64;
                 shares
                     .iter()
-                    .all(|share| (0.8 * fair..1.2 * fair).contains(share))
+                    .all(|share| (0.9 * fair..1.1 * fair).contains(share))
             };
             let (silents, others) = shares.split_at(SILENT);
             assert!(

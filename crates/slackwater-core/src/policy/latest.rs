@@ -250,9 +250,14 @@ impl<R: LatestRule> LatestReports<R> {
             known,
         });
         if of_all {
-            for row in self.rows.all_mut() {
-                row.known = self.rule.known(row.replica, row.others_min());
-            }
+            self.know_all_anew();
+        }
+    }
+
+    /// Lets each report count with what is known of its replica now.
+    fn know_all_anew(&mut self) {
+        for row in self.rows.all_mut() {
+            row.known = self.rule.known(row.replica, row.others_min());
         }
     }
 
@@ -321,4 +326,15 @@ impl<R: LatestRule> LatestReports<R> {
 /// A RIF in 1/1024, rounded to the nearest.
 pub(in crate::policy) fn rounded(in_flight: u64) -> Rif {
     Rif::new(u32::try_from((in_flight + FINE / 2) / FINE).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rif_is_rounded_to_the_nearest() {
+        let whole = [0, 511, 512, 1_535, 1_536, u64::MAX - 512].map(|it| rounded(it).count());
+        assert_eq!(whole, [0, 0, 1, 1, 2, u32::MAX]);
+    }
 }

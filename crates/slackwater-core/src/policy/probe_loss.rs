@@ -165,4 +165,18 @@ mod tests {
         loss.answered(1, false);
         assert!(loss.share > share, "but they prove that the replica lives");
     }
+
+    #[test]
+    fn mean_is_over_256_probes_of_which_32_are_presumed() {
+        let probes = |share| (ALL + share / 2) / share;
+        let mut loss = ProbeLoss::default();
+        loss.answered(1, true);
+        assert_eq!(probes(loss.share), 34, "one of two, and 32 presumed");
+        let mut loss = ProbeLoss::default();
+        for _ in 0..1_000 {
+            loss.answered(0, true);
+        }
+        loss.answered(1, true);
+        assert_eq!(probes(loss.share), 257, "a 256th, and a bit has faded");
+    }
 }

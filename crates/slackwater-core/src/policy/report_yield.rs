@@ -97,6 +97,7 @@ mod tests {
             (0, 3_000_000),
             "90 % is the chance of a window"
         );
+        assert_eq!(window(345), (1, 2_695_312), "and below that no more");
         assert_eq!(window(0), (1, 0));
     }
 }

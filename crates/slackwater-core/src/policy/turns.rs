@@ -152,4 +152,11 @@ mod tests {
         let turn = Turns::default().now(u64::MAX, 0);
         assert_eq!(turn, Turn::default());
     }
+
+    #[test]
+    fn replica_that_joins_is_as_far_ahead_as_one_that_just_had_its_turn() {
+        let had_its_turn = after(99, 4, |sent| sent % 4)(3);
+        assert_eq!(Turns::since(99).now(99, 4), had_its_turn);
+        assert_eq!(Turns::since(0).now(0, 4), Turn::default());
+    }
 }

@@ -97,4 +97,23 @@ mod tests {
         assert_eq!(usual(1_000, None).aged(200, 1_000), 200);
         assert_eq!(Usual::default().now().aged(200, 1_000), 200);
     }
+
+    #[test]
+    fn report_fades_no_further_after_four_hours() {
+        // A latency of two hours: after four hours half of a report counts.
+        let usual = usual(1_000, Some(1 << 43));
+        assert_eq!(usual.aged(200, 1 << 44), 599);
+        assert_eq!(usual.aged(200, u64::MAX), 599);
+    }
+
+    #[test]
+    fn largest_shares_do_not_overflow() {
+        let mut usual = Usual::default();
+        usual.learn(u64::MAX, Some(50));
+        let usual = usual.now();
+        let most = (1 << 44) - 1;
+        assert_eq!(usual.aged(most - 1_024, 100), most - 512);
+        assert_eq!(usual.aged(most, 100), most);
+        assert!(usual.aged(0, u64::MAX) > most / 100 * 99);
+    }
 }

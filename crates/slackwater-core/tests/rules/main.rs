@@ -12,6 +12,7 @@ mod c3;
 mod capacity;
 mod choice;
 mod idle;
+mod latest;
 mod liars;
 mod linear;
 mod lost;

@@ -165,7 +165,9 @@ impl<R: LatestRule> Keep for LatestReports<R> {
 
     fn forget(&mut self, replica: ReplicaId) {
         self.rows.remove(replica);
-        self.rule.forget(replica);
+        if self.rule.forget(replica) {
+            self.know_all_anew();
+        }
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {

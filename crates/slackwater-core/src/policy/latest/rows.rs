@@ -146,3 +146,72 @@ impl<K: Copy> Rows<K> {
         before - rows.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::{SplitMix64, below};
+    use crate::replica::ReplicaIds;
+
+    const NEWEST_MAX: usize = 5;
+
+    /// Compared with a list, oldest first, that is searched from end to end.
+    #[test]
+    fn first_rows_are_the_newest_and_each_replica_has_one() {
+        let mut ids = ReplicaIds::new();
+        let mut draw = SplitMix64::new(3);
+        let replicas: Vec<_> = (0..12).filter_map(|_| ids.allocate()).collect();
+        let mut rows = Rows::new(NEWEST_MAX);
+        let mut list: Vec<(ReplicaId, Instant)> = Vec::new();
+        let mut expired = 0;
+        for time in 1..20_000 {
+            let now = Instant::from_nanos(time);
+            let replica = replicas[below(&mut draw, 12) as usize];
+            match below(&mut draw, 12) {
+                0..=1 => {
+                    rows.remove(replica);
+                    list.retain(|row| row.0 != replica);
+                }
+                2 => {
+                    let since = Instant::from_nanos(time.saturating_sub(8));
+                    let newest = list.len().saturating_sub(NEWEST_MAX);
+                    let before = list.len();
+                    // Others than the newest wait until one of the newest is old.
+                    if list[newest..].iter().any(|row| row.1 < since) {
+                        list.retain(|row| row.1 >= since);
+                    }
+                    assert_eq!(rows.expire(since), before - list.len());
+                    expired += before - list.len();
+                }
+                _ => {
+                    rows.insert(Row {
+                        replica,
+                        received_at: now,
+                        latency_ns: None,
+                        others: 0,
+                        local: false,
+                        known: (),
+                    });
+                    list.retain(|row| row.0 != replica);
+                    list.push((replica, now));
+                }
+            }
+            let seen = |rows: &[Row<()>]| {
+                let mut seen: Vec<_> = rows.iter().map(|it| (it.replica, it.received_at)).collect();
+                seen.sort_unstable_by_key(|row| row.1);
+                seen
+            };
+            let newest = list.len().saturating_sub(NEWEST_MAX);
+            assert_eq!(seen(rows.newest()), list[newest..], "{time}");
+            assert_eq!(seen(rows.all()), list, "{time}");
+            for &replica in &replicas {
+                let listed = list.iter().find(|row| row.0 == replica);
+                let found = rows.find(replica).map(|it| (it.replica, it.received_at));
+                assert_eq!(found.as_ref(), listed);
+                let found = rows.find_mut(replica).map(|it| it.replica);
+                assert_eq!(found, listed.map(|row| row.0));
+            }
+        }
+        assert!(expired > 500, "{expired}");
+    }
+}

@@ -99,9 +99,11 @@ pub trait LatestRule: Debug + Send {
         let _ = replica;
     }
 
-    /// Drops what the replica has reported: it no longer predicts what a query meets there.
-    fn forget(&mut self, replica: ReplicaId) {
+    /// Drops what the replica has reported: it no longer predicts what a query meets there. Returns
+    /// whether what is known of all replicas has changed.
+    fn forget(&mut self, replica: ReplicaId) -> bool {
         let _ = replica;
+        false
     }
 }
 

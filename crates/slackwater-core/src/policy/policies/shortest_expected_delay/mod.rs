@@ -32,6 +32,8 @@
 //! What is learned of each replica is in `learned`.
 
 mod learned;
+#[cfg(test)]
+mod tests;
 
 use crate::fixed::{ONE, Rate, banded, mul_div, mul_shift};
 use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
@@ -295,7 +297,7 @@ impl Known {
     fn times_longer(&self, in_use: u64) -> u64 {
         let in_use = in_use.min(IN_USE_MAX);
         let crowding = UNIT + in_units(in_use, CROWDING);
-        if in_use <= UNIT && self.capacity >= ONE_RIF {
+        if in_use <= UNIT {
             return crowding;
         }
         let waiting = UNIT + in_units(in_use.saturating_sub(UNIT), self.overload);
@@ -358,6 +360,15 @@ impl ExpectedDelay {
     fn in_use(load: LatestLoad, known: &Known, moment: &Moment) -> u64 {
         let reported = known.share(load.in_flight + FINE);
         moment.usual.aged(reported, load.age_ns) + known.share(load.turn.ahead)
+    }
+
+    /// Returns whether loads are in another unit than before: shares of a capacity, or requests.
+    fn handle_new_unit(&mut self, knew_capacity: bool) -> bool {
+        let is_new = self.table.knows_capacity() != knew_capacity;
+        if is_new {
+            self.usual = Usual::default();
+        }
+        is_new
     }
 
     /// The time that 1 in a product of this many units stands for, in 1/1024 ns.
@@ -445,10 +456,7 @@ impl LatestRule for ExpectedDelay {
     fn handle_report(&mut self, now: Instant, reported: Reported) -> Update<Known> {
         let before = self.table.knows_capacity();
         self.table.handle_report(now, reported);
-        let of_all = self.table.knows_capacity() != before;
-        if of_all {
-            self.usual = Usual::default(); // it had another unit
-        }
+        let of_all = self.handle_new_unit(before);
         let known = self.known(reported.replica, reported.others);
         let requests = (u64::from(reported.rif.count()) + 1) * FINE;
         (self.usual).learn(known.share(requests), reported.latency_ns);
@@ -475,7 +483,9 @@ impl LatestRule for ExpectedDelay {
         self.table.add(replica);
     }
 
-    fn forget(&mut self, replica: ReplicaId) {
+    fn forget(&mut self, replica: ReplicaId) -> bool {
+        let before = self.table.knows_capacity();
         self.table.forget(replica);
+        self.handle_new_unit(before)
     }
 }
