@@ -3,12 +3,11 @@
 
 use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet, rate};
-use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     Event, Outcome, Pick, Policy, Query, ShortestExpectedDelay, ShortestExpectedDelayConfig,
 };
-use slackwater_core::{LoadReport, ReplicaId, SplitMix64};
+use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 
 type Fleet = World<ShortestExpectedDelay>;
 
@@ -75,7 +74,7 @@ fn report_counts_until_it_is_as_old_as_the_maximum() {
     let mut world = world(2);
     let begin = world.now;
     sibling(&mut world, 0, &load(0, 10));
-    world.now = begin + (age_max - Duration::from_nanos(1));
+    world.now = Instant::from_nanos((begin + age_max).as_nanos() - 1);
     sibling(&mut world, 1, &load(3, 10));
     let pick = world.pick();
     assert_eq!((pick.candidates, world.pool().len()), (2, 2));

@@ -260,7 +260,7 @@ impl Fleet {
     fn report(&mut self, replica: ReplicaId) -> LoadReport {
         let latency = Duration::from_millis(u64::from(below(&mut self.draw, 40)) + 1);
         let mut report = LoadReport::new(Rif::new(below(&mut self.draw, 12)), Some(latency));
-        if replica.index() as u32 % 4 < self.kinds.0 {
+        if replica.index() % 4 < self.kinds.0 as usize {
             report.capacity_millirif = Some(300 + below(&mut self.draw, 20_000));
             report.cost = Some(latency);
         }
@@ -272,7 +272,7 @@ impl Fleet {
         self.policy.handle(self.now, Event::Timeout, &mut self.draw);
         while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
             let report = self.report(probe.replica);
-            let event = if probe.replica.index() as u32 / 4 % 4 < self.kinds.1 {
+            let event = if probe.replica.index() / 4 % 4 < self.kinds.1 as usize {
                 Event::ProbeLost(probe.id)
             } else {
                 Event::Report(probe.id, &report)
