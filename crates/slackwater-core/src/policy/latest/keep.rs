@@ -136,12 +136,12 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     }
 
     /// The latency of a query to an unprobed replica is all that is known of its speed. `[A13]`
-    fn handle_head(&mut self, _now: Instant, replica: ReplicaId, head: Head) {
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
         if let Some(row) = self.rows.find_mut(replica)
             && row.local
-            && !head.failed()
         {
-            (self.rule).handle_own_latency(replica, span_ns(head.latency));
+            let latency_ns = span_ns(head.latency);
+            (self.rule).handle_own_latency(now, replica, latency_ns, head.failed());
             row.known = self.rule.known(replica, row.others_min());
         }
     }

@@ -77,9 +77,16 @@ pub trait LatestRule: Debug + Send {
         }
     }
 
-    /// Takes in the latency of this client's own query to an unprobed replica. `[A13]`
-    fn handle_own_latency(&mut self, replica: ReplicaId, latency_ns: u64) {
-        let _ = (replica, latency_ns);
+    /// Takes in the latency of this client's own query to an unprobed replica. One that `failed`
+    /// would have taken at least as long. `[A13]`
+    fn handle_own_latency(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        latency_ns: u64,
+        failed: bool,
+    ) {
+        let _ = (now, replica, latency_ns, failed);
     }
 
     /// Whether reports that come with responses count, if they have a capacity.

@@ -22,6 +22,9 @@ const REPORTS_MIN: u64 = 8;
 const MEMORY_NS: u64 = span_ns(RecentRates::WINDOW) / 2;
 /// Queries in the mean latency of an unprobed replica: chance moves it by an eighth.
 const OWN_QUERIES: u64 = 64;
+/// An unprobed replica is tried again as one of which nothing is known this long after the last of
+/// this client's own queries to it has ended.
+const OWN_MEMORY_NS: u64 = 30_000_000_000;
 /// Largest mean latency that is remembered, in means of the others. More makes no difference, and
 /// would keep a replica that stood still, or had a long queue, out for long after it is well.
 const LATENCY_MAX_MEANS: u64 = 4;
@@ -63,9 +66,16 @@ impl Learned {
 
     /// Takes in the latency of this client's own query, of an unprobed replica. `others` as in
     /// [`Self::learn`].
-    fn learn_own(&mut self, latency_ns: u64, others: Option<u64>) {
-        self.reports = (self.reports + 1).min(OWN_QUERIES);
+    fn learn_own(&mut self, now: Instant, latency_ns: u64, others: Option<u64>) {
+        self.at = now;
         let latency = latency_ns.saturating_mul(FINE).min(most(others));
+        if self.reports == 0 {
+            // A client has few queries of its own, and a slow replica must not wait for eight. So
+            // the mean begins as if there had been that many as elsewhere.
+            self.reports = REPORTS_MIN;
+            self.latency = others.unwrap_or(latency);
+        }
+        self.reports = (self.reports + 1).min(OWN_QUERIES);
         self.latency = follow(self.latency, latency, self.reports);
     }
 
@@ -192,7 +202,7 @@ impl Table {
             match reported.from {
                 From::Probe { local: false } => learned.learn(now, reported, others),
                 // This client's own latencies count one by one.
-                From::Probe { local: true } if reported.latency_ns.is_none() => {
+                From::Probe { local: true } if now.ns_since(learned.at) >= OWN_MEMORY_NS => {
                     learned.forget_latency();
                 }
                 // Only replicas that were picked send reports with responses.
@@ -207,9 +217,22 @@ impl Table {
     }
 
     /// Takes in the latency of this client's own query to an unprobed replica.
-    pub(super) fn handle_own_latency(&mut self, replica: ReplicaId, latency_ns: u64) {
+    pub(super) fn handle_own_latency(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        latency_ns: u64,
+        failed: bool,
+    ) {
         let others = self.mean_of_others(replica);
-        self.change(replica, |learned| learned.learn_own(latency_ns, others));
+        self.change(replica, |learned| {
+            // A failure may be fast. If it took long, as at a deadline, an answer would have taken
+            // longer. Otherwise a replica that answers nothing in time would not count as slow.
+            let usual = learned.latency.max(others.unwrap_or(0));
+            if !failed || latency_ns.saturating_mul(FINE) > usual {
+                learned.learn_own(now, latency_ns, others);
+            }
+        });
     }
 
     /// The mean latency of the other replicas, in 1/1024 ns.
@@ -360,18 +383,22 @@ mod tests {
         assert_eq!(by_rate.latency(), Some(40 * FINE_MS), "and not 100");
         let mut own = Learned::default();
         for ms in [10, 1_000] {
-            own.learn_own(ms * MS, others);
+            own.learn_own(at(0), ms * MS, others);
         }
-        assert_eq!(own.latency, 25 * FINE_MS, "the mean of 10 and 40");
+        assert_eq!(
+            own.latency,
+            13 * FINE_MS,
+            "the mean of nine times 10, and 40"
+        );
     }
 
     #[test]
     fn mean_of_own_latencies_is_over_64_queries() {
         let mut own = Learned::default();
         for _ in 0..200 {
-            own.learn_own(10 * MS, None);
+            own.learn_own(at(0), 10 * MS, None);
         }
-        own.learn_own(74 * MS, None);
+        own.learn_own(at(0), 74 * MS, None);
         assert_eq!(own.latency(), Some(11 * FINE_MS));
     }
 
@@ -390,28 +417,63 @@ mod tests {
     #[test]
     fn own_latencies_count_as_at_most_four_times_the_mean_of_others() {
         let (mut table, [first, second]) = table();
-        table.handle_own_latency(first, 10 * MS);
-        table.handle_own_latency(second, 1_000 * MS);
-        assert_eq!(table.of(second).latency, 40 * FINE_MS);
+        table.handle_own_latency(at(0), first, 10 * MS, false);
+        for _ in 0..2_000 {
+            table.handle_own_latency(at(0), second, 1_000 * MS, false);
+        }
+        let latency = table.of(second).latency;
+        assert!(latency.abs_diff(40 * FINE_MS) < FINE_MS / 100, "{latency}");
+    }
+
+    /// The mean of the others counts as eight queries.
+    #[test]
+    fn first_own_query_counts_as_a_ninth() {
+        let (mut table, [first, second]) = table();
+        table.handle_own_latency(at(0), first, 10 * MS, false);
+        assert_eq!(
+            table.of(first).latency(),
+            Some(10 * FINE_MS),
+            "nothing else is known"
+        );
+        table.handle_own_latency(at(0), second, 28 * MS, false);
+        assert_eq!(table.of(second).latency(), Some(12 * FINE_MS));
     }
 
     #[test]
-    fn unprobed_replica_without_progress_is_unknown() {
-        for local in [true, false] {
-            let (mut table, [first, _]) = table();
-            for _ in 0..8 {
-                table.handle_own_latency(first, 10 * MS);
-            }
-            assert_eq!(table.of(first).latency(), Some(10 * FINE_MS));
-            let from = From::Probe { local };
-            let none = Reported {
-                from,
-                ..report(first, 0)
-            };
-            table.handle_report(at(0), none);
-            assert_eq!(table.of(first).latency(), None);
-            assert_eq!(table.mean_latency(), FINE_MS, "of nothing");
+    fn failure_counts_if_it_took_longer_than_usual() {
+        let (mut table, [first, second]) = table();
+        for _ in 0..8 {
+            table.handle_own_latency(at(0), first, 10 * MS, false);
         }
+        let mut after = |ms| {
+            table.handle_own_latency(at(0), second, ms * MS, true);
+            table.of(second).latency()
+        };
+        assert_eq!(after(1), None, "it may have failed at once");
+        assert_eq!(after(10), None);
+        assert_eq!(after(37), Some(13 * FINE_MS));
+        assert_eq!(after(13), Some(13 * FINE_MS), "no longer than its own mean");
+        assert_eq!(after(23), Some(14 * FINE_MS));
+    }
+
+    #[test]
+    fn unprobed_replica_is_unknown_after_30_seconds_without_progress() {
+        let (mut table, [first, second]) = table();
+        let none = |replica, local| Reported {
+            from: From::Probe { local },
+            ..report(replica, 0)
+        };
+        for replica in [first, second] {
+            table.handle_own_latency(at(1_000), replica, 10 * MS, false);
+        }
+        table.handle_report(at(30_999), none(first, true));
+        assert_eq!(table.of(first).latency(), Some(10 * FINE_MS));
+        table.handle_report(at(31_000), none(first, true));
+        assert_eq!(table.of(first).latency(), None);
+        // One that answers is unknown at once.
+        table.handle_report(at(1_000), none(second, false));
+        assert_eq!(table.of(second).latency(), None);
+        assert_eq!(table.mean_latency(), FINE_MS, "of nothing");
     }
 
     #[test]

@@ -463,8 +463,14 @@ impl LatestRule for ExpectedDelay {
         Update { known, of_all }
     }
 
-    fn handle_own_latency(&mut self, replica: ReplicaId, latency_ns: u64) {
-        self.table.handle_own_latency(replica, latency_ns);
+    fn handle_own_latency(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        latency_ns: u64,
+        failed: bool,
+    ) {
+        (self.table).handle_own_latency(now, replica, latency_ns, failed);
     }
 
     fn takes_carried(&self) -> bool {
