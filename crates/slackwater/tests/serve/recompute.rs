@@ -263,7 +263,7 @@ fn by_chance(candidates: &[Candidate<'_>], draw: f64) -> String {
 }
 
 fn expected_delay(it: &Candidate<'_>) -> (Float, u128) {
-    // Those in flight include this one.
+    // Requests in flight include this one.
     let queue = it.value("in_flight") + it.value("turn_surcharge");
     let delay = it.value("expected_delay_us");
     same(it.value("mean_latency_us") * queue, delay, 1e-5);
