@@ -26,7 +26,7 @@ mod seen;
 pub(in crate::policy) use in_flight::FEWEST_IN_FLIGHT;
 pub(in crate::policy) use rule::{LatestLoad, LatestRule, Reported, Update};
 
-use crate::draw::{Draw, below};
+use crate::draw::Draw;
 use crate::fixed::{Rate, mul_div};
 use crate::policy::fleet::Fleet;
 use crate::policy::prequal::PrequalConfig;
@@ -41,6 +41,7 @@ use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
+use in_flight::FleetRank;
 use rows::{Row, Rows};
 
 /// Where a report comes from.
@@ -261,8 +262,7 @@ impl<R: LatestRule> LatestReports<R> {
         }
     }
 
-    /// The best of the candidates, if there is one. Among `k` equals, a single draw below `k`
-    /// decides, in order of their rows; a single candidate needs no draw.
+    /// The best of the candidates, if there is one. Of equals, one is drawn as in [`rank::best`].
     fn best(
         &mut self,
         now: Instant,
@@ -301,24 +301,21 @@ impl<R: LatestRule> LatestReports<R> {
                 second = (place, index);
             }
         }
-        let mut chosen = rows.get(first.1)?;
-        let mut runner_up = rows.get(second.1);
+        let (mut chosen, mut runner_up) = (rows.get(first.1)?, rows.get(second.1));
         if runner_up.is_some() && second.0 == first.0 {
-            let equals = self.candidates(query).filter(|row| place(row) == first.0);
-            let equal = u32::try_from(equals.clone().count()).unwrap_or(u32::MAX);
-            let drawn = below(draw, equal) as usize;
-            if let Some(drawn) = { equals }.nth(drawn).filter(|_| drawn > 0) {
-                runner_up = Some(core::mem::replace(&mut chosen, drawn));
-            }
+            let allowed = (0..).zip(rows).filter(|(_, row)| query.allows(row.replica));
+            let ranks = allowed.map(|(index, row)| FleetRank::new(index, place(row)));
+            let drawn = rank::best(ranks, draw)?;
+            chosen = &rows[drawn.index];
+            runner_up = drawn.runner_up.map(|index| &rows[index]);
         }
-        let runner_up = runner_up.map(|row| row.replica);
         Some(Choice {
             replica: chosen.replica,
             reason: R::reason(first.0.first),
             rif_limit: survey.rif_limit,
             candidates: u16::try_from(rows.len() - avoided).unwrap_or(u16::MAX),
             chosen: Some(Self::view(now, chosen, &survey, fleet)),
-            runner_up,
+            runner_up: runner_up.map(|row| row.replica),
         })
     }
 }

@@ -275,6 +275,17 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    /// Returns a table with this title and head.
+    fn new(title: String, columns: &[&str], rows: Vec<Vec<String>>) -> Self {
+        Self {
+            title,
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+            rows,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

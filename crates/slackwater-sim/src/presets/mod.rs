@@ -32,6 +32,7 @@ pub use testbed::{
     unequal_halves,
 };
 pub use web::{hobbled, web};
+pub(crate) use worlds::cores;
 pub use worlds::{WORLDS, World};
 
 use crate::Scenario;
@@ -97,7 +98,7 @@ pub fn sized(replicas: usize, clients: usize, scenario: Scenario) -> Scenario {
 }
 
 /// Changes replica 0 with `change`, and leaves the others.
-fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scenario {
+pub(crate) fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scenario {
     let Some(first) = scenario.fleet.first_mut() else {
         return scenario;
     };

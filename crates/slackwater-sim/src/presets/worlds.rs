@@ -369,8 +369,8 @@ fn plain(replicas: usize, clients: usize, service: Service, cost: Cost) -> Scena
     }
 }
 
-/// Returns replicas with this many cores each, which their queries share.
-fn cores(replicas: usize, cores: f64, clients: usize, cost: Cost) -> Scenario {
+/// Returns replicas with this many cores each, which their queries share, without a rate.
+pub(crate) fn cores(replicas: usize, cores: f64, clients: usize, cost: Cost) -> Scenario {
     let service = Service::Shared(Sharing {
         cores,
         bucket: 0.0,

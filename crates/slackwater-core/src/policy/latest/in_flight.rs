@@ -10,7 +10,7 @@ use crate::time::Instant;
 
 /// Ranks among a whole fleet, which has at most [`ReplicaIds::MAX`](crate::ReplicaIds::MAX)
 /// replicas.
-type FleetRank = Rank<20>;
+pub(super) type FleetRank = Rank<20>;
 
 /// The choice when no report helps: the replica where this client has the fewest queries in flight;
 /// equals are drawn. Unprobed replicas that are out of reach come last. `[A13]`

@@ -94,11 +94,9 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         }
         // This includes replicas that the query has tried: they are recorded, and not chosen.
         for row in self.candidates(Query::first()) {
-            let load = Self::load(now, row, &survey, fleet);
-            let place = self.rule.place(load, &row.known, &survey.moment);
-            let values = self.rule.values(load, &row.known, &survey.moment);
+            let compared = self.weighed(now, row, &survey, fleet);
             let report = Self::view(now, row, &survey, fleet);
-            consider(row.replica, Some(report), place, values);
+            consider(row.replica, Some(report), compared.place, compared.values);
         }
     }
 

@@ -43,8 +43,8 @@ impl<K: Copy> Rows<K> {
         }
     }
 
-    /// Reserves space for a report of each of `replicas` replicas, of which this is one, so that
-    /// setting it later does not allocate.
+    /// Reserves space for a report of this replica and of those with lower indexes, so that setting
+    /// them later does not allocate.
     pub(super) fn reserve(&mut self, replica: ReplicaId) {
         self.places.reserve(replica);
         let replicas = replica.index() + 1;

@@ -51,14 +51,24 @@ impl<R: LatestRule> LatestReports<R> {
             .filter(|row| row.received_at >= fresh_since)
             .collect();
         rows.sort_by_key(|row| row.received_at);
-        let compared = |row: &Row<R::Known>| {
-            let load = Self::load(now, row, &survey, &client.fleet);
-            Compared {
-                replica: row.replica,
-                place: self.rule.place(load, &row.known, &survey.moment),
-                values: self.rule.values(load, &row.known, &survey.moment),
-            }
-        };
-        rows.into_iter().map(compared).collect()
+        let rows = rows.into_iter();
+        rows.map(|row| self.weighed(now, row, &survey, &client.fleet))
+            .collect()
+    }
+
+    /// What a candidate is compared by.
+    pub(super) fn weighed(
+        &self,
+        now: Instant,
+        row: &Row<R::Known>,
+        survey: &Survey<R::Moment>,
+        fleet: &Fleet,
+    ) -> Compared {
+        let load = Self::load(now, row, survey, fleet);
+        Compared {
+            replica: row.replica,
+            place: self.rule.place(load, &row.known, &survey.moment),
+            values: self.rule.values(load, &row.known, &survey.moment),
+        }
     }
 }

@@ -223,14 +223,6 @@ fn tables(views: &[View<'_>]) -> Vec<Table> {
     ]
 }
 
-fn table(title: String, columns: &[&str], rows: Vec<Vec<String>>) -> Table {
-    Table {
-        title,
-        columns: columns.iter().map(|&column| column.to_owned()).collect(),
-        rows,
-    }
-}
-
 /// Makes a table with a row for each case.
 fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
     let columns = [
@@ -269,7 +261,7 @@ fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
         row.push(view.rival(q).map_or_else(String::new, errors));
         row
     };
-    table(
+    Table::new(
         format!(
             "{name} in milliseconds; ratios seed by seed, with the ends of their 95 % intervals"
         ),
@@ -313,7 +305,7 @@ fn variants(views: &[View<'_>]) -> Table {
             ]);
         }
     }
-    table(
+    Table::new(
         "The default with more and fewer probes, without reports on responses, CPU time or capacities"
             .to_owned(),
         &columns,

@@ -1,9 +1,9 @@
 //! The fleets, and what is done there after or beside the choice of a replica.
 
 use crate::Scenario;
-use crate::presets::{NETWORK, at_load, hedged, hedged_with_room, testbed, tied};
+use crate::presets::{at_load, cores, hedged, hedged_with_room, testbed, tied};
 use crate::scenario::{
-    ClassHandling, Classes, Cost, Group, Load, Order, Queueing, Service, Sharing, Stall, Swing,
+    ClassHandling, Classes, Cost, Group, Order, Queueing, Service, Stall, Swing,
 };
 use core::time::Duration;
 
@@ -282,24 +282,6 @@ impl Variant {
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
-}
-
-/// Returns replicas with this many cores each, which their queries share, without a rate.
-fn cores(replicas: usize, cores: f64, clients: usize, cost: Cost) -> Scenario {
-    let service = Service::Shared(Sharing {
-        cores,
-        bucket: 0.0,
-        burst: 1.0,
-        contention_loss: 0.0,
-    });
-    Scenario {
-        network: NETWORK,
-        ..Scenario::plain(
-            Load::even(0.0, clients),
-            cost,
-            vec![Group::healthy(replicas, service)],
-        )
-    }
 }
 
 /// Limits each replica to as many queries at once as it has cores.

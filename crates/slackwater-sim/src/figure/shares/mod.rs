@@ -7,8 +7,8 @@ use super::contest::{self, JUDGED};
 use super::judge::{claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table, Words};
 use crate::measure::BySecond;
-use crate::presets::{at_load, reporting_capacity, web};
-use crate::scenario::{Cost, Group, Hobble};
+use crate::presets::{at_load, one_replica, reporting_capacity, web};
+use crate::scenario::{Cost, Hobble};
 use crate::{PolicyChoice, Scenario};
 use core::ops::Range;
 use core::time::Duration;
@@ -162,23 +162,14 @@ fn scenario(
 }
 
 /// Makes the first replica slow for the first half of the span.
-fn slowed(mut scenario: Scenario) -> Scenario {
+fn slowed(scenario: Scenario) -> Scenario {
     let slow = Hobble {
         from: scenario.warmup,
         until: scenario.warmup + scenario.span / 2,
         capacity: SLOW_CAPACITY,
         latency: None,
     };
-    if let Some(others) = scenario.fleet.first_mut() {
-        others.count = others.count.saturating_sub(1);
-        let first = Group {
-            count: 1,
-            hobble: Some(slow),
-            ..others.clone()
-        };
-        scenario.fleet.insert(0, first);
-    }
-    scenario
+    one_replica(scenario, |first| first.hobble = Some(slow))
 }
 
 /// Returns a replica's share of the queries of these seconds, as a multiple of an equal share.
@@ -388,14 +379,6 @@ impl Judged<'_> {
     }
 }
 
-fn table(title: String, columns: &[&str], rows: Vec<Vec<String>>) -> Table {
-    Table {
-        title,
-        columns: columns.iter().map(|&column| column.to_owned()).collect(),
-        rows,
-    }
-}
-
 fn equal_table(equal: &[Equal<'_>]) -> Table {
     let rows = equal.iter().map(|it| {
         vec![
@@ -410,7 +393,7 @@ fn equal_table(equal: &[Equal<'_>]) -> Table {
     });
     let (low, high) = EQUAL_GOAL;
     let outside = format!("outside {low} to {high}");
-    table(
+    Table::new(
         format!(
             "Shares of equal replicas in windows of {WINDOW} s, as multiples of an equal share"
         ),
@@ -430,7 +413,7 @@ fn healed_table(healed: &[Healed<'_>]) -> Table {
         row.push(number(latency_ms(&it.played.all, 0.99)));
         row
     });
-    table(
+    Table::new(
         format!(
             "Share of a replica that has a fifth of its capacity for a while, as a multiple of an equal share: the mean of all runs, and the \
              lowest of a run in {HEALED_WINDOW} s from the {}th second on",

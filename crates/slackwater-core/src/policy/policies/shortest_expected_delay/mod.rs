@@ -281,6 +281,8 @@ impl Known {
         (requests.min(IN_FLIGHT_MAX) * self.request) >> (2 * FINE_BITS)
     }
 
+    /// Time that a query takes and costs others, as a share of the mean time alone, in units of
+    /// units. While no capacity is known, it is in proportion to what is in use.
     #[inline]
     fn score(&self, in_use: u64, by_capacity: bool) -> u64 {
         let times_longer = if by_capacity {
@@ -323,17 +325,6 @@ const fn in_units(a: u64, b: u64) -> u64 {
 }
 
 impl ExpectedDelay {
-    fn counts_with(&self, replica: ReplicaId) -> Known {
-        let learned = self.table.of(replica);
-        let Some(mean_capacity) = self.table.mean_capacity() else {
-            return Known::without_capacity(self.latency(learned));
-        };
-        match u64::from(learned.capacity_millirif) {
-            0 => Known::with_capacity(mean_capacity, self.latency(learned)),
-            capacity => Known::with_capacity(capacity, self.cost(learned)),
-        }
-    }
-
     /// Mean latency that a replica counts with, as a share of the mean of all.
     fn latency(&self, learned: Learned) -> u64 {
         let Some(latency) = learned.latency() else {
@@ -391,10 +382,15 @@ impl LatestRule for ExpectedDelay {
     type Moment = Moment;
 
     fn known(&self, replica: ReplicaId, others: u32) -> Known {
-        let by_capacity = self.table.knows_capacity();
-        let mut known = self.counts_with(replica);
+        let learned = self.table.of(replica);
+        let mean_capacity = self.table.mean_capacity();
+        let mut known = match (mean_capacity, u64::from(learned.capacity_millirif)) {
+            (None, _) => Known::without_capacity(self.latency(learned)),
+            (Some(mean), 0) => Known::with_capacity(mean, self.latency(learned)),
+            (Some(_), capacity) => Known::with_capacity(capacity, self.cost(learned)),
+        };
         let in_use = known.share((u64::from(others) + 1) * FINE);
-        known.score_min = known.score(in_use, by_capacity);
+        known.score_min = known.score(in_use, mean_capacity.is_some());
         known
     }
 
