@@ -80,6 +80,12 @@ impl Tab {
         ] {
             tab.devtools.call(&format!("{domain}.enable"), &json!({}))?;
         }
+        // Otherwise another tab that opens or closes takes the focus from the page for a while, and
+        // no `:focus` holds then.
+        tab.devtools.call(
+            "Emulation.setFocusEmulationEnabled",
+            &json!({"enabled": true}),
+        )?;
         tab.look(view)?;
         let url = format!("http://{address}{path}");
         tab.devtools.call("Page.navigate", &json!({"url": url}))?;

@@ -8,6 +8,7 @@
 //!
 //! A replica that reports no query rate counts with the mean of the latencies that it reports.
 
+use super::sum::{Sum, whole_ns};
 use crate::fixed::{follow, mul_div, mul_shift};
 use crate::policy::latest::{From, Reported};
 use crate::policy::turns::FINE;
@@ -56,6 +57,8 @@ pub(super) struct Learned {
     since: Instant,
     /// When the last of these reports came.
     at: Instant,
+    /// Whether the mean latency is that of this client's own queries. The mean RIF then is none.
+    own: bool,
 }
 
 impl Learned {
@@ -67,6 +70,8 @@ impl Learned {
     /// Takes in the latency of this client's own query, of an unprobed replica. `others` as in
     /// [`Self::learn`].
     fn learn_own(&mut self, now: Instant, latency_ns: u64, others: Option<u64>) {
+        self.own = true;
+        self.since = now;
         self.at = now;
         let latency = latency_ns.saturating_mul(FINE).min(most(others));
         if self.reports == 0 {
@@ -95,6 +100,11 @@ impl Learned {
             None if rate > 0 => 0, // not used
             None => return self.forget_latency(),
         };
+        if self.own && rate > 0 {
+            // The replica answers now. Its mean latency goes on from that of the own queries.
+            self.own = false;
+            self.rif = mul_div(self.latency, RIF_PARTS, interval(rate));
+        }
         let parts = if self.reports < REPORTS_MIN {
             if self.reports == 0 {
                 self.since = now;
@@ -150,36 +160,6 @@ pub(super) struct Table {
     capacities: Sum,
     /// In nanoseconds.
     costs: Sum,
-}
-
-/// A sum over some replicas. `Default` is over none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    count: u64,
-    sum: u64,
-}
-
-impl Sum {
-    /// Adds a replica's value; 0 is none.
-    fn add(&mut self, value: u64) {
-        self.count += u64::from(value > 0);
-        self.sum += value;
-    }
-
-    fn take_away(&mut self, value: u64) {
-        self.count -= u64::from(value > 0);
-        self.sum -= value;
-    }
-
-    /// Puts one value in the place of another.
-    fn replace(&mut self, before: u64, after: u64) {
-        self.take_away(before);
-        self.add(after);
-    }
-
-    fn mean(self) -> Option<u64> {
-        self.sum.checked_div(self.count)
-    }
 }
 
 impl Table {
@@ -277,11 +257,6 @@ impl Table {
     pub(super) fn mean_cost(&self) -> u64 {
         self.costs.mean().unwrap_or(UNKNOWN_NS) * FINE
     }
-}
-
-/// A time in 1/1024 ns as whole nanoseconds, at least 1 unless it is 0, which is none.
-fn whole_ns(fine: u64) -> u64 {
-    (fine / FINE).max(fine.min(1))
 }
 
 #[cfg(test)]
@@ -474,6 +449,26 @@ mod tests {
         table.handle_report(at(1_000), none(second, false));
         assert_eq!(table.of(second).latency(), None);
         assert_eq!(table.mean_latency(), FINE_MS, "of nothing");
+    }
+
+    #[test]
+    fn mean_of_own_latencies_goes_on_when_the_replica_begins_to_answer() {
+        let (mut table, [first, _]) = table();
+        for _ in 0..8 {
+            table.handle_own_latency(at(0), first, 10 * MS, false);
+        }
+        // 2 in flight at 100 queries/s: 20 ms. Without a rate, the reported latency.
+        let mut after = |ms, query_rate_millis| {
+            let reported = Reported {
+                rif: Rif::new(2),
+                query_rate_millis,
+                ..report(first, 18)
+            };
+            table.handle_report(at(ms), reported);
+            table.of(first).latency().map(|latency| latency / FINE_MS)
+        };
+        assert_eq!(after(10, 0), Some(11), "an eighth of the way to 18");
+        assert_eq!(after(20, 100_000), Some(12), "and to 20");
     }
 
     #[test]

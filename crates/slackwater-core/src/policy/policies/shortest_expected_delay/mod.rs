@@ -32,6 +32,7 @@
 //! What is learned of each replica is in `learned`.
 
 mod learned;
+mod sum;
 #[cfg(test)]
 mod tests;
 
