@@ -3,6 +3,7 @@
 //! Its threads are ready to run while they run or wait for a CPU. Neighbours, a quota and its own
 //! load all show in that wait; waiting for anything else does not.
 
+use super::inflation::INFLATED_BELOW;
 use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 use core::ops::AddAssign;
@@ -58,6 +59,8 @@ pub(super) struct Contention {
     /// What was measured and not yet used.
     seen: Span,
     shortage: Shortage,
+    /// Share of the queries' time in which they neither used nor waited for a CPU, in 1/1024.
+    elsewhere: u64,
 }
 
 impl Contention {
@@ -70,6 +73,12 @@ impl Contention {
         }
         let seen = core::mem::take(&mut self.seen);
         let wanted_ns = seen.used_ns.saturating_add(seen.waited_ns);
+        let step = mul_div(seen.ns, FINE, MEMORY_NS).min(STEP_MAX);
+        if seen.rif_time_ns > 0 {
+            let elsewhere_ns = seen.rif_time_ns.saturating_sub(wanted_ns);
+            let elsewhere = mul_div(elsewhere_ns, FINE, seen.rif_time_ns);
+            self.elsewhere = towards(self.elsewhere, elsewhere, step, FINE);
+        }
         // What a server does on its own while nothing is in flight shows nothing about its
         // capacity, and would make it look like none.
         if wanted_ns == 0 || seen.busy_ns == 0 {
@@ -81,17 +90,24 @@ impl Contention {
         let carried = mul_div(mean_rif, got, FINE);
         let capacity = self.capacity.unwrap_or(carried);
         if got < SHORT_BELOW {
-            let step = mul_div(seen.ns, FINE, MEMORY_NS).min(STEP_MAX);
             self.capacity = Some(towards(capacity, carried, step, FINE));
             self.shortage.is_now();
         } else {
-            self.capacity = Some(grow(capacity, mean_rif, seen.ns));
+            // Queries that waited for something else may have waited in a queue.
+            let at_cpu = mul_div(wanted_ns, ONE_RIF, seen.busy_ns).min(mean_rif);
+            self.capacity = Some(grow(capacity, mean_rif, at_cpu, seen.ns));
             self.shortage.was_not_for(seen.passed_ns);
         }
     }
 
     pub(super) fn capacity(&self) -> Option<Fine> {
         self.capacity
+    }
+
+    /// Whether queries spend enough time off the CPU that waits there can explain why their latency
+    /// has grown. Otherwise longer queries explain it.
+    pub(super) fn waits_elsewhere(&self) -> bool {
+        self.elsewhere > FINE - INFLATED_BELOW
     }
 
     /// Whether a recent shortage has shown the capacity. Without one it is only a guess from below.
@@ -146,10 +162,61 @@ mod tests {
     }
 
     #[test]
-    fn capacity_rises_to_the_rif_that_was_carried_with_little_wait() {
-        let mut contention = of_ten();
-        contention.read(span(1_000 * MS, 15, 950), 0);
-        assert_eq!(contention.capacity(), Some(15 * ONE_RIF));
+    fn capacity_rises_to_what_was_at_the_cpu_with_little_wait() {
+        let of = |at_cpu: u64| {
+            let mut contention = of_ten();
+            let fifteen = Span {
+                used_ns: at_cpu * 950 * MS,
+                waited_ns: at_cpu * 50 * MS,
+                ..span(1_000 * MS, 15, 0)
+            };
+            contention.read(fifteen, 0);
+            contention.capacity()
+        };
+        assert_eq!(of(15), Some(15 * ONE_RIF));
+        assert_eq!(of(30), Some(15 * ONE_RIF), "queries of two threads");
+        // The others may have waited in a queue.
+        assert_eq!(of(4), Some(ONE_RIF * 112 / 10));
+    }
+
+    #[test]
+    fn waits_off_the_cpu_count_from_two_fifths_of_the_queries_time() {
+        let after = |at_cpu_permille: u64, ns: u64| {
+            let mut contention = Contention::default();
+            let of_ten = Span {
+                used_ns: 10 * at_cpu_permille * ns / 1_000,
+                waited_ns: 0,
+                ..span(ns, 10, 0)
+            };
+            for _ in 0..100 {
+                contention.read(of_ten, 0);
+            }
+            contention.waits_elsewhere()
+        };
+        assert!(!after(605, 50 * MS));
+        assert!(after(595, 50 * MS));
+        assert!(after(0, 50 * MS), "none wanted a CPU");
+        let mut contention = Contention::default();
+        let elsewhere = span(95 * MS / 4, 10, 0);
+        contention.read(
+            Span {
+                waited_ns: 0,
+                ..elsewhere
+            },
+            0,
+        );
+        assert!(
+            !contention.waits_elsewhere(),
+            "with a time constant of 95 ms"
+        );
+        contention.read(
+            Span {
+                waited_ns: 0,
+                ..elsewhere
+            },
+            0,
+        );
+        assert!(contention.waits_elsewhere());
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! the newest queries.
 //!
 //! Clients compare the mean between replicas. A mean over few queries of very different cost is
-//! worse than an old one, so it covers as many queries as it needs to be accurate.
+//! worse than an old one, so it covers as many queries as it needs to be accurate. Until it is
+//! accurate enough to compare, it is not told: a replica that looked dear by chance would get no
+//! query that could show otherwise.
 
 use super::mul_div;
 
@@ -13,6 +15,8 @@ const MEMORY_MAX: u64 = 30_000;
 /// Largest standard error of the mean that is enough, in thousandths of the mean: well within the
 /// quarter by which clients let replicas differ.
 const ERROR_ALLOWED: u128 = 70;
+/// Largest standard error of a mean that clients may compare, in thousandths: within that quarter.
+const ERROR_COMPARED: u128 = 200;
 /// Fewest queries of a mean.
 const QUERIES_MIN: u64 = 8;
 /// Queries are counted in parts, so that forgetting a few of them rounds off little.
@@ -36,13 +40,14 @@ impl MeanCost {
     /// of queries finished.
     pub(super) fn read(&mut self, used_ns: u64, elsewhere_ns: i64, finished: u64) {
         let queries = finished.saturating_mul(PARTS);
-        let expected_ns = mul_div(self.used_ns, queries, self.queries);
-        let off = if self.queries == 0 {
-            0
-        } else {
-            u128::from(expected_ns.abs_diff(used_ns))
+        // While no query has ended nothing is expected, so all of it is error.
+        let expected_ns = match self.queries {
+            0 => 0,
+            known => mul_div(self.used_ns, queries, known),
         };
-        let memory = PARTS * if self.is_sure() { MEMORY } else { MEMORY_MAX };
+        let off = u128::from(expected_ns.abs_diff(used_ns));
+        let is_sure = self.is_within(ERROR_ALLOWED);
+        let memory = PARTS * if is_sure { MEMORY } else { MEMORY_MAX };
         let kept = memory.saturating_sub(queries);
         self.used_ns = mul_div(self.used_ns, kept, memory).saturating_add(used_ns);
         let elsewhere_kept = mul_div(self.elsewhere_ns.unsigned_abs(), kept, memory);
@@ -58,15 +63,20 @@ impl MeanCost {
         self.errors = (each * u128::from(kept)).saturating_add(off * off);
     }
 
-    /// Whether the mean is accurate enough to forget older queries.
-    fn is_sure(&self) -> bool {
-        let allowed = u128::from(self.used_ns) * ERROR_ALLOWED / 1_000;
+    /// Whether the standard error of the mean is at most this many thousandths of it.
+    fn is_within(&self, thousandths: u128) -> bool {
+        let allowed = u128::from(self.used_ns) * thousandths / 1_000;
         self.errors <= allowed * allowed
     }
 
     /// The mean in nanoseconds. `None` before enough queries have finished.
     pub(super) fn mean_ns(&self) -> Option<u64> {
         (self.queries >= QUERIES_MIN * PARTS).then(|| mul_div(self.used_ns, PARTS, self.queries))
+    }
+
+    /// The mean in nanoseconds, once it is accurate enough that clients may compare it.
+    pub(super) fn compared_ns(&self) -> Option<u64> {
+        self.mean_ns().filter(|_| self.is_within(ERROR_COMPARED))
     }
 
     /// Mean time in which a query neither uses nor waits for a CPU, in nanoseconds: a disk, another
@@ -97,7 +107,24 @@ mod tests {
     fn mean_is_known_after_eight_queries() {
         assert_eq!(of_equal(1, 7).mean_ns(), None);
         assert_eq!(of_equal(1, 8).mean_ns(), Some(10 * MS));
-        assert!(of_equal(1, 8).is_sure(), "the first reading is no error");
+    }
+
+    #[test]
+    fn clients_compare_a_mean_with_a_standard_error_of_a_fifth() {
+        // All of the first reading is error, so the others have to be four times that.
+        let is_compared = |cost: MeanCost| cost.compared_ns().is_some();
+        assert!(!is_compared(of_equal(4, 8)));
+        assert!(is_compared(of_equal(6, 8)));
+        assert!(!is_compared(of_equal(7, 1)), "too few queries");
+        // CPU time before the first query has ended is error, too.
+        let mut slow = MeanCost::default();
+        slow.read(100 * MS, 0, 0);
+        slow.read(100 * MS, 0, 20);
+        assert!(slow.mean_ns().is_some() && !is_compared(slow));
+        slow.read(500 * MS, 0, 50);
+        assert!(!is_compared(slow), "141 of 700 ms");
+        slow.read(10 * MS, 0, 1);
+        assert!(is_compared(slow), "141 of 710 ms");
     }
 
     #[test]
@@ -119,7 +146,7 @@ mod tests {
         for (off_ms, is_sure) in [(225, true), (226, false)] {
             let mut cost = of_equal(300, 30);
             cost.read((300 + off_ms) * MS, 0, 30);
-            assert_eq!(cost.is_sure(), is_sure, "{off_ms}");
+            assert_eq!(cost.is_within(ERROR_ALLOWED), is_sure, "{off_ms}");
             // A mean over 300 queries forgets all others at one of 300. A longer one keeps some.
             cost.read(300 * 20 * MS, 0, 300);
             assert_eq!(cost.mean_ns() == Some(20 * MS), is_sure, "{off_ms}");

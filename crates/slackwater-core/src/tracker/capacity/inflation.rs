@@ -14,7 +14,7 @@ use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 
 /// The replica is over its capacity when queries that meet few others take less than this share of
 /// what the newest take, in 1/1024. It would be higher without noise.
-const INFLATED_BELOW: u64 = FINE * 6 / 10;
+pub(super) const INFLATED_BELOW: u64 = FINE * 6 / 10;
 /// Queries in the mean of the unloaded latency.
 const UNLOADED_MEMORY: u64 = 300;
 /// Queries in the mean RIF. Half of that mean or less is "few others".
@@ -101,9 +101,16 @@ pub(super) struct Inflation {
 
 impl Inflation {
     /// Learns from the queries that have ended within the last `span_ns`. With the idle time before
-    /// it, that is all the time since the last reading. `learn_all` calls [`Self::learn`] for each
-    /// of them.
-    pub(super) fn read(&mut self, span_ns: u64, passed_ns: u64, learn_all: impl FnOnce(&mut Self)) {
+    /// it, that is all the time since the last reading. `may_wait` is whether they may have waited
+    /// for something other than a CPU: only then can their latency show a shortage. `learn_all`
+    /// calls [`Self::learn`] for each of them.
+    pub(super) fn read(
+        &mut self,
+        span_ns: u64,
+        passed_ns: u64,
+        may_wait: bool,
+        learn_all: impl FnOnce(&mut Self),
+    ) {
         learn_all(self);
         let sums = core::mem::take(&mut self.sums);
         if sums.queries == 0 {
@@ -111,7 +118,7 @@ impl Inflation {
         }
         self.follow(&sums);
         if self.queries >= QUERIES_MIN {
-            self.find(sums.queries, span_ns, passed_ns);
+            self.find(sums.queries, span_ns, passed_ns, may_wait);
         }
         self.few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
     }
@@ -180,20 +187,20 @@ impl Inflation {
     }
 
     /// Updates the capacity after `count` more queries and this much time.
-    fn find(&mut self, count: u64, span_ns: u64, passed_ns: u64) {
+    fn find(&mut self, count: u64, span_ns: u64, passed_ns: u64, may_wait: bool) {
         self.is_sure = self.is_sure || self.was_not_slowed_down();
         if !self.is_sure {
             return;
         }
         let got = mul_div(square(self.unloaded), FINE, square(self.newest));
         let capacity = self.capacity.unwrap_or(self.newest_rif);
-        self.capacity = Some(if got < INFLATED_BELOW {
+        self.capacity = Some(if got < INFLATED_BELOW && may_wait {
             self.shortage.is_now();
             let carried = mul_div(self.newest_rif, got, FINE);
             towards(capacity, carried, count, self.newest_memory())
         } else {
             self.shortage.was_not_for(passed_ns);
-            grow(capacity, self.newest_rif, span_ns)
+            grow(capacity, self.newest_rif, self.newest_rif, span_ns)
         });
     }
 
@@ -239,7 +246,7 @@ mod tests {
     fn first_completions_do_not_bias_the_mean() {
         let mut inflation = Inflation::default();
         let mut end = |count: u32, others: u32, latency_ns: u64| {
-            inflation.read(1_000 * MS, 1_000 * MS, |inflation| {
+            inflation.read(1_000 * MS, 1_000 * MS, true, |inflation| {
                 (0..count).for_each(|_| inflation.learn(others, latency_ns));
             });
         };
@@ -259,7 +266,7 @@ mod tests {
             ..Inflation::default()
         };
         for _ in 0..readings {
-            inflation.read(50 * MS, 50 * MS, |inflation| {
+            inflation.read(50 * MS, 50 * MS, true, |inflation| {
                 for query in 0..queries {
                     let times = if query % 2 == 0 { 1 } else { longer };
                     inflation.learn(0, times * MS);
@@ -286,7 +293,7 @@ mod tests {
 
     /// Learns from `count` queries that met `others` and took as long as this.
     fn end(inflation: &mut Inflation, count: u32, others: u32, latency_ns: u64) {
-        inflation.read(0, 0, |inflation| {
+        inflation.read(0, 0, true, |inflation| {
             (0..count).for_each(|_| inflation.learn(others, latency_ns));
         });
     }
@@ -319,6 +326,19 @@ mod tests {
         // All of the first 32 stand for the latency without load.
         assert_eq!(after(31, 9).unloaded_queries, 31);
         assert_eq!(after(40, 9).unloaded_queries, 32);
+    }
+
+    #[test]
+    fn longer_queries_that_waited_for_no_other_thing_are_no_shortage() {
+        let of = |may_wait| {
+            let mut inflation = after(1_000, 0);
+            inflation.read(0, 0, may_wait, |inflation| {
+                (0..1_000).for_each(|_| inflation.learn(9, 40 * MS));
+            });
+            inflation.is_recent()
+        };
+        assert!(of(true));
+        assert!(!of(false));
     }
 
     #[test]
@@ -375,7 +395,7 @@ mod tests {
         assert_eq!(square(alike.newest), 25 * MS / 4);
         let mut varying = after(2_000, 0);
         // One query in a hundred takes 10,000 times as long.
-        varying.read(0, 0, |inflation| {
+        varying.read(0, 0, true, |inflation| {
             for query in 0..2_000 {
                 let times = if query % 100 == 0 { 10_000 } else { 1 };
                 inflation.learn(0, times * MS);
@@ -390,7 +410,7 @@ mod tests {
     fn queries_that_met_half_an_other_in_the_mean_were_alone() {
         for (with_another, is_sure) in [(16, true), (17, false)] {
             let mut inflation = after(0, 0);
-            inflation.read(0, 0, |inflation| {
+            inflation.read(0, 0, true, |inflation| {
                 (0..32).for_each(|query| inflation.learn(u32::from(query < with_another), MS));
             });
             assert_eq!(inflation.is_sure, is_sure, "{with_another}");
@@ -401,7 +421,7 @@ mod tests {
     /// others that met `rif_percent` of that RIF and took `latency_ns`.
     fn is_sure_beside(rif_percent: u32, latency_ns: u64) -> bool {
         let mut inflation = after(32, 1);
-        inflation.read(0, 0, |inflation| {
+        inflation.read(0, 0, true, |inflation| {
             for query in 0..100 {
                 let rif = (rif_percent * 2 + query) / 100;
                 inflation.learn(rif - 1, latency_ns);

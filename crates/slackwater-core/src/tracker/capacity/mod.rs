@@ -75,16 +75,17 @@ const CAPACITY_MIN: Fine = ONE_RIF / 100;
 /// Largest capacity: a million. At that value, no replica is the tightest one.
 const CAPACITY_MAX: Fine = 1_000_000 * ONE_RIF;
 /// Growth of capacity per second, in percent, while nothing shows that it is reached: slow enough
-/// that few queries test it.
-const GROWTH_PERCENT: u64 = 3;
+/// that few queries test it, and fast enough that a replica that looked small by chance, or has
+/// healed, is not small for long.
+const GROWTH_PERCENT: u64 = 12;
 /// Capacity grows only while this part of it is in use, in percent: unused capacity proves nothing.
 const IN_USE_PERCENT: u64 = 70;
 /// Waits for a quota's next period are reported up to a period late. Over this many periods little
 /// is missed.
 const QUOTA_PERIODS: u32 = 2;
-/// Capacity rises faster towards a RIF that was carried without trouble, but takes at least this
-/// long to double: a burst that was paid for by saved-up quota is not what the replica can carry.
-const DOUBLING_NS: u64 = 1_000_000_000;
+/// Capacity rises faster towards what was carried without a wait, but takes at least this long to
+/// double: a burst that was paid for by saved-up quota is not what the replica can carry.
+const DOUBLING_NS: u64 = 250_000_000;
 
 /// Learns a replica's capacity and cost from readings of its tracker and of its CPU time.
 #[derive(Clone, Debug, Default)]
@@ -144,12 +145,14 @@ impl CapacityEstimator {
         let (span_ns, passed_ns) = (now.ns_since(before.at), now.ns_since(before.taken_at));
         let ended = reading.recorded.wrapping_sub(before.recorded);
         self.ended = self.ended.saturating_add(ended as u64);
-        self.inflation.read(span_ns, passed_ns, |inflation| {
-            let learn = |others, latency_ns| inflation.learn(others, latency_ns);
-            let (from, to) = (before.recorded, reading.recorded);
-            tracker.samples.between(from, to, before.at, learn);
-        });
         self.read_cpu(span_ns, passed_ns, &before, &reading);
+        let may_wait = !self.tells_waits || self.contention.waits_elsewhere();
+        self.inflation
+            .read(span_ns, passed_ns, may_wait, |inflation| {
+                let learn = |others, latency_ns| inflation.learn(others, latency_ns);
+                let (from, to) = (before.recorded, reading.recorded);
+                tracker.samples.between(from, to, before.at, learn);
+            });
     }
 
     fn read_cpu(&mut self, span_ns: u64, passed_ns: u64, before: &Reading, reading: &Reading) {
@@ -225,7 +228,10 @@ impl CapacityEstimator {
     }
 
     fn cost_ns(&self) -> Option<u64> {
-        (self.cost.mean_ns()).or_else(|| self.inflation.unloaded_ns())
+        match self.cost.mean_ns() {
+            Some(_) => self.cost.compared_ns(),
+            None => self.inflation.unloaded_ns(),
+        }
     }
 
     /// The capacity that is known so far, and its source.
@@ -271,14 +277,15 @@ impl CapacityEstimator {
     }
 }
 
-/// Raises a capacity that nothing shows to be reached, after `span_ns` in which `carried` was
-/// carried.
-fn grow(capacity: Fine, carried: Fine, span_ns: u64) -> Fine {
-    if carried < mul_div(capacity, IN_USE_PERCENT, 100) {
-        return capacity;
-    }
+/// Raises a capacity that nothing shows to be reached, after `span_ns` with this many `in_flight`,
+/// of which `carried` surely had no wait.
+fn grow(capacity: Fine, in_flight: Fine, carried: Fine, span_ns: u64) -> Fine {
     let within = |most: u64| mul_div(capacity, span_ns.min(NS_PER_SECOND), most);
-    let grown = capacity.saturating_add(within(100 * NS_PER_SECOND / GROWTH_PERCENT));
+    let grown = if in_flight < mul_div(capacity, IN_USE_PERCENT, 100) {
+        capacity
+    } else {
+        capacity.saturating_add(within(100 * NS_PER_SECOND / GROWTH_PERCENT))
+    };
     let believed = capacity.saturating_add(within(DOUBLING_NS));
     grown.max(carried.min(believed)).min(CAPACITY_MAX)
 }

@@ -210,20 +210,20 @@ fn without_contention_capacity_rises_slowly_up_to_the_load() {
         idle.abs_diff(before) < before / 100,
         "of more than is in use nothing is known: {before}, {idle}"
     );
-    replica.carry(10, 5 * SECOND);
+    replica.carry(10, 2 * SECOND);
     let after = replica.report().capacity_millirif.expect("known");
     let percent = u64::from(after) * 100 / u64::from(before);
     assert!(
-        (114..=118).contains(&percent),
-        "3 % a second, not {percent}"
+        (123..=127).contains(&percent),
+        "12 % a second, not {percent}"
     );
-    replica.carry(40, SECOND / 2);
+    replica.carry(40, SECOND / 8);
     let sooner = replica.report().capacity_millirif.expect("known");
     assert!(
         sooner < 22_000,
         "a burst is not what it can carry: {sooner}"
     );
-    replica.carry(40, 2 * SECOND);
+    replica.carry(40, SECOND / 2);
     replica.capacity_is(40_000);
 }
 
@@ -242,7 +242,7 @@ fn with_a_quota(
     let mut in_flight = Vec::new();
     let mut finished = 0;
     // Readings begin in the middle of a period.
-    for tick in 5..1_000 {
+    for tick in 5..2_000 {
         let now = Instant::from_nanos(SECOND + tick * TICK_NS);
         let is_busy = tick % 20 < 8;
         while in_flight.len() < rif && is_busy {
