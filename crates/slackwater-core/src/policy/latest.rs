@@ -276,31 +276,32 @@ impl<R: LatestRule> LatestReports<R> {
             let load = Self::load(now, row, &survey, fleet);
             self.rule.place(load, &row.known, &survey.moment)
         };
-        // The two lowest places, each with the index of its row. Of equals, the earlier one is
-        // lower.
-        let none = Place {
-            first: u64::MAX,
-            second: u64::MAX,
-        };
-        let (mut first, mut second) = ((none, usize::MAX), (none, usize::MAX));
         let rows = self.rows.newest();
-        let avoids = !query.avoid.is_empty();
-        let mut avoided = 0;
-        for (index, row) in rows.iter().enumerate() {
-            if avoids && !query.allows(row.replica) {
-                avoided += 1;
-                continue;
-            }
-            if R::first_min(&row.known) > second.0.first {
-                continue;
-            }
-            let place = place(row);
-            if place < first.0 {
-                second = core::mem::replace(&mut first, (place, index));
-            } else if place < second.0 {
-                second = (place, index);
+        let allows = |row: &Row<R::Known>| query.avoid.is_empty() || query.allows(row.replica);
+        let first_min = |row: &Row<R::Known>| R::FIRST_MIN.map_or(0, |min| min(&row.known));
+        // With a lower bound, the rows that can be lowest come first: most others need no look.
+        let (likely, rest_min) = if R::FIRST_MIN.is_some() {
+            likely(rows.iter().map(first_min))
+        } else {
+            ([usize::MAX; 2], 0)
+        };
+        let mut lowest = Lowest::NONE;
+        for index in likely {
+            if let Some(row) = rows.get(index)
+                && allows(row)
+            {
+                lowest.offer(place(row), index);
             }
         }
+        if rest_min <= lowest.second.0.first {
+            let is_likely = |index| likely.contains(&index);
+            for (index, row) in rows.iter().enumerate() {
+                if first_min(row) <= lowest.second.0.first && !is_likely(index) && allows(row) {
+                    lowest.offer(place(row), index);
+                }
+            }
+        }
+        let Lowest { first, second } = lowest;
         let (mut chosen, mut runner_up) = (rows.get(first.1)?, rows.get(second.1));
         if runner_up.is_some() && second.0 == first.0 {
             let allowed = (0..).zip(rows).filter(|(_, row)| query.allows(row.replica));
@@ -309,15 +310,68 @@ impl<R: LatestRule> LatestReports<R> {
             chosen = &rows[drawn.index];
             runner_up = drawn.runner_up.map(|index| &rows[index]);
         }
+        let candidates = if query.avoid.is_empty() {
+            rows.len()
+        } else {
+            rows.iter().filter(|row| allows(row)).count()
+        };
         Some(Choice {
             replica: chosen.replica,
             reason: R::reason(first.0.first),
             rif_limit: survey.rif_limit,
-            candidates: u16::try_from(rows.len() - avoided).unwrap_or(u16::MAX),
+            candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
             chosen: Some(Self::view(now, chosen, &survey, fleet)),
             runner_up: runner_up.map(|row| row.replica),
         })
     }
+}
+
+/// The two lowest of some places, each with the index of its row. Of equals, the one with the lower
+/// index is lower.
+struct Lowest {
+    first: (Place, usize),
+    second: (Place, usize),
+}
+
+impl Lowest {
+    const NONE: Self = {
+        let none = Place {
+            first: u64::MAX,
+            second: u64::MAX,
+        };
+        Self {
+            first: (none, usize::MAX),
+            second: (none, usize::MAX),
+        }
+    };
+
+    #[inline]
+    fn offer(&mut self, place: Place, index: usize) {
+        if (place, index) < self.first {
+            self.second = core::mem::replace(&mut self.first, (place, index));
+        } else if (place, index) < self.second {
+            self.second = (place, index);
+        }
+    }
+}
+
+/// The indexes of the two lowest values, and the lowest of the others.
+#[inline]
+fn likely(values: impl Iterator<Item = u64>) -> ([usize; 2], u64) {
+    let (mut first, mut second) = ((u64::MAX, usize::MAX), (u64::MAX, usize::MAX));
+    let mut rest_min = u64::MAX;
+    for (index, value) in values.enumerate() {
+        if value < second.0 {
+            rest_min = second.0;
+            second = (value, index);
+            if value < first.0 {
+                core::mem::swap(&mut first, &mut second);
+            }
+        } else if value < rest_min {
+            rest_min = value;
+        }
+    }
+    ([first.1, second.1], rest_min)
 }
 
 /// A RIF in 1/1024, rounded to the nearest.

@@ -28,6 +28,10 @@ pub trait LatestRule: Debug + Send {
     /// for unknown latencies is computed `[A7]`.
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = None;
 
+    /// A lower bound of the first part of a replica's place, so that most replicas need not be
+    /// looked at more closely.
+    const FIRST_MIN: Option<fn(&Self::Known) -> u64> = None;
+
     /// What is known of a replica since its latest report.
     type Known: Copy + Debug + Send;
 
@@ -37,13 +41,6 @@ pub trait LatestRule: Debug + Send {
     /// What is known of a replica now, at which other clients have this many queries in flight, or
     /// more.
     fn known(&self, replica: ReplicaId, others: u32) -> Self::Known;
-
-    /// A lower bound of the first part of the replica's place, so that most replicas need not be
-    /// looked at more closely.
-    fn first_min(known: &Self::Known) -> u64 {
-        let _ = known;
-        0
-    }
 
     /// What all candidates are compared by now.
     fn moment(&self) -> Self::Moment;

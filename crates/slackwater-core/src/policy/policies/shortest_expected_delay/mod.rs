@@ -384,6 +384,7 @@ impl LatestRule for ExpectedDelay {
     const NAME: &'static str = ENTRY.name;
     const NEWEST_MAX: usize = 16;
     const TAKES_TURNS: bool = true;
+    const FIRST_MIN: Option<fn(&Known) -> u64> = Some(|known| known.score_min);
 
     type Known = Known;
     type Moment = Moment;
@@ -399,10 +400,6 @@ impl LatestRule for ExpectedDelay {
         let in_use = known.share((u64::from(others) + 1) * FINE);
         known.score_min = known.score(in_use, mean_capacity.is_some());
         known
-    }
-
-    fn first_min(known: &Known) -> u64 {
-        known.score_min
     }
 
     fn moment(&self) -> Moment {

@@ -80,7 +80,7 @@ fn own_queries_age_and_turns_only_raise_the_score() {
                 ..reported(replicas[0], rif, 10)
             };
             let known = rule.handle_report(Instant::EPOCH, report).known;
-            let least = ExpectedDelay::first_min(&known);
+            let least = known.score_min;
             let fresh = load(rif.into(), 0, 0);
             assert_eq!(least, score(&rule, &known, fresh), "{capacity_millirif}");
             for more in [
