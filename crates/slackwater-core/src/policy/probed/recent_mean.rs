@@ -7,8 +7,8 @@ use crate::draw::{Draw, below};
 pub(in crate::policy) struct RecentMean {
     ring: [u64; Self::REMEMBERED],
     sum: u64,
-    next: usize,
-    len: usize,
+    /// Values so far. The next one goes to the place of this number in the ring.
+    recorded: u64,
 }
 
 impl Default for RecentMean {
@@ -16,8 +16,7 @@ impl Default for RecentMean {
         Self {
             ring: [0; Self::REMEMBERED],
             sum: 0,
-            next: 0,
-            len: 0,
+            recorded: 0,
         }
     }
 }
@@ -30,14 +29,22 @@ impl RecentMean {
     pub(in crate::policy) fn record(&mut self, value: u64) {
         let value = value.min(Self::VALUE_MAX);
         self.sum += value;
-        self.sum -= core::mem::replace(&mut self.ring[self.next], value);
-        self.next = (self.next + 1) % Self::REMEMBERED;
-        self.len = (self.len + 1).min(Self::REMEMBERED);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "less than the length of the ring"
+        )]
+        let place = (self.recorded % Self::REMEMBERED as u64) as usize;
+        self.sum -= core::mem::replace(&mut self.ring[place], value);
+        self.recorded += 1;
+    }
+
+    fn len(&self) -> u64 {
+        self.recorded.min(Self::REMEMBERED as u64)
     }
 
     /// One of the values, drawn. 0 without a draw if there are none.
     pub(in crate::policy) fn drawn(&self, draw: &mut dyn Draw) -> u64 {
-        match u32::try_from(self.len) {
+        match u32::try_from(self.len()) {
             Ok(len) if len > 0 => self.ring[below(draw, len) as usize],
             _ => 0,
         }
@@ -45,7 +52,7 @@ impl RecentMean {
 
     /// The mean, rounded to the nearest. 0 if there are no values.
     pub(in crate::policy) fn mean(&self) -> u64 {
-        let len = self.len.max(1) as u64;
+        let len = self.len().max(1);
         (self.sum + len / 2) / len
     }
 }

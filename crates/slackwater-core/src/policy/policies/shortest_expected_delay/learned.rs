@@ -173,12 +173,12 @@ impl Table {
     }
 
     pub(super) fn forget(&mut self, replica: ReplicaId) {
-        self.change(replica, |learned| *learned = Learned::default());
+        self.change(replica, |learned, _| *learned = Learned::default());
     }
 
-    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) {
-        let others = self.mean_of_others(reported.replica);
-        self.change(reported.replica, |learned| {
+    /// Takes in a report. Returns what is known of its replica then.
+    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) -> Learned {
+        self.change(reported.replica, |learned, others| {
             match reported.from {
                 From::Probe { local: false } => learned.learn(now, reported, others),
                 // This client's own latencies count one by one.
@@ -193,7 +193,7 @@ impl Table {
                 0 => 0,
                 _ => reported.cost_ns.saturating_mul(FINE).min(LATENCY_MAX),
             };
-        });
+        })
     }
 
     /// Takes in the latency of this client's own query to an unprobed replica.
@@ -204,8 +204,7 @@ impl Table {
         latency_ns: u64,
         failed: bool,
     ) {
-        let others = self.mean_of_others(replica);
-        self.change(replica, |learned| {
+        self.change(replica, |learned, others| {
             // A failure may be fast. If it took long, as at a deadline, an answer would have taken
             // longer. Otherwise a replica that answers nothing in time would not count as slow.
             let usual = learned.latency.max(others.unwrap_or(0));
@@ -215,27 +214,24 @@ impl Table {
         });
     }
 
-    /// The mean latency of the other replicas, in 1/1024 ns.
-    fn mean_of_others(&self, replica: ReplicaId) -> Option<u64> {
-        let mut others = self.latencies;
-        others.take_away(whole_ns(self.of(replica).latency));
-        others.mean().map(|ns| ns * FINE)
-    }
-
-    /// Changes what was learned of a replica, and keeps the sums.
-    fn change(&mut self, replica: ReplicaId, change: impl FnOnce(&mut Learned)) {
+    /// Changes what was learned of a replica, given the mean latency of the others in 1/1024 ns, and
+    /// keeps the sums. Returns what is known of it then.
+    fn change(
+        &mut self,
+        replica: ReplicaId,
+        change: impl FnOnce(&mut Learned, Option<u64>),
+    ) -> Learned {
         let Some(learned) = self.replicas.find_mut(replica) else {
-            return;
+            return Learned::default();
         };
-        let before = *learned;
-        change(learned);
-        let after = *learned;
-        (self.latencies).replace(whole_ns(before.latency), whole_ns(after.latency));
-        (self.costs).replace(whole_ns(before.cost), whole_ns(after.cost));
-        (self.capacities).replace(
-            before.capacity_millirif.into(),
-            after.capacity_millirif.into(),
-        );
+        self.latencies.take_away(whole_ns(learned.latency));
+        self.costs.take_away(whole_ns(learned.cost));
+        self.capacities.take_away(learned.capacity_millirif.into());
+        change(learned, self.latencies.mean().map(|ns| ns * FINE));
+        self.latencies.add(whole_ns(learned.latency));
+        self.costs.add(whole_ns(learned.cost));
+        self.capacities.add(learned.capacity_millirif.into());
+        *learned
     }
 
     /// Whether any replica reports a capacity.

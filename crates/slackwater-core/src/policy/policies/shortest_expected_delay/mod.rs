@@ -352,6 +352,21 @@ impl ExpectedDelay {
         share.clamp(1, UNIT * DEARER_MAX)
     }
 
+    /// What a replica counts with of which this was learned.
+    #[inline]
+    fn known_by(&self, learned: Learned, others: u32) -> Known {
+        let mut known = if learned.capacity_millirif > 0 {
+            Known::with_capacity(learned.capacity_millirif.into(), self.cost(learned))
+        } else if let Some(mean) = self.table.mean_capacity() {
+            Known::with_capacity(mean, self.latency(learned))
+        } else {
+            Known::without_capacity(self.latency(learned))
+        };
+        let in_use = known.share((u64::from(others) + 1) * FINE);
+        known.score_min = known.score(in_use, self.table.knows_capacity());
+        known
+    }
+
     /// The share in use that a replica counts with: of little load, less with age, and with the
     /// turn surcharge.
     #[inline]
@@ -390,16 +405,7 @@ impl LatestRule for ExpectedDelay {
     type Moment = Moment;
 
     fn known(&self, replica: ReplicaId, others: u32) -> Known {
-        let learned = self.table.of(replica);
-        let mean_capacity = self.table.mean_capacity();
-        let mut known = match (mean_capacity, u64::from(learned.capacity_millirif)) {
-            (None, _) => Known::without_capacity(self.latency(learned)),
-            (Some(mean), 0) => Known::with_capacity(mean, self.latency(learned)),
-            (Some(_), capacity) => Known::with_capacity(capacity, self.cost(learned)),
-        };
-        let in_use = known.share((u64::from(others) + 1) * FINE);
-        known.score_min = known.score(in_use, mean_capacity.is_some());
-        known
+        self.known_by(self.table.of(replica), others)
     }
 
     fn moment(&self) -> Moment {
@@ -455,9 +461,9 @@ impl LatestRule for ExpectedDelay {
 
     fn handle_report(&mut self, now: Instant, reported: Reported) -> Update<Known> {
         let before = self.table.knows_capacity();
-        self.table.handle_report(now, reported);
+        let learned = self.table.handle_report(now, reported);
         let of_all = self.handle_new_unit(before);
-        let known = self.known(reported.replica, reported.others);
+        let known = self.known_by(learned, reported.others);
         let requests = (u64::from(reported.rif.count()) + 1) * FINE;
         (self.usual).learn(known.share(requests), reported.latency_ns);
         Update { known, of_all }

@@ -11,20 +11,15 @@ pub(super) struct Sum {
 
 impl Sum {
     /// Adds a replica's value; 0 is none.
-    fn add(&mut self, value: u64) {
+    pub(super) fn add(&mut self, value: u64) {
         self.count += u64::from(value > 0);
         self.sum += value;
     }
 
+    /// Takes a replica's value out.
     pub(super) fn take_away(&mut self, value: u64) {
         self.count -= u64::from(value > 0);
         self.sum -= value;
-    }
-
-    /// Puts one value in the place of another.
-    pub(super) fn replace(&mut self, before: u64, after: u64) {
-        self.take_away(before);
-        self.add(after);
     }
 
     pub(super) fn mean(self) -> Option<u64> {
