@@ -113,10 +113,14 @@ impl<K: Keep> Probed<K> {
         }
     }
 
+    #[inline]
     pub(super) fn expire_probes(&mut self, now: Instant) {
-        if !self.probing.may_expire(now) {
-            return;
+        if self.probing.may_expire(now) {
+            self.lose_expired(now);
         }
+    }
+
+    fn lose_expired(&mut self, now: Instant) {
         let mut lost = core::mem::take(&mut self.lost);
         self.probing.expire(now, |replica| lost.push(replica));
         // By name, not by the slots that the probes happened to have.

@@ -29,8 +29,9 @@ const OWN_MEMORY_NS: u64 = 30_000_000_000;
 /// Largest mean latency that is remembered, in means of the others. More makes no difference, and
 /// would keep a replica that stood still, or had a long queue, out for long after it is well.
 const LATENCY_MAX_MEANS: u64 = 4;
-/// Latencies of an hour or more count as this, so that no sum overflows.
-const LATENCY_MAX: u64 = (1 << 42) * FINE;
+/// Latencies and costs of an hour or more count as this, so that no sum overflows.
+const LATENCY_MAX: u64 = LATENCY_MAX_NS * FINE;
+const LATENCY_MAX_NS: u64 = 1 << 42;
 /// Parts of a request in mean RIF.
 const RIF_PARTS: u64 = 1 << RIF_BITS;
 const RIF_BITS: u32 = 20;
@@ -44,8 +45,8 @@ const UNKNOWN_NS: u64 = 1_000_000;
 pub(super) struct Learned {
     /// 0 if it reports none.
     pub(super) capacity_millirif: u32,
-    /// In 1/1024 ns; 0 if it reports none, or no capacity.
-    pub(super) cost: u64,
+    /// 0 if it reports none, or no capacity.
+    pub(super) cost_ns: u64,
     /// Mean latency, in 1/1024 ns.
     latency: u64,
     /// Mean of the reported RIF.
@@ -62,8 +63,19 @@ pub(super) struct Learned {
 }
 
 impl Learned {
+    const NONE: Self = Self {
+        capacity_millirif: 0,
+        cost_ns: 0,
+        latency: 0,
+        rif: 0,
+        reports: 0,
+        since: Instant::EPOCH,
+        at: Instant::EPOCH,
+        own: false,
+    };
+
     /// The mean latency, in 1/1024 ns, if it counts yet.
-    pub(super) fn latency(self) -> Option<u64> {
+    pub(super) fn latency(&self) -> Option<u64> {
         (self.reports >= REPORTS_MIN).then_some(self.latency)
     }
 
@@ -96,7 +108,7 @@ impl Learned {
         let rate = u64::from(reported.query_rate_millis);
         let rif = u64::from(reported.rif.count()) * RIF_PARTS;
         let newest = match reported.latency_ns {
-            Some(ns) => ns.saturating_mul(FINE).min(LATENCY_MAX),
+            Some(ns) => ns.min(LATENCY_MAX_NS) * FINE,
             None if rate > 0 => 0, // not used
             None => return self.forget_latency(),
         };
@@ -158,8 +170,7 @@ pub(super) struct Table {
     /// In nanoseconds: the sum over a whole fleet fits.
     latencies: Sum,
     capacities: Sum,
-    /// In nanoseconds.
-    costs: Sum,
+    costs_ns: Sum,
 }
 
 impl Table {
@@ -168,16 +179,15 @@ impl Table {
     }
 
     /// What was learned of this replica.
-    pub(super) fn of(&self, replica: ReplicaId) -> Learned {
-        self.replicas.find(replica).copied().unwrap_or_default()
+    pub(super) fn of(&self, replica: ReplicaId) -> &Learned {
+        self.replicas.find(replica).unwrap_or(&Learned::NONE)
     }
 
     pub(super) fn forget(&mut self, replica: ReplicaId) {
         self.change(replica, |learned, _| *learned = Learned::default());
     }
 
-    /// Takes in a report. Returns what is known of its replica then.
-    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) -> Learned {
+    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) {
         self.change(reported.replica, |learned, others| {
             match reported.from {
                 From::Probe { local: false } => learned.learn(now, reported, others),
@@ -189,11 +199,11 @@ impl Table {
                 From::Probe { local: true } | From::Response => {}
             }
             learned.capacity_millirif = reported.capacity_millirif;
-            learned.cost = match reported.capacity_millirif {
+            learned.cost_ns = match reported.capacity_millirif {
                 0 => 0,
-                _ => reported.cost_ns.saturating_mul(FINE).min(LATENCY_MAX),
+                _ => reported.cost_ns.min(LATENCY_MAX_NS),
             };
-        })
+        });
     }
 
     /// Takes in the latency of this client's own query to an unprobed replica.
@@ -215,23 +225,18 @@ impl Table {
     }
 
     /// Changes what was learned of a replica, given the mean latency of the others in 1/1024 ns, and
-    /// keeps the sums. Returns what is known of it then.
-    fn change(
-        &mut self,
-        replica: ReplicaId,
-        change: impl FnOnce(&mut Learned, Option<u64>),
-    ) -> Learned {
+    /// keeps the sums.
+    fn change(&mut self, replica: ReplicaId, change: impl FnOnce(&mut Learned, Option<u64>)) {
         let Some(learned) = self.replicas.find_mut(replica) else {
-            return Learned::default();
+            return;
         };
         self.latencies.take_away(whole_ns(learned.latency));
-        self.costs.take_away(whole_ns(learned.cost));
+        self.costs_ns.take_away(learned.cost_ns);
         self.capacities.take_away(learned.capacity_millirif.into());
         change(learned, self.latencies.mean().map(|ns| ns * FINE));
         self.latencies.add(whole_ns(learned.latency));
-        self.costs.add(whole_ns(learned.cost));
+        self.costs_ns.add(learned.cost_ns);
         self.capacities.add(learned.capacity_millirif.into());
-        *learned
     }
 
     /// Whether any replica reports a capacity.
@@ -249,9 +254,9 @@ impl Table {
         self.latencies.mean().unwrap_or(UNKNOWN_NS) * FINE
     }
 
-    /// The mean cost, in 1/1024 ns.
-    pub(super) fn mean_cost(&self) -> u64 {
-        self.costs.mean().unwrap_or(UNKNOWN_NS) * FINE
+    /// The mean cost.
+    pub(super) fn mean_cost_ns(&self) -> u64 {
+        self.costs_ns.mean().unwrap_or(UNKNOWN_NS)
     }
 }
 
@@ -493,9 +498,9 @@ mod tests {
         };
         table.handle_report(at(0), room);
         assert_eq!(table.mean_capacity(), Some(4_000));
-        assert_eq!(table.mean_cost(), (1 << 42) * FINE, "the most");
+        assert_eq!(table.mean_cost_ns(), 1 << 42, "the most");
         table.handle_report(at(0), report(first, 10));
         assert!(!table.knows_capacity());
-        assert_eq!(table.mean_cost(), FINE_MS, "of nothing");
+        assert_eq!(table.mean_cost_ns(), MS, "of nothing");
     }
 }

@@ -333,7 +333,7 @@ const fn in_units(a: u64, b: u64) -> u64 {
 
 impl ExpectedDelay {
     /// Mean latency that a replica counts with, as a share of the mean of all.
-    fn latency(&self, learned: Learned) -> u64 {
+    fn latency(&self, learned: &Learned) -> u64 {
         let Some(latency) = learned.latency() else {
             return UNIT;
         };
@@ -343,28 +343,14 @@ impl ExpectedDelay {
     }
 
     /// Cost that a replica with a known capacity counts with, as a share of the mean cost.
-    fn cost(&self, learned: Learned) -> u64 {
-        if learned.cost == 0 {
+    fn cost(&self, learned: &Learned) -> u64 {
+        if learned.cost_ns == 0 {
             return UNIT;
         }
-        let mean = self.table.mean_cost();
-        let share = mul_div(banded(learned.cost, mean, self.cost_band), UNIT, mean);
+        let mean_ns = self.table.mean_cost_ns();
+        let cost_ns = banded(learned.cost_ns, mean_ns, self.cost_band);
+        let share = mul_div(cost_ns, UNIT, mean_ns);
         share.clamp(1, UNIT * DEARER_MAX)
-    }
-
-    /// What a replica counts with of which this was learned.
-    #[inline]
-    fn known_by(&self, learned: Learned, others: u32) -> Known {
-        let mut known = if learned.capacity_millirif > 0 {
-            Known::with_capacity(learned.capacity_millirif.into(), self.cost(learned))
-        } else if let Some(mean) = self.table.mean_capacity() {
-            Known::with_capacity(mean, self.latency(learned))
-        } else {
-            Known::without_capacity(self.latency(learned))
-        };
-        let in_use = known.share((u64::from(others) + 1) * FINE);
-        known.score_min = known.score(in_use, self.table.knows_capacity());
-        known
     }
 
     /// The share in use that a replica counts with: of little load, less with age, and with the
@@ -387,7 +373,7 @@ impl ExpectedDelay {
     /// The time that 1 in a product of this many units stands for, in 1/1024 ns.
     fn time(&self, share: u64, units: u32) -> u64 {
         let mean = if self.table.knows_capacity() {
-            self.table.mean_cost()
+            self.table.mean_cost_ns() * FINE
         } else {
             self.table.mean_latency()
         };
@@ -405,7 +391,17 @@ impl LatestRule for ExpectedDelay {
     type Moment = Moment;
 
     fn known(&self, replica: ReplicaId, others: u32) -> Known {
-        self.known_by(self.table.of(replica), others)
+        let learned = self.table.of(replica);
+        let mut known = if learned.capacity_millirif > 0 {
+            Known::with_capacity(learned.capacity_millirif.into(), self.cost(learned))
+        } else if let Some(mean) = self.table.mean_capacity() {
+            Known::with_capacity(mean, self.latency(learned))
+        } else {
+            Known::without_capacity(self.latency(learned))
+        };
+        let in_use = known.share((u64::from(others) + 1) * FINE);
+        known.score_min = known.score(in_use, self.table.knows_capacity());
+        known
     }
 
     fn moment(&self) -> Moment {
@@ -455,15 +451,15 @@ impl LatestRule for ExpectedDelay {
     fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
         let learned = self.table.of(replica);
         let capacity = Some(learned.capacity_millirif).filter(|&capacity| capacity > 0);
-        let cost = Some(learned.cost / FINE).filter(|&cost_ns| cost_ns > 0);
+        let cost = Some(learned.cost_ns).filter(|&cost_ns| cost_ns > 0);
         (capacity, cost.map(Duration::from_nanos))
     }
 
     fn handle_report(&mut self, now: Instant, reported: Reported) -> Update<Known> {
         let before = self.table.knows_capacity();
-        let learned = self.table.handle_report(now, reported);
+        self.table.handle_report(now, reported);
         let of_all = self.handle_new_unit(before);
-        let known = self.known_by(learned, reported.others);
+        let known = self.known(reported.replica, reported.others);
         let requests = (u64::from(reported.rif.count()) + 1) * FINE;
         (self.usual).learn(known.share(requests), reported.latency_ns);
         Update { known, of_all }
