@@ -138,8 +138,13 @@ impl<T> ReplicaMap<T> {
     /// Reserves space for a value of `replica`, so that setting it later does not allocate.
     pub(crate) fn reserve(&mut self, replica: ReplicaId) {
         if self.slots.len() <= replica.index() {
-            self.slots.resize_with(replica.index() + 1, || None);
+            self.grow(replica.index() + 1);
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        self.slots.resize_with(len, || None);
     }
 
     /// Sets the value of `replica`. It replaces the value that the replica, or an earlier owner of

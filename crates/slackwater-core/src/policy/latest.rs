@@ -221,13 +221,11 @@ impl<R: LatestRule> LatestReports<R> {
         if from != From::Response {
             self.own.record(u64::from(own_in_flight) * FINE);
         }
-        let before = self.rows.find(replica);
-        client.counters.replaced += u64::from(before.is_some());
         let latency_ns = report.known_latency().map(span_ns);
         // Few responses carry a latency.
         let latency_ns = match from {
             From::Probe { .. } => latency_ns,
-            From::Response => latency_ns.or(before.and_then(|row| row.latency_ns)),
+            From::Response => latency_ns.or_else(|| self.rows.find(replica)?.latency_ns),
         };
         let others = report.rif.count().saturating_sub(own_in_flight);
         let local = from == From::Probe { local: true };
@@ -242,7 +240,7 @@ impl<R: LatestRule> LatestReports<R> {
             cost_ns: report.cost.map_or(0, span_ns),
         };
         let Update { known, of_all } = self.rule.handle_report(now, reported);
-        self.rows.insert(Row {
+        let replaces = self.rows.insert(Row {
             replica,
             received_at: now,
             latency_ns,
@@ -250,6 +248,7 @@ impl<R: LatestRule> LatestReports<R> {
             local,
             known,
         });
+        client.counters.replaced += u64::from(replaces);
         if of_all {
             self.know_all_anew();
         }

@@ -74,8 +74,9 @@ impl<K: Copy> Rows<K> {
     }
 
     /// Makes this report the latest of its replica, and one of the newest. It is not older than any
-    /// other.
-    pub(super) fn insert(&mut self, row: Row<K>) {
+    /// other. Returns whether it replaces one.
+    #[inline]
+    pub(super) fn insert(&mut self, row: Row<K>) -> bool {
         let found = self.places.find(row.replica).copied();
         let mut place = found.unwrap_or(self.all.len());
         if found.is_none() {
@@ -87,10 +88,14 @@ impl<K: Copy> Rows<K> {
             place = oldest;
         }
         self.all[place] = row;
-        self.places.insert(row.replica, place);
+        if found != Some(place) {
+            self.places.insert(row.replica, place);
+        }
+        found.is_some()
     }
 
     /// Copies a row to another place.
+    #[inline]
     fn move_row(&mut self, from: usize, to: usize) {
         let row = self.all[from];
         self.all[to] = row;
