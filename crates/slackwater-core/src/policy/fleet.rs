@@ -24,7 +24,7 @@ const LOST_AFTER: Duration = Duration::from_millis(500);
 
 /// The state of one replica.
 #[derive(Clone, Copy, Debug, Default)]
-struct Standing {
+pub(in crate::policy) struct Standing {
     /// The driver took it out of the choice.
     ejected: bool,
     /// Its own report took it out.
@@ -48,6 +48,18 @@ impl Standing {
     /// It is fit and not lost.
     const fn is_present(self) -> bool {
         self.is_fit() && !self.lost
+    }
+
+    /// Whether the replica reports that it drains.
+    pub(in crate::policy) const fn is_draining(self) -> bool {
+        self.draining
+    }
+
+    /// The fewest requests in flight that the replica can have had when it answered its last probe:
+    /// queries of this client that were sent before the probe and had not ended when the answer
+    /// arrived. `[Decision 0015]`
+    pub(in crate::policy) const fn rif_min(self) -> Rif {
+        Rif::new(self.out_since_probe)
     }
 }
 
@@ -142,16 +154,14 @@ impl Fleet {
         }
     }
 
-    /// The fewest requests in flight that the replica can have had when it answered its last probe:
-    /// queries of this client that were sent before the probe and had not ended when the answer
-    /// arrived. `None` if the replica is not known. `[Decision 0015]`
-    pub(crate) fn rif_min(&self, replica: ReplicaId) -> Option<Rif> {
-        let standing = self.standings.find(replica)?;
-        Some(Rif::new(standing.out_since_probe))
+    /// The state of a known replica.
+    pub(in crate::policy) fn standing(&self, replica: ReplicaId) -> Option<Standing> {
+        self.standings.find(replica).copied()
     }
 
     /// Notes that the replica has answered a probe, so it is not lost. It lost `lost` probes in a
     /// row before. `is_own`: the probe was this client's, and not a sibling's.
+    #[inline]
     pub(in crate::policy) fn answered(
         &mut self,
         now: Instant,
@@ -251,12 +261,6 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn is_draining(&self, replica: ReplicaId) -> bool {
-        self.standings
-            .find(replica)
-            .is_some_and(|standing| standing.draining)
-    }
-
     pub(crate) fn knows(&self, replica: ReplicaId) -> bool {
         self.standings.find(replica).is_some()
     }
@@ -265,9 +269,14 @@ impl Fleet {
     /// report that it drains, and it has not stopped answering probes while others go on. In a
     /// panic, false for all. `[Decision 0007]`
     pub fn is_available(&self, replica: ReplicaId) -> bool {
-        let may_be =
-            |standing: &Standing| standing.is_present() || (self.present == 0 && standing.is_fit());
-        self.standings.find(replica).is_some_and(may_be)
+        self.available_in_flight(replica).is_some()
+    }
+
+    /// Queries that this client has in flight at a replica that is available.
+    pub(in crate::policy) fn available_in_flight(&self, replica: ReplicaId) -> Option<u32> {
+        let standing = self.standings.find(replica)?;
+        let may_be = standing.is_present() || (self.present == 0 && standing.is_fit());
+        may_be.then_some(standing.in_flight)
     }
 
     /// Whether any replica is lost, so that a join or leave may change the availability of others.
@@ -458,7 +467,7 @@ impl Fleet {
         let view = |&replica: &ReplicaId| ReplicaView {
             replica,
             available: self.is_available(replica),
-            draining: self.is_draining(replica),
+            draining: self.standing(replica).is_some_and(Standing::is_draining),
             in_flight: self.in_flight(replica),
             unprobed: is_unprobed(replica),
             lost: self.is_lost(replica),

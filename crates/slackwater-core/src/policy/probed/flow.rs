@@ -72,12 +72,11 @@ impl<K: Keep> Policy for Probed<K> {
         let (replica, sent_at, report) = match event {
             Event::Report(probe, report) => {
                 self.expire_probes(now);
-                let Some((replica, sent_at)) = self.probing.end(probe) else {
+                let Some((replica, sent_at)) = self.probing.end_answered(now, probe) else {
                     self.client.counters.reports_late += 1;
                     return;
                 };
                 self.client.counters.probes_answered += 1;
-                self.probing.took(now, replica, sent_at);
                 (replica, Some(sent_at), report)
             }
             // The probe was not this client's, so its round trip is not known.

@@ -381,32 +381,34 @@ impl<K: Keep> Probed<K> {
         report: &LoadReport,
         draw: &mut dyn Draw,
     ) {
-        // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
-        let Some(rif_min) = self.client.fleet.rif_min(replica) else {
+        let Some(standing) = self.client.fleet.standing(replica) else {
             self.client.counters.reports_unknown += 1;
             return;
         };
+        // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
+        let rif_min = standing.rif_min();
         let raised = (report.rif < rif_min).then(|| LoadReport {
             rif: rif_min,
             ..report.clone()
         });
         let report = raised.as_ref().unwrap_or(report);
-        self.handle_answer(now, replica, sent_at, report);
-        self.keep_report(now, replica, report, false, draw);
-    }
-
-    /// Passes a report to what is kept, if its replica is available.
-    fn keep_report(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        report: &LoadReport,
-        local: bool,
-        draw: &mut dyn Draw,
-    ) {
-        if self.client.fleet.is_available(replica) {
-            self.kept
-                .handle_report(now, replica, report, local, &mut self.client, draw);
+        self.note_answer(now, replica, sent_at);
+        if standing.is_draining() != report.draining {
+            let changed = self.client.fleet.set_draining(replica, report.draining);
+            self.fleet_changed(replica, changed);
+        }
+        // An unavailable replica runs empty, which shows neither the load of the others nor which
+        // RIF is high among them.
+        if let Some(own_in_flight) = self.client.fleet.available_in_flight(replica) {
+            let client = &mut self.client;
+            if K::DRAWS_OTHERS {
+                client.locals.note_others_rif(report.rif, own_in_flight);
+            } else {
+                let ordinary = client.ordinary(report.rif);
+                client.locals.note_others_rif(ordinary, own_in_flight);
+                client.reported.record(report.rif);
+            }
+            (self.kept).handle_report(now, replica, report, false, client, draw);
         }
     }
 

@@ -202,6 +202,29 @@ impl Probing {
     /// Ends a probe. Returns the replica that it went to and when it was sent, or `None` if it has
     /// ended already.
     pub(super) fn end(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
+        let (replica, sent_at) = self.free_slot(id)?;
+        if let Some(last) = self.last.find_mut(replica) {
+            last.outstanding = false;
+        }
+        Some((replica, sent_at))
+    }
+
+    /// Like [`Self::end`], and updates the back-off: the probe was answered.
+    pub(super) fn end_answered(
+        &mut self,
+        now: Instant,
+        id: ProbeId,
+    ) -> Option<(ReplicaId, Instant)> {
+        let (replica, sent_at) = self.free_slot(id)?;
+        if let Some(last) = self.last.find_mut(replica) {
+            last.outstanding = false;
+            let round_trip_ns = now.ns_since(sent_at);
+            self.back_off.ended(&mut last.fared, Some(round_trip_ns));
+        }
+        Some((replica, sent_at))
+    }
+
+    fn free_slot(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         if slot.serial != id.serial {
             return None;
@@ -211,9 +234,6 @@ impl Probing {
         } = slot.outstanding.take()?;
         slot.serial = slot.serial.wrapping_add(1);
         self.free.push(id.slot);
-        if let Some(last) = self.last.find_mut(replica) {
-            last.outstanding = false;
-        }
         Some((replica, sent_at))
     }
 
@@ -224,14 +244,6 @@ impl Probing {
         };
         last.answered_at = now.into();
         core::mem::take(&mut last.lost_in_a_row)
-    }
-
-    /// Updates the back-off with an answered probe of this client.
-    pub(super) fn took(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
-        if let Some(last) = self.last.find_mut(replica) {
-            let round_trip_ns = now.ns_since(sent_at);
-            self.back_off.ended(&mut last.fared, Some(round_trip_ns));
-        }
     }
 
     /// Updates the back-off with a lost probe of a replica that normally answers.

@@ -32,36 +32,19 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// Handles the answer to a probe that was sent at `sent_at`, or to a sibling's probe (`None`).
-    pub(super) fn handle_answer(
+    /// Notes that the replica has answered a probe that was sent at `sent_at`, or a sibling's probe
+    /// (`None`).
+    pub(super) fn note_answer(
         &mut self,
         now: Instant,
         replica: ReplicaId,
         sent_at: Option<Instant>,
-        report: &LoadReport,
     ) {
         let lost = self.probing.answered(now, replica);
         self.client.locals.answered(now, replica, sent_at);
         let is_own = sent_at.is_some();
         let found = self.client.fleet.answered(now, replica, lost, is_own);
         self.fleet_changed(replica, found);
-        if self.client.fleet.is_draining(replica) != report.draining {
-            let changed = self.client.fleet.set_draining(replica, report.draining);
-            self.fleet_changed(replica, changed);
-        }
-        let client = &mut self.client;
-        if client.fleet.is_available(replica) {
-            // An unavailable replica runs empty, which shows neither the load of the others nor
-            // which RIF is high among them.
-            let own_in_flight = client.fleet.in_flight(replica);
-            if K::DRAWS_OTHERS {
-                client.locals.note_others_rif(report.rif, own_in_flight);
-            } else {
-                let ordinary = client.ordinary(report.rif);
-                client.locals.note_others_rif(ordinary, own_in_flight);
-                client.reported.record(report.rif);
-            }
-        }
     }
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
@@ -149,10 +132,19 @@ impl<K: Keep> Probed<K> {
         match locals.answer(now, replica, own_in_flight, others, interval_ns) {
             Ok(report) => {
                 self.client.counters.probes_local += 1;
-                if !K::DRAWS_OTHERS && self.client.fleet.is_available(replica) {
-                    self.client.estimated.record(report.rif);
+                if self.client.fleet.is_available(replica) {
+                    if !K::DRAWS_OTHERS {
+                        self.client.estimated.record(report.rif);
+                    }
+                    (self.kept).handle_report(
+                        now,
+                        replica,
+                        &report,
+                        true,
+                        &mut self.client,
+                        draw,
+                    );
                 }
-                self.keep_report(now, replica, &report, true, draw);
             }
             Err(Unanswered::Interval) => self.client.counters.probes_skipped_interval += 1,
             Err(Unanswered::OutOfReach) => {}
