@@ -285,7 +285,7 @@ impl<R: LatestRule> LatestReports<R> {
             ([usize::MAX; 2], 0)
         };
         let mut lowest = Lowest::NONE;
-        for index in likely {
+        for &index in &likely {
             if let Some(row) = rows.get(index)
                 && allows(row)
             {

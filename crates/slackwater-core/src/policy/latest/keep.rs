@@ -30,9 +30,11 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     ) {
         if R::TAKES_TURNS && query.spares_some() {
             self.expire(now, client);
-            let whole = query.avoiding_none();
-            let turn = self.best(now, whole, client, draw);
-            client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
+            // Without reports it is no replica's turn.
+            if !self.rows.all().is_empty() {
+                let turn = self.choose(now, query.avoiding_none(), client, draw);
+                client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
+            }
         }
     }
 
@@ -44,8 +46,11 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         self.expire(now, client);
-        self.best(now, query, client, draw)
-            .or_else(|| fewest_in_flight(now, client, query, draw))
+        let mut choice = self.best(now, query, client, draw);
+        if choice.is_none() {
+            choice = fewest_in_flight(now, client, query, draw);
+        }
+        choice
     }
 
     fn explain(

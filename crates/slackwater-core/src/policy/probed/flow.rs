@@ -146,7 +146,7 @@ impl<K: Keep> Policy for Probed<K> {
                 }
             }
         };
-        let Some(choice) = choice else {
+        let Some(choice) = &choice else {
             self.client.counters.no_replica += 1;
             return Decision::NoReplica;
         };
@@ -156,16 +156,16 @@ impl<K: Keep> Policy for Probed<K> {
         }
         match explanation {
             Some(explanation) if pinned.is_some() => explanation.choose_pinned(choice.replica),
-            Some(explanation) => self.explain_choice(&choice, explanation),
+            Some(explanation) => self.explain_choice(choice, explanation),
             None => {}
         }
         // The query must be in flight before removal by rate, which `handle_sent` does. `[A10]`
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);
         self.kept
-            .handle_sent(now, query, &choice, &mut self.client, draw);
+            .handle_sent(now, query, choice, &mut self.client, draw);
         let mut ticket = Ticket::new(choice.replica, now);
-        self.client.locals.query_sent(now, &mut ticket);
+        ticket.local = self.client.locals.query_sent(now, choice.replica);
         Decision::Pick(Pick {
             ticket,
             reason: choice.reason,

@@ -215,21 +215,28 @@ impl LocalLoads {
         is_silent && self.begin_silence(replica, fleet)
     }
 
-    /// Notes that a query goes to the replica.
-    pub(super) fn query_sent(&mut self, now: Instant, ticket: &mut Ticket) {
-        if self.unprobed_now > 0
-            && let Some(own) = self.own.find(ticket.replica())
-        {
-            let arrival = own.tracker.arrive(now);
-            ticket.local = Some(LocalArrival {
-                watch: own.watch,
-                arrival,
-            });
+    /// Notes that a query goes to the replica. Returns it as the tracker of an unprobed replica saw
+    /// it.
+    pub(super) fn query_sent(&self, now: Instant, replica: ReplicaId) -> Option<LocalArrival> {
+        if self.unprobed_now == 0 {
+            return None;
         }
+        let own = self.own.find(replica)?;
+        Some(LocalArrival {
+            watch: own.watch,
+            arrival: own.tracker.arrive(now),
+        })
     }
 
     /// Notes that a query to the replica is over.
+    #[inline]
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        if ticket.local.is_some() || outcome == Outcome::NoConnection {
+            self.local_query_done(now, ticket, outcome);
+        }
+    }
+
+    fn local_query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if outcome == Outcome::NoConnection
             && let Some(hearing) = self.hearings.find_mut(replica)

@@ -10,7 +10,6 @@ use crate::policy::fleet::LostProbes;
 use crate::policy::probe::Probe;
 use crate::policy::probe_loss::LOST_IN_A_ROW_MIN;
 use crate::replica::ReplicaId;
-use crate::report::LoadReport;
 use crate::time::Instant;
 
 impl<K: Keep> Probed<K> {
@@ -185,6 +184,7 @@ impl<K: Keep> Probed<K> {
 
     /// Adds a query's probes: fewer than configured while probing shows an overload. `[A2]`
     /// `[Decision 0011]`
+    #[inline]
     pub(super) fn want_query_probes(&mut self, now: Instant) {
         let wanted = self.kept.probe_rate(&self.client);
         self.probing.back_off.tick(now);
