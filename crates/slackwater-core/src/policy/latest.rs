@@ -255,6 +255,7 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// Lets each report count with what is known of its replica now.
+    #[cold]
     fn know_all_anew(&mut self) {
         for row in self.rows.all_mut() {
             row.known = self.rule.known(row.replica, row.others_min());

@@ -236,6 +236,7 @@ impl LocalLoads {
         }
     }
 
+    #[cold]
     fn local_query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if outcome == Outcome::NoConnection

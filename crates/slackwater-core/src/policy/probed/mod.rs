@@ -422,11 +422,17 @@ impl<K: Keep> Probed<K> {
         self.fleet_changed(replica, changed);
     }
 
-    /// Handles a possible change of availability: nothing is kept of unavailable replicas. `[A12]`
+    /// Handles a possible change of availability.
+    #[inline]
     fn fleet_changed(&mut self, replica: ReplicaId, changed: Changed) {
-        if changed == Changed::No {
-            return;
+        if changed != Changed::No {
+            self.availability_changed(replica, changed);
         }
+    }
+
+    /// Handles a change of availability: nothing is kept of unavailable replicas. `[A12]`
+    #[cold]
+    fn availability_changed(&mut self, replica: ReplicaId, changed: Changed) {
         self.settle(replica);
         if changed == Changed::Others {
             for place in 0..self.client.fleet.known().len() {

@@ -102,6 +102,7 @@ impl<K: Keep> Probed<K> {
         }
     }
 
+    #[cold]
     fn lose_expired(&mut self, now: Instant) {
         let mut lost = core::mem::take(&mut self.lost);
         self.probing.expire(now, |replica| lost.push(replica));
@@ -135,14 +136,7 @@ impl<K: Keep> Probed<K> {
                     if !K::DRAWS_OTHERS {
                         self.client.estimated.record(report.rif);
                     }
-                    (self.kept).handle_report(
-                        now,
-                        replica,
-                        &report,
-                        true,
-                        &mut self.client,
-                        draw,
-                    );
+                    (self.kept).handle_report(now, replica, &report, true, &mut self.client, draw);
                 }
             }
             Err(Unanswered::Interval) => self.client.counters.probes_skipped_interval += 1,

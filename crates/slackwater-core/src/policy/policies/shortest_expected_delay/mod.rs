@@ -309,17 +309,19 @@ impl Known {
         if in_use <= UNIT {
             return crowding;
         }
-        let waiting = UNIT + in_units(in_use.saturating_sub(UNIT), self.overload);
-        mul_shift(in_units(waiting, crowding), self.behind(in_use), UNIT_BITS)
+        let waiting = UNIT + in_units(in_use - UNIT, self.overload);
+        let longer = in_units(waiting, crowding);
+        if self.capacity >= ONE_RIF {
+            return longer;
+        }
+        mul_shift(longer, self.behind(in_use), UNIT_BITS)
     }
 
     /// Factor by which a query takes longer than its cost behind the others that make up this
-    /// share. With a capacity below one, the earlier queries take longer than their cost, and this
+    /// share, with a capacity below one. The earlier queries take longer than their cost, and this
     /// one does not: with none before it, quota has accumulated.
+    #[cold]
     fn behind(&self, in_use: u64) -> u64 {
-        if self.capacity >= ONE_RIF {
-            return UNIT;
-        }
         let with_this = (in_use * USABLE / ONE_RIF).max(UNIT);
         let before = mul_div(with_this - UNIT, ONE_RIF, self.capacity);
         mul_div(before.saturating_add(UNIT), UNIT, with_this)
@@ -331,14 +333,22 @@ const fn in_units(a: u64, b: u64) -> u64 {
     (a * b) >> UNIT_BITS
 }
 
+/// A value as a share of the mean. One within the band of it counts as the mean.
+fn relative(value: u64, mean: u64, band_millionths: u64) -> u64 {
+    if banded(value, mean, band_millionths) == mean {
+        UNIT
+    } else {
+        mul_div(value, UNIT, mean)
+    }
+}
+
 impl ExpectedDelay {
     /// Mean latency that a replica counts with, as a share of the mean of all.
     fn latency(&self, learned: &Learned) -> u64 {
         let Some(latency) = learned.latency() else {
             return UNIT;
         };
-        let mean = self.table.mean_latency();
-        let share = mul_div(banded(latency, mean, self.latency_band), UNIT, mean);
+        let share = relative(latency, self.table.mean_latency(), self.latency_band);
         share.clamp(UNIT / DIFFERENCE_MAX, UNIT * DIFFERENCE_MAX)
     }
 
@@ -347,9 +357,7 @@ impl ExpectedDelay {
         if learned.cost_ns == 0 {
             return UNIT;
         }
-        let mean_ns = self.table.mean_cost_ns();
-        let cost_ns = banded(learned.cost_ns, mean_ns, self.cost_band);
-        let share = mul_div(cost_ns, UNIT, mean_ns);
+        let share = relative(learned.cost_ns, self.table.mean_cost_ns(), self.cost_band);
         share.clamp(1, UNIT * DEARER_MAX)
     }
 
@@ -390,6 +398,7 @@ impl LatestRule for ExpectedDelay {
     type Known = Known;
     type Moment = Moment;
 
+    #[inline]
     fn known(&self, replica: ReplicaId, others: u32) -> Known {
         let learned = self.table.of(replica);
         let mut known = if learned.capacity_millirif > 0 {
