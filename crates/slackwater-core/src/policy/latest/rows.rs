@@ -32,6 +32,8 @@ pub(super) struct Rows<K> {
     /// Where the row of each replica is.
     places: ReplicaMap<usize>,
     newest_max: usize,
+    /// None of the newest rows is older. It is checked before a search.
+    newest_since: Instant,
 }
 
 impl<K: Copy> Rows<K> {
@@ -40,6 +42,7 @@ impl<K: Copy> Rows<K> {
             all: Vec::new(),
             places: ReplicaMap::default(),
             newest_max,
+            newest_since: Instant::EPOCH,
         }
     }
 
@@ -116,6 +119,7 @@ impl<K: Copy> Rows<K> {
         let Some(mut place) = self.places.remove(replica) else {
             return;
         };
+        self.newest_since = Instant::EPOCH;
         if place < self.newest_max && self.all.len() > self.newest_max {
             let others = self.all.iter().enumerate().skip(self.newest_max);
             if let Some((next, _)) = others.max_by_key(|(_, row)| row.received_at) {
@@ -133,10 +137,16 @@ impl<K: Copy> Rows<K> {
     /// Removes the reports that were received before `since`, if there is one among the newest.
     /// Returns how many.
     pub(super) fn expire(&mut self, since: Instant) -> usize {
-        let is_old = |row: &Row<K>| row.received_at < since;
-        if !self.newest().iter().any(is_old) {
+        if since <= self.newest_since {
             return 0;
         }
+        let received_at = self.newest().iter().map(|row| row.received_at);
+        let oldest = received_at.min().unwrap_or(since);
+        self.newest_since = oldest.max(since);
+        if oldest >= since {
+            return 0;
+        }
+        let is_old = |row: &Row<K>| row.received_at < since;
         let before = self.all.len();
         let (rows, places) = (&mut self.all, &mut self.places);
         rows.retain(|row| {
