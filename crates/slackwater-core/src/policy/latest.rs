@@ -197,10 +197,17 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// The load of other clients at unprobed candidates. `[A13]`
+    #[inline]
     fn unprobed(&self, query: Query<'_>, client: &Client) -> Unprobed {
-        if !client.any_unprobed() {
-            return Unprobed::default();
+        if client.any_unprobed() {
+            self.any_unprobed(query)
+        } else {
+            Unprobed::default()
         }
+    }
+
+    #[cold]
+    fn any_unprobed(&self, query: Query<'_>) -> Unprobed {
         let drawn = self.candidates(query).filter(|row| row.local);
         Unprobed {
             lowest_drawn: drawn.map(|row| row.others).min().unwrap_or(0),
