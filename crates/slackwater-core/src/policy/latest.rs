@@ -311,11 +311,7 @@ impl<R: LatestRule> LatestReports<R> {
         let Lowest { first, second } = lowest;
         let (mut chosen, mut runner_up) = (rows.get(first.1)?, rows.get(second.1));
         if runner_up.is_some() && second.0 == first.0 {
-            let allowed = (0..).zip(rows).filter(|(_, row)| query.allows(row.replica));
-            let ranks = allowed.map(|(index, row)| FleetRank::new(index, place(row)));
-            let drawn = rank::best(ranks, draw)?;
-            chosen = &rows[drawn.index];
-            runner_up = drawn.runner_up.map(|index| &rows[index]);
+            (chosen, runner_up) = drawn(rows, query, place, draw)?;
         }
         let candidates = if query.avoid.is_empty() {
             rows.len()
@@ -379,6 +375,21 @@ fn likely(values: impl Iterator<Item = u64>) -> ([usize; 2], u64) {
         }
     }
     ([first.1, second.1], rest_min)
+}
+
+/// The best of these rows and the runner-up, where several equals are the best.
+#[cold]
+fn drawn<'a, K>(
+    rows: &'a [Row<K>],
+    query: Query<'_>,
+    place: impl Fn(&Row<K>) -> Place + Clone,
+    draw: &mut dyn Draw,
+) -> Option<(&'a Row<K>, Option<&'a Row<K>>)> {
+    let allowed = (0..).zip(rows).filter(|(_, row)| query.allows(row.replica));
+    let ranks = allowed.map(|(index, row)| FleetRank::new(index, place(row)));
+    let best = rank::best(ranks, draw)?;
+    let runner_up = best.runner_up.map(|index| &rows[index]);
+    Some((&rows[best.index], runner_up))
 }
 
 /// A RIF in 1/1024, rounded to the nearest.
