@@ -40,13 +40,20 @@ impl ProbeLoss {
     /// nothing about the others. Where it was alive, shorter runs raise the mean, and with it the
     /// length of the runs that count.
     pub(in crate::policy) fn answered(&mut self, lost: u8, is_own: bool) {
-        if lost > 0 && lost < self.lost_in_a_row() {
-            for _ in 0..lost {
-                self.note(ALL);
-            }
+        if lost > 0 {
+            self.note_run(lost);
         }
         if is_own {
             self.note(0);
+        }
+    }
+
+    #[cold]
+    fn note_run(&mut self, lost: u8) {
+        if lost < self.lost_in_a_row() {
+            for _ in 0..lost {
+                self.note(ALL);
+            }
         }
     }
 
