@@ -400,6 +400,44 @@ pub(in crate::policy) fn rounded(in_flight: u64) -> Rif {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::{SplitMix64, below};
+
+    #[test]
+    fn likely_rows_are_the_two_lowest_and_the_rest_begins_with_the_third() {
+        let mut draw = SplitMix64::new(5);
+        for len in [0, 1, 2, 3, 16] {
+            for _ in 0..500 {
+                let values: Vec<_> = (0..len).map(|_| u64::from(below(&mut draw, 9))).collect();
+                let ([first, second], rest_min) = likely(values.iter().copied());
+                let mut sorted: Vec<_> = values.iter().copied().zip(0..).collect();
+                sorted.sort_unstable();
+                let nth = |nth: usize| sorted.get(nth).copied();
+                assert_eq!(first, nth(0).map_or(usize::MAX, |lowest| lowest.1));
+                let value = |index: usize| values.get(index).copied();
+                assert_eq!(value(second), nth(1).map(|lowest| lowest.0));
+                assert_ne!(Some(first), nth(1).map(|_| second), "not one twice");
+                assert_eq!(rest_min, nth(2).map_or(u64::MAX, |lowest| lowest.0));
+            }
+        }
+    }
+
+    #[test]
+    fn of_equal_places_the_earlier_is_lower_in_any_order_of_looks() {
+        let place = |first| Place { first, second: 0 };
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            for (places, expected) in [
+                ([7, 7, 7], (0, 1)),
+                ([9, 7, 9], (1, 0)),
+                ([7, 9, 9], (0, 1)),
+            ] {
+                let mut lowest = Lowest::NONE;
+                for index in order {
+                    lowest.offer(place(places[index]), index);
+                }
+                assert_eq!((lowest.first.1, lowest.second.1), expected, "{order:?}");
+            }
+        }
+    }
 
     #[test]
     fn rif_is_rounded_to_the_nearest() {

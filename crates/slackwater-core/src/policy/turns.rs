@@ -74,9 +74,9 @@ impl Turns {
 
     fn lately(self, sent: u64, replicas: usize) -> u64 {
         let memory = replicas.max(1) as u64;
-        let since = sent.saturating_sub(self.last) + 1;
+        let since = sent.saturating_sub(self.last).saturating_add(1);
         // At most as many queries as there ever were replicas, plus one: nothing overflows.
-        self.lately * memory / (memory + since)
+        self.lately * memory / memory.saturating_add(since)
     }
 }
 
