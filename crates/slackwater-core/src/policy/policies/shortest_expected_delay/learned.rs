@@ -224,8 +224,8 @@ impl Table {
         });
     }
 
-    /// Changes what was learned of a replica, given the mean latency of the others in 1/1024 ns, and
-    /// keeps the sums.
+    /// Changes what was learned of a replica, given the mean latency of the others in 1/1024 ns.
+    /// Keeps the sums.
     fn change(&mut self, replica: ReplicaId, change: impl FnOnce(&mut Learned, Option<u64>)) {
         let Some(learned) = self.replicas.find_mut(replica) else {
             return;
