@@ -63,19 +63,8 @@ pub(super) struct Learned {
 }
 
 impl Learned {
-    const NONE: Self = Self {
-        capacity_millirif: 0,
-        cost_ns: 0,
-        latency: 0,
-        rif: 0,
-        reports: 0,
-        since: Instant::EPOCH,
-        at: Instant::EPOCH,
-        own: false,
-    };
-
     /// The mean latency, in 1/1024 ns, if it counts yet.
-    pub(super) fn latency(&self) -> Option<u64> {
+    pub(super) fn latency(self) -> Option<u64> {
         (self.reports >= REPORTS_MIN).then_some(self.latency)
     }
 
@@ -179,8 +168,8 @@ impl Table {
     }
 
     /// What was learned of this replica.
-    pub(super) fn of(&self, replica: ReplicaId) -> &Learned {
-        self.replicas.find(replica).unwrap_or(&Learned::NONE)
+    pub(super) fn of(&self, replica: ReplicaId) -> Learned {
+        self.replicas.find(replica).copied().unwrap_or_default()
     }
 
     pub(super) fn forget(&mut self, replica: ReplicaId) {

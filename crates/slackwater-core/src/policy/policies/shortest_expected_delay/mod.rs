@@ -344,7 +344,7 @@ fn relative(value: u64, mean: u64, band_millionths: u64) -> u64 {
 
 impl ExpectedDelay {
     /// Mean latency that a replica counts with, as a share of the mean of all.
-    fn latency(&self, learned: &Learned) -> u64 {
+    fn latency(&self, learned: Learned) -> u64 {
         let Some(latency) = learned.latency() else {
             return UNIT;
         };
@@ -353,7 +353,7 @@ impl ExpectedDelay {
     }
 
     /// Cost that a replica with a known capacity counts with, as a share of the mean cost.
-    fn cost(&self, learned: &Learned) -> u64 {
+    fn cost(&self, learned: Learned) -> u64 {
         if learned.cost_ns == 0 {
             return UNIT;
         }
