@@ -24,6 +24,7 @@ mod mixed_fleets;
 mod once;
 mod opponent;
 mod play;
+mod roll_out;
 mod shares;
 mod slow_pod;
 mod small_fleets;
@@ -62,6 +63,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &worlds::Worlds,
     &opponent::Opponent,
     &shares::Shares,
+    &roll_out::RollOut,
 ];
 
 /// Returns the figure of that name, if there is one.
