@@ -6,6 +6,7 @@
 
 use super::cells::{Plays, latency_ms, whole};
 use super::charts::axis;
+use super::contest::JUDGED;
 use super::judge::{claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
 use crate::presets::{at_load, grouped, hobbled, unequal_halves, web};
@@ -79,7 +80,7 @@ const ALL_BUT_LAST: Silence = Silence {
 const REPLICAS: [usize; 3] = [4, 10, 20];
 const CLIENTS: [usize; 3] = [1, 4, 20];
 const LEAST_LOADED: &str = "least_loaded";
-const PROBED: [&str; 2] = ["prequal", "rif_then_latency"];
+const PROBED: [&str; 3] = [JUDGED, "prequal", "rif_then_latency"];
 
 /// A run has at least this many queries, and lasts at least this long.
 const QUERIES: f64 = 20_000.0;

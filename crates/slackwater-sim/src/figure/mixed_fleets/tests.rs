@@ -40,8 +40,8 @@ fn played(us: u64, silence: Silence, times: f64) -> Vec<Played> {
     })
 }
 
-/// Returns the verdicts on both policies.
-fn verdicts_on(words: &str, played: &[Played]) -> [Verdict; 2] {
+/// Returns the verdicts on each policy that probes.
+fn verdicts_on(words: &str, played: &[Played]) -> [Verdict; 3] {
     PROBED.map(|policy| {
         let verdicts = verdicts(&MixedFleets, played, &[policy, words]);
         assert_eq!(verdicts.len(), 1);
@@ -52,11 +52,11 @@ fn verdicts_on(words: &str, played: &[Played]) -> [Verdict; 2] {
 #[test]
 fn every_fleet_is_played_with_every_variant() {
     let cells = trial::cells(&MixedFleets);
-    // Two policies for each silence and for none, and one policy without probes.
-    assert_eq!(cells.len(), 9 * ((2 * 3 + 1) + 2 * (2 * 5 + 1)));
+    // Three policies for each silence and for none, and one policy without probes.
+    assert_eq!(cells.len(), 9 * ((3 * 3 + 1) + 2 * (3 * 5 + 1)));
     let findings = MixedFleets.findings(&played(1_000, FIRST_HALF, 1.0));
-    assert_eq!(findings.tables[0].rows.len(), 9 * 2 * (2 + 4 + 4));
-    assert_eq!((findings.charts.len(), findings.claims.len()), (10, 4));
+    assert_eq!(findings.tables[0].rows.len(), 9 * 3 * (2 + 4 + 4));
+    assert_eq!((findings.charts.len(), findings.claims.len()), (10, 6));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn each_unprobed_replica_is_judged_separately() {
             }
             run
         });
-        assert_eq!(verdicts_on("starves", &played), [expected; 2], "{more}");
+        assert_eq!(verdicts_on("starves", &played), [expected; 3], "{more}");
     }
 }
 
@@ -136,7 +136,7 @@ fn each_unprobed_replica_is_judged_separately() {
 fn claim_fails_beyond_twice_the_latency_of_least_loaded() {
     for (us, expected) in [(2_000, Reproduced), (2_001, NotReproduced)] {
         let played = played(us, SECOND_HALF, 1.0);
-        assert_eq!(verdicts_on("twice", &played), [expected; 2], "{us}");
+        assert_eq!(verdicts_on("twice", &played), [expected; 3], "{us}");
     }
 }
 
@@ -155,6 +155,6 @@ fn replica_shares_must_be_within_25_percent() {
         (ALL_BUT_LAST, 0.98, NotReproduced),
     ] {
         let found = verdicts_on("starves", &played(1_000, silence, times));
-        assert_eq!(found, [expected; 2], "{} {times}", silence.param);
+        assert_eq!(found, [expected; 3], "{} {times}", silence.param);
     }
 }
