@@ -11,7 +11,7 @@
 //! | it reports | its capacity | the time of a query alone |
 //! |---|---|---|
 //! | capacity and cost | as reported | the cost |
-//! | neither, and others do | the mean of the others | mean cost × mean latency / that of all |
+//! | neither, and others do | the mean of the others | mean cost × mean latency / theirs |
 //! | neither, and no replica does | 1 | its mean latency |
 //! | no answer to probes | as in the last two rows | as there, from this client's own queries |
 //!
