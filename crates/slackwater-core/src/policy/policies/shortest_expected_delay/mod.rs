@@ -117,9 +117,10 @@ pub type ShortestExpectedDelay = Probed<LatestReports<ExpectedDelay>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortestExpectedDelaySettings {
     /// Probes per query while at least half of the responses carry reports with a capacity: 0 to
-    /// 16, default 0.5, fractions allowed. 0 leaves idle probes and the reports of responses. If
-    /// replicas carry less than 6 requests in the mean, the rate is higher: 6 times itself at a
-    /// capacity of 1, and so on, but not above that of [`PrequalConfig`], which applies otherwise.
+    /// 16, default 0.5, fractions allowed. 0 leaves idle probes and the reports of responses. The
+    /// rate is higher if replicas carry less than 6 requests in the mean and have some in flight:
+    /// times 6 / capacity, times the mean of the requests in flight up to 1. It is not above that
+    /// of [`PrequalConfig`], which applies otherwise.
     pub probe_rate: Rate,
     /// How far a replica's mean latency may differ from the mean of all and still count as that, in
     /// millionths of it: 0 to 10,000,000, default 150,000. At 0 every difference counts, even
@@ -163,8 +164,8 @@ impl Settings for ShortestExpectedDelaySettings {
 
 section! { ShortestExpectedDelaySettings in "shortest_expected_delay" {
     /// Probes for each request while half of the responses carry reports with a capacity; else
-    /// `prequal.probe_rate` applies. Below a mean capacity of 6, times 6 / capacity, up to that
-    /// rate. 0: only idle probes.
+    /// `prequal.probe_rate` applies. Below a capacity of 6, times 6 / capacity × requests in
+    /// flight (up to 1), up to that. 0: only idle probes.
     probe_rate in Rate: probe_rate;
     /// Mean latencies this close to the mean of all, relatively, count as equal to it. 0: none do.
     /// 10: requests in flight alone decide.
@@ -219,7 +220,8 @@ const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
 };
 
 /// Mean capacity from which on that rate is enough, in thousandths of a request. To a smaller
-/// replica each query is more of its load, so a report is old sooner.
+/// replica each query is more of its load, so a report is old sooner. With less than one request in
+/// flight in the mean, the rate is lower in proportion: most reports show none.
 const CAPACITY_AMPLE: u64 = 6 * ONE_RIF;
 
 /// The rule of [`ShortestExpectedDelay`].
@@ -493,7 +495,10 @@ impl LatestRule for ExpectedDelay {
             return config.probe_rate;
         }
         let capacity = self.table.mean_capacity().unwrap_or(CAPACITY_AMPLE);
-        let scaled = (self.probe_rate).scaled(CAPACITY_AMPLE, capacity.clamp(1, CAPACITY_AMPLE));
+        let usable = capacity.max(ONE_RIF) * USABLE / ONE_RIF;
+        let with_this = mul_shift(self.usual.now().share, usable, UNIT_BITS);
+        let in_flight = with_this.saturating_sub(ONE_RIF).min(ONE_RIF);
+        let scaled = (self.probe_rate).scaled(CAPACITY_AMPLE * in_flight / ONE_RIF, capacity);
         scaled.min(config.probe_rate).max(self.probe_rate)
     }
 
