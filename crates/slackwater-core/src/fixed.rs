@@ -50,13 +50,8 @@ impl Rate {
 
     /// A share of the rate, in millionths; at most all of it.
     pub(crate) fn share(self, share_millionths: u32) -> Self {
-        self.scaled(share_millionths.into(), ONE.into()).min(self)
-    }
-
-    /// The rate · `a` / `b`, at most [`Rate::MAX`].
-    pub(crate) fn scaled(self, a: u64, b: u64) -> Self {
-        let millionths = mul_div(self.0.into(), a, b);
-        u32::try_from(millionths).map_or(Self::MAX, |millionths| Self(millionths).min(Self::MAX))
+        let millionths = u64::from(self.0) * u64::from(share_millionths) / u64::from(ONE);
+        Self(u32::try_from(millionths).unwrap_or(self.0).min(self.0))
     }
 }
 

@@ -47,7 +47,7 @@ impl Usual {
 /// The means at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UsualNow {
-    pub(super) share: u64,
+    share: u64,
     /// Age at which half of a report still counts. At 0 no latency is known, and all of it counts
     /// forever.
     half_ns: u64,

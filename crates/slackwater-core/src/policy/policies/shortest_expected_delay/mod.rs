@@ -116,11 +116,9 @@ pub type ShortestExpectedDelay = Probed<LatestReports<ExpectedDelay>>;
 /// Settings of [`ShortestExpectedDelay`] besides those of its probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortestExpectedDelaySettings {
-    /// Probes per query while at least half of the responses carry reports with a capacity: 0 to
-    /// 16, default 0.5, fractions allowed. 0 leaves idle probes and the reports of responses. The
-    /// rate is higher if replicas carry less than 6 requests in the mean and have some in flight:
-    /// times 6 / capacity, times the mean of the requests in flight up to 1. It is not above that
-    /// of [`PrequalConfig`], which applies otherwise.
+    /// Probes per query while at least half of the responses carry reports with a capacity, and the
+    /// mean capacity is at least half a request: 0 to 16, default 0.5, fractions allowed. 0 leaves
+    /// idle probes and the reports of responses. Otherwise the rate of [`PrequalConfig`] applies.
     pub probe_rate: Rate,
     /// How far a replica's mean latency may differ from the mean of all and still count as that, in
     /// millionths of it: 0 to 10,000,000, default 150,000. At 0 every difference counts, even
@@ -163,9 +161,8 @@ impl Settings for ShortestExpectedDelaySettings {
 }
 
 section! { ShortestExpectedDelaySettings in "shortest_expected_delay" {
-    /// Probes for each request while half of the responses carry reports with a capacity; else
-    /// `prequal.probe_rate` applies. Below a capacity of 6, times 6 / capacity × requests in
-    /// flight (up to 1), up to that. 0: only idle probes.
+    /// Probes for each request while half of the responses carry reports with a capacity, and the
+    /// mean is at least 0.5; else `prequal.probe_rate` applies. 0: only idle probes.
     probe_rate in Rate: probe_rate;
     /// Mean latencies this close to the mean of all, relatively, count as equal to it. 0: none do.
     /// 10: requests in flight alone decide.
@@ -219,10 +216,10 @@ const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
     None => Rate::MAX,
 };
 
-/// Mean capacity from which on that rate is enough, in thousandths of a request. To a smaller
-/// replica each query is more of its load, so a report is old sooner. With less than one request in
-/// flight in the mean, the rate is lower in proportion: most reports show none.
-const CAPACITY_AMPLE: u64 = 6 * ONE_RIF;
+/// Mean capacity, in thousandths of a request, below which fewer probes are not enough: each query
+/// is more than a replica can carry, so a report is soon old. Larger ones may be guesses from below
+/// while there is little load, but half a request is only ever found by a shortage.
+const CAPACITY_SMALL: u64 = ONE_RIF / 2;
 
 /// The rule of [`ShortestExpectedDelay`].
 #[derive(Debug)]
@@ -491,15 +488,12 @@ impl LatestRule for ExpectedDelay {
     }
 
     fn probe_rate(&self, carried_rate: Rate, config: &PrequalConfig) -> Rate {
-        if carried_rate < CARRIED_MIN {
-            return config.probe_rate;
+        let is_small = |capacity| capacity < CAPACITY_SMALL;
+        if carried_rate < CARRIED_MIN || self.table.mean_capacity().is_some_and(is_small) {
+            config.probe_rate
+        } else {
+            self.probe_rate
         }
-        let capacity = self.table.mean_capacity().unwrap_or(CAPACITY_AMPLE);
-        let usable = capacity.max(ONE_RIF) * USABLE / ONE_RIF;
-        let with_this = mul_shift(self.usual.now().share, usable, UNIT_BITS);
-        let in_flight = with_this.saturating_sub(ONE_RIF).min(ONE_RIF);
-        let scaled = (self.probe_rate).scaled(CAPACITY_AMPLE * in_flight / ONE_RIF, capacity);
-        scaled.min(config.probe_rate).max(self.probe_rate)
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {
