@@ -1,7 +1,7 @@
 //! An agent, and the metrics of a proxy before two of them.
 
 use super::{Moved, samples};
-use crate::capacity::{BY_CAPACITY, agent};
+use crate::capacity::{BY_CAPACITY, agent, says};
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
@@ -50,6 +50,7 @@ pub(super) async fn all(moved: &Moved) {
         assert_eq!(full.await.unwrap().status, 200);
     }
     learned(moved).await;
+    told_with_responses(moved).await;
     // The server stops.
     let Site {
         servers: [server, _],
@@ -82,13 +83,12 @@ async fn learned(moved: &Moved) {
         ])
         .await;
     std::fs::remove_file(&pid_file).unwrap();
-    told_with_responses(moved, &agent).await;
 }
 
-/// The agent reports what it has learned in each response, so that requests of a proxy cause fewer
-/// probes.
-async fn told_with_responses(moved: &Moved, agent: &Proxy) {
-    let proxy = Proxy::start(&[agent.address], BY_CAPACITY);
+/// Responses carry a capacity, so that requests of a proxy cause fewer probes.
+async fn told_with_responses(moved: &Moved) {
+    let replica = says("x-slackwater-load: 1;4000;\r\n").await;
+    let proxy = Proxy::start(&[replica.address], BY_CAPACITY);
     let watched = moved.watch(&proxy).await;
     let rate = "slackwater_probe_rate{service=\"default\",worker=\"0\"}";
     assert_eq!(watched.first[rate].to_string(), "3", "as configured");
