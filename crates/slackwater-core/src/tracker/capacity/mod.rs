@@ -228,9 +228,10 @@ impl CapacityEstimator {
     }
 
     fn cost_ns(&self) -> Option<u64> {
-        match self.cost.mean_ns() {
-            Some(_) => self.cost.compared_ns(),
-            None => self.inflation.unloaded_ns(),
+        if self.cost.mean_ns().is_some() {
+            self.cost.compared_ns()
+        } else {
+            self.inflation.unloaded_ns()
         }
     }
 

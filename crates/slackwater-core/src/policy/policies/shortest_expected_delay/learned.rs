@@ -255,10 +255,8 @@ impl Table {
     /// those that do: it stands beside their mean cost.
     pub(super) fn mean_latency(&self) -> u64 {
         let with_capacity = self.latencies_with_capacity.mean();
-        with_capacity
-            .or(self.latencies.mean())
-            .unwrap_or(UNKNOWN_NS)
-            * FINE
+        let mean_ns = with_capacity.or_else(|| self.latencies.mean());
+        mean_ns.unwrap_or(UNKNOWN_NS) * FINE
     }
 
     /// The mean cost.

@@ -342,7 +342,7 @@ fn relative(value: u64, mean: u64, band_millionths: u64) -> u64 {
 }
 
 impl ExpectedDelay {
-    /// Mean latency that a replica counts with, as a share of the mean of all.
+    /// Mean latency that a replica counts with, as a share of [`Table::mean_latency`].
     fn latency(&self, learned: Learned) -> u64 {
         let Some(latency) = learned.latency() else {
             return UNIT;
