@@ -49,7 +49,7 @@ pub use replica::{ReplicaOptions, Target, reach};
 pub(crate) use request::{BodyCopy, Progress, RequestTemplate};
 pub use request::{RequestBody, prepare_request};
 pub(crate) use response::{COPY_BYTES_MAX, COPY_TIME_MAX, drain, drain_up_to};
-pub use response::{End, ResponseBody, Watch};
+pub use response::{Answer, End, ResponseBody, Watch};
 pub use session::{ClientSettings, Clients, Phase};
 pub use time::{AttemptTimeouts, Deadlines};
 pub use wire::Memory;

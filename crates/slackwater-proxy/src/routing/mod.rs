@@ -7,7 +7,7 @@ mod counts;
 mod mirror;
 
 use crate::forward::{
-    AttemptTimeouts, Count, Handler, Origin, Refusal, RequestBody, ResponseBody, UnreadableCounts,
+    AttemptTimeouts, Count, Handler, Origin, Refusal, RequestBody, UnreadableCounts,
     convert_to_grpc, is_grpc_call, no_route, own_response, prepare_request, refuse, too_large,
 };
 use crate::request_record::{RecordHandle, RequestRecorder};
@@ -15,7 +15,7 @@ use crate::service::{Attempt, DispatchOptions, Service};
 use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use mirror::Mirrors;
 
 pub(crate) use counts::{ListenerCounts, UnroutedCounts};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A response as clients get it.
-type Answer = Response<ResponseBody<Box<Attempt>>>;
+type Answer = crate::forward::Answer<Box<Attempt>>;
 
 /// Routes, and the services to which they lead.
 #[derive(Debug)]

@@ -13,7 +13,7 @@
 
 use super::presence::Presence;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use slackwater_config::Connect;
 use slackwater_config::OrcaReports;
 use slackwater_proxy::forward::{
@@ -59,7 +59,7 @@ pub(super) struct AgentHandler {
     pub(super) reports: bool,
 }
 
-type Answer = Response<ResponseBody<Passing>>;
+type Answer = slackwater_proxy::forward::Answer<Passing>;
 
 impl Handler for AgentHandler {
     type Watch = Passing;
@@ -83,8 +83,8 @@ impl Handler for AgentHandler {
 impl AgentHandler {
     async fn answer(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         if self.is_probe(&request) {
-            return respond_http(&self.load, request.headers(), self.probe_key.as_ref())
-                .map(|()| ResponseBody::own(Bytes::new()));
+            let response = respond_http(&self.load, request.headers(), self.probe_key.as_ref());
+            return Box::new(response.map(|()| ResponseBody::own(Bytes::new())));
         }
         if self.presence.is_withdrawn() {
             self.presence.count_refused();

@@ -13,7 +13,7 @@ use crate::forward::head::Refusal;
 use crate::forward::head::error_field::{
     RETRY_AFTER, TEXT, WITHDRAWN, WITHDRAWN_LINE, X_SLACKWATER_ERROR,
 };
-use crate::forward::response::{ResponseBody, Watch};
+use crate::forward::response::{Answer, ResponseBody, Watch};
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
@@ -23,7 +23,7 @@ use slackwater_tower::wire::shed::mark;
 const HEAD_TOO_LARGE: &str = "response_head_too_large";
 
 /// Makes the answer to a request that no replica answered. Without a cause, there is no replica.
-pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
+pub fn answer<W: Watch>(cause: Option<&Cause>) -> Answer<W> {
     let Some(cause) = cause else {
         return shed("no_replica", "there is no replica to send this to");
     };
@@ -77,7 +77,7 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
 
 /// Makes the answer to a request that is shed; `kind` is the reason in one word. The client may
 /// retry after a second.
-pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
+pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Answer<W> {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
     answer
         .headers_mut()
@@ -86,7 +86,7 @@ pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<Respons
 }
 
 /// Makes the answer to a request for which every replica was full.
-pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
+pub(crate) fn replicas_full<W: Watch>() -> Answer<W> {
     shed(
         "replicas_full",
         "no replica had room for another connection in time",
@@ -94,7 +94,7 @@ pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
 }
 
 /// Makes the answer to a request whose deadline passed before it was started.
-pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
+pub(crate) fn too_late<W: Watch>() -> Answer<W> {
     text(
         StatusCode::GATEWAY_TIMEOUT,
         "deadline",
@@ -104,18 +104,18 @@ pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
 
 /// Makes an agent's answer when its server cannot be connected to: the request may go to another
 /// replica, or be retried later.
-fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
+fn withdrawn<W: Watch>() -> Answer<W> {
     shed(WITHDRAWN, WITHDRAWN_LINE)
 }
 
 /// Makes an agent's answer to a request that it rejected before it started: the request may go to
 /// another replica.
-pub fn turned_away<W: Watch>(why: Shed) -> Response<ResponseBody<W>> {
+pub fn turned_away<W: Watch>(why: Shed) -> Answer<W> {
     shed(mark(why), &why.to_string())
 }
 
 /// Makes the answer to a request that is not forwarded at all.
-pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
+pub fn refuse<W: Watch>(refusal: Refusal) -> Answer<W> {
     let kind = if refusal.status.is_success() {
         "max_forwards"
     } else {
@@ -125,7 +125,7 @@ pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
 }
 
 /// Makes the answer to a request whose body is larger than its route allows.
-pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
+pub(crate) fn too_large<W: Watch>() -> Answer<W> {
     text(
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_large",
@@ -134,7 +134,7 @@ pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
 }
 
 /// Makes the answer to a request that matches no route.
-pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
+pub(crate) fn no_route<W: Watch>() -> Answer<W> {
     text(
         StatusCode::NOT_FOUND,
         "no_route",
@@ -143,8 +143,8 @@ pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
 }
 
 /// Makes a response of the proxy itself that is not a failure.
-pub(crate) fn own_response<W: Watch>(status: StatusCode, body: Bytes) -> Response<ResponseBody<W>> {
-    let mut response = Response::new(ResponseBody::own(body));
+pub(crate) fn own_response<W: Watch>(status: StatusCode, body: Bytes) -> Answer<W> {
+    let mut response = Box::new(Response::new(ResponseBody::own(body)));
     *response.status_mut() = status;
     response
 }
@@ -154,8 +154,9 @@ pub(crate) fn text<W: Watch>(
     status: StatusCode,
     kind: &'static str,
     line: &str,
-) -> Response<ResponseBody<W>> {
-    let mut response = Response::new(ResponseBody::own(Bytes::from(format!("{line}\n"))));
+) -> Answer<W> {
+    let body = ResponseBody::own(Bytes::from(format!("{line}\n")));
+    let mut response = Box::new(Response::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, TEXT);
@@ -181,21 +182,21 @@ mod tests {
 
     /// An agent's answer with one field added or changed.
     fn changed(
-        mut answer: Response<ResponseBody<Nobody>>,
+        mut answer: Answer<Nobody>,
         name: HeaderName,
         value: &'static str,
-    ) -> Response<ResponseBody<Nobody>> {
+    ) -> Answer<Nobody> {
         let headers = answer.headers_mut();
         headers.insert(name, HeaderValue::from_static(value));
         answer
     }
 
-    fn with(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+    fn with(name: HeaderName, value: &'static str) -> Answer<Nobody> {
         changed(withdrawn(), name, value)
     }
 
     /// Like [`with`], as the answer to a gRPC call.
-    fn with_in_grpc(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+    fn with_in_grpc(name: HeaderName, value: &'static str) -> Answer<Nobody> {
         let mut answer = withdrawn();
         convert_to_grpc(&mut answer);
         changed(answer, name, value)

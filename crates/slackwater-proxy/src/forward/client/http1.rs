@@ -11,11 +11,12 @@ use crate::forward::counts::ClientEnd;
 use crate::forward::head::Origin;
 use crate::forward::head::Refusal;
 use crate::forward::request::RequestBody;
-use crate::forward::response::{ResponseBody, Watch};
+use crate::forward::response::{Answer, ResponseBody, Watch};
 use crate::forward::session::{Inbound, RequestFraming, RequestInFlight, Session};
 use crate::forward::wire::buffers;
 use crate::forward::wire::turn::{self, ROUNDS_MAX};
 use crate::forward::wire::{BodySender, Fill, Out, Stream};
+use bytes::Bytes;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
@@ -33,11 +34,17 @@ use tokio::io::AsyncWrite;
 pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, handler: &H) {
     let limits = inbound.session.clients.head_limits;
     loop {
-        match next_head(inbound, limits).await {
-            None => return end(inbound).await,
-            Some(Ok(head)) => {
+        let Some(head) = next_head(inbound, limits).await else {
+            return end(inbound).await;
+        };
+        match head.and_then(|head| parse_request(&head, limits, buffers::lend_headers())) {
+            Ok(head) => {
+                let in_flight = RequestInFlight::new(&inbound.session);
+                let asked = Asked::of(&head);
+                let request = request(inbound, limits, head, origin);
+                let exchange = exchange(inbound, request, asked, in_flight, origin, handler);
                 // Boxed, so that idle connections do not carry its size.
-                match Box::pin(exchange(inbound, limits, head, origin, handler)).await {
+                match Box::pin(exchange).await {
                     After::GoOn => (),
                     After::Linger => {
                         answered(&inbound.session);
@@ -50,7 +57,7 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
                     After::Lost => return,
                 }
             }
-            Some(Err(bad)) => {
+            Err(bad) => {
                 inbound.session.ended_by(ClientEnd::Protocol);
                 let in_flight = RequestInFlight::new(&inbound.session);
                 let response = refuse::<H::Watch>(refusal(bad));
@@ -105,22 +112,26 @@ struct Asked {
     keep_alive: bool,
 }
 
+impl Asked {
+    fn of(head: &RequestHead) -> Self {
+        Self {
+            is_head: head.method == Method::HEAD,
+            is_connect: head.method == Method::CONNECT,
+            version: head.version,
+            keep_alive: head.keep_alive,
+        }
+    }
+}
+
 /// Reads the next request head. Returns `None` if the connection ends before it.
-async fn next_head(
-    inbound: &Inbound,
-    limits: HeadLimits,
-) -> Option<Result<RequestHead, BadMessage>> {
+async fn next_head(inbound: &Inbound, limits: HeadLimits) -> Option<Result<Bytes, BadMessage>> {
     let mut search = HeadSearch::default();
     poll_fn(|cx| {
         loop {
             {
                 let mut unread = inbound.unread.borrow_mut();
                 match search.look(&mut unread, limits) {
-                    SoFar::Whole(end) => {
-                        let head = unread.split_to(end);
-                        let room = buffers::lend_headers();
-                        return Poll::Ready(Some(parse_request(&head, limits, room)));
-                    }
+                    SoFar::Whole(end) => return Poll::Ready(Some(Ok(unread.split_to(end)))),
                     SoFar::Bad(bad) => return Poll::Ready(Some(Err(bad))),
                     SoFar::Unfinished => (),
                 }
@@ -167,20 +178,12 @@ fn refusal(bad: BadMessage) -> Refusal {
 /// Serves one request and its response.
 async fn exchange<H: Handler>(
     inbound: &Rc<Inbound>,
-    limits: HeadLimits,
-    mut head: RequestHead,
+    request: Box<Request<RequestBody>>,
+    asked: Asked,
+    in_flight: RequestInFlight,
     origin: &Origin,
     handler: &H,
 ) -> After {
-    let in_flight = RequestInFlight::new(&inbound.session);
-    (inbound.session.clients).set_certificate(&mut head.headers, origin);
-    let asked = Asked {
-        is_head: head.method == Method::HEAD,
-        is_connect: head.method == Method::CONNECT,
-        version: head.version,
-        keep_alive: head.keep_alive,
-    };
-    let request = request(inbound, limits, head);
     let response = {
         let mut handling = pin!(handler.handle(request, origin));
         poll_fn(|cx| {
@@ -202,9 +205,11 @@ async fn exchange<H: Handler>(
 fn request(
     inbound: &Rc<Inbound>,
     limits: HeadLimits,
-    head: RequestHead,
+    mut head: RequestHead,
+    origin: &Origin,
 ) -> Box<Request<RequestBody>> {
     let clients = &inbound.session.clients;
+    clients.set_certificate(&mut head.headers, origin);
     // CONNECT already makes a tunnel, so it cannot upgrade.
     let may_change = head.method != Method::CONNECT && head.body == BodyLength::Known(0);
     let upgrade = (head.upgrade && may_change)
@@ -241,7 +246,7 @@ fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<&HeaderValue>) -> Opti
 /// Sends a response.
 async fn respond<W: Watch>(
     inbound: &Inbound,
-    mut response: Response<ResponseBody<W>>,
+    mut response: Answer<W>,
     asked: Asked,
     in_flight: &RequestInFlight,
 ) -> After {
@@ -276,32 +281,30 @@ async fn respond<W: Watch>(
         (!is_tunnel).then_some(keep_alive),
         upgrade.as_ref(),
     );
-    let headers = core::mem::take(response.headers_mut());
-    let mut body = response.into_body();
+    buffers::take_headers_back(core::mem::take(response.headers_mut()));
     // From here on the connection carries another protocol, so it cannot be used for further
     // requests.
     if is_tunnel {
-        let (end, is_relayed) = relay(inbound, out, &mut body).await;
-        body.end_tunnel(end);
+        let (end, is_relayed) = relay(inbound, out, response.body_mut()).await;
+        response.into_body().end_tunnel(end);
         inbound.session.ended_by(ClientEnd::Tunnel);
         return if is_relayed { After::End } else { After::Lost };
     }
-    buffers::take_headers_back(headers);
     let mut sender = BodySender::new(framing);
     let is_until_close = framing == Framing::UntilClose;
     if is_until_close {
         // An orderly close would mark the response as complete.
         inbound.stream.borrow().end_in_order(false);
     }
-    let sent =
-        poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out, in_flight)).await;
+    let body = response.body_mut();
+    let sent = poll_fn(|cx| poll_send(cx, inbound, &mut sender, body, &mut out, in_flight)).await;
     if !sent {
         return After::Lost;
     }
     if is_until_close {
         inbound.stream.borrow().end_in_order(true);
     }
-    drop(body);
+    drop(response);
     if !inbound.is_body_done() || inbound.is_broken() {
         return After::Linger;
     }
@@ -370,9 +373,11 @@ fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: Asked) -> Fram
     if asked.is_head || status == StatusCode::NOT_MODIFIED {
         return Framing::Described;
     }
-    let said = response.headers().get(header::CONTENT_LENGTH);
-    let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
-    match said.or_else(|| body.size_hint().exact()) {
+    let said = || {
+        let length = response.headers().get(header::CONTENT_LENGTH)?;
+        length.to_str().ok()?.parse().ok()
+    };
+    match body.size_hint().exact().or_else(said) {
         Some(length) => Framing::Known(length),
         None if asked.version == Version::HTTP_10 => Framing::UntilClose,
         None => Framing::Chunked,

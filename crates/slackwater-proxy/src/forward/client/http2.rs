@@ -9,7 +9,7 @@ use super::date;
 use crate::forward::counts::ClientEnd;
 use crate::forward::head::{Cut, Origin};
 use crate::forward::request::{BodyState, RequestBody};
-use crate::forward::response::ResponseBody;
+use crate::forward::response::Answer;
 use crate::forward::session::{
     CONNECTION_LOAN_BYTES, CONNECTION_WINDOW_BYTES, Clients, Inbound, LINGER, Phase,
     RequestInFlight, STREAM_WINDOW_LARGE_BYTES, Session,
@@ -24,7 +24,7 @@ use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use http::{HeaderValue, Method, Request, Response, Version, header};
+use http::{HeaderValue, Method, Request, Version, header};
 use http_body::Body;
 use slackwater_http::http2::{Connection, Ended, Reason, RequestHead};
 use slackwater_tower::wire::carried::LOAD;
@@ -272,7 +272,7 @@ impl<H: Handler> Served<H> {
         head: RequestHead,
         reader: StreamReader,
         writer: &StreamWriter,
-    ) -> Option<Response<ResponseBody<H::Watch>>> {
+    ) -> Option<Answer<H::Watch>> {
         let in_flight = RequestInFlight::new(&self.session);
         let unanswered = self.session.resets.begin();
         let clients = &self.session.clients;

@@ -24,7 +24,7 @@ pub use listen::{advice_on_port, listen};
 use crate::forward::counts::ClientEnd;
 use crate::forward::head::Origin;
 use crate::forward::request::RequestBody;
-use crate::forward::response::{ResponseBody, Watch};
+use crate::forward::response::{Answer, Watch};
 use crate::forward::session::{Clients, Inbound, Phase, Session};
 use crate::forward::wire::Stream;
 use crate::tls::Handshakes;
@@ -32,7 +32,7 @@ use bytes::Bytes;
 use core::future::poll_fn;
 use core::pin::pin;
 use core::task::Poll;
-use http::{Request, Response};
+use http::Request;
 use slackwater_config::tls::HttpVersion;
 use std::rc::Rc;
 use tokio::net::TcpStream;
@@ -47,10 +47,10 @@ pub trait Handler: 'static {
         &self,
         request: Box<Request<RequestBody>>,
         origin: &Origin,
-    ) -> impl Future<Output = Response<ResponseBody<Self::Watch>>>;
+    ) -> impl Future<Output = Answer<Self::Watch>>;
 
     /// Called for a request that could not be read, with the answer that its client receives.
-    fn unreadable(&self, _answer: &Response<ResponseBody<Self::Watch>>, _origin: &Origin) {}
+    fn unreadable(&self, _answer: &Answer<Self::Watch>, _origin: &Origin) {}
 }
 
 impl Clients {

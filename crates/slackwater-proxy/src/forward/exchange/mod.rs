@@ -20,7 +20,9 @@ use crate::forward::replica::http2;
 use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
 use crate::forward::replica::{Pool, ReplicaOptions, Target};
 use crate::forward::request::{BodyState, Progress, ReplayableRequest, RequestBody};
-use crate::forward::response::{ResponseBody, ResponseSource, Unwatched, Watch, drain};
+use crate::forward::response::{
+    Answer, ResponseBody, ResponseSource, Unwatched, Watch, drain,
+};
 use crate::forward::time::{AttemptTimeouts, Deadline, Deadlines, Ticks};
 use core::future::poll_fn;
 use core::task::{Context, Poll};
@@ -110,7 +112,7 @@ impl Reply {
     }
 
     /// Returns the response for the client; `watch` observes how its body ends.
-    pub fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
+    pub fn into_response<W: Watch>(self, watch: W) -> Answer<W> {
         let Self {
             response,
             deadline,
@@ -121,7 +123,8 @@ impl Reply {
         if let Some(replayable) = replayable {
             replayable.recycle();
         }
-        response.map(|source| ResponseBody::forwarded(source, deadline, stall_ticks, watch))
+        let body = |source| ResponseBody::forwarded(source, deadline, stall_ticks, watch);
+        Box::new(response.map(body))
     }
 }
 

@@ -107,7 +107,8 @@ impl Connection {
         let mut cx = Context::from_waker(Waker::noop());
         self.unread.is_empty()
             && self.out.is_empty()
-            && buffers::poll_read(&mut self.stream, &mut cx).is_pending()
+            && (!self.stream.may_be_readable(&mut cx)
+                || buffers::poll_read(&mut self.stream, &mut cx).is_pending())
     }
 
     /// Closes the connection for this reason.

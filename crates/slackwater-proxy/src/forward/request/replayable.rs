@@ -24,12 +24,15 @@ pub(crate) struct ReplayableRequest {
 #[derive(Debug)]
 enum Head {
     Itself(Box<Request<RequestBody>>),
-    Copy {
-        method: Method,
-        uri: Uri,
-        version: Version,
-        fields: Vec<(HeaderName, HeaderValue)>,
-    },
+    Copy(Box<CopiedHead>),
+}
+
+#[derive(Debug)]
+struct CopiedHead {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    fields: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl ReplayableRequest {
@@ -55,14 +58,14 @@ impl ReplayableRequest {
         }
         let budget = request.body().budget().cloned();
         let fields = request.headers().iter();
-        let request = Head::Copy {
+        let request = Head::Copy(Box::new(CopiedHead {
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
             fields: fields
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
-        };
+        }));
         Some(Self {
             request,
             body,
@@ -75,7 +78,7 @@ impl ReplayableRequest {
     pub(crate) fn is_safe(&self) -> bool {
         match &self.request {
             Head::Itself(request) => request.method().is_safe(),
-            Head::Copy { method, .. } => method.is_safe(),
+            Head::Copy(head) => head.method.is_safe(),
         }
     }
 
@@ -97,20 +100,15 @@ impl ReplayableRequest {
                 }
                 Some(request)
             }
-            Head::Copy {
-                method,
-                uri,
-                version,
-                fields,
-            } => {
+            Head::Copy(head) => {
                 let mut request =
                     Box::new(Request::new(body.unwrap_or_else(|| {
                         RequestBody::default().with_budget(self.budget)
                     })));
-                *request.method_mut() = method;
-                *request.uri_mut() = uri;
-                *request.version_mut() = version;
-                request.headers_mut().extend(fields);
+                *request.method_mut() = head.method;
+                *request.uri_mut() = head.uri;
+                *request.version_mut() = head.version;
+                request.headers_mut().extend(head.fields);
                 Some(request)
             }
         }

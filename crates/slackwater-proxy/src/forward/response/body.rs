@@ -16,7 +16,7 @@ use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
-use http::HeaderMap;
+use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
 use slackwater_tower::wire::carried::CarriedField;
 use std::io;
@@ -52,6 +52,9 @@ pub trait Watch: Unpin {
     /// Called when the request is over.
     fn finish(self, end: End);
 }
+
+/// A response on its way to a client. Boxed, because it is large and passes through many hands.
+pub type Answer<W> = Box<Response<ResponseBody<W>>>;
 
 /// A response body on its way to a client.
 #[derive(Debug)]

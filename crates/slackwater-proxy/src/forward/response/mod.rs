@@ -5,5 +5,5 @@ mod body;
 mod drain;
 
 pub(crate) use body::ResponseSource;
-pub use body::{End, ResponseBody, Watch};
+pub use body::{Answer, End, ResponseBody, Watch};
 pub(crate) use drain::{COPY_BYTES_MAX, COPY_TIME_MAX, Unwatched, drain, drain_up_to};

@@ -1,9 +1,9 @@
 //! Memory that a worker lends to its connections, so that idle connections hold none.
 //!
-//! All data is read into one buffer of the worker. Short data is copied out of it. Long data takes
-//! the buffer along and the worker allocates another, so that large bodies are never copied. Write
-//! buffers come from a stock, and so do header maps, whose tables cost more to allocate than to
-//! clear. All of it belongs to the worker's thread and is lent within one poll, so it is kept in
+//! All data is read into one buffer of the worker. Short data is copied out of it, and the shortest
+//! into blocks that many pieces share. Long data takes the buffer along and the worker allocates
+//! another, so that large bodies are never copied. Write buffers come from a stock, and so do header
+//! maps, whose tables cost more to allocate than to clear. All of it belongs to the worker's thread and is lent within one poll, so it is kept in
 //! thread-locals.
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -22,6 +22,14 @@ pub(crate) const READ_BYTES: usize = 72 << 10;
 /// Longer data is handed on as it is: above this size a copy costs more than another buffer.
 const COPIED_BYTES_MAX: usize = 8 << 10;
 
+/// Data up to this size, such as a usual head, becomes a piece of a block. It costs no allocation,
+/// because a block whose pieces are all gone is filled again.
+const PIECE_BYTES_MAX: usize = 1 << 10;
+
+/// Size of a block. It is freed with the last of its pieces, so this is the most memory that a piece
+/// can hold.
+const BLOCK_BYTES: usize = 4 << 10;
+
 /// Space for a usual head and a short body.
 const TEXT_BYTES: usize = 4 << 10;
 
@@ -36,6 +44,7 @@ const KEPT_FIELDS_MAX: usize = 128;
 
 thread_local! {
     static READING: RefCell<BytesMut> = RefCell::default();
+    static BLOCK: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(BLOCK_BYTES));
     static TEXTS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
     static HEADERS: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
 }
@@ -64,9 +73,19 @@ where
         if read > COPIED_BYTES_MAX {
             return Poll::Ready(Ok(core::mem::take(reading).freeze()));
         }
-        let bytes = Bytes::copy_from_slice(reading);
+        let bytes = copy(reading);
         reading.clear();
         Poll::Ready(Ok(bytes))
+    })
+}
+
+fn copy(read: &[u8]) -> Bytes {
+    if read.len() > PIECE_BYTES_MAX {
+        return Bytes::copy_from_slice(read);
+    }
+    BLOCK.with_borrow_mut(|block| {
+        block.extend_from_slice(read);
+        block.split().freeze()
     })
 }
 

@@ -41,6 +41,16 @@ impl Stream {
         let _ = SockRef::from(tcp).set_linger((!in_order).then_some(Duration::ZERO));
     }
 
+    /// Whether the runtime has an event for reading from the socket. Makes no system call. TLS may
+    /// hold data of its own, so its answer is always yes.
+    pub(crate) fn may_be_readable(&self, cx: &mut Context<'_>) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.poll_read_ready(cx).is_ready(),
+            Self::Unix(stream) => stream.poll_read_ready(cx).is_ready(),
+            Self::Tls(_) => true,
+        }
+    }
+
     /// Whether the other side has closed its direction or the whole connection, even if earlier
     /// data is still unread.
     pub(crate) fn has_hung_up(&self) -> bool {

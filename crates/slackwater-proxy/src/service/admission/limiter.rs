@@ -9,10 +9,9 @@
 use super::WorkerIndex;
 use super::counts::ServiceCounts;
 use super::wait_queue::WaitQueue;
-use crate::forward::{ResponseBody, Watch, shed, too_late};
+use crate::forward::{Answer, Watch, shed, too_late};
 use core::cell::Cell;
 use core::time::Duration;
-use http::Response;
 use slackwater_config::QueueSettings;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ pub(crate) enum Shed {
 
 impl Shed {
     /// The response to the client.
-    pub(crate) fn answer<W: Watch>(self) -> Response<ResponseBody<W>> {
+    pub(crate) fn answer<W: Watch>(self) -> Answer<W> {
         match self {
             Self::QueueFull => shed("queue_full", "too many requests wait already"),
             Self::WaitOver => shed("queue_wait_over", "no permit became free in time"),

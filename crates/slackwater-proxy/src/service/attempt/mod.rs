@@ -15,14 +15,14 @@ pub(crate) use latency::{LatencyMeter, RequestTimer, ServiceLatency};
 pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
 
 use crate::forward::{
-    AttemptTimeouts, Cause, End, Failure, Reply, RequestBody, ResponseBody, Watch, drain,
+    Answer, AttemptTimeouts, Cause, End, Failure, Reply, RequestBody, Watch, drain,
 };
 use crate::request_record::{AttemptHandle, AttemptKind, Ended, RecordHandle};
 use crate::service::admission::{Permit, ReplicaPermit};
 use crate::service::fleet::FleetReplica;
 use core::cell::Cell;
 use core::time::Duration;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 use learning::take_report;
 use slackwater_config::routes::RetryRules;
 use slackwater_core::overload::Shed;
@@ -140,7 +140,7 @@ impl RejectedResponse {
     }
 
     /// Forwards the response, because there is no better one.
-    pub(crate) fn pass_on(mut self, record: &RecordHandle) -> Response<ResponseBody<Box<Attempt>>> {
+    pub(crate) fn pass_on(mut self, record: &RecordHandle) -> Answer<Box<Attempt>> {
         self.attempt.pass_on(record);
         self.reply.into_response(self.attempt)
     }
@@ -154,7 +154,7 @@ impl RejectedResponse {
 
 /// Drains a response that is not forwarded, if its end is near, so that its connection can be
 /// reused.
-pub(crate) fn discard(response: Response<ResponseBody<Box<Attempt>>>) {
+pub(crate) fn discard(response: Answer<Box<Attempt>>) {
     let mut body = response.into_body();
     let Some(attempt) = body.watch_mut() else {
         return;
@@ -260,7 +260,7 @@ impl Attempt {
         timeouts: AttemptTimeouts,
         rules: Option<&RetryRules>,
         record: &RecordHandle,
-    ) -> Result<Response<ResponseBody<Box<Self>>>, AttemptError> {
+    ) -> Result<Answer<Box<Self>>, AttemptError> {
         self.replica.counts().sent.add_one();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();

@@ -6,7 +6,7 @@
 
 use super::Service;
 use super::hedged_pair::FailedAttempts;
-use crate::forward::{AttemptTimeouts, Cause, RequestBody, ResponseBody, answer, replicas_full};
+use crate::forward::{Answer, AttemptTimeouts, Cause, RequestBody, answer, replicas_full};
 use crate::request_record::{AttemptKind, RecordHandle};
 use crate::service::attempt::{
     Attempt, AttemptError, Hint, RejectedResponse, RequestTimer, RetryPermit, follow,
@@ -14,7 +14,7 @@ use crate::service::attempt::{
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
-use http::{Request, Response};
+use http::Request;
 use http_body::Body;
 use slackwater_config::routes::RetryRules;
 use slackwater_core::policy::Query;
@@ -24,7 +24,7 @@ use slackwater_tower::wire::tie::TIE;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-pub(crate) type AttemptResponse = Response<ResponseBody<Box<Attempt>>>;
+pub(crate) type AttemptResponse = Answer<Box<Attempt>>;
 
 /// Options of a request's attempts.
 #[derive(Clone, Copy, Debug, Default)]
