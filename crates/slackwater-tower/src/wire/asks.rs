@@ -44,6 +44,10 @@ pub fn set_priority(headers: &mut HeaderMap, priority: Priority) {
 /// Returns the time that a request with these headers has left: the smaller value, if there are
 /// two.
 pub fn time_left(headers: &HeaderMap) -> Option<Duration> {
+    // Comparing each name is cheaper than two lookups.
+    if !(headers.keys()).any(|name| *name == TIMEOUT_MS || *name == GRPC_TIMEOUT) {
+        return None;
+    }
     let own = headers.get(TIMEOUT_MS).and_then(parse_ms);
     let grpc = headers.get(GRPC_TIMEOUT).and_then(parse_grpc);
     match (own, grpc) {

@@ -43,8 +43,8 @@ pub(crate) enum Unstarted {
 /// has received the request itself. Usually it adds a field of its own, and is then not recognized.
 pub(crate) fn read_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
     let headers = response.headers();
-    // Very few responses have this field.
-    let said = headers.get(X_SLACKWATER_ERROR)?;
+    // Very few responses have this field, and comparing each name is cheaper than a lookup.
+    let (_, said) = (headers.iter()).find(|(name, _)| *name == X_SLACKWATER_ERROR)?;
     let (unstarted, line) = match marked(said) {
         Some(shed) => (Unstarted::Shed(shed), shed.to_string()),
         None if said == WITHDRAWN => (Unstarted::Withdrawn, WITHDRAWN_LINE.to_owned()),
