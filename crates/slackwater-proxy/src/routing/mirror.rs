@@ -138,7 +138,7 @@ async fn carry(
             request,
             None,
             &RecordHandle::default(),
-            DispatchOptions::default(),
+            &DispatchOptions::default(),
         )
         .await;
     drain_up_to(answer.body_mut(), COPY_BYTES_MAX).await;

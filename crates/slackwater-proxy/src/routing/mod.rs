@@ -163,7 +163,7 @@ impl Routing {
             rules: forward.retries_at(chosen),
             route: Some(number),
         };
-        let mut answer = service.handle(request, client, record, options).await;
+        let mut answer = service.handle(request, client, record, &options).await;
         answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
         answer
     }

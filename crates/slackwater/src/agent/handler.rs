@@ -138,7 +138,7 @@ impl AgentHandler {
         let is_connect = *request.method() == Method::CONNECT;
         match self
             .server
-            .exchange(request, AttemptTimeouts::default())
+            .exchange(request, &AttemptTimeouts::default())
             .await
         {
             Ok(mut reply) => {

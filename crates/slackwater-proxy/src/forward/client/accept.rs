@@ -152,7 +152,7 @@ impl<H: Handler> AcceptLoop<H> {
         handshakes: Option<&Rc<Handshakes>>,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let mut origin = Origin::new(&self.rules, peer, local.clone(), listener);
+        let mut origin = Box::new(Origin::new(&self.rules, peer, local.clone(), listener));
         origin.note_ends(peer, || stream.local_addr());
         let handshakes = handshakes.cloned();
         tokio::task::spawn_local(async move {

@@ -37,48 +37,26 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
         let Some(head) = next_head(inbound, limits).await else {
             return end(inbound).await;
         };
-        match head.and_then(|head| parse_request(&head, limits, buffers::lend_headers())) {
-            Ok(head) => {
-                let in_flight = RequestInFlight::new(&inbound.session);
-                let asked = Asked::of(&head);
-                let request = request(inbound, limits, head, origin);
-                let exchange = exchange(inbound, request, asked, in_flight, origin, handler);
-                // Boxed, so that idle connections do not carry its size.
-                match Box::pin(exchange).await {
-                    After::GoOn => (),
-                    After::Linger => {
-                        answered(&inbound.session);
-                        break;
-                    }
-                    After::End => {
-                        answered(&inbound.session);
-                        return shut(inbound).await;
-                    }
-                    After::Lost => return,
-                }
+        // Boxed, so that idle connections do not carry its size.
+        let after = match head.and_then(|head| begin(inbound, limits, &head, origin)) {
+            Ok((request, asked)) => {
+                Box::pin(exchange(inbound, request, asked, origin, handler)).await
             }
-            Err(bad) => {
-                inbound.session.ended_by(ClientEnd::Protocol);
-                let in_flight = RequestInFlight::new(&inbound.session);
-                let response = refuse::<H::Watch>(refusal(bad));
-                handler.unreadable(&response, origin);
-                let asked = Asked {
-                    is_head: false,
-                    is_connect: false,
-                    version: Version::HTTP_11,
-                    keep_alive: false,
-                };
-                if matches!(
-                    respond(inbound, response, asked, &in_flight).await,
-                    After::Lost
-                ) {
-                    return;
-                }
-                break;
+            Err(bad) => Box::pin(turn_away(inbound, bad, origin, handler)).await,
+        };
+        match after {
+            After::GoOn => (),
+            After::Linger => {
+                answered(&inbound.session);
+                return linger(inbound).await;
             }
+            After::End => {
+                answered(&inbound.session);
+                return shut(inbound).await;
+            }
+            After::Lost => return,
         }
     }
-    linger(inbound).await;
 }
 
 /// Records that the connection ends after a response.
@@ -110,17 +88,6 @@ struct Asked {
     is_connect: bool,
     version: Version,
     keep_alive: bool,
-}
-
-impl Asked {
-    fn of(head: &RequestHead) -> Self {
-        Self {
-            is_head: head.method == Method::HEAD,
-            is_connect: head.method == Method::CONNECT,
-            version: head.version,
-            keep_alive: head.keep_alive,
-        }
-    }
 }
 
 /// Reads the next request head. Returns `None` if the connection ends before it.
@@ -175,15 +142,56 @@ fn refusal(bad: BadMessage) -> Refusal {
     }
 }
 
+/// Starts the request with this head.
+fn begin(
+    inbound: &Rc<Inbound>,
+    limits: HeadLimits,
+    head: &Bytes,
+    origin: &Origin,
+) -> Result<(Box<Request<RequestBody>>, Asked), BadMessage> {
+    let mut head = parse_request(head, limits, buffers::lend_headers())?;
+    (inbound.session.clients).set_certificate(&mut head.headers, origin);
+    let asked = Asked {
+        is_head: head.method == Method::HEAD,
+        is_connect: head.method == Method::CONNECT,
+        version: head.version,
+        keep_alive: head.keep_alive,
+    };
+    Ok((request(inbound, limits, head), asked))
+}
+
+/// Answers what is not a request. No other request can follow it.
+async fn turn_away<H: Handler>(
+    inbound: &Rc<Inbound>,
+    bad: BadMessage,
+    origin: &Origin,
+    handler: &H,
+) -> After {
+    inbound.session.ended_by(ClientEnd::Protocol);
+    let in_flight = RequestInFlight::new(&inbound.session);
+    let response = refuse::<H::Watch>(refusal(bad));
+    handler.unreadable(&response, origin);
+    let asked = Asked {
+        is_head: false,
+        is_connect: false,
+        version: Version::HTTP_11,
+        keep_alive: false,
+    };
+    match respond(inbound, response, asked, &in_flight).await {
+        After::Lost => After::Lost,
+        _ => After::Linger,
+    }
+}
+
 /// Serves one request and its response.
 async fn exchange<H: Handler>(
     inbound: &Rc<Inbound>,
     request: Box<Request<RequestBody>>,
     asked: Asked,
-    in_flight: RequestInFlight,
     origin: &Origin,
     handler: &H,
 ) -> After {
+    let in_flight = RequestInFlight::new(&inbound.session);
     let response = {
         let mut handling = pin!(handler.handle(request, origin));
         poll_fn(|cx| {
@@ -205,11 +213,9 @@ async fn exchange<H: Handler>(
 fn request(
     inbound: &Rc<Inbound>,
     limits: HeadLimits,
-    mut head: RequestHead,
-    origin: &Origin,
+    head: RequestHead,
 ) -> Box<Request<RequestBody>> {
     let clients = &inbound.session.clients;
-    clients.set_certificate(&mut head.headers, origin);
     // CONNECT already makes a tunnel, so it cannot upgrade.
     let may_change = head.method != Method::CONNECT && head.body == BodyLength::Known(0);
     let upgrade = (head.upgrade && may_change)

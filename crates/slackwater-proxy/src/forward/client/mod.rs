@@ -58,17 +58,18 @@ impl Clients {
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         mut stream: TcpStream,
-        mut origin: Origin,
+        mut origin: Box<Origin>,
         handshakes: Option<Rc<Handshakes>>,
         handler: Rc<H>,
     ) {
         let session = Rc::new(Session::new(self));
-        if origin.proxied().is_some() && !session.carry_proxy_header(&mut stream, &mut origin).await
+        // What only some connections need is boxed, so that the others do not carry its size.
+        if origin.proxied().is_some()
+            && !Box::pin(session.carry_proxy_header(&mut stream, &mut origin)).await
         {
             return;
         }
         let (inbound, speaks_http2) = if let Some(handshakes) = handshakes {
-            // Boxed, so that connections do not carry its size.
             let Some(secured) = Box::pin(session.carry_handshake(&handshakes, stream)).await else {
                 return;
             };
@@ -87,9 +88,8 @@ impl Clients {
             (inbound, speaks_http2)
         };
         origin.cut = Rc::clone(&session.cut);
-        let origin = Rc::new(origin);
+        let origin = Rc::from(origin);
         if speaks_http2 {
-            // Boxed, so that HTTP/1.1 connections do not carry its size.
             Box::pin(http2::serve(self, inbound, origin, handler)).await;
         } else {
             let serving = pin!(http1::serve(&inbound, &origin, &*handler));

@@ -179,7 +179,7 @@ impl Replica {
     pub async fn exchange(
         &self,
         mut request: Box<Request<RequestBody>>,
-        timeouts: AttemptTimeouts,
+        timeouts: &AttemptTimeouts,
     ) -> Result<Reply, Failure> {
         let ticks = timeouts.ticks(&self.deadlines, self.first_byte_ticks);
         let deadline = self.deadlines.add();

@@ -30,7 +30,7 @@ pub(crate) struct Ticks {
 
 impl AttemptTimeouts {
     /// Converts to ticks. `first_byte` is the default timeout of an attempt.
-    pub(crate) fn ticks(self, deadlines: &Deadlines, first_byte: u64) -> Ticks {
+    pub(crate) fn ticks(&self, deadlines: &Deadlines, first_byte: u64) -> Ticks {
         let ticks = |span| deadlines.ticks(span);
         let left = |ends: Instant| ticks(ends.saturating_duration_since(Instant::now()));
         Ticks {

@@ -273,7 +273,7 @@ impl Attempt {
         }
         let target = self.replica.connections.target();
         self.notes.mark(target, request.headers_mut());
-        match self.replica.connections.exchange(request, timeouts).await {
+        match self.replica.connections.exchange(request, &timeouts).await {
             Ok(mut reply) => {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {

@@ -39,6 +39,7 @@ pub(crate) struct DispatchOptions<'r> {
 }
 
 /// State that all attempts of a request share.
+#[derive(Clone, Copy)]
 pub(crate) struct Attempts<'s> {
     pub(crate) service: &'s Service,
     pub(crate) record: &'s RecordHandle,
@@ -68,7 +69,7 @@ impl Service {
         request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
         record: &RecordHandle,
-        options: DispatchOptions<'_>,
+        options: &DispatchOptions<'_>,
     ) -> AttemptResponse {
         let mut began = self.balancer.now();
         let timer = RequestTimer::open(&self.latency_meter, began, record);
@@ -134,9 +135,9 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (record, options, began): (&RecordHandle, DispatchOptions<'_>, CoreInstant),
+        (record, options, began): (&RecordHandle, &DispatchOptions<'_>, CoreInstant),
     ) -> AttemptResponse {
-        let (timeouts, route) = (options.timeouts, options.route);
+        let timeouts = &options.timeouts;
         let rules = options.rules.unwrap_or(self.retries.rules());
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
@@ -168,9 +169,9 @@ impl Service {
             first = other;
         }
         // A second copy would go to another replica than the one that the request is pinned to.
-        let route = route.filter(|_| attempts.may_repeat && pinned.is_none());
+        let route = options.route.filter(|_| attempts.may_repeat && pinned.is_none());
         let copy = route.and_then(|_| self.copy_for_trial(&request));
-        let response = self.begin(attempts, first, request, route).await;
+        let response = self.begin(&attempts, first, request, route).await;
         if let Some(copy) = copy
             && !response.status().is_server_error()
         {
@@ -183,7 +184,7 @@ impl Service {
     /// sent.
     async fn begin(
         &self,
-        attempts: Attempts<'_>,
+        attempts: &Attempts<'_>,
         mut first: Box<Attempt>,
         request: Box<Request<RequestBody>>,
         route: Option<usize>,
