@@ -150,11 +150,7 @@ pub(crate) fn own_response<W: Watch>(status: StatusCode, body: Bytes) -> Answer<
 }
 
 /// Makes an answer of the proxy itself: a line of text, and its kind in one word.
-pub(crate) fn text<W: Watch>(
-    status: StatusCode,
-    kind: &'static str,
-    line: &str,
-) -> Answer<W> {
+pub(crate) fn text<W: Watch>(status: StatusCode, kind: &'static str, line: &str) -> Answer<W> {
     let body = ResponseBody::own(Bytes::from(format!("{line}\n")));
     let mut response = Box::new(Response::new(body));
     *response.status_mut() = status;

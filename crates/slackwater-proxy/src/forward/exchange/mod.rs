@@ -20,9 +20,7 @@ use crate::forward::replica::http2;
 use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
 use crate::forward::replica::{Pool, ReplicaOptions, Target};
 use crate::forward::request::{BodyState, Progress, ReplayableRequest, RequestBody};
-use crate::forward::response::{
-    Answer, ResponseBody, ResponseSource, Unwatched, Watch, drain,
-};
+use crate::forward::response::{Answer, ResponseBody, ResponseSource, Unwatched, Watch, drain};
 use crate::forward::time::{AttemptTimeouts, Deadline, Deadlines, Ticks};
 use core::future::poll_fn;
 use core::task::{Context, Poll};

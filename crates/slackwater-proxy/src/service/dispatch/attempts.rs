@@ -169,7 +169,9 @@ impl Service {
             first = other;
         }
         // A second copy would go to another replica than the one that the request is pinned to.
-        let route = options.route.filter(|_| attempts.may_repeat && pinned.is_none());
+        let route = options
+            .route
+            .filter(|_| attempts.may_repeat && pinned.is_none());
         let copy = route.and_then(|_| self.copy_for_trial(&request));
         let response = self.begin(&attempts, first, request, route).await;
         if let Some(copy) = copy
