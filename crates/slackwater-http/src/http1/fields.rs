@@ -5,6 +5,7 @@
 //! `Content-Length` is refused even if both values are equal: where one recipient joins them,
 //! another takes the first.
 
+use super::names::{self, Names};
 use super::{BadKind, BadMessage};
 use crate::content_length;
 use bytes::Bytes;
@@ -68,9 +69,18 @@ pub(super) fn take(
     found: &[httparse::Header<'_>],
     headers: &mut HeaderMap,
 ) -> Result<Framing, BadMessage> {
+    names::with(|names| take_named(names, head, found, headers))
+}
+
+fn take_named(
+    names: &mut Names,
+    head: &Bytes,
+    found: &[httparse::Header<'_>],
+    headers: &mut HeaderMap,
+) -> Result<Framing, BadMessage> {
     let mut said = Framing::default();
     for field in found {
-        let name = HeaderName::from_bytes(field.name.as_bytes())
+        let name = (names.read(field.name.as_bytes()))
             .map_err(|_| BadMessage::malformed("a field's name is not a token"))?;
         said.note(&name, field.value)?;
         let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value))

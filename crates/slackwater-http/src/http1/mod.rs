@@ -8,6 +8,7 @@
 //! |---|---|
 //! | the end of a head, and octets that it may not contain | `head` |
 //! | fields, and those that the codec itself needs | `fields` |
+//! | names of fields, remembered | `names` |
 //! | requests, responses | `request`, `response` |
 //! | bodies by length, in chunks, to the end of the connection | `body`, `chunked` |
 //! | heads, chunks and trailers to send | `encode` |
@@ -17,6 +18,7 @@ mod chunked;
 mod encode;
 mod fields;
 mod head;
+mod names;
 mod request;
 mod response;
 #[cfg(test)]

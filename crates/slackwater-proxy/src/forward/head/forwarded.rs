@@ -27,9 +27,10 @@ const HTTPS: HeaderValue = HeaderValue::from_static("https");
 pub(super) fn is_origin_field(name: &HeaderName) -> bool {
     let text = name.as_str();
     let start = text.get(..X_FORWARDED_PREFIX.len());
-    *name == header::FORWARDED
-        || start.is_some_and(|start| reads_as(start, X_FORWARDED_PREFIX))
-        || reads_as(text, X_REAL_IP)
+    let is_one_of_x = || {
+        start.is_some_and(|start| reads_as(start, X_FORWARDED_PREFIX)) || reads_as(text, X_REAL_IP)
+    };
+    *name == header::FORWARDED || text.starts_with('x') && is_one_of_x()
 }
 
 /// Returns the client of a request, as far as trusted proxies vouch for it. Call it before
