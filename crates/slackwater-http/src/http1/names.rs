@@ -75,13 +75,13 @@ impl Names {
 
 /// Spreads names by their first and their last octets.
 fn slot(sent: &[u8]) -> usize {
-    let ends = if let (Some(first), Some(last)) = (sent.first_chunk(), sent.last_chunk()) {
-        u64::from_le_bytes(*first) ^ u64::from_le_bytes(*last).rotate_left(21)
-    } else if let (Some(first), Some(last)) = (sent.first_chunk(), sent.last_chunk()) {
-        u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
-    } else {
-        sent.iter()
-            .fold(0, |all, octet| all << 8 | u64::from(*octet))
+    let ends = match (sent.first_chunk(), sent.last_chunk()) {
+        (Some(first), Some(last)) => {
+            u64::from_le_bytes(*first) ^ u64::from_le_bytes(*last).rotate_left(21)
+        }
+        _ => sent
+            .iter()
+            .fold(0, |all, octet| all << 8 | u64::from(*octet)),
     };
     // The golden ratio, as in Fibonacci hashing; the eight highest bits depend on all others.
     (ends.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as usize % SLOTS
