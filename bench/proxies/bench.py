@@ -135,8 +135,9 @@ class Peer:
         self.vars = {
             "PORT": PORT, "H2_PORT": H2_PORT, "GRPC_PORT": GRPC_PORT, "TLS_PORT": TLS_PORT, "ADMIN_PORT": ADMIN_PORT,
             "OTLP_PORT": OTLP_PORT, "ROOT": ROOT, "COLLECTOR": E("COLLECTOR_BIN", f"{TOOLS}/slackwater-collector"),
-            "CERTIFICATE": os.path.join(SHARED, "certificate.pem"), "KEY": os.path.join(SHARED, "key.pem"), "WORK": self.work, "WORKERS": WORKERS, "TOOLS": TOOLS,
-            "HERE": HERE, "NGINX_EXTRA": "", "SETTINGS": "", "ADMIN": "none", "SEEING": "",
+            "CERTIFICATE": os.path.join(SHARED, "certificate.pem"), "KEY": os.path.join(SHARED, "certificate.pem.key"), "WORK": self.work, "WORKERS": WORKERS, "TOOLS": TOOLS,
+            "HERE": HERE, "NGINX_EXTRA": "", "NGINX_LOG": "off", "NGINX_BALANCE": "", "HAPROXY_LOG": "", "HAPROXY_TLS": "", "HAPROXY_BALANCE": "roundrobin",
+            "SETTINGS": "", "ADMIN": "none", "SEEING": "", "UPSTREAM": f"127.0.0.1:{BACKENDS[0]}",
             "UPSTREAMS": ",".join(f"127.0.0.1:{p}" for p in BACKENDS),
             "GRPC_UPSTREAMS": ",".join(f"127.0.0.1:{p}" for p in GRPC_BACKENDS),
             "UPSTREAMS_SPACE": " ".join(f"127.0.0.1:{p}" for p in BACKENDS),
@@ -244,7 +245,7 @@ def prepare():
     SHARED = tempfile.mkdtemp(prefix="bench-shared-")
     subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
                     "-subj", "/CN=bench.local", "-addext", "subjectAltName=DNS:bench.local,IP:127.0.0.1",
-                    "-out", os.path.join(SHARED, "certificate.pem"), "-keyout", os.path.join(SHARED, "key.pem")],
+                    "-out", os.path.join(SHARED, "certificate.pem"), "-keyout", os.path.join(SHARED, "certificate.pem.key")],
                    check=True, capture_output=True)
 
 
@@ -258,6 +259,12 @@ def start_backend():
     except RuntimeError as e:
         stop(back)
         raise RuntimeError(f"the backend: {e}: are ports {BACKENDS[0]} to {BACKENDS[-1]} in use? Set BASE_PORT or NETNS=1")
+    return back
+
+
+def start_grpc_backend():
+    back = pinned(LOAD_CPU, [f"{TOOLS}/h2backend", "--ports", ",".join(map(str, GRPC_BACKENDS))])
+    wait_port(GRPC_BACKENDS[0], back)
     return back
 
 
@@ -585,8 +592,7 @@ def main():
                      "reps": a.reps, "secs": secs, "conns": CONNS, "workers": WORKERS, "versions": {}}, "runs": []}
     try:
         if grpc_ok:
-            gback = pinned(LOAD_CPU, [f"{TOOLS}/h2backend", "--ports", ",".join(map(str, GRPC_BACKENDS))])
-            wait_port(GRPC_BACKENDS[0], gback)
+            gback = start_grpc_backend()
         BACK_PIDS = [b.pid for b in (back, gback) if b]
         peers = []
         for n in names:
