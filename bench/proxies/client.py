@@ -24,12 +24,11 @@ class Client:
     def __init__(self, kind, *args, **options):
         self.connections = [kind(*args, **options) for _ in range(CONNECTIONS)]
 
-    def send(self, requests, rate=None):
-        """Sends requests, at most `rate` a second, and returns how long it took."""
+    def send(self, requests, rate=None, pause_s=0):
+        """Sends requests, at most `rate` a second, with a pause before each, and returns how long it took."""
         began = time.monotonic()
         for i in range(requests):
-            if rate:
-                time.sleep(max(0, began + i / rate - time.monotonic()))
+            time.sleep(max(pause_s, began + i / rate - time.monotonic()) if rate else pause_s)
             self.connections[i % CONNECTIONS].request()
         return time.monotonic() - began
 
