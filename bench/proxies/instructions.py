@@ -31,8 +31,8 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "get": Row("HTTP/1.1, 2 bytes, round robin", checked=True),
     "default": Row("as Slackwater ships: `shortest_expected_delay`, UDP probes, admin server", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-default", checked=True),
+    "get": Row("HTTP/1.1, 2 bytes, round robin", checked=True),
     "prequal": Row("Prequal, 3 UDP probes a request", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-prequal"),
     "least": Row("`least_loaded`, `least_conn`, `leastconn`", nginx={"NGINX_BALANCE": "least_conn;"}, haproxy={"HAPROXY_BALANCE": "leastconn"},
                  slackwater={"POLICY": "least_loaded"}),
@@ -148,7 +148,8 @@ def rows_table(rows):
     proxies = [proxy for proxy in PROXIES if any(proxy in row for row in rows.values())]
     others = [proxy for proxy in proxies if proxy != "slackwater"]
     lines = []
-    for name, row in rows.items():
+    for name in filter(rows.get, ROWS):
+        row = rows[name]
         own, cells = middle(row, "slackwater"), [ROWS[name].what]
         cells += [f"{middle(row, proxy):,.0f}" if middle(row, proxy) else "–" for proxy in proxies]
         cells += [f"{own / middle(row, proxy):.2f}" if own and middle(row, proxy) else "–" for proxy in others]

@@ -5,7 +5,7 @@
 """
 import json, math, statistics, sys
 
-from bench import get
+from summary import get
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 BASE = "nginx"
