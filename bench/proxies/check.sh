@@ -12,4 +12,4 @@ target="${CARGO_TARGET_DIR:-$(cd ../.. && pwd)/target}"
 cargo build --quiet --profile quick --package slackwater --target-dir "$target" --manifest-path ../../Cargo.toml
 # Servers for the proxy; their speed is not measured.
 cargo build --quiet --locked --manifest-path tools/Cargo.toml --target-dir "$target/tools"
-SLACKWATER_BIN="$target/quick/slackwater" TOOLS="$target/tools/debug" exec ./instructions.py --check
+SLACKWATER_BIN="$target/quick/slackwater" TOOLS="$target/tools/debug" exec ./instructions.py --check --samples 2

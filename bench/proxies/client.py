@@ -32,6 +32,10 @@ class Client:
             self.connections[i % CONNECTIONS].request()
         return time.monotonic() - began
 
+    def close(self):
+        for connection in self.connections:
+            connection.socket.close()
+
 
 class Http1:
     def __init__(self, port, path="/", fields=FIELDS, tls=False):

@@ -101,6 +101,8 @@ def count(p, row, args):
             took, own, calls = timed(p, began, lambda: load.send(args.requests, pause_s=PAUSE_S))
             samples.append(round((sum(own.values()) - idle * took) / args.requests, 1))
             allocated.append(round((callgrind.allocations(calls) - idle_calls * took) / args.requests, 2))
+        # Without them the proxy has nothing to drain.
+        load.close()
         return {"instructions": samples, "allocations": allocated, "each_second": round(idle),
                 "functions": {name: count / args.requests for name, count in own.most_common(args.functions)}}
     finally:
