@@ -62,7 +62,7 @@ def peer(proxy, row, more):
         p = bench.Peer(name, d, os.path.exists(f"{bench.TOOLS}/h2backend"))
         if not p.bin:
             return "not installed"
-        if name != "nginx" or tuple(map(int, re.search(r"(\d+)\.(\d+)", p.version()).groups())) >= (1, 25):
+        if name != "nginx" or [int(it) for it in re.findall(r"\d+", p.version())[:2]] >= [1, 25]:
             break
     return "h2backend is not built" if row.client == "grpc" and "grpc" not in p.caps else p
 
@@ -209,7 +209,8 @@ def check(rows, published, profile):
     for name, row in rows.items():
         new, old = middle(row, "slackwater"), middle(published["rows"].get(name, {}), "slackwater")
         if new is None or old is None:
-            print(f"{name}: not published for the profile {profile}")
+            print(f"{name}: FAILED: {'it is not published' if new else row['slackwater']['why']}; profile {profile}")
+            failed = True
             continue
         change = new / old - 1
         failed |= change > LIMIT
