@@ -11,6 +11,7 @@ ROOT = bench.ROOT
 PROXIES = {"nginx": "nginx", "haproxy": "HAProxy", "slackwater": "Slackwater"}
 # The pause before a request leaves time for the answers to its predecessor's probes, on a busy machine, too.
 PAUSE_S, WINDOW_S, IDLE_S = 0.0015, 1, 1.5
+# A row may cost this much more than published; the shipped default, whose admin server works by the clock, twice as much.
 LIMIT = 0.02
 NO_PROBES, NO_JSON, NO_AGENT = "it has no probes", "it has no such format", "it has no agent"
 TO_FILE = '[access_log]\nto = "${WORK}/access.log"\n'
@@ -28,10 +29,12 @@ class Row(NamedTuple):
     entry: str = "slackwater"
     # Part of what CI checks.
     checked: bool = False
+    limit: float = LIMIT
 
 
 ROWS = {
-    "default": Row("as Slackwater ships: `shortest_expected_delay`, UDP probes, admin server", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-default", checked=True),
+    "default": Row("as Slackwater ships: `shortest_expected_delay`, UDP probes, admin server", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-default", checked=True,
+                   limit=2 * LIMIT),
     "get": Row("HTTP/1.1, 2 bytes, round robin", checked=True),
     "prequal": Row("Prequal, 3 UDP probes a request", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-prequal"),
     "least": Row("`least_loaded`, `least_conn`, `leastconn`", nginx={"NGINX_BALANCE": "least_conn;"}, haproxy={"HAPROXY_BALANCE": "leastconn"},
@@ -178,22 +181,23 @@ def widest(rows):
 
 PAGE = """# What a request costs in instructions, beside other proxies
 
-User-space instructions of a request under callgrind, by `bench/proxies/instructions.py`. A busy machine does not change them. They do not
-contain the kernel's work. Each proxy has one worker and four servers (two for gRPC), keeps connections on both sides, and adds
+User-space instructions of a request under callgrind, by `bench/proxies/instructions.py`. Another run, also on a busy machine, differs by less
+than 1 %, or 2 % in the row of Slackwater as it ships. The kernel's work is not in them. Each proxy has one worker and four servers (two for gRPC), keeps connections on both sides, and adds
 `X-Forwarded-For`. There is no access log, no health check, no probe and no admin server, and the policy is round robin, unless the row says
 otherwise. nginx runs without its master process.
 
 The client has 16 connections and sends one request at a time, {pause} ms after the last response. So each request is a turn of the event
-loop of its own. Where 16 requests come at once, each takes 4 to 7 % less in all three proxies. At this pace each request triggers all
+loop of its own, and HTTP/2 has one stream at a time. Where 16 requests come at once, each takes 4 to 7 % less in all three proxies. At this pace each request triggers all
 probes that the policy asks for; under load the least interval between two probes bounds them. The idle work of the same time is
 subtracted; *an idle second* is that work. *Allocations* are calls that ask Slackwater's allocator for memory.
 
-CI compares Slackwater's rows of the profile `quick` with these, and fails beyond {limit:.0f} %.
+CI compares Slackwater's rows of the profile `quick` with these, and fails beyond {limit:.0f} %, or {double:.0f} % in the row of
+Slackwater as it ships.
 """
 
 
 def page(data):
-    out = [PAGE.format(pause=1000 * PAUSE_S, limit=100 * LIMIT)]
+    out = [PAGE.format(pause=1000 * PAUSE_S, limit=100 * LIMIT, double=200 * LIMIT)]
     for profile in sorted(data, key=lambda it: it != "release"):
         one = data[profile]
         facts = [f"- {key.capitalize()}: {one[key]}" for key in ("command", "commit", "build", "date", "machine")]
@@ -212,12 +216,12 @@ def check(rows, published, profile):
             print(f"{name}: FAILED: {'it is not published' if new else row['slackwater']['why']}; profile {profile}")
             failed = True
             continue
-        change = new / old - 1
-        failed |= change > LIMIT
-        verdict = "FAILED: a request costs more" if change > LIMIT else "the published table is old: run with --write" if change < -LIMIT else "ok"
+        change, limit = new / old - 1, ROWS[name].limit
+        failed |= change > limit
+        verdict = "FAILED: a request costs more" if change > limit else "the published table is old: run with --write" if change < -limit else "ok"
         print(f"{name}: {old:,.0f} published, {new:,.0f} now, {100 * change:+.2f} %: {verdict}")
     if failed:
-        print(f"The limit is {100 * LIMIT:.0f} %. Published: commit {published['commit']}, {published['machine']}. --row NAME --functions 40 shows where; --write publishes.")
+        print(f"The limit is {100 * LIMIT:.0f} %, and of the default {200 * LIMIT:.0f} %. Published: commit {published['commit']}, {published['machine']}. --row NAME --functions 40 shows where; --write publishes.")
     return failed
 
 
