@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "default": Row("as Slackwater ships: `shortest_expected_delay`, UDP probes, admin server", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-default", checked=True,
+    "default": Row("as Slackwater ships: `shortest_expected_delay`, 3 UDP probes a request, admin server", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-default", checked=True,
                    limit=2 * LIMIT),
     "get": Row("HTTP/1.1, 2 bytes, round robin", checked=True),
     "prequal": Row("Prequal, 3 UDP probes a request", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-prequal"),
@@ -160,7 +160,8 @@ def rows_table(rows):
         cells += [f"{own / middle(row, proxy):.2f}" if own and middle(row, proxy) else "–" for proxy in others]
         cells += [f"{middle(row, 'slackwater', 'allocations'):.1f}", f"{row['slackwater']['each_second']:,}"] if own else ["–", "–"]
         lines.append(cells)
-    heads = ["instructions of a request", *(PROXIES[it] for it in proxies), *(f"Slackwater's of {PROXIES[it]}'s" for it in others), "allocations", "of an idle second"]
+    heads = ["instructions of a request", *(PROXIES[it] for it in proxies), *(f"Slackwater's of {PROXIES[it]}'s" for it in others),
+             "allocations", "of an idle second"]
     return "\n".join(table(heads, lines))
 
 
@@ -176,20 +177,22 @@ def blanks(rows):
 
 def widest(rows):
     """The largest distance of a sample from its median, in per cent."""
-    return max(100 * max(abs(it / middle(row, proxy) - 1) for it in row[proxy]["instructions"]) for row in rows.values() for proxy in row if middle(row, proxy))
+    return max(100 * abs(it / middle(row, proxy) - 1) for row in rows.values() for proxy in row if middle(row, proxy)
+               for it in row[proxy]["instructions"])
 
 
 PAGE = """# What a request costs in instructions, beside other proxies
 
-User-space instructions of a request under callgrind, by `bench/proxies/instructions.py`. Another run, also on a busy machine, differs by less
-than 1 %, or 2 % in the row of Slackwater as it ships. The kernel's work is not in them. Each proxy has one worker and four servers (two for gRPC), keeps connections on both sides, and adds
-`X-Forwarded-For`. There is no access log, no health check, no probe and no admin server, and the policy is round robin, unless the row says
-otherwise. nginx runs without its master process.
+User-space instructions of a request under callgrind, by `bench/proxies/instructions.py`. Another run, also on a busy machine, differs
+by less than 1 %, or 2 % in the row of Slackwater as it ships. The kernel's work is not in them. Each proxy has one worker and four
+servers (two for gRPC), keeps connections on both sides, and adds `X-Forwarded-For`. There is no access log, no health check, no probe
+and no admin server, and the policy is round robin, unless the row says otherwise. nginx runs without its master process.
 
-The client has 16 connections and sends one request at a time, {pause} ms after the last response. So each request is a turn of the event
-loop of its own, and HTTP/2 has one stream at a time. Where 16 requests come at once, each takes 4 to 7 % less in all three proxies. At this pace each request triggers all
-probes that the policy asks for; under load the least interval between two probes bounds them. The idle work of the same time is
-subtracted; *an idle second* is that work. *Allocations* are calls that ask Slackwater's allocator for memory.
+The client has 16 connections and sends one request at a time, {pause} ms after the last response. So each request is a turn of the
+event loop of its own, and HTTP/2 has one stream at a time. Where 16 requests come at once, each takes 4 to 7 % less in all three
+proxies. At this pace each request triggers all probes that the policy asks for; under load the least interval between two probes
+bounds them. The idle work of the same time is subtracted; *an idle second* is that work. *Allocations* are calls that ask Slackwater's
+allocator for memory.
 
 CI compares Slackwater's rows of the profile `quick` with these, and fails beyond {limit:.0f} %, or {double:.0f} % in the row of
 Slackwater as it ships.
