@@ -5,7 +5,7 @@
 """
 import json, math, statistics, sys
 
-from bench import get
+from summary import get
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 BASE = "nginx"
@@ -75,7 +75,8 @@ def paired(runs, peer, base, test, key):
 
 def page(data):
     runs = data["runs"]
-    peers = list(dict.fromkeys(r["peer"] for r in runs))
+    # What ships comes first.
+    peers = sorted(dict.fromkeys(r["peer"] for r in runs), key=lambda it: it != "slackwater-default")
     meta = data["meta"]
     out = [f"{meta['reps']} repetitions of {meta['secs']} s, {meta['date'][:10]}, Linux {meta['uname'].split()[1]}, {meta['cpus']} cores.", ""]
     out += [f"- {name}: {version}" for name, version in meta["versions"].items() if version]

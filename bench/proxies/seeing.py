@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Counts and measures the cost of observability in `slackwater serve`: metrics, access log, decisions, traces. See README.md."""
-import argparse, collections, glob, http.client, json, math, os, re, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
-import bench
+import argparse, collections, http.client, json, math, os, re, shutil, signal, statistics, subprocess, sys, tempfile, time
+import bench, callgrind
 from bench import log, rd
-from instructions import read_response
+from callgrind import instructions
+from client import Client, Http1, PATIENCE_S
 from page import paired, samples
 
 ROOT = bench.ROOT
@@ -26,7 +27,7 @@ MORE = {
     "traces-all": ("traces", "it is traced", TRACES.format(1)),
 }
 POLICIES = {"": "round robin", "-prequal": "Prequal"}
-PATIENCE_S, IDLE_S, MANY, WORKER = 120, 4, 1000, "worker-0"
+IDLE_S, MANY, WORKER = 4, 1000, "worker-0"
 
 
 def entry(level, policy):
@@ -52,33 +53,10 @@ def of_large_fleet(policy):
     return rows
 
 
-class Client:
-    """Sends one request after the other, over kept connections that take turns: each is a separate event for the proxy,
-    however slow it is, and causes the same work."""
-
-    REQUEST = f"GET / HTTP/1.1\r\nHost: bench.local\r\nUser-Agent: loadgen\r\nAccept: */*\r\nCookie: session=0123456789abcdef\r\n\r\n".encode()
-
-    def __init__(self):
-        self.connections = [socket.create_connection(("127.0.0.1", bench.PORT), timeout=PATIENCE_S) for _ in range(16)]
-
-    def send(self, requests):
-        for i in range(requests):
-            connection = self.connections[i % len(self.connections)]
-            connection.sendall(self.REQUEST)
-            read_response(connection)
-
-
 def middle(values):
     """(median, half of the distance between the second smallest and the second largest value): with 8 values, the 93 % interval."""
     values = sorted(values)
     return statistics.median(values), (values[-2] - values[1]) / 2
-
-
-def instructions(p):
-    """Instructions of the process since the last call."""
-    before = set(glob.glob(f"{p.work}/callgrind.*"))
-    subprocess.run(["callgrind_control", "--dump", str(p.proc.pid)], check=True, capture_output=True)
-    return sum(int(re.search(r"^(?:totals|summary): (\d+)", rd(f), re.M)[1]) for f in set(glob.glob(f"{p.work}/callgrind.*")) - before)
 
 
 def timed(p, work):
@@ -93,12 +71,11 @@ def timed(p, work):
 def count(p, args=None):
     """Instructions of an idle process per second; with `args`, also per request, and per reader of the admin server if there is one."""
     global IDLE
-    under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={p.work}/callgrind"]
     try:
-        p.start(under, PATIENCE_S)
+        p.start(callgrind.under(p), PATIENCE_S)
         out = {}
         if args:
-            client = Client()
+            client = Client(Http1, bench.PORT)
             client.send(args.requests)
         time.sleep(1)
         instructions(p)
@@ -166,7 +143,7 @@ def traced(p, work):
 def calls(p, args):
     try:
         p.start()
-        client = Client()
+        client = Client(Http1, bench.PORT)
         client.send(1000)
         idle, idle_s = traced(p, lambda: time.sleep(2))
         busy, busy_s = traced(p, lambda: client.send(args.calls))
@@ -209,15 +186,15 @@ def times(args):
 MEASURES = {"counts": by_level(count), "calls": by_level(calls), "times": times}
 
 
-def provenance(args):
+def provenance(args, program="seeing.py", kept=("requests", "samples", "calls")):
     git = lambda *words: subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True).stdout.strip()
     model = re.search(r"^model name\s*: (.*)$", rd("/proc/cpuinfo"), re.M)
-    changed = ", with changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+    changed = ", with changes" if git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results") else ""
     binary = os.path.realpath(bench.E("SLACKWATER_BIN") or os.path.join(ROOT, "target/release/slackwater"))
-    return {"command": " ".join(["bench/proxies/seeing.py", *sys.argv[1:]]), "commit": git("rev-parse", "--short=12", "HEAD") + changed,
+    return {"command": " ".join([f"bench/proxies/{program}", *sys.argv[1:]]), "commit": git("rev-parse", "--short=12", "HEAD") + changed,
             "build": f"profile {os.path.basename(os.path.dirname(binary))}", "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "machine": f"{model[1] if model else os.uname().machine}, {os.cpu_count()} cores, Linux {os.uname().release.split('-')[0]}",
-            "args": {key: getattr(args, key) for key in ("requests", "samples", "calls")}}
+            "args": {key: getattr(args, key) for key in kept}}
 
 
 def table(heads, rows):

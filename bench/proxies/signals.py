@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Counts the cost of learning and reporting a replica's capacity: for an agent before a server, and for the layer of the library. See README.md."""
 import argparse, contextlib, glob, json, math, os, signal, socket, subprocess, sys, tempfile, time
-from instructions import read_response
-from seeing import instructions, middle, provenance, table
+from callgrind import instructions, under
+from client import Client, Http1
+from seeing import middle, provenance, table
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 BASE = int(os.environ.get("BASE_PORT", "18080"))
@@ -11,7 +12,7 @@ BIN = os.environ.get("SLACKWATER_BIN") or os.path.join(ROOT, "target/quick/slack
 FOLDER = os.path.dirname(os.path.realpath(BIN))
 BURNER = os.environ.get("BURNER_BIN") or os.path.join(FOLDER, "slackwater-burner")
 EXAMPLE = os.environ.get("EXAMPLE_BIN") or os.path.join(FOLDER, "examples/learning_cost")
-CONNS, WINDOW_S, PATIENCE_S = 16, 5, 60
+WINDOW_S, PATIENCE_S = 5, 60
 # Time until recent measurements have been processed: readings are at most a second apart.
 FORGOTTEN_S = 2.5
 RATES = [100, 1000]
@@ -47,9 +48,9 @@ class Process:
 
     def __init__(self, folder, command, port, counted=True):
         self.work = tempfile.mkdtemp(dir=folder)
-        under = ["valgrind", "--tool=callgrind", "--fair-sched=yes", f"--callgrind-out-file={self.work}/callgrind"] if counted else []
+        before = under(self, "--fair-sched=yes") if counted else []
         self.err = open(os.path.join(self.work, "stderr"), "w")
-        self.proc = subprocess.Popen([*under, *command], stdout=self.err, stderr=self.err, stdin=subprocess.DEVNULL)
+        self.proc = subprocess.Popen([*before, *command], stdout=self.err, stderr=self.err, stdin=subprocess.DEVNULL)
         until = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -99,24 +100,6 @@ def cgroup():
                 time.sleep(0.05)
 
 
-class Client:
-    """Sends one request after the other, over kept connections that take turns: each causes the same work."""
-
-    def __init__(self, port):
-        self.request = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: loadgen\r\nAccept: */*\r\n\r\n".encode()
-        self.connections = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(CONNS)]
-
-    def send(self, requests, rate):
-        """Its duration."""
-        began = time.monotonic()
-        for i in range(requests):
-            time.sleep(max(0, began + i / rate - time.monotonic()))
-            connection = self.connections[i % CONNS]
-            connection.sendall(self.request)
-            read_response(connection)
-        return time.monotonic() - began
-
-
 def probe(port, probes):
     """Sends probes over UDP, one after the other: docs/reference/probe-protocol.md."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
@@ -158,7 +141,7 @@ def by_time(row, reads):
 def count(port, processes, busy, pace, args, probes=0):
     """Instructions of `processes`: per second while the server is quiet, and while it is `busy` with an open request without
     work; additionally per request; and of the first process per probe, if there are any."""
-    client = Client(port)
+    client = Client(Http1, port)
     client.send(args.requests, pace)
     time.sleep(FORGOTTEN_S)
     window = Window(processes)
@@ -196,8 +179,8 @@ def count(port, processes, busy, pace, args, probes=0):
 def natively(agent, port):
     """Without callgrind: microseconds of CPU per second, user and kernel, of an idle agent, and its reads per second at
     the rates."""
-    client = Client(port)
-    client.send(CONNS, AGENT_PACE)
+    client = Client(Http1, port)
+    client.send(len(client.connections), AGENT_PACE)
     time.sleep(FORGOTTEN_S)
     before = agent.cpu_us()
     time.sleep(WINDOW_S)
@@ -236,14 +219,13 @@ def agents(args, folder):
             def kept_busy(agent, server):
                 @contextlib.contextmanager
                 def busy():
-                    client = Client(AGENT)
-                    client.connections[0].sendall(client.request)
-                    read_response(client.connections[0])
+                    connection = Http1(AGENT)
+                    connection.request()
                     server.proc.send_signal(signal.SIGSTOP)
-                    client.connections[0].sendall(client.request)
+                    connection.write()
                     yield [agent]
                     server.proc.send_signal(signal.SIGCONT)
-                    read_response(client.connections[0])
+                    connection.read()
                 return busy
 
             agent, _ = start(False)
@@ -267,7 +249,7 @@ def work(args, folder):
                 stack.callback(server.stop)
                 agent = agent_of(folder, group, name, server, False)
                 stack.callback(agent.stop)
-                client, requests = Client(AGENT), WORK_RATE * WINDOW_S
+                client, requests = Client(Http1, AGENT), WORK_RATE * WINDOW_S
                 client.send(requests, WORK_RATE)
                 before = agent.cpu_us(), server.cpu_us()
                 client.send(requests, WORK_RATE)
@@ -415,15 +397,13 @@ def main():
     parser.add_argument("--data", default=os.path.join(ROOT, "results/cost-of-signals.json"))
     parser.add_argument("--page", default=os.path.join(ROOT, "results/cost-of-signals.md"))
     args = parser.parse_args()
-    args.calls = 0
     data = json.load(open(args.data)) if os.path.exists(args.data) else {}
     with tempfile.TemporaryDirectory() as folder:
         for name in filter(None, args.only.split(",")):
             data[name] = {"agents": agents, "work": work, "layers": layers}[name](args, folder)
     if args.only:
-        data.update(provenance(args))
+        data.update(provenance(args, "signals.py", ("requests", "samples")))
         data["build"] = f"profile {os.path.basename(FOLDER)}"
-        data["command"] = " ".join(["bench/proxies/signals.py", *sys.argv[1:]])
     with open(args.data, "w") as file:
         json.dump(data, file, indent=1)
         file.write("\n")
