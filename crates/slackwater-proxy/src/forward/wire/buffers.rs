@@ -2,9 +2,9 @@
 //!
 //! All data is read into one buffer of the worker. Short data is copied out of it, and the shortest
 //! into blocks that many pieces share. Long data takes the buffer along and the worker allocates
-//! another, so that large bodies are never copied. Write buffers come from a stock, and so do header
-//! maps, whose tables cost more to allocate than to clear. All of it belongs to the worker's thread and is lent within one poll, so it is kept in
-//! thread-locals.
+//! another, so that large bodies are never copied. Write buffers come from a stock, and so do
+//! header maps, whose tables cost more to allocate than to clear. All of it belongs to the worker's
+//! thread and is lent within one poll, so it is kept in thread-locals.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use core::cell::RefCell;
@@ -26,8 +26,8 @@ const COPIED_BYTES_MAX: usize = 8 << 10;
 /// because a block whose pieces are all gone is filled again.
 const PIECE_BYTES_MAX: usize = 1 << 10;
 
-/// Size of a block. It is freed with the last of its pieces, so this is the most memory that a piece
-/// can hold.
+/// Size of a block. It is freed with the last of its pieces, so this is the most memory that a
+/// piece can hold.
 const BLOCK_BYTES: usize = 4 << 10;
 
 /// Space for a usual head and a short body.
@@ -165,6 +165,22 @@ mod tests {
         let before = kept(());
         assert_eq!(read(b"second"), "second");
         assert_eq!(kept(()), before);
+    }
+
+    #[test]
+    fn shortest_reads_share_a_block_that_is_filled_again_once_they_are_gone() {
+        let piece = || read(&[1; PIECE_BYTES_MAX]);
+        let pieces = BLOCK_BYTES / PIECE_BYTES_MAX;
+        let held: Vec<Bytes> = (0..pieces).map(|_| piece()).collect();
+        let starts: Vec<_> = held.iter().map(|piece| piece.as_ptr()).collect();
+        let is_in_row = |pair: &[*const u8]| pair[0].wrapping_add(PIECE_BYTES_MAX) == pair[1];
+        assert!(starts.windows(2).all(is_in_row), "one after the other");
+        let other = piece();
+        assert!(!starts.contains(&other.as_ptr()), "the block is in use");
+        let at = other.as_ptr();
+        drop(other);
+        (1..pieces).for_each(|_| drop(piece()));
+        assert_eq!(piece().as_ptr(), at, "the new block, from its start");
     }
 
     #[test]
