@@ -161,12 +161,22 @@ fn fields(out: &mut BytesMut, headers: &HeaderMap, framing: Framing) {
     }
 }
 
+/// Lines up to this length are put together on the stack: one copy more, and three checks for room
+/// less.
+const LINE_BYTES: usize = 128;
+
 fn field(out: &mut BytesMut, name: &HeaderName, value: &HeaderValue) {
-    let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
-    out.put_slice(name);
-    out.put_slice(b": ");
-    out.put_slice(value);
-    out.put_slice(b"\r\n");
+    let parts = [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"];
+    let mut line = [0; LINE_BYTES];
+    let mut length = 0;
+    for part in parts {
+        let Some(place) = line.get_mut(length..length + part.len()) else {
+            return parts.iter().for_each(|part| out.put_slice(part));
+        };
+        place.copy_from_slice(part);
+        length += part.len();
+    }
+    out.put_slice(&line[..length]);
 }
 
 fn length(out: &mut BytesMut, bytes: u64) {
@@ -284,6 +294,18 @@ mod tests {
             write(Version::HTTP_11, Framing::Absent, extras),
             format!("HTTP/1.1 200 OK\r\n{fields}connection: close\r\nb: 3\r\ndate: now\r\n\r\n")
         );
+    }
+
+    #[test]
+    fn fields_of_any_length_are_written_whole() {
+        let name = HeaderName::from_static("x-a");
+        let around = name.as_str().len() + ": \r\n".len();
+        for length in [0, 1, LINE_BYTES - around, LINE_BYTES - around + 1, 9_000] {
+            let value = "v".repeat(length);
+            let sent = HeaderValue::try_from(&value).expect("a value");
+            let wrote = text(|out| field(out, &name, &sent));
+            assert_eq!(wrote, format!("x-a: {value}\r\n"), "{length}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::{BadMessage, HeadLimits};
 use bytes::{Buf, Bytes};
 
-const END: &[u8] = b"\r\n\r\n";
+const END: &[u8; 4] = b"\r\n\r\n";
 
 /// The state of a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
     // Line by line: setting up a search for the four octets costs more than a usual head is long.
     memchr::memchr_iter(b'\n', &bytes[from..])
         .map(|at| from + at + 1)
-        .find(|end| bytes[..*end].ends_with(END))
+        .find(|end| bytes[..*end].last_chunk() == Some(END))
 }
 
 /// Whether `bytes`, which are not a whole head yet, can still become one. This detects other
