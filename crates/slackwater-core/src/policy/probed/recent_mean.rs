@@ -52,8 +52,13 @@ impl RecentMean {
 
     /// The mean, rounded to the nearest. 0 if there are no values.
     pub(in crate::policy) fn mean(&self) -> u64 {
-        let len = self.len().max(1);
-        (self.sum + len / 2) / len
+        let of = |len: u64| (self.sum + len / 2) / len;
+        // Nearly always, and then no division is needed: the length is a power of two.
+        if self.recorded >= Self::REMEMBERED as u64 {
+            of(Self::REMEMBERED as u64)
+        } else {
+            of(self.recorded.max(1))
+        }
     }
 }
 

@@ -187,7 +187,8 @@ impl Table {
         self.change(replica, |learned, _| *learned = Learned::default());
     }
 
-    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) {
+    /// Takes in a report. Returns what is learned of its replica now.
+    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) -> Learned {
         self.change(reported.replica, |learned, others| {
             match reported.from {
                 From::Probe { local: false } => learned.learn(now, reported, others),
@@ -203,7 +204,7 @@ impl Table {
                 0 => 0,
                 _ => reported.cost_ns.min(LATENCY_MAX_NS),
             };
-        });
+        })
     }
 
     /// Takes in the latency of this client's own query to an unprobed replica.
@@ -226,9 +227,14 @@ impl Table {
 
     /// Changes what was learned of a replica, given the mean latency of the others in 1/1024 ns.
     /// Keeps the sums.
-    fn change(&mut self, replica: ReplicaId, change: impl FnOnce(&mut Learned, Option<u64>)) {
+    #[inline]
+    fn change(
+        &mut self,
+        replica: ReplicaId,
+        change: impl FnOnce(&mut Learned, Option<u64>),
+    ) -> Learned {
         let Some(learned) = self.replicas.find_mut(replica) else {
-            return;
+            return Learned::default();
         };
         self.latencies.take_away(whole_ns(learned.latency));
         (self.latencies_with_capacity).take_away(learned.latency_with_capacity_ns());
@@ -239,6 +245,7 @@ impl Table {
         (self.latencies_with_capacity).add(learned.latency_with_capacity_ns());
         self.costs_ns.add(learned.cost_ns);
         self.capacities.add(learned.capacity_millirif.into());
+        *learned
     }
 
     /// Whether any replica reports a capacity.
