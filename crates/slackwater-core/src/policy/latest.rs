@@ -31,7 +31,7 @@ use crate::draw::Draw;
 use crate::fixed::{Rate, mul_div};
 use crate::policy::fleet::Fleet;
 use crate::policy::prequal::PrequalConfig;
-use crate::policy::probed::rank::{self, Place};
+use crate::policy::probed::rank;
 use crate::policy::probed::recent_mean::RecentMean;
 use crate::policy::probed::{Choice, Client};
 use crate::policy::query::Query;
@@ -221,11 +221,11 @@ impl<R: LatestRule> LatestReports<R> {
         &mut self,
         now: Instant,
         replica: ReplicaId,
+        own_in_flight: u32,
         report: &LoadReport,
         from: From,
         client: &mut Client,
     ) {
-        let own_in_flight = client.fleet.in_flight(replica);
         if from != From::Response {
             self.own.record(u64::from(own_in_flight) * FINE);
         }
@@ -433,6 +433,7 @@ pub(in crate::policy) fn rounded(in_flight: u64) -> Rif {
 mod tests {
     use super::*;
     use crate::draw::{SplitMix64, below};
+    use crate::policy::probed::rank::Place;
 
     #[test]
     fn likely_rows_are_the_two_lowest_and_the_rest_begins_with_the_third() {

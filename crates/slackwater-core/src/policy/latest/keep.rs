@@ -9,7 +9,7 @@ use crate::policy::explanation::{self, Explanation};
 use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::Place;
-use crate::policy::probed::{Choice, Client, Compared, Keep};
+use crate::policy::probed::{Choice, Client, Compared, Keep, Reporter};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
@@ -114,13 +114,18 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn handle_report(
         &mut self,
         now: Instant,
-        replica: ReplicaId,
+        from: Reporter,
         report: &LoadReport,
-        local: bool,
         client: &mut Client,
         _draw: &mut dyn Draw,
     ) {
-        self.keep(now, replica, report, From::Probe { local }, client);
+        let Reporter {
+            replica,
+            own_in_flight,
+            local,
+        } = from;
+        let from = From::Probe { local };
+        self.keep(now, replica, own_in_flight, report, from, client);
     }
 
     fn handle_carried_report(
@@ -133,7 +138,8 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         if report.capacity_millirif.is_some() {
             self.carried.report_pooled();
             if self.rule.takes_carried() {
-                self.keep(now, replica, report, From::Response, client);
+                let own_in_flight = client.fleet.in_flight(replica);
+                self.keep(now, replica, own_in_flight, report, From::Response, client);
             }
         }
     }

@@ -48,6 +48,24 @@ struct LastProbe {
     fared: Fared,
 }
 
+impl LastProbe {
+    /// Notes that the replica has answered a probe. Returns how many it lost in a row before.
+    fn answered(&mut self, now: Instant) -> u8 {
+        self.answered_at = now.into();
+        core::mem::take(&mut self.lost_in_a_row)
+    }
+}
+
+/// An answer to a probe.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub(super) replica: ReplicaId,
+    /// When the probe was sent; `None` if it was a sibling's, whose round trip is not known.
+    pub(super) sent_at: Option<Instant>,
+    /// Probes that the replica lost in a row before.
+    pub(super) lost: u8,
+}
+
 /// Why a probe that was due is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skipped {
@@ -136,6 +154,7 @@ impl Probing {
     }
 
     /// The probe to send to `replica`, or why none is sent.
+    #[inline]
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -210,18 +229,21 @@ impl Probing {
     }
 
     /// Like [`Self::end`], and updates the back-off: the probe was answered.
-    pub(super) fn end_answered(
-        &mut self,
-        now: Instant,
-        id: ProbeId,
-    ) -> Option<(ReplicaId, Instant)> {
+    #[inline]
+    pub(super) fn end_answered(&mut self, now: Instant, id: ProbeId) -> Option<Answer> {
         let (replica, sent_at) = self.free_slot(id)?;
+        let mut lost = 0;
         if let Some(last) = self.last.find_mut(replica) {
             last.outstanding = false;
             let round_trip_ns = now.ns_since(sent_at);
             self.back_off.ended(&mut last.fared, Some(round_trip_ns));
+            lost = last.answered(now);
         }
-        Some((replica, sent_at))
+        Some(Answer {
+            replica,
+            sent_at: Some(sent_at),
+            lost,
+        })
     }
 
     fn free_slot(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
@@ -237,13 +259,14 @@ impl Probing {
         Some((replica, sent_at))
     }
 
-    /// Notes that the replica has answered a probe. Returns how many it lost in a row before.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) -> u8 {
-        let Some(last) = self.last.find_mut(replica) else {
-            return 0;
-        };
-        last.answered_at = now.into();
-        core::mem::take(&mut last.lost_in_a_row)
+    /// Notes that the replica has answered a sibling's probe.
+    pub(super) fn sibling_answered(&mut self, now: Instant, replica: ReplicaId) -> Answer {
+        let last = self.last.find_mut(replica);
+        Answer {
+            replica,
+            sent_at: None,
+            lost: last.map_or(0, |last| last.answered(now)),
+        }
     }
 
     /// Updates the back-off with a lost probe of a replica that normally answers.

@@ -68,12 +68,12 @@ impl Learned {
         (self.reports >= REPORTS_MIN).then_some(self.latency)
     }
 
-    /// The mean latency of a replica that reports a capacity; 0 of another one.
-    fn latency_with_capacity_ns(self) -> u64 {
-        if self.capacity_millirif > 0 {
-            whole_ns(self.latency)
-        } else {
-            0
+    /// What it adds to the sums over all replicas.
+    fn parts(&self) -> Parts {
+        Parts {
+            latency_ns: whole_ns(self.latency),
+            capacity: self.capacity_millirif.into(),
+            cost_ns: self.cost_ns,
         }
     }
 
@@ -161,6 +161,24 @@ fn latency_of(rif: u64, interval: u64) -> u64 {
     mul_shift(rif, interval, RIF_BITS).clamp(1, LATENCY_MAX)
 }
 
+/// What a replica adds to the sums over all. 0 is none.
+struct Parts {
+    latency_ns: u64,
+    capacity: u64,
+    cost_ns: u64,
+}
+
+impl Parts {
+    /// The mean latency of a replica that reports a capacity.
+    const fn latency_with_capacity_ns(&self) -> u64 {
+        if self.capacity > 0 {
+            self.latency_ns
+        } else {
+            0
+        }
+    }
+}
+
 /// What was learned of all replicas.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -236,15 +254,18 @@ impl Table {
         let Some(learned) = self.replicas.find_mut(replica) else {
             return Learned::default();
         };
-        self.latencies.take_away(whole_ns(learned.latency));
-        (self.latencies_with_capacity).take_away(learned.latency_with_capacity_ns());
-        self.costs_ns.take_away(learned.cost_ns);
-        self.capacities.take_away(learned.capacity_millirif.into());
-        change(learned, self.latencies.mean().map(|ns| ns * FINE));
-        self.latencies.add(whole_ns(learned.latency));
-        (self.latencies_with_capacity).add(learned.latency_with_capacity_ns());
-        self.costs_ns.add(learned.cost_ns);
-        self.capacities.add(learned.capacity_millirif.into());
+        let before = learned.parts();
+        let others = self.latencies.without(before.latency_ns).mean();
+        change(learned, others.map(|ns| ns * FINE));
+        let after = learned.parts();
+        (self.latencies).replace(before.latency_ns, after.latency_ns);
+        let with_capacity = (
+            before.latency_with_capacity_ns(),
+            after.latency_with_capacity_ns(),
+        );
+        (self.latencies_with_capacity).replace(with_capacity.0, with_capacity.1);
+        (self.capacities).replace(before.capacity, after.capacity);
+        (self.costs_ns).replace(before.cost_ns, after.cost_ns);
         *learned
     }
 

@@ -10,16 +10,20 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Adds a replica's value; 0 is none.
-    pub(super) fn add(&mut self, value: u64) {
-        self.count += u64::from(value > 0);
-        self.sum += value;
+    /// Counts a replica with another value than before; 0 is none.
+    pub(super) fn replace(&mut self, before: u64, after: u64) {
+        self.count += u64::from(after > 0);
+        self.count -= u64::from(before > 0);
+        self.sum += after;
+        self.sum -= before;
     }
 
-    /// Takes a replica's value out.
-    pub(super) fn take_away(&mut self, value: u64) {
-        self.count -= u64::from(value > 0);
-        self.sum -= value;
+    /// The sum without a replica that counts with this value.
+    pub(super) const fn without(self, value: u64) -> Self {
+        Self {
+            count: self.count - (value > 0) as u64,
+            sum: self.sum - value,
+        }
     }
 
     pub(super) fn mean(self) -> Option<u64> {
