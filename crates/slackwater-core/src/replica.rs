@@ -150,8 +150,17 @@ impl<T> ReplicaMap<T> {
     /// Sets the value of `replica`. It replaces the value that the replica, or an earlier owner of
     /// its slot, had.
     pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
-        self.reserve(replica);
-        self.slots[replica.index()] = Some((replica.generation, value));
+        let value = Some((replica.generation, value));
+        match self.slots.get_mut(replica.index()) {
+            Some(slot) => *slot = value,
+            None => self.insert_beyond(replica.index(), value),
+        }
+    }
+
+    #[cold]
+    fn insert_beyond(&mut self, index: usize, value: Option<(u32, T)>) {
+        self.grow(index);
+        self.slots.push(value);
     }
 
     pub(crate) fn remove(&mut self, replica: ReplicaId) -> Option<T> {

@@ -229,7 +229,7 @@ impl<R: LatestRule> LatestReports<R> {
         if from != From::Response {
             self.own.record(u64::from(own_in_flight) * FINE);
         }
-        let latency_ns = report.known_latency().map(span_ns);
+        let latency_ns = report.latency.map(span_ns).filter(|&ns| ns > 0);
         // Few responses carry a latency.
         let latency_ns = match from {
             From::Probe { .. } => latency_ns,
@@ -240,7 +240,7 @@ impl<R: LatestRule> LatestReports<R> {
         let reported = Reported {
             replica,
             from,
-            rif: Rif::new(others.saturating_add(own_in_flight)),
+            rif: report.rif.max(Rif::new(own_in_flight)),
             others: if local { 0 } else { others },
             latency_ns,
             query_rate_millis: report.query_rate_millis.unwrap_or(0),

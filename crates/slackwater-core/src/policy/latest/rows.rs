@@ -40,7 +40,7 @@ pub(super) struct Rows<K> {
     newest_since: Instant,
 }
 
-impl<K: Copy> Rows<K> {
+impl<K: Copy + Default> Rows<K> {
     /// No reports. The newest are at most `newest_max`, or all if that is more than
     /// [`ORDERED_MAX`].
     pub(super) fn new(newest_max: usize) -> Self {
@@ -93,9 +93,7 @@ impl<K: Copy> Rows<K> {
     #[inline]
     pub(super) fn insert(&mut self, row: Row<K>) -> bool {
         let found = self.places.find(row.replica).copied();
-        let Some(mut place) = found.or_else(|| self.add(row)) else {
-            return false;
-        };
+        let mut place = found.unwrap_or_else(|| self.add(row.replica));
         if place >= self.newest_max {
             let oldest = self.order.oldest(self.newest_max);
             self.move_row(oldest, place);
@@ -111,20 +109,23 @@ impl<K: Copy> Rows<K> {
         found.is_some()
     }
 
-    /// Adds the first report of a replica. If it is not one of the newest by that, returns its
-    /// place.
+    /// Adds a row for a replica, for its first report. Returns its place.
     #[cold]
-    fn add(&mut self, row: Row<K>) -> Option<usize> {
+    fn add(&mut self, replica: ReplicaId) -> usize {
         let place = self.all.len();
-        self.all.push(row);
-        if place >= self.newest_max {
-            return Some(place);
-        }
-        self.places.insert(row.replica, place);
-        if self.keeps_order() {
+        self.all.push(Row {
+            replica,
+            received_at: Instant::EPOCH,
+            latency_ns: None,
+            others: 0,
+            local: false,
+            known: K::default(),
+        });
+        self.places.insert(replica, place);
+        if self.keeps_order() && place < self.newest_max {
             self.put_in_order(place, place);
         }
-        None
+        place
     }
 
     /// Copies a row to another place.

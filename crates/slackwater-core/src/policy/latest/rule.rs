@@ -33,7 +33,7 @@ pub trait LatestRule: Debug + Send {
     const FIRST_MIN: Option<fn(&Self::Known) -> u64> = None;
 
     /// What is known of a replica since its latest report.
-    type Known: Copy + Debug + Send;
+    type Known: Copy + Debug + Default + Send;
 
     /// What all candidates of a choice are compared by.
     type Moment: Copy + Debug;

@@ -154,7 +154,7 @@ impl Probing {
     }
 
     /// The probe to send to `replica`, or why none is sent.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -229,7 +229,7 @@ impl Probing {
     }
 
     /// Like [`Self::end`], and updates the back-off: the probe was answered.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_answered(&mut self, now: Instant, id: ProbeId) -> Option<Answer> {
         let (replica, sent_at) = self.free_slot(id)?;
         let mut lost = 0;

@@ -233,7 +233,7 @@ pub struct ExpectedDelay {
 }
 
 /// What a replica counts with since its latest report.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// Time of a query alone, as a share of the mean.
     alone: u64,
