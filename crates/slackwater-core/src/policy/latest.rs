@@ -102,6 +102,7 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// Removes reports that have reached their maximum age. `[A5]`
+    #[inline]
     fn expire(&mut self, now: Instant, client: &mut Client) {
         if let Some(since) = self.fresh_since(now) {
             client.counters.removed_expired += self.rows.expire(since) as u64;

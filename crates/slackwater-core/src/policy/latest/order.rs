@@ -33,7 +33,12 @@ impl Order {
     /// another place is. There must be fewer than [`ORDERED_MAX`].
     #[inline]
     pub(super) fn add(&mut self, place: usize, len: usize, is_newer: impl Fn(usize) -> bool) {
-        let mut position = 0;
+        // Nearly always it is the newest.
+        if len == 0 || !is_newer(self.at(0)) {
+            self.0 = (self.0 << PLACE_BITS) | place as u64;
+            return;
+        }
+        let mut position = 1;
         while position < len && is_newer(self.at(position)) {
             position += 1;
         }

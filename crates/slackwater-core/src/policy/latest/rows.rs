@@ -179,10 +179,17 @@ impl<K: Copy + Default> Rows<K> {
 
     /// Removes the reports that were received before `since`, if there is one among the newest.
     /// Returns how many.
+    #[inline]
     pub(super) fn expire(&mut self, since: Instant) -> usize {
         if since <= self.newest_since {
-            return 0;
+            0
+        } else {
+            self.search_expired(since)
         }
+    }
+
+    #[cold]
+    fn search_expired(&mut self, since: Instant) -> usize {
         let received_at = self.newest().iter().map(|row| row.received_at);
         let oldest = received_at.min().unwrap_or(since);
         self.newest_since = oldest.max(since);

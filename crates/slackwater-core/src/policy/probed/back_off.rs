@@ -146,11 +146,16 @@ impl BackOff {
     }
 
     /// Evaluates the window if it is over. Called with each query.
+    #[inline]
     pub(super) fn tick(&mut self, now: Instant) {
         let lasted_ns = now.ns_since(self.window.began_at);
-        if lasted_ns < WINDOW_NS || self.is_off() {
-            return;
+        if lasted_ns >= WINDOW_NS && !self.is_off() {
+            self.tick_after(now, lasted_ns);
         }
+    }
+
+    #[cold]
+    fn tick_after(&mut self, now: Instant, lasted_ns: u64) {
         if self.window.ended >= ENDED_MIN || lasted_ns >= WINDOW_MAX_NS {
             self.close(lasted_ns);
             let number = self.window.number.checked_add(1).unwrap_or(1);
@@ -226,7 +231,9 @@ impl BackOff {
     }
 
     fn is_slow(&self, round_trip_ns: u64) -> bool {
-        self.usual_ns > 0 && round_trip_ns >= self.slow_ns()
+        round_trip_ns >= self.slow_min_ns
+            && self.usual_ns > 0
+            && round_trip_ns >= self.usual_ns.saturating_mul(SLOW_TIMES)
     }
 
     /// Whether round trips are half way to slow in the mean. The rate then stays where it is, or

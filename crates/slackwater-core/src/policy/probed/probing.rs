@@ -187,11 +187,9 @@ impl Probing {
         last.sent_at = now.into();
         last.outstanding = true;
         let deadline = now.plus_ns(deadline_ns);
-        // Expiry only searches the slots when the earliest deadline has passed.
-        self.next_deadline = Some(
-            self.next_deadline
-                .map_or(deadline, |next| next.min(deadline)),
-        );
+        // Expiry only searches the slots when the earliest deadline has passed. A later probe has
+        // no earlier one, since all have as much time.
+        self.next_deadline.get_or_insert(deadline);
         let place = &mut self.slots[slot as usize];
         place.outstanding = Some(Outstanding {
             replica,

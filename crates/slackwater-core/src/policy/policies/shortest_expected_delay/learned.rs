@@ -169,13 +169,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// The mean latency of a replica that reports a capacity.
-    const fn latency_with_capacity_ns(&self) -> u64 {
-        if self.capacity > 0 {
-            self.latency_ns
-        } else {
-            0
-        }
+    /// Which of [`Table::latencies`] it counts in.
+    const fn kind(&self) -> usize {
+        (self.capacity > 0) as usize
     }
 }
 
@@ -183,10 +179,9 @@ impl Parts {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     replicas: ReplicaMap<Learned>,
-    /// In nanoseconds: the sum over a whole fleet fits.
-    latencies: Sum,
-    /// The mean latencies of the replicas that report a capacity.
-    latencies_with_capacity: Sum,
+    /// The mean latencies of replicas that report no capacity, and of those that do. In nanoseconds:
+    /// the sum over a whole fleet fits.
+    latencies: [Sum; 2],
     capacities: Sum,
     costs_ns: Sum,
 }
@@ -251,22 +246,24 @@ impl Table {
         replica: ReplicaId,
         change: impl FnOnce(&mut Learned, Option<u64>),
     ) -> Learned {
+        let all = self.all_latencies();
         let Some(learned) = self.replicas.find_mut(replica) else {
             return Learned::default();
         };
         let before = learned.parts();
-        let others = self.latencies.without(before.latency_ns).mean();
+        let others = all.without(before.latency_ns).mean();
         change(learned, others.map(|ns| ns * FINE));
         let after = learned.parts();
-        (self.latencies).replace(before.latency_ns, after.latency_ns);
-        let with_capacity = (
-            before.latency_with_capacity_ns(),
-            after.latency_with_capacity_ns(),
-        );
-        (self.latencies_with_capacity).replace(with_capacity.0, with_capacity.1);
+        self.latencies[before.kind()].replace(before.latency_ns, 0);
+        self.latencies[after.kind()].replace(0, after.latency_ns);
         (self.capacities).replace(before.capacity, after.capacity);
         (self.costs_ns).replace(before.cost_ns, after.cost_ns);
         *learned
+    }
+
+    fn all_latencies(&self) -> Sum {
+        let [without_capacity, with_capacity] = self.latencies;
+        without_capacity.plus(with_capacity)
     }
 
     /// Whether any replica reports a capacity.
@@ -282,8 +279,8 @@ impl Table {
     /// The mean of the mean latencies, in 1/1024 ns. Where any replica reports a capacity, only of
     /// those that do: it stands beside their mean cost.
     pub(super) fn mean_latency(&self) -> u64 {
-        let with_capacity = self.latencies_with_capacity.mean();
-        let mean_ns = with_capacity.or_else(|| self.latencies.mean());
+        let [_, with_capacity] = self.latencies;
+        let mean_ns = (with_capacity.mean()).or_else(|| self.all_latencies().mean());
         mean_ns.unwrap_or(UNKNOWN_NS) * FINE
     }
 

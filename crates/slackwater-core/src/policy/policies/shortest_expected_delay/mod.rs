@@ -369,7 +369,7 @@ impl ExpectedDelay {
     }
 
     /// What a replica counts with, at which other clients have this many queries in flight, or more.
-    #[inline]
+    #[inline(always)]
     fn known_by(&self, learned: Learned, others: u32) -> Known {
         let mut known = if learned.capacity_millirif > 0 {
             Known::with_capacity(learned.capacity_millirif.into(), self.cost(learned))

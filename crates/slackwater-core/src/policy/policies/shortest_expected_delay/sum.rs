@@ -18,6 +18,14 @@ impl Sum {
         self.sum -= before;
     }
 
+    /// The sum over the replicas of both.
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            sum: self.sum + other.sum,
+        }
+    }
+
     /// The sum without a replica that counts with this value.
     pub(super) const fn without(self, value: u64) -> Self {
         Self {
