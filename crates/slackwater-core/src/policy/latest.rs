@@ -217,25 +217,16 @@ impl<R: LatestRule> LatestReports<R> {
         }
     }
 
-    /// Makes a report the latest of its replica.
+    /// Makes a report the latest of its replica. Returns whether it replaces one.
     fn keep(
         &mut self,
         now: Instant,
         replica: ReplicaId,
         own_in_flight: u32,
+        latency_ns: Option<u64>,
         report: &LoadReport,
         from: From,
-        client: &mut Client,
-    ) {
-        if from != From::Response {
-            self.own.record(u64::from(own_in_flight) * FINE);
-        }
-        let latency_ns = report.latency.map(span_ns).filter(|&ns| ns > 0);
-        // Few responses carry a latency.
-        let latency_ns = match from {
-            From::Probe { .. } => latency_ns,
-            From::Response => latency_ns.or_else(|| self.rows.find(replica)?.latency_ns),
-        };
+    ) -> bool {
         let others = report.rif.count().saturating_sub(own_in_flight);
         let local = from == From::Probe { local: true };
         let reported = Reported {
@@ -257,10 +248,10 @@ impl<R: LatestRule> LatestReports<R> {
             local,
             known,
         });
-        client.counters.replaced += u64::from(replaces);
         if of_all {
             self.know_all_anew();
         }
+        replaces
     }
 
     /// Lets each report count with what is known of its replica now.

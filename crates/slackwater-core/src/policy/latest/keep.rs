@@ -11,6 +11,7 @@ use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::Place;
 use crate::policy::probed::{Choice, Client, Compared, Keep, Reporter};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
+use crate::policy::turns::FINE;
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
@@ -124,8 +125,11 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             own_in_flight,
             local,
         } = from;
+        self.own.record(u64::from(own_in_flight) * FINE);
+        let latency_ns = known_latency_ns(report);
         let from = From::Probe { local };
-        self.keep(now, replica, own_in_flight, report, from, client);
+        let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
+        client.counters.replaced += u64::from(replaces);
     }
 
     fn handle_carried_report(
@@ -139,7 +143,12 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             self.carried.report_pooled();
             if self.rule.takes_carried() {
                 let own_in_flight = client.fleet.in_flight(replica);
-                self.keep(now, replica, own_in_flight, report, From::Response, client);
+                // Few responses carry a latency.
+                let latency_ns = known_latency_ns(report);
+                let latency_ns = latency_ns.or_else(|| self.rows.find(replica)?.latency_ns);
+                let from = From::Response;
+                let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
+                client.counters.replaced += u64::from(replaces);
             }
         }
     }
@@ -208,4 +217,9 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
         self.looked_at(now, client)
     }
+}
+
+/// The reported latency, unless it is unknown, as 0 is.
+fn known_latency_ns(report: &LoadReport) -> Option<u64> {
+    report.latency.map(span_ns).filter(|&ns| ns > 0)
 }

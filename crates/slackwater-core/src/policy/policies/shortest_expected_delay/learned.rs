@@ -79,7 +79,7 @@ impl Learned {
 
     /// Takes in the latency of this client's own query, of an unprobed replica. `others` as in
     /// [`Self::learn`].
-    fn learn_own(&mut self, now: Instant, latency_ns: u64, others: Option<u64>) {
+    fn learn_own(&mut self, now: Instant, latency_ns: u64, others: Sum) {
         self.own = true;
         self.since = now;
         self.at = now;
@@ -88,7 +88,7 @@ impl Learned {
             // A client has few queries of its own, and a slow replica must not wait for eight. So
             // the mean begins as if there had been that many as elsewhere.
             self.reports = REPORTS_MIN;
-            self.latency = others.unwrap_or(latency);
+            self.latency = others.mean().map_or(latency, |ns| ns * FINE);
         }
         self.reports = (self.reports + 1).min(OWN_QUERIES);
         self.latency = follow(self.latency, latency, self.reports);
@@ -100,9 +100,8 @@ impl Learned {
         self.latency = 0;
     }
 
-    /// Takes in a report. `others` is the mean latency of the other replicas, if one is known.
-    fn learn(&mut self, now: Instant, reported: Reported, others: Option<u64>) {
-        let most = most(others);
+    /// Takes in a report. `others` are the mean latencies of the other replicas.
+    fn learn(&mut self, now: Instant, reported: Reported, others: Sum) {
         let rate = u64::from(reported.query_rate_millis);
         let rif = u64::from(reported.rif.count()) * RIF_PARTS;
         let newest = match reported.latency_ns {
@@ -135,20 +134,32 @@ impl Learned {
         self.rif = follow(self.rif, rif, parts);
         if rate > 0 {
             let interval = interval(rate);
-            self.latency = latency_of(self.rif, interval);
-            if self.latency > most {
-                self.latency = most;
-                self.rif = mul_div(most, RIF_PARTS, interval);
+            let latency = latency_of(self.rif, interval);
+            self.latency = at_most(latency, others);
+            if self.latency < latency {
+                self.rif = mul_div(self.latency, RIF_PARTS, interval);
             }
         } else {
-            self.latency = follow(self.latency, newest.min(most), parts);
+            self.latency = follow(self.latency, at_most(newest, others), parts);
         }
     }
 }
 
-/// The largest mean latency that is remembered.
-fn most(others: Option<u64>) -> u64 {
-    others.map_or(LATENCY_MAX, |mean| mean.saturating_mul(LATENCY_MAX_MEANS))
+/// The largest mean latency that is remembered, in 1/1024 ns.
+fn most(others: Sum) -> u64 {
+    let times = FINE * LATENCY_MAX_MEANS;
+    (others.mean()).map_or(LATENCY_MAX, |mean_ns| mean_ns.saturating_mul(times))
+}
+
+/// A latency of at most [`LATENCY_MAX`], or the largest that is remembered.
+fn at_most(latency: u64, others: Sum) -> u64 {
+    // Nearly all latencies are that low. A multiplication shows it, without the mean of the others.
+    let mean_min_ns = latency / (FINE * LATENCY_MAX_MEANS) + 1;
+    if mean_min_ns * others.count < others.sum {
+        latency
+    } else {
+        latency.min(most(others))
+    }
 }
 
 /// The time from one query to the next at this rate, in 1/1024 ns.
@@ -231,28 +242,23 @@ impl Table {
         self.change(replica, |learned, others| {
             // A failure may be fast. If it took long, as at a deadline, an answer would have taken
             // longer. Otherwise a replica that answers nothing in time would not count as slow.
-            let usual = learned.latency.max(others.unwrap_or(0));
+            let usual = learned.latency.max(others.mean().unwrap_or(0) * FINE);
             if !failed || latency_ns.saturating_mul(FINE) > usual {
                 learned.learn_own(now, latency_ns, others);
             }
         });
     }
 
-    /// Changes what was learned of a replica, given the mean latency of the others in 1/1024 ns.
-    /// Keeps the sums.
+    /// Changes what was learned of a replica, given the mean latencies of the others. Keeps the
+    /// sums.
     #[inline]
-    fn change(
-        &mut self,
-        replica: ReplicaId,
-        change: impl FnOnce(&mut Learned, Option<u64>),
-    ) -> Learned {
+    fn change(&mut self, replica: ReplicaId, change: impl FnOnce(&mut Learned, Sum)) -> Learned {
         let all = self.all_latencies();
         let Some(learned) = self.replicas.find_mut(replica) else {
             return Learned::default();
         };
         let before = learned.parts();
-        let others = all.without(before.latency_ns).mean();
-        change(learned, others.map(|ns| ns * FINE));
+        change(learned, all.without(before.latency_ns));
         let after = learned.parts();
         self.latencies[before.kind()].replace(before.latency_ns, 0);
         self.latencies[after.kind()].replace(0, after.latency_ns);

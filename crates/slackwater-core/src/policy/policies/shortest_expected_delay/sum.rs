@@ -6,7 +6,7 @@ use crate::policy::turns::FINE;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
     pub(super) count: u64,
-    sum: u64,
+    pub(super) sum: u64,
 }
 
 impl Sum {
