@@ -12,7 +12,7 @@
 //! reports, since a mean is never the lowest. There that part is drawn from recent reports instead
 //! ([`Keep::DRAWS_OTHERS`](super::Keep::DRAWS_OTHERS)).
 
-use super::recent_mean::RecentMean;
+use super::recent_mean::RecentValues;
 use crate::draw::Draw;
 use crate::policy::fleet::{Fleet, LostProbes};
 use crate::policy::outcome::Outcome;
@@ -70,9 +70,9 @@ pub(super) struct LocalLoads {
     unprobed_available: usize,
     watches: u32,
     /// What other clients have in flight at a replica, by recent reports.
-    others: RecentMean,
+    others: RecentValues,
     /// Round trips of recent probes that were answered, in nanoseconds.
-    round_trips: RecentMean,
+    round_trips: RecentValues,
     /// From this time on no unprobed replica is out of reach. It is checked before a search.
     out_of_reach_until: Instant,
 }
@@ -172,11 +172,11 @@ impl LocalLoads {
         self.own.insert(replica, Box::new(own));
     }
 
-    /// Notes that the replica has answered a probe: this client's, sent at `sent_at`, or a
-    /// sibling's (`None`), which is no round trip of this client.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Option<Instant>) {
-        if let Some(sent_at) = sent_at {
-            self.round_trips.record(now.ns_since(sent_at));
+    /// Notes that the replica has answered a probe: this client's, after this round trip, or a
+    /// sibling's (`None`).
+    pub(super) fn answered(&mut self, replica: ReplicaId, round_trip_ns: Option<u64>) {
+        if let Some(round_trip_ns) = round_trip_ns {
+            self.round_trips.record(round_trip_ns);
         }
         if self.unprobed_now > 0 {
             self.end_silence(replica);
@@ -195,8 +195,8 @@ impl LocalLoads {
     /// Forgets what reports showed, since no replica answers any more: the load of other clients,
     /// and the round trip that sets the pace.
     pub(super) fn forget_answers(&mut self) {
-        self.others = RecentMean::default();
-        self.round_trips = RecentMean::default();
+        self.others = RecentValues::default();
+        self.round_trips = RecentValues::default();
     }
 
     /// Notes that a probe was lost, the last of `probes`. Returns `true` if that makes the replica,

@@ -60,8 +60,8 @@ impl LastProbe {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) replica: ReplicaId,
-    /// When the probe was sent; `None` if it was a sibling's, whose round trip is not known.
-    pub(super) sent_at: Option<Instant>,
+    /// `None` if the probe was a sibling's.
+    pub(super) round_trip_ns: Option<u64>,
     /// Probes that the replica lost in a row before.
     pub(super) lost: u8,
 }
@@ -230,16 +230,16 @@ impl Probing {
     #[inline(always)]
     pub(super) fn end_answered(&mut self, now: Instant, id: ProbeId) -> Option<Answer> {
         let (replica, sent_at) = self.free_slot(id)?;
+        let round_trip_ns = now.ns_since(sent_at);
         let mut lost = 0;
         if let Some(last) = self.last.find_mut(replica) {
             last.outstanding = false;
-            let round_trip_ns = now.ns_since(sent_at);
             self.back_off.ended(&mut last.fared, Some(round_trip_ns));
             lost = last.answered(now);
         }
         Some(Answer {
             replica,
-            sent_at: Some(sent_at),
+            round_trip_ns: Some(round_trip_ns),
             lost,
         })
     }
@@ -262,7 +262,7 @@ impl Probing {
         let last = self.last.find_mut(replica);
         Answer {
             replica,
-            sent_at: None,
+            round_trip_ns: None,
             lost: last.map_or(0, |last| last.answered(now)),
         }
     }

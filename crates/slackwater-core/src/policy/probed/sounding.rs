@@ -35,11 +35,11 @@ impl<K: Keep> Probed<K> {
     pub(super) fn note_answer(&mut self, now: Instant, answer: Answer) {
         let Answer {
             replica,
-            sent_at,
+            round_trip_ns,
             lost,
         } = answer;
-        self.client.locals.answered(now, replica, sent_at);
-        let is_own = sent_at.is_some();
+        self.client.locals.answered(replica, round_trip_ns);
+        let is_own = round_trip_ns.is_some();
         let found = self.client.fleet.answered(now, replica, lost, is_own);
         self.fleet_changed(replica, found);
     }
