@@ -42,6 +42,7 @@ use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
+use core::num::NonZeroU64;
 use in_flight::FleetRank;
 use rows::{Row, Rows};
 
@@ -148,7 +149,7 @@ impl<R: LatestRule> LatestReports<R> {
         LatestLoad {
             in_flight: Self::in_flight(row, own_in_flight, survey.unprobed),
             rif_limit: survey.rif_limit,
-            latency_ns: row.latency_ns.unwrap_or(survey.stand_in_ns),
+            latency_ns: row.latency_ns.map_or(survey.stand_in_ns, NonZeroU64::get),
             age_ns: now.ns_since(row.received_at),
             turn,
         }
@@ -176,7 +177,7 @@ impl<R: LatestRule> LatestReports<R> {
                 let own_in_flight = client.fleet.in_flight(row.replica);
                 let rif = rounded(Self::in_flight(row, own_in_flight, unprobed));
                 lowest = Some(lowest.map_or(rif, |lowest: Rif| rif.min(lowest)));
-                known_ns.extend(row.latency_ns);
+                known_ns.extend(row.latency_ns.map(NonZeroU64::get));
                 count += 1;
             }
             survey.rif_limit = lowest.map(|lowest| rif_limit(&self.rule, lowest));
@@ -223,7 +224,7 @@ impl<R: LatestRule> LatestReports<R> {
         now: Instant,
         replica: ReplicaId,
         own_in_flight: u32,
-        latency_ns: Option<u64>,
+        latency_ns: Option<NonZeroU64>,
         report: &LoadReport,
         from: From,
     ) -> bool {
@@ -234,7 +235,7 @@ impl<R: LatestRule> LatestReports<R> {
             from,
             rif: report.rif.max(Rif::new(own_in_flight)),
             others: if local { 0 } else { others },
-            latency_ns,
+            latency_ns: latency_ns.map(NonZeroU64::get),
             query_rate_millis: report.query_rate_millis.unwrap_or(0),
             capacity_millirif: report.capacity_millirif.unwrap_or(0),
             cost_ns: report.cost.map_or(0, span_ns),

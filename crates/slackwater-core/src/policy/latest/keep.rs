@@ -16,6 +16,7 @@ use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 impl<R: LatestRule> Keep for LatestReports<R> {
     const NAME: &'static str = R::NAME;
@@ -220,6 +221,6 @@ impl<R: LatestRule> Keep for LatestReports<R> {
 }
 
 /// The reported latency, unless it is unknown, as 0 is.
-fn known_latency_ns(report: &LoadReport) -> Option<u64> {
-    report.latency.map(span_ns).filter(|&ns| ns > 0)
+fn known_latency_ns(report: &LoadReport) -> Option<NonZeroU64> {
+    NonZeroU64::new(report.latency.map_or(0, span_ns))
 }

@@ -5,13 +5,14 @@ use super::order::{ORDERED_MAX, Order};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::Instant;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 /// The latest report of a replica. `K` is what a rule knows of the replica by then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<K> {
     pub(super) replica: ReplicaId,
     pub(super) received_at: Instant,
-    pub(super) latency_ns: Option<u64>,
+    pub(super) latency_ns: Option<NonZeroU64>,
     /// Queries that other clients have in flight: the reported RIF minus what this client had; for
     /// an unprobed replica, as drawn from what others reported.
     pub(super) others: u32,
