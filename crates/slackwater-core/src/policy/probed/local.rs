@@ -63,7 +63,7 @@ struct Own {
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
     /// For each unprobed replica.
-    own: ReplicaMap<Box<Own>>,
+    own: ReplicaMap<Option<Box<Own>>>,
     /// Number of unprobed replicas. At 0, queries do not use this module.
     unprobed_now: usize,
     /// How many of them are available.
@@ -169,7 +169,7 @@ impl LocalLoads {
             watch: self.watches,
             tracker: LoadTracker::new(&config),
         };
-        self.own.insert(replica, Box::new(own));
+        self.own.insert(replica, Some(Box::new(own)));
     }
 
     /// Notes that the replica has answered a probe: this client's, after this round trip, or a
@@ -221,7 +221,7 @@ impl LocalLoads {
         if self.unprobed_now == 0 {
             return None;
         }
-        let own = self.own.find(replica)?;
+        let own = self.own.find(replica)?.as_ref()?;
         Some(LocalArrival {
             watch: own.watch,
             arrival: own.tracker.arrive(now),
@@ -269,7 +269,7 @@ impl LocalLoads {
 
     /// The watch in which a query was sent, if it still lasts.
     fn current(&self, replica: ReplicaId, local: &LocalArrival) -> Option<&Own> {
-        let own = self.own.find(replica)?;
+        let own = self.own.find(replica)?.as_ref()?;
         (own.watch == local.watch).then_some(own)
     }
 
@@ -310,7 +310,8 @@ impl LocalLoads {
             return Err(Unanswered::Interval);
         }
         hearing.answered_here_at = Some(now);
-        let own = self.own.find(replica).ok_or(Unanswered::OutOfReach)?;
+        let own = self.own.find(replica).and_then(Option::as_ref);
+        let own = own.ok_or(Unanswered::OutOfReach)?;
         let mut report = own.tracker.report(now);
         let others = u32::try_from(others).unwrap_or(u32::MAX);
         report.rif = Rif::new(own_in_flight.saturating_add(others));
