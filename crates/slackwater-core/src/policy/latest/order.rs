@@ -53,7 +53,7 @@ impl Order {
     }
 
     const fn at(self, position: usize) -> usize {
-        (self.0 >> (position * PLACE_BITS)) as usize % ORDERED_MAX
+        ((self.0 >> (position * PLACE_BITS)) & 15) as usize
     }
 }
 

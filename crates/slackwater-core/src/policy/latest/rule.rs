@@ -17,7 +17,7 @@ use core::time::Duration;
 pub trait LatestRule: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Number of newest reports that are compared; by default all.
+    /// Number of newest reports that are compared, at most 16; by default all are.
     const NEWEST_MAX: usize = usize::MAX;
 
     /// Whether it uses turns.

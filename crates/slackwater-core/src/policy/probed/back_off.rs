@@ -207,6 +207,7 @@ impl BackOff {
 
     /// Notes that a probe of a replica that normally answers has ended: after this round trip, or
     /// unanswered. `fared` belongs to the replica.
+    #[expect(clippy::inline_always, reason = "each answer needs it once")]
     #[inline(always)]
     pub(super) fn ended(&mut self, fared: &mut Fared, round_trip_ns: Option<u64>) {
         if self.is_off() {

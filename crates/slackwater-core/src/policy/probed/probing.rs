@@ -154,6 +154,10 @@ impl Probing {
     }
 
     /// The probe to send to `replica`, or why none is sent.
+    #[expect(
+        clippy::inline_always,
+        reason = "each policy calls it once for each probe"
+    )]
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -227,6 +231,10 @@ impl Probing {
     }
 
     /// Like [`Self::end`], and updates the back-off: the probe was answered.
+    #[expect(
+        clippy::inline_always,
+        reason = "each policy calls it once for each answer"
+    )]
     #[inline(always)]
     pub(super) fn end_answered(&mut self, now: Instant, id: ProbeId) -> Option<Answer> {
         let (replica, sent_at) = self.free_slot(id)?;
