@@ -130,8 +130,8 @@ pub(crate) struct ReplicaMap<T> {
 
 #[derive(Clone, Debug, Default)]
 struct Slot<T> {
-    /// Whose value it is: the replica's generation, or [`VACANT`]. One comparison shows both whether
-    /// there is a value and whether it is that of the replica in question.
+    /// The replica whose value it is, or [`VACANT`]. One comparison shows both whether there is a
+    /// value and whether it is that of the replica in question.
     owner: Owner,
     /// The default if there is none.
     value: T,

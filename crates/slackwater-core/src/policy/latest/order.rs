@@ -13,8 +13,8 @@ const ONES: u64 = u64::MAX / 15;
 pub(super) struct Order(u64);
 
 impl Order {
-    /// The oldest of `len` places, of which there must be one. To take it out, the caller counts one
-    /// less: bits beyond the places have no effect.
+    /// The oldest of `len` places, of which there must be one. To take it out, the caller counts
+    /// one less: bits beyond the places have no effect.
     pub(super) const fn oldest(self, len: usize) -> usize {
         self.at(len - 1)
     }

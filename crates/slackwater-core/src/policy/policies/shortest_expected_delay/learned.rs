@@ -180,7 +180,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Which of [`Table::latencies`] it counts in.
+    /// The index of its sum in [`Table::latencies`].
     const fn kind(&self) -> usize {
         (self.capacity > 0) as usize
     }
@@ -190,8 +190,8 @@ impl Parts {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     replicas: ReplicaMap<Learned>,
-    /// The mean latencies of replicas that report no capacity, and of those that do. In nanoseconds:
-    /// the sum over a whole fleet fits.
+    /// The mean latencies of replicas that report no capacity, and of those that do. In
+    /// nanoseconds: the sum over a whole fleet fits.
     latencies: [Sum; 2],
     capacities: Sum,
     costs_ns: Sum,

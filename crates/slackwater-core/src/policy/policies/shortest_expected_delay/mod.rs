@@ -368,7 +368,7 @@ impl ExpectedDelay {
         moment.usual.aged(reported, load.age_ns) + known.share(load.turn.ahead)
     }
 
-    /// What a replica counts with, at which other clients have this many queries in flight, or more.
+    /// Like [`LatestRule::known`], by what was learned of the replica.
     #[expect(
         clippy::inline_always,
         reason = "each report needs it once, and the call would be a third of its time"
