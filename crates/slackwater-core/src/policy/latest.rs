@@ -277,7 +277,8 @@ impl<R: LatestRule> LatestReports<R> {
         FleetRank::new(index, self.rule.place(load, &row.known, &survey.moment))
     }
 
-    /// Offers the rows besides the `likely` ones that can be lower than one of the two lowest.
+    /// Offers the rows besides the `likely` ones that can be lower than one of the two lowest. Not
+    /// inlined, since most picks do without.
     #[inline(never)]
     fn offer_rest(
         &self,
@@ -386,6 +387,7 @@ fn likely<T>(rows: &[T], value: impl Fn(&T) -> u64) -> ([u32; 2], u64) {
     }
 }
 
+/// Like [`likely`], of the rows' values.
 #[inline]
 fn lowest_two(values: impl Iterator<Item = u64>) -> ([u32; 2], u64) {
     let (mut first, mut second) = ((u64::MAX, u32::MAX), (u64::MAX, u32::MAX));
