@@ -18,7 +18,6 @@
     reason = "an example, which ends with the first thing that is wrong"
 )]
 
-use core::hint::black_box;
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
@@ -168,7 +167,7 @@ impl Fleet {
     }
 
     fn end(&mut self, decision: Decision) {
-        if let Decision::Pick(pick) = black_box(decision) {
+        if let Decision::Pick(pick) = decision {
             (self.policy).handle_query_done(self.now, pick.ticket, Outcome::Success);
         }
     }

@@ -191,11 +191,11 @@ pub(crate) fn mul_shift(a: u64, b: u64, bits: u32) -> u64 {
 /// `count` of 0 counts as 1.
 #[inline]
 pub(crate) fn follow(mean: u64, value: u64, count: u64) -> u64 {
-    let way = mean.abs_diff(value) / count.max(1);
+    let count = count.max(1);
     if value >= mean {
-        mean + way
+        mean + (value - mean) / count
     } else {
-        mean - way
+        mean - (mean - value) / count
     }
 }
 

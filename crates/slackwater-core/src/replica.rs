@@ -125,7 +125,35 @@ impl ReplicaIds {
 /// A table keyed by replica.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicaMap<T> {
-    slots: Vec<Option<(u32, T)>>,
+    slots: Vec<Slot<T>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Slot<T> {
+    /// The replica whose value it is, or [`VACANT`]. One comparison shows both whether there is a
+    /// value and whether it is that of the replica in question.
+    owner: Owner,
+    /// The default if there is none.
+    value: T,
+}
+
+/// The generation of a slot's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner(u64);
+
+/// No generation.
+const VACANT: Owner = Owner(u64::MAX);
+
+impl Default for Owner {
+    fn default() -> Self {
+        VACANT
+    }
+}
+
+impl From<ReplicaId> for Owner {
+    fn from(replica: ReplicaId) -> Self {
+        Self(replica.generation.into())
+    }
 }
 
 impl<T> Default for ReplicaMap<T> {
@@ -134,7 +162,7 @@ impl<T> Default for ReplicaMap<T> {
     }
 }
 
-impl<T> ReplicaMap<T> {
+impl<T: Default> ReplicaMap<T> {
     /// Reserves space for a value of `replica`, so that setting it later does not allocate.
     pub(crate) fn reserve(&mut self, replica: ReplicaId) {
         if self.slots.len() <= replica.index() {
@@ -144,47 +172,57 @@ impl<T> ReplicaMap<T> {
 
     #[cold]
     fn grow(&mut self, len: usize) {
-        self.slots.resize_with(len, || None);
+        self.slots.resize_with(len, Slot::default);
     }
 
     /// Sets the value of `replica`. It replaces the value that the replica, or an earlier owner of
     /// its slot, had.
     pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
-        self.reserve(replica);
-        self.slots[replica.index()] = Some((replica.generation, value));
+        let owner = replica.into();
+        match self.slots.get_mut(replica.index()) {
+            Some(slot) => *slot = Slot { owner, value },
+            None => self.insert_beyond(replica, value),
+        }
+    }
+
+    #[cold]
+    fn insert_beyond(&mut self, replica: ReplicaId, value: T) {
+        self.grow(replica.index());
+        let owner = replica.into();
+        self.slots.push(Slot { owner, value });
     }
 
     pub(crate) fn remove(&mut self, replica: ReplicaId) -> Option<T> {
         let slot = self.slots.get_mut(replica.index())?;
-        match slot {
-            Some((generation, _)) if *generation == replica.generation => {
-                slot.take().map(|(_, value)| value)
-            }
-            _ => None,
+        if slot.owner != replica.into() {
+            return None;
         }
+        Some(core::mem::take(slot).value)
     }
 
     pub(crate) fn find(&self, replica: ReplicaId) -> Option<&T> {
         match self.slots.get(replica.index()) {
-            Some(Some((generation, value))) if *generation == replica.generation => Some(value),
+            Some(slot) if slot.owner == replica.into() => Some(&slot.value),
             _ => None,
         }
     }
 
     pub(crate) fn find_mut(&mut self, replica: ReplicaId) -> Option<&mut T> {
         match self.slots.get_mut(replica.index()) {
-            Some(Some((generation, value))) if *generation == replica.generation => Some(value),
+            Some(slot) if slot.owner == replica.into() => Some(&mut slot.value),
             _ => None,
         }
     }
 
     /// The values, in the order of the replicas' slots.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().flatten().map(|(_, value)| value)
+        let taken = self.slots.iter().filter(|slot| slot.owner != VACANT);
+        taken.map(|slot| &slot.value)
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots.iter_mut().flatten().map(|(_, value)| value)
+        let taken = self.slots.iter_mut().filter(|slot| slot.owner != VACANT);
+        taken.map(|slot| &mut slot.value)
     }
 }
 

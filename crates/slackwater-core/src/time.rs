@@ -80,13 +80,9 @@ impl From<Instant> for MaybeInstant {
 
 /// A span in whole nanoseconds; one of more than 584 years counts as 2^64 − 1 ns.
 pub(crate) const fn span_ns(span: Duration) -> u64 {
-    let ns = span.as_nanos();
-    if ns > u64::MAX as u128 {
-        u64::MAX
-    } else {
-        #[expect(clippy::cast_possible_truncation, reason = "the line above checked it")]
-        let ns = ns as u64;
-        ns
+    match span.as_secs().checked_mul(1_000_000_000) {
+        Some(ns) => ns.saturating_add(span.subsec_nanos() as u64),
+        None => u64::MAX,
     }
 }
 

@@ -90,6 +90,13 @@ pub(super) struct Record {
     pub(super) others_ns: Option<u64>,
 }
 
+/// The record of no replica, for an empty slot of a table.
+impl Default for Record {
+    fn default() -> Self {
+        Self::new(Instant::EPOCH, 0)
+    }
+}
+
 impl Record {
     pub(super) fn new(now: Instant, stay: u32) -> Self {
         Self {

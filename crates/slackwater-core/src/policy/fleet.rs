@@ -275,6 +275,11 @@ impl Fleet {
     /// Queries that this client has in flight at a replica that is available.
     pub(in crate::policy) fn available_in_flight(&self, replica: ReplicaId) -> Option<u32> {
         let standing = self.standings.find(replica)?;
+        self.in_flight_if_available(standing)
+    }
+
+    /// Like [`Self::available_in_flight`], for a replica in this state.
+    pub(in crate::policy) fn in_flight_if_available(&self, standing: &Standing) -> Option<u32> {
         let may_be = standing.is_present() || (self.present == 0 && standing.is_fit());
         may_be.then_some(standing.in_flight)
     }

@@ -59,7 +59,10 @@ impl ProbeLoss {
 
     fn note(&mut self, lost: u64) {
         self.seen = (self.seen + 1).min(REMEMBERED - PRESUMED);
-        self.share = follow(self.share, lost, PRESUMED + self.seen);
+        // Without any loss, which is usual, the mean stays what it is.
+        if self.share != lost {
+            self.share = follow(self.share, lost, PRESUMED + self.seen);
+        }
     }
 
     /// Probes in a row without an answer that make a replica unprobed, and may make it lost.

@@ -74,9 +74,9 @@ impl Turns {
 
     fn lately(self, sent: u64, replicas: usize) -> u64 {
         let memory = replicas.max(1) as u64;
-        let since = sent.saturating_sub(self.last).saturating_add(1);
+        let since = sent.saturating_sub(self.last);
         // At most as many queries as there ever were replicas, plus one: nothing overflows.
-        self.lately * memory / memory.saturating_add(since)
+        self.lately * memory / since.saturating_add(memory + 1)
     }
 }
 

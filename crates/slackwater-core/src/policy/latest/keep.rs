@@ -9,12 +9,14 @@ use crate::policy::explanation::{self, Explanation};
 use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::Place;
-use crate::policy::probed::{Choice, Client, Compared, Keep};
+use crate::policy::probed::{Choice, Client, Compared, Keep, Reporter};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
+use crate::policy::turns::FINE;
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 impl<R: LatestRule> Keep for LatestReports<R> {
     const NAME: &'static str = R::NAME;
@@ -114,13 +116,21 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn handle_report(
         &mut self,
         now: Instant,
-        replica: ReplicaId,
+        from: Reporter,
         report: &LoadReport,
-        local: bool,
         client: &mut Client,
         _draw: &mut dyn Draw,
     ) {
-        self.keep(now, replica, report, From::Probe { local }, client);
+        let Reporter {
+            replica,
+            own_in_flight,
+            local,
+        } = from;
+        self.own.record(u64::from(own_in_flight) * FINE);
+        let latency_ns = known_latency_ns(report);
+        let from = From::Probe { local };
+        let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
+        client.counters.replaced += u64::from(replaces);
     }
 
     fn handle_carried_report(
@@ -133,7 +143,13 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         if report.capacity_millirif.is_some() {
             self.carried.report_pooled();
             if self.rule.takes_carried() {
-                self.keep(now, replica, report, From::Response, client);
+                let own_in_flight = client.fleet.in_flight(replica);
+                // Few responses carry a latency.
+                let latency_ns = known_latency_ns(report);
+                let latency_ns = latency_ns.or_else(|| self.rows.find(replica)?.latency_ns);
+                let from = From::Response;
+                let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
+                client.counters.replaced += u64::from(replaces);
             }
         }
     }
@@ -202,4 +218,9 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
         self.looked_at(now, client)
     }
+}
+
+/// The reported latency, unless it is unknown, as 0 is.
+fn known_latency_ns(report: &LoadReport) -> Option<NonZeroU64> {
+    NonZeroU64::new(report.latency.map_or(0, span_ns))
 }

@@ -1,16 +1,18 @@
 //! The latest report of each replica, in one array whose first rows are the newest: a choice
 //! compares those, and looks at no others.
 
+use super::order::{ORDERED_MAX, Order};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::Instant;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 /// The latest report of a replica. `K` is what a rule knows of the replica by then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<K> {
     pub(super) replica: ReplicaId,
     pub(super) received_at: Instant,
-    pub(super) latency_ns: Option<u64>,
+    pub(super) latency_ns: Option<NonZeroU64>,
     /// Queries that other clients have in flight: the reported RIF minus what this client had; for
     /// an unprobed replica, as drawn from what others reported.
     pub(super) others: u32,
@@ -32,16 +34,27 @@ pub(super) struct Rows<K> {
     /// Where the row of each replica is.
     places: ReplicaMap<usize>,
     newest_max: usize,
+    /// The newest rows by age, and of equal age by place. Unused if they are more than
+    /// [`ORDERED_MAX`]: all are the newest then.
+    order: Order,
     /// None of the newest rows is older. It is checked before a search.
     newest_since: Instant,
 }
 
-impl<K: Copy> Rows<K> {
+impl<K: Copy + Default> Rows<K> {
+    /// No reports. The newest are at most `newest_max`, or all if that is more than
+    /// [`ORDERED_MAX`].
     pub(super) fn new(newest_max: usize) -> Self {
+        let newest_max = if newest_max > ORDERED_MAX {
+            usize::MAX
+        } else {
+            newest_max
+        };
         Self {
             all: Vec::new(),
             places: ReplicaMap::default(),
             newest_max,
+            order: Order::default(),
             newest_since: Instant::EPOCH,
         }
     }
@@ -81,20 +94,39 @@ impl<K: Copy> Rows<K> {
     #[inline]
     pub(super) fn insert(&mut self, row: Row<K>) -> bool {
         let found = self.places.find(row.replica).copied();
-        let mut place = found.unwrap_or(self.all.len());
-        if found.is_none() {
-            self.all.push(row);
-        }
+        let mut place = found.unwrap_or_else(|| self.add(row.replica));
         if place >= self.newest_max {
-            let oldest = self.oldest_of_newest();
+            let oldest = self.order.oldest(self.newest_max);
             self.move_row(oldest, place);
+            self.places.insert(row.replica, oldest);
             place = oldest;
+        } else if self.keeps_order() {
+            self.order.take(place);
         }
         self.all[place] = row;
-        if found != Some(place) {
-            self.places.insert(row.replica, place);
+        if self.keeps_order() {
+            self.put_in_order(place, self.newest().len() - 1);
         }
         found.is_some()
+    }
+
+    /// Adds a row for a replica, for its first report. Returns its place.
+    #[cold]
+    fn add(&mut self, replica: ReplicaId) -> usize {
+        let place = self.all.len();
+        self.all.push(Row {
+            replica,
+            received_at: Instant::EPOCH,
+            latency_ns: None,
+            others: 0,
+            local: false,
+            known: K::default(),
+        });
+        self.places.insert(replica, place);
+        if self.keeps_order() && place < self.newest_max {
+            self.put_in_order(place, place);
+        }
+        place
     }
 
     /// Copies a row to another place.
@@ -105,14 +137,25 @@ impl<K: Copy> Rows<K> {
         self.places.insert(row.replica, to);
     }
 
-    fn oldest_of_newest(&self) -> usize {
-        let mut oldest = (0, Instant::from_nanos(u64::MAX));
-        for (place, row) in self.newest().iter().enumerate() {
-            if row.received_at < oldest.1 {
-                oldest = (place, row.received_at);
+    const fn keeps_order(&self) -> bool {
+        self.newest_max <= ORDERED_MAX
+    }
+
+    /// Puts one of the newest rows in order, among the `len` that are.
+    #[inline]
+    fn put_in_order(&mut self, place: usize, len: usize) {
+        let key = |place: usize| (self.all[place].received_at, place);
+        let this = key(place);
+        self.order.add(place, len, |other| key(other) > this);
+    }
+
+    /// Puts the newest rows in order after they have moved.
+    fn put_all_in_order(&mut self) {
+        if self.keeps_order() {
+            for place in 0..self.newest().len() {
+                self.put_in_order(place, place);
             }
         }
-        oldest.0
     }
 
     pub(super) fn remove(&mut self, replica: ReplicaId) {
@@ -132,14 +175,22 @@ impl<K: Copy> Rows<K> {
             self.move_row(last, place);
         }
         self.all.pop();
+        self.put_all_in_order();
     }
 
     /// Removes the reports that were received before `since`, if there is one among the newest.
     /// Returns how many.
+    #[inline]
     pub(super) fn expire(&mut self, since: Instant) -> usize {
         if since <= self.newest_since {
-            return 0;
+            0
+        } else {
+            self.search_expired(since)
         }
+    }
+
+    #[cold]
+    fn search_expired(&mut self, since: Instant) -> usize {
         let received_at = self.newest().iter().map(|row| row.received_at);
         let oldest = received_at.min().unwrap_or(since);
         self.newest_since = oldest.max(since);
@@ -158,7 +209,9 @@ impl<K: Copy> Rows<K> {
         for (place, row) in rows.iter().enumerate() {
             places.insert(row.replica, place);
         }
-        before - rows.len()
+        let expired = before - rows.len();
+        self.put_all_in_order();
+        expired
     }
 }
 
@@ -167,8 +220,47 @@ mod tests {
     use super::*;
     use crate::draw::{SplitMix64, below};
     use crate::replica::ReplicaIds;
+    use core::cmp::Reverse;
 
     const NEWEST_MAX: usize = 5;
+
+    fn row(replica: ReplicaId, received_at: Instant) -> Row<()> {
+        Row {
+            replica,
+            received_at,
+            latency_ns: None,
+            others: 0,
+            local: false,
+            known: (),
+        }
+    }
+
+    /// Whatever happens to the rows, and where several came at once.
+    #[test]
+    fn kept_order_of_the_newest_rows_is_the_order_of_their_ages() {
+        let mut ids = ReplicaIds::new();
+        let mut draw = SplitMix64::new(4);
+        let replicas: Vec<_> = (0..40).filter_map(|_| ids.allocate()).collect();
+        for newest_max in [1, NEWEST_MAX, ORDERED_MAX] {
+            let mut rows = Rows::new(newest_max);
+            for step in 0..5_000_u64 {
+                let now = Instant::from_nanos(step / 4);
+                let replica = replicas[below(&mut draw, 40) as usize];
+                match below(&mut draw, 40) {
+                    0..=4 => rows.remove(replica),
+                    5 => _ = rows.expire(Instant::from_nanos((step / 4).saturating_sub(20))),
+                    _ => _ = rows.insert(row(replica, now)),
+                }
+                let mut sorted: Vec<_> = (0..rows.newest().len()).collect();
+                sorted.sort_unstable_by_key(|&place| Reverse((rows.all[place].received_at, place)));
+                assert_eq!(
+                    rows.order.places(sorted.len()).collect::<Vec<_>>(),
+                    sorted,
+                    "{step}"
+                );
+            }
+        }
+    }
 
     /// Compared with a list, oldest first, that is searched from end to end.
     #[test]
@@ -199,14 +291,7 @@ mod tests {
                     expired += before - list.len();
                 }
                 _ => {
-                    rows.insert(Row {
-                        replica,
-                        received_at: now,
-                        latency_ns: None,
-                        others: 0,
-                        local: false,
-                        known: (),
-                    });
+                    rows.insert(row(replica, now));
                     list.retain(|row| row.0 != replica);
                     list.push((replica, now));
                 }

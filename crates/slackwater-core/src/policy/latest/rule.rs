@@ -17,7 +17,7 @@ use core::time::Duration;
 pub trait LatestRule: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Number of newest reports that are compared; by default all.
+    /// Number of newest reports that are compared, at most 16; by default all are.
     const NEWEST_MAX: usize = usize::MAX;
 
     /// Whether it uses turns.
@@ -33,7 +33,7 @@ pub trait LatestRule: Debug + Send {
     const FIRST_MIN: Option<fn(&Self::Known) -> u64> = None;
 
     /// What is known of a replica since its latest report.
-    type Known: Copy + Debug + Send;
+    type Known: Copy + Debug + Default + Send;
 
     /// What all candidates of a choice are compared by.
     type Moment: Copy + Debug;

@@ -23,7 +23,7 @@ impl<R: LatestRule> LatestReports<R> {
         PooledView {
             replica: row.replica,
             rif,
-            latency: row.latency_ns.map(Duration::from_nanos),
+            latency: (row.latency_ns).map(|ns| Duration::from_nanos(ns.get())),
             age: now.saturating_since(row.received_at),
             uses_left: u32::MAX,
             local: row.local,

@@ -207,7 +207,7 @@ impl LowestCostOfDrawn {
 }
 
 /// An average that rises at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct PeakAverage {
     ns: f64,
     /// When it was last updated.

@@ -262,7 +262,7 @@ fn scaled(weight: f64, largest: f64) -> u16 {
 }
 
 /// The averages of a replica's reports.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct ReportedLoad {
     load: Load,
     /// When the first useful report came.
@@ -272,7 +272,7 @@ struct ReportedLoad {
 }
 
 /// The terms of a weight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Load {
     /// Queries finished each second (q).
     query_rate: f64,

@@ -21,7 +21,7 @@ const MS: u64 = 1_000_000;
 const WINDOW_NS: u64 = 100 * MS;
 /// and its longest length if fewer than [`ENDED_MIN`] probes end in it.
 const WINDOW_MAX_NS: u64 = 1_000 * MS;
-const ENDED_MIN: u32 = 8;
+const ENDED_MIN: u64 = 8;
 /// Fewer replicas in trouble show nothing about the others.
 const TROUBLED_MIN: u32 = 2;
 /// A round trip is slow if it is longer than this many times the usual one, and at least
@@ -30,7 +30,7 @@ const TROUBLED_MIN: u32 = 2;
 const SLOW_TIMES: u64 = 8;
 const SLOW_MIN_NS: u64 = 25 * MS;
 /// Fewer probes without a free slot are chance.
-const STARVED_MIN: u32 = 8;
+const STARVED_MIN: u64 = 8;
 /// What remains of the rate after a window of overload, in millionths.
 const KEPT: u64 = 750_000;
 /// Time in which the rate recovers from 0 to all.
@@ -42,12 +42,12 @@ struct Window {
     began_at: Instant,
     /// Identifies the window; 0 is none.
     number: u32,
-    sent: u32,
+    sent: u64,
     /// Returned by the driver.
-    unsent: u32,
+    unsent: u64,
     /// Not sent because no slot was free.
-    starved: u32,
-    ended: u32,
+    starved: u64,
+    ended: u64,
     answers: u64,
     round_trips_ns: u64,
     /// Replicas of which a probe ended, and those with at least as many bad ends as good ones.
@@ -88,7 +88,7 @@ impl Window {
 pub(super) struct Fared {
     window: u32,
     /// Bad ends minus good ends.
-    balance: i16,
+    balance: i32,
 }
 
 /// Controls the share of the configured rate that is used.
@@ -146,11 +146,16 @@ impl BackOff {
     }
 
     /// Evaluates the window if it is over. Called with each query.
+    #[inline]
     pub(super) fn tick(&mut self, now: Instant) {
         let lasted_ns = now.ns_since(self.window.began_at);
-        if lasted_ns < WINDOW_NS || self.is_off() {
-            return;
+        if lasted_ns >= WINDOW_NS && !self.is_off() {
+            self.tick_after(now, lasted_ns);
         }
+    }
+
+    #[cold]
+    fn tick_after(&mut self, now: Instant, lasted_ns: u64) {
         if self.window.ended >= ENDED_MIN || lasted_ns >= WINDOW_MAX_NS {
             self.close(lasted_ns);
             let number = self.window.number.checked_add(1).unwrap_or(1);
@@ -188,20 +193,22 @@ impl BackOff {
     }
 
     pub(super) fn sent(&mut self) {
-        self.window.sent = self.window.sent.saturating_add(1);
+        self.window.sent += 1;
     }
 
     pub(super) fn unsent(&mut self) {
-        self.window.unsent = self.window.unsent.saturating_add(1);
+        self.window.unsent += 1;
     }
 
     /// Notes that this many probes found no free slot or waiting place.
     pub(super) fn starved(&mut self, probes: u32) {
-        self.window.starved = self.window.starved.saturating_add(probes);
+        self.window.starved += u64::from(probes);
     }
 
     /// Notes that a probe of a replica that normally answers has ended: after this round trip, or
     /// unanswered. `fared` belongs to the replica.
+    #[expect(clippy::inline_always, reason = "each answer needs it once")]
+    #[inline(always)]
     pub(super) fn ended(&mut self, fared: &mut Fared, round_trip_ns: Option<u64>) {
         if self.is_off() {
             return;
@@ -211,7 +218,7 @@ impl BackOff {
             self.window.round_trips_ns = self.window.round_trips_ns.saturating_add(round_trip_ns);
             !self.is_slow(round_trip_ns)
         });
-        self.window.ended = self.window.ended.saturating_add(1);
+        self.window.ended += 1;
         if fared.window == self.window.number {
             self.window.troubled -= u32::from(fared.balance >= 0);
         } else {
@@ -221,12 +228,14 @@ impl BackOff {
                 balance: 0,
             };
         }
-        fared.balance = fared.balance.saturating_add(if well { -1 } else { 1 });
+        fared.balance += if well { -1 } else { 1 };
         self.window.troubled += u32::from(fared.balance >= 0);
     }
 
     fn is_slow(&self, round_trip_ns: u64) -> bool {
-        self.usual_ns > 0 && round_trip_ns >= self.slow_ns()
+        round_trip_ns >= self.slow_min_ns
+            && self.usual_ns > 0
+            && round_trip_ns >= self.usual_ns.saturating_mul(SLOW_TIMES)
     }
 
     /// Whether round trips are half way to slow in the mean. The rate then stays where it is, or

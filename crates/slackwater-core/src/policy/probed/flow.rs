@@ -69,18 +69,19 @@ impl<K: Keep> Policy for Probed<K> {
 
     fn handle(&mut self, now: Instant, event: Event<'_>, draw: &mut dyn Draw) {
         let now = self.tick(now);
-        let (replica, sent_at, report) = match event {
+        let (answer, report) = match event {
             Event::Report(probe, report) => {
                 self.expire_probes(now);
-                let Some((replica, sent_at)) = self.probing.end_answered(now, probe) else {
+                let Some(answer) = self.probing.end_answered(now, probe) else {
                     self.client.counters.reports_late += 1;
                     return;
                 };
                 self.client.counters.probes_answered += 1;
-                (replica, Some(sent_at), report)
+                (answer, report)
             }
-            // The probe was not this client's, so its round trip is not known.
-            Event::SiblingReport(replica, report) => (replica, None, report),
+            Event::SiblingReport(replica, report) => {
+                (self.probing.sibling_answered(now, replica), report)
+            }
             Event::SiblingQueries(replica, queries) => {
                 return self.kept.charge_siblings(replica, queries);
             }
@@ -110,7 +111,7 @@ impl<K: Keep> Policy for Probed<K> {
             }
         };
         // Answers to own probes and to those of siblings are equally good samples.
-        self.take_report(now, replica, sent_at, report, draw);
+        self.take_report(now, answer, report, draw);
     }
 
     fn choose(

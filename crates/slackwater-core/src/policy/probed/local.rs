@@ -12,7 +12,7 @@
 //! reports, since a mean is never the lowest. There that part is drawn from recent reports instead
 //! ([`Keep::DRAWS_OTHERS`](super::Keep::DRAWS_OTHERS)).
 
-use super::recent_mean::RecentMean;
+use super::recent_mean::RecentValues;
 use crate::draw::Draw;
 use crate::policy::fleet::{Fleet, LostProbes};
 use crate::policy::outcome::Outcome;
@@ -63,16 +63,16 @@ struct Own {
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
     /// For each unprobed replica.
-    own: ReplicaMap<Box<Own>>,
+    own: ReplicaMap<Option<Box<Own>>>,
     /// Number of unprobed replicas. At 0, queries do not use this module.
     unprobed_now: usize,
     /// How many of them are available.
     unprobed_available: usize,
     watches: u32,
     /// What other clients have in flight at a replica, by recent reports.
-    others: RecentMean,
+    others: RecentValues,
     /// Round trips of recent probes that were answered, in nanoseconds.
-    round_trips: RecentMean,
+    round_trips: RecentValues,
     /// From this time on no unprobed replica is out of reach. It is checked before a search.
     out_of_reach_until: Instant,
 }
@@ -169,14 +169,14 @@ impl LocalLoads {
             watch: self.watches,
             tracker: LoadTracker::new(&config),
         };
-        self.own.insert(replica, Box::new(own));
+        self.own.insert(replica, Some(Box::new(own)));
     }
 
-    /// Notes that the replica has answered a probe: this client's, sent at `sent_at`, or a
-    /// sibling's (`None`), which is no round trip of this client.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Option<Instant>) {
-        if let Some(sent_at) = sent_at {
-            self.round_trips.record(now.ns_since(sent_at));
+    /// Notes that the replica has answered a probe: this client's, after this round trip, or a
+    /// sibling's (`None`).
+    pub(super) fn answered(&mut self, replica: ReplicaId, round_trip_ns: Option<u64>) {
+        if let Some(round_trip_ns) = round_trip_ns {
+            self.round_trips.record(round_trip_ns);
         }
         if self.unprobed_now > 0 {
             self.end_silence(replica);
@@ -195,8 +195,8 @@ impl LocalLoads {
     /// Forgets what reports showed, since no replica answers any more: the load of other clients,
     /// and the round trip that sets the pace.
     pub(super) fn forget_answers(&mut self) {
-        self.others = RecentMean::default();
-        self.round_trips = RecentMean::default();
+        self.others = RecentValues::default();
+        self.round_trips = RecentValues::default();
     }
 
     /// Notes that a probe was lost, the last of `probes`. Returns `true` if that makes the replica,
@@ -221,7 +221,7 @@ impl LocalLoads {
         if self.unprobed_now == 0 {
             return None;
         }
-        let own = self.own.find(replica)?;
+        let own = self.own.find(replica)?.as_ref()?;
         Some(LocalArrival {
             watch: own.watch,
             arrival: own.tracker.arrive(now),
@@ -269,7 +269,7 @@ impl LocalLoads {
 
     /// The watch in which a query was sent, if it still lasts.
     fn current(&self, replica: ReplicaId, local: &LocalArrival) -> Option<&Own> {
-        let own = self.own.find(replica)?;
+        let own = self.own.find(replica)?.as_ref()?;
         (own.watch == local.watch).then_some(own)
     }
 
@@ -310,7 +310,8 @@ impl LocalLoads {
             return Err(Unanswered::Interval);
         }
         hearing.answered_here_at = Some(now);
-        let own = self.own.find(replica).ok_or(Unanswered::OutOfReach)?;
+        let own = self.own.find(replica).and_then(Option::as_ref);
+        let own = own.ok_or(Unanswered::OutOfReach)?;
         let mut report = own.tracker.report(now);
         let others = u32::try_from(others).unwrap_or(u32::MAX);
         report.rif = Rif::new(own_in_flight.saturating_add(others));

@@ -40,7 +40,7 @@ use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use local::LocalLoads;
-use probing::Probing;
+use probing::{Answer, Probing};
 use rank::Place;
 use rif_limit::RifDistribution;
 
@@ -122,14 +122,12 @@ pub trait Keep: Debug + Send {
         let _ = (now, query, choice, client, draw);
     }
 
-    /// Takes in a report of an available replica. `local`: it is the client's own, in place of a
-    /// unprobed replica's. `[A13]`
+    /// Takes in a report of an available replica.
     fn handle_report(
         &mut self,
         now: Instant,
-        replica: ReplicaId,
+        from: Reporter,
         report: &LoadReport,
-        local: bool,
         client: &mut Client,
         draw: &mut dyn Draw,
     );
@@ -188,6 +186,16 @@ pub trait Keep: Debug + Send {
 
     /// The reports that are compared for the next query, oldest first.
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared>;
+}
+
+/// The available replica that a report is from.
+#[derive(Clone, Copy, Debug)]
+pub struct Reporter {
+    pub(in crate::policy) replica: ReplicaId,
+    /// Queries that this client has in flight there.
+    pub(in crate::policy) own_in_flight: u32,
+    /// The report is the client's own, in place of an unprobed replica's. `[A13]`
+    pub(in crate::policy) local: bool,
 }
 
 /// A report that is compared for the next query.
@@ -372,34 +380,41 @@ impl<K: Keep> Probed<K> {
         self.latest
     }
 
-    /// Takes in the answer to a probe that was sent at `sent_at`, or to a sibling's probe (`None`).
+    /// Takes in the report with which a probe was answered.
     fn take_report(
         &mut self,
         now: Instant,
-        replica: ReplicaId,
-        sent_at: Option<Instant>,
+        answer: Answer,
         report: &LoadReport,
         draw: &mut dyn Draw,
     ) {
-        let Some(standing) = self.client.fleet.standing(replica) else {
+        let replica = answer.replica;
+        let Some(mut standing) = self.client.fleet.standing(replica) else {
             self.client.counters.reports_unknown += 1;
             return;
         };
         // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
-        let rif_min = standing.rif_min();
-        let raised = (report.rif < rif_min).then(|| LoadReport {
-            rif: rif_min,
-            ..report.clone()
-        });
-        let report = raised.as_ref().unwrap_or(report);
-        self.note_answer(now, replica, sent_at);
+        let raised;
+        let report = if report.rif < standing.rif_min() {
+            raised = with_rif(report, standing.rif_min());
+            &raised
+        } else {
+            report
+        };
+        // A lost replica is lost no longer.
+        let mut is_changed = self.client.fleet.any_lost();
+        self.note_answer(now, answer);
         if standing.is_draining() != report.draining {
             let changed = self.client.fleet.set_draining(replica, report.draining);
             self.fleet_changed(replica, changed);
+            is_changed = true;
+        }
+        if is_changed {
+            standing = self.client.fleet.standing(replica).unwrap_or_default();
         }
         // An unavailable replica runs empty, which shows neither the load of the others nor which
         // RIF is high among them.
-        if let Some(own_in_flight) = self.client.fleet.available_in_flight(replica) {
+        if let Some(own_in_flight) = self.client.fleet.in_flight_if_available(&standing) {
             let client = &mut self.client;
             if K::DRAWS_OTHERS {
                 client.locals.note_others_rif(report.rif, own_in_flight);
@@ -408,7 +423,12 @@ impl<K: Keep> Probed<K> {
                 client.locals.note_others_rif(ordinary, own_in_flight);
                 client.reported.record(report.rif);
             }
-            (self.kept).handle_report(now, replica, report, false, client, draw);
+            let from = Reporter {
+                replica,
+                own_in_flight,
+                local: false,
+            };
+            (self.kept).handle_report(now, from, report, client, draw);
         }
     }
 
@@ -449,5 +469,14 @@ impl<K: Keep> Probed<K> {
         }
         let client = &mut self.client;
         client.locals.settle(replica, &client.fleet);
+    }
+}
+
+/// A report, with another RIF.
+#[cold]
+fn with_rif(report: &LoadReport, rif: Rif) -> LoadReport {
+    LoadReport {
+        rif,
+        ..report.clone()
     }
 }

@@ -48,6 +48,24 @@ struct LastProbe {
     fared: Fared,
 }
 
+impl LastProbe {
+    /// Notes that the replica has answered a probe. Returns how many it lost in a row before.
+    fn answered(&mut self, now: Instant) -> u8 {
+        self.answered_at = now.into();
+        core::mem::take(&mut self.lost_in_a_row)
+    }
+}
+
+/// An answer to a probe.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub(super) replica: ReplicaId,
+    /// `None` if the probe was a sibling's.
+    pub(super) round_trip_ns: Option<u64>,
+    /// Probes that the replica lost in a row before.
+    pub(super) lost: u8,
+}
+
 /// Why a probe that was due is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skipped {
@@ -136,6 +154,11 @@ impl Probing {
     }
 
     /// The probe to send to `replica`, or why none is sent.
+    #[expect(
+        clippy::inline_always,
+        reason = "each policy calls it once for each probe"
+    )]
+    #[inline(always)]
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -168,11 +191,9 @@ impl Probing {
         last.sent_at = now.into();
         last.outstanding = true;
         let deadline = now.plus_ns(deadline_ns);
-        // Expiry only searches the slots when the earliest deadline has passed.
-        self.next_deadline = Some(
-            self.next_deadline
-                .map_or(deadline, |next| next.min(deadline)),
-        );
+        // Expiry only searches the slots when the earliest deadline has passed. A later probe has
+        // no earlier one, since all have as much time.
+        self.next_deadline.get_or_insert(deadline);
         let place = &mut self.slots[slot as usize];
         place.outstanding = Some(Outstanding {
             replica,
@@ -210,18 +231,25 @@ impl Probing {
     }
 
     /// Like [`Self::end`], and updates the back-off: the probe was answered.
-    pub(super) fn end_answered(
-        &mut self,
-        now: Instant,
-        id: ProbeId,
-    ) -> Option<(ReplicaId, Instant)> {
+    #[expect(
+        clippy::inline_always,
+        reason = "each policy calls it once for each answer"
+    )]
+    #[inline(always)]
+    pub(super) fn end_answered(&mut self, now: Instant, id: ProbeId) -> Option<Answer> {
         let (replica, sent_at) = self.free_slot(id)?;
+        let round_trip_ns = now.ns_since(sent_at);
+        let mut lost = 0;
         if let Some(last) = self.last.find_mut(replica) {
             last.outstanding = false;
-            let round_trip_ns = now.ns_since(sent_at);
             self.back_off.ended(&mut last.fared, Some(round_trip_ns));
+            lost = last.answered(now);
         }
-        Some((replica, sent_at))
+        Some(Answer {
+            replica,
+            round_trip_ns: Some(round_trip_ns),
+            lost,
+        })
     }
 
     fn free_slot(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
@@ -237,13 +265,14 @@ impl Probing {
         Some((replica, sent_at))
     }
 
-    /// Notes that the replica has answered a probe. Returns how many it lost in a row before.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) -> u8 {
-        let Some(last) = self.last.find_mut(replica) else {
-            return 0;
-        };
-        last.answered_at = now.into();
-        core::mem::take(&mut last.lost_in_a_row)
+    /// Notes that the replica has answered a sibling's probe.
+    pub(super) fn sibling_answered(&mut self, now: Instant, replica: ReplicaId) -> Answer {
+        let last = self.last.find_mut(replica);
+        Answer {
+            replica,
+            round_trip_ns: None,
+            lost: last.map_or(0, |last| last.answered(now)),
+        }
     }
 
     /// Updates the back-off with a lost probe of a replica that normally answers.

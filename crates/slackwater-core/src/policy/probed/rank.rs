@@ -50,6 +50,9 @@ impl<const INDEX_BITS: u32> Rank<INDEX_BITS> {
         Self((u128::from(place.first) << 64) | u128::from(low))
     }
 
+    /// No candidate's rank is higher.
+    pub(in crate::policy) const HIGHEST: Self = Self(u128::MAX);
+
     /// What decided.
     pub(in crate::policy) const fn first(self) -> u64 {
         (self.0 >> 64) as u64
@@ -59,7 +62,7 @@ impl<const INDEX_BITS: u32> Rank<INDEX_BITS> {
         (self.0 & ((1 << INDEX_BITS) - 1)) as usize
     }
 
-    const fn ties_with(self, other: Self) -> bool {
+    pub(in crate::policy) const fn ties_with(self, other: Self) -> bool {
         self.0 >> INDEX_BITS == other.0 >> INDEX_BITS
     }
 }

@@ -1,41 +1,39 @@
-//! The mean over recent values.
+//! Recent values, and their mean.
 
 use crate::draw::{Draw, below};
 
-/// The mean of the last 64 values. `[A13]`
+/// The last 64 values. `[A13]`
 #[derive(Clone, Debug)]
-pub(in crate::policy) struct RecentMean {
+pub(in crate::policy) struct RecentValues {
     ring: [u64; Self::REMEMBERED],
-    sum: u64,
     /// Values so far. The next one goes to the place of this number in the ring.
     recorded: u64,
 }
 
-impl Default for RecentMean {
+impl Default for RecentValues {
     fn default() -> Self {
         Self {
             ring: [0; Self::REMEMBERED],
-            sum: 0,
             recorded: 0,
         }
     }
 }
 
-impl RecentMean {
+impl RecentValues {
     const REMEMBERED: usize = 64;
-    /// Larger values count as this, so that the sum cannot overflow.
+    /// Larger values count as this, so that their sum cannot overflow.
     const VALUE_MAX: u64 = u64::MAX >> 7;
 
-    pub(in crate::policy) fn record(&mut self, value: u64) {
-        let value = value.min(Self::VALUE_MAX);
-        self.sum += value;
+    /// Records a value. Returns the one that is forgotten for it, or 0.
+    #[inline]
+    pub(in crate::policy) fn record(&mut self, value: u64) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "less than the length of the ring"
         )]
         let place = (self.recorded % Self::REMEMBERED as u64) as usize;
-        self.sum -= core::mem::replace(&mut self.ring[place], value);
         self.recorded += 1;
+        core::mem::replace(&mut self.ring[place], value)
     }
 
     fn len(&self) -> u64 {
@@ -52,8 +50,43 @@ impl RecentMean {
 
     /// The mean, rounded to the nearest. 0 if there are no values.
     pub(in crate::policy) fn mean(&self) -> u64 {
-        let len = self.len().max(1);
-        (self.sum + len / 2) / len
+        if self.recorded == 0 {
+            return 0;
+        }
+        let values = self.ring.iter().map(|&value| value.min(Self::VALUE_MAX));
+        self.mean_of(values.sum())
+    }
+
+    /// The mean, if the sum is this.
+    fn mean_of(&self, sum: u64) -> u64 {
+        let mean = |len: u64| (sum + len / 2) / len;
+        // Most often there are all, and then no division is needed: the length is a power of two.
+        if self.recorded >= Self::REMEMBERED as u64 {
+            mean(Self::REMEMBERED as u64)
+        } else {
+            mean(self.recorded.max(1))
+        }
+    }
+}
+
+/// The last 64 values and their sum, for a mean that is needed more often than a value comes.
+#[derive(Clone, Debug, Default)]
+pub(in crate::policy) struct RecentMean {
+    values: RecentValues,
+    sum: u64,
+}
+
+impl RecentMean {
+    #[inline]
+    pub(in crate::policy) fn record(&mut self, value: u64) {
+        let value = value.min(RecentValues::VALUE_MAX);
+        self.sum += value;
+        self.sum -= self.values.record(value);
+    }
+
+    /// The mean, rounded to the nearest. 0 if there are no values.
+    pub(in crate::policy) fn mean(&self) -> u64 {
+        self.values.mean_of(self.sum)
     }
 }
 
@@ -82,11 +115,23 @@ mod tests {
     }
 
     #[test]
+    fn kept_mean_is_the_mean_of_the_values() {
+        let mut draw = crate::draw::SplitMix64::new(2);
+        let (mut mean, mut values) = (RecentMean::default(), RecentValues::default());
+        for step in 0..500 {
+            let value = draw.draw() >> (step % 64);
+            mean.record(value);
+            values.record(value);
+            assert_eq!(mean.mean(), values.mean(), "{step}");
+        }
+    }
+
+    #[test]
     fn extreme_values_are_clamped() {
         let mut mean = RecentMean::default();
         for _ in 0..200 {
             mean.record(u64::MAX);
         }
-        assert_eq!(mean.mean(), RecentMean::VALUE_MAX);
+        assert_eq!(mean.mean(), RecentValues::VALUE_MAX);
     }
 }

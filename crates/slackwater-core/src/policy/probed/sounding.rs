@@ -2,8 +2,8 @@
 //! loss. `[A2]` `[A4]` `[A13]`
 
 use super::local::{UNPROBED_INTERVAL_NS, Unanswered};
-use super::probing::Skipped;
-use super::{Keep, Probed};
+use super::probing::{Answer, Skipped};
+use super::{Keep, Probed, Reporter};
 use crate::draw::Draw;
 use crate::fixed::Rate;
 use crate::policy::fleet::LostProbes;
@@ -31,17 +31,15 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// Notes that the replica has answered a probe that was sent at `sent_at`, or a sibling's probe
-    /// (`None`).
-    pub(super) fn note_answer(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        sent_at: Option<Instant>,
-    ) {
-        let lost = self.probing.answered(now, replica);
-        self.client.locals.answered(now, replica, sent_at);
-        let is_own = sent_at.is_some();
+    /// Notes that a replica has answered a probe.
+    pub(super) fn note_answer(&mut self, now: Instant, answer: Answer) {
+        let Answer {
+            replica,
+            round_trip_ns,
+            lost,
+        } = answer;
+        self.client.locals.answered(replica, round_trip_ns);
+        let is_own = round_trip_ns.is_some();
         let found = self.client.fleet.answered(now, replica, lost, is_own);
         self.fleet_changed(replica, found);
     }
@@ -115,6 +113,7 @@ impl<K: Keep> Probed<K> {
     }
 
     /// Answers an unprobed replica's probe here. A real probe is sent only now and then. `[A13]`
+    #[cold]
     fn answer_for_unprobed(
         &mut self,
         now: Instant,
@@ -136,7 +135,12 @@ impl<K: Keep> Probed<K> {
                     if !K::DRAWS_OTHERS {
                         self.client.estimated.record(report.rif);
                     }
-                    (self.kept).handle_report(now, replica, &report, true, &mut self.client, draw);
+                    let from = Reporter {
+                        replica,
+                        own_in_flight,
+                        local: true,
+                    };
+                    (self.kept).handle_report(now, from, &report, &mut self.client, draw);
                 }
             }
             Err(Unanswered::Interval) => self.client.counters.probes_skipped_interval += 1,

@@ -68,18 +68,18 @@ impl Learned {
         (self.reports >= REPORTS_MIN).then_some(self.latency)
     }
 
-    /// The mean latency of a replica that reports a capacity; 0 of another one.
-    fn latency_with_capacity_ns(self) -> u64 {
-        if self.capacity_millirif > 0 {
-            whole_ns(self.latency)
-        } else {
-            0
+    /// What it adds to the sums over all replicas.
+    fn parts(&self) -> Parts {
+        Parts {
+            latency_ns: whole_ns(self.latency),
+            capacity: self.capacity_millirif.into(),
+            cost_ns: self.cost_ns,
         }
     }
 
     /// Takes in the latency of this client's own query, of an unprobed replica. `others` as in
     /// [`Self::learn`].
-    fn learn_own(&mut self, now: Instant, latency_ns: u64, others: Option<u64>) {
+    fn learn_own(&mut self, now: Instant, latency_ns: u64, others: Sum) {
         self.own = true;
         self.since = now;
         self.at = now;
@@ -88,7 +88,7 @@ impl Learned {
             // A client has few queries of its own, and a slow replica must not wait for eight. So
             // the mean begins as if there had been that many as elsewhere.
             self.reports = REPORTS_MIN;
-            self.latency = others.unwrap_or(latency);
+            self.latency = others.mean().map_or(latency, |ns| ns * FINE);
         }
         self.reports = (self.reports + 1).min(OWN_QUERIES);
         self.latency = follow(self.latency, latency, self.reports);
@@ -100,9 +100,8 @@ impl Learned {
         self.latency = 0;
     }
 
-    /// Takes in a report. `others` is the mean latency of the other replicas, if one is known.
-    fn learn(&mut self, now: Instant, reported: Reported, others: Option<u64>) {
-        let most = most(others);
+    /// Takes in a report. `others` are the mean latencies of the other replicas.
+    fn learn(&mut self, now: Instant, reported: Reported, others: Sum) {
         let rate = u64::from(reported.query_rate_millis);
         let rif = u64::from(reported.rif.count()) * RIF_PARTS;
         let newest = match reported.latency_ns {
@@ -135,20 +134,32 @@ impl Learned {
         self.rif = follow(self.rif, rif, parts);
         if rate > 0 {
             let interval = interval(rate);
-            self.latency = latency_of(self.rif, interval);
-            if self.latency > most {
-                self.latency = most;
-                self.rif = mul_div(most, RIF_PARTS, interval);
+            let latency = latency_of(self.rif, interval);
+            self.latency = at_most(latency, others);
+            if self.latency < latency {
+                self.rif = mul_div(self.latency, RIF_PARTS, interval);
             }
         } else {
-            self.latency = follow(self.latency, newest.min(most), parts);
+            self.latency = follow(self.latency, at_most(newest, others), parts);
         }
     }
 }
 
-/// The largest mean latency that is remembered.
-fn most(others: Option<u64>) -> u64 {
-    others.map_or(LATENCY_MAX, |mean| mean.saturating_mul(LATENCY_MAX_MEANS))
+/// The largest mean latency that is remembered, in 1/1024 ns.
+fn most(others: Sum) -> u64 {
+    let times = FINE * LATENCY_MAX_MEANS;
+    (others.mean()).map_or(LATENCY_MAX, |mean_ns| mean_ns.saturating_mul(times))
+}
+
+/// A latency of at most [`LATENCY_MAX`], or the largest that is remembered.
+fn at_most(latency: u64, others: Sum) -> u64 {
+    // Nearly all latencies are that low. A multiplication shows it, without the mean of the others.
+    let mean_min_ns = latency / (FINE * LATENCY_MAX_MEANS) + 1;
+    if mean_min_ns * others.count < others.sum {
+        latency
+    } else {
+        latency.min(most(others))
+    }
 }
 
 /// The time from one query to the next at this rate, in 1/1024 ns.
@@ -161,14 +172,27 @@ fn latency_of(rif: u64, interval: u64) -> u64 {
     mul_shift(rif, interval, RIF_BITS).clamp(1, LATENCY_MAX)
 }
 
+/// What a replica adds to the sums over all. 0 is none.
+struct Parts {
+    latency_ns: u64,
+    capacity: u64,
+    cost_ns: u64,
+}
+
+impl Parts {
+    /// The index of its sum in [`Table::latencies`].
+    const fn kind(&self) -> usize {
+        (self.capacity > 0) as usize
+    }
+}
+
 /// What was learned of all replicas.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     replicas: ReplicaMap<Learned>,
-    /// In nanoseconds: the sum over a whole fleet fits.
-    latencies: Sum,
-    /// The mean latencies of the replicas that report a capacity.
-    latencies_with_capacity: Sum,
+    /// The mean latencies of replicas that report no capacity, and of those that do. In
+    /// nanoseconds: the sum over a whole fleet fits.
+    latencies: [Sum; 2],
     capacities: Sum,
     costs_ns: Sum,
 }
@@ -187,7 +211,8 @@ impl Table {
         self.change(replica, |learned, _| *learned = Learned::default());
     }
 
-    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) {
+    /// Takes in a report. Returns what is learned of its replica now.
+    pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) -> Learned {
         self.change(reported.replica, |learned, others| {
             match reported.from {
                 From::Probe { local: false } => learned.learn(now, reported, others),
@@ -203,7 +228,7 @@ impl Table {
                 0 => 0,
                 _ => reported.cost_ns.min(LATENCY_MAX_NS),
             };
-        });
+        })
     }
 
     /// Takes in the latency of this client's own query to an unprobed replica.
@@ -217,28 +242,34 @@ impl Table {
         self.change(replica, |learned, others| {
             // A failure may be fast. If it took long, as at a deadline, an answer would have taken
             // longer. Otherwise a replica that answers nothing in time would not count as slow.
-            let usual = learned.latency.max(others.unwrap_or(0));
+            let usual = learned.latency.max(others.mean().unwrap_or(0) * FINE);
             if !failed || latency_ns.saturating_mul(FINE) > usual {
                 learned.learn_own(now, latency_ns, others);
             }
         });
     }
 
-    /// Changes what was learned of a replica, given the mean latency of the others in 1/1024 ns.
-    /// Keeps the sums.
-    fn change(&mut self, replica: ReplicaId, change: impl FnOnce(&mut Learned, Option<u64>)) {
+    /// Changes what was learned of a replica, given the mean latencies of the others. Keeps the
+    /// sums.
+    #[inline]
+    fn change(&mut self, replica: ReplicaId, change: impl FnOnce(&mut Learned, Sum)) -> Learned {
+        let all = self.all_latencies();
         let Some(learned) = self.replicas.find_mut(replica) else {
-            return;
+            return Learned::default();
         };
-        self.latencies.take_away(whole_ns(learned.latency));
-        (self.latencies_with_capacity).take_away(learned.latency_with_capacity_ns());
-        self.costs_ns.take_away(learned.cost_ns);
-        self.capacities.take_away(learned.capacity_millirif.into());
-        change(learned, self.latencies.mean().map(|ns| ns * FINE));
-        self.latencies.add(whole_ns(learned.latency));
-        (self.latencies_with_capacity).add(learned.latency_with_capacity_ns());
-        self.costs_ns.add(learned.cost_ns);
-        self.capacities.add(learned.capacity_millirif.into());
+        let before = learned.parts();
+        change(learned, all.without(before.latency_ns));
+        let after = learned.parts();
+        self.latencies[before.kind()].replace(before.latency_ns, 0);
+        self.latencies[after.kind()].replace(0, after.latency_ns);
+        (self.capacities).replace(before.capacity, after.capacity);
+        (self.costs_ns).replace(before.cost_ns, after.cost_ns);
+        *learned
+    }
+
+    fn all_latencies(&self) -> Sum {
+        let [without_capacity, with_capacity] = self.latencies;
+        without_capacity.plus(with_capacity)
     }
 
     /// Whether any replica reports a capacity.
@@ -254,8 +285,8 @@ impl Table {
     /// The mean of the mean latencies, in 1/1024 ns. Where any replica reports a capacity, only of
     /// those that do: it stands beside their mean cost.
     pub(super) fn mean_latency(&self) -> u64 {
-        let with_capacity = self.latencies_with_capacity.mean();
-        let mean_ns = with_capacity.or_else(|| self.latencies.mean());
+        let [_, with_capacity] = self.latencies;
+        let mean_ns = (with_capacity.mean()).or_else(|| self.all_latencies().mean());
         mean_ns.unwrap_or(UNKNOWN_NS) * FINE
     }
 

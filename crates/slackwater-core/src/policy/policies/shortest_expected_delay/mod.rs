@@ -233,7 +233,7 @@ pub struct ExpectedDelay {
 }
 
 /// What a replica counts with since its latest report.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// Time of a query alone, as a share of the mean.
     alone: u64,
@@ -368,6 +368,25 @@ impl ExpectedDelay {
         moment.usual.aged(reported, load.age_ns) + known.share(load.turn.ahead)
     }
 
+    /// Like [`LatestRule::known`], by what was learned of the replica.
+    #[expect(
+        clippy::inline_always,
+        reason = "each report needs it once, and the call would be a third of its time"
+    )]
+    #[inline(always)]
+    fn known_by(&self, learned: Learned, others: u32) -> Known {
+        let mut known = if learned.capacity_millirif > 0 {
+            Known::with_capacity(learned.capacity_millirif.into(), self.cost(learned))
+        } else if let Some(mean) = self.table.mean_capacity() {
+            Known::with_capacity(mean, self.latency(learned))
+        } else {
+            Known::without_capacity(self.latency(learned))
+        };
+        let in_use = known.share((u64::from(others) + 1) * FINE);
+        known.score_min = known.score(in_use, self.table.knows_capacity());
+        known
+    }
+
     /// Returns whether loads are in another unit than before: shares of a capacity, or requests.
     fn handle_new_unit(&mut self, knew_capacity: bool) -> bool {
         let is_new = self.table.knows_capacity() != knew_capacity;
@@ -397,19 +416,8 @@ impl LatestRule for ExpectedDelay {
     type Known = Known;
     type Moment = Moment;
 
-    #[inline]
     fn known(&self, replica: ReplicaId, others: u32) -> Known {
-        let learned = self.table.of(replica);
-        let mut known = if learned.capacity_millirif > 0 {
-            Known::with_capacity(learned.capacity_millirif.into(), self.cost(learned))
-        } else if let Some(mean) = self.table.mean_capacity() {
-            Known::with_capacity(mean, self.latency(learned))
-        } else {
-            Known::without_capacity(self.latency(learned))
-        };
-        let in_use = known.share((u64::from(others) + 1) * FINE);
-        known.score_min = known.score(in_use, self.table.knows_capacity());
-        known
+        self.known_by(self.table.of(replica), others)
     }
 
     fn moment(&self) -> Moment {
@@ -465,9 +473,9 @@ impl LatestRule for ExpectedDelay {
 
     fn handle_report(&mut self, now: Instant, reported: Reported) -> Update<Known> {
         let before = self.table.knows_capacity();
-        self.table.handle_report(now, reported);
+        let learned = self.table.handle_report(now, reported);
         let of_all = self.handle_new_unit(before);
-        let known = self.known(reported.replica, reported.others);
+        let known = self.known_by(learned, reported.others);
         let requests = (u64::from(reported.rif.count()) + 1) * FINE;
         (self.usual).learn(known.share(requests), reported.latency_ns);
         Update { known, of_all }

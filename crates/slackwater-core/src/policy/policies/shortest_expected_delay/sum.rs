@@ -6,20 +6,32 @@ use crate::policy::turns::FINE;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
     pub(super) count: u64,
-    sum: u64,
+    pub(super) sum: u64,
 }
 
 impl Sum {
-    /// Adds a replica's value; 0 is none.
-    pub(super) fn add(&mut self, value: u64) {
-        self.count += u64::from(value > 0);
-        self.sum += value;
+    /// Counts a replica with another value than before; 0 is none.
+    pub(super) fn replace(&mut self, before: u64, after: u64) {
+        self.count += u64::from(after > 0);
+        self.count -= u64::from(before > 0);
+        self.sum += after;
+        self.sum -= before;
     }
 
-    /// Takes a replica's value out.
-    pub(super) fn take_away(&mut self, value: u64) {
-        self.count -= u64::from(value > 0);
-        self.sum -= value;
+    /// The sum over the replicas of both.
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            sum: self.sum + other.sum,
+        }
+    }
+
+    /// The sum without a replica that counts with this value.
+    pub(super) const fn without(self, value: u64) -> Self {
+        Self {
+            count: self.count - (value > 0) as u64,
+            sum: self.sum - value,
+        }
     }
 
     pub(super) fn mean(self) -> Option<u64> {

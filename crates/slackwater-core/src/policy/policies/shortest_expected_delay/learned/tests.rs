@@ -1,6 +1,7 @@
 //! Means of latencies, capacities and costs, replica by replica and over all.
 
 use super::*;
+use crate::draw::{Draw, SplitMix64, below};
 use crate::replica::ReplicaIds;
 use crate::report::Rif;
 
@@ -21,6 +22,16 @@ fn report(replica: ReplicaId, latency_ms: u64) -> Reported {
     }
 }
 
+const NO_OTHERS: Sum = Sum { count: 0, sum: 0 };
+
+/// Three others with this mean latency.
+fn others(mean_ns: u64) -> Sum {
+    Sum {
+        count: 3,
+        sum: 3 * mean_ns + 2,
+    }
+}
+
 fn replica() -> ReplicaId {
     ReplicaIds::new().allocate().unwrap()
 }
@@ -34,7 +45,7 @@ fn at(ms: u64) -> Instant {
 fn after_eight(span_ms: u64) -> Learned {
     let mut learned = Learned::default();
     for number in 0..8 {
-        learned.learn(at(number * span_ms), report(replica(), 10), None);
+        learned.learn(at(number * span_ms), report(replica(), 10), NO_OTHERS);
     }
     learned
 }
@@ -42,7 +53,7 @@ fn after_eight(span_ms: u64) -> Learned {
 #[test]
 fn one_report_moves_the_mean_by_an_eighth_at_the_most() {
     let mut learned = after_eight(0);
-    learned.learn(at(20_000), report(replica(), 50), None);
+    learned.learn(at(20_000), report(replica(), 50), NO_OTHERS);
     assert_eq!(learned.latency(), Some(15 * FINE_MS));
 }
 
@@ -50,18 +61,18 @@ fn one_report_moves_the_mean_by_an_eighth_at_the_most() {
 fn report_counts_with_its_share_of_the_time_since_the_first() {
     // The last of eight comes after 1,400 ms, and the next 100 ms later: a part in 15.
     let mut learned = after_eight(200);
-    learned.learn(at(1_500), report(replica(), 25), None);
+    learned.learn(at(1_500), report(replica(), 25), NO_OTHERS);
     assert_eq!(learned.latency(), Some(11 * FINE_MS));
     // The memory is 2 s: 100 ms are a part in 21.
     let mut learned = after_eight(2_000);
-    learned.learn(at(14_100), report(replica(), 31), None);
+    learned.learn(at(14_100), report(replica(), 31), NO_OTHERS);
     assert_eq!(learned.latency(), Some(11 * FINE_MS));
 }
 
 #[test]
 fn longest_latency_is_the_same_however_it_is_reported() {
     let most = (1 << 42) * FINE;
-    for others in [None, Some(most)] {
+    for others in [NO_OTHERS, others(1 << 42)] {
         let mut told = Learned::default();
         let mut by_rate = told;
         for _ in 0..8 {
@@ -84,7 +95,7 @@ fn longest_latency_is_the_same_however_it_is_reported() {
 
 #[test]
 fn at_most_four_times_the_mean_of_others_is_remembered() {
-    let others = Some(10 * FINE_MS);
+    let others = others(10 * MS);
     let mut by_rate = Learned::default();
     for _ in 0..8 {
         let slow = Reported {
@@ -107,12 +118,29 @@ fn at_most_four_times_the_mean_of_others_is_remembered() {
 }
 
 #[test]
+fn latency_that_is_seen_to_be_low_without_a_division_is_low() {
+    let mut draw = SplitMix64::new(6);
+    for _ in 0..100_000 {
+        let bits = below(&mut draw, 40);
+        let others = Sum {
+            count: u64::from(below(&mut draw, 5)),
+            sum: draw.draw() >> (63 - bits),
+        };
+        // About four times their mean.
+        let near = (others.mean().unwrap_or(0) * 4 * FINE).min(LATENCY_MAX);
+        let latency = (near + draw.draw() % (16 * FINE)).saturating_sub(8 * FINE);
+        let latency = latency.min(LATENCY_MAX);
+        assert_eq!(at_most(latency, others), latency.min(most(others)));
+    }
+}
+
+#[test]
 fn mean_of_own_latencies_is_over_64_queries() {
     let mut own = Learned::default();
     for _ in 0..200 {
-        own.learn_own(at(0), 10 * MS, None);
+        own.learn_own(at(0), 10 * MS, NO_OTHERS);
     }
-    own.learn_own(at(0), 74 * MS, None);
+    own.learn_own(at(0), 74 * MS, NO_OTHERS);
     assert_eq!(own.latency(), Some(11 * FINE_MS));
 }
 
