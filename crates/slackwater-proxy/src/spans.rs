@@ -59,7 +59,7 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     said.number("http.request.body.size", uploaded);
     said.number("http.response.body.size", record.bytes_out);
     said.optional("error.type", failure.as_deref());
-    said.text("slackwater.request_id", record.id());
+    said.text("slackwater.request_id", record.id().as_bytes());
     said.text("slackwater.listener", record.listener.as_str());
     said.optional("slackwater.service", record.service.as_deref());
     said.optional("slackwater.replica", record.replica.as_deref());

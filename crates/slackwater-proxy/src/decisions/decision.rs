@@ -302,10 +302,11 @@ pub(super) struct Report {
 impl Decision {
     pub(super) fn of(record: &RequestRecord, kept: Kept) -> Self {
         let directory = record.directory.as_deref();
-        let text = |value: &HeaderValue| shortened(&String::from_utf8_lossy(value.as_bytes()));
+        let text = |value: &[u8]| shortened(&String::from_utf8_lossy(value));
+        let value = |value: &HeaderValue| text(value.as_bytes());
         let attempt_records = record.attempt_records.iter().enumerate();
         Self {
-            id: text(record.id()),
+            id: text(record.id().as_bytes()),
             trace_id: (record.traced.as_ref()).map(|traced| traced.trace().to_string()),
             time: record.at,
             kept,
@@ -313,11 +314,11 @@ impl Decision {
             policy: directory.map(Directory::policy),
             client: record.client.to_string(),
             method: shortened(record.method.as_str()),
-            host: record.host.as_ref().map(text),
+            host: record.host.as_ref().map(value),
             path: shortened(record.path()),
             status: record.status.map_or(0, |status| status.as_u16()),
             grpc_status: record.grpc_status.map(GrpcStatus::code),
-            error: record.error.as_ref().map(text),
+            error: record.error.as_ref().map(value),
             end: record.ended().as_str(),
             failed: record.failed(),
             first_byte: record.first_byte,

@@ -1,6 +1,7 @@
 //! The data of a request record.
 
 use super::attempt::AttemptRecord;
+use super::ids::RequestId;
 use super::recorder::RequestRecorder;
 use crate::forward::{Cut, Progress};
 use crate::traces::Traced;
@@ -90,7 +91,7 @@ pub(super) struct SecondCopy {
     pub(super) kind: CopyKind,
     /// Whether the client gets its response.
     pub(super) won: bool,
-    pub(super) replica: Box<str>,
+    pub(super) replica: Rc<str>,
     pub(super) pick: PickView,
     pub(super) sent: Duration,
     pub(super) connect: Option<Duration>,
@@ -115,15 +116,15 @@ pub(crate) struct RequestRecord {
     /// The first value of each field that a consumer requests, in the order of its list.
     pub(crate) values: Box<[Option<HeaderValue>]>,
     /// Drawn when first needed, unless the request has an id already.
-    id: OnceCell<HeaderValue>,
+    id: OnceCell<RequestId>,
     pub(crate) service: Option<Rc<str>>,
     pub(crate) directory: Option<Rc<dyn Directory>>,
-    pub(crate) replica: Option<Box<str>>,
+    pub(crate) replica: Option<Rc<str>>,
     /// Number of attempts, including second copies and trials.
     pub(crate) attempts: u32,
     pub(super) copy: Option<Box<SecondCopy>>,
     /// The replica that received a copy as a trial.
-    pub(crate) shadow: Option<Box<str>>,
+    pub(crate) shadow: Option<Rc<str>>,
     /// Why the replica was picked.
     pub(crate) pick: Option<PickView>,
     /// When the first replica was picked, on the balancer's clock.
@@ -193,7 +194,7 @@ impl RequestRecord {
             referer: headers.get(header::REFERER).cloned(),
             user_agent: headers.get(header::USER_AGENT).cloned(),
             values: recorder.values(headers),
-            id: id.map_or_else(OnceCell::new, OnceCell::from),
+            id: id.map_or_else(OnceCell::new, |id| RequestId::InHeader(id).into()),
             service: None,
             directory: None,
             replica: None,
@@ -225,8 +226,9 @@ impl RequestRecord {
     }
 
     /// The id of the request.
-    pub(crate) fn id(&self) -> &HeaderValue {
-        self.id.get_or_init(|| self.recorder.ids().draw())
+    pub(crate) fn id(&self) -> &RequestId {
+        self.id
+            .get_or_init(|| RequestId::Drawn(self.recorder.ids().draw()))
     }
 
     /// Marks the request as kept: its decision can be looked up by its id.
@@ -237,7 +239,9 @@ impl RequestRecord {
     /// What the request can be looked up by; `None` if it cannot.
     pub(super) fn reference(&self) -> Option<Reference> {
         let trace = self.traced.as_ref().map(|traced| traced.trace());
-        let id = self.is_kept().then(|| self.id().to_str().ok());
+        let id = self
+            .is_kept()
+            .then(|| str::from_utf8(self.id().as_bytes()).ok());
         Reference::new(trace, id.flatten())
     }
 
@@ -295,7 +299,7 @@ impl RequestRecord {
             return;
         };
         copy.won = true;
-        self.replica = Some(core::mem::take(&mut copy.replica));
+        self.replica = Some(Rc::clone(&copy.replica));
         self.pick = Some(copy.pick);
         self.queue = Some(copy.sent);
         self.connect = copy.connect;

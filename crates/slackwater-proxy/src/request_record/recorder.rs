@@ -1,11 +1,11 @@
 //! Consumers of request records, and how much detail each needs.
 
-use super::handle::RecordHandle;
+use super::handle::{RecordHandle, SharedRecord};
 use super::ids::Ids;
 use super::record::RequestRecord;
 use crate::forward::{Cut, X_SLACKWATER_ERROR};
 use crate::traces::{Traced, Tracer};
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::fmt::Debug;
 use core::net::IpAddr;
 use http::uri::Authority;
@@ -15,6 +15,9 @@ use std::rc::Rc;
 
 /// Maximum number of consumers.
 pub(super) const CONSUMERS: usize = 3;
+
+/// Most spare records of a recorder, of less than 1 KiB each.
+const SPARE_MAX: usize = 256;
 
 /// The consumers of a recorder.
 pub(crate) type Consumers = [Option<Box<dyn Consumer>>; CONSUMERS];
@@ -76,7 +79,7 @@ pub(crate) struct UnreadableRequest<'a> {
     pub(crate) status: StatusCode,
     pub(crate) bytes_out: u64,
     pub(crate) error: Option<&'a HeaderValue>,
-    pub(crate) id: HeaderValue,
+    pub(crate) id: [u8; 32],
 }
 
 /// One worker's records.
@@ -88,6 +91,8 @@ pub(crate) struct RequestRecorder {
     ids: Ids,
     /// `None` if tracing is off.
     tracing: Option<Tracing>,
+    /// Memory of records that are over, for the next ones.
+    spare: RefCell<Vec<Rc<SharedRecord>>>,
 }
 
 /// How requests are traced.
@@ -108,6 +113,7 @@ impl RequestRecorder {
             consumers,
             ids,
             tracing,
+            spare: RefCell::default(),
         })
     }
 
@@ -150,8 +156,17 @@ impl RequestRecorder {
             let mut record =
                 RequestRecord::new(self, request, id.cloned(), client(), listener, cut);
             record.traced = traced.map(Box::new);
-            RecordHandle::begin(record, detail, marks)
+            let spare = self.spare.borrow_mut().pop();
+            RecordHandle::begin(record, (detail, marks), spare)
         })
+    }
+
+    /// Keeps the memory of a record that is over.
+    pub(super) fn keep_spare(&self, shared: Rc<SharedRecord>) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            spare.push(shared);
+        }
     }
 
     /// Reports a request that could not be read, with its answer.

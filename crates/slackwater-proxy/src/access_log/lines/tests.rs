@@ -1,13 +1,14 @@
 //! What is logged about a request, and what is not.
 
 use super::*;
+use crate::access_log::buffer::LineBuffer;
 use crate::forward::X_SLACKWATER_ERROR;
 use crate::request_record::ids::Ids;
 use crate::request_record::{AttemptKind, Directory, RecordHandle, RequestRecorder};
 use core::net::IpAddr;
 use http::uri::Authority;
 use http::{HeaderName, Request, Response, StatusCode};
-use slackwater_config::RequestIdSettings;
+use slackwater_config::{AccessLogFormat, RequestIdSettings};
 use slackwater_core::policy::PickReason;
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
 use slackwater_http::GRPC_STATUS;
@@ -72,9 +73,10 @@ fn grpc_status(said: &'static str) -> HeaderMap {
 }
 
 fn lines(queue: &Queue) -> Vec<serde_json::Value> {
-    let mut lines = Vec::new();
+    let mut lines = LineBuffer::new();
     queue.exchange(&mut lines);
     let lines = lines
+        .lines()
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
     lines
@@ -87,9 +89,19 @@ fn a_record_is_written_once_with_its_outcome() {
     let (recorder, queue) = recorder(&json());
     let record = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
     record.route(&"web".into(), &Rc::new(Nobody));
-    record.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
+    record.attempt(
+        AttemptKind::First,
+        &"one".into(),
+        &pick(PickReason::Cold),
+        None,
+    );
     record.connected(AttemptKind::First, Duration::from_micros(7));
-    record.attempt(AttemptKind::Retry, "two", &pick(PickReason::Fallback), None);
+    record.attempt(
+        AttemptKind::Retry,
+        &"two".into(),
+        &pick(PickReason::Fallback),
+        None,
+    );
     record.pass_on(AttemptKind::Retry, None);
     record.answer(
         StatusCode::OK,
@@ -135,7 +147,12 @@ fn record_dropped_without_an_end_is_client_gone() {
     let kind = HeaderValue::from_static("no_replica");
     answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
     let record = begin(&recorder, Request::get("/"));
-    record.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
+    record.attempt(
+        AttemptKind::First,
+        &"one".into(),
+        &pick(PickReason::Cold),
+        None,
+    );
     record.answer(answer.status(), &answer);
     drop(record);
     let line = &lines(&queue)[0];

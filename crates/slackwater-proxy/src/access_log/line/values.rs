@@ -1,0 +1,118 @@
+//! Numbers, addresses and dates, without `core::fmt`, which takes more instructions for a short
+//! value than the rest of a line.
+
+use crate::access_log::buffer::Line;
+use core::fmt::{Display, Write};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
+use slackwater_telemetry::date::Date;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Adds a number in decimal digits.
+#[inline]
+pub(super) fn add_number(to: &mut Line<'_>, number: u64) {
+    // Most numbers of a line are 0 or have few digits.
+    match u8::try_from(number) {
+        Ok(digit @ 0..=9) => to.put(&[b'0' + digit]),
+        _ => to.put(itoa::Buffer::new().format(number).as_bytes()),
+    }
+}
+
+/// Returns whole microseconds.
+pub(super) fn as_micros(span: Duration) -> u64 {
+    let micros = u64::from(span.subsec_micros());
+    span.as_secs()
+        .saturating_mul(1_000_000)
+        .saturating_add(micros)
+}
+
+/// Adds an address as `IpAddr` shows it.
+pub(super) fn add_address(to: &mut Line<'_>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => add_v4(to, address),
+        IpAddr::V6(address) => add_v6(to, address),
+    }
+}
+
+fn add_v4(to: &mut Line<'_>, address: Ipv4Addr) {
+    let [first, rest @ ..] = address.octets();
+    add_number(to, first.into());
+    for octet in rest {
+        to.put(b".");
+        add_number(to, octet.into());
+    }
+}
+
+/// RFC 5952: the first of the longest runs of zeros is left out, unless it is a single one.
+fn add_v6(to: &mut Line<'_>, address: Ipv6Addr) {
+    if let Some(address) = address.to_ipv4_mapped() {
+        to.put(b"::ffff:");
+        return add_v4(to, address);
+    }
+    let segments = address.segments();
+    let (mut zeros, mut run) = (0..0, 0..0);
+    for (place, segment) in segments.into_iter().enumerate() {
+        run = if segment == 0 {
+            run.start..place + 1
+        } else {
+            place + 1..place + 1
+        };
+        if run.len() > zeros.len().max(1) {
+            zeros = run.clone();
+        }
+    }
+    if zeros.is_empty() {
+        add_groups(to, &segments);
+    } else {
+        add_groups(to, &segments[..zeros.start]);
+        to.put(b"::");
+        add_groups(to, &segments[zeros.end..]);
+    }
+}
+
+/// Adds groups of hexadecimal digits without leading zeros, and colons between them.
+fn add_groups(to: &mut Line<'_>, segments: &[u16]) {
+    for (place, segment) in segments.iter().enumerate() {
+        if place > 0 {
+            to.put(b":");
+        }
+        let digits = (16 - segment.leading_zeros()).div_ceil(4).max(1);
+        for digit in (0..digits).rev() {
+            to.put(&[b"0123456789abcdef"[usize::from(segment >> (4 * digit)) & 0xf]]);
+        }
+    }
+}
+
+/// The part of a date that is the same for a whole second, and the second that it is of.
+#[derive(Debug, Default)]
+pub(super) struct SecondText {
+    text: String,
+    of: Option<u64>,
+}
+
+impl SecondText {
+    /// Returns the text of the time's second, and the microseconds since that began. `show` makes
+    /// the text if the last time was in another second, and must always be the same.
+    pub(super) fn of<T: Display>(&mut self, at: SystemTime, show: fn(Date) -> T) -> (&str, u32) {
+        // As `Date` does, takes times before 1970 for its first moment.
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        if self.of != Some(since.as_secs()) {
+            self.of = Some(since.as_secs());
+            self.text.clear();
+            // Writing to a string cannot fail.
+            let _ = write!(self.text, "{}", show(Date::of(at)));
+        }
+        (&self.text, since.subsec_micros())
+    }
+}
+
+/// Adds the six digits of microseconds within a second.
+pub(super) fn add_fraction(to: &mut Line<'_>, mut micros: u32) {
+    let mut digits = [b'0'; 6];
+    for digit in digits.iter_mut().rev() {
+        // A remainder of 10 fits.
+        *digit += (micros % 10) as u8;
+        micros /= 10;
+    }
+    to.put(&digits);
+}
