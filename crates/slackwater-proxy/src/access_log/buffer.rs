@@ -51,7 +51,6 @@ pub(super) struct Line<'a> {
 
 impl Line<'_> {
     /// Adds bytes to the line.
-    #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) {
         let room = core::mem::take(&mut self.room);
         match room.split_at_mut_checked(bytes.len()) {
@@ -61,5 +60,35 @@ impl Line<'_> {
             }
             None => self.fits = false,
         }
+    }
+
+    /// Adds bytes whose number is known when this is compiled, which makes them a few stores.
+    #[inline]
+    pub(super) fn put_array<const BYTES: usize>(&mut self, bytes: &[u8; BYTES]) {
+        let room = core::mem::take(&mut self.room);
+        match room.split_first_chunk_mut() {
+            Some((to, rest)) => {
+                *to = *bytes;
+                self.room = rest;
+            }
+            None => self.fits = false,
+        }
+    }
+
+    /// Adds three arrays, one after the other.
+    #[inline]
+    pub(super) fn put_arrays<const A: usize, const B: usize, const C: usize>(
+        &mut self,
+        (first, second, third): (&[u8; A], &[u8; B], &[u8; C]),
+    ) {
+        // One check of the room, after which the compiler leaves out those of each array.
+        if self.room.len() < A + B + C {
+            self.room = &mut [];
+            self.fits = false;
+            return;
+        }
+        self.put_array(first);
+        self.put_array(second);
+        self.put_array(third);
     }
 }

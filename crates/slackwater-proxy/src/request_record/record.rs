@@ -238,6 +238,9 @@ impl RequestRecord {
 
     /// What the request can be looked up by; `None` if it cannot.
     pub(super) fn reference(&self) -> Option<Reference> {
+        if self.traced.is_none() && !self.is_kept() {
+            return None;
+        }
         let trace = self.traced.as_ref().map(|traced| traced.trace());
         let id = self
             .is_kept()
@@ -336,6 +339,10 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// Removes a user name and password before the host, which `Host` must not contain anyway.
 fn without_user(authority: &[u8]) -> &[u8] {
+    // Hosts are short, and hardly any has a user name: this finds that out soonest.
+    if !authority.contains(&b'@') {
+        return authority;
+    }
     let user_end = memchr::memrchr(b'@', authority);
     user_end.map_or(authority, |at| &authority[at + 1..])
 }

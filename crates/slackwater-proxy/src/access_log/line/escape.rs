@@ -19,23 +19,37 @@ fn is_plain_byte(byte: u8) -> bool {
     PLAIN[usize::from(byte)]
 }
 
-/// Whether all bytes of a block are plain. Computed without branches and tables, so that it becomes
-/// a few vector instructions.
-fn is_plain_block<const BYTES: usize>(block: &[u8; BYTES]) -> bool {
-    let is_plain =
-        |byte: u8| (byte.wrapping_sub(b' ') <= b'~' - b' ') & (byte != b'"') & (byte != b'\\');
-    block.iter().fold(true, |all, byte| all & is_plain(*byte))
+/// Whether all of eight bytes are plain. A byte that is not leaves its highest bit, and perhaps
+/// that of the next one.
+#[inline]
+const fn is_plain_word(bytes: [u8; 8]) -> bool {
+    const fn each(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
+    let word = u64::from_le_bytes(bytes);
+    let below_space = word.wrapping_sub(each(b' '));
+    let above_tilde = word | word.wrapping_add(each(0x7f - b'~'));
+    let quote = (word ^ each(b'"')).wrapping_sub(each(1));
+    let backslash = (word ^ each(b'\\')).wrapping_sub(each(1));
+    (below_space | above_tilde | quote | backslash) & each(0x80) == 0
 }
 
 /// Whether neither format escapes any byte of a text.
 fn is_plain(text: &[u8]) -> bool {
-    // The last block overlaps the one before it, so that no bytes are left over.
-    if let Some(last) = text.last_chunk::<16>() {
-        text.as_chunks().0.iter().all(is_plain_block::<16>) && is_plain_block(last)
-    } else if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk()) {
-        is_plain_block(first) && is_plain_block::<8>(last)
-    } else {
-        text.iter().all(|byte| is_plain_byte(*byte))
+    let mut rest = text;
+    while let Some((word, tail)) = rest.split_first_chunk() {
+        if !is_plain_word(*word) {
+            return false;
+        }
+        rest = tail;
+    }
+    // The last bytes of a longer text are checked as one word, together with some before them.
+    match text.last_chunk() {
+        Some(last) => rest.is_empty() || is_plain_word(*last),
+        None => match (rest.first_chunk(), rest.last_chunk()) {
+            (Some(&[a, b, c, d]), Some(&[e, f, g, h])) => is_plain_word([a, b, c, d, e, f, g, h]),
+            _ => rest.iter().all(|byte| is_plain_byte(*byte)),
+        },
     }
 }
 
@@ -55,7 +69,7 @@ pub(super) fn add_quoted(to: &mut Line<'_>, text: &[u8]) {
 pub(super) fn add_quoted_or_dash(to: &mut Line<'_>, text: Option<&[u8]>) {
     match text {
         Some(text) => add_quoted(to, text),
-        None => to.put(b"-"),
+        None => to.put_array(b"-"),
     }
 }
 
@@ -68,8 +82,8 @@ fn escape_quoted(to: &mut Line<'_>, mut text: &[u8]) {
         to.put(plain);
         match rest {
             [] => return,
-            [byte @ (b'"' | b'\\'), ..] => to.put(&[b'\\', *byte]),
-            [byte, ..] => to.put(&[b'\\', b'x', digit(byte >> 4), digit(byte & 0xf)]),
+            [byte @ (b'"' | b'\\'), ..] => to.put_array(&[b'\\', *byte]),
+            [byte, ..] => to.put_array(&[b'\\', b'x', digit(byte >> 4), digit(byte & 0xf)]),
         }
         text = &rest[1..];
     }
@@ -95,8 +109,8 @@ fn escape_json(to: &mut Line<'_>, text: &[u8]) {
             let plain = &piece[..piece.len() - special.map_or(0, char::len_utf8)];
             to.put(plain.as_bytes());
             if let Some(code) = special.map(u32::from) {
-                to.put(b"\\u");
-                to.put(&[12, 8, 4, 0].map(|shift| digit(code, shift)));
+                to.put_array(b"\\u");
+                to.put_array(&[12, 8, 4, 0].map(|shift| digit(code, shift)));
             }
         }
         if !chunk.invalid().is_empty() {

@@ -18,7 +18,7 @@ use crate::hex;
 use core::net::IpAddr;
 use core::time::Duration;
 use escape::{add_quoted, add_quoted_or_dash};
-use fields::{Fields, Json, Text, key};
+use fields::{Fields, Json, Text};
 use slackwater_config::AccessLogFormat;
 use slackwater_core::Rif;
 use slackwater_telemetry::date::Date;
@@ -98,28 +98,29 @@ impl LineWriter {
 fn add_text_line(to: &mut Line<'_>, second: &mut SecondText, facts: &Facts<'_>) {
     let request = facts.request;
     add_address(to, facts.client);
-    to.put(b" - - [");
+    to.put_array(b" - - [");
     let (second, _) = second.of(facts.at, Date::common);
     to.put(second.as_bytes());
-    to.put(b"] \"");
-    add_quoted(to, request.method.as_bytes());
-    to.put(b" ");
+    to.put_array(b"] \"");
+    // A method is a token, in which nothing has to be escaped.
+    to.put(request.method.as_bytes());
+    to.put_array(b" ");
     add_quoted(to, request.path.as_bytes());
     if let Some(query) = request.query {
-        to.put(b"?");
+        to.put_array(b"?");
         add_quoted(to, query.as_bytes());
     }
-    to.put(b" ");
+    to.put_array(b" ");
     to.put(request.protocol.as_bytes());
-    to.put(b"\" ");
+    to.put_array(b"\" ");
     add_number(to, facts.status.into());
-    to.put(b" ");
+    to.put_array(b" ");
     add_number(to, facts.bytes_out);
-    to.put(b" \"");
+    to.put_array(b" \"");
     add_quoted_or_dash(to, request.referer);
-    to.put(b"\" \"");
+    to.put_array(b"\" \"");
     add_quoted_or_dash(to, request.user_agent);
-    to.put(b"\"");
+    to.put_array(b"\"");
     let fields = &mut Text(to);
     facts.host(fields);
     facts.listener(fields);
@@ -129,60 +130,60 @@ fn add_text_line(to: &mut Line<'_>, second: &mut SecondText, facts: &Facts<'_>) 
     facts.times(fields);
     facts.grpc_status(fields);
     facts.outcome(fields);
-    to.put(b"\n");
+    to.put_array(b"\n");
 }
 
 /// Adds a JSON object. Unknown values are left out.
 fn add_json_line(to: &mut Line<'_>, second: &mut SecondText, facts: &Facts<'_>) {
     let request = facts.request;
     let (second, micros) = second.of(facts.at, Date::rfc3339_second);
-    to.put(b"{\"time\":\"");
+    to.put_array(b"{\"time\":\"");
     to.put(second.as_bytes());
-    to.put(b".");
+    to.put_array(b".");
     add_fraction(to, micros);
-    to.put(b"Z\",\"client\":\"");
+    to.put_array(b"Z\",\"client\":\"");
     add_address(to, facts.client);
-    to.put(b"\"");
+    to.put_array(b"\"");
     let fields = &mut Json(to);
     facts.listener(fields);
     facts.host(fields);
-    fields.text(key!("method"), Some(request.method.as_bytes()));
-    fields.text(key!("path"), Some(request.path.as_bytes()));
-    fields.text(key!("query"), request.query.map(str::as_bytes));
-    fields.word(key!("protocol"), Some(request.protocol.as_bytes()));
-    fields.number(key!("status"), Some(facts.status.into()));
+    fields.text(b"method", Some(request.method.as_bytes()));
+    fields.text(b"path", Some(request.path.as_bytes()));
+    fields.text(b"query", request.query.map(str::as_bytes));
+    fields.word(b"protocol", Some(request.protocol.as_bytes()));
+    fields.number(b"status", Some(facts.status.into()));
     facts.grpc_status(fields);
     facts.bytes_in(fields);
-    fields.number(key!("bytes_out"), Some(facts.bytes_out));
+    fields.number(b"bytes_out", Some(facts.bytes_out));
     facts.service(fields);
     facts.pick(fields);
     facts.times(fields);
     facts.outcome(fields);
-    fields.text(key!("referer"), request.referer);
-    fields.text(key!("user_agent"), request.user_agent);
-    to.put(b"}\n");
+    fields.text(b"referer", request.referer);
+    fields.text(b"user_agent", request.user_agent);
+    to.put_array(b"}\n");
 }
 
 /// The fields that both formats name. The formats differ only in where some of them stand.
 impl Facts<'_> {
     fn host(&self, to: &mut impl Fields) {
-        to.text(key!("host"), self.request.host);
+        to.text(b"host", self.request.host);
     }
 
     fn listener(&self, to: &mut impl Fields) {
-        to.word(key!("listener"), Some(self.listener.as_bytes()));
+        to.word(b"listener", Some(self.listener.as_bytes()));
     }
 
     fn service(&self, to: &mut impl Fields) {
-        to.text(key!("service"), Some(self.service.as_bytes()));
+        to.text(b"service", Some(self.service.as_bytes()));
     }
 
     fn bytes_in(&self, to: &mut impl Fields) {
-        to.number(key!("bytes_in"), Some(self.bytes_in));
+        to.number(b"bytes_in", Some(self.bytes_in));
     }
 
     fn grpc_status(&self, to: &mut impl Fields) {
-        to.number(key!("grpc_status"), self.grpc_status.map(u64::from));
+        to.number(b"grpc_status", self.grpc_status.map(u64::from));
     }
 
     /// Where the request was sent, and why.
@@ -191,32 +192,32 @@ impl Facts<'_> {
         let rif = |rif: Rif| u64::from(rif.count());
         let reason = self.pick.map(|pick| pick.reason.as_str());
         let rif_limit = self.pick.and_then(|pick| pick.rif_limit);
-        to.text(key!("replica"), self.replica.map(str::as_bytes));
-        to.number(key!("attempts"), Some(self.attempts.into()));
-        to.word(key!("hedge"), self.hedge.map(str::as_bytes));
-        to.word(key!("tie"), self.tie.map(str::as_bytes));
-        to.text(key!("shadow"), self.shadow.map(str::as_bytes));
-        to.word(key!("reason"), reason.map(str::as_bytes));
-        to.number(key!("rif_limit"), rif_limit.map(rif));
-        to.number(key!("rif"), report.map(|report| rif(report.rif)));
+        to.text(b"replica", self.replica.map(str::as_bytes));
+        to.number(b"attempts", Some(self.attempts.into()));
+        to.word(b"hedge", self.hedge.map(str::as_bytes));
+        to.word(b"tie", self.tie.map(str::as_bytes));
+        to.text(b"shadow", self.shadow.map(str::as_bytes));
+        to.word(b"reason", reason.map(str::as_bytes));
+        to.number(b"rif_limit", rif_limit.map(rif));
+        to.number(b"rif", report.map(|report| rif(report.rif)));
         let latency = report.and_then(|report| report.latency);
-        to.number(key!("latency_us"), latency.map(as_micros));
-        to.number(key!("age_us"), report.map(|report| as_micros(report.age)));
+        to.number(b"latency_us", latency.map(as_micros));
+        to.number(b"age_us", report.map(|report| as_micros(report.age)));
     }
 
     fn times(&self, to: &mut impl Fields) {
-        to.number(key!("queue_us"), self.queue.map(as_micros));
-        to.number(key!("connect_us"), self.connect.map(as_micros));
-        to.number(key!("first_byte_us"), self.first_byte.map(as_micros));
-        to.number(key!("total_us"), Some(as_micros(self.total)));
+        to.number(b"queue_us", self.queue.map(as_micros));
+        to.number(b"connect_us", self.connect.map(as_micros));
+        to.number(b"first_byte_us", self.first_byte.map(as_micros));
+        to.number(b"total_us", Some(as_micros(self.total)));
     }
 
     /// How the request ended, and the ids by which to find it elsewhere.
     fn outcome(&self, to: &mut impl Fields) {
         let trace = self.trace.map(|trace| hex::digits(trace.0.get()));
-        to.word(key!("end"), Some(self.end.as_bytes()));
-        to.text(key!("error"), self.error);
-        to.word(key!("trace_id"), trace.as_ref().map(<[u8; 32]>::as_slice));
-        to.text(key!("id"), Some(self.request.id));
+        to.word(b"end", Some(self.end.as_bytes()));
+        to.text(b"error", self.error);
+        to.word(b"trace_id", trace.as_ref().map(<[u8; 32]>::as_slice));
+        to.text(b"id", Some(self.request.id));
     }
 }

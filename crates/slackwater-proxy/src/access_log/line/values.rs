@@ -9,12 +9,14 @@ use slackwater_telemetry::date::Date;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Adds a number in decimal digits.
-#[inline]
 pub(super) fn add_number(to: &mut Line<'_>, number: u64) {
-    // Most numbers of a line are 0 or have few digits.
-    match u8::try_from(number) {
-        Ok(digit @ 0..=9) => to.put(&[b'0' + digit]),
-        _ => to.put(itoa::Buffer::new().format(number).as_bytes()),
+    let digit = |place: u64| b'0' + (number / place % 10) as u8;
+    // Most numbers of a line are short.
+    match number {
+        0..10 => to.put_array(&[digit(1)]),
+        10..100 => to.put_array(&[digit(10), digit(1)]),
+        100..1_000 => to.put_array(&[digit(100), digit(10), digit(1)]),
+        1_000.. => to.put(itoa::Buffer::new().format(number).as_bytes()),
     }
 }
 
@@ -38,7 +40,7 @@ fn add_v4(to: &mut Line<'_>, address: Ipv4Addr) {
     let [first, rest @ ..] = address.octets();
     add_number(to, first.into());
     for octet in rest {
-        to.put(b".");
+        to.put_array(b".");
         add_number(to, octet.into());
     }
 }
@@ -46,7 +48,7 @@ fn add_v4(to: &mut Line<'_>, address: Ipv4Addr) {
 /// RFC 5952: the first of the longest runs of zeros is left out, unless it is a single one.
 fn add_v6(to: &mut Line<'_>, address: Ipv6Addr) {
     if let Some(address) = address.to_ipv4_mapped() {
-        to.put(b"::ffff:");
+        to.put_array(b"::ffff:");
         return add_v4(to, address);
     }
     let segments = address.segments();
@@ -65,7 +67,7 @@ fn add_v6(to: &mut Line<'_>, address: Ipv6Addr) {
         add_groups(to, &segments);
     } else {
         add_groups(to, &segments[..zeros.start]);
-        to.put(b"::");
+        to.put_array(b"::");
         add_groups(to, &segments[zeros.end..]);
     }
 }
@@ -74,11 +76,11 @@ fn add_v6(to: &mut Line<'_>, address: Ipv6Addr) {
 fn add_groups(to: &mut Line<'_>, segments: &[u16]) {
     for (place, segment) in segments.iter().enumerate() {
         if place > 0 {
-            to.put(b":");
+            to.put_array(b":");
         }
         let digits = (16 - segment.leading_zeros()).div_ceil(4).max(1);
         for digit in (0..digits).rev() {
-            to.put(&[b"0123456789abcdef"[usize::from(segment >> (4 * digit)) & 0xf]]);
+            to.put_array(&[b"0123456789abcdef"[usize::from(segment >> (4 * digit)) & 0xf]]);
         }
     }
 }
@@ -114,5 +116,5 @@ pub(super) fn add_fraction(to: &mut Line<'_>, mut micros: u32) {
         *digit += (micros % 10) as u8;
         micros /= 10;
     }
-    to.put(&digits);
+    to.put_array(&digits);
 }
