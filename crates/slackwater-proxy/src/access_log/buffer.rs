@@ -21,15 +21,14 @@ impl LineBuffer {
 
     /// Adds the line that `write` puts together. Returns `false` and adds nothing if it does not
     /// fit.
-    pub(super) fn add(&mut self, write: impl FnOnce(&mut Line<'_>)) -> bool {
-        let room = self.bytes.get_mut(self.used..).unwrap_or_default();
-        let before = room.len();
-        let mut line = Line { room, fits: true };
-        write(&mut line);
-        if line.fits {
-            self.used += before - line.room.len();
-        }
-        line.fits
+    #[inline]
+    pub(super) fn add(&mut self, write: impl FnOnce(Line<'_>) -> Line<'_>) -> bool {
+        let line = Line(self.bytes.get_mut(self.used..));
+        let Line(Some(rest)) = write(line) else {
+            return false;
+        };
+        self.used = BYTES_MAX - rest.len();
+        true
     }
 
     pub(super) fn lines(&self) -> &[u8] {
@@ -41,54 +40,45 @@ impl LineBuffer {
     }
 }
 
-/// A line that is being put together.
+/// A line that is being put together: the rest of the buffer, or `None` once something has not fit.
+/// It is passed and returned by value, in two registers.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
-    /// The rest of the buffer.
-    room: &'a mut [u8],
-    fits: bool,
-}
+pub(super) struct Line<'a>(Option<&'a mut [u8]>);
 
 impl Line<'_> {
     /// Adds bytes to the line.
-    pub(super) fn put(&mut self, bytes: &[u8]) {
-        let room = core::mem::take(&mut self.room);
-        match room.split_at_mut_checked(bytes.len()) {
-            Some((to, rest)) => {
-                to.copy_from_slice(bytes);
-                self.room = rest;
-            }
-            None => self.fits = false,
-        }
+    #[inline]
+    pub(super) fn put(self, bytes: &[u8]) -> Self {
+        let split = self
+            .0
+            .and_then(|rest| rest.split_at_mut_checked(bytes.len()));
+        Line(split.map(|(to, rest)| {
+            to.copy_from_slice(bytes);
+            rest
+        }))
     }
 
     /// Adds bytes whose number is known when this is compiled, which makes them a few stores.
     #[inline]
-    pub(super) fn put_array<const BYTES: usize>(&mut self, bytes: &[u8; BYTES]) {
-        let room = core::mem::take(&mut self.room);
-        match room.split_first_chunk_mut() {
-            Some((to, rest)) => {
-                *to = *bytes;
-                self.room = rest;
-            }
-            None => self.fits = false,
-        }
+    pub(super) fn put_array<const BYTES: usize>(self, bytes: &[u8; BYTES]) -> Self {
+        let split = self.0.and_then(<[u8]>::split_first_chunk_mut);
+        Line(split.map(|(to, rest)| {
+            *to = *bytes;
+            rest
+        }))
     }
 
     /// Adds three arrays, one after the other.
     #[inline]
     pub(super) fn put_arrays<const A: usize, const B: usize, const C: usize>(
-        &mut self,
+        self,
         (first, second, third): (&[u8; A], &[u8; B], &[u8; C]),
-    ) {
-        // One check of the room, after which the compiler leaves out those of each array.
-        if self.room.len() < A + B + C {
-            self.room = &mut [];
-            self.fits = false;
-            return;
-        }
-        self.put_array(first);
-        self.put_array(second);
-        self.put_array(third);
+    ) -> Self {
+        // After this check of the rest, the compiler leaves out those of each array.
+        let rest = self.0.filter(|rest| rest.len() >= A + B + C);
+        Line(rest)
+            .put_array(first)
+            .put_array(second)
+            .put_array(third)
     }
 }

@@ -35,7 +35,7 @@ impl Lines {
 
     fn write(&self, facts: &Facts<'_>) {
         let mut writer = self.writer.borrow_mut();
-        self.queue.push(|lines| writer.add(lines, facts));
+        self.queue.push(|line| writer.add(line, facts));
     }
 }
 

@@ -31,7 +31,7 @@ impl Queue {
 
     /// Adds the line that `write` puts together, including its newline. The line is dropped if it
     /// does not fit.
-    pub(super) fn push(&self, write: impl FnOnce(&mut Line<'_>)) {
+    pub(super) fn push(&self, write: impl FnOnce(Line<'_>) -> Line<'_>) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let before = lines.lines().len();
         let fits = lines.add(write);

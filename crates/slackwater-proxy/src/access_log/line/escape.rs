@@ -53,69 +53,72 @@ fn is_plain(text: &[u8]) -> bool {
     }
 }
 
-/// Adds bytes between the quotes of a text line: plain bytes as they are, quotes and backslashes
-/// after a backslash, everything else as `\xHH`.
-#[inline]
-pub(super) fn add_quoted(to: &mut Line<'_>, text: &[u8]) {
-    if is_plain(text) {
-        to.put(text);
-    } else {
-        escape_quoted(to, text);
-    }
-}
-
-/// Like [`add_quoted`], with a dash if there is no text.
-#[inline]
-pub(super) fn add_quoted_or_dash(to: &mut Line<'_>, text: Option<&[u8]>) {
-    match text {
-        Some(text) => add_quoted(to, text),
-        None => to.put_array(b"-"),
-    }
-}
-
-#[cold]
-fn escape_quoted(to: &mut Line<'_>, mut text: &[u8]) {
-    let digit = |nibble: u8| b"0123456789ABCDEF"[usize::from(nibble)];
-    loop {
-        let plain = text.iter().take_while(|byte| is_plain_byte(**byte)).count();
-        let (plain, rest) = text.split_at(plain);
-        to.put(plain);
-        match rest {
-            [] => return,
-            [byte @ (b'"' | b'\\'), ..] => to.put_array(&[b'\\', *byte]),
-            [byte, ..] => to.put_array(&[b'\\', b'x', digit(byte >> 4), digit(byte & 0xf)]),
+impl Line<'_> {
+    /// Adds bytes between the quotes of a text line: plain bytes as they are, quotes and
+    /// backslashes after a backslash, everything else as `\xHH`.
+    #[inline]
+    pub(super) fn quoted(self, text: &[u8]) -> Self {
+        if is_plain(text) {
+            self.put(text)
+        } else {
+            self.escape_quoted(text)
         }
-        text = &rest[1..];
     }
-}
 
-/// Adds bytes between the quotes of a JSON string. Special characters become `\uHHHH`, invalid
-/// UTF-8 becomes U+FFFD.
-#[inline]
-pub(super) fn add_json(to: &mut Line<'_>, text: &[u8]) {
-    if is_plain(text) {
-        to.put(text);
-    } else {
-        escape_json(to, text);
+    /// Like [`Self::quoted`], with a dash if there is no text.
+    #[inline]
+    pub(super) fn quoted_or_dash(self, text: Option<&[u8]>) -> Self {
+        match text {
+            Some(text) => self.quoted(text),
+            None => self.put_array(b"-"),
+        }
     }
-}
 
-#[cold]
-fn escape_json(to: &mut Line<'_>, text: &[u8]) {
-    let digit = |code: u32, shift: u32| b"0123456789abcdef"[(code >> shift) as usize & 0xf];
-    for chunk in text.utf8_chunks() {
-        for piece in chunk.valid().split_inclusive(is_special) {
-            let special = piece.chars().next_back().filter(|last| is_special(*last));
-            let plain = &piece[..piece.len() - special.map_or(0, char::len_utf8)];
-            to.put(plain.as_bytes());
-            if let Some(code) = special.map(u32::from) {
-                to.put_array(b"\\u");
-                to.put_array(&[12, 8, 4, 0].map(|shift| digit(code, shift)));
+    #[cold]
+    fn escape_quoted(mut self, mut text: &[u8]) -> Self {
+        let digit = |nibble: u8| b"0123456789ABCDEF"[usize::from(nibble)];
+        loop {
+            let plain = text.iter().take_while(|byte| is_plain_byte(**byte)).count();
+            let (plain, rest) = text.split_at(plain);
+            self = self.put(plain);
+            self = match rest {
+                [] => return self,
+                [byte @ (b'"' | b'\\'), ..] => self.put_array(&[b'\\', *byte]),
+                [byte, ..] => self.put_array(&[b'\\', b'x', digit(byte >> 4), digit(byte & 0xf)]),
+            };
+            text = &rest[1..];
+        }
+    }
+
+    /// Adds bytes between the quotes of a JSON string. Special characters become `\uHHHH`, invalid
+    /// UTF-8 becomes U+FFFD.
+    #[inline]
+    pub(super) fn json(self, text: &[u8]) -> Self {
+        if is_plain(text) {
+            self.put(text)
+        } else {
+            self.escape_json(text)
+        }
+    }
+
+    #[cold]
+    fn escape_json(mut self, text: &[u8]) -> Self {
+        let digit = |code: u32, shift: u32| b"0123456789abcdef"[(code >> shift) as usize & 0xf];
+        for chunk in text.utf8_chunks() {
+            for piece in chunk.valid().split_inclusive(is_special) {
+                let special = piece.chars().next_back().filter(|last| is_special(*last));
+                let plain = &piece[..piece.len() - special.map_or(0, char::len_utf8)];
+                self = self.put(plain.as_bytes());
+                if let Some(code) = special.map(u32::from) {
+                    let digits = [12, 8, 4, 0].map(|shift| digit(code, shift));
+                    self = self.put_array(b"\\u").put_array(&digits);
+                }
+            }
+            if !chunk.invalid().is_empty() {
+                self = self.put("\u{FFFD}".as_bytes());
             }
         }
-        if !chunk.invalid().is_empty() {
-            to.put("\u{FFFD}".as_bytes());
-        }
+        self
     }
 }
 

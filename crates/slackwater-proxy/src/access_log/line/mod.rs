@@ -17,7 +17,6 @@ use super::buffer::Line;
 use crate::hex;
 use core::net::IpAddr;
 use core::time::Duration;
-use escape::{add_quoted, add_quoted_or_dash};
 use fields::{Fields, Json, Text};
 use slackwater_config::AccessLogFormat;
 use slackwater_core::Rif;
@@ -25,7 +24,7 @@ use slackwater_telemetry::date::Date;
 use slackwater_telemetry::trace::TraceId;
 use slackwater_tower::client::PickView;
 use std::time::SystemTime;
-use values::{SecondText, add_address, add_fraction, add_number, as_micros};
+use values::{SecondText, as_micros};
 
 /// Fields of a request that a line shows.
 #[derive(Debug)]
@@ -86,138 +85,124 @@ impl LineWriter {
     }
 
     /// Adds a line, including its newline.
-    pub(super) fn add(&mut self, to: &mut Line<'_>, facts: &Facts<'_>) {
+    pub(super) fn add<'l>(&mut self, line: Line<'l>, facts: &Facts<'_>) -> Line<'l> {
         match self.format {
-            AccessLogFormat::Text => add_text_line(to, &mut self.second, facts),
-            AccessLogFormat::Json => add_json_line(to, &mut self.second, facts),
+            AccessLogFormat::Text => text_line(line, &mut self.second, facts),
+            AccessLogFormat::Json => json_line(line, &mut self.second, facts),
         }
     }
 }
 
 /// Adds the combined log format, followed by the rest as `key=value`.
-fn add_text_line(to: &mut Line<'_>, second: &mut SecondText, facts: &Facts<'_>) {
+fn text_line<'l>(line: Line<'l>, second: &mut SecondText, facts: &Facts<'_>) -> Line<'l> {
     let request = facts.request;
-    add_address(to, facts.client);
-    to.put_array(b" - - [");
     let (second, _) = second.of(facts.at, Date::common);
-    to.put(second.as_bytes());
-    to.put_array(b"] \"");
+    let line = line.address(facts.client).put_array(b" - - [");
+    let line = line.put(second.as_bytes()).put_array(b"] \"");
     // A method is a token, in which nothing has to be escaped.
-    to.put(request.method.as_bytes());
-    to.put_array(b" ");
-    add_quoted(to, request.path.as_bytes());
+    let line = line.put(request.method.as_bytes()).put_array(b" ");
+    let mut line = line.quoted(request.path.as_bytes());
     if let Some(query) = request.query {
-        to.put_array(b"?");
-        add_quoted(to, query.as_bytes());
+        line = line.put_array(b"?").quoted(query.as_bytes());
     }
-    to.put_array(b" ");
-    to.put(request.protocol.as_bytes());
-    to.put_array(b"\" ");
-    add_number(to, facts.status.into());
-    to.put_array(b" ");
-    add_number(to, facts.bytes_out);
-    to.put_array(b" \"");
-    add_quoted_or_dash(to, request.referer);
-    to.put_array(b"\" \"");
-    add_quoted_or_dash(to, request.user_agent);
-    to.put_array(b"\"");
-    let fields = &mut Text(to);
-    facts.host(fields);
-    facts.listener(fields);
-    facts.service(fields);
-    facts.pick(fields);
-    facts.bytes_in(fields);
-    facts.times(fields);
-    facts.grpc_status(fields);
-    facts.outcome(fields);
-    to.put_array(b"\n");
+    let line = line.put_array(b" ").put(request.protocol.as_bytes());
+    let line = line.put_array(b"\" ").number(facts.status.into());
+    let line = line.put_array(b" ").number(facts.bytes_out);
+    let line = line.put_array(b" \"").quoted_or_dash(request.referer);
+    let line = line.put_array(b"\" \"").quoted_or_dash(request.user_agent);
+    let fields = Text(line.put_array(b"\""));
+    let fields = facts.host(fields);
+    let fields = facts.listener(fields);
+    let fields = facts.service(fields);
+    let fields = facts.pick(fields);
+    let fields = facts.bytes_in(fields);
+    let fields = facts.times(fields);
+    let fields = facts.grpc_status(fields);
+    let Text(line) = facts.outcome(fields);
+    line.put_array(b"\n")
 }
 
 /// Adds a JSON object. Unknown values are left out.
-fn add_json_line(to: &mut Line<'_>, second: &mut SecondText, facts: &Facts<'_>) {
+fn json_line<'l>(line: Line<'l>, second: &mut SecondText, facts: &Facts<'_>) -> Line<'l> {
     let request = facts.request;
     let (second, micros) = second.of(facts.at, Date::rfc3339_second);
-    to.put_array(b"{\"time\":\"");
-    to.put(second.as_bytes());
-    to.put_array(b".");
-    add_fraction(to, micros);
-    to.put_array(b"Z\",\"client\":\"");
-    add_address(to, facts.client);
-    to.put_array(b"\"");
-    let fields = &mut Json(to);
-    facts.listener(fields);
-    facts.host(fields);
-    fields.text(b"method", Some(request.method.as_bytes()));
-    fields.text(b"path", Some(request.path.as_bytes()));
-    fields.text(b"query", request.query.map(str::as_bytes));
-    fields.word(b"protocol", Some(request.protocol.as_bytes()));
-    fields.number(b"status", Some(facts.status.into()));
-    facts.grpc_status(fields);
-    facts.bytes_in(fields);
-    fields.number(b"bytes_out", Some(facts.bytes_out));
-    facts.service(fields);
-    facts.pick(fields);
-    facts.times(fields);
-    facts.outcome(fields);
-    fields.text(b"referer", request.referer);
-    fields.text(b"user_agent", request.user_agent);
-    to.put_array(b"}\n");
+    let line = line.put_array(b"{\"time\":\"").put(second.as_bytes());
+    let line = line.put_array(b".").fraction(micros);
+    let line = line.put_array(b"Z\",\"client\":\"").address(facts.client);
+    let fields = facts.listener(Json(line.put_array(b"\"")));
+    let fields = facts
+        .host(fields)
+        .text(b"method", Some(request.method.as_bytes()))
+        .text(b"path", Some(request.path.as_bytes()))
+        .text(b"query", request.query.map(str::as_bytes))
+        .word(b"protocol", Some(request.protocol.as_bytes()))
+        .number(b"status", Some(facts.status.into()));
+    let fields = facts.grpc_status(fields);
+    let fields = facts.bytes_in(fields);
+    let fields = facts.service(fields.number(b"bytes_out", Some(facts.bytes_out)));
+    let fields = facts.pick(fields);
+    let fields = facts.times(fields);
+    let fields = facts.outcome(fields);
+    let Json(line) = fields
+        .text(b"referer", request.referer)
+        .text(b"user_agent", request.user_agent);
+    line.put_array(b"}\n")
 }
 
 /// The fields that both formats name. The formats differ only in where some of them stand.
 impl Facts<'_> {
-    fn host(&self, to: &mut impl Fields) {
-        to.text(b"host", self.request.host);
+    fn host<F: Fields>(&self, to: F) -> F {
+        to.text(b"host", self.request.host)
     }
 
-    fn listener(&self, to: &mut impl Fields) {
-        to.word(b"listener", Some(self.listener.as_bytes()));
+    fn listener<F: Fields>(&self, to: F) -> F {
+        to.word(b"listener", Some(self.listener.as_bytes()))
     }
 
-    fn service(&self, to: &mut impl Fields) {
-        to.text(b"service", Some(self.service.as_bytes()));
+    fn service<F: Fields>(&self, to: F) -> F {
+        to.text(b"service", Some(self.service.as_bytes()))
     }
 
-    fn bytes_in(&self, to: &mut impl Fields) {
-        to.number(b"bytes_in", Some(self.bytes_in));
+    fn bytes_in<F: Fields>(&self, to: F) -> F {
+        to.number(b"bytes_in", Some(self.bytes_in))
     }
 
-    fn grpc_status(&self, to: &mut impl Fields) {
-        to.number(b"grpc_status", self.grpc_status.map(u64::from));
+    fn grpc_status<F: Fields>(&self, to: F) -> F {
+        to.number(b"grpc_status", self.grpc_status.map(u64::from))
     }
 
     /// Where the request was sent, and why.
-    fn pick(&self, to: &mut impl Fields) {
-        let report = self.pick.and_then(|pick| pick.chosen);
-        let rif = |rif: Rif| u64::from(rif.count());
+    fn pick<F: Fields>(&self, to: F) -> F {
         let reason = self.pick.map(|pick| pick.reason.as_str());
-        let rif_limit = self.pick.and_then(|pick| pick.rif_limit);
-        to.text(b"replica", self.replica.map(str::as_bytes));
-        to.number(b"attempts", Some(self.attempts.into()));
-        to.word(b"hedge", self.hedge.map(str::as_bytes));
-        to.word(b"tie", self.tie.map(str::as_bytes));
-        to.text(b"shadow", self.shadow.map(str::as_bytes));
-        to.word(b"reason", reason.map(str::as_bytes));
-        to.number(b"rif_limit", rif_limit.map(rif));
-        to.number(b"rif", report.map(|report| rif(report.rif)));
+        let report = self.pick.and_then(|pick| pick.chosen);
         let latency = report.and_then(|report| report.latency);
-        to.number(b"latency_us", latency.map(as_micros));
-        to.number(b"age_us", report.map(|report| as_micros(report.age)));
+        let rif_limit = self.pick.and_then(|pick| pick.rif_limit);
+        let rif = |rif: Rif| u64::from(rif.count());
+        to.text(b"replica", self.replica.map(str::as_bytes))
+            .number(b"attempts", Some(self.attempts.into()))
+            .word(b"hedge", self.hedge.map(str::as_bytes))
+            .word(b"tie", self.tie.map(str::as_bytes))
+            .text(b"shadow", self.shadow.map(str::as_bytes))
+            .word(b"reason", reason.map(str::as_bytes))
+            .number(b"rif_limit", rif_limit.map(rif))
+            .number(b"rif", report.map(|report| rif(report.rif)))
+            .number(b"latency_us", latency.map(as_micros))
+            .number(b"age_us", report.map(|report| as_micros(report.age)))
     }
 
-    fn times(&self, to: &mut impl Fields) {
-        to.number(b"queue_us", self.queue.map(as_micros));
-        to.number(b"connect_us", self.connect.map(as_micros));
-        to.number(b"first_byte_us", self.first_byte.map(as_micros));
-        to.number(b"total_us", Some(as_micros(self.total)));
+    fn times<F: Fields>(&self, to: F) -> F {
+        to.number(b"queue_us", self.queue.map(as_micros))
+            .number(b"connect_us", self.connect.map(as_micros))
+            .number(b"first_byte_us", self.first_byte.map(as_micros))
+            .number(b"total_us", Some(as_micros(self.total)))
     }
 
     /// How the request ended, and the ids by which to find it elsewhere.
-    fn outcome(&self, to: &mut impl Fields) {
+    fn outcome<F: Fields>(&self, to: F) -> F {
         let trace = self.trace.map(|trace| hex::digits(trace.0.get()));
-        to.word(b"end", Some(self.end.as_bytes()));
-        to.text(b"error", self.error);
-        to.word(b"trace_id", trace.as_ref().map(<[u8; 32]>::as_slice));
-        to.text(b"id", Some(self.request.id));
+        to.word(b"end", Some(self.end.as_bytes()))
+            .text(b"error", self.error)
+            .word(b"trace_id", trace.as_ref().map(<[u8; 32]>::as_slice))
+            .text(b"id", Some(self.request.id))
     }
 }

@@ -8,15 +8,81 @@ use core::time::Duration;
 use slackwater_telemetry::date::Date;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Adds a number in decimal digits.
-pub(super) fn add_number(to: &mut Line<'_>, number: u64) {
-    let digit = |place: u64| b'0' + (number / place % 10) as u8;
-    // Most numbers of a line are short.
-    match number {
-        0..10 => to.put_array(&[digit(1)]),
-        10..100 => to.put_array(&[digit(10), digit(1)]),
-        100..1_000 => to.put_array(&[digit(100), digit(10), digit(1)]),
-        1_000.. => to.put(itoa::Buffer::new().format(number).as_bytes()),
+impl Line<'_> {
+    /// Adds a number in decimal digits.
+    pub(super) fn number(self, number: u64) -> Self {
+        let digit = |place: u64| b'0' + (number / place % 10) as u8;
+        // Most numbers of a line are short.
+        match number {
+            0..10 => self.put_array(&[digit(1)]),
+            10..100 => self.put_array(&[digit(10), digit(1)]),
+            100..1_000 => self.put_array(&[digit(100), digit(10), digit(1)]),
+            1_000.. => self.put(itoa::Buffer::new().format(number).as_bytes()),
+        }
+    }
+
+    /// Adds an address as `IpAddr` shows it.
+    pub(super) fn address(self, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => self.v4(address),
+            IpAddr::V6(address) => self.v6(address),
+        }
+    }
+
+    fn v4(self, address: Ipv4Addr) -> Self {
+        let [a, b, c, d] = address.octets().map(u64::from);
+        let line = self.number(a).put_array(b".").number(b).put_array(b".");
+        line.number(c).put_array(b".").number(d)
+    }
+
+    /// RFC 5952: the first of the longest runs of zeros is left out, unless it is a single one.
+    fn v6(self, address: Ipv6Addr) -> Self {
+        if let Some(address) = address.to_ipv4_mapped() {
+            return self.put_array(b"::ffff:").v4(address);
+        }
+        let segments = address.segments();
+        let (mut zeros, mut run) = (0..0, 0..0);
+        for (place, segment) in segments.into_iter().enumerate() {
+            let end = place + 1;
+            run = if segment == 0 {
+                run.start..end
+            } else {
+                end..end
+            };
+            if run.len() > zeros.len().max(1) {
+                zeros = run.clone();
+            }
+        }
+        if zeros.is_empty() {
+            return self.groups(&segments);
+        }
+        let line = self.groups(&segments[..zeros.start]).put_array(b"::");
+        line.groups(&segments[zeros.end..])
+    }
+
+    /// Adds groups of hexadecimal digits without leading zeros, and colons between them.
+    fn groups(mut self, segments: &[u16]) -> Self {
+        for (place, segment) in segments.iter().enumerate() {
+            if place > 0 {
+                self = self.put_array(b":");
+            }
+            let digits = (16 - segment.leading_zeros()).div_ceil(4).max(1);
+            for digit in (0..digits).rev() {
+                let digit = usize::from(segment >> (4 * digit)) & 0xf;
+                self = self.put_array(&[b"0123456789abcdef"[digit]]);
+            }
+        }
+        self
+    }
+
+    /// Adds the six digits of microseconds within a second.
+    pub(super) fn fraction(self, mut micros: u32) -> Self {
+        let mut digits = [b'0'; 6];
+        for digit in digits.iter_mut().rev() {
+            *digit += (micros % 10) as u8;
+            micros /= 10;
+        }
+        self.put_array(&digits)
     }
 }
 
@@ -26,63 +92,6 @@ pub(super) fn as_micros(span: Duration) -> u64 {
     span.as_secs()
         .saturating_mul(1_000_000)
         .saturating_add(micros)
-}
-
-/// Adds an address as `IpAddr` shows it.
-pub(super) fn add_address(to: &mut Line<'_>, address: IpAddr) {
-    match address {
-        IpAddr::V4(address) => add_v4(to, address),
-        IpAddr::V6(address) => add_v6(to, address),
-    }
-}
-
-fn add_v4(to: &mut Line<'_>, address: Ipv4Addr) {
-    let [first, rest @ ..] = address.octets();
-    add_number(to, first.into());
-    for octet in rest {
-        to.put_array(b".");
-        add_number(to, octet.into());
-    }
-}
-
-/// RFC 5952: the first of the longest runs of zeros is left out, unless it is a single one.
-fn add_v6(to: &mut Line<'_>, address: Ipv6Addr) {
-    if let Some(address) = address.to_ipv4_mapped() {
-        to.put_array(b"::ffff:");
-        return add_v4(to, address);
-    }
-    let segments = address.segments();
-    let (mut zeros, mut run) = (0..0, 0..0);
-    for (place, segment) in segments.into_iter().enumerate() {
-        run = if segment == 0 {
-            run.start..place + 1
-        } else {
-            place + 1..place + 1
-        };
-        if run.len() > zeros.len().max(1) {
-            zeros = run.clone();
-        }
-    }
-    if zeros.is_empty() {
-        add_groups(to, &segments);
-    } else {
-        add_groups(to, &segments[..zeros.start]);
-        to.put_array(b"::");
-        add_groups(to, &segments[zeros.end..]);
-    }
-}
-
-/// Adds groups of hexadecimal digits without leading zeros, and colons between them.
-fn add_groups(to: &mut Line<'_>, segments: &[u16]) {
-    for (place, segment) in segments.iter().enumerate() {
-        if place > 0 {
-            to.put_array(b":");
-        }
-        let digits = (16 - segment.leading_zeros()).div_ceil(4).max(1);
-        for digit in (0..digits).rev() {
-            to.put_array(&[b"0123456789abcdef"[usize::from(segment >> (4 * digit)) & 0xf]]);
-        }
-    }
 }
 
 /// The part of a date that is the same for a whole second, and the second that it is of.
@@ -106,15 +115,4 @@ impl SecondText {
         }
         (&self.text, since.subsec_micros())
     }
-}
-
-/// Adds the six digits of microseconds within a second.
-pub(super) fn add_fraction(to: &mut Line<'_>, mut micros: u32) {
-    let mut digits = [b'0'; 6];
-    for digit in digits.iter_mut().rev() {
-        // A remainder of 10 fits.
-        *digit += (micros % 10) as u8;
-        micros /= 10;
-    }
-    to.put_array(&digits);
 }
