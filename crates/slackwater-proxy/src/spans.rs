@@ -44,8 +44,8 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     said.text("url.path", record.path());
     said.text("url.scheme", traced.scheme());
     said.optional("http.route", route);
-    if let Some(host) = &record.host {
-        server(&mut said, host.as_bytes());
+    if let Some(host) = record.host() {
+        server(&mut said, host);
     }
     said.text("client.address", record.client.to_string());
     said.text("network.protocol.name", "http");

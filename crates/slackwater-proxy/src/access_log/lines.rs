@@ -59,7 +59,7 @@ impl Consumer for Lines {
             path: record.path(),
             query: record.uri.query().filter(|_| self.with_query),
             protocol: protocol(record.version),
-            host: bytes(record.host.as_ref()),
+            host: record.host(),
             referer: referer.map(|referer| shown_referer(referer, self.with_query)),
             user_agent: bytes(record.user_agent.as_ref()),
             id: record.id().as_bytes(),

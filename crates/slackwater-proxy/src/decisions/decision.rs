@@ -303,7 +303,6 @@ impl Decision {
     pub(super) fn of(record: &RequestRecord, kept: Kept) -> Self {
         let directory = record.directory.as_deref();
         let text = |value: &[u8]| shortened(&String::from_utf8_lossy(value));
-        let value = |value: &HeaderValue| text(value.as_bytes());
         let attempt_records = record.attempt_records.iter().enumerate();
         Self {
             id: text(record.id().as_bytes()),
@@ -314,11 +313,11 @@ impl Decision {
             policy: directory.map(Directory::policy),
             client: record.client.to_string(),
             method: shortened(record.method.as_str()),
-            host: record.host.as_ref().map(value),
+            host: record.host().map(text),
             path: shortened(record.path()),
             status: record.status.map_or(0, |status| status.as_u16()),
             grpc_status: record.grpc_status.map(GrpcStatus::code),
-            error: record.error.as_ref().map(value),
+            error: (record.error.as_ref()).map(|error| text(error.as_bytes())),
             end: record.ended().as_str(),
             failed: record.failed(),
             first_byte: record.first_byte,

@@ -10,7 +10,7 @@ use core::fmt::Debug;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+use http::{HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
@@ -110,7 +110,8 @@ pub(crate) struct RequestRecord {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) version: Version,
-    pub(crate) host: Option<HeaderValue>,
+    /// The field `Host`, unless the target names the host.
+    host: Option<HeaderValue>,
     pub(crate) referer: Option<HeaderValue>,
     pub(crate) user_agent: Option<HeaderValue>,
     /// The first value of each field that a consumer requests, in the order of its list.
@@ -190,7 +191,10 @@ impl RequestRecord {
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
-            host: host(request.uri(), headers),
+            host: match request.uri().authority() {
+                Some(_) => None,
+                None => headers.get(header::HOST).cloned(),
+            },
             referer: headers.get(header::REFERER).cloned(),
             user_agent: headers.get(header::USER_AGENT).cloned(),
             values: recorder.values(headers),
@@ -223,6 +227,13 @@ impl RequestRecord {
             counted: Counted::default(),
             kept: Cell::new(false),
         }
+    }
+
+    /// The requested host: from the target, otherwise from `Host`.
+    pub(crate) fn host(&self) -> Option<&[u8]> {
+        let of_target = self.uri.authority().map(|it| it.as_str().as_bytes());
+        let host = of_target.or(self.host.as_ref().map(HeaderValue::as_bytes));
+        host.map(without_user)
     }
 
     /// The id of the request.
@@ -324,23 +335,10 @@ impl RequestRecord {
     }
 }
 
-/// Returns the requested host: from the target, otherwise from `Host`.
-fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
-    if let Some(authority) = uri.authority() {
-        return HeaderValue::from_bytes(without_user(authority.as_str().as_bytes())).ok();
-    }
-    let host = headers.get(header::HOST)?;
-    let shown = without_user(host.as_bytes());
-    if shown.len() == host.len() {
-        return Some(host.clone());
-    }
-    HeaderValue::from_bytes(shown).ok()
-}
-
 /// Removes a user name and password before the host, which `Host` must not contain anyway.
 fn without_user(authority: &[u8]) -> &[u8] {
     // Hosts are short, and hardly any has a user name: this finds that out soonest.
-    if !authority.contains(&b'@') {
+    if authority.iter().all(|byte| *byte != b'@') {
         return authority;
     }
     let user_end = memchr::memrchr(b'@', authority);

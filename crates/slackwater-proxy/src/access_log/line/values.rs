@@ -10,14 +10,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Line<'_> {
     /// Adds a number in decimal digits.
+    #[inline]
     pub(super) fn number(self, number: u64) -> Self {
+        match u8::try_from(number) {
+            Ok(digit @ 0..10) => self.put_array(&[b'0' + digit]),
+            _ => self.digits(number),
+        }
+    }
+
+    fn digits(self, number: u64) -> Self {
         let digit = |place: u64| b'0' + (number / place % 10) as u8;
         // Most numbers of a line are short.
         match number {
-            0..10 => self.put_array(&[digit(1)]),
             10..100 => self.put_array(&[digit(10), digit(1)]),
             100..1_000 => self.put_array(&[digit(100), digit(10), digit(1)]),
-            1_000.. => self.put(itoa::Buffer::new().format(number).as_bytes()),
+            _ => self.put(itoa::Buffer::new().format(number).as_bytes()),
         }
     }
 
@@ -30,9 +37,12 @@ impl Line<'_> {
     }
 
     fn v4(self, address: Ipv4Addr) -> Self {
-        let [a, b, c, d] = address.octets().map(u64::from);
-        let line = self.number(a).put_array(b".").number(b).put_array(b".");
-        line.number(c).put_array(b".").number(d)
+        let [first, rest @ ..] = address.octets();
+        let mut line = self.number(first.into());
+        for octet in rest {
+            line = line.put_array(b".").number(octet.into());
+        }
+        line
     }
 
     /// RFC 5952: the first of the longest runs of zeros is left out, unless it is a single one.
