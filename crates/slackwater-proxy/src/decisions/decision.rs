@@ -5,7 +5,6 @@ use super::absent::Absent;
 use super::names::{Part, name_of, part_of};
 use crate::request_record::{AttemptKind, AttemptRecord, Directory, RequestRecord};
 use core::time::Duration;
-use http::HeaderValue;
 use serde::{Serialize, Serializer};
 use slackwater_core::Rif;
 use slackwater_core::policy::{

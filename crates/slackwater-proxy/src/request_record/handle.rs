@@ -97,8 +97,9 @@ impl Drop for RecordHandle {
 
 impl RecordHandle {
     /// Begins a record, in the memory of a spare one if there is any.
+    #[inline]
     pub(super) fn begin(
-        record: RequestRecord,
+        record: impl FnOnce() -> RequestRecord,
         (detail, marks): (Detail, Marks),
         spare: Option<Rc<SharedRecord>>,
     ) -> Self {
@@ -114,7 +115,7 @@ impl RecordHandle {
         if let Some(shared) = Rc::get_mut(&mut shared) {
             (shared.detail, shared.marks) = (detail, marks);
             shared.handles.set(1);
-            *shared.record.get_mut() = Some(record);
+            *shared.record.get_mut() = Some(record());
         }
         Self(Some(Owner(shared)))
     }

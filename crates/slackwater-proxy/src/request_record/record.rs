@@ -176,7 +176,7 @@ impl RequestRecord {
     pub(super) fn new<B>(
         recorder: &Rc<RequestRecorder>,
         request: &Request<B>,
-        id: Option<HeaderValue>,
+        (id, traced): (Option<HeaderValue>, Option<Box<Traced>>),
         client: IpAddr,
         listener: &Authority,
         cut: &Rc<Cell<Cut>>,
@@ -221,7 +221,7 @@ impl RequestRecord {
             total: None,
             cut: Rc::clone(cut),
             attempt_records: Vec::new(),
-            traced: None,
+            traced,
             path_of_route: None,
             leading: None,
             counted: Counted::default(),

@@ -156,10 +156,9 @@ impl RequestRecorder {
             }
         }
         most.map_or_else(RecordHandle::default, |detail| {
-            let mut record =
-                RequestRecord::new(self, request, id.cloned(), client(), listener, cut);
-            record.traced = traced.map(Box::new);
             let spare = self.spare.borrow_mut().pop();
+            let told = (id.cloned(), traced.map(Box::new));
+            let record = || RequestRecord::new(self, request, told, client(), listener, cut);
             RecordHandle::begin(record, (detail, marks), spare)
         })
     }
