@@ -22,11 +22,10 @@ fn is_plain_byte(byte: u8) -> bool {
 /// Whether all of eight bytes are plain. A byte that is not leaves its highest bit, and perhaps
 /// that of the next one.
 #[inline]
-const fn is_plain_word(bytes: [u8; 8]) -> bool {
+const fn is_plain_word(word: u64) -> bool {
     const fn each(byte: u8) -> u64 {
         u64::from_ne_bytes([byte; 8])
     }
-    let word = u64::from_le_bytes(bytes);
     let below_space = word.wrapping_sub(each(b' '));
     let above_tilde = word | word.wrapping_add(each(0x7f - b'~'));
     let quote = (word ^ each(b'"')).wrapping_sub(each(1));
@@ -38,16 +37,19 @@ const fn is_plain_word(bytes: [u8; 8]) -> bool {
 fn is_plain(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some((word, tail)) = rest.split_first_chunk() {
-        if !is_plain_word(*word) {
+        if !is_plain_word(u64::from_le_bytes(*word)) {
             return false;
         }
         rest = tail;
     }
     // The last bytes of a longer text are checked as one word, together with some before them.
     match text.last_chunk() {
-        Some(last) => rest.is_empty() || is_plain_word(*last),
+        Some(last) => rest.is_empty() || is_plain_word(u64::from_le_bytes(*last)),
         None => match (rest.first_chunk(), rest.last_chunk()) {
-            (Some(&[a, b, c, d]), Some(&[e, f, g, h])) => is_plain_word([a, b, c, d, e, f, g, h]),
+            (Some(first), Some(last)) => {
+                let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+                is_plain_word(half(first) | half(last) << 32)
+            }
             _ => rest.iter().all(|byte| is_plain_byte(*byte)),
         },
     }

@@ -55,7 +55,8 @@ fn text(facts: &Facts<'_>) -> String {
         ("trace_id", trace),
         ("id", text(Some(request.id))),
     ]) {
-        line += &format!(" {key}={}", value.as_deref().unwrap_or("-"));
+        let value = value.as_deref().unwrap_or("-");
+        line.extend([" ", key, "=", value]);
     }
     line + "\n"
 }
@@ -117,7 +118,7 @@ fn picked(facts: &Facts<'_>) -> [Shown; 4] {
     let limit = facts.pick.and_then(|pick| pick.rif_limit);
     let latency = chosen.and_then(|chosen| chosen.latency);
     [
-        ("rif_limit", shown(limit.map(|limit| limit.count()))),
+        ("rif_limit", shown(limit.map(Rif::count))),
         ("rif", shown(chosen.map(|chosen| chosen.rif.count()))),
         ("latency_us", shown(latency.map(|span| span.as_micros()))),
         ("age_us", shown(chosen.map(|chosen| chosen.age.as_micros()))),
