@@ -52,7 +52,7 @@ impl Drop for Owner {
             directory.exemplify(record, reference);
         }
         *over = None;
-        recorder.keep_spare(Rc::clone(&self.0));
+        recorder.keep_for_reuse(Rc::clone(&self.0));
     }
 }
 
@@ -96,14 +96,14 @@ impl Drop for RecordHandle {
 }
 
 impl RecordHandle {
-    /// Begins a record, in the memory of a spare one if there is any.
+    /// Begins a record, in the memory of `reused` if there is any.
     #[inline]
     pub(super) fn begin(
         record: impl FnOnce() -> RequestRecord,
         (detail, marks): (Detail, Marks),
-        spare: Option<Rc<SharedRecord>>,
+        reused: Option<Rc<SharedRecord>>,
     ) -> Self {
-        let mut shared = spare.unwrap_or_else(|| {
+        let mut shared = reused.unwrap_or_else(|| {
             Rc::new(SharedRecord {
                 detail,
                 marks,

@@ -16,8 +16,8 @@ use std::rc::Rc;
 /// Maximum number of consumers.
 pub(super) const CONSUMERS: usize = 3;
 
-/// Most spare records of a recorder, of less than 1 KiB each.
-const SPARE_MAX: usize = 256;
+/// Most records whose memory is kept, of less than 1 KiB each.
+const REUSABLE_MAX: usize = 256;
 
 /// The consumers of a recorder.
 pub(crate) type Consumers = [Option<Box<dyn Consumer>>; CONSUMERS];
@@ -92,7 +92,7 @@ pub(crate) struct RequestRecorder {
     /// `None` if tracing is off.
     tracing: Option<Tracing>,
     /// Memory of records that are over, for the next ones.
-    spare: RefCell<Vec<Rc<SharedRecord>>>,
+    reusable: RefCell<Vec<Rc<SharedRecord>>>,
 }
 
 /// How requests are traced.
@@ -113,7 +113,7 @@ impl RequestRecorder {
             consumers,
             ids,
             tracing,
-            spare: RefCell::default(),
+            reusable: RefCell::default(),
         })
     }
 
@@ -156,18 +156,18 @@ impl RequestRecorder {
             }
         }
         most.map_or_else(RecordHandle::default, |detail| {
-            let spare = self.spare.borrow_mut().pop();
+            let reused = self.reusable.borrow_mut().pop();
             let told = (id.cloned(), traced.map(Box::new));
             let record = || RequestRecord::new(self, request, told, client(), listener, cut);
-            RecordHandle::begin(record, (detail, marks), spare)
+            RecordHandle::begin(record, (detail, marks), reused)
         })
     }
 
     /// Keeps the memory of a record that is over.
-    pub(super) fn keep_spare(&self, shared: Rc<SharedRecord>) {
-        let mut spare = self.spare.borrow_mut();
-        if spare.len() < SPARE_MAX {
-            spare.push(shared);
+    pub(super) fn keep_for_reuse(&self, shared: Rc<SharedRecord>) {
+        let mut reusable = self.reusable.borrow_mut();
+        if reusable.len() < REUSABLE_MAX {
+            reusable.push(shared);
         }
     }
 
