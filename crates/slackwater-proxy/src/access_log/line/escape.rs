@@ -141,3 +141,24 @@ pub(super) const fn is_special(c: char) -> bool {
             | '\u{FEFF}'
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_is_not_plain_is_found_at_each_place_of_a_text() {
+        for (filler, length) in [b' ', b'~']
+            .into_iter()
+            .flat_map(|it| (1..=20).map(move |n| (it, n)))
+        {
+            for (place, byte) in (0..length).flat_map(|place| (0..=255).map(move |it| (place, it)))
+            {
+                let mut text = vec![filler; length];
+                text[place] = byte;
+                let is_plain_one = matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+                assert_eq!(is_plain(&text), is_plain_one, "{text:?}");
+            }
+        }
+    }
+}
