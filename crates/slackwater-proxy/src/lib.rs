@@ -36,6 +36,7 @@ pub mod access_log;
 pub mod decisions;
 pub mod forward;
 mod health;
+mod hex;
 pub mod orca;
 pub mod record;
 pub mod request_record;

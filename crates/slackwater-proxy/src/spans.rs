@@ -44,8 +44,8 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     said.text("url.path", record.path());
     said.text("url.scheme", traced.scheme());
     said.optional("http.route", route);
-    if let Some(host) = &record.host {
-        server(&mut said, host.as_bytes());
+    if let Some(host) = record.host() {
+        server(&mut said, host);
     }
     said.text("client.address", record.client.to_string());
     said.text("network.protocol.name", "http");
@@ -59,7 +59,7 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     said.number("http.request.body.size", uploaded);
     said.number("http.response.body.size", record.bytes_out);
     said.optional("error.type", failure.as_deref());
-    said.text("slackwater.request_id", record.id());
+    said.text("slackwater.request_id", record.id().as_bytes());
     said.text("slackwater.listener", record.listener.as_str());
     said.optional("slackwater.service", record.service.as_deref());
     said.optional("slackwater.replica", record.replica.as_deref());

@@ -55,17 +55,16 @@ impl Date {
 
     /// The format of RFC 3339: `2026-11-21T19:54:11.000123Z`.
     pub fn rfc3339(self) -> impl fmt::Display {
+        fmt::from_fn(move |f| write!(f, "{}.{:06}Z", self.rfc3339_second(), self.microsecond))
+    }
+
+    /// The part of [`Self::rfc3339`] before the fraction of the second: `2026-11-21T19:54:11`.
+    pub fn rfc3339_second(self) -> impl fmt::Display {
         fmt::from_fn(move |f| {
             write!(
                 f,
-                "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
-                self.year,
-                self.month,
-                self.day,
-                self.hour,
-                self.minute,
-                self.second,
-                self.microsecond
+                "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+                self.year, self.month, self.day, self.hour, self.minute, self.second
             )
         })
     }

@@ -1,6 +1,6 @@
 //! Turns a request record into a log line, if the request is logged.
 
-use super::line::{Facts, RequestFacts, write_line};
+use super::line::{Facts, LineWriter, RequestFacts};
 use super::queue::Queue;
 use super::sample::Sample;
 use crate::request_record::{
@@ -9,7 +9,7 @@ use crate::request_record::{
 use core::cell::RefCell;
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Version};
-use slackwater_config::{AccessLogFormat, AccessLogSettings};
+use slackwater_config::AccessLogSettings;
 use slackwater_tower::response::GrpcStatus;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,30 +17,25 @@ use std::time::SystemTime;
 /// One worker's lines.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    format: AccessLogFormat,
     with_query: bool,
     sample: RefCell<Sample>,
+    writer: RefCell<LineWriter>,
     queue: Arc<Queue>,
-    /// Buffer in which a line is composed.
-    line: RefCell<Vec<u8>>,
 }
 
 impl Lines {
     pub(super) fn new(settings: &AccessLogSettings, queue: Arc<Queue>) -> Self {
         Self {
-            format: settings.format,
             with_query: settings.query,
             sample: RefCell::new(Sample::new(settings.sample, settings.always_slower_than)),
+            writer: RefCell::new(LineWriter::new(settings.format)),
             queue,
-            line: RefCell::default(),
         }
     }
 
     fn write(&self, facts: &Facts<'_>) {
-        let mut line = self.line.borrow_mut();
-        line.clear();
-        write_line(&mut line, self.format, facts);
-        self.queue.push(&line);
+        let mut writer = self.writer.borrow_mut();
+        self.queue.push(|line| writer.add(line, facts));
     }
 }
 
@@ -64,7 +59,7 @@ impl Consumer for Lines {
             path: record.path(),
             query: record.uri.query().filter(|_| self.with_query),
             protocol: protocol(record.version),
-            host: bytes(record.host.as_ref()),
+            host: record.host(),
             referer: referer.map(|referer| shown_referer(referer, self.with_query)),
             user_agent: bytes(record.user_agent.as_ref()),
             id: record.id().as_bytes(),
@@ -108,7 +103,7 @@ impl Consumer for Lines {
             host: None,
             referer: None,
             user_agent: None,
-            id: refused.id.as_bytes(),
+            id: &refused.id,
         };
         self.write(&Facts {
             request: &request,

@@ -8,6 +8,7 @@
 //! `Cookie` are never logged, query strings only if configured. The line formats are documented in
 //! `docs/reference/access-log.md`.
 
+mod buffer;
 mod line;
 mod lines;
 mod queue;

@@ -1,14 +1,12 @@
 //! One worker's lines on their way to the writer: a bounded buffer, and a count of dropped lines.
 //!
-//! Only the worker and the writer share the lock, and the writer holds it only to swap one buffer
-//! for another.
+//! Only the worker and the writer share the lock. The worker holds it while it composes a line in
+//! place, the writer only to swap one buffer for another.
 
+use super::buffer::{BYTES_MAX, Line, LineBuffer};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
-
-/// Capacity in bytes: about 3,000 lines, which the writer fetches many times a second.
-const BYTES_MAX: usize = 1 << 20;
 
 /// From this many bytes on, the writer is woken before its time.
 const BYTES_URGENT: usize = BYTES_MAX / 4;
@@ -16,7 +14,7 @@ const BYTES_URGENT: usize = BYTES_MAX / 4;
 /// Lines of one worker, with one reader.
 #[derive(Debug)]
 pub(super) struct Queue {
-    lines: Mutex<Vec<u8>>,
+    lines: Mutex<LineBuffer>,
     dropped: AtomicU64,
     writer: Thread,
 }
@@ -25,25 +23,23 @@ impl Queue {
     /// `writer` is the thread to wake.
     pub(super) fn new(writer: Thread) -> Self {
         Self {
-            lines: Mutex::default(),
+            lines: Mutex::new(LineBuffer::new()),
             dropped: AtomicU64::new(0),
             writer,
         }
     }
 
-    /// Adds a line, including its newline. The line is dropped if it does not fit.
-    pub(super) fn push(&self, line: &[u8]) {
+    /// Adds the line that `write` puts together, including its newline. The line is dropped if it
+    /// does not fit.
+    pub(super) fn push(&self, write: impl FnOnce(Line<'_>) -> Line<'_>) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = lines.len();
-        let after = before + line.len();
-        if after > BYTES_MAX {
-            drop(lines);
-            self.drop_lines(1);
-            return;
-        }
-        lines.extend_from_slice(line);
+        let before = lines.lines().len();
+        let fits = lines.add(write);
+        let after = lines.lines().len();
         drop(lines);
-        if before < BYTES_URGENT && after >= BYTES_URGENT {
+        if !fits {
+            self.drop_lines(1);
+        } else if before < BYTES_URGENT && after >= BYTES_URGENT {
             self.writer.unpark();
         }
     }
@@ -59,7 +55,7 @@ impl Queue {
     }
 
     /// Takes all lines, and leaves the buffer `empty` in their place.
-    pub(super) fn exchange(&self, empty: &mut Vec<u8>) {
+    pub(super) fn exchange(&self, empty: &mut LineBuffer) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         core::mem::swap(&mut *lines, empty);
     }
@@ -72,21 +68,22 @@ mod tests {
     #[test]
     fn lines_that_do_not_fit_are_counted_and_the_rest_keeps_its_order() {
         let queue = Queue::new(std::thread::current());
+        let push = |line: &[u8]| queue.push(|to| to.put(line));
         let line = [b'x'; 1023];
         for _ in 0..1024 {
-            queue.push(&line);
+            push(&line);
         }
         assert_eq!(queue.dropped(), 0);
-        queue.push(&[b'y'; 1024]);
-        queue.push(&[b'z'; 1025]);
+        push(&[b'y'; 1024]);
+        push(&[b'z'; 1025]);
         assert_eq!(queue.dropped(), 1, "the last one is a byte too long");
-        let mut taken = Vec::new();
+        let mut taken = LineBuffer::new();
         queue.exchange(&mut taken);
-        assert_eq!(taken.len(), BYTES_MAX);
-        assert!(taken.ends_with(&[b'y'; 1024]));
+        assert_eq!(taken.lines().len(), BYTES_MAX);
+        assert!(taken.lines().ends_with(&[b'y'; 1024]));
         taken.clear();
-        queue.push(b"again");
+        push(b"again");
         queue.exchange(&mut taken);
-        assert_eq!(taken, b"again");
+        assert_eq!(taken.lines(), b"again");
     }
 }

@@ -3,6 +3,7 @@
 //! It checks the workers' queues ten times a second, and earlier when one fills up. Lines that
 //! cannot be written are counted as dropped, and the error is logged at most once a minute.
 
+use super::buffer::LineBuffer;
 use super::lines::Lines;
 use super::queue::Queue;
 use super::sink::Sink;
@@ -163,15 +164,15 @@ struct Writer {
 
 impl Writer {
     fn run(mut self) {
-        let mut lines = Vec::new();
+        let mut lines = LineBuffer::new();
         loop {
             // Read before the lines are fetched, so that all lines from before the end are written.
             let is_end = self.shared.end.load(Relaxed);
             self.look_after_file();
             for queue in self.shared.queues() {
                 queue.exchange(&mut lines);
-                if let Err(unwritten) = self.sink.write(&lines) {
-                    let rest = &lines[unwritten.written..];
+                if let Err(unwritten) = self.sink.write(lines.lines()) {
+                    let rest = &lines.lines()[unwritten.written..];
                     let lost = memchr::memchr_iter(b'\n', rest).count();
                     queue.drop_lines(u64::try_from(lost).unwrap_or(u64::MAX));
                     self.complain("lines dropped: cannot write", &unwritten.error);

@@ -5,7 +5,6 @@ use super::absent::Absent;
 use super::names::{Part, name_of, part_of};
 use crate::request_record::{AttemptKind, AttemptRecord, Directory, RequestRecord};
 use core::time::Duration;
-use http::HeaderValue;
 use serde::{Serialize, Serializer};
 use slackwater_core::Rif;
 use slackwater_core::policy::{
@@ -302,10 +301,10 @@ pub(super) struct Report {
 impl Decision {
     pub(super) fn of(record: &RequestRecord, kept: Kept) -> Self {
         let directory = record.directory.as_deref();
-        let text = |value: &HeaderValue| shortened(&String::from_utf8_lossy(value.as_bytes()));
+        let text = |value: &[u8]| shortened(&String::from_utf8_lossy(value));
         let attempt_records = record.attempt_records.iter().enumerate();
         Self {
-            id: text(record.id()),
+            id: text(record.id().as_bytes()),
             trace_id: (record.traced.as_ref()).map(|traced| traced.trace().to_string()),
             time: record.at,
             kept,
@@ -313,11 +312,11 @@ impl Decision {
             policy: directory.map(Directory::policy),
             client: record.client.to_string(),
             method: shortened(record.method.as_str()),
-            host: record.host.as_ref().map(text),
+            host: record.host().map(text),
             path: shortened(record.path()),
             status: record.status.map_or(0, |status| status.as_u16()),
             grpc_status: record.grpc_status.map(GrpcStatus::code),
-            error: record.error.as_ref().map(text),
+            error: (record.error.as_ref()).map(|error| text(error.as_bytes())),
             end: record.ended().as_str(),
             failed: record.failed(),
             first_byte: record.first_byte,

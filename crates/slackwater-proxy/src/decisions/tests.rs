@@ -114,7 +114,7 @@ fn play(
         });
         pick.rif_limit = Some(Rif::new(5));
         pick.candidates = 9;
-        let name = format!("replica-{place}");
+        let name = format!("replica-{place}").into();
         let mut notes = record.begin_attempt(kind, &name, &pick, record.explanation());
         record.attempt(kind, &name, &pick, None);
         let status = StatusCode::from_u16(status).expect("a status");

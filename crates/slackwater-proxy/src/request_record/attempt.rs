@@ -9,6 +9,7 @@ use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_telemetry::trace::SpanId;
 use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
+use std::rc::Rc;
 
 named! {
     /// Role of an attempt in its request.
@@ -53,7 +54,7 @@ impl From<CopyKind> for AttemptKind {
 pub struct AttemptRecord {
     pub(crate) kind: AttemptKind,
     /// Name of the replica.
-    pub(crate) replica: Box<str>,
+    pub(crate) replica: Rc<str>,
     /// Span of the attempt, and address of its replica; `None` if the request is not traced.
     pub(crate) span: Option<(SpanId, Box<str>)>,
     /// Why the replica was picked.

@@ -17,28 +17,48 @@ use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;
 
-/// A record in progress.
+/// A record in progress, or the memory of one that is over, for the next.
 #[derive(Debug)]
-struct SharedRecord {
+pub(super) struct SharedRecord {
     detail: Detail,
     marks: Marks,
     /// Number of handles of the request itself; those of its attempts may outlive them.
     handles: Cell<usize>,
-    record: RefCell<RequestRecord>,
+    /// `None` once it is over.
+    record: RefCell<Option<RequestRecord>>,
 }
 
-impl Drop for SharedRecord {
+/// One of the owners of a record in progress. The last one finishes it.
+#[derive(Clone, Debug)]
+struct Owner(Rc<SharedRecord>);
+
+impl Drop for Owner {
     fn drop(&mut self) {
-        let record = self.record.borrow();
-        (record.recorder()).notify(self.marks, |consumer, mark| {
-            consumer.finished(&record, mark);
+        let Some(shared) = Rc::get_mut(&mut self.0) else {
+            return;
+        };
+        let over = shared.record.get_mut();
+        let Some(record) = over else {
+            return;
+        };
+        let recorder = Rc::clone(record.recorder());
+        recorder.notify(shared.marks, |consumer, mark| {
+            consumer.finished(record, mark);
         });
-        record.recorder().trace(&record);
+        recorder.trace(record);
         if let Some(directory) = &record.directory
             && let Some(reference) = record.reference()
         {
-            directory.exemplify(&record, reference);
+            directory.exemplify(record, reference);
         }
+        *over = None;
+        recorder.keep_for_reuse(Rc::clone(&self.0));
+    }
+}
+
+impl SharedRecord {
+    fn note<T>(&self, note: impl FnOnce(&mut RequestRecord) -> T) -> Option<T> {
+        self.record.borrow_mut().as_mut().map(note)
     }
 }
 
@@ -46,11 +66,11 @@ impl Drop for SharedRecord {
 /// nothing. The request is over when the last handle is dropped. If no end was recorded by then,
 /// the client was cut off or has left.
 #[derive(Debug, Default)]
-pub(crate) struct RecordHandle(Option<Rc<SharedRecord>>);
+pub(crate) struct RecordHandle(Option<Owner>);
 
 impl Clone for RecordHandle {
     fn clone(&self) -> Self {
-        if let Some(shared) = &self.0 {
+        if let Some(Owner(shared)) = &self.0 {
             shared.handles.set(shared.handles.get() + 1);
         }
         Self(self.0.clone())
@@ -59,31 +79,45 @@ impl Clone for RecordHandle {
 
 impl Drop for RecordHandle {
     fn drop(&mut self) {
-        let Some(shared) = &self.0 else {
+        let Some(Owner(shared)) = &self.0 else {
             return;
         };
         shared.handles.set(shared.handles.get() - 1);
         if shared.handles.get() > 0 {
             return;
         }
-        let mut record = shared.record.borrow_mut();
-        record.total = Some(record.began.elapsed());
-        drop(record);
-        let record = shared.record.borrow();
-        record.recorder().notify(shared.marks, |consumer, mark| {
-            consumer.over(&record, mark);
-        });
+        shared.note(|record| record.total = Some(record.began.elapsed()));
+        if let Some(record) = &*shared.record.borrow() {
+            record.recorder().notify(shared.marks, |consumer, mark| {
+                consumer.over(record, mark);
+            });
+        }
     }
 }
 
 impl RecordHandle {
-    pub(super) fn begin(record: RequestRecord, detail: Detail, marks: Marks) -> Self {
-        Self(Some(Rc::new(SharedRecord {
-            detail,
-            marks,
-            handles: Cell::new(1),
-            record: RefCell::new(record),
-        })))
+    /// Begins a record, in the memory of `reused` if there is any.
+    #[inline]
+    pub(super) fn begin(
+        record: impl FnOnce() -> RequestRecord,
+        (detail, marks): (Detail, Marks),
+        reused: Option<Rc<SharedRecord>>,
+    ) -> Self {
+        let mut shared = reused.unwrap_or_else(|| {
+            Rc::new(SharedRecord {
+                detail,
+                marks,
+                handles: Cell::new(0),
+                record: RefCell::new(None),
+            })
+        });
+        // No other owner has it yet.
+        if let Some(shared) = Rc::get_mut(&mut shared) {
+            (shared.detail, shared.marks) = (detail, marks);
+            shared.handles.set(1);
+            *shared.record.get_mut() = Some(record());
+        }
+        Self(Some(Owner(shared)))
     }
 
     /// Records the service of the request, and the directory of its replicas.
@@ -99,7 +133,7 @@ impl RecordHandle {
     pub(crate) fn attempt(
         &self,
         kind: AttemptKind,
-        replica: &str,
+        replica: &Rc<str>,
         pick: &PickView,
         upload: Option<Rc<Progress>>,
     ) {
@@ -110,14 +144,14 @@ impl RecordHandle {
                 record.copy = Some(Box::new(SecondCopy {
                     kind,
                     won: false,
-                    replica: replica.into(),
+                    replica: Rc::clone(replica),
                     pick: *pick,
                     sent,
                     connect: None,
                 }));
                 return;
             }
-            record.replica = Some(replica.into());
+            record.replica = Some(Rc::clone(replica));
             record.pick = Some(*pick);
             record.leading = record.attempt_records.len().checked_sub(1);
             record.queue = Some(sent);
@@ -134,10 +168,10 @@ impl RecordHandle {
     }
 
     /// Records that a copy is sent to that replica, which is taken out, as a trial.
-    pub(crate) fn tried_out(&self, replica: &str) {
+    pub(crate) fn tried_out(&self, replica: &Rc<str>) {
         self.note(|record| {
             record.attempts += 1;
-            record.shadow = Some(replica.into());
+            record.shadow = Some(Rc::clone(replica));
         });
     }
 
@@ -212,7 +246,7 @@ impl RecordHandle {
 
     /// Returns space for the explanation of the next pick, if a consumer may want it.
     pub(crate) fn explanation(&self) -> Option<Box<Explanation>> {
-        let shared = self.0.as_ref()?;
+        let Owner(shared) = self.0.as_ref()?;
         (shared.detail >= Detail::Choices).then(|| Box::new(Explanation::new()))
     }
 
@@ -230,60 +264,60 @@ impl RecordHandle {
     pub(crate) fn begin_attempt(
         &self,
         kind: AttemptKind,
-        replica: &str,
+        replica: &Rc<str>,
         pick: &PickView,
         explanation: Option<Box<Explanation>>,
     ) -> AttemptHandle {
-        let shared = self.0.as_ref();
-        let Some(shared) = shared.filter(|shared| shared.detail >= Detail::Attempts) else {
+        let owner = self.0.as_ref();
+        let Some(owner) = owner.filter(|owner| owner.0.detail >= Detail::Attempts) else {
             return AttemptHandle::default();
         };
-        let mut record = shared.record.borrow_mut();
-        let sent = record.began.elapsed();
-        let place = record.attempt_records.len();
-        record.attempt_records.push(AttemptRecord {
-            kind,
-            replica: replica.into(),
-            span: None,
-            pick: *pick,
-            explanation,
-            due_after: None,
-            sent,
-            connect: None,
-            head: None,
-            status: None,
-            grpc_status: None,
-            end: None,
+        let place = owner.0.note(|record| {
+            record.attempt_records.push(AttemptRecord {
+                kind,
+                replica: Rc::clone(replica),
+                span: None,
+                pick: *pick,
+                explanation,
+                due_after: None,
+                sent: record.began.elapsed(),
+                connect: None,
+                head: None,
+                status: None,
+                grpc_status: None,
+                end: None,
+            });
+            record.attempt_records.len() - 1
         });
-        drop(record);
-        AttemptHandle(Some((Rc::clone(shared), place)))
+        AttemptHandle(place.map(|place| (owner.clone(), place)))
     }
 
     fn note(&self, note: impl FnOnce(&mut RequestRecord)) {
-        if let Some(shared) = &self.0 {
-            note(&mut shared.record.borrow_mut());
+        if let Some(Owner(shared)) = &self.0 {
+            shared.note(note);
         }
     }
 }
 
 /// A handle on one attempt of a request, which may outlive the request.
 #[derive(Debug, Default)]
-pub(crate) struct AttemptHandle(Option<(Rc<SharedRecord>, usize)>);
+pub(crate) struct AttemptHandle(Option<(Owner, usize)>);
 
 impl AttemptHandle {
     /// Records the address of the attempt and, if the request is traced, adds its span to the
     /// headers.
     pub(crate) fn mark(&self, address: &ReplicaAddress, headers: &mut HeaderMap) {
-        let Some((shared, place)) = &self.0 else {
+        let Some((Owner(shared), place)) = &self.0 else {
             return;
         };
-        let record = &mut *shared.record.borrow_mut();
-        if let (Some(traced), Some(attempt)) =
-            (&record.traced, record.attempt_records.get_mut(*place))
-        {
-            let span = traced.begin_attempt(headers);
-            attempt.span = Some((span, address.to_string().into()));
-        }
+        shared.note(|record| {
+            if let (Some(traced), Some(attempt)) =
+                (&record.traced, record.attempt_records.get_mut(*place))
+            {
+                let span = traced.begin_attempt(headers);
+                attempt.span = Some((span, address.to_string().into()));
+            }
+        });
     }
 
     /// Records that a new connection was opened for it, and how long it took.
@@ -323,12 +357,13 @@ impl AttemptHandle {
     }
 
     fn note(&self, note: impl FnOnce(&mut AttemptRecord, Duration)) {
-        if let Some((shared, place)) = &self.0 {
-            let record = &mut *shared.record.borrow_mut();
-            let now = record.began.elapsed();
-            if let Some(attempt) = record.attempt_records.get_mut(*place) {
-                note(attempt, now);
-            }
+        if let Some((Owner(shared), place)) = &self.0 {
+            shared.note(|record| {
+                let now = record.began.elapsed();
+                if let Some(attempt) = record.attempt_records.get_mut(*place) {
+                    note(attempt, now);
+                }
+            });
         }
     }
 }

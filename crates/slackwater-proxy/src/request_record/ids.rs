@@ -5,6 +5,7 @@
 //! it, and so does the client if configured. A client's id is accepted as it is if it is short and
 //! printable. Any client may send any id, so it proves nothing.
 
+use crate::hex;
 use crate::seed::draw_seed;
 use core::cell::RefCell;
 use http::{HeaderMap, HeaderValue};
@@ -13,6 +14,23 @@ use slackwater_core::{Draw, SplitMix64};
 
 /// Maximum length of an id from a client, in bytes.
 const BYTES_MAX: usize = 128;
+
+/// The id of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum RequestId {
+    /// The value of the header that is configured.
+    InHeader(HeaderValue),
+    Drawn([u8; 32]),
+}
+
+impl RequestId {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::InHeader(value) => value.as_bytes(),
+            Self::Drawn(digits) => digits,
+        }
+    }
+}
 
 /// One worker's source of request ids.
 #[derive(Debug)]
@@ -37,7 +55,11 @@ impl Ids {
             let is_fit = (1..=BYTES_MAX).contains(&own.len());
             self.settings.accept && is_fit && own.as_bytes().iter().all(u8::is_ascii_graphic)
         });
-        Some(own.cloned().unwrap_or_else(|| self.draw()))
+        match own {
+            Some(own) => Some(own.clone()),
+            // Hexadecimal digits are always a valid value.
+            None => HeaderValue::from_bytes(&self.draw()).ok(),
+        }
     }
 
     /// Sets the id in the headers to the replica.
@@ -55,13 +77,9 @@ impl Ids {
     }
 
     /// Draws a new id.
-    pub(crate) fn draw(&self) -> HeaderValue {
+    pub(crate) fn draw(&self) -> [u8; 32] {
         let [high, low] = &mut *self.draws.borrow_mut();
-        let drawn = (u128::from(high.draw()) << 64) | u128::from(low.draw());
-        let digit = |place: usize| b"0123456789abcdef"[(drawn >> (124 - 4 * place)) as usize & 0xf];
-        let id: [u8; 32] = core::array::from_fn(digit);
-        // Hexadecimal digits are always a valid value.
-        HeaderValue::from_bytes(&id).unwrap_or_else(|_| HeaderValue::from_static("-"))
+        hex::digits((u128::from(high.draw()) << 64) | u128::from(low.draw()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The data of a request record.
 
 use super::attempt::AttemptRecord;
+use super::ids::RequestId;
 use super::recorder::RequestRecorder;
 use crate::forward::{Cut, Progress};
 use crate::traces::Traced;
@@ -9,7 +10,7 @@ use core::fmt::Debug;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+use http::{HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
@@ -90,7 +91,7 @@ pub(super) struct SecondCopy {
     pub(super) kind: CopyKind,
     /// Whether the client gets its response.
     pub(super) won: bool,
-    pub(super) replica: Box<str>,
+    pub(super) replica: Rc<str>,
     pub(super) pick: PickView,
     pub(super) sent: Duration,
     pub(super) connect: Option<Duration>,
@@ -109,21 +110,22 @@ pub(crate) struct RequestRecord {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) version: Version,
-    pub(crate) host: Option<HeaderValue>,
+    /// The field `Host`, unless the target names the host.
+    host: Option<HeaderValue>,
     pub(crate) referer: Option<HeaderValue>,
     pub(crate) user_agent: Option<HeaderValue>,
     /// The first value of each field that a consumer requests, in the order of its list.
     pub(crate) values: Box<[Option<HeaderValue>]>,
     /// Drawn when first needed, unless the request has an id already.
-    id: OnceCell<HeaderValue>,
+    id: OnceCell<RequestId>,
     pub(crate) service: Option<Rc<str>>,
     pub(crate) directory: Option<Rc<dyn Directory>>,
-    pub(crate) replica: Option<Box<str>>,
+    pub(crate) replica: Option<Rc<str>>,
     /// Number of attempts, including second copies and trials.
     pub(crate) attempts: u32,
     pub(super) copy: Option<Box<SecondCopy>>,
     /// The replica that received a copy as a trial.
-    pub(crate) shadow: Option<Box<str>>,
+    pub(crate) shadow: Option<Rc<str>>,
     /// Why the replica was picked.
     pub(crate) pick: Option<PickView>,
     /// When the first replica was picked, on the balancer's clock.
@@ -174,7 +176,7 @@ impl RequestRecord {
     pub(super) fn new<B>(
         recorder: &Rc<RequestRecorder>,
         request: &Request<B>,
-        id: Option<HeaderValue>,
+        (id, traced): (Option<HeaderValue>, Option<Box<Traced>>),
         client: IpAddr,
         listener: &Authority,
         cut: &Rc<Cell<Cut>>,
@@ -189,11 +191,14 @@ impl RequestRecord {
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
-            host: host(request.uri(), headers),
+            host: match request.uri().authority() {
+                Some(_) => None,
+                None => headers.get(header::HOST).cloned(),
+            },
             referer: headers.get(header::REFERER).cloned(),
             user_agent: headers.get(header::USER_AGENT).cloned(),
             values: recorder.values(headers),
-            id: id.map_or_else(OnceCell::new, OnceCell::from),
+            id: id.map_or_else(OnceCell::new, |id| RequestId::InHeader(id).into()),
             service: None,
             directory: None,
             replica: None,
@@ -216,7 +221,7 @@ impl RequestRecord {
             total: None,
             cut: Rc::clone(cut),
             attempt_records: Vec::new(),
-            traced: None,
+            traced,
             path_of_route: None,
             leading: None,
             counted: Counted::default(),
@@ -224,9 +229,17 @@ impl RequestRecord {
         }
     }
 
+    /// The requested host: from the target, otherwise from `Host`.
+    pub(crate) fn host(&self) -> Option<&[u8]> {
+        let of_target = self.uri.authority().map(|it| it.as_str().as_bytes());
+        let host = of_target.or(self.host.as_ref().map(HeaderValue::as_bytes));
+        host.map(without_user)
+    }
+
     /// The id of the request.
-    pub(crate) fn id(&self) -> &HeaderValue {
-        self.id.get_or_init(|| self.recorder.ids().draw())
+    pub(crate) fn id(&self) -> &RequestId {
+        self.id
+            .get_or_init(|| RequestId::Drawn(self.recorder.ids().draw()))
     }
 
     /// Marks the request as kept: its decision can be looked up by its id.
@@ -236,8 +249,13 @@ impl RequestRecord {
 
     /// What the request can be looked up by; `None` if it cannot.
     pub(super) fn reference(&self) -> Option<Reference> {
+        if self.traced.is_none() && !self.is_kept() {
+            return None;
+        }
         let trace = self.traced.as_ref().map(|traced| traced.trace());
-        let id = self.is_kept().then(|| self.id().to_str().ok());
+        let id = self
+            .is_kept()
+            .then(|| str::from_utf8(self.id().as_bytes()).ok());
         Reference::new(trace, id.flatten())
     }
 
@@ -295,7 +313,7 @@ impl RequestRecord {
             return;
         };
         copy.won = true;
-        self.replica = Some(core::mem::take(&mut copy.replica));
+        self.replica = Some(Rc::clone(&copy.replica));
         self.pick = Some(copy.pick);
         self.queue = Some(copy.sent);
         self.connect = copy.connect;
@@ -317,21 +335,12 @@ impl RequestRecord {
     }
 }
 
-/// Returns the requested host: from the target, otherwise from `Host`.
-fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
-    if let Some(authority) = uri.authority() {
-        return HeaderValue::from_bytes(without_user(authority.as_str().as_bytes())).ok();
-    }
-    let host = headers.get(header::HOST)?;
-    let shown = without_user(host.as_bytes());
-    if shown.len() == host.len() {
-        return Some(host.clone());
-    }
-    HeaderValue::from_bytes(shown).ok()
-}
-
 /// Removes a user name and password before the host, which `Host` must not contain anyway.
 fn without_user(authority: &[u8]) -> &[u8] {
+    // Hosts are short, and hardly any has a user name: this finds that out soonest.
+    if authority.iter().all(|byte| *byte != b'@') {
+        return authority;
+    }
     let user_end = memchr::memrchr(b'@', authority);
     user_end.map_or(authority, |at| &authority[at + 1..])
 }

@@ -1,11 +1,11 @@
 //! Consumers of request records, and how much detail each needs.
 
-use super::handle::RecordHandle;
+use super::handle::{RecordHandle, SharedRecord};
 use super::ids::Ids;
 use super::record::RequestRecord;
 use crate::forward::{Cut, X_SLACKWATER_ERROR};
 use crate::traces::{Traced, Tracer};
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::fmt::Debug;
 use core::net::IpAddr;
 use http::uri::Authority;
@@ -15,6 +15,9 @@ use std::rc::Rc;
 
 /// Maximum number of consumers.
 pub(super) const CONSUMERS: usize = 3;
+
+/// Most records whose memory is kept, of less than 1 KiB each.
+const REUSABLE_MAX: usize = 256;
 
 /// The consumers of a recorder.
 pub(crate) type Consumers = [Option<Box<dyn Consumer>>; CONSUMERS];
@@ -76,7 +79,7 @@ pub(crate) struct UnreadableRequest<'a> {
     pub(crate) status: StatusCode,
     pub(crate) bytes_out: u64,
     pub(crate) error: Option<&'a HeaderValue>,
-    pub(crate) id: HeaderValue,
+    pub(crate) id: [u8; 32],
 }
 
 /// One worker's records.
@@ -88,6 +91,8 @@ pub(crate) struct RequestRecorder {
     ids: Ids,
     /// `None` if tracing is off.
     tracing: Option<Tracing>,
+    /// Memory of records that are over, for the next ones.
+    reusable: RefCell<Vec<Rc<SharedRecord>>>,
 }
 
 /// How requests are traced.
@@ -108,6 +113,7 @@ impl RequestRecorder {
             consumers,
             ids,
             tracing,
+            reusable: RefCell::default(),
         })
     }
 
@@ -123,6 +129,9 @@ impl RequestRecorder {
 
     /// Returns the request's values of the recorded fields.
     pub(super) fn values(&self, headers: &HeaderMap) -> Box<[Option<HeaderValue>]> {
+        if self.fields.is_empty() {
+            return Box::default();
+        }
         let values = self.fields.iter().map(|name| headers.get(name).cloned());
         values.collect()
     }
@@ -147,11 +156,19 @@ impl RequestRecorder {
             }
         }
         most.map_or_else(RecordHandle::default, |detail| {
-            let mut record =
-                RequestRecord::new(self, request, id.cloned(), client(), listener, cut);
-            record.traced = traced.map(Box::new);
-            RecordHandle::begin(record, detail, marks)
+            let reused = self.reusable.borrow_mut().pop();
+            let told = (id.cloned(), traced.map(Box::new));
+            let record = || RequestRecord::new(self, request, told, client(), listener, cut);
+            RecordHandle::begin(record, (detail, marks), reused)
         })
+    }
+
+    /// Keeps the memory of a record that is over.
+    pub(super) fn keep_for_reuse(&self, shared: Rc<SharedRecord>) {
+        let mut reusable = self.reusable.borrow_mut();
+        if reusable.len() < REUSABLE_MAX {
+            reusable.push(shared);
+        }
     }
 
     /// Reports a request that could not be read, with its answer.

@@ -83,9 +83,9 @@ fn pick() -> PickView {
 }
 
 fn attempt(handle: &RecordHandle, kind: AttemptKind, replica: &str) -> AttemptHandle {
-    let notes = handle.begin_attempt(kind, replica, &pick(), handle.explanation());
+    let notes = handle.begin_attempt(kind, &replica.into(), &pick(), handle.explanation());
     if kind != AttemptKind::Trial {
-        handle.attempt(kind, replica, &pick(), None);
+        handle.attempt(kind, &replica.into(), &pick(), None);
     }
     notes
 }

@@ -1,15 +1,17 @@
 //! What is logged about a request, and what is not.
 
 use super::*;
+use crate::access_log::buffer::LineBuffer;
 use crate::forward::X_SLACKWATER_ERROR;
 use crate::request_record::ids::Ids;
 use crate::request_record::{AttemptKind, Directory, RecordHandle, RequestRecorder};
 use core::net::IpAddr;
 use http::uri::Authority;
 use http::{HeaderName, Request, Response, StatusCode};
-use slackwater_config::RequestIdSettings;
+use slackwater_config::{AccessLogFormat, RequestIdSettings};
 use slackwater_core::policy::PickReason;
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
+use slackwater_counting_allocator::calls_of;
 use slackwater_http::GRPC_STATUS;
 use slackwater_tower::client::PickView;
 use std::rc::Rc;
@@ -72,9 +74,10 @@ fn grpc_status(said: &'static str) -> HeaderMap {
 }
 
 fn lines(queue: &Queue) -> Vec<serde_json::Value> {
-    let mut lines = Vec::new();
+    let mut lines = LineBuffer::new();
     queue.exchange(&mut lines);
     let lines = lines
+        .lines()
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
     lines
@@ -87,9 +90,19 @@ fn a_record_is_written_once_with_its_outcome() {
     let (recorder, queue) = recorder(&json());
     let record = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
     record.route(&"web".into(), &Rc::new(Nobody));
-    record.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
+    record.attempt(
+        AttemptKind::First,
+        &"one".into(),
+        &pick(PickReason::Cold),
+        None,
+    );
     record.connected(AttemptKind::First, Duration::from_micros(7));
-    record.attempt(AttemptKind::Retry, "two", &pick(PickReason::Fallback), None);
+    record.attempt(
+        AttemptKind::Retry,
+        &"two".into(),
+        &pick(PickReason::Fallback),
+        None,
+    );
     record.pass_on(AttemptKind::Retry, None);
     record.answer(
         StatusCode::OK,
@@ -135,7 +148,12 @@ fn record_dropped_without_an_end_is_client_gone() {
     let kind = HeaderValue::from_static("no_replica");
     answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
     let record = begin(&recorder, Request::get("/"));
-    record.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
+    record.attempt(
+        AttemptKind::First,
+        &"one".into(),
+        &pick(PickReason::Cold),
+        None,
+    );
     record.answer(answer.status(), &answer);
     drop(record);
     let line = &lines(&queue)[0];
@@ -240,5 +258,47 @@ fn answer_of_the_proxy_is_logged_as_the_client_receives_it() {
             .map(|line| (&line["status"], &line["grpc_status"]));
         let expected = (&200.into(), &12.into());
         assert_eq!(told, written.then_some(expected), "{stands_for}");
+    }
+}
+
+#[test]
+fn a_line_allocates_nothing_once_memory_is_warm() {
+    for format in [AccessLogFormat::Text, AccessLogFormat::Json] {
+        let (sampled, queue) = recorder(&AccessLogSettings {
+            format,
+            ..AccessLogSettings::default()
+        });
+        let request = Request::get("http://shop.example/x?y")
+            .header("user-agent", "caf\u{e9} \"\\")
+            .header("referer", "http://other/")
+            .body(())
+            .expect("a request");
+        let listener = Authority::from_static("10.0.0.1:80");
+        let cut = Rc::default();
+        let (service, replica) = ("web".into(), "one".into());
+        let directory = Rc::new(Nobody);
+        let pick = pick(PickReason::Cold);
+        let response = Response::new(String::new());
+        let mut written = LineBuffer::new();
+        let mut pass = || {
+            let client = || "2001:db8::7".parse().expect("an address");
+            let record = sampled.begin(&request, (None, None), client, &listener, &cut);
+            record.route(&service, &directory);
+            record.attempt(AttemptKind::First, &replica, &pick, None);
+            record.connected(AttemptKind::First, Duration::from_millis(1));
+            record.pass_on(AttemptKind::First, None);
+            record.answer(StatusCode::OK, &response);
+            let of_the_body = record.clone();
+            drop(record);
+            of_the_body.passed(2);
+            of_the_body.end(Ended::Complete);
+            drop(of_the_body);
+            written.clear();
+            queue.exchange(&mut written);
+        };
+        pass();
+        let (calls, ()) = calls_of(|| (0..100).for_each(|_| pass()));
+        assert!(!written.lines().is_empty());
+        assert_eq!(calls, 0, "{format:?}");
     }
 }

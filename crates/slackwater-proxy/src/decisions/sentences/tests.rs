@@ -147,7 +147,7 @@ impl Rig {
         let record = begin(&recorder(&all, &ring), Request::get("/"));
         record.route(&"web".into(), &self.fleet);
         let name = self.fleet.name(pick.replica).expect("a name");
-        let mut notes = record.begin_attempt(AttemptKind::First, &name, &pick, Some(told));
+        let mut notes = record.begin_attempt(AttemptKind::First, &name.into(), &pick, Some(told));
         notes.head(StatusCode::OK, None);
         notes.end(Outcome::Success, || None);
         record.end(Ended::Complete);

@@ -17,6 +17,7 @@ fn a_request_that_is_not_kept_allocates_nothing() {
     let listener = Authority::from_static("10.0.0.1:80");
     let cut = Rc::default();
     let (service, directory) = (Rc::from("web"), Rc::new(Names));
+    let name = Rc::from("replica-0");
     let pick = PickView::without_report(replica(0), PickReason::Turn);
     let response = Response::new(String::new());
     let client = || IpAddr::from([10, 0, 0, 9]);
@@ -28,9 +29,9 @@ fn a_request_that_is_not_kept_allocates_nothing() {
             let record = recorder.begin(&request, told, client, &listener, &cut);
             record.route(&service, &directory);
             let explanation = record.explanation();
-            let mut notes = record.begin_attempt(FIRST, "replica-0", &pick, explanation);
+            let mut notes = record.begin_attempt(FIRST, &name, &pick, explanation);
             let of_the_body = record.clone();
-            of_the_body.attempt(FIRST, "replica-0", &pick, None);
+            of_the_body.attempt(FIRST, &name, &pick, None);
             notes.connected(Duration::from_millis(1));
             notes.head(StatusCode::OK, None);
             of_the_body.pass_on(FIRST, None);

@@ -193,7 +193,7 @@ impl Attempt {
     pub(crate) fn begin(&mut self, kind: AttemptKind, record: &RecordHandle) {
         self.kind = kind;
         if let Some(lease) = &self.lease {
-            let (name, explanation) = (&self.replica.config.name, self.explanation.take());
+            let (name, explanation) = (&self.replica.name, self.explanation.take());
             self.notes = record.begin_attempt(kind, name, lease.view(), explanation);
         }
     }
@@ -264,7 +264,7 @@ impl Attempt {
         self.replica.counts().sent.add_one();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
-            record.attempt(self.kind, &self.replica.config.name, lease.view(), upload);
+            record.attempt(self.kind, &self.replica.name, lease.view(), upload);
             record.picked(lease.picked_at());
         }
         if let Some(wanted) = timeouts.wanted {

@@ -45,7 +45,7 @@ impl Service {
             return attempt.cancel();
         }
         self.admission.shadow_trials.add_one();
-        record.tried_out(&attempt.replica().config.name);
+        record.tried_out(&attempt.replica().name);
         attempt.begin(AttemptKind::Trial, record);
         set_priority(request.headers_mut(), Priority::Shadow);
         tokio::task::spawn_local(async move {

@@ -376,6 +376,7 @@ impl WorkerFleet {
         };
         let replica = FleetReplica {
             config: config.clone(),
+            name: config.name.as_str().into(),
             parts: Vec::new(),
             connections: self.connections(config),
             counts,
@@ -402,6 +403,7 @@ impl WorkerFleet {
         };
         let mut replica = FleetReplica {
             config: config.clone(),
+            name: config.name.as_str().into(),
             parts: before.parts.clone(),
             connections,
             counts: Arc::clone(&before.counts),

@@ -12,6 +12,8 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct FleetReplica {
     pub(crate) config: ReplicaConfig,
+    /// The name in `config`, which records of requests share.
+    pub(crate) name: Rc<str>,
     /// The policy's ids of its parts; empty if it has no weight.
     pub(crate) parts: Vec<ReplicaId>,
     pub(crate) connections: Rc<Replica>,

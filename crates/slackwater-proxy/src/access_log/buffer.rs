@@ -1,0 +1,85 @@
+//! A buffer of fixed size for lines. Adding a line allocates nothing.
+
+/// Capacity in bytes: about 3,000 lines, which the writer fetches many times a second.
+pub(super) const BYTES_MAX: usize = 1 << 20;
+
+/// Whole lines, each with its newline.
+#[derive(Debug)]
+pub(super) struct LineBuffer {
+    bytes: Box<[u8]>,
+    used: usize,
+}
+
+impl LineBuffer {
+    /// Makes an empty buffer. Its memory is touched only as far as lines fill it.
+    pub(super) fn new() -> Self {
+        Self {
+            // A line that fits leaves the last byte.
+            bytes: vec![0; BYTES_MAX + 1].into(),
+            used: 0,
+        }
+    }
+
+    /// Adds the line that `write` puts together. Returns `false` and adds nothing if it does not
+    /// fit.
+    pub(super) fn add(&mut self, write: impl FnOnce(Line<'_>) -> Line<'_>) -> bool {
+        let line = Line(self.bytes.get_mut(self.used..).unwrap_or_default());
+        let left = write(line).0.len();
+        if left > 0 {
+            self.used = self.bytes.len() - left;
+        }
+        left > 0
+    }
+
+    pub(super) fn lines(&self) -> &[u8] {
+        self.bytes.get(..self.used).unwrap_or_default()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.used = 0;
+    }
+}
+
+/// A line that is being put together: the rest of the buffer, which is empty once something has not
+/// fit. It is passed and returned by value, in two registers.
+#[derive(Debug)]
+pub(super) struct Line<'a>(&'a mut [u8]);
+
+impl Line<'_> {
+    /// Adds bytes to the line.
+    #[inline]
+    pub(super) fn put(self, bytes: &[u8]) -> Self {
+        match self.0.split_at_mut_checked(bytes.len()) {
+            Some((to, rest)) => {
+                to.copy_from_slice(bytes);
+                Line(rest)
+            }
+            None => Line(&mut []),
+        }
+    }
+
+    /// Adds bytes whose number is known when this is compiled, which makes them a few stores.
+    #[inline]
+    pub(super) fn put_array<const BYTES: usize>(self, bytes: &[u8; BYTES]) -> Self {
+        match self.0.split_first_chunk_mut() {
+            Some((to, rest)) => {
+                *to = *bytes;
+                Line(rest)
+            }
+            None => Line(&mut []),
+        }
+    }
+
+    /// Adds three arrays, one after the other.
+    #[inline]
+    pub(super) fn put_arrays<const A: usize, const B: usize, const C: usize>(
+        self,
+        (first, second, third): (&[u8; A], &[u8; B], &[u8; C]),
+    ) -> Self {
+        // After this check of the rest, the compiler leaves out those of each array.
+        if self.0.len() < A + B + C {
+            return Line(&mut []);
+        }
+        self.put_array(first).put_array(second).put_array(third)
+    }
+}

@@ -1,0 +1,164 @@
+//! Escapes of text from clients and replicas.
+//!
+//! Most text needs none. It is checked many bytes at a time, and copied as a whole.
+
+use crate::access_log::buffer::Line;
+
+/// Whether a byte is the same in both formats: printable ASCII, except quotes and backslashes.
+const PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = b' ';
+    while byte <= b'~' {
+        table[byte as usize] = byte != b'"' && byte != b'\\';
+        byte += 1;
+    }
+    table
+};
+
+fn is_plain_byte(byte: u8) -> bool {
+    PLAIN[usize::from(byte)]
+}
+
+/// Whether all of eight bytes are plain. A byte that is not leaves its highest bit, and perhaps
+/// that of the next one.
+#[inline]
+const fn is_plain_word(word: u64) -> bool {
+    const fn each(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
+    let below_space = word.wrapping_sub(each(b' '));
+    let above_tilde = word | word.wrapping_add(each(0x7f - b'~'));
+    let quote = (word ^ each(b'"')).wrapping_sub(each(1));
+    let backslash = (word ^ each(b'\\')).wrapping_sub(each(1));
+    (below_space | above_tilde | quote | backslash) & each(0x80) == 0
+}
+
+/// Whether neither format escapes any byte of a text.
+fn is_plain(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some((word, tail)) = rest.split_first_chunk() {
+        if !is_plain_word(u64::from_le_bytes(*word)) {
+            return false;
+        }
+        rest = tail;
+    }
+    // The last bytes of a longer text are checked as one word, together with some before them.
+    match text.last_chunk() {
+        Some(last) => rest.is_empty() || is_plain_word(u64::from_le_bytes(*last)),
+        None => match (rest.first_chunk(), rest.last_chunk()) {
+            (Some(first), Some(last)) => {
+                let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+                is_plain_word(half(first) | half(last) << 32)
+            }
+            _ => rest.iter().all(|byte| is_plain_byte(*byte)),
+        },
+    }
+}
+
+impl Line<'_> {
+    /// Adds bytes between the quotes of a text line: plain bytes as they are, quotes and
+    /// backslashes after a backslash, everything else as `\xHH`.
+    #[inline]
+    pub(super) fn quoted(self, text: &[u8]) -> Self {
+        if is_plain(text) {
+            self.put(text)
+        } else {
+            self.escape_quoted(text)
+        }
+    }
+
+    /// Like [`Self::quoted`], with a dash if there is no text.
+    #[inline]
+    pub(super) fn quoted_or_dash(self, text: Option<&[u8]>) -> Self {
+        match text {
+            Some(text) => self.quoted(text),
+            None => self.put_array(b"-"),
+        }
+    }
+
+    #[cold]
+    fn escape_quoted(mut self, mut text: &[u8]) -> Self {
+        let digit = |nibble: u8| b"0123456789ABCDEF"[usize::from(nibble)];
+        loop {
+            let plain = text.iter().take_while(|byte| is_plain_byte(**byte)).count();
+            let (plain, rest) = text.split_at(plain);
+            self = self.put(plain);
+            self = match rest {
+                [] => return self,
+                [byte @ (b'"' | b'\\'), ..] => self.put_array(&[b'\\', *byte]),
+                [byte, ..] => self.put_array(&[b'\\', b'x', digit(byte >> 4), digit(byte & 0xf)]),
+            };
+            text = &rest[1..];
+        }
+    }
+
+    /// Adds bytes between the quotes of a JSON string. Special characters become `\uHHHH`, invalid
+    /// UTF-8 becomes U+FFFD.
+    #[inline]
+    pub(super) fn json(self, text: &[u8]) -> Self {
+        if is_plain(text) {
+            self.put(text)
+        } else {
+            self.escape_json(text)
+        }
+    }
+
+    #[cold]
+    fn escape_json(mut self, text: &[u8]) -> Self {
+        let digit = |code: u32, shift: u32| b"0123456789abcdef"[(code >> shift) as usize & 0xf];
+        for chunk in text.utf8_chunks() {
+            for piece in chunk.valid().split_inclusive(is_special) {
+                let special = piece.chars().next_back().filter(|last| is_special(*last));
+                let plain = &piece[..piece.len() - special.map_or(0, char::len_utf8)];
+                self = self.put(plain.as_bytes());
+                if let Some(code) = special.map(u32::from) {
+                    let digits = [12, 8, 4, 0].map(|shift| digit(code, shift));
+                    self = self.put_array(b"\\u").put_array(&digits);
+                }
+            }
+            if !chunk.invalid().is_empty() {
+                self = self.put("\u{FFFD}".as_bytes());
+            }
+        }
+        self
+    }
+}
+
+/// Whether JSON or a terminal would interpret the character, or whether it is invisible or changes
+/// the order of the text. All such characters are below U+10000.
+pub(super) const fn is_special(c: char) -> bool {
+    matches!(
+        c,
+        '"' | '\\'
+            | '\0'..='\x1F'
+            | '\x7F'..='\u{9F}'
+            | '\u{AD}'
+            | '\u{61C}'
+            | '\u{180E}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}'
+            | '\u{FEFF}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_is_not_plain_is_found_at_each_place_of_a_text() {
+        for (filler, length) in [b' ', b'~']
+            .into_iter()
+            .flat_map(|it| (1..=20).map(move |n| (it, n)))
+        {
+            for (place, byte) in (0..length).flat_map(|place| (0..=255).map(move |it| (place, it)))
+            {
+                let mut text = vec![filler; length];
+                text[place] = byte;
+                let is_plain_one = matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+                assert_eq!(is_plain(&text), is_plain_one, "{text:?}");
+            }
+        }
+    }
+}
