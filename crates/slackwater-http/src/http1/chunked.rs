@@ -64,6 +64,15 @@ impl Chunked {
 
     /// Takes the next piece out of `unread`.
     pub(super) fn decode(&mut self, unread: &mut Bytes) -> Result<Decoded, BadMessage> {
+        let decoded = self.decode_next(unread);
+        if unread.is_empty() {
+            // Octets that were read one by one leave an empty rest, which still holds its buffer.
+            *unread = Bytes::new();
+        }
+        decoded
+    }
+
+    fn decode_next(&mut self, unread: &mut Bytes) -> Result<Decoded, BadMessage> {
         loop {
             match self.state {
                 State::Done => return Ok(Decoded::End),
@@ -268,6 +277,21 @@ mod tests {
         assert_eq!(trailers.len(), 1);
         assert_eq!(trailers["x-sum"], "1");
         assert_eq!(rest, b"!");
+    }
+
+    #[test]
+    fn buffer_is_released_with_its_last_octet() {
+        let whole = b"2\r\nab\r\n0\r\na: b\r\n\r\n";
+        for end in 1..=whole.len() {
+            let buffer = Bytes::copy_from_slice(&whole[..end]);
+            let mut unread = buffer.clone();
+            let mut chunked = Chunked::new(LIMITS);
+            while matches!(
+                chunked.decode(&mut unread),
+                Ok(Decoded::Data(_) | Decoded::Trailers(_))
+            ) {}
+            assert!(unread.is_empty() && buffer.is_unique(), "{end}");
+        }
     }
 
     #[test]

@@ -16,8 +16,9 @@ const EMPTY_MAX: usize = 1000;
 /// taken.
 const TAKEN_BACK_MAX: usize = 200;
 
-/// Up to this size, data is copied out of the read buffer: sharing would cost as much.
-const COPIED_BYTES_MAX: usize = 512;
+/// Up to this size, data is copied out of the read buffer: short reads may be parts of a larger
+/// one.
+const COPIED_BYTES_MAX: usize = 1 << 10;
 
 /// A piece that is not copied keeps the whole read buffer alive, so it must be at least this part
 /// of it: the buffer's size divided by this.

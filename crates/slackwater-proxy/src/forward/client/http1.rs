@@ -47,6 +47,7 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
         match after {
             After::GoOn => (),
             After::Linger => {
+                // After an unreadable head this changes nothing: the first reason counts.
                 answered(&inbound.session);
                 return linger(inbound).await;
             }

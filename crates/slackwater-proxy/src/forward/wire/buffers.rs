@@ -22,8 +22,8 @@ pub(crate) const READ_BYTES: usize = 72 << 10;
 /// Longer data is handed on as it is: above this size a copy costs more than another buffer.
 const COPIED_BYTES_MAX: usize = 8 << 10;
 
-/// Data up to this size, such as a usual head, becomes a piece of a block. It costs no allocation,
-/// because a block whose pieces are all gone is filled again.
+/// Data up to this size, such as a usual head, becomes a piece of a block. A full block is filled
+/// again if all of its pieces are gone, else another one is allocated.
 const PIECE_BYTES_MAX: usize = 1 << 10;
 
 /// Size of a block. It is freed with the last of its pieces, so this is the most memory that a

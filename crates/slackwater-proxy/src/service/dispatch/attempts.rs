@@ -39,7 +39,7 @@ pub(crate) struct DispatchOptions<'r> {
 }
 
 /// State that all attempts of a request share.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Attempts<'s> {
     pub(crate) service: &'s Service,
     pub(crate) record: &'s RecordHandle,
@@ -198,7 +198,7 @@ impl Service {
             let sent = Box::pin(attempts.send_pair(copy_plan, first, request)).await;
             return match sent {
                 Ok(response) => response,
-                Err(failed) => Box::pin(attempts.go_on(failed)).await,
+                Err(failed) => Box::pin(attempts.clone().go_on(failed)).await,
             };
         }
         let (part, replica) = (first.part(), Rc::clone(first.replica()));
@@ -217,7 +217,7 @@ impl Service {
                     tried: replica.parts.clone(),
                     attempts: 1,
                 };
-                Box::pin(attempts.go_on(failed)).await
+                Box::pin(attempts.clone().go_on(failed)).await
             }
         }
     }
