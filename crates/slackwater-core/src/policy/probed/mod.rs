@@ -23,7 +23,7 @@ pub(in crate::policy) mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 
-pub(in crate::policy) use probing::draw_distinct;
+pub(in crate::policy) use probing::{LastProbe, draw_distinct};
 
 use crate::draw::{Draw, below};
 use crate::fixed::{Accumulator, ONE, Quantile, Rate};
@@ -389,7 +389,7 @@ impl<K: Keep> Probed<K> {
         draw: &mut dyn Draw,
     ) {
         let replica = answer.replica;
-        let Some(mut standing) = self.client.fleet.standing(replica) else {
+        let Some(mut standing) = answer.standing else {
             self.client.counters.reports_unknown += 1;
             return;
         };

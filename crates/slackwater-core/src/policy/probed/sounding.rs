@@ -3,7 +3,7 @@
 
 use super::local::{UNPROBED_INTERVAL_NS, Unanswered};
 use super::probing::{Answer, Skipped};
-use super::{Keep, Probed, Reporter};
+use super::{Keep, Probed, Reporter, SpansNs};
 use crate::draw::Draw;
 use crate::fixed::Rate;
 use crate::policy::fleet::LostProbes;
@@ -23,7 +23,6 @@ impl<K: Keep> Probed<K> {
             };
             if probe.is_some() {
                 self.client.counters.probes_sent += 1;
-                self.client.fleet.probe_sent(replica);
                 self.probing.rest(now);
                 return probe;
             }
@@ -37,6 +36,7 @@ impl<K: Keep> Probed<K> {
             replica,
             round_trip_ns,
             lost,
+            ..
         } = answer;
         self.client.locals.answered(replica, round_trip_ns);
         let is_own = round_trip_ns.is_some();
@@ -46,11 +46,12 @@ impl<K: Keep> Probed<K> {
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
         self.client.counters.probes_lost += 1;
-        let Some(probes) = self.probing.lost(now, replica) else {
+        let Some(standing) = self.client.fleet.standing_mut(replica) else {
             return;
         };
+        let probes = standing.last_probe.lost(now);
         if self.answers_as_a_rule(replica, probes) {
-            self.probing.missed(replica);
+            self.probing.missed(replica, &mut self.client.fleet);
         }
         let changed = self.client.fleet.probe_lost(now, replica, probes);
         self.fleet_changed(replica, changed);
@@ -103,7 +104,7 @@ impl<K: Keep> Probed<K> {
     #[cold]
     fn lose_expired(&mut self, now: Instant) {
         let mut lost = core::mem::take(&mut self.lost);
-        self.probing.expire(now, |replica| lost.push(replica));
+        (self.probing).expire(now, &mut self.client.fleet, |replica| lost.push(replica));
         // By name, not by the slots that the probes happened to have.
         lost.sort_unstable();
         for replica in lost.drain(..) {
@@ -151,17 +152,19 @@ impl<K: Keep> Probed<K> {
         }
         // A real probe that is not sent does not count as skipped: this one was answered here.
         let interval_ns = interval_ns.max(UNPROBED_INTERVAL_NS);
-        self.probing
-            .send(now, replica, interval_ns, self.spans.probe_deadline)
+        let (fleet, deadline_ns) = (&mut self.client.fleet, self.spans.probe_deadline);
+        (self.probing)
+            .send(now, replica, fleet, interval_ns, deadline_ns)
             .ok()
     }
 
     fn probe(&mut self, now: Instant, replica: ReplicaId) -> Option<Probe> {
-        let interval_ns = self.spans.probe_interval_min;
-        match self
-            .probing
-            .send(now, replica, interval_ns, self.spans.probe_deadline)
-        {
+        let SpansNs {
+            probe_interval_min,
+            probe_deadline,
+        } = self.spans;
+        let fleet = &mut self.client.fleet;
+        match (self.probing).send(now, replica, fleet, probe_interval_min, probe_deadline) {
             Ok(probe) => return Some(probe),
             Err(Skipped::Unknown) => {}
             Err(Skipped::Outstanding) => self.client.counters.probes_skipped_outstanding += 1,
