@@ -330,7 +330,7 @@ impl Client {
 
 /// A policy with asynchronous probes.
 pub struct Probed<K> {
-    spans: SpansNs,
+    probe_interval_min_ns: u64,
     client: Client,
     kept: K,
     probing: Probing,
@@ -344,21 +344,11 @@ pub struct Probed<K> {
     lost: Vec<ReplicaId>,
 }
 
-/// Configured spans that each probe needs, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-struct SpansNs {
-    probe_interval_min: u64,
-    probe_deadline: u64,
-}
-
 impl<K: Keep> Probed<K> {
     /// A policy that keeps `kept`, with an empty fleet.
     pub(in crate::policy) fn with(kept: K, config: PrequalConfig) -> Self {
         Self {
-            spans: SpansNs {
-                probe_interval_min: span_ns(config.probe_interval_min),
-                probe_deadline: span_ns(config.probe_deadline),
-            },
+            probe_interval_min_ns: span_ns(config.probe_interval_min),
             kept,
             probing: Probing::new(&config),
             probes_owed: Accumulator::default(),

@@ -23,7 +23,6 @@ const BATCHES_MAX: usize = 64;
 struct Outstanding {
     replica: ReplicaId,
     sent_at: Instant,
-    deadline: Instant,
 }
 
 /// A slot for a probe in flight. The serial distinguishes a late answer to its former probe from
@@ -126,8 +125,11 @@ pub(super) struct Probing {
     idle_at: MaybeInstant,
     /// How long without a probe counts as idle, this time.
     idle_span_ns: u64,
-    /// No probe in flight has an earlier deadline. It is checked before a search.
-    next_deadline: Option<Instant>,
+    /// From when it is sent, a probe has this long.
+    deadline_ns: u64,
+    /// No probe in flight has an earlier deadline. It is checked before a search. The end of time
+    /// if none has one.
+    next_deadline: Instant,
     rate_cap: RateCap,
     pub(super) back_off: BackOff,
 }
@@ -142,7 +144,8 @@ impl Probing {
             free: (0..slots).rev().collect(),
             idle_at: MaybeInstant::NONE,
             idle_span_ns: span_ns(config.probe_idle_max),
-            next_deadline: None,
+            deadline_ns: span_ns(config.probe_deadline),
+            next_deadline: Instant::END,
             rate_cap: RateCap::new(config.probes_per_second_max),
             back_off: BackOff::new(config),
         }
@@ -190,7 +193,6 @@ impl Probing {
         replica: ReplicaId,
         fleet: &mut Fleet,
         interval_ns: u64,
-        deadline_ns: u64,
     ) -> Result<Probe, Skipped> {
         let standing = fleet.standing_mut(replica).ok_or(Skipped::Unknown)?;
         let last = &mut standing.last_probe;
@@ -218,15 +220,13 @@ impl Probing {
         last.sent_at = now.into();
         last.outstanding = true;
         standing.probe_sent();
-        let deadline = now.plus_ns(deadline_ns);
-        // Expiry only searches the slots when the earliest deadline has passed. A later probe has
-        // no earlier one, since all have as much time.
-        self.next_deadline.get_or_insert(deadline);
+        let deadline = now.plus_ns(self.deadline_ns);
+        // Expiry only searches the slots when the earliest deadline has passed.
+        self.next_deadline = self.next_deadline.min(deadline);
         let place = &mut self.slots[slot as usize];
         place.outstanding = Some(Outstanding {
             replica,
             sent_at: now,
-            deadline,
         });
         Ok(Probe {
             id: ProbeId {
@@ -310,7 +310,7 @@ impl Probing {
 
     /// Whether the deadline of a probe in flight may have passed.
     pub(super) fn may_expire(&self, now: Instant) -> bool {
-        self.next_deadline.is_some_and(|deadline| deadline <= now)
+        self.next_deadline <= now
     }
 
     /// Ends each probe whose deadline has passed, and passes its replica to `lost`. `[A4]`
@@ -320,17 +320,15 @@ impl Probing {
         fleet: &mut Fleet,
         mut lost: impl FnMut(ReplicaId),
     ) {
-        self.next_deadline = None;
+        self.next_deadline = Instant::END;
         for slot in 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX) {
             let place = self.slots[slot as usize];
-            let Some(Outstanding { deadline, .. }) = place.outstanding else {
+            let Some(Outstanding { sent_at, .. }) = place.outstanding else {
                 continue;
             };
+            let deadline = sent_at.plus_ns(self.deadline_ns);
             if deadline > now {
-                let next = self
-                    .next_deadline
-                    .map_or(deadline, |next| next.min(deadline));
-                self.next_deadline = Some(next);
+                self.next_deadline = self.next_deadline.min(deadline);
             } else {
                 let serial = place.serial;
                 let ended = self.end(ProbeId { slot, serial }, fleet);
@@ -381,10 +379,8 @@ impl Probing {
 
     /// When something is due next.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        match (self.next_deadline, self.idle_at.get()) {
-            (Some(deadline), Some(idle_at)) => Some(deadline.min(idle_at)),
-            (deadline, idle_at) => deadline.or(idle_at),
-        }
+        let idle_at = self.idle_at.get().unwrap_or(Instant::END);
+        Some(self.next_deadline.min(idle_at)).filter(|&at| at < Instant::END)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::local::{UNPROBED_INTERVAL_NS, Unanswered};
 use super::probing::{Answer, Skipped};
-use super::{Keep, Probed, Reporter, SpansNs};
+use super::{Keep, Probed, Reporter};
 use crate::draw::Draw;
 use crate::fixed::Rate;
 use crate::policy::fleet::LostProbes;
@@ -121,7 +121,7 @@ impl<K: Keep> Probed<K> {
         replica: ReplicaId,
         draw: &mut dyn Draw,
     ) -> Option<Probe> {
-        let interval_ns = self.spans.probe_interval_min;
+        let interval_ns = self.probe_interval_min_ns;
         let own_in_flight = self.client.fleet.in_flight(replica);
         let locals = &mut self.client.locals;
         let others = if K::DRAWS_OTHERS {
@@ -152,19 +152,13 @@ impl<K: Keep> Probed<K> {
         }
         // A real probe that is not sent does not count as skipped: this one was answered here.
         let interval_ns = interval_ns.max(UNPROBED_INTERVAL_NS);
-        let (fleet, deadline_ns) = (&mut self.client.fleet, self.spans.probe_deadline);
-        (self.probing)
-            .send(now, replica, fleet, interval_ns, deadline_ns)
-            .ok()
+        let fleet = &mut self.client.fleet;
+        self.probing.send(now, replica, fleet, interval_ns).ok()
     }
 
     fn probe(&mut self, now: Instant, replica: ReplicaId) -> Option<Probe> {
-        let SpansNs {
-            probe_interval_min,
-            probe_deadline,
-        } = self.spans;
-        let fleet = &mut self.client.fleet;
-        match (self.probing).send(now, replica, fleet, probe_interval_min, probe_deadline) {
+        let (interval_ns, fleet) = (self.probe_interval_min_ns, &mut self.client.fleet);
+        match self.probing.send(now, replica, fleet, interval_ns) {
             Ok(probe) => return Some(probe),
             Err(Skipped::Unknown) => {}
             Err(Skipped::Outstanding) => self.client.counters.probes_skipped_outstanding += 1,
