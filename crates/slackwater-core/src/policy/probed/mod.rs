@@ -383,17 +383,8 @@ impl<K: Keep> Probed<K> {
             self.client.counters.reports_unknown += 1;
             return;
         };
-        // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
-        let raised;
-        let report = if report.rif < standing.rif_min() {
-            raised = with_rif(report, standing.rif_min());
-            &raised
-        } else {
-            report
-        };
         // A lost replica is lost no longer.
-        let mut is_changed = self.client.fleet.any_lost();
-        self.note_answer(now, answer);
+        let mut is_changed = self.note_answer(now, answer);
         if standing.is_draining() != report.draining {
             let changed = self.client.fleet.set_draining(replica, report.draining);
             self.fleet_changed(replica, changed);
@@ -405,6 +396,14 @@ impl<K: Keep> Probed<K> {
         // An unavailable replica runs empty, which shows neither the load of the others nor which
         // RIF is high among them.
         if let Some(own_in_flight) = self.client.fleet.in_flight_if_available(&standing) {
+            // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
+            let raised;
+            let report = if report.rif < standing.rif_min() {
+                raised = with_rif(report, standing.rif_min());
+                &raised
+            } else {
+                report
+            };
             let client = &mut self.client;
             if K::DRAWS_OTHERS {
                 client.locals.note_others_rif(report.rif, own_in_flight);

@@ -31,17 +31,20 @@ impl<K: Keep> Probed<K> {
     }
 
     /// Notes that a replica has answered a probe.
-    pub(super) fn note_answer(&mut self, now: Instant, answer: Answer) {
+    #[inline]
+    pub(super) fn note_answer(&mut self, now: Instant, answer: Answer) -> bool {
+        let any_lost = self.client.fleet.any_lost();
         let Answer {
             replica,
             round_trip_ns,
             lost,
             ..
         } = answer;
-        self.client.locals.answered(replica, round_trip_ns);
         let is_own = round_trip_ns.is_some();
         let found = self.client.fleet.answered(now, replica, lost, is_own);
+        self.client.locals.answered(replica, round_trip_ns);
         self.fleet_changed(replica, found);
+        any_lost
     }
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
@@ -179,7 +182,7 @@ impl<K: Keep> Probed<K> {
 
     /// Adds a query's probes: fewer than configured while probing shows an overload. `[A2]`
     /// `[Decision 0011]`
-    #[inline]
+    #[inline(always)]
     pub(super) fn want_query_probes(&mut self, now: Instant) {
         let wanted = self.kept.probe_rate(&self.client);
         self.probing.back_off.tick(now);
