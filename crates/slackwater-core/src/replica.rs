@@ -7,45 +7,68 @@
 //! depends only on the history of calls.
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::fmt;
 
-/// The name of one replica, stable for as long as it is known.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReplicaId {
-    slot: u32,
-    generation: u32,
-}
+/// The name of one replica, stable for as long as it is known. Names are in the order of their
+/// slots, and of one slot in the order of its generations.
+///
+/// It is one number, with the slot in the lower half and the generation in the upper half, so that
+/// a copy and a comparison are one instruction each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReplicaId(u64);
 
 impl ReplicaId {
+    const fn new(slot: u32, generation: u32) -> Self {
+        Self((generation as u64) << u32::BITS | slot as u64)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    const fn slot(self) -> u32 {
+        self.0 as u32
+    }
+
+    const fn generation(self) -> u32 {
+        (self.0 >> u32::BITS) as u32
+    }
+
     /// A small number that no other replica of the fleet has at the same time, to index tables
     /// with. After the replica has left, its successor may have it.
     pub const fn index(self) -> usize {
-        self.slot as usize
+        self.slot() as usize
     }
 
     /// The name as a number, for storage: the index in the lower half, the generation in the upper
     /// half.
     pub const fn to_bits(self) -> u64 {
-        (self.generation as u64) << u32::BITS | self.slot as u64
+        self.0
     }
 
     /// The name that was stored as this number. A policy makes its tables as long as the largest
     /// index it sees.
     pub const fn from_bits(bits: u64) -> Self {
-        let [s0, s1, s2, s3, g0, g1, g2, g3] = bits.to_le_bytes();
-        Self {
-            slot: u32::from_le_bytes([s0, s1, s2, s3]),
-            generation: u32::from_le_bytes([g0, g1, g2, g3]),
-        }
+        Self(bits)
+    }
+}
+
+impl Ord for ReplicaId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let slot_first = |replica: &Self| replica.0.rotate_left(u32::BITS);
+        slot_first(self).cmp(&slot_first(other))
+    }
+}
+
+impl PartialOrd for ReplicaId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
 impl fmt::Display for ReplicaId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.generation == 0 {
-            write!(f, "r{}", self.slot)
-        } else {
-            write!(f, "r{}.{}", self.slot, self.generation)
+        match self.generation() {
+            0 => write!(f, "r{}", self.slot()),
+            generation => write!(f, "r{}.{generation}", self.slot()),
         }
     }
 }
@@ -91,30 +114,24 @@ impl ReplicaIds {
         if let Some(slot) = self.free.pop() {
             let (generation, taken) = self.slots.get_mut(slot as usize)?;
             *taken = true;
-            return Some(ReplicaId {
-                slot,
-                generation: *generation,
-            });
+            return Some(ReplicaId::new(slot, *generation));
         }
         if self.slots.len() >= Self::MAX {
             return None;
         }
         let slot = u32::try_from(self.slots.len()).ok()?;
         self.slots.push((0, true));
-        Some(ReplicaId {
-            slot,
-            generation: 0,
-        })
+        Some(ReplicaId::new(slot, 0))
     }
 
     /// Releases the name of a replica that left. Returns `false` if it was not in use. Every policy
     /// with this replica must remove it first, since its successor takes its slot.
     pub fn release(&mut self, replica: ReplicaId) -> bool {
         match self.slots.get_mut(replica.index()) {
-            Some((generation, taken)) if *taken && *generation == replica.generation => {
+            Some((generation, taken)) if *taken && *generation == replica.generation() => {
                 *taken = false;
                 *generation = generation.wrapping_add(1);
-                self.free.push(replica.slot);
+                self.free.push(replica.slot());
                 true
             }
             _ => false,
@@ -128,31 +145,24 @@ pub(crate) struct ReplicaMap<T> {
     slots: Vec<Slot<T>>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Slot<T> {
     /// The replica whose value it is, or [`VACANT`]. One comparison shows both whether there is a
     /// value and whether it is that of the replica in question.
-    owner: Owner,
+    owner: ReplicaId,
     /// The default if there is none.
     value: T,
 }
 
-/// The generation of a slot's owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owner(u64);
+/// No replica: its slot is beyond [`ReplicaIds::MAX`].
+const VACANT: ReplicaId = ReplicaId(u64::MAX);
 
-/// No generation.
-const VACANT: Owner = Owner(u64::MAX);
-
-impl Default for Owner {
+impl<T: Default> Default for Slot<T> {
     fn default() -> Self {
-        VACANT
-    }
-}
-
-impl From<ReplicaId> for Owner {
-    fn from(replica: ReplicaId) -> Self {
-        Self(replica.generation.into())
+        Self {
+            owner: VACANT,
+            value: T::default(),
+        }
     }
 }
 
@@ -178,9 +188,13 @@ impl<T: Default> ReplicaMap<T> {
     /// Sets the value of `replica`. It replaces the value that the replica, or an earlier owner of
     /// its slot, had.
     pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
-        let owner = replica.into();
         match self.slots.get_mut(replica.index()) {
-            Some(slot) => *slot = Slot { owner, value },
+            Some(slot) => {
+                *slot = Slot {
+                    owner: replica,
+                    value,
+                }
+            }
             None => self.insert_beyond(replica, value),
         }
     }
@@ -188,13 +202,15 @@ impl<T: Default> ReplicaMap<T> {
     #[cold]
     fn insert_beyond(&mut self, replica: ReplicaId, value: T) {
         self.grow(replica.index());
-        let owner = replica.into();
-        self.slots.push(Slot { owner, value });
+        self.slots.push(Slot {
+            owner: replica,
+            value,
+        });
     }
 
     pub(crate) fn remove(&mut self, replica: ReplicaId) -> Option<T> {
         let slot = self.slots.get_mut(replica.index())?;
-        if slot.owner != replica.into() {
+        if slot.owner != replica {
             return None;
         }
         Some(core::mem::take(slot).value)
@@ -202,14 +218,14 @@ impl<T: Default> ReplicaMap<T> {
 
     pub(crate) fn find(&self, replica: ReplicaId) -> Option<&T> {
         match self.slots.get(replica.index()) {
-            Some(slot) if slot.owner == replica.into() => Some(&slot.value),
+            Some(slot) if slot.owner == replica => Some(&slot.value),
             _ => None,
         }
     }
 
     pub(crate) fn find_mut(&mut self, replica: ReplicaId) -> Option<&mut T> {
         match self.slots.get_mut(replica.index()) {
-            Some(slot) if slot.owner == replica.into() => Some(&mut slot.value),
+            Some(slot) if slot.owner == replica => Some(&mut slot.value),
             _ => None,
         }
     }
@@ -276,6 +292,7 @@ impl ReplicaSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn replica_ids_are_never_reused() {
@@ -308,6 +325,16 @@ mod tests {
         for name in [first, second] {
             assert_eq!(ReplicaId::from_bits(name.to_bits()), name);
         }
+        assert_eq!(second.to_string(), "r1.1");
+    }
+
+    #[test]
+    fn replica_ids_are_in_the_order_of_their_slots() {
+        let in_order = [(0, 0), (0, 7), (1, 0), (1, 1), (2, 0)];
+        let mut names = in_order.map(|(slot, generation)| ReplicaId::new(slot, generation));
+        names.sort_by_key(|name| name.to_bits());
+        names.sort_unstable();
+        assert_eq!(names.map(|it| (it.slot(), it.generation())), in_order);
     }
 
     #[test]

@@ -20,6 +20,9 @@ impl Instant {
     /// The driver's epoch, time zero.
     pub const EPOCH: Self = Self(0);
 
+    /// The last point of the clock.
+    pub(crate) const END: Self = Self(u64::MAX);
+
     /// The point `ns` nanoseconds after the epoch.
     pub const fn from_nanos(ns: u64) -> Self {
         Self(ns)

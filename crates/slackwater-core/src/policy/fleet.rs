@@ -10,6 +10,7 @@ use crate::policy::comparison::{CHANCE, Values};
 use crate::policy::explanation::{Candidate, Explanation, NotedDraws, Out, OutReason};
 use crate::policy::observe::ReplicaView;
 use crate::policy::probe_loss::ProbeLoss;
+use crate::policy::probed::LastProbe;
 use crate::policy::query::{PickReason, Query};
 use crate::policy::turns::{Turn, Turns};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
@@ -37,6 +38,8 @@ pub(in crate::policy) struct Standing {
     out_since_probe: u32,
     /// Recent turns of the replica.
     turns: Turns,
+    /// For policies with asynchronous probes.
+    pub(in crate::policy) last_probe: LastProbe,
 }
 
 impl Standing {
@@ -48,6 +51,11 @@ impl Standing {
     /// It is fit and not lost.
     const fn is_present(self) -> bool {
         self.is_fit() && !self.lost
+    }
+
+    /// Notes that a probe is sent to the replica.
+    pub(in crate::policy) const fn probe_sent(&mut self) {
+        self.out_since_probe = self.in_flight;
     }
 
     /// Whether the replica reports that it drains.
@@ -147,16 +155,13 @@ impl Fleet {
         self.change(replica, |standing| standing.draining = draining)
     }
 
-    /// Notes that a probe is sent to the replica.
-    pub(crate) fn probe_sent(&mut self, replica: ReplicaId) {
-        if let Some(standing) = self.standings.find_mut(replica) {
-            standing.out_since_probe = standing.in_flight;
-        }
-    }
-
     /// The state of a known replica.
     pub(in crate::policy) fn standing(&self, replica: ReplicaId) -> Option<Standing> {
         self.standings.find(replica).copied()
+    }
+
+    pub(in crate::policy) fn standing_mut(&mut self, replica: ReplicaId) -> Option<&mut Standing> {
+        self.standings.find_mut(replica)
     }
 
     /// Notes that the replica has answered a probe, so it is not lost. It lost `lost` probes in a

@@ -1,6 +1,7 @@
 //! How queries, probes and timeouts pass through a policy that probes asynchronously. `[A1]` `[A2]`
 //! `[A3]`
 
+use super::probing::Answer;
 use super::{Choice, Compared, Keep, Probed};
 use crate::draw::Draw;
 use crate::policy::Policy;
@@ -19,7 +20,6 @@ use core::time::Duration;
 impl<K: Keep> Probed<K> {
     fn add(&mut self, now: Instant, replica: ReplicaId) {
         if self.client.fleet.add(replica) {
-            self.probing.add(replica);
             self.probing.begin_rest(now);
             self.client.locals.add(replica);
             self.kept.add_replica(replica);
@@ -72,7 +72,10 @@ impl<K: Keep> Policy for Probed<K> {
         let (answer, report) = match event {
             Event::Report(probe, report) => {
                 self.expire_probes(now);
-                let Some(answer) = self.probing.end_answered(now, probe) else {
+                let Some(answer) = self
+                    .probing
+                    .end_answered(now, probe, &mut self.client.fleet)
+                else {
                     self.client.counters.reports_late += 1;
                     return;
                 };
@@ -80,7 +83,8 @@ impl<K: Keep> Policy for Probed<K> {
                 (answer, report)
             }
             Event::SiblingReport(replica, report) => {
-                (self.probing.sibling_answered(now, replica), report)
+                let answer = Answer::of_sibling(now, replica, &mut self.client.fleet);
+                (answer, report)
             }
             Event::SiblingQueries(replica, queries) => {
                 return self.kept.charge_siblings(replica, queries);
@@ -93,13 +97,15 @@ impl<K: Keep> Policy for Probed<K> {
                 return;
             }
             Event::ProbeLost(probe) => {
-                if let Some((replica, _)) = self.probing.end(probe) {
+                if let Some((replica, _)) = self.probing.end(probe, &mut self.client.fleet) {
                     self.probe_lost(now, replica);
                 }
                 return;
             }
             Event::ProbeUnsent(probe) => {
-                self.client.counters.probes_unsent += u64::from(self.probing.unsend(probe));
+                let client = &mut self.client;
+                let was_in_flight = self.probing.unsend(probe, &mut client.fleet);
+                client.counters.probes_unsent += u64::from(was_in_flight);
                 return;
             }
             Event::Timeout => return self.handle_timeout(now, draw),

@@ -23,7 +23,7 @@ pub(in crate::policy) mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 
-pub(in crate::policy) use probing::draw_distinct;
+pub(in crate::policy) use probing::{LastProbe, draw_distinct};
 
 use crate::draw::{Draw, below};
 use crate::fixed::{Accumulator, ONE, Quantile, Rate};
@@ -330,7 +330,7 @@ impl Client {
 
 /// A policy with asynchronous probes.
 pub struct Probed<K> {
-    spans: SpansNs,
+    probe_interval_min_ns: u64,
     client: Client,
     kept: K,
     probing: Probing,
@@ -344,21 +344,11 @@ pub struct Probed<K> {
     lost: Vec<ReplicaId>,
 }
 
-/// Configured spans that each probe needs, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-struct SpansNs {
-    probe_interval_min: u64,
-    probe_deadline: u64,
-}
-
 impl<K: Keep> Probed<K> {
     /// A policy that keeps `kept`, with an empty fleet.
     pub(in crate::policy) fn with(kept: K, config: PrequalConfig) -> Self {
         Self {
-            spans: SpansNs {
-                probe_interval_min: span_ns(config.probe_interval_min),
-                probe_deadline: span_ns(config.probe_deadline),
-            },
+            probe_interval_min_ns: span_ns(config.probe_interval_min),
             kept,
             probing: Probing::new(&config),
             probes_owed: Accumulator::default(),
@@ -389,21 +379,12 @@ impl<K: Keep> Probed<K> {
         draw: &mut dyn Draw,
     ) {
         let replica = answer.replica;
-        let Some(mut standing) = self.client.fleet.standing(replica) else {
+        let Some(mut standing) = answer.standing else {
             self.client.counters.reports_unknown += 1;
             return;
         };
-        // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
-        let raised;
-        let report = if report.rif < standing.rif_min() {
-            raised = with_rif(report, standing.rif_min());
-            &raised
-        } else {
-            report
-        };
         // A lost replica is lost no longer.
-        let mut is_changed = self.client.fleet.any_lost();
-        self.note_answer(now, answer);
+        let mut is_changed = self.note_answer(now, answer);
         if standing.is_draining() != report.draining {
             let changed = self.client.fleet.set_draining(replica, report.draining);
             self.fleet_changed(replica, changed);
@@ -415,6 +396,14 @@ impl<K: Keep> Probed<K> {
         // An unavailable replica runs empty, which shows neither the load of the others nor which
         // RIF is high among them.
         if let Some(own_in_flight) = self.client.fleet.in_flight_if_available(&standing) {
+            // The RIF is at least what this client alone had there all the time. `[Decision 0015]`
+            let raised;
+            let report = if report.rif < standing.rif_min() {
+                raised = with_rif(report, standing.rif_min());
+                &raised
+            } else {
+                report
+            };
             let client = &mut self.client;
             if K::DRAWS_OTHERS {
                 client.locals.note_others_rif(report.rif, own_in_flight);

@@ -6,10 +6,10 @@
 use super::back_off::{BackOff, Fared};
 use super::rate_cap::RateCap;
 use crate::draw::{Draw, below};
-use crate::policy::fleet::LostProbes;
+use crate::policy::fleet::{Fleet, LostProbes, Standing};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probe::{Probe, ProbeId};
-use crate::replica::{ReplicaId, ReplicaMap};
+use crate::replica::ReplicaId;
 use crate::time::{Instant, MaybeInstant, span_ns};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,7 +23,6 @@ const BATCHES_MAX: usize = 64;
 struct Outstanding {
     replica: ReplicaId,
     sent_at: Instant,
-    deadline: Instant,
 }
 
 /// A slot for a probe in flight. The serial distinguishes a late answer to its former probe from
@@ -34,10 +33,10 @@ struct Slot {
     outstanding: Option<Outstanding>,
 }
 
-/// The last probe of a replica, and the results of earlier ones. They share one struct: sending the
-/// probe has brought it into the cache by the time the answer comes.
+/// The last probe of a replica, and the results of earlier ones. It is kept with all else that
+/// probes look up of a replica, in the fleet: with many replicas each table is a cache miss.
 #[derive(Clone, Copy, Debug, Default)]
-struct LastProbe {
+pub(in crate::policy) struct LastProbe {
     sent_at: MaybeInstant,
     answered_at: MaybeInstant,
     /// When the first of the lost probes that count was lost.
@@ -54,6 +53,19 @@ impl LastProbe {
         self.answered_at = now.into();
         core::mem::take(&mut self.lost_in_a_row)
     }
+
+    /// Notes that a probe is lost. Returns it with the ones lost before it.
+    pub(super) fn lost(&mut self, now: Instant) -> LostProbes {
+        if self.lost_in_a_row == 0 {
+            self.lost_since = now.into();
+        }
+        self.lost_in_a_row = self.lost_in_a_row.saturating_add(1);
+        LostProbes {
+            answered_at: self.answered_at.get(),
+            since: self.lost_since.get().unwrap_or(now),
+            in_a_row: self.lost_in_a_row,
+        }
+    }
 }
 
 /// An answer to a probe.
@@ -64,6 +76,25 @@ pub(super) struct Answer {
     pub(super) round_trip_ns: Option<u64>,
     /// Probes that the replica lost in a row before.
     pub(super) lost: u8,
+    /// The state of the replica. `None` if it has left.
+    pub(super) standing: Option<Standing>,
+}
+
+impl Answer {
+    /// The answer to a sibling's probe.
+    pub(super) fn of_sibling(now: Instant, replica: ReplicaId, fleet: &mut Fleet) -> Self {
+        let standing = fleet.standing_mut(replica);
+        let (lost, standing) = match standing {
+            Some(standing) => (standing.last_probe.answered(now), Some(*standing)),
+            None => (0, None),
+        };
+        Self {
+            replica,
+            round_trip_ns: None,
+            lost,
+            standing,
+        }
+    }
 }
 
 /// Why a probe that was due is not sent.
@@ -90,13 +121,15 @@ pub(super) struct Probing {
     targets: Vec<ReplicaId>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    last: ReplicaMap<LastProbe>,
     /// When idle probes are due.
-    idle_at: Option<Instant>,
+    idle_at: MaybeInstant,
     /// How long without a probe counts as idle, this time.
     idle_span_ns: u64,
-    /// No probe in flight has an earlier deadline. It is checked before a search.
-    next_deadline: Option<Instant>,
+    /// From when it is sent, a probe has this long.
+    deadline_ns: u64,
+    /// No probe in flight has an earlier deadline. It is checked before a search. The end of time
+    /// if none has one.
+    next_deadline: Instant,
     rate_cap: RateCap,
     pub(super) back_off: BackOff,
 }
@@ -109,22 +142,17 @@ impl Probing {
             targets: Vec::with_capacity(16),
             slots: (0..slots).map(|_| Slot::default()).collect(),
             free: (0..slots).rev().collect(),
-            last: ReplicaMap::default(),
-            idle_at: None,
+            idle_at: MaybeInstant::NONE,
             idle_span_ns: span_ns(config.probe_idle_max),
-            next_deadline: None,
+            deadline_ns: span_ns(config.probe_deadline),
+            next_deadline: Instant::END,
             rate_cap: RateCap::new(config.probes_per_second_max),
             back_off: BackOff::new(config),
         }
     }
 
-    pub(super) fn add(&mut self, replica: ReplicaId) {
-        self.last.insert(replica, LastProbe::default());
-    }
-
     /// Removes a replica. Its probes stay in flight until they end, without effect.
     pub(super) fn remove(&mut self, replica: ReplicaId) {
-        self.last.remove(replica);
         self.targets.retain(|&target| target != replica);
     }
 
@@ -163,10 +191,11 @@ impl Probing {
         &mut self,
         now: Instant,
         replica: ReplicaId,
+        fleet: &mut Fleet,
         interval_ns: u64,
-        deadline_ns: u64,
     ) -> Result<Probe, Skipped> {
-        let last = self.last.find_mut(replica).ok_or(Skipped::Unknown)?;
+        let standing = fleet.standing_mut(replica).ok_or(Skipped::Unknown)?;
+        let last = &mut standing.last_probe;
         if last.outstanding {
             return Err(Skipped::Outstanding);
         }
@@ -190,15 +219,14 @@ impl Probing {
         self.back_off.sent();
         last.sent_at = now.into();
         last.outstanding = true;
-        let deadline = now.plus_ns(deadline_ns);
-        // Expiry only searches the slots when the earliest deadline has passed. A later probe has
-        // no earlier one, since all have as much time.
-        self.next_deadline.get_or_insert(deadline);
+        standing.probe_sent();
+        let deadline = now.plus_ns(self.deadline_ns);
+        // Expiry only searches the slots when the earliest deadline has passed.
+        self.next_deadline = self.next_deadline.min(deadline);
         let place = &mut self.slots[slot as usize];
         place.outstanding = Some(Outstanding {
             replica,
             sent_at: now,
-            deadline,
         });
         Ok(Probe {
             id: ProbeId {
@@ -222,10 +250,10 @@ impl Probing {
 
     /// Ends a probe. Returns the replica that it went to and when it was sent, or `None` if it has
     /// ended already.
-    pub(super) fn end(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
+    pub(super) fn end(&mut self, id: ProbeId, fleet: &mut Fleet) -> Option<(ReplicaId, Instant)> {
         let (replica, sent_at) = self.free_slot(id)?;
-        if let Some(last) = self.last.find_mut(replica) {
-            last.outstanding = false;
+        if let Some(standing) = fleet.standing_mut(replica) {
+            standing.last_probe.outstanding = false;
         }
         Some((replica, sent_at))
     }
@@ -236,20 +264,28 @@ impl Probing {
         reason = "each policy calls it once for each answer"
     )]
     #[inline(always)]
-    pub(super) fn end_answered(&mut self, now: Instant, id: ProbeId) -> Option<Answer> {
+    pub(super) fn end_answered(
+        &mut self,
+        now: Instant,
+        id: ProbeId,
+        fleet: &mut Fleet,
+    ) -> Option<Answer> {
         let (replica, sent_at) = self.free_slot(id)?;
         let round_trip_ns = now.ns_since(sent_at);
-        let mut lost = 0;
-        if let Some(last) = self.last.find_mut(replica) {
-            last.outstanding = false;
-            self.back_off.ended(&mut last.fared, Some(round_trip_ns));
-            lost = last.answered(now);
-        }
-        Some(Answer {
+        let mut answer = Answer {
             replica,
             round_trip_ns: Some(round_trip_ns),
-            lost,
-        })
+            lost: 0,
+            standing: None,
+        };
+        if let Some(standing) = fleet.standing_mut(replica) {
+            let last = &mut standing.last_probe;
+            last.outstanding = false;
+            self.back_off.ended(&mut last.fared, Some(round_trip_ns));
+            answer.lost = last.answered(now);
+            answer.standing = Some(*standing);
+        }
+        Some(answer)
     }
 
     fn free_slot(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
@@ -265,72 +301,51 @@ impl Probing {
         Some((replica, sent_at))
     }
 
-    /// Notes that the replica has answered a sibling's probe.
-    pub(super) fn sibling_answered(&mut self, now: Instant, replica: ReplicaId) -> Answer {
-        let last = self.last.find_mut(replica);
-        Answer {
-            replica,
-            round_trip_ns: None,
-            lost: last.map_or(0, |last| last.answered(now)),
-        }
-    }
-
     /// Updates the back-off with a lost probe of a replica that normally answers.
-    pub(super) fn missed(&mut self, replica: ReplicaId) {
-        if let Some(last) = self.last.find_mut(replica) {
-            self.back_off.ended(&mut last.fared, None);
+    pub(super) fn missed(&mut self, replica: ReplicaId, fleet: &mut Fleet) {
+        if let Some(standing) = fleet.standing_mut(replica) {
+            self.back_off.ended(&mut standing.last_probe.fared, None);
         }
-    }
-
-    /// Notes a lost probe. Returns it with the ones lost before it, or `None` if the replica has
-    /// left.
-    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> Option<LostProbes> {
-        let last = self.last.find_mut(replica)?;
-        if last.lost_in_a_row == 0 {
-            last.lost_since = now.into();
-        }
-        last.lost_in_a_row = last.lost_in_a_row.saturating_add(1);
-        Some(LostProbes {
-            answered_at: last.answered_at.get(),
-            since: last.lost_since.get().unwrap_or(now),
-            in_a_row: last.lost_in_a_row,
-        })
     }
 
     /// Whether the deadline of a probe in flight may have passed.
     pub(super) fn may_expire(&self, now: Instant) -> bool {
-        self.next_deadline.is_some_and(|deadline| deadline <= now)
+        self.next_deadline <= now
     }
 
     /// Ends each probe whose deadline has passed, and passes its replica to `lost`. `[A4]`
-    pub(super) fn expire(&mut self, now: Instant, mut lost: impl FnMut(ReplicaId)) {
-        self.next_deadline = None;
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        fleet: &mut Fleet,
+        mut lost: impl FnMut(ReplicaId),
+    ) {
+        self.next_deadline = Instant::END;
         for slot in 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX) {
             let place = self.slots[slot as usize];
-            let Some(Outstanding { deadline, .. }) = place.outstanding else {
+            let Some(Outstanding { sent_at, .. }) = place.outstanding else {
                 continue;
             };
+            let deadline = sent_at.plus_ns(self.deadline_ns);
             if deadline > now {
-                let next = self
-                    .next_deadline
-                    .map_or(deadline, |next| next.min(deadline));
-                self.next_deadline = Some(next);
-            } else if let Some((replica, _)) = self.end(ProbeId {
-                slot,
-                serial: place.serial,
-            }) {
-                lost(replica);
+                self.next_deadline = self.next_deadline.min(deadline);
+            } else {
+                let serial = place.serial;
+                let ended = self.end(ProbeId { slot, serial }, fleet);
+                if let Some((replica, _)) = ended {
+                    lost(replica);
+                }
             }
         }
     }
 
     /// Undoes a probe that was not sent. Returns `true` if it was in flight.
-    pub(super) fn unsend(&mut self, id: ProbeId) -> bool {
-        let Some((replica, _)) = self.end(id) else {
+    pub(super) fn unsend(&mut self, id: ProbeId, fleet: &mut Fleet) -> bool {
+        let Some((replica, _)) = self.end(id, fleet) else {
             return false;
         };
-        if let Some(last) = self.last.find_mut(replica) {
-            last.sent_at = MaybeInstant::NONE;
+        if let Some(standing) = fleet.standing_mut(replica) {
+            standing.last_probe.sent_at = MaybeInstant::NONE;
         }
         self.rate_cap.give_back();
         self.back_off.unsent();
@@ -340,12 +355,14 @@ impl Probing {
     /// Restarts the idle span. At the end of time no span follows, or it would be over at once,
     /// again and again.
     pub(super) fn rest(&mut self, now: Instant) {
-        self.idle_at = Some(now.plus_ns(self.idle_span_ns)).filter(|&at| at > now);
+        self.idle_at = now.plus_ns(self.idle_span_ns).into();
     }
 
     /// Makes idle probes due at once if no idle span has started.
     pub(super) fn begin_rest(&mut self, now: Instant) {
-        self.idle_at.get_or_insert(now);
+        if self.idle_at == MaybeInstant::NONE {
+            self.idle_at = now.into();
+        }
     }
 
     /// Draws a new length for the idle span, between three quarters of `idle_max` and all of it, so
@@ -357,15 +374,13 @@ impl Probing {
     }
 
     pub(super) fn is_idle(&self, now: Instant) -> bool {
-        self.idle_at.is_some_and(|idle_at| idle_at <= now)
+        self.idle_at.get().is_some_and(|idle_at| idle_at <= now)
     }
 
     /// When something is due next.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        match (self.next_deadline, self.idle_at) {
-            (Some(deadline), Some(idle_at)) => Some(deadline.min(idle_at)),
-            (deadline, idle_at) => deadline.or(idle_at),
-        }
+        let idle_at = self.idle_at.get().unwrap_or(Instant::END);
+        Some(self.next_deadline.min(idle_at)).filter(|&at| at < Instant::END)
     }
 }
 

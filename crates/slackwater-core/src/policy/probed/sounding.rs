@@ -23,7 +23,6 @@ impl<K: Keep> Probed<K> {
             };
             if probe.is_some() {
                 self.client.counters.probes_sent += 1;
-                self.client.fleet.probe_sent(replica);
                 self.probing.rest(now);
                 return probe;
             }
@@ -32,25 +31,30 @@ impl<K: Keep> Probed<K> {
     }
 
     /// Notes that a replica has answered a probe.
-    pub(super) fn note_answer(&mut self, now: Instant, answer: Answer) {
+    #[inline]
+    pub(super) fn note_answer(&mut self, now: Instant, answer: Answer) -> bool {
+        let any_lost = self.client.fleet.any_lost();
         let Answer {
             replica,
             round_trip_ns,
             lost,
+            ..
         } = answer;
-        self.client.locals.answered(replica, round_trip_ns);
         let is_own = round_trip_ns.is_some();
         let found = self.client.fleet.answered(now, replica, lost, is_own);
+        self.client.locals.answered(replica, round_trip_ns);
         self.fleet_changed(replica, found);
+        any_lost
     }
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
         self.client.counters.probes_lost += 1;
-        let Some(probes) = self.probing.lost(now, replica) else {
+        let Some(standing) = self.client.fleet.standing_mut(replica) else {
             return;
         };
+        let probes = standing.last_probe.lost(now);
         if self.answers_as_a_rule(replica, probes) {
-            self.probing.missed(replica);
+            self.probing.missed(replica, &mut self.client.fleet);
         }
         let changed = self.client.fleet.probe_lost(now, replica, probes);
         self.fleet_changed(replica, changed);
@@ -103,7 +107,7 @@ impl<K: Keep> Probed<K> {
     #[cold]
     fn lose_expired(&mut self, now: Instant) {
         let mut lost = core::mem::take(&mut self.lost);
-        self.probing.expire(now, |replica| lost.push(replica));
+        (self.probing).expire(now, &mut self.client.fleet, |replica| lost.push(replica));
         // By name, not by the slots that the probes happened to have.
         lost.sort_unstable();
         for replica in lost.drain(..) {
@@ -120,7 +124,7 @@ impl<K: Keep> Probed<K> {
         replica: ReplicaId,
         draw: &mut dyn Draw,
     ) -> Option<Probe> {
-        let interval_ns = self.spans.probe_interval_min;
+        let interval_ns = self.probe_interval_min_ns;
         let own_in_flight = self.client.fleet.in_flight(replica);
         let locals = &mut self.client.locals;
         let others = if K::DRAWS_OTHERS {
@@ -151,17 +155,13 @@ impl<K: Keep> Probed<K> {
         }
         // A real probe that is not sent does not count as skipped: this one was answered here.
         let interval_ns = interval_ns.max(UNPROBED_INTERVAL_NS);
-        self.probing
-            .send(now, replica, interval_ns, self.spans.probe_deadline)
-            .ok()
+        let fleet = &mut self.client.fleet;
+        self.probing.send(now, replica, fleet, interval_ns).ok()
     }
 
     fn probe(&mut self, now: Instant, replica: ReplicaId) -> Option<Probe> {
-        let interval_ns = self.spans.probe_interval_min;
-        match self
-            .probing
-            .send(now, replica, interval_ns, self.spans.probe_deadline)
-        {
+        let (interval_ns, fleet) = (self.probe_interval_min_ns, &mut self.client.fleet);
+        match self.probing.send(now, replica, fleet, interval_ns) {
             Ok(probe) => return Some(probe),
             Err(Skipped::Unknown) => {}
             Err(Skipped::Outstanding) => self.client.counters.probes_skipped_outstanding += 1,
@@ -182,7 +182,7 @@ impl<K: Keep> Probed<K> {
 
     /// Adds a query's probes: fewer than configured while probing shows an overload. `[A2]`
     /// `[Decision 0011]`
-    #[inline]
+    #[inline(always)]
     pub(super) fn want_query_probes(&mut self, now: Instant) {
         let wanted = self.kept.probe_rate(&self.client);
         self.probing.back_off.tick(now);

@@ -41,5 +41,5 @@ impl Sum {
 
 /// A time in 1/1024 ns as whole nanoseconds, at least 1 unless it is 0, which is none.
 pub(super) fn whole_ns(fine: u64) -> u64 {
-    (fine / FINE).max(fine.min(1))
+    fine / FINE + u64::from(fine > 0 && fine < FINE)
 }
