@@ -30,7 +30,7 @@ impl Order {
     }
 
     /// Adds a place to `len` others, behind those that are newer. `is_newer` returns whether
-    /// another place is. There must be fewer than [`ORDERED_MAX`].
+    /// another place is. There must be fewer than [`ORDERED_MAX`] others.
     #[inline]
     pub(super) fn add(&mut self, place: usize, len: usize, is_newer: impl Fn(usize) -> bool) {
         // Nearly always it is the newest.

@@ -207,7 +207,10 @@ impl BackOff {
 
     /// Notes that a probe of a replica that normally answers has ended: after this round trip, or
     /// unanswered. `fared` belongs to the replica.
-    #[expect(clippy::inline_always, reason = "each answer needs it once")]
+    #[expect(
+        clippy::inline_always,
+        reason = "counted by examples/policy_cost: a call costs more than a copy"
+    )]
     #[inline(always)]
     pub(super) fn ended(&mut self, fared: &mut Fared, round_trip_ns: Option<u64>) {
         if self.is_off() {
@@ -228,7 +231,8 @@ impl BackOff {
                 balance: 0,
             };
         }
-        fared.balance += if well { -1 } else { 1 };
+        // A client without queries may stay in one window for weeks.
+        fared.balance = fared.balance.saturating_add(if well { -1 } else { 1 });
         self.window.troubled += u32::from(fared.balance >= 0);
     }
 

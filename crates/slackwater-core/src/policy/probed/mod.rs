@@ -188,7 +188,7 @@ pub trait Keep: Debug + Send {
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared>;
 }
 
-/// The available replica that a report is from.
+/// The available replica that a report is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Reporter {
     pub(in crate::policy) replica: ReplicaId,
@@ -391,7 +391,10 @@ impl<K: Keep> Probed<K> {
             is_changed = true;
         }
         if is_changed {
-            standing = self.client.fleet.standing(replica).unwrap_or_default();
+            let Some(after) = self.client.fleet.standing(replica) else {
+                return;
+            };
+            standing = after;
         }
         // An unavailable replica runs empty, which shows neither the load of the others nor which
         // RIF is high among them.

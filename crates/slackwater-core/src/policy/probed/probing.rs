@@ -184,7 +184,7 @@ impl Probing {
     /// The probe to send to `replica`, or why none is sent.
     #[expect(
         clippy::inline_always,
-        reason = "each policy calls it once for each probe"
+        reason = "counted by examples/policy_cost: a call costs more than a copy"
     )]
     #[inline(always)]
     pub(super) fn send(

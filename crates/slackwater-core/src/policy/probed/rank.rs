@@ -24,8 +24,8 @@ pub struct Load {
 pub struct Place {
     /// What decides.
     pub(in crate::policy) first: u64,
-    /// Decides between equals in `first`. Values of at least 2^(64 − index bits) count as equal; in
-    /// a pool, of at least 2^56.
+    /// Decides between equals in `first`. Values of at least 2^(64 − index bits) − 1 count as
+    /// equal; in a pool, of at least 2^56 − 1.
     pub(in crate::policy) second: u64,
 }
 

@@ -50,9 +50,6 @@ impl RecentValues {
 
     /// The mean, rounded to the nearest. 0 if there are no values.
     pub(in crate::policy) fn mean(&self) -> u64 {
-        if self.recorded == 0 {
-            return 0;
-        }
         let values = self.ring.iter().map(|&value| value.min(Self::VALUE_MAX));
         self.mean_of(values.sum())
     }

@@ -83,7 +83,7 @@ impl Learned {
         self.own = true;
         self.since = now;
         self.at = now;
-        let latency = latency_ns.saturating_mul(FINE).min(most(others));
+        let latency = (latency_ns.saturating_mul(FINE)).min(most(others).min(LATENCY_MAX));
         if self.reports == 0 {
             // A client has few queries of its own, and a slow replica must not wait for eight. So
             // the mean begins as if there had been that many as elsewhere.
