@@ -182,6 +182,7 @@ impl<K: Keep> Probed<K> {
 
     /// Adds a query's probes: fewer than configured while probing shows an overload. `[A2]`
     /// `[Decision 0011]`
+    #[expect(clippy::inline_always, reason = "each pick needs it once")]
     #[inline(always)]
     pub(super) fn want_query_probes(&mut self, now: Instant) {
         let wanted = self.kept.probe_rate(&self.client);
