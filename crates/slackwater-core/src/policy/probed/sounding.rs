@@ -6,7 +6,7 @@ use super::probing::{Answer, Skipped};
 use super::{Keep, Probed, Reporter};
 use crate::draw::Draw;
 use crate::fixed::Rate;
-use crate::policy::fleet::LostProbes;
+use crate::policy::last_probe::LostProbes;
 use crate::policy::probe::Probe;
 use crate::policy::probe_loss::LOST_IN_A_ROW_MIN;
 use crate::replica::ReplicaId;
