@@ -8,9 +8,9 @@
 use crate::draw::{Draw, below};
 use crate::policy::comparison::{CHANCE, Values};
 use crate::policy::explanation::{Candidate, Explanation, NotedDraws, Out, OutReason};
+use crate::policy::last_probe::{LastProbe, LostProbes};
 use crate::policy::observe::ReplicaView;
 use crate::policy::probe_loss::ProbeLoss;
-use crate::policy::probed::LastProbe;
 use crate::policy::query::{PickReason, Query};
 use crate::policy::turns::{Turn, Turns};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
@@ -69,16 +69,6 @@ impl Standing {
     pub(in crate::policy) const fn rif_min(self) -> Rif {
         Rif::new(self.out_since_probe)
     }
-}
-
-/// Lost probes of a replica in a row.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::policy) struct LostProbes {
-    /// When it last answered a probe before, if ever.
-    pub(in crate::policy) answered_at: Option<Instant>,
-    /// When the first of them was lost.
-    pub(in crate::policy) since: Instant,
-    pub(in crate::policy) in_a_row: u8,
 }
 
 /// Whether availability has changed.

@@ -16,6 +16,7 @@ mod event;
 mod explanation;
 mod fleet;
 mod health_view;
+mod last_probe;
 mod latest;
 pub(crate) mod mark;
 mod observe;

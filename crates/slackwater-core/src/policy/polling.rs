@@ -2,7 +2,7 @@
 //! own.
 
 use crate::draw::{Draw, below};
-use crate::policy::fleet::LostProbes;
+use crate::policy::last_probe::LostProbes;
 use crate::policy::probe::{Probe, ProbeId};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::{Instant, MaybeInstant, span_ns};

@@ -13,6 +13,7 @@
 //! slow.
 
 use crate::fixed::{ONE, Rate};
+use crate::policy::last_probe::Fared;
 use crate::policy::prequal::PrequalConfig;
 use crate::time::{Instant, span_ns};
 
@@ -81,14 +82,6 @@ impl Window {
     const fn shows_health(&self) -> bool {
         self.replicas > self.troubled
     }
-}
-
-/// How a replica's probes ended, in the window in which one last did.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Fared {
-    window: u32,
-    /// Bad ends minus good ends.
-    balance: i32,
 }
 
 /// Controls the share of the configured rate that is used.

@@ -14,7 +14,8 @@
 
 use super::recent_mean::RecentValues;
 use crate::draw::Draw;
-use crate::policy::fleet::{Fleet, LostProbes};
+use crate::policy::fleet::Fleet;
+use crate::policy::last_probe::LostProbes;
 use crate::policy::outcome::Outcome;
 use crate::policy::query::LocalArrival;
 use crate::policy::query::Ticket;

@@ -23,7 +23,7 @@ pub(in crate::policy) mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 
-pub(in crate::policy) use probing::{LastProbe, draw_distinct};
+pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
 use crate::fixed::{Accumulator, ONE, Quantile, Rate};

@@ -3,10 +3,10 @@
 //! A pick only counts how many probes it triggers. Targets are drawn when the driver polls for
 //! probes, off the query's path. Each probe sent ends once: answered, or lost.
 
-use super::back_off::{BackOff, Fared};
+use super::back_off::BackOff;
 use super::rate_cap::RateCap;
 use crate::draw::{Draw, below};
-use crate::policy::fleet::{Fleet, LostProbes, Standing};
+use crate::policy::fleet::{Fleet, Standing};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probe::{Probe, ProbeId};
 use crate::replica::ReplicaId;
@@ -31,41 +31,6 @@ struct Outstanding {
 struct Slot {
     serial: u32,
     outstanding: Option<Outstanding>,
-}
-
-/// The last probe of a replica, and the results of earlier ones. It is kept with all else that
-/// probes look up of a replica, in the fleet: with many replicas each table is a cache miss.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::policy) struct LastProbe {
-    sent_at: MaybeInstant,
-    answered_at: MaybeInstant,
-    /// When the first of the lost probes that count was lost.
-    lost_since: MaybeInstant,
-    /// Lost probes since the last answer.
-    lost_in_a_row: u8,
-    outstanding: bool,
-    fared: Fared,
-}
-
-impl LastProbe {
-    /// Notes that the replica has answered a probe. Returns how many it lost in a row before.
-    fn answered(&mut self, now: Instant) -> u8 {
-        self.answered_at = now.into();
-        core::mem::take(&mut self.lost_in_a_row)
-    }
-
-    /// Notes that a probe is lost. Returns it with the ones lost before it.
-    pub(super) fn lost(&mut self, now: Instant) -> LostProbes {
-        if self.lost_in_a_row == 0 {
-            self.lost_since = now.into();
-        }
-        self.lost_in_a_row = self.lost_in_a_row.saturating_add(1);
-        LostProbes {
-            answered_at: self.answered_at.get(),
-            since: self.lost_since.get().unwrap_or(now),
-            in_a_row: self.lost_in_a_row,
-        }
-    }
 }
 
 /// An answer to a probe.

@@ -6,7 +6,7 @@ use super::probing::{Answer, Skipped};
 use super::{Keep, Probed, Reporter};
 use crate::draw::Draw;
 use crate::fixed::Rate;
-use crate::policy::fleet::LostProbes;
+use crate::policy::last_probe::LostProbes;
 use crate::policy::probe::Probe;
 use crate::policy::probe_loss::LOST_IN_A_ROW_MIN;
 use crate::replica::ReplicaId;
@@ -182,6 +182,7 @@ impl<K: Keep> Probed<K> {
 
     /// Adds a query's probes: fewer than configured while probing shows an overload. `[A2]`
     /// `[Decision 0011]`
+    #[expect(clippy::inline_always, reason = "each pick needs it once")]
     #[inline(always)]
     pub(super) fn want_query_probes(&mut self, now: Instant) {
         let wanted = self.kept.probe_rate(&self.client);
