@@ -9,7 +9,7 @@ use crate::policy::explanation::{self, Explanation};
 use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::Place;
-use crate::policy::probed::{Choice, Client, Compared, Keep, Reporter};
+use crate::policy::probed::{Choice, Client, Compared, Keep, Subject};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
 use crate::policy::turns::FINE;
 use crate::replica::ReplicaId;
@@ -116,12 +116,12 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn handle_report(
         &mut self,
         now: Instant,
-        from: Reporter,
+        from: Subject,
         report: &LoadReport,
         client: &mut Client,
         _draw: &mut dyn Draw,
     ) {
-        let Reporter {
+        let Subject {
             replica,
             own_in_flight,
             local,

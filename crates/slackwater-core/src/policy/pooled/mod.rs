@@ -22,7 +22,7 @@ use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order};
-use crate::policy::probed::{Choice, Client, Compared, Keep, Reporter};
+use crate::policy::probed::{Choice, Client, Compared, Keep, Subject};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
 use crate::policy::report_yield::ReportYield;
 use crate::replica::ReplicaId;
@@ -298,12 +298,12 @@ impl<R: PoolRule> Keep for Pooled<R> {
     fn handle_report(
         &mut self,
         now: Instant,
-        from: Reporter,
+        from: Subject,
         report: &LoadReport,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
-        let Reporter { replica, local, .. } = from;
+        let Subject { replica, local, .. } = from;
         self.report_yield.report_pooled();
         self.rule.handle_report(now, replica, report);
         let inserted = self.pool.insert(PooledReport {

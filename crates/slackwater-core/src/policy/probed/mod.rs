@@ -126,7 +126,7 @@ pub trait Keep: Debug + Send {
     fn handle_report(
         &mut self,
         now: Instant,
-        from: Reporter,
+        from: Subject,
         report: &LoadReport,
         client: &mut Client,
         draw: &mut dyn Draw,
@@ -190,7 +190,7 @@ pub trait Keep: Debug + Send {
 
 /// The available replica that a report is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Reporter {
+pub struct Subject {
     pub(in crate::policy) replica: ReplicaId,
     /// Queries that this client has in flight there.
     pub(in crate::policy) own_in_flight: u32,
@@ -415,7 +415,7 @@ impl<K: Keep> Probed<K> {
                 client.locals.note_others_rif(ordinary, own_in_flight);
                 client.reported.record(report.rif);
             }
-            let from = Reporter {
+            let from = Subject {
                 replica,
                 own_in_flight,
                 local: false,

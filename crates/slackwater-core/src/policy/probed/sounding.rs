@@ -3,7 +3,7 @@
 
 use super::local::{UNPROBED_INTERVAL_NS, Unanswered};
 use super::probing::{Answer, Skipped};
-use super::{Keep, Probed, Reporter};
+use super::{Keep, Probed, Subject};
 use crate::draw::Draw;
 use crate::fixed::Rate;
 use crate::policy::last_probe::LostProbes;
@@ -139,7 +139,7 @@ impl<K: Keep> Probed<K> {
                     if !K::DRAWS_OTHERS {
                         self.client.estimated.record(report.rif);
                     }
-                    let from = Reporter {
+                    let from = Subject {
                         replica,
                         own_in_flight,
                         local: true,
