@@ -23,7 +23,14 @@ impl Clock {
 
     /// The current time, in nanoseconds since this clock's epoch. It never goes back.
     pub fn now(&self) -> Instant {
-        let since_epoch = tokio::time::Instant::now().saturating_duration_since(self.epoch);
+        self.at(tokio::time::Instant::now())
+    }
+
+    /// A time that was read before, in nanoseconds since this clock's epoch. What was before the
+    /// epoch is the epoch.
+    #[inline]
+    pub fn at(&self, time: tokio::time::Instant) -> Instant {
+        let since_epoch = time.saturating_duration_since(self.epoch);
         // 64 bits suffice for 584 years, and are cheaper here than `Duration::as_nanos`'s 128.
         let seconds_ns = since_epoch.as_secs().saturating_mul(1_000_000_000);
         Instant::from_nanos(seconds_ns.saturating_add(since_epoch.subsec_nanos().into()))
@@ -48,6 +55,9 @@ mod tests {
         tokio::time::advance(Duration::from_millis(7)).await;
         let copy = clock;
         assert_eq!(copy.now(), Instant::EPOCH + Duration::from_millis(7));
+        let now = tokio::time::Instant::now();
+        assert_eq!(copy.at(now), copy.now());
+        assert_eq!(copy.at(now - Duration::from_millis(8)), Instant::EPOCH);
         assert_eq!(Clock::new().now(), Instant::EPOCH);
     }
 }

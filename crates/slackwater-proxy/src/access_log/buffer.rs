@@ -76,10 +76,18 @@ impl Line<'_> {
         self,
         (first, second, third): (&[u8; A], &[u8; B], &[u8; C]),
     ) -> Self {
-        // After this check of the rest, the compiler leaves out those of each array.
-        if self.0.len() < A + B + C {
+        self.with_room(A + B + C, |line| {
+            line.put_array(first).put_array(second).put_array(third)
+        })
+    }
+
+    /// Adds arrays of that many bytes in all. After this check of the rest, the compiler leaves out
+    /// those of each array.
+    #[inline]
+    pub(super) fn with_room(self, bytes: usize, put: impl FnOnce(Self) -> Self) -> Self {
+        if self.0.len() < bytes {
             return Line(&mut []);
         }
-        self.put_array(first).put_array(second).put_array(third)
+        put(self)
     }
 }

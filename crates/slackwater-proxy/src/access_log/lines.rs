@@ -1,8 +1,9 @@
 //! Turns a request record into a log line, if the request is logged.
 
-use super::line::{Facts, LineWriter, RequestFacts};
+use super::line::{Facts, Id, LineWriter, RequestFacts};
 use super::queue::Queue;
 use super::sample::Sample;
+use crate::request_record::ids::RequestId;
 use crate::request_record::{
     Consumer, CopyKind, Detail, Ended, Interest, RequestRecord, UnreadableRequest,
 };
@@ -62,7 +63,10 @@ impl Consumer for Lines {
             host: record.host(),
             referer: referer.map(|referer| shown_referer(referer, self.with_query)),
             user_agent: bytes(record.user_agent.as_ref()),
-            id: record.id().as_bytes(),
+            id: match record.id() {
+                RequestId::InHeader(id) => Id::Given(id.as_bytes()),
+                RequestId::Drawn(digits) => Id::Drawn(digits),
+            },
         };
         self.write(&Facts {
             request: &request,
@@ -103,7 +107,7 @@ impl Consumer for Lines {
             host: None,
             referer: None,
             user_agent: None,
-            id: &refused.id,
+            id: Id::Drawn(&refused.id),
         };
         self.write(&Facts {
             request: &request,

@@ -116,7 +116,7 @@ fn play(
         pick.candidates = 9;
         let name = format!("replica-{place}").into();
         let mut notes = record.begin_attempt(kind, &name, &pick, record.explanation());
-        record.attempt(kind, &name, &pick, None);
+        record.attempt(kind, &name, (&pick, None), None);
         let status = StatusCode::from_u16(status).expect("a status");
         notes.head(status, None);
         last = Some((kind, status));

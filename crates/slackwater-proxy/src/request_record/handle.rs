@@ -14,6 +14,7 @@ use slackwater_core::Instant as CoreInstant;
 use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_telemetry::facts::ResponseClass;
 use slackwater_tower::client::PickView;
+use slackwater_tower::clock::Clock;
 use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;
 
@@ -86,7 +87,11 @@ impl Drop for RecordHandle {
         if shared.handles.get() > 0 {
             return;
         }
-        shared.note(|record| record.total = Some(record.began.elapsed()));
+        shared.note(|record| {
+            // The response has ended now if its end was recorded.
+            let total = record.total.unwrap_or_else(|| record.began.elapsed());
+            record.total = Some(total);
+        });
         if let Some(record) = &*shared.record.borrow() {
             record.recorder().notify(shared.marks, |consumer, mark| {
                 consumer.over(record, mark);
@@ -128,25 +133,43 @@ impl RecordHandle {
         });
     }
 
+    /// Returns when the request began on this clock, which is that of its service; `None` without a
+    /// record. Later times that were read from it save the record a read.
+    pub(crate) fn begin_on(&self, clock: Clock) -> Option<CoreInstant> {
+        let Owner(shared) = self.0.as_ref()?;
+        shared.note(|record| *record.began_at.insert(clock.at(record.began)))
+    }
+
+    /// Returns a handle for histograms, which state how they counted the request, if that may
+    /// become an exemplar.
+    pub(crate) fn of_counts(&self) -> Self {
+        let owner = self.0.as_ref();
+        // Without attempts, the request is neither traced nor kept.
+        if owner.is_none_or(|Owner(shared)| shared.detail < Detail::Attempts) {
+            return Self::default();
+        }
+        self.clone()
+    }
+
     /// Records that the request, or a second copy of it, is sent to a replica because of this pick.
-    /// Of several attempts, the last one counts.
+    /// Of several attempts, the last one counts. A first copy is sent at the time of its pick.
     pub(crate) fn attempt(
         &self,
         kind: AttemptKind,
         replica: &Rc<str>,
-        pick: &PickView,
+        (pick, picked_at): (&PickView, Option<CoreInstant>),
         upload: Option<Rc<Progress>>,
     ) {
         self.note(|record| {
             record.attempts += 1;
-            let sent = record.began.elapsed();
+            record.first_picked = record.first_picked.or(picked_at);
             if let Some(kind) = kind.copy() {
                 record.copy = Some(Box::new(SecondCopy {
                     kind,
                     won: false,
                     replica: Rc::clone(replica),
                     pick: *pick,
-                    sent,
+                    sent: record.began.elapsed(),
                     connect: None,
                 }));
                 return;
@@ -154,16 +177,9 @@ impl RecordHandle {
             record.replica = Some(Rc::clone(replica));
             record.pick = Some(*pick);
             record.leading = record.attempt_records.len().checked_sub(1);
-            record.queue = Some(sent);
+            record.queue = Some(record.since_head(picked_at));
             record.upload = upload;
             record.connect = None;
-        });
-    }
-
-    /// Records that a replica was picked at that time.
-    pub(crate) fn picked(&self, at: CoreInstant) {
-        self.note(|record| {
-            record.first_picked.get_or_insert(at);
         });
     }
 
@@ -186,7 +202,18 @@ impl RecordHandle {
     /// Records that the client gets the response of that attempt, which is the last one or the
     /// second copy. The head may already contain the status of a gRPC call.
     pub(crate) fn pass_on(&self, kind: AttemptKind, grpc_status: Option<GrpcStatus>) {
+        self.pass_on_at(kind, grpc_status, None);
+    }
+
+    /// Like [`Self::pass_on`], at a time on the clock of the service.
+    pub(crate) fn pass_on_at(
+        &self,
+        kind: AttemptKind,
+        grpc_status: Option<GrpcStatus>,
+        at: Option<CoreInstant>,
+    ) {
         self.note(|record| {
+            record.first_byte = at.map(|_| record.since_head(at));
             if kind.copy().is_some() {
                 record.lead_by_copy();
             }
@@ -206,7 +233,8 @@ impl RecordHandle {
         self.note(|record| {
             record.status = Some(response.status());
             if record.is_passed_on {
-                record.first_byte = Some(record.began.elapsed());
+                let first_byte = record.first_byte;
+                record.first_byte = first_byte.or_else(|| Some(record.began.elapsed()));
                 return;
             }
             record.is_own_failure = stands_for.is_server_error();
@@ -242,6 +270,14 @@ impl RecordHandle {
     /// Records how the request ended.
     pub(crate) fn end(&self, ended: Ended) {
         self.note(|record| record.ended = Some(ended));
+    }
+
+    /// Records how the request ended, and when, on the clock of the service.
+    pub(crate) fn end_at(&self, ended: Ended, at: Option<CoreInstant>) {
+        self.note(|record| {
+            record.ended = Some(ended);
+            record.total = at.map(|_| record.since_head(at));
+        });
     }
 
     /// Returns space for the explanation of the next pick, if a consumer may want it.

@@ -10,7 +10,7 @@ use core::fmt::Debug;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
-use http::{HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
@@ -18,7 +18,8 @@ use slackwater_telemetry::facts::ResponseClass;
 use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
+use tokio::time::Instant;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,9 @@ pub(super) struct SecondCopy {
 pub(crate) struct RequestRecord {
     recorder: Rc<RequestRecorder>,
     pub(crate) at: SystemTime,
-    pub(crate) began: Instant,
+    pub(super) began: Instant,
+    /// The same time on the clock of its service; `None` before it has one.
+    pub(super) began_at: Option<CoreInstant>,
     pub(crate) client: IpAddr,
     pub(crate) listener: Authority,
     pub(crate) method: Method,
@@ -182,10 +185,12 @@ impl RequestRecord {
         cut: &Rc<Cell<Cut>>,
     ) -> Self {
         let headers = request.headers();
+        let described = Described::read(headers);
         Self {
             recorder: Rc::clone(recorder),
             at: SystemTime::now(),
             began: Instant::now(),
+            began_at: None,
             client,
             listener: listener.clone(),
             method: request.method().clone(),
@@ -193,10 +198,10 @@ impl RequestRecord {
             version: request.version(),
             host: match request.uri().authority() {
                 Some(_) => None,
-                None => headers.get(header::HOST).cloned(),
+                None => described.host.cloned(),
             },
-            referer: headers.get(header::REFERER).cloned(),
-            user_agent: headers.get(header::USER_AGENT).cloned(),
+            referer: described.referer.cloned(),
+            user_agent: described.user_agent.cloned(),
             values: recorder.values(headers),
             id: id.map_or_else(OnceCell::new, |id| RequestId::InHeader(id).into()),
             service: None,
@@ -321,6 +326,15 @@ impl RequestRecord {
         self.leading = self.attempt_records.iter().rposition(is_copy);
     }
 
+    /// Time from the request head to `at`, which was read from the clock of its service. `None` is
+    /// now.
+    pub(super) fn since_head(&self, at: Option<CoreInstant>) -> Duration {
+        match (at, self.began_at) {
+            (Some(at), Some(began_at)) => at.saturating_since(began_at),
+            _ => self.began.elapsed(),
+        }
+    }
+
     /// Time from the request head to the end.
     pub(crate) fn total(&self) -> Duration {
         self.total.unwrap_or_else(|| self.began.elapsed())
@@ -335,10 +349,45 @@ impl RequestRecord {
     }
 }
 
+/// The first value of each field that every record has.
+#[derive(Default)]
+struct Described<'a> {
+    host: Option<&'a HeaderValue>,
+    referer: Option<&'a HeaderValue>,
+    user_agent: Option<&'a HeaderValue>,
+}
+
+impl<'a> Described<'a> {
+    fn read(headers: &'a HeaderMap) -> Self {
+        let mut read = Self::default();
+        // Comparing each name of a usual head is cheaper than three lookups.
+        for (name, value) in headers {
+            let of_name = if *name == header::HOST {
+                &mut read.host
+            } else if *name == header::USER_AGENT {
+                &mut read.user_agent
+            } else if *name == header::REFERER {
+                &mut read.referer
+            } else {
+                continue;
+            };
+            of_name.get_or_insert(value);
+        }
+        read
+    }
+}
+
 /// Removes a user name and password before the host, which `Host` must not contain anyway.
 fn without_user(authority: &[u8]) -> &[u8] {
     // Hosts are short, and hardly any has a user name: this finds that out soonest.
-    if authority.iter().all(|byte| *byte != b'@') {
+    let (words, rest) = authority.as_chunks();
+    let has_at = |word: &[u8; 8]| {
+        // The highest bit of the first byte that is an `@` is set, perhaps also one of another.
+        let differs = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'@'; 8]);
+        let zeros = differs.wrapping_sub(u64::from_le_bytes([1; 8])) & !differs;
+        zeros & u64::from_le_bytes([0x80; 8]) != 0
+    };
+    if !words.iter().any(has_at) && !rest.contains(&b'@') {
         return authority;
     }
     let user_end = memchr::memrchr(b'@', authority);

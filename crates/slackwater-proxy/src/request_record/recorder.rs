@@ -85,7 +85,8 @@ pub(crate) struct UnreadableRequest<'a> {
 /// One worker's records.
 #[derive(Debug)]
 pub(crate) struct RequestRecorder {
-    consumers: Consumers,
+    /// Those that there are, at most [`CONSUMERS`].
+    consumers: Box<[Box<dyn Consumer>]>,
     /// Fields whose values are recorded.
     fields: Box<[HeaderName]>,
     ids: Ids,
@@ -107,7 +108,8 @@ pub(crate) struct Tracing {
 impl RequestRecorder {
     /// Makes a recorder for these consumers.
     pub(crate) fn new(consumers: Consumers, ids: Ids, tracing: Option<Tracing>) -> Rc<Self> {
-        let fields = consumers.iter().flatten().flat_map(|it| it.fields());
+        let consumers: Box<[_]> = consumers.into_iter().flatten().collect();
+        let fields = consumers.iter().flat_map(|it| it.fields());
         Rc::new(Self {
             fields: fields.cloned().collect(),
             consumers,
@@ -149,8 +151,7 @@ impl RequestRecorder {
         let mut marks = Marks::default();
         let mut most = traced.as_ref().map(|_| Detail::Attempts);
         for (consumer, mark) in self.consumers.iter().zip(&mut marks) {
-            let interest = consumer.as_ref().map(|it| it.wants(request.headers()));
-            if let Some(interest) = interest.flatten() {
+            if let Some(interest) = consumer.wants(request.headers()) {
                 *mark = Some(interest.mark);
                 most = most.max(Some(interest.detail));
             }
@@ -178,8 +179,7 @@ impl RequestRecorder {
         client: IpAddr,
         listener: &Authority,
     ) {
-        let mut consumers = self.consumers.iter().flatten().peekable();
-        if consumers.peek().is_none() {
+        if self.consumers.is_empty() {
             return;
         }
         let refused = UnreadableRequest {
@@ -190,6 +190,7 @@ impl RequestRecorder {
             error: answer.headers().get(X_SLACKWATER_ERROR),
             id: self.ids.draw(),
         };
+        let consumers = self.consumers.iter();
         consumers.for_each(|consumer| consumer.refused(&refused));
     }
 
@@ -202,7 +203,7 @@ impl RequestRecorder {
 
     pub(super) fn notify(&self, marks: Marks, notify: impl Fn(&dyn Consumer, u8)) {
         for told in self.consumers.iter().zip(marks) {
-            if let (Some(consumer), Some(mark)) = told {
+            if let (consumer, Some(mark)) = told {
                 notify(&**consumer, mark);
             }
         }

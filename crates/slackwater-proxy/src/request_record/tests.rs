@@ -11,6 +11,7 @@ use slackwater_config::RequestIdSettings;
 use slackwater_core::ReplicaIds;
 use slackwater_core::policy::{Outcome, PickReason};
 use slackwater_tower::client::PickView;
+use slackwater_tower::clock::Clock;
 use std::rc::Rc;
 
 type Heard = Rc<RefCell<Vec<String>>>;
@@ -85,7 +86,7 @@ fn pick() -> PickView {
 fn attempt(handle: &RecordHandle, kind: AttemptKind, replica: &str) -> AttemptHandle {
     let notes = handle.begin_attempt(kind, &replica.into(), &pick(), handle.explanation());
     if kind != AttemptKind::Trial {
-        handle.attempt(kind, &replica.into(), &pick(), None);
+        handle.attempt(kind, &replica.into(), (&pick(), None), None);
     }
     notes
 }
@@ -166,4 +167,51 @@ fn record_ends_with_its_last_handle() {
     assert_eq!(heard.borrow().len(), 0);
     drop(of_the_body);
     assert_eq!(heard.borrow().len(), 2);
+}
+
+/// The total time of each record, its time to the first byte, and its queue.
+#[derive(Debug, Default)]
+struct Times(Rc<RefCell<Vec<[Option<Duration>; 3]>>>);
+
+impl Consumer for Times {
+    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+        interest(Detail::Summary, 0)
+    }
+
+    fn over(&self, record: &RequestRecord, _mark: u8) {
+        let times = [record.queue, record.first_byte, record.total];
+        self.0.borrow_mut().push(times);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_on_the_clock_of_the_service_count_from_the_request_head() {
+    let times = Times::default();
+    let read = Rc::clone(&times.0);
+    let consumers = [Some(Box::new(times) as Box<dyn Consumer>), None, None];
+    let ids = Ids::new(&RequestIdSettings::default());
+    let recorder = RequestRecorder::new(consumers, ids, None);
+    let request = Request::get("/").body(()).expect("a request");
+    let client = || IpAddr::from([10, 0, 0, 9]);
+    let listener = Authority::from_static("10.0.0.1:80");
+    let clock = Clock::new();
+    let ms = Duration::from_millis;
+    for given in [true, false] {
+        tokio::time::advance(ms(5)).await;
+        let handle = recorder.begin(&request, (None, None), client, &listener, &Rc::default());
+        let began = handle.begin_on(clock).expect("a record");
+        assert_eq!(began, clock.now());
+        let at = |after| given.then(|| began + ms(after));
+        tokio::time::advance(ms(100)).await;
+        let first = AttemptKind::First;
+        handle.attempt(first, &"a".into(), (&pick(), at(1)), None);
+        tokio::time::advance(ms(100)).await;
+        handle.pass_on_at(first, None, at(2));
+        handle.answer(StatusCode::OK, &http::Response::new(String::new()));
+        tokio::time::advance(ms(100)).await;
+        handle.end_at(Ended::Complete, at(3));
+    }
+    let given = [1, 2, 3].map(|after| Some(ms(after)));
+    let read_late = [100, 200, 300].map(|after| Some(ms(after)));
+    assert_eq!(*read.borrow(), [given, read_late]);
 }

@@ -36,7 +36,16 @@ pub(super) struct RequestFacts<'a> {
     pub(super) host: Option<&'a [u8]>,
     pub(super) referer: Option<&'a [u8]>,
     pub(super) user_agent: Option<&'a [u8]>,
-    pub(super) id: &'a [u8],
+    pub(super) id: Id<'a>,
+}
+
+/// The id of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Id<'a> {
+    /// The client's.
+    Given(&'a [u8]),
+    /// Hexadecimal digits of the proxy's own.
+    Drawn(&'a [u8; 32]),
 }
 
 /// Everything that a line shows.
@@ -178,13 +187,17 @@ impl Facts<'_> {
         let latency = report.and_then(|report| report.latency);
         let rif_limit = self.pick.and_then(|pick| pick.rif_limit);
         let rif = |rif: Rif| u64::from(rif.count());
-        to.text(b"replica", self.replica.map(str::as_bytes))
+        let to = to
+            .text(b"replica", self.replica.map(str::as_bytes))
             .number(b"attempts", Some(self.attempts.into()))
             .word(b"hedge", self.hedge.map(str::as_bytes))
             .word(b"tie", self.tie.map(str::as_bytes))
             .text(b"shadow", self.shadow.map(str::as_bytes))
-            .word(b"reason", reason.map(str::as_bytes))
-            .number(b"rif_limit", rif_limit.map(rif))
+            .word(b"reason", reason.map(str::as_bytes));
+        if rif_limit.is_none() && report.is_none() {
+            return to.unknown((b"rif_limit", b"rif", b"latency_us", b"age_us"));
+        }
+        to.number(b"rif_limit", rif_limit.map(rif))
             .number(b"rif", report.map(|report| rif(report.rif)))
             .number(b"latency_us", latency.map(as_micros))
             .number(b"age_us", report.map(|report| as_micros(report.age)))
@@ -200,9 +213,13 @@ impl Facts<'_> {
     /// How the request ended, and the ids by which to find it elsewhere.
     fn outcome<F: Fields>(&self, to: F) -> F {
         let trace = self.trace.map(|trace| hex::digits(trace.0.get()));
-        to.word(b"end", Some(self.end.as_bytes()))
+        let to = to
+            .word(b"end", Some(self.end.as_bytes()))
             .text(b"error", self.error)
-            .word(b"trace_id", trace.as_ref().map(<[u8; 32]>::as_slice))
-            .text(b"id", Some(self.request.id))
+            .word(b"trace_id", trace.as_ref().map(<[u8; 32]>::as_slice));
+        match self.request.id {
+            Id::Given(id) => to.text(b"id", Some(id)),
+            Id::Drawn(digits) => to.digits(b"id", digits),
+        }
     }
 }

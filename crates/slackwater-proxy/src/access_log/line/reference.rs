@@ -53,7 +53,7 @@ fn text(facts: &Facts<'_>) -> String {
         ("end", Some(facts.end.to_owned())),
         ("error", text(facts.error)),
         ("trace_id", trace),
-        ("id", text(Some(request.id))),
+        ("id", text(Some(id(request)))),
     ]) {
         let value = value.as_deref().unwrap_or("-");
         line.extend([" ", key, "=", value]);
@@ -103,7 +103,7 @@ fn json(facts: &Facts<'_>) -> String {
         ("end", word(Some(facts.end))),
         ("error", facts.error.and_then(string)),
         ("trace_id", word(trace(facts).as_deref())),
-        ("id", string(request.id)),
+        ("id", string(id(request))),
         ("referer", request.referer.and_then(string)),
         ("user_agent", request.user_agent.and_then(string)),
     ])
@@ -137,6 +137,13 @@ fn times(facts: &Facts<'_>) -> [Shown; 4] {
 
 fn trace(facts: &Facts<'_>) -> Option<String> {
     shown(facts.trace)
+}
+
+fn id<'a>(request: &RequestFacts<'a>) -> &'a [u8] {
+    match request.id {
+        Id::Given(id) => id,
+        Id::Drawn(digits) => digits,
+    }
 }
 
 fn shown(value: Option<impl Display>) -> Option<String> {

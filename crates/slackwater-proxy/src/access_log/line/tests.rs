@@ -27,7 +27,7 @@ fn request<'a>() -> RequestFacts<'a> {
         host: None,
         referer: None,
         user_agent: None,
-        id: b"7f",
+        id: Id::Given(b"7f"),
     }
 }
 
@@ -89,7 +89,7 @@ fn text_line_extends_the_combined_log_format() {
         host: Some(b"example.com"),
         referer: Some(b"http://r/"),
         user_agent: Some(b"curl/8"),
-        id: b"abc",
+        id: Id::Given(b"abc"),
         ..request()
     };
     let pick = pick();
@@ -153,7 +153,7 @@ fn clients_cannot_forge_log_lines() {
         host: Some(&broken),
         referer: Some(evil),
         user_agent: Some(evil),
-        id: evil,
+        id: Id::Given(evil),
         ..request()
     };
     let text = line(AccessLogFormat::Text, &facts(&hostile));
@@ -217,7 +217,12 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn spans() -> impl Strategy<Value = Duration> {
-    let figures = prop_oneof![0..200_u64, any::<u32>().prop_map(u64::from), 0..1_u64 << 53];
+    let figures = prop_oneof![
+        0..200_u64,
+        0..1_000_000_u64,
+        any::<u32>().prop_map(u64::from),
+        0..1_u64 << 53
+    ];
     (figures, 0..1_000_u64)
         .prop_map(|(micros, ns)| Duration::from_micros(micros) + Duration::from_nanos(ns))
 }
@@ -266,6 +271,7 @@ proptest! {
         (queue, connect, first_byte, total) in (option::of(spans()), option::of(spans()), option::of(spans()), spans()),
     ) {
         let (host, referer, user_agent, id, error) = &headers;
+        let drawn = hex::digits(trace);
         let request = RequestFacts {
             method: "OPTIONS",
             path: &path,
@@ -274,7 +280,7 @@ proptest! {
             host: host.as_deref(),
             referer: referer.as_deref(),
             user_agent: user_agent.as_deref(),
-            id,
+            id: if attempts % 2 == 0 { Id::Given(id) } else { Id::Drawn(&drawn) },
         };
         for format in [AccessLogFormat::Text, AccessLogFormat::Json] {
             // Several lines of one writer, so that the text of a second is used again or replaced.

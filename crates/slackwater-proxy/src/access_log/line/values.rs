@@ -8,6 +8,18 @@ use core::time::Duration;
 use slackwater_telemetry::date::Date;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The two digits of each number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut table = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < table.len() {
+        table[number][0] += number as u8 / 10;
+        table[number][1] += number as u8 % 10;
+        number += 1;
+    }
+    table
+};
+
 impl Line<'_> {
     /// Adds a number in decimal digits.
     #[inline]
@@ -19,11 +31,16 @@ impl Line<'_> {
     }
 
     fn digits(self, number: u64) -> Self {
-        let digit = |place: u64| b'0' + (number / place % 10) as u8;
+        let short = u32::try_from(number).unwrap_or(u32::MAX);
+        let hundred = |place: u32| PAIRS[(short / place % 100) as usize];
+        let (high, middle, low) = (hundred(10_000), hundred(100), hundred(1));
         // Most numbers of a line are short.
-        match number {
-            10..100 => self.put_array(&[digit(10), digit(1)]),
-            100..1_000 => self.put_array(&[digit(100), digit(10), digit(1)]),
+        match short {
+            ..100 => self.put_array(&low),
+            100..1_000 => self.put_arrays((&[middle[1]], &low, b"")),
+            1_000..10_000 => self.put_arrays((&middle, &low, b"")),
+            10_000..100_000 => self.put_arrays((&[high[1]], &middle, &low)),
+            100_000..1_000_000 => self.put_arrays((&high, &middle, &low)),
             _ => self.put(itoa::Buffer::new().format(number).as_bytes()),
         }
     }

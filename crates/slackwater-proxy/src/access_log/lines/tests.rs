@@ -93,14 +93,14 @@ fn a_record_is_written_once_with_its_outcome() {
     record.attempt(
         AttemptKind::First,
         &"one".into(),
-        &pick(PickReason::Cold),
+        (&pick(PickReason::Cold), None),
         None,
     );
     record.connected(AttemptKind::First, Duration::from_micros(7));
     record.attempt(
         AttemptKind::Retry,
         &"two".into(),
-        &pick(PickReason::Fallback),
+        (&pick(PickReason::Fallback), None),
         None,
     );
     record.pass_on(AttemptKind::Retry, None);
@@ -151,7 +151,7 @@ fn record_dropped_without_an_end_is_client_gone() {
     record.attempt(
         AttemptKind::First,
         &"one".into(),
-        &pick(PickReason::Cold),
+        (&pick(PickReason::Cold), None),
         None,
     );
     record.answer(answer.status(), &answer);
@@ -183,9 +183,15 @@ fn secrets_are_not_logged_and_queries_only_if_configured() {
     assert!(!line.to_string().contains("hunter2"), "{line}");
     assert_eq!(line["host"], "host.example");
     assert_eq!(line["referer"], "http://other/");
-    let refused = Request::get("/").header("host", "user:hunter2@host.example");
-    drop(begin(&quiet, refused));
-    assert_eq!(lines(&queue)[0]["host"], "host.example");
+    for length in 0..20 {
+        let user = "x".repeat(length);
+        let refused = Request::get("/").header("host", format!("{user}@host.example"));
+        let refused = refused.header("host", "hunter2").header("referer", "/r");
+        drop(begin(&quiet, refused));
+        let line = &lines(&queue)[0];
+        assert_eq!(line["host"], "host.example", "{user}");
+        assert_eq!(line["referer"], "/r");
+    }
 
     let (telling, queue) = recorder(&AccessLogSettings {
         query: true,
@@ -284,7 +290,7 @@ fn a_line_allocates_nothing_once_memory_is_warm() {
             let client = || "2001:db8::7".parse().expect("an address");
             let record = sampled.begin(&request, (None, None), client, &listener, &cut);
             record.route(&service, &directory);
-            record.attempt(AttemptKind::First, &replica, &pick, None);
+            record.attempt(AttemptKind::First, &replica, (&pick, None), None);
             record.connected(AttemptKind::First, Duration::from_millis(1));
             record.pass_on(AttemptKind::First, None);
             record.answer(StatusCode::OK, &response);

@@ -31,7 +31,7 @@ fn a_request_that_is_not_kept_allocates_nothing() {
             let explanation = record.explanation();
             let mut notes = record.begin_attempt(FIRST, &name, &pick, explanation);
             let of_the_body = record.clone();
-            of_the_body.attempt(FIRST, &name, &pick, None);
+            of_the_body.attempt(FIRST, &name, (&pick, None), None);
             notes.connected(Duration::from_millis(1));
             notes.head(StatusCode::OK, None);
             of_the_body.pass_on(FIRST, None);

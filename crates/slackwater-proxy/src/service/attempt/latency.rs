@@ -106,7 +106,7 @@ impl RequestTimer {
             meter: Some(Rc::clone(meter)),
             began,
             class: ResponseClass::ClientGone,
-            record: record.clone(),
+            record: record.of_counts(),
         }
     }
 

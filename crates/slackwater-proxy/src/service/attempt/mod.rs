@@ -211,7 +211,11 @@ impl Attempt {
 
     /// Marks its response as the one that the client gets.
     pub(crate) fn pass_on(&mut self, record: &RecordHandle) {
-        record.pass_on(self.kind, self.grpc_status);
+        self.pass_on_at(record, None);
+    }
+
+    fn pass_on_at(&mut self, record: &RecordHandle, at: Option<CoreInstant>) {
+        record.pass_on_at(self.kind, self.grpc_status, at);
         self.record = record.clone();
         self.pair_decided = None;
     }
@@ -264,8 +268,8 @@ impl Attempt {
         self.replica.counts().sent.add_one();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
-            record.attempt(self.kind, &self.replica.name, lease.view(), upload);
-            record.picked(lease.picked_at());
+            let pick = (lease.view(), Some(lease.picked_at()));
+            record.attempt(self.kind, &self.replica.name, pick, upload);
         }
         if let Some(wanted) = timeouts.wanted {
             let left = wanted.saturating_duration_since(Instant::now());
@@ -297,7 +301,7 @@ impl Attempt {
                 }
                 // Neither of two copies represents the request before it has won.
                 if self.pair_decided.is_none() {
-                    self.pass_on(record);
+                    self.pass_on_at(record, self.head_at);
                 }
                 Ok(reply.into_response(self))
             }
@@ -421,20 +425,19 @@ impl Attempt {
     }
 
     /// Ends the attempt, and closes the request's timer, if any, with `close` at the time that the
-    /// policy receives.
+    /// policy receives. Returns that time, unless the attempt had ended before.
     fn end_with(
         &mut self,
         outcome: Outcome,
         close: fn(RequestTimer, CoreInstant),
         cause: impl FnOnce() -> Option<Box<str>>,
-    ) {
-        if let Some(lease) = self.lease.take() {
-            let at = lease.finish(outcome);
-            if let Some(timer) = self.timer.take() {
-                close(timer, at);
-            }
-            self.notes.end(outcome, cause);
+    ) -> Option<CoreInstant> {
+        let at = self.lease.take()?.finish(outcome);
+        if let Some(timer) = self.timer.take() {
+            close(timer, at);
         }
+        self.notes.end(outcome, cause);
+        Some(at)
     }
 }
 
@@ -454,11 +457,11 @@ impl Watch for Box<Attempt> {
     }
 
     fn finish(mut self, end: End) {
-        self.record.end(match end {
+        let ended = match end {
             End::Complete => Ended::Complete,
             End::Broken => Ended::Broken,
             End::Stalled | End::TunnelIdle => Ended::Stalled,
-        });
+        };
         let is_discarded = self.is_discarded;
         let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
         let outcome = match end {
@@ -473,7 +476,7 @@ impl Watch for Box<Attempt> {
                 Outcome::TimedOut
             }
         };
-        self.end_with(
+        let at = self.end_with(
             outcome,
             match end {
                 End::Complete if has_failed_in_grpc => RequestTimer::complete_as_failed,
@@ -482,6 +485,7 @@ impl Watch for Box<Attempt> {
             },
             || is_discarded.then(|| NOT_PASSED_ON.into()),
         );
+        self.record.end_at(ended, at);
     }
 }
 

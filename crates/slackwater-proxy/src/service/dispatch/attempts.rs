@@ -71,7 +71,9 @@ impl Service {
         record: &RecordHandle,
         options: &DispatchOptions<'_>,
     ) -> AttemptResponse {
-        let mut began = self.balancer.now();
+        // Only routing lies between a request's head and this.
+        let clock = self.balancer.clock();
+        let mut began = record.begin_on(clock).unwrap_or_else(|| clock.now());
         let timer = RequestTimer::open(&self.latency_meter, began, record);
         let permit = match &self.limiter {
             None => None,
