@@ -106,7 +106,7 @@ pub(crate) struct RequestRecord {
     recorder: Rc<RequestRecorder>,
     pub(crate) at: SystemTime,
     pub(super) began: Instant,
-    /// The same time on the clock of its service; `None` before it has one.
+    /// That time on the clock of its service; `None` before it has one.
     pub(super) began_at: Option<CoreInstant>,
     pub(crate) client: IpAddr,
     pub(crate) listener: Authority,

@@ -85,7 +85,7 @@ pub(crate) struct UnreadableRequest<'a> {
 /// One worker's records.
 #[derive(Debug)]
 pub(crate) struct RequestRecorder {
-    /// Those that there are, at most [`CONSUMERS`].
+    /// At most [`CONSUMERS`].
     consumers: Box<[Box<dyn Consumer>]>,
     /// Fields whose values are recorded.
     fields: Box<[HeaderName]>,
