@@ -11,10 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The two digits of each number below 100.
 const PAIRS: [[u8; 2]; 100] = {
     let mut table = [[b'0'; 2]; 100];
-    let mut number = 0;
-    while number < table.len() {
-        table[number][0] += number as u8 / 10;
-        table[number][1] += number as u8 % 10;
+    let mut number = 0_u8;
+    while number < 100 {
+        table[number as usize] = [b'0' + number / 10, b'0' + number % 10];
         number += 1;
     }
     table
