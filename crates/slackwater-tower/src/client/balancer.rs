@@ -65,6 +65,10 @@ pub struct Overview {
 /// The result of a pick.
 #[derive(Debug)]
 #[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every pick has a lease, and a box would be an allocation for each"
+)]
 pub enum Picked {
     /// Send the query with this lease.
     Ready(Lease),
