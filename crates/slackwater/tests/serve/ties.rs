@@ -124,6 +124,15 @@ impl Site {
         })
         .await;
     }
+
+    /// Waits until the proxy has read the report of a dropped copy. A response to the other copy
+    /// that it reads before would end its interest in that report.
+    async fn proxy_reads_of_the_drop(&self) {
+        until("the proxy counts the dropped copy", async || {
+            (counts(&self.proxy).await[3] > 0).then_some(())
+        })
+        .await;
+    }
 }
 
 fn agent(server: SocketAddr) -> Proxy {
@@ -173,6 +182,7 @@ async fn waiting_copy_leaves_its_queue_when_the_other_starts() {
     site.servers[1].go_on.notify_one();
     site.servers[1].is_asked("/work").await;
     site.drops(0).await;
+    site.proxy_reads_of_the_drop().await;
     site.servers[1].go_on.notify_one();
     let answer = answer.await.unwrap();
     assert_eq!((answer.status, answer.text()), (200, "other"));
@@ -231,6 +241,7 @@ async fn copy_that_arrives_after_the_other_started_is_dropped() {
     .await;
     let asked = site.servers.each_ref().map(|server| server.asked("/work"));
     assert_eq!(asked[0] + asked[1], 1, "there was room at both");
+    site.proxy_reads_of_the_drop().await;
     site.servers[asked[1]].go_on.notify_one();
     let answer = answer.await.unwrap();
     assert_eq!(
