@@ -1,7 +1,7 @@
-//! Rules for every Rust file: it is short, has a module doc, and is finished.
+//! Rules for every file in Rust or Go: it is short and finished, and a Rust file has a module doc.
 
 use crate::tidy::core;
-use crate::tidy::tree::Source;
+use crate::tidy::tree::{Language, Source};
 
 /// The most lines of a file, including tests.
 const CORE_LINES_MAX: usize = 520;
@@ -13,7 +13,16 @@ const COMMENT_COLUMNS_MAX: usize = 100;
 /// Checks a file.
 pub(super) fn check(source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
+    if source.language == Language::JavaScript {
+        return findings;
+    }
     lines_of(&source.path, &source.text, &mut findings);
+    if source.language == Language::Rust && !source.text.starts_with("//!") {
+        findings.push(format!(
+            "{}:1: no `//!` that describes the module",
+            source.path
+        ));
+    }
     unfinished(&source.path, &source.text, &mut findings);
     long_comments(&source.path, &source.text, &mut findings);
     findings
@@ -46,9 +55,6 @@ fn lines_of(path: &str, text: &str, findings: &mut Vec<String>) {
     );
     if lines > most {
         findings.push(format!("{path}: {lines} lines; at most {most}, by subject"));
-    }
-    if !text.starts_with("//!") {
-        findings.push(format!("{path}:1: no `//!` that describes the module"));
     }
 }
 
@@ -100,5 +106,8 @@ mod tests {
         assert_eq!(findings("crates/a/src/b.rs", "fn a() {}").len(), 1);
         let text = concat!("//! Head.\n// TO", "DO later");
         assert_eq!(findings("crates/a/src/b.rs", text).len(), 1);
+        let go = concat!("package b\n// TO", "DO later\n");
+        assert_eq!(findings("go/a/b.go", go).len(), 1);
+        assert_eq!(findings("go/a/b.go", "package b\n"), [""; 0]);
     }
 }

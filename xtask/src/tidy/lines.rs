@@ -2,7 +2,7 @@
 //!
 //! A line counts if a token begins or ends on it: blank lines, comments and tests do not.
 
-use super::tree::Source;
+use super::tree::{Language, Source};
 use core::fmt::Write as _;
 use proc_macro2::TokenTree;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,10 @@ fn mark(tokens: impl IntoIterator<Item = TokenTree>, lines: &mut BTreeSet<usize>
 
 fn count(sources: &[Source]) -> Counted {
     let mut counted = Counted::new();
-    for source in sources.iter().filter(|source| source.is_rust) {
+    for source in sources
+        .iter()
+        .filter(|source| source.language == Language::Rust)
+    {
         let Some(package) = source.package().filter(|name| name.starts_with("crates/")) else {
             continue;
         };

@@ -53,7 +53,7 @@ pub(crate) fn check() -> Result<(), String> {
     let root = root();
     let sources = tree::sources(&root)?;
     let mut findings = Vec::new();
-    for source in sources.iter().filter(|source| source.is_rust) {
+    for source in &sources {
         findings.extend(files::check(source));
         if source.path.starts_with(core::SOURCES) {
             findings.extend(core::purity(source));

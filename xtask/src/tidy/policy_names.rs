@@ -3,7 +3,7 @@
 
 use crate::tidy::ratchet::Use;
 use crate::tidy::rust::{each_token, is_path_sign, line, names as name_at, plain, words};
-use crate::tidy::tree::Source;
+use crate::tidy::tree::{Language, Source};
 use proc_macro2::TokenTree;
 use slackwater_core::policy::POLICIES;
 
@@ -15,13 +15,14 @@ pub(super) const ABOUT: &str = "How often each file outside the core names a pol
 /// `policy::`, such as `policy::LinearSettings`.
 const ORDINARY: &[&str] = &["linear", "random"];
 
-/// Places where policies are named on purpose: the core; the names in other proxies; and
-/// experiments, which compare policies by name.
+/// Places where policies are named on purpose: the core and its port to Go; the names in other
+/// proxies; and experiments, which compare policies by name.
 const FREE: &[&str] = &[
     "crates/slackwater-core/",
     "crates/slackwater-config/src/sections/policies/foreign_names.rs",
     "crates/slackwater-sim/src/figure/",
     "fuzz/",
+    "go/",
     "xtask/",
 ];
 
@@ -56,7 +57,7 @@ pub(super) fn find(sources: &[Source], names: &[String]) -> Vec<Use> {
                 ),
             });
         };
-        if source.is_rust {
+        if source.language == Language::Rust {
             each_token(&source.tokens, &mut |token| {
                 let name = match token {
                     TokenTree::Ident(ident) => in_identifier(&plain(ident), names),

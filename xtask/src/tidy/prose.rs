@@ -4,7 +4,7 @@
 
 use crate::tidy::glossary::rows_below;
 use crate::tidy::layers::in_backticks;
-use crate::tidy::tree::Source;
+use crate::tidy::tree::{Language, Source};
 use core::iter::from_fn;
 use proc_macro2::TokenTree;
 
@@ -54,16 +54,20 @@ impl Prose {
     pub(super) fn check_code(&self, source: &Source) -> Vec<String> {
         let mut findings = Vec::new();
         for paragraph in comments(&source.text) {
-            if source.is_rust {
+            if source.language != Language::JavaScript {
                 self.words(&source.path, &paragraph, &mut findings);
             }
             self.beginning(&source.path, &paragraph, &mut findings);
         }
-        if !source.is_rust {
-            // JavaScript's strings are what a page shows, and its names have none of these words.
-            let (line, text) = (1, source.text.clone());
-            self.words(&source.path, &Paragraph { line, text }, &mut findings);
-            return findings;
+        match source.language {
+            Language::Rust => {}
+            Language::Go => return findings,
+            // Its strings are what a page shows, and its names have none of these words.
+            Language::JavaScript => {
+                let (line, text) = (1, source.text.clone());
+                self.words(&source.path, &Paragraph { line, text }, &mut findings);
+                return findings;
+            }
         }
         strings(&source.tokens, &mut |line, text| {
             self.words(&source.path, &Paragraph::new(line, text), &mut findings);
@@ -313,6 +317,18 @@ mod tests {
             "crates/a/src/b.rs:4: \"whoever\": name the party",
         ];
         assert_eq!(found_in(text), expected);
+    }
+
+    #[test]
+    fn comments_of_go_are_checked() {
+        let source = Source::test(
+            "go/a/b.go",
+            "package b\n\n// Fine for whoever.\nvar nobody int\n",
+        );
+        assert_eq!(
+            parse(TABLE).unwrap().check_code(&source),
+            ["go/a/b.go:3: \"whoever\": name the party"]
+        );
     }
 
     #[test]

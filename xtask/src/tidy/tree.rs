@@ -5,6 +5,26 @@ use proc_macro2::TokenTree;
 use std::fs;
 use std::path::Path;
 
+/// What a file is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Rust,
+    Go,
+    JavaScript,
+}
+
+impl Language {
+    /// The language of files with this ending.
+    fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "rs" => Some(Self::Rust),
+            "go" => Some(Self::Go),
+            "js" => Some(Self::JavaScript),
+            _ => None,
+        }
+    }
+}
+
 /// A file of source code.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -13,7 +33,7 @@ pub(super) struct Source {
     pub(super) text: String,
     /// Tokens of Rust production code; empty for tests and for other languages.
     pub(super) tokens: Vec<TokenTree>,
-    pub(super) is_rust: bool,
+    pub(super) language: Language,
     /// Whether it is a test, a benchmark or an example.
     pub(super) is_test: bool,
     /// Its modules that are files of their own and compiled only for tests.
@@ -24,9 +44,8 @@ impl Source {
     /// Reads a file's text; files in other languages have no tokens.
     pub(super) fn new(path: &str, text: &str) -> Result<Self, String> {
         let is_test = is_test(path);
-        let is_rust = Path::new(path)
-            .extension()
-            .is_some_and(|extension| extension == "rs");
+        let language = Language::of(Path::new(path)).unwrap_or(Language::JavaScript);
+        let is_rust = language == Language::Rust;
         let Tokens {
             production,
             test_modules,
@@ -39,7 +58,7 @@ impl Source {
             path: path.to_owned(),
             text: text.to_owned(),
             tokens: production,
-            is_rust,
+            language,
             is_test,
             test_modules,
         })
@@ -70,14 +89,16 @@ impl Source {
 }
 
 fn is_test(path: &str) -> bool {
-    path.split('/')
-        .any(|part| matches!(part, "tests" | "benches" | "examples" | "tests.rs"))
+    path.ends_with("_test.go")
+        || path
+            .split('/')
+            .any(|part| matches!(part, "tests" | "benches" | "examples" | "tests.rs"))
 }
 
-/// Reads all Rust files of the tree, and its JavaScript for browsers.
+/// Reads all files of source code, without those that a program has written.
 pub(super) fn sources(root: &Path) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
-    let mut folders = ["crates", "tools", "xtask", "fuzz"]
+    let mut folders = ["crates", "tools", "xtask", "fuzz", "go"]
         .map(|folder| root.join(folder))
         .to_vec();
     while let Some(folder) = folders.pop() {
@@ -94,10 +115,7 @@ pub(super) fn sources(root: &Path) -> Result<Vec<Source>, String> {
                 {
                     folders.push(path);
                 }
-            } else if ["rs", "js"]
-                .iter()
-                .any(|it| path.extension().is_some_and(|other| other == *it))
-            {
+            } else if Language::of(&path).is_some() && !is_generated(&name.to_string_lossy()) {
                 let text = read(&path)?;
                 let path = path.strip_prefix(root).unwrap_or(&path);
                 sources.push(Source::new(
@@ -110,6 +128,11 @@ pub(super) fn sources(root: &Path) -> Result<Vec<Source>, String> {
     sources.sort_by(|one, other| one.path.cmp(&other.path));
     mark_test_modules(&mut sources);
     Ok(sources)
+}
+
+/// Whether a program has written it, from a description of messages.
+fn is_generated(name: &str) -> bool {
+    name.ends_with(".pb.go")
 }
 
 /// Every page of documentation with its text: those at the root, in `docs/`, and of each crate.

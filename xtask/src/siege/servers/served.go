@@ -1,6 +1,8 @@
-// Command served is a stock net/http server for `cargo xtask siege`. It speaks HTTP/1.1 and HTTP/2 without TLS at one port.
+// Command served is a stock net/http server for `cargo xtask siege`. It speaks HTTP/1.1 and HTTP/2
+// without TLS at one port.
 //
-// Every request is answered with a mark that names its target, so that a client can see whose answer it got. A request
+// Every request is answered with a mark that names its target, so that a client can see whose
+// answer it got. A request
 // whose body came to its end is written to the log as "complete", any other as "broken".
 package main
 
@@ -31,7 +33,8 @@ func (r *recorder) note(outcome string, request *http.Request, size int64) {
 	fmt.Fprintf(r.file, "%s %s %s %d %s\n", outcome, request.Method, request.RequestURI, size, at)
 }
 
-// hang does not read the body: it waits for something else, as a handler behind a slow database does.
+// hang does not read the body: it waits for something else, as a handler behind a slow database
+// does.
 func hang(w http.ResponseWriter, request *http.Request) {
 	select {
 	case <-request.Context().Done():
