@@ -22,6 +22,7 @@ const FREE: &[&str] = &[
     "crates/slackwater-config/src/sections/policies/foreign_names.rs",
     "crates/slackwater-sim/src/figure/",
     "fuzz/",
+    "tools/vectors/",
     "xtask/",
 ];
 

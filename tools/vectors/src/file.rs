@@ -1,0 +1,108 @@
+//! The files of a set of vectors.
+
+use crate::Family;
+use crate::families::families;
+use core::fmt;
+
+/// How much is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    /// Scenarios in all files together, about; `None`: as many as are committed.
+    pub scenarios: Option<u64>,
+    /// Events of each scenario; `None`: as many as are committed.
+    pub events: Option<u64>,
+    /// The seed of the first scenario of each file.
+    pub first_seed: u64,
+}
+
+impl Amount {
+    /// The committed set.
+    pub const COMMITTED: Self = Self {
+        scenarios: None,
+        events: None,
+        first_seed: 1,
+    };
+}
+
+/// A file of vectors.
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    family: Family,
+    amount: Amount,
+}
+
+/// The first line that differs from what the core does now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its number, from 1.
+    pub line: usize,
+    /// The line in the file; `None`: the file ends before it.
+    pub committed: Option<String>,
+    /// The line as the core has it now; `None`: there is no such line.
+    pub now: Option<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |line: &Option<String>| line.clone().unwrap_or_else(|| "nothing".to_owned());
+        let (committed, now) = (text(&self.committed), text(&self.now));
+        write!(f, "line {}\n  file: {committed}\n  core: {now}", self.line)
+    }
+}
+
+/// The files of a set.
+pub fn files(amount: Amount) -> Vec<File> {
+    let files = families().map(|family| File { family, amount });
+    files.collect()
+}
+
+impl File {
+    /// Its path in the folder of vectors.
+    pub fn path(&self) -> String {
+        format!("policy/{}.jsonl", self.family.name())
+    }
+
+    /// How many scenarios it has.
+    pub fn scenarios(&self) -> u64 {
+        let committed = self.family.scenarios;
+        let all: u64 = families().map(|family| family.scenarios).sum();
+        let wanted = self.amount.scenarios;
+        wanted.map_or(committed, |wanted| (wanted * committed).div_ceil(all))
+    }
+
+    /// Events of each of its scenarios.
+    pub fn events(&self) -> u64 {
+        self.amount.events.unwrap_or(self.family.events)
+    }
+
+    /// The lines of each scenario.
+    pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
+        let (first_seed, events) = (self.amount.first_seed, self.events());
+        (0..self.scenarios()).map(move |index| self.family.scenario(index, first_seed, events))
+    }
+
+    /// The first line of the file's text that differs from what the core does now.
+    pub fn difference(&self, committed: &str) -> Option<Difference> {
+        let mut committed = committed.lines();
+        let mut line = 0;
+        for text in self.texts() {
+            for now in text.lines() {
+                line += 1;
+                let found = committed.next();
+                if found != Some(now) {
+                    return Some(Difference {
+                        line,
+                        committed: found.map(str::to_owned),
+                        now: Some(now.to_owned()),
+                    });
+                }
+            }
+        }
+        let rest = committed.next()?;
+        Some(Difference {
+            line: line + 1,
+            committed: Some(rest.to_owned()),
+            now: None,
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Test vectors: seeded scenarios, played through the policies and the tracker of slackwater-core.
+//!
+//! An implementation in another language plays the same lines and must return the same results. The
+//! same arguments give the same bytes on every machine. `vectors/policy/README.md` describes the
+//! lines.
+
+#![forbid(unsafe_code)]
+
+mod canonical;
+mod chance;
+mod families;
+mod file;
+mod line;
+mod machine;
+mod player;
+mod settings;
+mod world;
+
+pub use families::families;
+pub use file::{Amount, Difference, File, files};
+
+use chance::Chance;
+use line::Object;
+use player::Player;
+use slackwater_core::health;
+use slackwater_core::policy::PolicyEntry;
+use world::World;
+
+/// What a set of scenarios has in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// The policy.
+    pub entry: &'static PolicyEntry,
+    /// Whether health is around it.
+    pub guarded: bool,
+    /// Scenarios in the committed set.
+    pub scenarios: u64,
+    /// Events of each scenario in the committed set.
+    pub events: u64,
+}
+
+impl Family {
+    /// Its name, which is that of its file.
+    pub fn name(&self) -> String {
+        let suffix = if self.guarded { "-guarded" } else { "" };
+        format!("{}{suffix}", self.entry.name)
+    }
+
+    /// Plays its scenario number `index` of the set that starts at `first_seed`, with this many
+    /// `events`, and returns the lines.
+    pub fn scenario(&self, index: u64, first_seed: u64, events: u64) -> String {
+        let name = self.name();
+        // Scenarios of different families have nothing in common.
+        let mut seeds = Chance::new(canonical::fnv1a(&name).wrapping_add(first_seed + index));
+        let seed = seeds.number();
+        let mut chance = Chance::new(seeds.number());
+        let settings = settings::policies(&mut chance, self.entry.may_be_local());
+        let mut header = Object::new();
+        header.text("scenario", &format!("{name}-{}", first_seed + index));
+        header.text("policy", self.entry.name);
+        header.number("seed", seed);
+        header.object("settings", settings::policy_text(self.entry, &settings));
+        let policy = if self.guarded {
+            let config = settings::health(&mut chance);
+            header.object("health", settings::health_text(&config));
+            health::build(self.entry, &settings, &config)
+        } else {
+            (self.entry.build)(&settings)
+        };
+        let player = Player::new(policy, seed, &header.finish());
+        World::new(chance, player).play(events)
+    }
+}

@@ -1,0 +1,678 @@
+//! A scenario: a fleet under load with all its troubles, and the driver of the policy in it. What
+//! the policy decides changes the load, and the load what comes back.
+
+use crate::chance::Chance;
+use crate::machine::{Condition, Course, Machine, Reporter};
+use crate::player::{Answer, Asked, Player};
+use slackwater_core::policy::{Attempt, Event, Outcome, Probe, ProbeId};
+use slackwater_core::{LoadReport, ReplicaId, ReplicaIds};
+use std::collections::BTreeMap;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+
+/// Most replicas of a scenario.
+const REPLICAS_MAX: usize = 40;
+
+/// What differs from one scenario to another.
+#[derive(Clone, Debug)]
+struct Habits {
+    /// Mean time between two queries.
+    gap_ns: u64,
+    /// When a query is given up.
+    deadline_ns: u64,
+    /// How often in a thousand the driver reports heads.
+    heads: u32,
+    retries: u32,
+    hedges: u32,
+    pinned: u32,
+    carried: u32,
+    siblings: u32,
+    /// How often in a thousand a probe is not answered normally.
+    probe_trouble: u32,
+    /// Time between changes of the fleet, and of the conditions in it.
+    change_ns: u64,
+    /// How often in a thousand the clock steps back.
+    steps_back: u32,
+    reporters: [Reporter; 3],
+    /// How many in a thousand answer no probes.
+    unprobed: u32,
+    cores: u32,
+    base_ns: u64,
+    /// How busy other clients keep the fleet, in thousandths of its cores.
+    load: u32,
+}
+
+/// What happens later.
+#[derive(Clone, Debug)]
+enum Action {
+    Arrive,
+    Head(u64, Outcome),
+    End(u64, Outcome),
+    Hedge(u64),
+    Answer(ProbeId, ReplicaId),
+    /// An answer that was on its way when its replica left, or that comes twice.
+    Repeat(ProbeId, LoadReport),
+    Lost(ProbeId),
+    EndRound(u64),
+    Siblings,
+    OthersChange,
+    FleetChange,
+    ConditionChange,
+}
+
+/// A query in flight, as the driver keeps it.
+#[derive(Clone, Debug)]
+struct Flight {
+    replica: ReplicaId,
+    tried: Vec<ReplicaId>,
+    attempt: Attempt,
+}
+
+/// A scenario that is being played.
+#[derive(Debug)]
+pub(crate) struct World {
+    chance: Chance,
+    habits: Habits,
+    player: Player,
+    clock: u64,
+    queue: BTreeMap<(u64, u64), Action>,
+    queued: u64,
+    ids: ReplicaIds,
+    machines: Vec<Machine>,
+    gone: Vec<ReplicaId>,
+    flights: BTreeMap<u64, Flight>,
+    /// Queries that wait for their rounds.
+    waiting: BTreeMap<u64, Asked>,
+    late_timeouts: bool,
+}
+
+impl World {
+    pub(crate) fn new(mut chance: Chance, player: Player) -> Self {
+        let habits = Habits::drawn(&mut chance);
+        // An epoch of the driver's own, the process's or that of 1970, or near the end of time.
+        let clock = match chance.within(0, 15) {
+            0..=8 => 0,
+            9..=12 => 5_000_000_000,
+            13 | 14 => 1_790_000_000_000_000_000,
+            _ => u64::MAX - 2_000_000_000_000,
+        };
+        let late_timeouts = chance.in_1000(400);
+        Self {
+            chance,
+            habits,
+            player,
+            clock,
+            queue: BTreeMap::new(),
+            queued: 0,
+            ids: ReplicaIds::new(),
+            machines: Vec::new(),
+            gone: Vec::new(),
+            flights: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            late_timeouts,
+        }
+    }
+
+    /// Plays until there are `events` lines, and returns them.
+    pub(crate) fn play(mut self, events: u64) -> String {
+        let replicas = self.chance.one_of(&[1, 2, 2, 3, 3, 5, 5, 8, 12, 20, 40]);
+        for _ in 0..replicas {
+            self.join();
+        }
+        self.plan(0, Action::Arrive);
+        self.plan(self.habits.gap_ns, Action::OthersChange);
+        self.plan(self.habits.change_ns, Action::FleetChange);
+        self.plan(self.habits.change_ns / 2, Action::ConditionChange);
+        if self.habits.siblings > 0 {
+            self.plan(self.habits.gap_ns, Action::Siblings);
+        }
+        while self.player.events < events {
+            self.step();
+        }
+        let now = self.now();
+        self.player.hash(now);
+        self.player.lines
+    }
+
+    fn plan(&mut self, after_ns: u64, action: Action) {
+        self.queued += 1;
+        let at = self.clock.saturating_add(after_ns);
+        self.queue.insert((at, self.queued), action);
+    }
+
+    /// The time that the driver passes.
+    fn now(&mut self) -> u64 {
+        if self.chance.in_1000(self.habits.steps_back) {
+            let back = self.chance.wide(60 * MS);
+            return self.clock.saturating_sub(back);
+        }
+        self.clock
+    }
+
+    fn step(&mut self) {
+        let next = self.queue.first_key_value().map(|(&(at, _), _)| at);
+        let next = next.unwrap_or(u64::MAX);
+        if let Some(timeout) = self.player.timeout()
+            && timeout <= next
+        {
+            let late = if self.late_timeouts && self.chance.in_1000(300) {
+                self.chance.wide(20 * MS)
+            } else {
+                0
+            };
+            let at = timeout.saturating_add(late);
+            // A late driver may do something else first.
+            if late == 0 || at <= next {
+                self.clock = self.clock.max(at);
+                self.handle(Event::Timeout);
+                return;
+            }
+        }
+        if let Some(((at, _), action)) = self.queue.pop_first() {
+            self.clock = self.clock.max(at);
+            self.act(action);
+        }
+    }
+
+    fn handle(&mut self, event: Event<'_>) {
+        let now = self.now();
+        let probes = self.player.handle(now, event);
+        self.send(probes);
+    }
+
+    /// Sends probes: most are answered in time.
+    fn send(&mut self, probes: Vec<Probe>) {
+        for probe in probes {
+            let lasts = probe.deadline.as_nanos().saturating_sub(self.clock);
+            let answers = self
+                .machine(probe.replica)
+                .is_some_and(|machine| machine.answers_probes && !machine.is_mute());
+            if self.chance.in_1000(self.habits.probe_trouble) {
+                match self.chance.within(0, 4) {
+                    0 => self.plan(0, Action::Lost(probe.id)),
+                    1 => self.handle(Event::ProbeUnsent(probe.id)),
+                    2 => {
+                        let late = lasts.saturating_add(self.chance.wide(30 * MS));
+                        self.plan(late, Action::Answer(probe.id, probe.replica));
+                    }
+                    3 => {
+                        let takes = self.chance.wide(lasts.saturating_add(1));
+                        self.plan(takes, Action::Answer(probe.id, probe.replica));
+                        self.plan(takes, Action::Answer(probe.id, probe.replica));
+                    }
+                    _ => {}
+                }
+            } else if answers {
+                let most = lasts.min(2 * MS);
+                let takes = 30 * US + self.chance.wide(most.saturating_add(1));
+                self.plan(takes, Action::Answer(probe.id, probe.replica));
+            } else if self.chance.in_1000(100) {
+                self.plan(lasts / 2, Action::Lost(probe.id));
+            }
+        }
+    }
+
+    fn machine(&self, id: ReplicaId) -> Option<&Machine> {
+        self.machines.iter().find(|machine| machine.id == id)
+    }
+
+    fn machine_mut(&mut self, id: ReplicaId) -> Option<&mut Machine> {
+        self.machines.iter_mut().find(|machine| machine.id == id)
+    }
+
+    /// A replica at random; now and then one that has left.
+    fn any_replica(&mut self) -> Option<ReplicaId> {
+        if !self.gone.is_empty() && self.chance.in_1000(40) {
+            return Some(self.chance.one_of(&self.gone));
+        }
+        let count = u32::try_from(self.machines.len()).ok()?.checked_sub(1)?;
+        let place = self.chance.within(0, count) as usize;
+        self.machines.get(place).map(|machine| machine.id)
+    }
+
+    fn report_of(&mut self, id: ReplicaId) -> Option<LoadReport> {
+        let machine = self.machines.iter().find(|machine| machine.id == id)?;
+        Some(machine.report(&mut self.chance))
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Arrive => self.arrive(),
+            Action::Head(query, outcome) => {
+                let now = self.now();
+                let probes = self.player.head(now, query, outcome);
+                self.send(probes);
+            }
+            Action::End(query, outcome) => self.end(query, outcome),
+            Action::Hedge(query) => self.hedge(query),
+            Action::Answer(probe, replica) => match self.report_of(replica) {
+                Some(report) => {
+                    self.handle(Event::Report(probe, &report));
+                    if self.chance.in_1000(10) {
+                        self.plan(MS, Action::Repeat(probe, report));
+                    }
+                }
+                None if self.chance.in_1000(500) => {
+                    let report = LoadReport::new(slackwater_core::Rif::new(1), None);
+                    self.handle(Event::Report(probe, &report));
+                }
+                None => {}
+            },
+            Action::Repeat(probe, report) => self.handle(Event::Report(probe, &report)),
+            Action::Lost(probe) => self.handle(Event::ProbeLost(probe)),
+            Action::EndRound(query) => {
+                let now = self.now();
+                let asked = self.waiting.remove(&query).unwrap_or_default();
+                let (answer, probes) = self.player.end_round(now, query);
+                self.answered(answer, &asked);
+                self.send(probes);
+            }
+            Action::Siblings => self.siblings(),
+            Action::OthersChange => self.others_change(),
+            Action::FleetChange => self.fleet_change(),
+            Action::ConditionChange => self.condition_change(),
+        }
+    }
+
+    /// A query arrives.
+    fn arrive(&mut self) {
+        let gap = match self.chance.within(0, 99) {
+            // Queries come in bursts, and pause.
+            0..=14 => 0,
+            15 => self.habits.gap_ns.saturating_mul(60),
+            _ => self.chance.wide(self.habits.gap_ns.saturating_mul(2)),
+        };
+        self.plan(gap, Action::Arrive);
+        if self.player.wants_trial() && self.chance.in_1000(700) || self.chance.in_1000(4) {
+            self.ask(Asked {
+                attempt: Attempt::Trial,
+                ..Asked::default()
+            });
+        }
+        let mut asked = Asked::default();
+        if self.chance.in_1000(self.habits.pinned) {
+            asked.pinned = self.any_replica();
+            if self.chance.in_1000(300) {
+                asked.attempt = Attempt::Retry;
+                asked.has_room = true;
+            }
+        }
+        // A driver may skip replicas for its own reasons.
+        if self.chance.in_1000(20) {
+            asked.avoid.extend(self.any_replica());
+        }
+        self.ask(asked);
+    }
+
+    fn ask(&mut self, asked: Asked) {
+        let now = self.now();
+        let (answer, probes) = self.player.choose(now, asked.clone());
+        self.answered(answer, &asked);
+        self.send(probes);
+    }
+
+    fn answered(&mut self, answer: Answer, asked: &Asked) {
+        match answer {
+            Answer::Replica(query, replica) => self.start(query, replica, asked),
+            Answer::Round(query) => self.start_round(query, asked.clone()),
+            Answer::Nothing => {}
+        }
+    }
+
+    /// Sends a query to its replica.
+    fn start(&mut self, query: u64, replica: ReplicaId, asked: &Asked) {
+        let mut tried = asked.avoid.clone();
+        tried.push(replica);
+        let flight = Flight {
+            replica,
+            tried,
+            attempt: asked.attempt,
+        };
+        self.flights.insert(query, flight);
+        let (deadline_ns, heads) = (self.habits.deadline_ns, self.habits.heads);
+        let chance = &mut self.chance;
+        let course = match self.machines.iter_mut().find(|it| it.id == replica) {
+            Some(machine) => {
+                machine.own = machine.own.saturating_add(1);
+                machine.course(deadline_ns, heads, chance)
+            }
+            None => Course {
+                head: None,
+                ends_in: MS,
+                outcome: Outcome::NoConnection,
+            },
+        };
+        if let Some((after, outcome)) = course.head {
+            self.plan(after, Action::Head(query, outcome));
+            if self.chance.in_1000(20) {
+                self.plan(after, Action::Head(query, Outcome::Success));
+            }
+        }
+        self.plan(course.ends_in, Action::End(query, course.outcome));
+        let is_first = asked.attempt == Attempt::First;
+        if is_first && self.chance.in_1000(self.habits.hedges) {
+            let after = self.habits.base_ns.saturating_mul(2);
+            if after < course.ends_in {
+                self.plan(after, Action::Hedge(query));
+            }
+        }
+    }
+
+    /// Sends the probes of a round. The round ends when enough are answered, or at its deadline.
+    fn start_round(&mut self, query: u64, asked: Asked) {
+        let Some(round) = self.player.round(query) else {
+            return;
+        };
+        let targets: Vec<ReplicaId> = round.targets().collect();
+        let lasts = round.deadline().as_nanos().saturating_sub(self.clock);
+        let mut replies = Vec::new();
+        for target in targets {
+            let trouble = self.chance.in_1000(self.habits.probe_trouble);
+            let machine = self.machine(target);
+            let answers = machine.is_some_and(|it| it.answers_probes && !it.is_mute());
+            let takes = self.chance.wide(lasts.saturating_mul(6) / 5);
+            let report = self.report_of(target).filter(|_| answers && !trouble);
+            let is_lost = report.is_none() && self.chance.in_1000(500);
+            if (report.is_some() || is_lost) && takes < lasts {
+                replies.push((takes, target, report));
+            }
+        }
+        replies.sort_by_key(|&(takes, ..)| takes);
+        let mut ends_in = lasts;
+        if let Some(round) = self.player.round(query) {
+            for (takes, target, report) in replies {
+                match report {
+                    Some(report) => round.handle_report(target, &report),
+                    None => round.handle_lost(target),
+                }
+                if round.is_ready() {
+                    ends_in = takes;
+                    break;
+                }
+            }
+        }
+        self.waiting.insert(query, asked);
+        self.plan(ends_in, Action::EndRound(query));
+    }
+
+    /// A second copy while the first is in flight.
+    fn hedge(&mut self, query: u64) {
+        if let Some(flight) = self.flights.get(&query) {
+            let avoid = flight.tried.clone();
+            self.ask(Asked {
+                attempt: Attempt::Hedge,
+                avoid,
+                ..Asked::default()
+            });
+        }
+    }
+
+    fn end(&mut self, query: u64, outcome: Outcome) {
+        let Some(flight) = self.flights.remove(&query) else {
+            return;
+        };
+        if let Some(machine) = self.machine_mut(flight.replica) {
+            machine.own = machine.own.saturating_sub(1);
+        }
+        let now = self.now();
+        let probes = self.player.done(now, query, outcome);
+        self.send(probes);
+        if outcome == Outcome::Success
+            && self.chance.in_1000(self.habits.carried)
+            && let Some(report) = self.report_of(flight.replica)
+        {
+            self.handle(Event::CarriedReport(flight.replica, &report));
+        }
+        let may_retry = outcome.is_failure() || outcome == Outcome::PushedBack;
+        let is_copy = matches!(flight.attempt, Attempt::Hedge | Attempt::Trial);
+        if may_retry
+            && !is_copy
+            && flight.tried.len() < 4
+            && self.chance.in_1000(self.habits.retries)
+        {
+            self.ask(Asked {
+                attempt: Attempt::Retry,
+                avoid: flight.tried,
+                ..Asked::default()
+            });
+        }
+    }
+
+    /// News from other clients of the same machine.
+    fn siblings(&mut self) {
+        let after = self.chance.wide(self.habits.gap_ns.saturating_mul(8));
+        self.plan(after.max(10 * US), Action::Siblings);
+        let Some(replica) = self.any_replica() else {
+            return;
+        };
+        if self.chance.in_1000(self.habits.siblings) {
+            let queries = match self.chance.within(0, 60) {
+                0 => u32::MAX,
+                1 => 0,
+                few => 1 + few % 4,
+            };
+            if let Some(machine) = self.machine_mut(replica) {
+                machine.others = machine.others.saturating_add(queries.min(4));
+            }
+            self.handle(Event::SiblingQueries(replica, queries));
+        } else {
+            let report = self.report_of(replica);
+            let report =
+                report.unwrap_or_else(|| LoadReport::new(slackwater_core::Rif::ZERO, None));
+            self.handle(Event::SiblingReport(replica, &report));
+        }
+    }
+
+    /// The load of other clients moves towards its mean.
+    fn others_change(&mut self) {
+        let after = self.chance.wide(self.habits.gap_ns.saturating_mul(3));
+        self.plan(after.max(10 * US), Action::OthersChange);
+        let (load, chance) = (self.habits.load, &mut self.chance);
+        for machine in &mut self.machines {
+            if chance.in_1000(300) {
+                let mean = machine.cores.saturating_mul(load) / 1_000;
+                machine.others = chance.within(mean / 2, mean + mean / 2 + 1);
+            }
+        }
+    }
+
+    fn fleet_change(&mut self) {
+        let after = 1 + self.chance.wide(self.habits.change_ns.saturating_mul(2));
+        self.plan(after, Action::FleetChange);
+        match self.chance.within(0, 23) {
+            0..=5 => self.join(),
+            6..=9 => self.leave(),
+            10..=14 => self.toggle(),
+            15..=17 => self.restart(),
+            18 | 19 => {
+                let chosen = self.any_replica();
+                if let Some(machine) = chosen.and_then(|id| self.machine_mut(id)) {
+                    machine.draining = !machine.draining;
+                }
+            }
+            20 => self.offer_all(false),
+            21 => self.offer_all(true),
+            22 => self.repeat_news(),
+            _ => {
+                let chosen = self.any_replica();
+                if let Some(machine) = chosen.and_then(|id| self.machine_mut(id)) {
+                    machine.answers_probes = !machine.answers_probes;
+                }
+            }
+        }
+    }
+
+    fn join(&mut self) {
+        if self.machines.len() >= REPLICAS_MAX {
+            return;
+        }
+        let Some(id) = self.ids.allocate() else {
+            return;
+        };
+        let (habits, chance) = (&self.habits, &mut self.chance);
+        let uneven = if chance.in_1000(200) { 3 } else { 1 };
+        let machine = Machine {
+            id,
+            own: 0,
+            others: 0,
+            cores: habits.cores,
+            base_ns: habits.base_ns.saturating_mul(uneven),
+            reporter: chance.one_of(&habits.reporters),
+            answers_probes: !chance.in_1000(habits.unprobed),
+            condition: Condition::Sound,
+            incarnation: chance.in_1000(800).then(|| chance.number()),
+            draining: false,
+            offered: true,
+        };
+        self.machines.push(machine);
+        self.handle(Event::Added(id));
+    }
+
+    fn leave(&mut self) {
+        let count = u32::try_from(self.machines.len()).unwrap_or(0);
+        // The last one seldom leaves.
+        if count == 0 || count == 1 && !self.chance.in_1000(150) {
+            return;
+        }
+        let place = self.chance.within(0, count - 1) as usize;
+        let machine = self.machines.remove(place);
+        self.gone.push(machine.id);
+        self.handle(Event::Removed(machine.id));
+        self.ids.release(machine.id);
+    }
+
+    fn toggle(&mut self) {
+        if let Some(id) = self.any_replica()
+            && let Some(machine) = self.machine_mut(id)
+        {
+            machine.offered = !machine.offered;
+            let offered = machine.offered;
+            self.handle(Event::Available(id, offered));
+        }
+    }
+
+    /// The driver takes out all replicas, or puts all back.
+    fn offer_all(&mut self, offered: bool) {
+        let changed = self.machines.iter_mut().filter(|it| it.offered != offered);
+        let changed: Vec<ReplicaId> = changed
+            .map(|machine| {
+                machine.offered = offered;
+                machine.id
+            })
+            .collect();
+        for id in changed {
+            self.handle(Event::Available(id, offered));
+        }
+    }
+
+    fn restart(&mut self) {
+        let Some(id) = self.any_replica() else {
+            return;
+        };
+        let incarnation = self.chance.number();
+        if let Some(machine) = self.machine_mut(id) {
+            machine.incarnation = Some(incarnation);
+            machine.condition = Condition::Sound;
+            machine.draining = false;
+        }
+        let broken: Vec<u64> = (self.flights.iter())
+            .filter(|(_, flight)| flight.replica == id)
+            .map(|(&query, _)| query)
+            .collect();
+        for query in broken {
+            self.end(query, Outcome::Broken);
+        }
+    }
+
+    /// The driver says again what is known, or something about a replica that has left.
+    fn repeat_news(&mut self) {
+        let Some(id) = self.any_replica() else {
+            return;
+        };
+        match self.machine(id).map(|machine| machine.offered) {
+            Some(offered) => {
+                self.handle(Event::Added(id));
+                self.handle(Event::Available(id, offered));
+            }
+            None => {
+                self.handle(Event::Removed(id));
+                self.handle(Event::Available(id, false));
+                self.handle(Event::ProbeLost(ProbeId::from_bits(id.to_bits())));
+            }
+        }
+    }
+
+    fn condition_change(&mut self) {
+        let after = 1 + self.chance.wide(self.habits.change_ns.saturating_mul(2));
+        self.plan(after, Action::ConditionChange);
+        let times = self.chance.one_of(&[1_000, 1_000, 500, 200, 60]);
+        let condition = match self.chance.within(0, 13) {
+            0..=2 => Condition::Failing(times),
+            3..=5 => Condition::Slow(self.chance.one_of(&[3, 6, 20, 200])),
+            6 => Condition::Stopped,
+            7 | 8 => Condition::PushingBack(times),
+            9 => Condition::Breaking(times),
+            10 => Condition::Refusing,
+            _ => Condition::Sound,
+        };
+        let all = self.chance.in_1000(120);
+        let chosen = self.any_replica();
+        for machine in &mut self.machines {
+            if all || Some(machine.id) == chosen {
+                machine.condition = condition;
+            } else if self.chance.in_1000(150) {
+                machine.condition = Condition::Sound;
+            }
+        }
+    }
+}
+
+impl Machine {
+    /// Whether it answers nothing at present.
+    fn is_mute(&self) -> bool {
+        matches!(self.condition, Condition::Stopped | Condition::Refusing)
+    }
+}
+
+impl Habits {
+    fn drawn(chance: &mut Chance) -> Self {
+        let gap_ns = chance.one_of(&[200 * US, MS, 4 * MS, 15 * MS, 40 * MS]);
+        let base_ns = gap_ns * chance.one_of(&[1_u64, 2, 4, 10]);
+        let often = |chance: &mut Chance, times: &[u32]| chance.one_of(times);
+        let reporter = |chance: &mut Chance| {
+            chance.one_of(&[
+                Reporter::Latency,
+                Reporter::Latency,
+                Reporter::Capacity,
+                Reporter::Capacity,
+                Reporter::CapacityOnly,
+                Reporter::Rif,
+                Reporter::Zero,
+                Reporter::Extreme,
+            ])
+        };
+        let first = reporter(chance);
+        let is_mixed = chance.in_1000(400);
+        let mut other = || if is_mixed { reporter(chance) } else { first };
+        let reporters = [first, other(), other()];
+        Self {
+            gap_ns,
+            deadline_ns: base_ns.saturating_mul(often(chance, &[10, 30, 100]).into()),
+            heads: often(chance, &[0, 500, 900]),
+            retries: often(chance, &[0, 700, 1_000]),
+            hedges: often(chance, &[0, 100, 400]),
+            pinned: often(chance, &[0, 0, 50, 200]),
+            carried: often(chance, &[0, 0, 300, 900]),
+            siblings: often(chance, &[0, 0, 300, 700]),
+            probe_trouble: often(chance, &[0, 20, 100, 500]),
+            change_ns: gap_ns.saturating_mul(often(chance, &[5, 15, 40, 200]).into()),
+            steps_back: often(chance, &[0, 0, 5, 30]),
+            reporters,
+            unprobed: often(chance, &[0, 0, 0, 100, 400, 1_000]),
+            cores: often(chance, &[1, 1, 2, 4, 16]),
+            base_ns,
+            load: often(chance, &[0, 100, 500, 900, 1_500, 6_000]),
+        }
+    }
+}
