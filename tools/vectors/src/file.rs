@@ -1,7 +1,10 @@
 //! The files of a set of vectors.
 
 use crate::Family;
+use crate::canonical;
+use crate::chance::Chance;
 use crate::families::families;
+use crate::load::Subject;
 use core::fmt;
 
 /// How much is played.
@@ -27,9 +30,24 @@ impl Amount {
 /// A file of vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
-    family: Family,
+    content: Content,
     amount: Amount,
+    /// Scenarios, and events of each, in the committed set.
+    committed: (u64, u64),
 }
+
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    Policy(Family),
+    Load(Subject),
+}
+
+/// Files about the load of a replica, with the scenarios and the events of each that are committed.
+const LOADS: [(Subject, u64, u64); 3] = [
+    (Subject::Tracker, 30, 200),
+    (Subject::Capacity, 20, 300),
+    (Subject::Rates, 8, 60),
+];
 
 /// The first line that differs from what the core does now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,19 +70,32 @@ impl fmt::Display for Difference {
 
 /// The files of a set.
 pub fn files(amount: Amount) -> Vec<File> {
-    let files = families().map(|family| File { family, amount });
-    files.collect()
+    let policies = families().map(|family| File {
+        content: Content::Policy(family),
+        amount,
+        committed: (family.scenarios, family.events),
+    });
+    let loads = LOADS.into_iter().map(|(subject, scenarios, events)| File {
+        content: Content::Load(subject),
+        amount,
+        committed: (scenarios, events),
+    });
+    policies.chain(loads).collect()
 }
 
 impl File {
     /// Its path in the folder of vectors.
     pub fn path(&self) -> String {
-        format!("policy/{}.jsonl", self.family.name())
+        match self.content {
+            Content::Policy(family) => format!("policy/{}.jsonl", family.name()),
+            Content::Load(subject) => format!("load/{}.jsonl", subject.name()),
+        }
     }
 
     /// How many scenarios it has.
     pub fn scenarios(&self) -> u64 {
-        let committed = self.family.scenarios;
+        let committed = self.committed.0;
+        // Those of the policies are counted; the others come on top.
         let all: u64 = families().map(|family| family.scenarios).sum();
         let wanted = self.amount.scenarios;
         wanted.map_or(committed, |wanted| (wanted * committed).div_ceil(all))
@@ -72,13 +103,23 @@ impl File {
 
     /// Events of each of its scenarios.
     pub fn events(&self) -> u64 {
-        self.amount.events.unwrap_or(self.family.events)
+        self.amount.events.unwrap_or(self.committed.1)
     }
 
     /// The lines of each scenario.
     pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
         let (first_seed, events) = (self.amount.first_seed, self.events());
-        (0..self.scenarios()).map(move |index| self.family.scenario(index, first_seed, events))
+        (0..self.scenarios()).map(move |index| {
+            let number = first_seed.wrapping_add(index);
+            match self.content {
+                Content::Policy(family) => family.scenario(number, events),
+                Content::Load(subject) => {
+                    let name = format!("{}-{number}", subject.name());
+                    let seed = canonical::fnv1a(&name);
+                    subject.play(&name, Chance::new(seed), events)
+                }
+            }
+        })
     }
 
     /// The first line of the file's text that differs from what the core does now.

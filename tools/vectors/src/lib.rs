@@ -11,6 +11,7 @@ mod chance;
 mod families;
 mod file;
 mod line;
+mod load;
 mod machine;
 mod player;
 mod settings;
@@ -46,17 +47,16 @@ impl Family {
         format!("{}{suffix}", self.entry.name)
     }
 
-    /// Plays its scenario number `index` of the set that starts at `first_seed`, with this many
-    /// `events`, and returns the lines.
-    pub fn scenario(&self, index: u64, first_seed: u64, events: u64) -> String {
+    /// Plays its scenario `number`, with this many `events`, and returns the lines.
+    pub fn scenario(&self, number: u64, events: u64) -> String {
         let name = self.name();
         // Scenarios of different families have nothing in common.
-        let mut seeds = Chance::new(canonical::fnv1a(&name).wrapping_add(first_seed + index));
+        let mut seeds = Chance::new(canonical::fnv1a(&name).wrapping_add(number));
         let seed = seeds.number();
         let mut chance = Chance::new(seeds.number());
         let settings = settings::policies(&mut chance, self.entry.may_be_local());
         let mut header = Object::new();
-        header.text("scenario", &format!("{name}-{}", first_seed + index));
+        header.text("scenario", &format!("{name}-{number}"));
         header.text("policy", self.entry.name);
         header.number("seed", seed);
         header.object("settings", settings::policy_text(self.entry, &settings));

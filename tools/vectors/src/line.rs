@@ -1,6 +1,7 @@
 //! Lines of JSON, written by hand so that the bytes depend on nothing but this file.
 
 use core::fmt::Write;
+use core::time::Duration;
 
 /// A JSON object that is being written.
 #[derive(Clone, Debug)]
@@ -60,4 +61,9 @@ impl Object {
         self.0.push('}');
         self.0
     }
+}
+
+/// A span in nanoseconds.
+pub(crate) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -2,7 +2,7 @@
 
 use crate::canonical;
 use crate::chance::CountedDraws;
-use crate::line::Object;
+use crate::line::{Object, nanos};
 use core::time::Duration;
 use slackwater_core::policy::{
     Attempt, Decision, Event, Outcome, Pick, Policy, Probe, ProbeRound, Query, RoundReply, Ticket,
@@ -322,8 +322,4 @@ fn reply_text(reply: RoundReply) -> String {
         }
         _ => "null".to_owned(),
     }
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! The settings of a scenario: the defaults, or drawn within their ranges.
 
 use crate::chance::Chance;
-use crate::line::Object;
+use crate::line::{Object, nanos};
 use core::time::Duration;
 use slackwater_core::health::{
     ErrorSettings, HealthConfig, HealthSettings, ProbationSettings, WarmUpSettings,
@@ -216,8 +216,4 @@ pub(crate) fn health_text(settings: &HealthSettings) -> Object {
     health.number("back_off", nanos(settings.back_off));
     health.number("back_off_max", nanos(settings.back_off_max));
     health
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
