@@ -42,6 +42,9 @@ enum Content {
     Load(Subject),
 }
 
+/// The lengths of scenarios, in percent of the mean.
+const LENGTHS: [u64; 5] = [60, 100, 60, 220, 60];
+
 /// Files about the load of a replica, with the scenarios and the events of each that are committed.
 const LOADS: [(Subject, u64, u64); 3] = [
     (Subject::Tracker, 30, 200),
@@ -101,7 +104,7 @@ impl File {
         wanted.map_or(committed, |wanted| (wanted * committed).div_ceil(all))
     }
 
-    /// Events of each of its scenarios.
+    /// Events of each of its scenarios, in the mean.
     pub fn events(&self) -> u64 {
         self.amount.events.unwrap_or(self.committed.1)
     }
@@ -111,6 +114,9 @@ impl File {
         let (first_seed, events) = (self.amount.first_seed, self.events());
         (0..self.scenarios()).map(move |index| {
             let number = first_seed.wrapping_add(index);
+            // Some rules need a long history, most a short one.
+            let percent = LENGTHS[usize::try_from(index % 5).unwrap_or(0)];
+            let events = (events * percent).div_ceil(100);
             match self.content {
                 Content::Policy(family) => family.scenario(number, events),
                 Content::Load(subject) => {

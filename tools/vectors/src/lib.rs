@@ -68,6 +68,6 @@ impl Family {
             (self.entry.build)(&settings)
         };
         let player = Player::new(policy, seed, &header.finish());
-        World::new(chance, player).play(events)
+        World::new(chance, player, self.guarded).play(events)
     }
 }

@@ -225,7 +225,9 @@ impl Server {
                 self.stopped = self.chance.in_1000(200);
                 self.cpu.millicores = self.chance.one_of(&[300, 1_000, 2_000, 4_000]);
                 if self.chance.in_1000(200) {
-                    self.gap_ns = self.chance.one_of(&[50 * US, MS, 10 * MS, 60 * MS, 900 * MS]);
+                    self.gap_ns = self
+                        .chance
+                        .one_of(&[50 * US, MS, 10 * MS, 60 * MS, 900 * MS]);
                 }
             }
         }
@@ -267,7 +269,9 @@ impl Server {
                     self.plan(takes + body / 2, Action::Head(query, End::Success));
                 }
             }
-            let last = self.chance.one_of(&[end, end, end, End::Cancelled, End::Failed]);
+            let last = self
+                .chance
+                .one_of(&[end, end, end, End::Cancelled, End::Failed]);
             let last = if body == 0 { end } else { last };
             self.plan(takes + body, Action::Finish(query, last));
         }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Lines between two hashes of the state.
 const HASH_STEP: u64 = 64;
 /// Hashes between two canonical texts.
-const TEXT_STEP: u64 = 4;
+const TEXT_STEP: u64 = 3;
 
 /// A policy that is being played, and the lines so far.
 #[derive(Debug)]
@@ -90,7 +90,8 @@ impl Player {
         self.put(line);
         self.events += 1;
         if self.events.is_multiple_of(HASH_STEP) {
-            self.hash(t);
+            let has_text = self.hashes.is_multiple_of(TEXT_STEP);
+            self.hash(t, has_text);
         }
         probes
     }
@@ -100,12 +101,12 @@ impl Player {
         self.lines.push('\n');
     }
 
-    /// Writes a hash of the state.
-    pub(crate) fn hash(&mut self, t: u64) {
+    /// Writes a hash of the state, and the canonical text if `has_text`.
+    pub(crate) fn hash(&mut self, t: u64, has_text: bool) {
         let text = canonical::text(&*self.policy, Instant::from_nanos(t));
         let mut line = start(t, "snapshot");
         line.text("hash", &format!("{:016x}", canonical::fnv1a(&text)));
-        if self.hashes.is_multiple_of(TEXT_STEP) {
+        if has_text {
             line.text("text", &text);
         }
         self.hashes += 1;

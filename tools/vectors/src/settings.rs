@@ -111,8 +111,8 @@ fn prequal(chance: &mut Chance, may_be_local: bool) -> PrequalSettings {
 /// Settings of health: the defaults, those of `serve`, or drawn.
 pub(crate) fn health(chance: &mut Chance) -> HealthConfig {
     let settings = match chance.within(0, 9) {
-        0..=2 => HealthSettings::default(),
-        3 => HealthSettings::standard(),
+        0 | 1 => HealthSettings::default(),
+        2 => HealthSettings::standard(),
         _ => drawn_health(chance),
     };
     settings.validate().unwrap_or_default()
@@ -140,9 +140,9 @@ fn drawn_health(c: &mut Chance) -> HealthSettings {
         warm_up
     });
     it.out_max = quantile(c.one_of(&[0, 200_000, 340_000, 500_000, 500_000, 1_000_000]));
-    it.trials = quantile(c.one_of(&[0, 3_000, 50_000, 300_000, 1_000_000, 1_000_000]));
+    it.trials = quantile(c.one_of(&[0, 3_000, 300_000, 1_000_000, 1_000_000, 1_000_000]));
     it.shadow_trials = c.in_1000(400);
-    it.back_off = spans(c, &[20 * MS, 100 * MS, 400 * MS, 1_000 * MS]);
+    it.back_off = spans(c, &[10 * MS, 50 * MS, 100 * MS, 400 * MS, 1_000 * MS]);
     it.back_off_max = spans(c, &[10 * MS, 200 * MS, 1_000 * MS, 4_000 * MS]);
     it
 }

@@ -30,8 +30,12 @@ struct Habits {
     siblings: u32,
     /// How often in a thousand a probe is not answered normally.
     probe_trouble: u32,
-    /// Time between changes of the fleet, and of the conditions in it.
+    /// Mean time between changes of the fleet.
     change_ns: u64,
+    /// Mean time between changes of how its replicas do.
+    condition_ns: u64,
+    /// How many in a thousand of these changes are the same for all replicas.
+    alike: u32,
     /// How often in a thousand the clock steps back.
     steps_back: u32,
     reporters: [Reporter; 3],
@@ -88,8 +92,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(mut chance: Chance, player: Player) -> Self {
-        let habits = Habits::drawn(&mut chance);
+    pub(crate) fn new(mut chance: Chance, player: Player, is_guarded: bool) -> Self {
+        let habits = Habits::drawn(&mut chance, is_guarded);
         // An epoch of the driver's own, the process's or that of 1970, or near the end of time.
         let clock = match chance.within(0, 15) {
             0..=8 => 0,
@@ -116,14 +120,14 @@ impl World {
 
     /// Plays until there are `events` lines, and returns them.
     pub(crate) fn play(mut self, events: u64) -> String {
-        let replicas = self.chance.one_of(&[1, 2, 2, 3, 3, 5, 5, 8, 12, 20, 40]);
+        let replicas = self.chance.one_of(&[1, 2, 3, 3, 4, 5, 6, 8, 12, 20, 40]);
         for _ in 0..replicas {
             self.join();
         }
         self.plan(0, Action::Arrive);
         self.plan(self.habits.gap_ns, Action::OthersChange);
         self.plan(self.habits.change_ns, Action::FleetChange);
-        self.plan(self.habits.change_ns / 2, Action::ConditionChange);
+        self.plan(self.habits.condition_ns / 2, Action::ConditionChange);
         if self.habits.siblings > 0 {
             self.plan(self.habits.gap_ns, Action::Siblings);
         }
@@ -131,7 +135,7 @@ impl World {
             self.step();
         }
         let now = self.now();
-        self.player.hash(now);
+        self.player.hash(now, true);
         self.player.lines
     }
 
@@ -604,19 +608,19 @@ impl World {
     }
 
     fn condition_change(&mut self) {
-        let after = 1 + self.chance.wide(self.habits.change_ns.saturating_mul(2));
+        let after = 1 + self.chance.wide(self.habits.condition_ns.saturating_mul(2));
         self.plan(after, Action::ConditionChange);
         let times = self.chance.one_of(&[1_000, 1_000, 500, 200, 60]);
-        let condition = match self.chance.within(0, 13) {
-            0..=2 => Condition::Failing(times),
-            3..=5 => Condition::Slow(self.chance.one_of(&[3, 6, 20, 200])),
-            6 => Condition::Stopped,
-            7 | 8 => Condition::PushingBack(times),
-            9 => Condition::Breaking(times),
-            10 => Condition::Refusing,
+        let condition = match self.chance.within(0, 15) {
+            0..=4 => Condition::Failing(times),
+            5..=8 => Condition::Slow(self.chance.one_of(&[3, 6, 20, 200])),
+            9 => Condition::Stopped,
+            10 | 11 => Condition::PushingBack(times),
+            12 => Condition::Breaking(times),
+            13 => Condition::Refusing,
             _ => Condition::Sound,
         };
-        let all = self.chance.in_1000(120);
+        let all = self.chance.in_1000(self.habits.alike);
         let chosen = self.any_replica();
         for machine in &mut self.machines {
             if all || Some(machine.id) == chosen {
@@ -636,8 +640,13 @@ impl Machine {
 }
 
 impl Habits {
-    fn drawn(chance: &mut Chance) -> Self {
-        let gap_ns = chance.one_of(&[200 * US, MS, 4 * MS, 15 * MS, 40 * MS]);
+    fn drawn(chance: &mut Chance, is_guarded: bool) -> Self {
+        // Health judges over seconds.
+        let gap_ns = if is_guarded {
+            chance.one_of(&[MS, 4 * MS, 10 * MS, 20 * MS, 40 * MS])
+        } else {
+            chance.one_of(&[200 * US, MS, 4 * MS, 15 * MS, 40 * MS])
+        };
         let base_ns = gap_ns * chance.one_of(&[1_u64, 2, 4, 10]);
         let often = |chance: &mut Chance, times: &[u32]| chance.one_of(times);
         let reporter = |chance: &mut Chance| {
@@ -656,6 +665,11 @@ impl Habits {
         let is_mixed = chance.in_1000(400);
         let mut other = || if is_mixed { reporter(chance) } else { first };
         let reporters = [first, other(), other()];
+        let changes: &[u32] = if is_guarded {
+            &[10, 40, 150, 500]
+        } else {
+            &[5, 15, 40, 200]
+        };
         Self {
             gap_ns,
             deadline_ns: base_ns.saturating_mul(often(chance, &[10, 30, 100]).into()),
@@ -665,11 +679,13 @@ impl Habits {
             pinned: often(chance, &[0, 0, 50, 200]),
             carried: often(chance, &[0, 0, 300, 900]),
             siblings: often(chance, &[0, 0, 300, 700]),
-            probe_trouble: often(chance, &[0, 20, 100, 500]),
-            change_ns: gap_ns.saturating_mul(often(chance, &[5, 15, 40, 200]).into()),
+            probe_trouble: often(chance, &[0, 20, 60, 100, 400]),
+            change_ns: gap_ns.saturating_mul(often(chance, changes).into()),
+            condition_ns: gap_ns.saturating_mul(often(chance, &[8, 15, 30, 80]).into()),
+            alike: often(chance, &[0, 30, 150]),
             steps_back: often(chance, &[0, 0, 5, 30]),
             reporters,
-            unprobed: often(chance, &[0, 0, 0, 100, 400, 1_000]),
+            unprobed: often(chance, &[0, 0, 0, 0, 100, 100, 400, 1_000]),
             cores: often(chance, &[1, 1, 2, 4, 16]),
             base_ns,
             load: often(chance, &[0, 100, 500, 900, 1_500, 6_000]),
