@@ -11,8 +11,14 @@ pub(crate) fn fnv1a(text: &str) -> u64 {
     })
 }
 
-/// The counters that are not 0, by name.
-pub(crate) fn counts(counters: &Counters) -> Vec<(String, u64)> {
+/// The names of all counters, sorted.
+pub fn counter_names() -> Vec<String> {
+    let counts = counts(&Counters::default());
+    counts.into_iter().map(|(name, _)| name).collect()
+}
+
+/// The counters by name.
+fn counts(counters: &Counters) -> Vec<(String, u64)> {
     let health = &counters.health;
     let mut counts: Vec<(String, u64)> = (counters.picks.iter())
         .map(|(reason, picks)| (format!("picks.{reason}"), picks))
@@ -53,7 +59,6 @@ pub(crate) fn counts(counters: &Counters) -> Vec<(String, u64)> {
         ("health.warm_ups", health.warm_ups),
     ];
     counts.extend(others.map(|(name, count)| (name.to_owned(), count)));
-    counts.retain(|&(_, count)| count > 0);
     counts.sort();
     counts
 }
@@ -62,7 +67,8 @@ pub(crate) fn counts(counters: &Counters) -> Vec<(String, u64)> {
 pub(crate) fn text(policy: &dyn Policy, now: Instant) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
-    for (name, count) in counts(&policy.counters()) {
+    let counts = counts(&policy.counters()).into_iter();
+    for (name, count) in counts.filter(|&(_, count)| count > 0) {
         let _ = writeln!(text, "{name} {count}");
     }
     let snapshot = policy.snapshot(now);
@@ -140,12 +146,31 @@ fn put_replicas(text: &mut String, snapshot: &Snapshot) {
 
 #[cfg(test)]
 mod tests {
-    use super::fnv1a;
+    use super::{counter_names, fnv1a};
+    use slackwater_core::policy::Counters;
 
     #[test]
     fn hash_is_the_published_fnv_1a() {
         assert_eq!(fnv1a(""), 0xCBF2_9CE4_8422_2325);
         assert_eq!(fnv1a("a"), 0xAF63_DC4C_8601_EC8C);
         assert_eq!(fnv1a("foobar"), 0x8594_4171_F739_67E8);
+    }
+
+    #[test]
+    fn each_counter_of_the_core_has_a_name() {
+        // The debug text names each field, also one that is new.
+        let debug = format!("{:?}", Counters::default());
+        let fields = debug
+            .split([' ', '{', '(', '['])
+            .filter_map(|word| word.strip_suffix(':'));
+        let mut expected: Vec<&str> = fields
+            .filter(|it| !["picks", "health"].contains(it))
+            .collect();
+        expected.sort_unstable();
+        let names = counter_names();
+        let names = names.iter().filter(|name| !name.starts_with("picks."));
+        let mut names: Vec<&str> = names.map(|it| it.trim_start_matches("health.")).collect();
+        names.sort_unstable();
+        assert_eq!(names, expected);
     }
 }

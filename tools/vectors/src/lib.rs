@@ -17,6 +17,7 @@ mod player;
 mod settings;
 mod world;
 
+pub use canonical::counter_names;
 pub use families::families;
 pub use file::{Amount, Difference, File, files};
 
