@@ -1,21 +1,20 @@
 //! The files of a set of vectors.
 
-use crate::Family;
 use crate::canonical;
 use crate::chance::Chance;
-use crate::families::families;
-use crate::load::Subject;
+use crate::families::{self, Committed, Content};
 use core::fmt;
 
 /// How much is played.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Amount {
-    /// Scenarios in all files together, about; `None`: as many as are committed.
+    /// Scenarios of policies in all files together, about. `None`: as many as are committed.
     pub scenarios: Option<u64>,
-    /// Events of each scenario; `None`: as many as are committed.
+    /// Events of a scenario, in the mean. `None`: as in the committed set.
     pub events: Option<u64>,
-    /// The seed of the first scenario of each file.
-    pub first_seed: u64,
+    /// The number of each file's first scenario. `None`: 1, or, without another number of
+    /// scenarios, the committed ones.
+    pub first_seed: Option<u64>,
 }
 
 impl Amount {
@@ -23,34 +22,19 @@ impl Amount {
     pub const COMMITTED: Self = Self {
         scenarios: None,
         events: None,
-        first_seed: 1,
+        first_seed: None,
     };
-}
-
-/// A file of vectors.
-#[derive(Clone, Copy, Debug)]
-pub struct File {
-    content: Content,
-    amount: Amount,
-    /// Scenarios, and events of each, in the committed set.
-    committed: (u64, u64),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Content {
-    Policy(Family),
-    Load(Subject),
 }
 
 /// The lengths of scenarios, in percent of the mean.
 const LENGTHS: [u64; 5] = [60, 100, 60, 220, 60];
 
-/// Files about the load of a replica, with the scenarios and the events of each that are committed.
-const LOADS: [(Subject, u64, u64); 3] = [
-    (Subject::Tracker, 30, 200),
-    (Subject::Capacity, 20, 300),
-    (Subject::Rates, 8, 60),
-];
+/// A file of vectors.
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    committed: Committed,
+    amount: Amount,
+}
 
 /// The first line that differs from what the core does now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,59 +57,68 @@ impl fmt::Display for Difference {
 
 /// The files of a set.
 pub fn files(amount: Amount) -> Vec<File> {
-    let policies = families().map(|family| File {
-        content: Content::Policy(family),
-        amount,
-        committed: (family.scenarios, family.events),
-    });
-    let loads = LOADS.into_iter().map(|(subject, scenarios, events)| File {
-        content: Content::Load(subject),
-        amount,
-        committed: (scenarios, events),
-    });
-    policies.chain(loads).collect()
+    let files = families::all().map(|committed| File { committed, amount });
+    files.collect()
 }
 
 impl File {
     /// Its path in the folder of vectors.
     pub fn path(&self) -> String {
-        match self.content {
-            Content::Policy(family) => format!("policy/{}.jsonl", family.name()),
-            Content::Load(subject) => format!("load/{}.jsonl", subject.name()),
+        let (folder, name) = self.name();
+        format!("{folder}/{name}.jsonl")
+    }
+
+    fn name(&self) -> (&'static str, String) {
+        match self.committed.content {
+            Content::Policy(family) => ("policy", family.name()),
+            Content::Load(subject) => ("load", subject.name().to_owned()),
         }
     }
 
-    /// How many scenarios it has.
-    pub fn scenarios(&self) -> u64 {
-        let committed = self.committed.0;
-        // Those of the policies are counted; the others come on top.
-        let all: u64 = families().map(|family| family.scenarios).sum();
-        let wanted = self.amount.scenarios;
-        wanted.map_or(committed, |wanted| (wanted * committed).div_ceil(all))
+    /// The numbers of its scenarios.
+    pub fn numbers(&self) -> Vec<u64> {
+        let Amount {
+            scenarios,
+            first_seed,
+            ..
+        } = self.amount;
+        let committed = self.committed.numbers;
+        if scenarios.is_none() && first_seed.is_none() {
+            return committed.to_vec();
+        }
+        let of_policies = families::all().filter(|it| matches!(it.content, Content::Policy(_)));
+        let all: usize = of_policies.map(|it| it.numbers.len()).sum();
+        let (count, all) = (committed.len() as u64, all as u64);
+        let count = scenarios.map_or(count, |wanted| (wanted * count).div_ceil(all));
+        let first = first_seed.unwrap_or(1);
+        (first..first.saturating_add(count)).collect()
     }
 
-    /// Events of each of its scenarios, in the mean.
-    pub fn events(&self) -> u64 {
-        self.amount.events.unwrap_or(self.committed.1)
+    /// The least number of events of the scenario with this number.
+    pub fn events(&self, number: u64) -> u64 {
+        let mean = self.amount.events.unwrap_or(self.committed.events);
+        // Some rules need a long history, most a short one.
+        let place = usize::try_from(number % 5).unwrap_or(0);
+        (mean * LENGTHS[place]).div_ceil(100)
+    }
+
+    /// The lines of the scenario with this number.
+    pub fn text(&self, number: u64) -> String {
+        let events = self.events(number);
+        match self.committed.content {
+            Content::Policy(family) => family.scenario(number, events),
+            Content::Load(subject) => {
+                let name = format!("{}-{number}", subject.name());
+                let chance = Chance::new(canonical::fnv1a(&name));
+                subject.play(&name, chance, events)
+            }
+        }
     }
 
     /// The lines of each scenario.
     pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
-        let (first_seed, events) = (self.amount.first_seed, self.events());
-        (0..self.scenarios()).map(move |index| {
-            let number = first_seed.wrapping_add(index);
-            // Some rules need a long history, most a short one.
-            let percent = LENGTHS[usize::try_from(index % 5).unwrap_or(0)];
-            let events = (events * percent).div_ceil(100);
-            match self.content {
-                Content::Policy(family) => family.scenario(number, events),
-                Content::Load(subject) => {
-                    let name = format!("{}-{number}", subject.name());
-                    let seed = canonical::fnv1a(&name);
-                    subject.play(&name, Chance::new(seed), events)
-                }
-            }
-        })
+        let numbers = self.numbers().into_iter();
+        numbers.map(|number| self.text(number))
     }
 
     /// The first line of the file's text that differs from what the core does now.

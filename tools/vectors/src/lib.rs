@@ -13,12 +13,12 @@ mod file;
 mod line;
 mod load;
 mod machine;
+mod numbers;
 mod player;
 mod settings;
 mod world;
 
 pub use canonical::counter_names;
-pub use families::families;
 pub use file::{Amount, Difference, File, files};
 
 use chance::Chance;
@@ -30,26 +30,22 @@ use world::World;
 
 /// What a set of scenarios has in common.
 #[derive(Clone, Copy, Debug)]
-pub struct Family {
+struct Family {
     /// The policy.
-    pub entry: &'static PolicyEntry,
+    entry: &'static PolicyEntry,
     /// Whether health is around it.
-    pub guarded: bool,
-    /// Scenarios in the committed set.
-    pub scenarios: u64,
-    /// Events of each scenario in the committed set.
-    pub events: u64,
+    guarded: bool,
 }
 
 impl Family {
     /// Its name, which is that of its file.
-    pub fn name(&self) -> String {
+    fn name(&self) -> String {
         let suffix = if self.guarded { "-guarded" } else { "" };
         format!("{}{suffix}", self.entry.name)
     }
 
     /// Plays its scenario `number`, with this many `events`, and returns the lines.
-    pub fn scenario(&self, number: u64, events: u64) -> String {
+    fn scenario(&self, number: u64, events: u64) -> String {
         let name = self.name();
         // Scenarios of different families have nothing in common.
         let mut seeds = Chance::new(canonical::fnv1a(&name).wrapping_add(number));

@@ -87,7 +87,7 @@ fn committed_vectors_reach_every_counter() {
 #[test]
 fn scenarios_of_another_seed_differ() {
     let mut amount = Amount::COMMITTED;
-    amount.first_seed = 1_000;
+    amount.first_seed = Some(1_000_000);
     for (ours, others) in files(Amount::COMMITTED).iter().zip(files(amount)) {
         assert_ne!(ours.texts().next(), others.texts().next());
     }

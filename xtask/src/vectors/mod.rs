@@ -24,7 +24,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
             "--check" => checks = true,
             "--scenarios" => amount.scenarios = Some(number(1_000_000)?),
             "--events" => amount.events = Some(number(1_000_000_000)?),
-            "--first-seed" => amount.first_seed = number(u64::MAX / 2)?,
+            "--first-seed" => amount.first_seed = Some(number(u64::MAX / 2)?),
             "--out" => {
                 let folder = options.next().ok_or("--out: expected a folder")?;
                 out = Some(PathBuf::from(folder));
@@ -42,8 +42,9 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
         } else {
             write(&file, &path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        scenarios += file.scenarios();
-        events += file.scenarios() * file.events();
+        let numbers = file.numbers();
+        scenarios += numbers.len();
+        events += numbers.iter().map(|&it| file.events(it)).sum::<u64>();
     }
     let verb = if checks { "same" } else { "wrote" };
     say(&format!(
