@@ -36,14 +36,14 @@ const POLICIES: [(&str, bool, u64, &[u64]); 10] = [
         &numbers::DELAY_GUARDED,
     ),
     ("least_loaded", false, 100, &numbers::LEAST_LOADED),
-    ("least_loaded", true, 250, &numbers::LEAST_LOADED_GUARDED),
+    ("least_loaded", true, 350, &numbers::LEAST_LOADED_GUARDED),
     ("random", false, 80, &numbers::RANDOM),
-    ("random", true, 300, &numbers::RANDOM_GUARDED),
+    ("random", true, 400, &numbers::RANDOM_GUARDED),
 ];
 
 const LOADS: [(Subject, u64, &[u64]); 3] = [
     (Subject::Tracker, 200, &numbers::TRACKER),
-    (Subject::Capacity, 300, &numbers::CAPACITY),
+    (Subject::Capacity, 800, &numbers::CAPACITY),
     (Subject::Rates, 60, &numbers::RATES),
 ];
 

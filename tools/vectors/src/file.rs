@@ -27,7 +27,7 @@ impl Amount {
 }
 
 /// The lengths of scenarios, in percent of the mean.
-const LENGTHS: [u64; 5] = [60, 100, 60, 220, 60];
+const LENGTHS: [u64; 5] = [40, 60, 60, 100, 240];
 
 /// A file of vectors.
 #[derive(Clone, Copy, Debug)]

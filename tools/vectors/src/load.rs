@@ -101,9 +101,9 @@ impl Server {
         header.text("scenario", scenario);
         header.object("settings", settings);
         let gap_ns = chance.one_of(&[50 * US, MS, 10 * MS, 60 * MS]);
-        let base_ns = gap_ns * chance.one_of(&[1_u64, 2, 4, 8]);
+        let base_ns = gap_ns / 4 * chance.one_of(&[1_u64, 2, 4, 8, 16]);
         let cores = chance.one_of(&[1_u64, 1, 2, 4]);
-        let is_measured = !chance.in_1000(200);
+        let is_measured = !chance.in_1000(400);
         let threads = (!chance.in_1000(200)).then(ThreadTotals::default);
         let limit = chance.one_of(&[None, Some(500), Some(1_000), Some(2_000), Some(4_000)]);
         let period = chance.one_of(&[None, None, Some(Duration::from_millis(100))]);
@@ -172,7 +172,7 @@ impl Server {
             self.clock
         };
         if self.chance.in_1000(self.steps_back) {
-            return clock.saturating_sub(self.chance.wide(50 * MS));
+            return clock.saturating_sub(self.chance.wide(self.base_ns * 2));
         }
         clock
     }

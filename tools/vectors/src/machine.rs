@@ -1,6 +1,7 @@
 //! The replicas of a scenario: how long a query takes there, how it ends, and what they report.
 
 use crate::chance::Chance;
+use crate::line::nanos;
 use core::time::Duration;
 use slackwater_core::policy::Outcome;
 use slackwater_core::{LoadReport, LoadScale, ReplicaId, Rif};
@@ -54,6 +55,8 @@ pub(crate) struct Machine {
     /// Time of a query alone.
     pub(crate) base_ns: u64,
     pub(crate) reporter: Reporter,
+    /// Whether it reports how many queries it finishes.
+    pub(crate) has_rate: bool,
     pub(crate) answers_probes: bool,
     pub(crate) condition: Condition,
     pub(crate) incarnation: Option<u64>,
@@ -110,6 +113,13 @@ impl Machine {
                 report.cost = (!chance.in_1000(200)).then_some(Duration::from_nanos(cost));
             }
             Reporter::Extreme => self.exaggerate(&mut report, latency, chance),
+        }
+        if self.has_rate {
+            // Little's law. A replica that is idle finishes few.
+            let per_second = 1_000_000_000_000 / (nanos(latency).max(1_000));
+            let rate = per_second.saturating_mul(self.rif().max(1).into());
+            let rate = if chance.in_1000(60) { 0 } else { rate };
+            report.query_rate_millis = Some(u32::try_from(rate).unwrap_or(u32::MAX));
         }
         if chance.in_1000(30) {
             report.latency = None;

@@ -39,6 +39,8 @@ struct Habits {
     /// How often in a thousand the clock steps back.
     steps_back: u32,
     reporters: [Reporter; 3],
+    /// How many in a thousand report how many queries they finish.
+    rates: u32,
     /// How many in a thousand answer no probes.
     unprobed: u32,
     cores: u32,
@@ -284,7 +286,10 @@ impl World {
         let gap = match self.chance.within(0, 99) {
             // Queries come in bursts, and pause.
             0..=14 => 0,
-            15 => self.habits.gap_ns.saturating_mul(60),
+            15 => self
+                .habits
+                .gap_ns
+                .saturating_mul(if self.habits.gap_ns > 40 * MS { 5 } else { 60 }),
             _ => self.chance.wide(self.habits.gap_ns.saturating_mul(2)),
         };
         self.plan(gap, Action::Arrive);
@@ -523,6 +528,7 @@ impl World {
             cores: habits.cores,
             base_ns: habits.base_ns.saturating_mul(uneven),
             reporter: chance.one_of(&habits.reporters),
+            has_rate: chance.in_1000(habits.rates),
             answers_probes: !chance.in_1000(habits.unprobed),
             condition: Condition::Sound,
             incarnation: chance.in_1000(800).then(|| chance.number()),
@@ -643,11 +649,11 @@ impl Habits {
     fn drawn(chance: &mut Chance, is_guarded: bool) -> Self {
         // Health judges over seconds.
         let gap_ns = if is_guarded {
-            chance.one_of(&[MS, 4 * MS, 10 * MS, 20 * MS, 40 * MS])
+            chance.one_of(&[MS, 4 * MS, 10 * MS, 20 * MS, 40 * MS, 150 * MS, 500 * MS])
         } else {
-            chance.one_of(&[200 * US, MS, 4 * MS, 15 * MS, 40 * MS])
+            chance.one_of(&[200 * US, MS, 4 * MS, 15 * MS, 15 * MS, 40 * MS, 150 * MS])
         };
-        let base_ns = gap_ns * chance.one_of(&[1_u64, 2, 4, 10]);
+        let base_ns = gap_ns / 20 * chance.one_of(&[1_u64, 4, 20, 40, 80, 200]);
         let often = |chance: &mut Chance, times: &[u32]| chance.one_of(times);
         let reporter = |chance: &mut Chance| {
             chance.one_of(&[
@@ -685,6 +691,7 @@ impl Habits {
             alike: often(chance, &[0, 30, 150]),
             steps_back: often(chance, &[0, 0, 5, 30]),
             reporters,
+            rates: often(chance, &[0, 0, 300, 1_000]),
             unprobed: often(chance, &[0, 0, 0, 0, 100, 100, 400, 1_000]),
             cores: often(chance, &[1, 1, 2, 4, 16]),
             base_ns,
