@@ -10,6 +10,7 @@ mod canonical;
 mod chance;
 mod families;
 mod file;
+mod habits;
 mod line;
 mod load;
 mod machine;

@@ -44,7 +44,12 @@ pub(crate) enum Condition {
     Refusing,
 }
 
+/// A replica.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each holds or not, whatever the others do"
+)]
 pub(crate) struct Machine {
     pub(crate) id: ReplicaId,
     /// Queries of this client there.
@@ -61,6 +66,7 @@ pub(crate) struct Machine {
     pub(crate) condition: Condition,
     pub(crate) incarnation: Option<u64>,
     pub(crate) draining: bool,
+    /// The driver lets it be chosen.
     pub(crate) offered: bool,
 }
 
@@ -75,6 +81,11 @@ pub(crate) struct Course {
 }
 
 impl Machine {
+    /// Whether it answers nothing at present.
+    pub(crate) const fn is_mute(&self) -> bool {
+        matches!(self.condition, Condition::Stopped | Condition::Refusing)
+    }
+
     pub(crate) const fn rif(&self) -> u32 {
         self.own.saturating_add(self.others)
     }

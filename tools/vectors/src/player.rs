@@ -39,7 +39,7 @@ pub(crate) struct Asked {
 }
 
 /// What a query got: its number, and the replica or the round.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     Replica(u64, ReplicaId),
     Round(u64),

@@ -70,7 +70,7 @@ fn prequal(chance: &mut Chance, may_be_local: bool) -> PrequalSettings {
         it.remove_rate = rate(c.one_of(&[0, 250_000, 1_500_000, 3_000_000, 16_000_000]));
     });
     set(3, &mut |it, c| {
-        it.pool_capacity = c.one_of(&[2, 3, 5, 8, 40, 256])
+        it.pool_capacity = c.one_of(&[2, 3, 5, 8, 40, 256]);
     });
     set(4, &mut |it, c| {
         it.report_age_max = spans(c, &[5 * MS, 50 * MS, 300 * MS, 10_000 * MS]);
@@ -103,7 +103,7 @@ fn prequal(chance: &mut Chance, may_be_local: bool) -> PrequalSettings {
         it.sync_deadline = spans(c, &[MS, 10 * MS, 100 * MS]);
     });
     set(16, &mut |it, c| {
-        it.local_only = may_be_local && c.in_1000(250)
+        it.local_only = may_be_local && c.in_1000(250);
     });
     it
 }

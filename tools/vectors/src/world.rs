@@ -2,52 +2,15 @@
 //! the policy decides changes the load, and the load what comes back.
 
 use crate::chance::Chance;
-use crate::machine::{Condition, Course, Machine, Reporter};
+use crate::habits::{Habits, MS, US};
+use crate::machine::{Condition, Course, Machine};
 use crate::player::{Answer, Asked, Player};
 use slackwater_core::policy::{Attempt, Event, Outcome, Probe, ProbeId};
 use slackwater_core::{LoadReport, ReplicaId, ReplicaIds};
 use std::collections::BTreeMap;
 
-const US: u64 = 1_000;
-const MS: u64 = 1_000_000;
-
 /// Most replicas of a scenario.
 const REPLICAS_MAX: usize = 40;
-
-/// What differs from one scenario to another.
-#[derive(Clone, Debug)]
-struct Habits {
-    /// Mean time between two queries.
-    gap_ns: u64,
-    /// When a query is given up.
-    deadline_ns: u64,
-    /// How often in a thousand the driver reports heads.
-    heads: u32,
-    retries: u32,
-    hedges: u32,
-    pinned: u32,
-    carried: u32,
-    siblings: u32,
-    /// How often in a thousand a probe is not answered normally.
-    probe_trouble: u32,
-    /// Mean time between changes of the fleet.
-    change_ns: u64,
-    /// Mean time between changes of how its replicas do.
-    condition_ns: u64,
-    /// How many in a thousand of these changes are the same for all replicas.
-    alike: u32,
-    /// How often in a thousand the clock steps back.
-    steps_back: u32,
-    reporters: [Reporter; 3],
-    /// How many in a thousand report how many queries they finish.
-    rates: u32,
-    /// How many in a thousand answer no probes.
-    unprobed: u32,
-    cores: u32,
-    base_ns: u64,
-    /// How busy other clients keep the fleet, in thousandths of its cores.
-    load: u32,
-}
 
 /// What happens later.
 #[derive(Clone, Debug)]
@@ -294,7 +257,7 @@ impl World {
         };
         self.plan(gap, Action::Arrive);
         if self.player.wants_trial() && self.chance.in_1000(700) || self.chance.in_1000(4) {
-            self.ask(Asked {
+            self.ask(&Asked {
                 attempt: Attempt::Trial,
                 ..Asked::default()
             });
@@ -311,13 +274,13 @@ impl World {
         if self.chance.in_1000(20) {
             asked.avoid.extend(self.any_replica());
         }
-        self.ask(asked);
+        self.ask(&asked);
     }
 
-    fn ask(&mut self, asked: Asked) {
+    fn ask(&mut self, asked: &Asked) {
         let now = self.now();
         let (answer, probes) = self.player.choose(now, asked.clone());
-        self.answered(answer, &asked);
+        self.answered(answer, asked);
         self.send(probes);
     }
 
@@ -409,7 +372,7 @@ impl World {
     fn hedge(&mut self, query: u64) {
         if let Some(flight) = self.flights.get(&query) {
             let avoid = flight.tried.clone();
-            self.ask(Asked {
+            self.ask(&Asked {
                 attempt: Attempt::Hedge,
                 avoid,
                 ..Asked::default()
@@ -440,7 +403,7 @@ impl World {
             && flight.tried.len() < 4
             && self.chance.in_1000(self.habits.retries)
         {
-            self.ask(Asked {
+            self.ask(&Asked {
                 attempt: Attempt::Retry,
                 avoid: flight.tried,
                 ..Asked::default()
@@ -600,16 +563,13 @@ impl World {
         let Some(id) = self.any_replica() else {
             return;
         };
-        match self.machine(id).map(|machine| machine.offered) {
-            Some(offered) => {
-                self.handle(Event::Added(id));
-                self.handle(Event::Available(id, offered));
-            }
-            None => {
-                self.handle(Event::Removed(id));
-                self.handle(Event::Available(id, false));
-                self.handle(Event::ProbeLost(ProbeId::from_bits(id.to_bits())));
-            }
+        if let Some(offered) = self.machine(id).map(|machine| machine.offered) {
+            self.handle(Event::Added(id));
+            self.handle(Event::Available(id, offered));
+        } else {
+            self.handle(Event::Removed(id));
+            self.handle(Event::Available(id, false));
+            self.handle(Event::ProbeLost(ProbeId::from_bits(id.to_bits())));
         }
     }
 
@@ -634,68 +594,6 @@ impl World {
             } else if self.chance.in_1000(150) {
                 machine.condition = Condition::Sound;
             }
-        }
-    }
-}
-
-impl Machine {
-    /// Whether it answers nothing at present.
-    fn is_mute(&self) -> bool {
-        matches!(self.condition, Condition::Stopped | Condition::Refusing)
-    }
-}
-
-impl Habits {
-    fn drawn(chance: &mut Chance, is_guarded: bool) -> Self {
-        // Health judges over seconds.
-        let gap_ns = if is_guarded {
-            chance.one_of(&[MS, 4 * MS, 10 * MS, 20 * MS, 40 * MS, 150 * MS, 500 * MS])
-        } else {
-            chance.one_of(&[200 * US, MS, 4 * MS, 15 * MS, 15 * MS, 40 * MS, 150 * MS])
-        };
-        let base_ns = gap_ns / 20 * chance.one_of(&[1_u64, 4, 20, 40, 80, 200]);
-        let often = |chance: &mut Chance, times: &[u32]| chance.one_of(times);
-        let reporter = |chance: &mut Chance| {
-            chance.one_of(&[
-                Reporter::Latency,
-                Reporter::Latency,
-                Reporter::Capacity,
-                Reporter::Capacity,
-                Reporter::CapacityOnly,
-                Reporter::Rif,
-                Reporter::Zero,
-                Reporter::Extreme,
-            ])
-        };
-        let first = reporter(chance);
-        let is_mixed = chance.in_1000(400);
-        let mut other = || if is_mixed { reporter(chance) } else { first };
-        let reporters = [first, other(), other()];
-        let changes: &[u32] = if is_guarded {
-            &[10, 40, 150, 500]
-        } else {
-            &[5, 15, 40, 200]
-        };
-        Self {
-            gap_ns,
-            deadline_ns: base_ns.saturating_mul(often(chance, &[10, 30, 100]).into()),
-            heads: often(chance, &[0, 500, 900]),
-            retries: often(chance, &[0, 700, 1_000]),
-            hedges: often(chance, &[0, 100, 400]),
-            pinned: often(chance, &[0, 0, 50, 200]),
-            carried: often(chance, &[0, 0, 300, 900]),
-            siblings: often(chance, &[0, 0, 300, 700]),
-            probe_trouble: often(chance, &[0, 20, 60, 100, 400]),
-            change_ns: gap_ns.saturating_mul(often(chance, changes).into()),
-            condition_ns: gap_ns.saturating_mul(often(chance, &[8, 15, 30, 80]).into()),
-            alike: often(chance, &[0, 30, 150]),
-            steps_back: often(chance, &[0, 0, 5, 30]),
-            reporters,
-            rates: often(chance, &[0, 0, 300, 1_000]),
-            unprobed: often(chance, &[0, 0, 0, 0, 100, 100, 400, 1_000]),
-            cores: often(chance, &[1, 1, 2, 4, 16]),
-            base_ns,
-            load: often(chance, &[0, 100, 500, 900, 1_500, 6_000]),
         }
     }
 }

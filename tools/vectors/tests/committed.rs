@@ -8,7 +8,7 @@ use std::path::Path;
 
 fn committed(path: &str) -> String {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
-    fs::read_to_string(vectors.join(path)).expect(path)
+    fs::read_to_string(vectors.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// How often each pattern is in the vectors of the policies.
