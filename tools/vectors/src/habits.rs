@@ -11,6 +11,8 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) struct Habits {
     /// Mean time between two queries.
     pub(crate) gap_ns: u64,
+    /// The step of the clock.
+    pub(crate) grain_ns: u64,
     /// When a query is given up.
     pub(crate) deadline_ns: u64,
     /// How often in a thousand the driver reports heads.
@@ -49,6 +51,10 @@ impl Habits {
         } else {
             chance.one_of(&[200 * US, MS, 4 * MS, 15 * MS, 15 * MS, 40 * MS, 150 * MS])
         };
+        let grains = [50 * MS, 10 * MS, MS].into_iter();
+        let grain_ns = grains
+            .filter(|_| chance.in_1000(300))
+            .find(|&grain| grain <= gap_ns);
         let base_ns = gap_ns / 20 * chance.one_of(&[1_u64, 4, 20, 40, 80, 200]);
         let often = |chance: &mut Chance, times: &[u32]| chance.one_of(times);
         let reporter = |chance: &mut Chance| {
@@ -74,6 +80,7 @@ impl Habits {
         };
         Self {
             gap_ns,
+            grain_ns: grain_ns.unwrap_or(1),
             deadline_ns: base_ns.saturating_mul(often(chance, &[10, 30, 100]).into()),
             heads: often(chance, &[0, 500, 900]),
             retries: often(chance, &[0, 700, 1_000]),

@@ -55,16 +55,17 @@ impl Family {
         let settings = settings::policies(&mut chance, self.entry.may_be_local());
         let mut header = Object::new();
         header.text("scenario", &format!("{name}-{number}"));
-        header.text("policy", self.entry.name);
+        let config = self.guarded.then(|| settings::health(&mut chance));
+        let policy = match &config {
+            Some(config) => health::build(self.entry, &settings, config),
+            None => (self.entry.build)(&settings),
+        };
+        header.text("policy", policy.name());
         header.number("seed", seed);
         header.object("settings", settings::policy_text(self.entry, &settings));
-        let policy = if self.guarded {
-            let config = settings::health(&mut chance);
-            header.object("health", settings::health_text(&config));
-            health::build(self.entry, &settings, &config)
-        } else {
-            (self.entry.build)(&settings)
-        };
+        if let Some(config) = &config {
+            header.object("health", settings::health_text(config));
+        }
         let player = Player::new(policy, seed, &header.finish());
         World::new(chance, player, self.guarded).play(events)
     }

@@ -59,6 +59,8 @@ struct Cpu {
     settled_at: u64,
     /// The cores that its queries get at present, in thousandths.
     millicores: u32,
+    /// Queries wait for something else than the CPU.
+    is_locked: bool,
 }
 
 /// A server with its tracker.
@@ -118,6 +120,7 @@ impl Server {
             totals: is_measured.then_some(totals),
             settled_at: clock,
             millicores: chance.one_of(&[300, 1_000, 2_000, 4_000]),
+            is_locked: chance.in_1000(200),
         };
         Self {
             tracker: LoadTracker::new(&config),
@@ -224,6 +227,7 @@ impl Server {
                 self.slow = self.chance.one_of(&[1, 1, 1, 2, 5, 30]);
                 self.stopped = self.chance.in_1000(200);
                 self.cpu.millicores = self.chance.one_of(&[300, 1_000, 2_000, 4_000]);
+                self.cpu.is_locked ^= self.chance.in_1000(150);
                 if self.chance.in_1000(200) {
                     self.gap_ns = self
                         .chance
@@ -343,7 +347,13 @@ impl Server {
         let Some(totals) = &mut self.cpu.totals else {
             return;
         };
-        let wanted = self.arrivals.len() as u64 * 1_000;
+        let in_flight = self.arrivals.len() as u64;
+        let wanted = if self.cpu.is_locked {
+            // All but one wait for a lock.
+            in_flight.min(1) * 300
+        } else {
+            in_flight * 1_000
+        };
         let used = wanted.min(self.cpu.millicores.into());
         let time = |millicores: u64| Duration::from_nanos(span_ns / 1_000 * millicores);
         totals.used = totals.used.saturating_add(time(used + 5));

@@ -1,6 +1,7 @@
 //! The replicas of a scenario: how long a query takes there, how it ends, and what they report.
 
 use crate::chance::Chance;
+use crate::habits::Habits;
 use crate::line::nanos;
 use core::time::Duration;
 use slackwater_core::policy::Outcome;
@@ -44,6 +45,21 @@ pub(crate) enum Condition {
     Refusing,
 }
 
+impl Condition {
+    pub(crate) fn drawn(chance: &mut Chance) -> Self {
+        let times = chance.one_of(&[1_000, 1_000, 500, 200, 60]);
+        match chance.within(0, 15) {
+            0..=4 => Self::Failing(times),
+            5..=8 => Self::Slow(chance.one_of(&[3, 6, 20, 200])),
+            9 => Self::Stopped,
+            10 | 11 => Self::PushingBack(times),
+            12 => Self::Breaking(times),
+            13 => Self::Refusing,
+            _ => Self::Sound,
+        }
+    }
+}
+
 /// A replica.
 #[derive(Clone, Debug)]
 #[expect(
@@ -81,6 +97,24 @@ pub(crate) struct Course {
 }
 
 impl Machine {
+    pub(crate) fn new(id: ReplicaId, habits: &Habits, chance: &mut Chance) -> Self {
+        let uneven = if chance.in_1000(200) { 3 } else { 1 };
+        Self {
+            id,
+            own: 0,
+            others: 0,
+            cores: habits.cores,
+            base_ns: habits.base_ns.saturating_mul(uneven),
+            reporter: chance.one_of(&habits.reporters),
+            has_rate: chance.in_1000(habits.rates),
+            answers_probes: !chance.in_1000(habits.unprobed),
+            condition: Condition::Sound,
+            incarnation: chance.in_1000(800).then(|| chance.number()),
+            draining: false,
+            offered: true,
+        }
+    }
+
     /// Whether it answers nothing at present.
     pub(crate) const fn is_mute(&self) -> bool {
         matches!(self.condition, Condition::Stopped | Condition::Refusing)
@@ -196,6 +230,9 @@ impl Machine {
         };
         if chance.in_1000(10) {
             return ended(chance.wide(latency.saturating_add(1)), Outcome::Dropped);
+        }
+        if chance.in_1000(8) {
+            return ended(fast, Outcome::NoConnection);
         }
         let timed_out = ended(deadline_ns, Outcome::TimedOut);
         let (head, outcome, takes) = match self.condition {

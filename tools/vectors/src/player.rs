@@ -15,6 +15,9 @@ const HASH_STEP: u64 = 64;
 /// Hashes between two canonical texts.
 const TEXT_STEP: u64 = 3;
 
+/// Times between the last input and the hash.
+const PAUSES_NS: [u64; 4] = [0, 7_000_000, 0, 1_100_000_000];
+
 /// A policy that is being played, and the lines so far.
 #[derive(Debug)]
 pub(crate) struct Player {
@@ -103,6 +106,9 @@ impl Player {
 
     /// Writes a hash of the state, and the canonical text if `has_text`.
     pub(crate) fn hash(&mut self, t: u64, has_text: bool) {
+        // The state is also looked at when nothing has happened for some time.
+        let place = usize::try_from(self.hashes % 4).unwrap_or(0);
+        let t = t.saturating_add(PAUSES_NS[place]);
         let text = canonical::text(&*self.policy, Instant::from_nanos(t));
         let mut line = start(t, "snapshot");
         line.text("hash", &format!("{:016x}", canonical::fnv1a(&text)));

@@ -10,7 +10,7 @@ use slackwater_core::{LoadReport, ReplicaId, ReplicaIds};
 use std::collections::BTreeMap;
 
 /// Most replicas of a scenario.
-const REPLICAS_MAX: usize = 40;
+const REPLICAS_MAX: usize = 100;
 
 /// What happens later.
 #[derive(Clone, Debug)]
@@ -85,7 +85,10 @@ impl World {
 
     /// Plays until there are `events` lines, and returns them.
     pub(crate) fn play(mut self, events: u64) -> String {
-        let replicas = self.chance.one_of(&[1, 2, 3, 3, 4, 5, 6, 8, 12, 20, 40]);
+        let replicas = match self.chance.within(0, 39) {
+            0 => 90,
+            _ => self.chance.one_of(&[1, 2, 3, 3, 4, 5, 6, 8, 12, 20, 40]),
+        };
         for _ in 0..replicas {
             self.join();
         }
@@ -107,6 +110,11 @@ impl World {
     fn plan(&mut self, after_ns: u64, action: Action) {
         self.queued += 1;
         let at = self.clock.saturating_add(after_ns);
+        // On a coarse clock many times are equal, and spans are exactly as long as the bounds of
+        // rules.
+        let at = at
+            .checked_next_multiple_of(self.habits.grain_ns)
+            .unwrap_or(at);
         self.queue.insert((at, self.queued), action);
     }
 
@@ -482,22 +490,7 @@ impl World {
         let Some(id) = self.ids.allocate() else {
             return;
         };
-        let (habits, chance) = (&self.habits, &mut self.chance);
-        let uneven = if chance.in_1000(200) { 3 } else { 1 };
-        let machine = Machine {
-            id,
-            own: 0,
-            others: 0,
-            cores: habits.cores,
-            base_ns: habits.base_ns.saturating_mul(uneven),
-            reporter: chance.one_of(&habits.reporters),
-            has_rate: chance.in_1000(habits.rates),
-            answers_probes: !chance.in_1000(habits.unprobed),
-            condition: Condition::Sound,
-            incarnation: chance.in_1000(800).then(|| chance.number()),
-            draining: false,
-            offered: true,
-        };
+        let machine = Machine::new(id, &self.habits, &mut self.chance);
         self.machines.push(machine);
         self.handle(Event::Added(id));
     }
@@ -576,16 +569,7 @@ impl World {
     fn condition_change(&mut self) {
         let after = 1 + self.chance.wide(self.habits.condition_ns.saturating_mul(2));
         self.plan(after, Action::ConditionChange);
-        let times = self.chance.one_of(&[1_000, 1_000, 500, 200, 60]);
-        let condition = match self.chance.within(0, 15) {
-            0..=4 => Condition::Failing(times),
-            5..=8 => Condition::Slow(self.chance.one_of(&[3, 6, 20, 200])),
-            9 => Condition::Stopped,
-            10 | 11 => Condition::PushingBack(times),
-            12 => Condition::Breaking(times),
-            13 => Condition::Refusing,
-            _ => Condition::Sound,
-        };
+        let condition = Condition::drawn(&mut self.chance);
         let all = self.chance.in_1000(self.habits.alike);
         let chosen = self.any_replica();
         for machine in &mut self.machines {
