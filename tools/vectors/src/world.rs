@@ -460,7 +460,7 @@ impl World {
     fn fleet_change(&mut self) {
         let after = 1 + self.chance.wide(self.habits.change_ns.saturating_mul(2));
         self.plan(after, Action::FleetChange);
-        match self.chance.within(0, 23) {
+        match self.chance.within(0, 25) {
             0..=5 => self.join(),
             6..=9 => self.leave(),
             10..=14 => self.toggle(),
@@ -474,6 +474,20 @@ impl World {
             20 => self.offer_all(false),
             21 => self.offer_all(true),
             22 => self.repeat_news(),
+            23 => {
+                // All leave; others join later.
+                while let Some(machine) = self.machines.pop() {
+                    self.gone.push(machine.id);
+                    self.handle(Event::Removed(machine.id));
+                    self.ids.release(machine.id);
+                }
+            }
+            24 => {
+                for machine in &mut self.machines {
+                    machine.condition = Condition::Stopped;
+                }
+                self.join();
+            }
             _ => {
                 let chosen = self.any_replica();
                 if let Some(machine) = chosen.and_then(|id| self.machine_mut(id)) {
