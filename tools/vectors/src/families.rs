@@ -1,4 +1,4 @@
-//! The families of scenarios, each a policy or a part of the tracker, and what is committed of each.
+//! The families of scenarios: policies and parts of the tracker, and what is committed of each.
 
 use crate::Family;
 use crate::load::Subject;

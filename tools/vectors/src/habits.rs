@@ -1,10 +1,26 @@
 //! What differs from one scenario to another: the load, and the troubles.
 
 use crate::chance::Chance;
-use crate::machine::Reporter;
 
 pub(crate) const US: u64 = 1_000;
 pub(crate) const MS: u64 = 1_000_000;
+
+/// What a replica puts into its reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reporter {
+    /// Requests in flight only.
+    Rif,
+    /// Requests in flight and the latency.
+    Latency,
+    /// All of that, capacity and cost.
+    Capacity,
+    /// Capacity and cost, and seldom a latency.
+    CapacityOnly,
+    /// A latency of zero: its clock is too coarse.
+    Zero,
+    /// Values at the ends of their ranges.
+    Extreme,
+}
 
 /// What differs from one scenario to another.
 #[derive(Clone, Debug)]

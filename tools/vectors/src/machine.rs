@@ -1,7 +1,7 @@
 //! The replicas of a scenario: how long a query takes there, how it ends, and what they report.
 
 use crate::chance::Chance;
-use crate::habits::Habits;
+use crate::habits::{Habits, Reporter};
 use crate::line::nanos;
 use core::time::Duration;
 use slackwater_core::policy::Outcome;
@@ -9,23 +9,6 @@ use slackwater_core::{LoadReport, LoadScale, ReplicaId, Rif};
 
 /// The longest span in a vector: what a signed 64-bit number of nanoseconds can hold.
 const SPAN_MAX: u64 = i64::MAX as u64;
-
-/// What a replica puts into its reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reporter {
-    /// Requests in flight only.
-    Rif,
-    /// Also the latency.
-    Latency,
-    /// Also capacity and cost.
-    Capacity,
-    /// Capacity and cost, and seldom a latency.
-    CapacityOnly,
-    /// A latency of zero: its clock is too coarse.
-    Zero,
-    /// Values at the ends of their ranges.
-    Extreme,
-}
 
 /// How a replica does at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

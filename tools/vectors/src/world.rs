@@ -32,7 +32,7 @@ enum Action {
 
 /// A query in flight, as the driver keeps it.
 #[derive(Clone, Debug)]
-struct Flight {
+struct Sent {
     replica: ReplicaId,
     tried: Vec<ReplicaId>,
     attempt: Attempt,
@@ -50,7 +50,7 @@ pub(crate) struct World {
     ids: ReplicaIds,
     machines: Vec<Machine>,
     gone: Vec<ReplicaId>,
-    flights: BTreeMap<u64, Flight>,
+    sent: BTreeMap<u64, Sent>,
     /// Queries that wait for their rounds.
     waiting: BTreeMap<u64, Asked>,
     late_timeouts: bool,
@@ -77,7 +77,7 @@ impl World {
             ids: ReplicaIds::new(),
             machines: Vec::new(),
             gone: Vec::new(),
-            flights: BTreeMap::new(),
+            sent: BTreeMap::new(),
             waiting: BTreeMap::new(),
             late_timeouts,
         }
@@ -304,12 +304,12 @@ impl World {
     fn start(&mut self, query: u64, replica: ReplicaId, asked: &Asked) {
         let mut tried = asked.avoid.clone();
         tried.push(replica);
-        let flight = Flight {
+        let sent = Sent {
             replica,
             tried,
             attempt: asked.attempt,
         };
-        self.flights.insert(query, flight);
+        self.sent.insert(query, sent);
         let (deadline_ns, heads) = (self.habits.deadline_ns, self.habits.heads);
         let chance = &mut self.chance;
         let course = match self.machines.iter_mut().find(|it| it.id == replica) {
@@ -378,8 +378,8 @@ impl World {
 
     /// A second copy while the first is in flight.
     fn hedge(&mut self, query: u64) {
-        if let Some(flight) = self.flights.get(&query) {
-            let avoid = flight.tried.clone();
+        if let Some(sent) = self.sent.get(&query) {
+            let avoid = sent.tried.clone();
             self.ask(&Asked {
                 attempt: Attempt::Hedge,
                 avoid,
@@ -389,10 +389,10 @@ impl World {
     }
 
     fn end(&mut self, query: u64, outcome: Outcome) {
-        let Some(flight) = self.flights.remove(&query) else {
+        let Some(sent) = self.sent.remove(&query) else {
             return;
         };
-        if let Some(machine) = self.machine_mut(flight.replica) {
+        if let Some(machine) = self.machine_mut(sent.replica) {
             machine.own = machine.own.saturating_sub(1);
         }
         let now = self.now();
@@ -400,20 +400,17 @@ impl World {
         self.send(probes);
         if outcome == Outcome::Success
             && self.chance.in_1000(self.habits.carried)
-            && let Some(report) = self.report_of(flight.replica)
+            && let Some(report) = self.report_of(sent.replica)
         {
-            self.handle(Event::CarriedReport(flight.replica, &report));
+            self.handle(Event::CarriedReport(sent.replica, &report));
         }
         let may_retry = outcome.is_failure() || outcome == Outcome::PushedBack;
-        let is_copy = matches!(flight.attempt, Attempt::Hedge | Attempt::Trial);
-        if may_retry
-            && !is_copy
-            && flight.tried.len() < 4
-            && self.chance.in_1000(self.habits.retries)
+        let is_copy = matches!(sent.attempt, Attempt::Hedge | Attempt::Trial);
+        if may_retry && !is_copy && sent.tried.len() < 4 && self.chance.in_1000(self.habits.retries)
         {
             self.ask(&Asked {
                 attempt: Attempt::Retry,
-                avoid: flight.tried,
+                avoid: sent.tried,
                 ..Asked::default()
             });
         }
@@ -556,8 +553,8 @@ impl World {
             machine.condition = Condition::Sound;
             machine.draining = false;
         }
-        let broken: Vec<u64> = (self.flights.iter())
-            .filter(|(_, flight)| flight.replica == id)
+        let broken: Vec<u64> = (self.sent.iter())
+            .filter(|(_, sent)| sent.replica == id)
             .map(|(&query, _)| query)
             .collect();
         for query in broken {

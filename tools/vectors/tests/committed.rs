@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+/// The text of a file; none if it is not there, so that it differs from its first line on.
 fn committed(path: &str) -> String {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
-    fs::read_to_string(vectors.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    fs::read_to_string(vectors.join(path)).unwrap_or_default()
 }
 
 /// How often each pattern is in the vectors of the policies.
