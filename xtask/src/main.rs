@@ -26,6 +26,7 @@ mod spread;
 mod table;
 mod tidy;
 mod troubles;
+mod vectors;
 
 use loopback::replica;
 use std::io::Write;
@@ -71,6 +72,9 @@ cargo xtask CHORE
   mutants small changes of the core's code, each of which a test should notice, by cargo-mutants; writes results/core-mutants.md
           (a sample of 40: ten minutes; all: a day). --file: only those of a file, by a pattern, also several times
           [--sample N] [--seed N] [--file PATTERN ...] [--report FILE]
+  vectors test vectors of policies and tracker for other languages, into vectors/ (seconds); --check: compares them with the
+          core. --events: events of each scenario
+          [--check] [--scenarios N] [--events N] [--first-seed N] [--out FOLDER]
   openapi checks docs/reference/openapi.json with openapi-spec-validator (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: controls, keyboard, contrast, pictures, at 20 and at 1,000 replicas
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),
         ["mutants", ref options @ ..] => mutants::run(options),
+        ["vectors", ref options @ ..] => vectors::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["site", ref options @ ..] => site::run(options),

@@ -23,6 +23,7 @@ const FREE: &[&str] = &[
     "crates/slackwater-sim/src/figure/",
     "fuzz/",
     "go/",
+    "tools/vectors/",
     "xtask/",
 ];
 

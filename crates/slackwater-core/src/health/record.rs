@@ -424,7 +424,7 @@ impl Record {
             // Its last queries show what it does now, before the window does.
             let newest = (self.history & 0xFFFF).count_ones();
             self.success.min(newest * (WHOLE / 16))
-        } else if failed - run >= (64 - run) / 8 {
+        } else if failed.saturating_sub(run) >= (64 - run) / 8 {
             (64 - failed) * (WHOLE / 64)
         } else {
             0

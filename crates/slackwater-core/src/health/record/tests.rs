@@ -182,6 +182,20 @@ fn sudden_failure_is_remembered_as_total_unless_an_eighth_failed_before() {
 }
 
 #[test]
+fn run_of_failures_may_be_longer_than_the_failures_that_the_history_holds() {
+    let mut failing = record();
+    book(&mut failing, 0, 3, Outcome::Failed);
+    let run = failing.booked(0, MS, Outcome::Success);
+    // Two responses that began well within the run break off, so that it counts twice.
+    failing.booked(0, MS, Outcome::Success);
+    failing.broke(0, 0, run, MS, Outcome::Broken);
+    failing.broke(0, 0, run, MS, Outcome::Broken);
+    assert_eq!(failing.failures_in_a_row, 2 * run + 2);
+    failing.remember(true);
+    assert_eq!(failing.remembered, Some(0), "it had not failed before");
+}
+
+#[test]
 fn slow_decline_is_remembered_by_the_last_sixteen_queries_if_they_are_worse() {
     for (success, remembered) in [(WHOLE, 812_500), (500_000, 500_000)] {
         let mut failing = record();
