@@ -66,7 +66,10 @@ const Default = "shortest_expected_delay"
 var policies = []struct {
 	name  string
 	build func(*Settings) Policy
-}{}
+}{
+	{"least_loaded", newLeastLoaded},
+	{"random", newRandom},
+}
 
 // Names returns the names of all policies, the default first.
 func Names() []string {
