@@ -138,12 +138,15 @@ func (e *Explanation) noting(draw Draw) Draw {
 	return &e.draws
 }
 
-// noteDraw records the last draw of the choice, if draws decide between equals.
-func (e *Explanation) noteDraw() {
+// noteDraw records the last draw of the choice, if draws decide between equals. It returns the draws
+// that were noted.
+func (e *Explanation) noteDraw() Draw {
 	if e.comparison != nil && e.comparison.Equals == EqualsDraw {
 		e.draw = e.draws.last
 	} else {
 		e.draw = Optional[uint64]{}
 	}
+	draw := e.draws.draw
 	e.draws = notedDraws{}
+	return draw
 }

@@ -67,6 +67,8 @@ var policies = []struct {
 	name  string
 	build func(*Settings) Policy
 }{
+	{"prequal", newPrequal},
+	{"prequal_sync", newPrequalSync},
 	{"least_loaded", newLeastLoaded},
 	{"random", newRandom},
 }
