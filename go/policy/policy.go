@@ -67,6 +67,7 @@ var policies = []struct {
 	name  string
 	build func(*Settings) Policy
 }{
+	{Default, newShortestExpectedDelay},
 	{"prequal", newPrequal},
 	{"prequal_sync", newPrequalSync},
 	{"least_loaded", newLeastLoaded},
