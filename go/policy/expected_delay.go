@@ -161,7 +161,7 @@ func (m *moment) inUse(of *latestLoad, w *weight) uint64 {
 func (m *moment) place(of *latestLoad, w *weight) place {
 	return place{
 		first:  w.score(m.inUse(of, w), m.byCapacity),
-		second: min(of.turn.last, fleetPlaces),
+		second: of.turn.last,
 	}
 }
 

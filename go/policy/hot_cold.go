@@ -72,16 +72,16 @@ func rifLimitOf(limit Optional[uint32], parts uint64) uint64 {
 
 // hotColdPlace returns the place of a report of this load, if a RIF of limit or more is hot. From
 // the top: hot (1 bit), then latency (63) and RIF (56) of a cold report, RIF and latency of a hot
-// one. Values of 2^56 or more count as equal.
+// one. Values of 2^56 or more count as equal in the first part.
 //
 // Section 4 of the paper says that hot RIF "exceeds" the limit. But with the limit at the maximum
 // (section 5.3, Q = 0.999) "a replica tied for the maximum" is hot, and at Q = 0 all are. So hot is
 // ≥.
 func hotColdPlace(of load, limit uint64) place {
 	if of.rif >= limit {
-		return place{first: hotBit | min(of.rif, signalMax), second: min(of.latencyNS, poolPlaces)}
+		return place{first: hotBit | min(of.rif, signalMax), second: of.latencyNS}
 	}
-	return place{first: min(of.latencyNS, signalMax), second: min(of.rif, poolPlaces)}
+	return place{first: min(of.latencyNS, signalMax), second: of.rif}
 }
 
 // isHot reports whether a report is hot whose place begins with first.

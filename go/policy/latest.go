@@ -98,10 +98,10 @@ func (s *survey) load(now Instant, row *row, fleet *Fleet) latestLoad {
 	}
 }
 
-// place returns the place of a candidate.
+// place returns the place of a candidate in a choice.
 func (s *survey) place(now Instant, row *row, fleet *Fleet) place {
 	load := s.load(now, row, fleet)
-	return s.moment.place(&load, &row.weight)
+	return s.moment.place(&load, &row.weight).clamped(fleetPlaces)
 }
 
 // passTurn passes the turn of a replica that the query spares: the one that it would go to if it

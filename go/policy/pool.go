@@ -128,7 +128,7 @@ func (p *pool) best(query *Query, limit uint64, draw Draw) (ranking, bool) {
 	standInNS := p.standInNS()
 	return best(len(p.reports), func(index int) (place, bool) {
 		report := &p.reports[index]
-		return hotColdPlace(report.load(standInNS), limit), query.Allows(report.replica)
+		return hotColdPlace(report.load(standInNS), limit).clamped(poolPlaces), query.Allows(report.replica)
 	}, draw)
 }
 
@@ -136,7 +136,7 @@ func (p *pool) best(query *Query, limit uint64, draw Draw) (ranking, bool) {
 func (p *pool) worst(limit uint64, draw Draw) int {
 	standInNS := p.standInNS()
 	return worst(len(p.reports), func(index int) (place, bool) {
-		return hotColdPlace(p.reports[index].load(standInNS), limit), true
+		return hotColdPlace(p.reports[index].load(standInNS), limit).clamped(poolPlaces), true
 	}, draw)
 }
 

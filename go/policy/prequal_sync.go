@@ -142,7 +142,8 @@ func (p *prequalSync) finishRound(now Instant, query *Query, draw Draw, explanat
 		noted = explanation.noting(draw)
 	}
 	found, any := best(len(p.answers), func(index int) (place, bool) {
-		return hotColdPlace(p.answers[index].load(standInNS), rifLimitOf(limit, trueLoad)), true
+		at := hotColdPlace(p.answers[index].load(standInNS), rifLimitOf(limit, trueLoad))
+		return at.clamped(poolPlaces), true
 	}, noted)
 	probing := now.Since(round.startedAt)
 	if !any {
