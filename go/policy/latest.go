@@ -274,7 +274,7 @@ func (l *latest) chargeSiblings(replica ReplicaID, queries uint32) {
 	}
 }
 
-func (l *latest) querySent(query *Query, _ *choice, _ *client, _ Draw) {
+func (l *latest) querySent(query *Query, _ Optional[uint32], _ *client, _ Draw) {
 	if query.Attempt == AttemptFirst {
 		l.carried.query()
 	}

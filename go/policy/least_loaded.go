@@ -40,29 +40,39 @@ func (r *fewestInFlightInTurn) choose(
 	if explanation != nil {
 		explanation.compare(byInFlightInTurn, Values{})
 	}
-	best, lowest := -1, uint32(0)
-	for offset := range replicas {
-		replica := replicas[(start+offset)%len(replicas)]
-		if !query.Allows(replica) {
-			continue
+	found, lowest := -1, uint32(0)
+	place := start
+	for range replicas {
+		if replica := replicas[place]; query.Allows(replica) {
+			inFlight := fleet.InFlight(replica)
+			if explanation != nil {
+				explainInFlight(explanation, replica, inFlight)
+			}
+			// The first of equals is the nearest after the last pick.
+			if found < 0 || inFlight < lowest {
+				found, lowest = place, inFlight
+			}
 		}
-		inFlight := fleet.InFlight(replica)
-		if explanation != nil {
-			explanation.consider(Candidate{
-				Replica:  replica,
-				InFlight: inFlight,
-				Values:   valuesOf(uint64(inFlight)),
-				place:    place{first: uint64(inFlight)},
-			})
-		}
-		// The first of equals is the nearest after the last pick.
-		if best < 0 || inFlight < lowest {
-			best, lowest = offset, inFlight
+		if place++; place == len(replicas) {
+			place = 0
 		}
 	}
-	if best < 0 {
+	if found < 0 {
 		return 0, false
 	}
-	r.next = Some(start + best + 1)
-	return replicas[(start+best)%len(replicas)], true
+	// It is not wrapped here, since the fleet may be larger by then.
+	r.next = Some(found + 1)
+	if found < start {
+		r.next.Value += len(replicas)
+	}
+	return replicas[found], true
+}
+
+func explainInFlight(explanation *Explanation, replica ReplicaID, inFlight uint32) {
+	explanation.consider(Candidate{
+		Replica:  replica,
+		InFlight: inFlight,
+		Values:   valuesOf(uint64(inFlight)),
+		place:    place{first: uint64(inFlight)},
+	})
 }

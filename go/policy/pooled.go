@@ -131,11 +131,11 @@ func (p *pooled) chargeSiblings(replica ReplicaID, queries uint32) {
 
 // querySent removes by rate. This comes last, because a rule that counts queries in flight must see
 // this one to find the worst report.
-func (p *pooled) querySent(query *Query, choice *choice, client *client, draw Draw) {
+func (p *pooled) querySent(query *Query, rifLimit Optional[uint32], client *client, draw Draw) {
 	if query.Attempt != AttemptFirst {
 		return
 	}
-	p.removeByRate(choice.rifLimit, client, draw)
+	p.removeByRate(rifLimit, client, draw)
 	isLowered := p.probeShare != client.probeShare
 	if p.yield.query() || isLowered {
 		p.balanceReuse(client)

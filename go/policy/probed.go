@@ -21,8 +21,9 @@ type keeper interface {
 	chargePinned(now Instant, replica ReplicaID, client *client) Optional[uint32]
 	// chargeSiblings charges queries that siblings have sent to a replica.
 	chargeSiblings(replica ReplicaID, queries uint32)
-	// querySent does what follows a choice. Its query is in flight by now.
-	querySent(query *Query, choice *choice, client *client, draw Draw)
+	// querySent does what follows a choice that was made with this RIF limit. Its query is in flight
+	// by now.
+	querySent(query *Query, rifLimit Optional[uint32], client *client, draw Draw)
 	// handleReport takes in a report of an available replica.
 	handleReport(now Instant, from subject, report *LoadReport, client *client, draw Draw)
 	// handleCarried takes in the load that an available replica reported with a response.

@@ -132,7 +132,7 @@ func (p *probed) Choose(now Instant, query *Query, draw Draw, explanation *Expla
 	// The query must be in flight before removal by rate, which querySent does.
 	c.counters.Picks[found.reason]++
 	c.fleet.querySent(found.replica)
-	p.kept.querySent(query, &found, c, draw)
+	p.kept.querySent(query, found.rifLimit, c, draw)
 	return Decision{Kind: Picked, Pick: Pick{
 		Ticket: Ticket{
 			replica: found.replica,
