@@ -113,12 +113,27 @@ type writerOnly struct{ io.Writer }
 
 // FlushError is for http.ResponseController.
 func (w *writer) FlushError() error {
+	if !canFlush(w.ResponseWriter) {
+		return http.ErrNotSupported // and the head is still open
+	}
 	w.head(http.StatusOK)
 	err := http.NewResponseController(w.ResponseWriter).Flush()
-	if !errors.Is(err, http.ErrNotSupported) {
-		w.wrote(0, err)
-	}
+	w.wrote(0, err)
 	return err
+}
+
+func canFlush(w http.ResponseWriter) bool {
+	for {
+		switch w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		}
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = outer.Unwrap()
+	}
 }
 
 func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {

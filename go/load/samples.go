@@ -55,7 +55,7 @@ type sample struct {
 	finishedAtNS uint64
 }
 
-func (s *sample) ageNS(now policy.Instant) uint64 {
+func (s sample) ageNS(now policy.Instant) uint64 {
 	return saturatingSub(uint64(now), s.finishedAtNS)
 }
 
@@ -115,11 +115,11 @@ func (s *samples) lastKnown(now policy.Instant, rif uint32) (uint64, bool) {
 }
 
 func (s *samples) median(now policy.Instant, rif uint32, rememberedMax int, ageMaxNS uint64) (uint64, bool) {
-	young := func(it *sample) bool { return it.ageNS(now) < ageMaxNS }
-	recent := func(it *sample) bool { return young(it) && it.ageNS(now) <= s.windowNS }
+	young := func(it sample) bool { return it.ageNS(now) < ageMaxNS }
+	recent := func(it sample) bool { return young(it) && it.ageNS(now) <= s.windowNS }
 	next := s.next.Load()
 	inWindow := 0
-	s.lookBack(next, recent, func(uint64, *sample) bool {
+	s.lookBack(next, recent, func(uint64, sample) bool {
 		inWindow++
 		return inWindow < s.windowMin
 	})
@@ -140,10 +140,10 @@ func (s *samples) median(now policy.Instant, rif uint32, rememberedMax int, ageM
 // nearest fills places with the samples nearest in RIF among the newestMax newest wanted ones,
 // nearest first, and of equally near ones the newer first. Each is packed as its distance in RIF
 // and, below that, how far back it is, which is unique.
-func (s *samples) nearest(places []uint64, next uint64, rif uint32, newestMax int, wanted func(*sample) bool) {
+func (s *samples) nearest(places []uint64, next uint64, rif uint32, newestMax int, wanted func(sample) bool) {
 	clear64(places)
 	last := len(places) - 1
-	s.lookBack(next, wanted, func(back uint64, it *sample) bool {
+	s.lookBack(next, wanted, func(back uint64, it sample) bool {
 		insert(places, absDiff(uint64(it.others), uint64(rif))<<32|back)
 		newestMax--
 		settled := places[last]>>32 == 0 // no older one can be nearer
@@ -152,7 +152,7 @@ func (s *samples) nearest(places []uint64, next uint64, rif uint32, newestMax in
 }
 
 // medianOf returns the median latency of packed samples.
-func (s *samples) medianOf(next uint64, nearest []uint64, young func(*sample) bool) (uint64, bool) {
+func (s *samples) medianOf(next uint64, nearest []uint64, young func(sample) bool) (uint64, bool) {
 	var places [nearestInWindow]uint64
 	byLatency := places[:len(nearest)]
 	clear64(byLatency)
@@ -162,7 +162,7 @@ func (s *samples) medianOf(next uint64, nearest []uint64, young func(*sample) bo
 			break
 		}
 		// One that was overwritten since counts with its new value, if that is not too old.
-		if it, ok := s.slot(next - packed&math.MaxUint32).read(); ok && young(&it) {
+		if it, ok := s.slot(next - packed&math.MaxUint32).read(); ok && young(it) {
 			insert(byLatency, it.latencyNS)
 			count++
 		}
@@ -180,8 +180,8 @@ func (s *samples) between(from, to uint64, then policy.Instant, show func(others
 	if count == 0 {
 		return
 	}
-	later := func(it *sample) bool { return it.finishedAtNS > uint64(then) }
-	s.lookBack(to, later, func(back uint64, it *sample) bool {
+	later := func(it sample) bool { return it.finishedAtNS > uint64(then) }
+	s.lookBack(to, later, func(back uint64, it sample) bool {
 		if back <= count {
 			show(it.others, it.latencyNS)
 		}
@@ -191,15 +191,15 @@ func (s *samples) between(from, to uint64, then policy.Instant, show func(others
 
 // lookBack passes the wanted samples to show, newest first, with how far back each is, until show
 // returns false.
-func (s *samples) lookBack(next uint64, wanted func(*sample) bool, show func(back uint64, it *sample) bool) {
+func (s *samples) lookBack(next uint64, wanted func(sample) bool, show func(back uint64, it sample) bool) {
 	passedOver := 0
 	for back := uint64(1); back <= uint64(len(s.slots)); back++ {
 		it, ok := s.slot(next - back).read()
 		if !ok {
 			continue
 		}
-		if wanted(&it) {
-			if !show(back, &it) {
+		if wanted(it) {
+			if !show(back, it) {
 				return
 			}
 		} else if passedOver++; passedOver > passedOverMax {
