@@ -32,6 +32,14 @@ const (
 
 var transportNames = []string{transportGRPC, transportUDP, transportHTTP, transportNone}
 
+// What is done about endpoints that fail.
+const (
+	healthStandard = "standard"
+	healthOff      = "off"
+)
+
+var healthNames = []string{healthStandard, healthOff}
+
 // explainMax is the most picks that are kept for display.
 const explainMax = 1024
 
@@ -42,6 +50,8 @@ type config struct {
 	policy   string
 	settings policy.Settings
 	probe    probeConfig
+	// health is one of healthNames.
+	health string
 	// explain is how many of the latest picks are kept for display.
 	explain uint16
 }
@@ -62,12 +72,13 @@ func defaultConfig() *config {
 		policy:   policyDefault,
 		settings: policy.DefaultSettings(),
 		probe:    probeConfig{transport: transportGRPC, path: probe.Path},
+		health:   healthStandard,
 	}
 }
 
 func (c *config) equal(other *config) bool {
 	return c.policy == other.policy && c.settings == other.settings &&
-		c.probe == other.probe && c.explain == other.explain
+		c.probe == other.probe && c.health == other.health && c.explain == other.explain
 }
 
 // ParseConfig parses the configuration of a service config, or of an xDS TypedStruct, in which every
@@ -88,6 +99,9 @@ func parseConfig(text json.RawMessage) (*config, error) {
 		},
 		"probe": func(path string, text json.RawMessage) error {
 			return decodeObject(path, text, c.probe.fields())
+		},
+		"health": func(path string, text json.RawMessage) error {
+			return decodeName(path, text, healthNames, &c.health)
 		},
 		"prequal":               settingsDecoder(&c.settings.Prequal),
 		"shortestExpectedDelay": settingsDecoder(&c.settings.ShortestExpectedDelay),

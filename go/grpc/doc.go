@@ -30,6 +30,7 @@
 //	  },
 //	  "prequal": {"probeRate": 3, "reportAgeMax": "1s"},
 //	  "shortestExpectedDelay": {"latencyBand": 0.15},
+//	  "health": "standard",
 //	  "explain": 64
 //	}
 //
@@ -52,6 +53,13 @@
 // [policy.ShortestExpectedDelaySettings]. Durations are texts such as "0.050s" or "50ms". The probe
 // settings in prequal apply to every policy that probes.
 //
+// health says what is done about endpoints that fail:
+//   - "standard", the default: an endpoint that fails more often than the others gets fewer calls, or
+//     none but for a few trials until it succeeds again; one that joins gets its whole share once it
+//     has shown that it is as fast as the others, after 10 s at the latest.
+//   - "off": failures do not count. The fewest calls are in flight at an endpoint that fails fast, so
+//     it gets more than its share of them, unless outlier detection ejects it.
+//
 // explain is the number of latest picks that [Channel.Picks] returns: 0 to 1024, default 0. Unless it
 // is 0, each pick takes longer.
 //
@@ -64,8 +72,9 @@
 // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE are pushback, which shows load and not a
 // failure. Failed calls are no samples of latency, so a server that fails fast does not look fast.
 //
-// This package ejects no endpoints: gRPC's outlier detection does, and works above this policy, as
-// does client-side health checking. gRPC's retries need [DialOptions] to avoid the endpoint of the
+// gRPC's outlier detection and client-side health checking work above this policy. By default they are
+// off, and outlier detection looks at its counts every 10 s; health, above, counts each call. gRPC's
+// retries need [DialOptions] to avoid the endpoint of the
 // failed attempt, since gRPC does not tell a policy which calls are retries.
 //
 // # Seeing what it does

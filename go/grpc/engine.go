@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slackwater/slackwater/go/health"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
 )
@@ -60,7 +61,7 @@ var newDraw = func() policy.Draw { return draws{} }
 const timerMin = 100 * time.Microsecond
 
 func newEngine(config *config, metrics *metrics) (*engine, error) {
-	p, err := policy.New(config.policy, config.settings)
+	p, err := newPolicy(config)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +82,16 @@ func newEngine(config *config, metrics *metrics) (*engine, error) {
 	e.timer = time.AfterFunc(time.Hour, e.timeout)
 	e.mu.Unlock()
 	return e, nil
+}
+
+// newPolicy makes the policy. Without health around it, a server that fails fast has few calls in
+// flight and gets most calls.
+func newPolicy(config *config) (policy.Policy, error) {
+	p, err := policy.New(config.policy, config.settings)
+	if err != nil || config.health == healthOff {
+		return p, err
+	}
+	return health.Guard(p, health.StandardSettings())
 }
 
 // close ends probing. Calls that the engine picked may still end.
