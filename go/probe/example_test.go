@@ -23,6 +23,7 @@ func Example() {
 		Report: func([]byte) policy.LoadReport { return policy.LoadReport{RIF: 3} },
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	served := make(chan error)
 	go func() { served <- responder.Serve(ctx, socket) }()
 
