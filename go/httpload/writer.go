@@ -38,19 +38,19 @@ type (
 func wrap(w http.ResponseWriter) (*writer, http.ResponseWriter) {
 	_, flushes := w.(http.Flusher)
 	_, hijacks := w.(http.Hijacker)
-	inner := writer{ResponseWriter: w}
 	switch {
 	case flushes && hijacks:
-		outer := &flushHijackWriter{inner}
+		outer := &flushHijackWriter{writer{ResponseWriter: w}}
 		return &outer.writer, outer
 	case flushes:
-		outer := &flushWriter{inner}
+		outer := &flushWriter{writer{ResponseWriter: w}}
 		return &outer.writer, outer
 	case hijacks:
-		outer := &hijackWriter{inner}
+		outer := &hijackWriter{writer{ResponseWriter: w}}
 		return &outer.writer, outer
 	}
-	return &inner, &inner
+	outer := &writer{ResponseWriter: w}
+	return outer, outer
 }
 
 // Flush implements http.Flusher.
@@ -171,7 +171,11 @@ func bodyLength(status int, header http.Header, method string) int64 {
 	if method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified {
 		return 0
 	}
-	length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
+	values := header["Content-Length"]
+	if len(values) == 0 {
+		return -1
+	}
+	length, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil || length < 0 {
 		return -1
 	}
