@@ -66,7 +66,7 @@ func (r PickReason) isComparison() bool {
 type ReasonCounts [reasonCount]uint64
 
 // Of returns the picks for this reason.
-func (c *ReasonCounts) Of(reason PickReason) uint64 {
+func (c ReasonCounts) Of(reason PickReason) uint64 {
 	if reason >= reasonCount {
 		return 0
 	}
@@ -74,7 +74,7 @@ func (c *ReasonCounts) Of(reason PickReason) uint64 {
 }
 
 // Total returns all picks.
-func (c *ReasonCounts) Total() uint64 {
+func (c ReasonCounts) Total() uint64 {
 	total := uint64(0)
 	for _, picks := range c {
 		total += picks
@@ -83,7 +83,7 @@ func (c *ReasonCounts) Total() uint64 {
 }
 
 // All returns each reason with its picks.
-func (c *ReasonCounts) All() iter.Seq2[PickReason, uint64] {
+func (c ReasonCounts) All() iter.Seq2[PickReason, uint64] {
 	return func(yield func(PickReason, uint64) bool) {
 		for reason, picks := range c {
 			if !yield(PickReason(reason), picks) {
