@@ -19,8 +19,9 @@ const (
 
 // Reasons for which [Client.Send] or [HTTPClient.Probe] does not send a probe.
 var (
-	// ErrFull says that too many probes are outstanding. It shows nothing about the replica.
-	ErrFull = errors.New("too many probes are outstanding")
+	// ErrFull says that too many probes are outstanding, or that the socket is full. It shows nothing
+	// about the replica.
+	ErrFull = errors.New("too many probes are outstanding, or the socket is full")
 	// ErrUnsupported says that the client has no socket for the family of the address.
 	ErrUnsupported = errors.New("the client has no socket for this address")
 )
@@ -62,7 +63,7 @@ type ClientCounts struct {
 	Sent uint64
 	// Answered counts replies that were accepted.
 	Answered uint64
-	// RefusedFull counts probes that [ErrFull] refused.
+	// RefusedFull counts probes that were refused because too many were outstanding.
 	RefusedFull uint64
 	// RefusedUnsupported counts probes that [ErrUnsupported] or [ErrHintTooLong] refused.
 	RefusedUnsupported uint64
@@ -106,7 +107,7 @@ type lane[T any] struct {
 	conn     *net.UDPConn
 	key      *Key
 	epoch    time.Time
-	patience patience
+	sender   sender
 	answered func(*Answer[T])
 
 	mu     sync.Mutex
@@ -139,7 +140,7 @@ func NewClient[T any](options ClientOptions[T]) (*Client[T], error) {
 		epoch := time.Now()
 		return &lane[T]{
 			conn: conn, key: options.Key, epoch: epoch, answered: options.Answered,
-			patience: patience{epoch: epoch}, nonces: newNonces[T](outstanding),
+			sender: sender{conn: conn, epoch: epoch}, nonces: newNonces[T](outstanding),
 		}, nil
 	}
 	client := &Client[T]{closed: make(chan struct{})}
@@ -184,7 +185,7 @@ func (c *Client[T]) lanes(yield func(*lane[T]) bool) {
 //
 // The error says that nothing was sent: [ErrFull], [ErrUnsupported], [ErrHintTooLong],
 // [os.ErrDeadlineExceeded] if timeout is not positive, or an error of the socket. Send waits only
-// while the socket is full, at most 10 ms.
+// while the socket is full, some 10 ms.
 func (c *Client[T]) Send(to netip.AddrPort, token T, hint []byte, timeout time.Duration) error {
 	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
 	lane := c.v6
@@ -212,9 +213,7 @@ func (l *lane[T]) send(to netip.AddrPort, token T, hint []byte, timeout time.Dur
 	defer buffers.Put(buffer)
 	// The hint was measured before.
 	datagram, _ := AppendRequest(buffer[:0], Request{Nonce: nonce, Hint: hint}, l.key)
-	l.patience.extend(l.conn)
-	_, err = l.conn.WriteToUDPAddrPort(datagram, to)
-	if err == nil {
+	if err = l.sender.write(datagram, to); err == nil {
 		return nil
 	}
 	l.mu.Lock()

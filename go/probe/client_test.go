@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slackwater/slackwater/go/policy"
@@ -410,4 +411,42 @@ func TestAResponderSurvivesErrorsOfTheNetwork(t *testing.T) {
 	if errs := responder.Counts().ReceiveErrors; errs != errorsBeforePause+1 {
 		t.Fatalf("%d errors", errs)
 	}
+}
+
+// fullConn takes no datagram, and counts how often it was tried.
+type fullConn struct {
+	datagramConn
+	tries     int
+	deadlines int
+}
+
+func (c *fullConn) SetWriteDeadline(time.Time) error {
+	c.deadlines++
+	return nil
+}
+
+func (c *fullConn) WriteToUDPAddrPort([]byte, netip.AddrPort) (int, error) {
+	if c.tries++; c.tries > 3 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return 0, nil
+}
+
+func TestAFullSocketIsNotWaitedForAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &fullConn{}
+		sender := sender{conn: conn, epoch: time.Now()}
+		for i := range 6 {
+			if err := sender.write(nil, netip.AddrPort{}); errors.Is(err, ErrFull) != (i >= 3) {
+				t.Fatalf("write %d: %v", i, err)
+			}
+		}
+		if conn.tries != 4 || conn.deadlines != 1 {
+			t.Fatalf("%d tries, %d deadlines", conn.tries, conn.deadlines)
+		}
+		time.Sleep(writePatience)
+		if err := sender.write(nil, netip.AddrPort{}); !errors.Is(err, ErrFull) || conn.tries != 5 || conn.deadlines != 2 {
+			t.Fatalf("%v, %d tries, %d deadlines", err, conn.tries, conn.deadlines)
+		}
+	})
 }

@@ -89,7 +89,7 @@ func (r *Responder) Serve(ctx context.Context, conn net.PacketConn) error {
 	}()
 	var (
 		socket   = asDatagramConn(conn)
-		patience = patience{epoch: time.Now()}
+		sender   = sender{conn: socket, epoch: time.Now()}
 		received [DatagramBytesMax + 1]byte
 		reply    [DatagramBytesMax]byte
 		errs     int
@@ -117,8 +117,7 @@ func (r *Responder) Serve(ctx context.Context, conn net.PacketConn) error {
 		if len(datagram) == 0 {
 			continue
 		}
-		patience.extend(socket)
-		if _, err := socket.WriteToUDPAddrPort(datagram, from); err != nil {
+		if sender.write(datagram, from) != nil {
 			r.unsent.Add(1)
 			continue
 		}

@@ -1,10 +1,11 @@
 package probe
 
 import (
+	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -23,21 +24,36 @@ const (
 	pauseAfterError   = 10 * time.Millisecond
 )
 
-// patience sets a socket's write deadline. It does so once for many writes, because a deadline of
-// each write's own would be a large part of the cost of a write.
-type patience struct {
+// sender writes to a socket, and waits for a full one only so long. It sets the write deadline once
+// for many writes, because a deadline of each write's own would be a large part of the cost of a
+// write. After a write that waited in vain, others do not wait for a while.
+type sender struct {
+	conn  datagramConn
 	epoch time.Time
-	until atomic.Int64 // nanoseconds since epoch
+
+	mu                  sync.Mutex
+	deadline, fullUntil time.Duration // since epoch
 }
 
-func (p *patience) extend(conn interface{ SetWriteDeadline(time.Time) error }) {
-	now := int64(time.Since(p.epoch))
-	until := p.until.Load()
-	if until-now > int64(writePatience/2) || !p.until.CompareAndSwap(until, now+int64(writePatience)) {
-		return
+// write returns ErrFull if the socket is full.
+func (s *sender) write(datagram []byte, to netip.AddrPort) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Since(s.epoch)
+	if now < s.fullUntil {
+		return ErrFull
 	}
-	// If that fails, the socket is closed, and the write says so.
-	_ = conn.SetWriteDeadline(p.epoch.Add(time.Duration(now) + writePatience))
+	if s.deadline-now < writePatience/2 {
+		s.deadline = now + writePatience
+		// If that fails, the socket is closed, and the write says so.
+		_ = s.conn.SetWriteDeadline(s.epoch.Add(s.deadline))
+	}
+	_, err := s.conn.WriteToUDPAddrPort(datagram, to)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.fullUntil = time.Since(s.epoch) + writePatience
+		return ErrFull
+	}
+	return err
 }
 
 // datagramConn is a socket whose addresses cost no allocation.
