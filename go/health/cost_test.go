@@ -97,11 +97,11 @@ func BenchmarkQuery(b *testing.B) {
 				replica, _ := ids.Allocate()
 				p.Handle(0, policy.Event{Kind: policy.EventAdded, Replica: replica}, nil)
 			}
-			draw, now := policy.NewSplitMix64(1), policy.Instant(0)
+			draw, now, query := policy.NewSplitMix64(1), policy.Instant(0), policy.Query{}
 			b.ReportAllocs()
 			for b.Loop() {
 				now = now.Add(10 * time.Microsecond)
-				decision := p.Choose(now, &policy.Query{}, draw, nil)
+				decision := p.Choose(now, &query, draw, nil)
 				p.HandleDone(now, decision.Pick.Ticket, policy.OutcomeSuccess)
 			}
 		})

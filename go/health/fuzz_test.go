@@ -57,18 +57,28 @@ func (m *machine) report() *policy.LoadReport {
 	return report
 }
 
-func (m *machine) outcome() policy.Outcome { return policy.Outcome(m.byte() % 8) }
+// outcome returns an outcome. One replica of four fails most of its queries, the others few.
+func (m *machine) outcome(of *policy.Ticket) policy.Outcome {
+	how := m.byte()
+	if isBad := of.Replica().Index()%4 == 1; (how < 200) == isBad {
+		return policy.Outcome(how % 8)
+	}
+	return policy.OutcomeSuccess
+}
 
 // step plays one operation.
 func (m *machine) step() {
 	op := m.byte()
-	// The clock moves by up to 16 s, and steps back at times.
-	if span := m.byte(); span == 255 {
+	// The clock moves by some milliseconds or seconds, and steps back at times.
+	switch span := time.Duration(m.byte()); {
+	case span == 255:
 		m.now -= min(m.now, policy.Instant(time.Second))
-	} else {
-		m.now = m.now.Add(time.Millisecond * time.Duration(uint(1)<<(span%15)) / 2)
+	case span > 248:
+		m.now = m.now.Add((span - 248) * time.Second)
+	default:
+		m.now = m.now.Add(span * time.Millisecond / 8)
 	}
-	switch op % 12 {
+	switch op % 24 {
 	case 0:
 		if replica, isNew := m.ids.Allocate(); isNew && len(m.known) < 100 {
 			m.known, m.past = append(m.known, replica), append(m.past, replica)
@@ -104,12 +114,12 @@ func (m *machine) step() {
 	case 6:
 		if len(m.tickets) > 0 {
 			place := int(m.byte()) % len(m.tickets)
-			m.policy.HandleHead(m.now, &m.tickets[place], m.outcome())
+			m.policy.HandleHead(m.now, &m.tickets[place], m.outcome(&m.tickets[place]))
 		}
-	case 7, 8:
+	case 7, 8, 9, 10, 11, 12, 13, 14:
 		if len(m.tickets) > 0 {
 			place := int(m.byte()) % len(m.tickets)
-			m.policy.HandleDone(m.now, m.tickets[place], m.outcome())
+			m.policy.HandleDone(m.now, m.tickets[place], m.outcome(&m.tickets[place]))
 			m.tickets = slices.Delete(m.tickets, place, place+1)
 		}
 	default:
@@ -125,7 +135,7 @@ func (m *machine) step() {
 }
 
 func (m *machine) choose(op byte) {
-	query := policy.Query{Attempt: policy.Attempt(op / 12 % 5)}
+	query := policy.Query{Attempt: policy.Attempt(op / 24 % 5)}
 	if op > 200 {
 		query.Pinned = policy.Some(m.replica())
 	}
@@ -178,7 +188,7 @@ func (m *machine) check(t *testing.T) {
 func FuzzOperations(f *testing.F) {
 	seeds := policy.NewSplitMix64(1)
 	for range 40 {
-		operations := make([]byte, 2_000)
+		operations := make([]byte, 4_000)
 		for i := range operations {
 			operations[i] = byte(seeds.Draw())
 		}
