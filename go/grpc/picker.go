@@ -112,7 +112,8 @@ func (a *attempt) done(info balancer.DoneInfo) {
 		return
 	}
 	outcome := outcomeOf(a.ctx, &info)
-	if report, ok := carriedReport(info.Trailer); ok {
+	if carried, ok := carriedReport(info.Trailer); ok {
+		report := carried // only this copy escapes to the heap
 		a.end(outcome, &report)
 		return
 	}
