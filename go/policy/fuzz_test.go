@@ -45,7 +45,7 @@ func newFuzzed(t *testing.T, name string, operations []byte) *fuzzed {
 	settings.Prequal.LocalOnly = first&7 == 7
 	settings.Prequal.PoolCapacity = uint16(2 + first>>3)
 	settings.Prequal.ProbesOutstandingMax = uint16(1 + first>>5)
-	settings.Prequal.ReuseMax = uint16(1 + first)
+	settings.Prequal.ReuseMax = 1 + uint16(first)
 	settings.Prequal.RIFLimitQuantile = Millionths(first>>4) * One / 15
 	fuzz.driver = newDriver(t, name, settings, 1+int(first&3))
 	return fuzz
