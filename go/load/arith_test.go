@@ -64,6 +64,7 @@ func TestArithmeticIsThatOfWiderIntegers(t *testing.T) {
 func TestSignedArithmeticSaturates(t *testing.T) {
 	for _, c := range []struct{ a, b, sum int64 }{
 		{1, -3, -2}, {math.MaxInt64, 1, math.MaxInt64}, {math.MinInt64, -1, math.MinInt64}, {math.MinInt64, math.MaxInt64, -1},
+		{math.MinInt64, math.MinInt64, math.MinInt64},
 	} {
 		if got := saturatingAddSigned(c.a, c.b); got != c.sum {
 			t.Errorf("%d + %d is %d", c.a, c.b, got)

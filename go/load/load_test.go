@@ -42,7 +42,12 @@ func TestQueriesCountFromBeginningToEnd(t *testing.T) {
 		if load.RIF() != 0 {
 			t.Fatal(load.RIF())
 		}
-		if counts := load.Counts(); counts != (Counts{Succeeded: 1, Cancelled: 1}) {
+		later := load.Begin()
+		if carried := stream.Carried(); carried.RIF != 1 {
+			t.Fatalf("one that has ended carries all: %+v", carried)
+		}
+		later.End(Cancelled)
+		if counts := load.Counts(); counts != (Counts{Succeeded: 1, Cancelled: 2}) {
 			t.Fatalf("%+v", counts)
 		}
 		if report := load.Report(nil); report.Latency != 3*ms {
@@ -70,6 +75,9 @@ func TestTheHeadDecidesTheEnd(t *testing.T) {
 
 func TestAReportHasStateOfTheProcess(t *testing.T) {
 	load := New(Options{HintScale: func(hint []byte) uint16 {
+		if len(hint) == 0 {
+			t.Error("it was called without a hint")
+		}
 		if string(hint) == "panic" {
 			panic("hostile")
 		}
