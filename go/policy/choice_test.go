@@ -198,7 +198,7 @@ func (d *driver) pickAndProbe(t *testing.T, isGone func(ReplicaID) bool) {
 func TestReportsWithoutLoadAndUnknownEventsAreIgnored(t *testing.T) {
 	for _, name := range Names() {
 		d := newAnswering(t, name, 2)
-		before := d.policy.Snapshot(d.now)
+		before, counters := d.policy.Snapshot(d.now), d.policy.Counters()
 		for kind := range EventKind(20) {
 			if kind == EventAdded || kind == EventTimeout {
 				continue
@@ -208,6 +208,9 @@ func TestReportsWithoutLoadAndUnknownEventsAreIgnored(t *testing.T) {
 		after := d.policy.Snapshot(d.now)
 		if len(before.Replicas) != len(after.Replicas) || len(before.Pool) != len(after.Pool) {
 			t.Errorf("%s: %+v", name, after)
+		}
+		if found := d.policy.Counters(); found != counters {
+			t.Errorf("%s: %+v, before %+v", name, found, counters)
 		}
 	}
 }

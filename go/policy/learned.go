@@ -167,12 +167,6 @@ func (s *sum) replace(before, after uint64) {
 // plus returns the sum over the replicas of both.
 func (s sum) plus(other sum) sum { return sum{s.count + other.count, s.sum + other.sum} }
 
-// without returns the sum without a replica that counts with this value.
-func (s sum) without(value uint64) sum {
-	s.replace(value, 0)
-	return s
-}
-
 func (s sum) mean() (uint64, bool) {
 	if s.count == 0 {
 		return 0, false
