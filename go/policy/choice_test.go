@@ -214,3 +214,25 @@ func TestReportsWithoutLoadAndUnknownEventsAreIgnored(t *testing.T) {
 		}
 	}
 }
+
+func TestTicketThatIsReturnedTwiceDoesNoHarm(t *testing.T) {
+	for _, name := range Names() {
+		settings := DefaultSettings()
+		settings.Prequal.LocalOnly = true
+		d := newDriver(t, name, settings, 2)
+		d.answer = equalLoad
+		for range 20 {
+			pick := d.pick(t, Query{}, nil)
+			d.probe()
+			d.now += ms
+			for range 3 {
+				d.policy.HandleDone(d.now, pick.Ticket, OutcomeNoConnection)
+			}
+		}
+		for _, view := range d.policy.Snapshot(d.now).Pool {
+			if view.RIF > 10 || view.Latency > d.now.Since(0) {
+				t.Errorf("%s: %+v", name, view)
+			}
+		}
+	}
+}

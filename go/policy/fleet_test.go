@@ -153,3 +153,22 @@ func TestDrainingEndsWhenAReplicaBecomesUnprobed(t *testing.T) {
 		}
 	}
 }
+
+func TestLostProbesCountFromTheFirst(t *testing.T) {
+	var probe lastProbe
+	probe.lost(3)
+	probe.lost(5)
+	if found := probe.lost(7); found.since != 3 || found.inARow != 3 || found.answeredAt != 0 {
+		t.Errorf("%+v", found)
+	}
+	if lost := probe.answered(8); lost != 3 {
+		t.Errorf("%d were lost before the answer", lost)
+	}
+	if found := probe.lost(9); found.since != 9 || found.inARow != 1 || found.answeredAt != maybe(8) {
+		t.Errorf("%+v", found)
+	}
+	probe.lostInARow = 255
+	if found := probe.lost(10); found.inARow != 255 {
+		t.Errorf("%+v", found)
+	}
+}

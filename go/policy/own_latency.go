@@ -98,7 +98,7 @@ func (o *ownTracker) headReady(now Instant, arrival *localArrival, end queryEnd)
 		return
 	}
 	arrival.headReady = true
-	o.waiting--
+	o.waiting = saturatingSub32(o.waiting, 1)
 	switch end {
 	case endSuccess:
 		o.ring[o.next] = ownSample{others: arrival.others, latencyNS: now.nsSince(arrival.at), finishedAt: now}
@@ -122,10 +122,11 @@ func (o *ownTracker) headReady(now Instant, arrival *localArrival, end queryEnd)
 // finish notes that the query is over.
 func (o *ownTracker) finish(now Instant, arrival localArrival, end queryEnd) {
 	if end == endNever && !arrival.headReady {
-		o.waiting--
+		o.waiting = saturatingSub32(o.waiting, 1)
 	}
 	o.headReady(now, &arrival, end)
-	o.rif--
+	// A ticket that is returned twice must not make the count wrap.
+	o.rif = saturatingSub32(o.rif, 1)
 }
 
 // latencyNS returns the estimated latency of the next query; 0 if unknown.

@@ -299,6 +299,28 @@ func TestRowsKeepTheNewestFirst(t *testing.T) {
 	}
 }
 
+func TestLastOfEquallyOldRowsTakesThePlaceOfANewestOne(t *testing.T) {
+	var rows latestRows
+	for i := range newestMax + 2 {
+		replica := newReplicaID(uint32(i), 0)
+		rows.all = append(rows.all, row{replica: replica, receivedAt: 5})
+		rows.places.Set(replica, int32(i))
+	}
+	rows.putAllInOrder()
+	rows.remove(0)
+	if last := rows.all[0].replica; last != newestMax+1 || len(rows.all) != newestMax+1 {
+		t.Errorf("%v of %d rows", last, len(rows.all))
+	}
+}
+
+func TestMeansAreInWholeNanosecondsAndNeverNone(t *testing.T) {
+	for latency, expected := range map[uint64]uint64{0: 0, 1: 1, fine - 1: 1, fine: 1, 2*fine - 1: 1, 5 * fine: 5} {
+		if found := (&learned{latency: latency}).wholeLatencyNS(); found != expected {
+			t.Errorf("%d/1024 ns count as %d", latency, found)
+		}
+	}
+}
+
 func TestRIFLimitIsTheNearestRankOfRecentResponses(t *testing.T) {
 	var distribution rifDistribution
 	if distribution.limit(500_000).Known || distribution.limit(0) != Some(uint32(0)) {

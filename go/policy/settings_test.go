@@ -63,3 +63,16 @@ func TestPoliciesHaveTheNamesByWhichTheyAreBuilt(t *testing.T) {
 		t.Errorf("the error names what is known: %v", err)
 	}
 }
+
+func TestPoolRefillsInALargeFleet(t *testing.T) {
+	settings := DefaultSettings().Prequal
+	for replicas, expected := range map[int]bool{0: false, 10: false, 24: false, 25: true, 1_000: true} {
+		if found := settings.Refills(replicas); found != expected {
+			t.Errorf("with %d replicas: %v", replicas, found)
+		}
+	}
+	settings = PaperSettings().Prequal
+	if paper := PaperSettings(); paper.Validate() != nil || settings.ReuseMax != 1024 || settings.ProbeRateMin < settings.ProbeRate {
+		t.Errorf("the paper's settings: %+v", settings)
+	}
+}
