@@ -1,4 +1,4 @@
-// Package httpload makes an [net/http] server a replica: it counts the server's requests in flight,
+// Package httpload makes a [net/http] server a replica: it counts the server's requests in flight,
 // measures their latency, and answers probes.
 //
 // [Handler] wraps the application's handler. Put it outside of everything that makes requests wait
@@ -8,6 +8,4 @@
 // To reject a request that has not been started, answer it with [probe.WriteShed]. It then counts
 // as load and not as a failure. The same holds for any answer with status 429 or 503 and a header
 // retry-after.
-//
-// [probe.WriteShed]: https://pkg.go.dev/github.com/slackwater/slackwater/go/probe#WriteShed
 package httpload

@@ -95,6 +95,9 @@ func TestShedReasonsRoundTrip(t *testing.T) {
 			t.Errorf("%v: %d, %v", reason, response.Code, response.Header())
 		}
 	}
+	if _, ok := ReadShed(http.Header{}); ok || Shed(0).String() != "shed" {
+		t.Error("a reason without a header, or a word for none")
+	}
 	for _, text := range []string{"", "shed", "upstream"} {
 		if _, ok := ReadShed(http.Header{HeaderShed: {text}}); ok {
 			t.Errorf("%q was read", text)

@@ -450,3 +450,21 @@ func TestAFullSocketIsNotWaitedForAgainAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestTheLongestDatagramIsAnsweredAndALongerOneRefused(t *testing.T) {
+	// A padded request whose tag covers all of it.
+	key := testKey(t, 1)
+	responder := &Responder{Key: key, Report: func([]byte) policy.LoadReport { return policy.LoadReport{} }}
+	addr := serve(t, responder)
+	conn, _ := listen(t)
+	for _, size := range []int{DatagramBytesMax, DatagramBytesMax + 1} {
+		padded := append(appendBase(nil, kindRequest, 0, 7, key), make([]byte, size-baseBytes-tagBytes)...)
+		if _, err := conn.WriteToUDPAddrPort(seal(padded, 0, key), addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "counts", func() bool {
+		counts := responder.Counts()
+		return counts.Answered == 1 && counts.Refused(TooLong) == 1
+	})
+}

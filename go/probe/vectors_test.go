@@ -394,6 +394,9 @@ func TestHintsRoundTrip(t *testing.T) {
 		if err != nil {
 			continue
 		}
+		if _, has := header[HeaderHint]; has != (size > 0) {
+			t.Fatalf("%d bytes: %v", size, header)
+		}
 		if hint, err := ReadHint(header); err != nil || len(hint) != size {
 			t.Fatalf("%d bytes: %x, %v", size, hint, err)
 		}
