@@ -178,3 +178,105 @@ func TestExplanationKeepsTheBestAndTheChosen(t *testing.T) {
 		t.Errorf("the chosen one is not first: %v", explanation.Candidates()[0].Replica)
 	}
 }
+
+func TestValuesGiveTheExpectedDelayByTheFormula(t *testing.T) {
+	d := explained(t, Default)
+	explanation := NewExplanation()
+	ahead := false
+	for range 40 {
+		pick := d.pick(t, Query{}, explanation)
+		for _, candidate := range explanation.Candidates() {
+			var values [5]float64
+			for i, factor := range explanation.Comparison().Factors {
+				value, _ := candidate.Values.At(i)
+				values[i] = float64(value) / float64(factor.Parts)
+			}
+			inFlight, meanUS, surcharge, delayUS := values[0], values[1], values[2], values[3]
+			ahead = ahead || surcharge > 0
+			if expected := (inFlight + surcharge) * meanUS; delayUS < expected*0.999 || delayUS > expected*1.001 {
+				t.Fatalf("%v: (%v + %v) × %v is not %v", candidate.Replica, inFlight, surcharge, meanUS, delayUS)
+			}
+			if meanUS < 9_000 || meanUS > 11_000 {
+				t.Fatalf("%v: a mean of %v µs", candidate.Replica, meanUS)
+			}
+		}
+		d.probe()
+		d.now += ms
+		d.policy.HandleDone(d.now, pick.Ticket, OutcomeSuccess)
+	}
+	if !ahead {
+		t.Error("no replica was ahead")
+	}
+}
+
+func TestCapacitiesAreExplained(t *testing.T) {
+	d := newDriver(t, Default, DefaultSettings(), 3)
+	d.answer = func(place int, report *LoadReport) {
+		equalLoad(place, report)
+		report.CapacityMilliRIF = Some(uint32(4_000))
+		report.Cost = Some(5 * time.Millisecond)
+	}
+	for range 50 {
+		d.serve(t)
+	}
+	explanation := NewExplanation()
+	d.pick(t, Query{Avoid: d.replicas[:1], Attempt: AttemptRetry}, explanation)
+	if explanation.Comparison() != byCapacity || explanation.Cold() != 2 || explanation.Hot() != 0 {
+		t.Errorf("%v, %d cold, %d hot", explanation.Comparison(), explanation.Cold(), explanation.Hot())
+	}
+	for i, candidate := range explanation.Candidates() {
+		capacity, _ := candidate.Values.At(1)
+		aloneFine, _ := candidate.Values.At(3)
+		if candidate.CapacityMilliRIF != Some(uint32(4_000)) || capacity != 4_000 ||
+			candidate.Cost != Some(5*time.Millisecond) || aloneFine != uint64(5*time.Millisecond)*fine {
+			t.Errorf("%+v", candidate)
+		}
+		if candidate.Avoided != (candidate.Replica == d.replicas[0]) || candidate.Avoided != (i == 2) {
+			t.Errorf("number %d: %v avoided %v", i, candidate.Replica, candidate.Avoided)
+		}
+	}
+}
+
+func TestOutsWithAReasonAreKept(t *testing.T) {
+	explanation := NewExplanation()
+	for i := range MaxOuts + 3 {
+		explanation.AddOut(Out{Replica: newReplicaID(uint32(i), 0), Why: OutTakenOut})
+	}
+	if len(explanation.Outs()) != MaxOuts || explanation.Out() != MaxOuts+3 {
+		t.Fatalf("%d of %d", len(explanation.Outs()), explanation.Out())
+	}
+	known := newReplicaID(2, 0)
+	explanation.NoteOut(Out{Replica: known, Why: OutDraining})
+	explanation.NoteOut(Out{Replica: known, Why: OutLost})
+	if found := explanation.Outs()[2]; found.Why != OutDraining {
+		t.Errorf("a better reason stays: %v", found)
+	}
+	beyond := newReplicaID(99, 0)
+	explanation.NoteOut(Out{Replica: beyond, Why: OutReason(HealthEjected.String())})
+	last := explanation.Outs()[MaxOuts-1]
+	if last.Replica != beyond || last.Why != "ejected" || HealthEjected.ReplicaState() != "ejected" {
+		t.Errorf("it takes the place of one without a reason: %v", last)
+	}
+	explanation.Clear()
+	if len(explanation.Outs()) != 0 || explanation.Out() != 0 {
+		t.Errorf("cleared: %v", explanation.Outs())
+	}
+}
+
+func TestDrawThatDecidesIsExplained(t *testing.T) {
+	d := newDriver(t, "random", DefaultSettings(), 5)
+	explanation := NewExplanation()
+	for range 20 {
+		pick := d.pick(t, Query{}, explanation)
+		draw, known := explanation.Draw()
+		index := Below(&fixedDraw{draw: draw}, 5)
+		if !known || pick.Ticket.Replica() != d.replicas[index] || explanation.Considered() != 5 {
+			t.Fatalf("drew %v, known %v, picked %v", index, known, pick.Ticket.Replica())
+		}
+	}
+	d = newDriver(t, "least_loaded", DefaultSettings(), 5)
+	d.pick(t, Query{}, explanation)
+	if _, known := explanation.Draw(); known {
+		t.Error("a draw that decides nothing is explained")
+	}
+}
