@@ -40,6 +40,7 @@ import (
 
 	slackwatergrpc "github.com/slackwater/slackwater/go/grpc"
 	"github.com/slackwater/slackwater/go/grpc/load"
+	replica "github.com/slackwater/slackwater/go/load"
 )
 
 const (
@@ -247,7 +248,9 @@ func serve(t *testing.T, latency time.Duration) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{reporter: load.New(), latency: latency, port: listener.Addr().(*net.TCPAddr).Port}
+	// Several servers in one process, which sleep, cannot learn the CPU time of their own calls.
+	reporter := load.New(load.WithLoad(replica.New(replica.Options{NoCapacity: true})))
+	s := &server{reporter: reporter, latency: latency, port: listener.Addr().(*net.TCPAddr).Port}
 	s.grpc = grpc.NewServer(s.reporter.ServerOptions()...)
 	s.reporter.Register(s.grpc)
 	grpc_testing.RegisterTestServiceServer(s.grpc, s)
@@ -440,7 +443,7 @@ func TestSlowServerGetsFewCalls(t *testing.T) {
 	}
 	all.Wait()
 	t.Logf("fast %d, slow %d", fast.calls.Load(), slow.calls.Load())
-	if slow.calls.Load() > 200 {
+	if slow.calls.Load() > 80 {
 		t.Errorf("the slow server got %d of 800 calls", slow.calls.Load())
 	}
 }
