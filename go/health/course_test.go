@@ -238,3 +238,26 @@ func TestWarmUpDoublesWithEightGoodAnswersAndEndsInTime(t *testing.T) {
 		t.Errorf("it does not end at its end")
 	}
 }
+
+func TestAShareThatDoublesEndsSparing(t *testing.T) {
+	c, _ := leftAt0()
+	c.keepLimited(byErrors)
+	c.climb(at(1_000))
+	expectShare(t, c, whole/8)
+	if c.isSpared() {
+		t.Errorf("it is still spared")
+	}
+}
+
+func TestATrialDoesNotPassByTheHeadOfTheOneBefore(t *testing.T) {
+	c, settings := leftAt0()
+	c.trialBegan(at(1_000), c.trialSent(), 1)
+	c.trialEnded(at(1_100), trialFailed, settings)
+	if _, stands := c.standing(at(9_000)); stands {
+		t.Errorf("it has ended")
+	}
+	c.trialSent()
+	if _, stands := c.standing(at(9_000)); stands {
+		t.Errorf("it has no head")
+	}
+}

@@ -243,3 +243,25 @@ func TestAReturningReplicaThatFailsAgainLeavesAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestAReplicaWithItsWholeShareIsNoLongerASuspect(t *testing.T) {
+	settings := DefaultSettings()
+	r := recordOf(100, 0)
+	r.remembered = policy.Some[uint32](0)
+	r.course.share = whole / 2
+	for milliseconds, isConvicted := range []bool{true, false} {
+		judge(at(999+uint64(milliseconds)), r, goodOthers(300), &settings)
+		if r.isConvicted() != isConvicted {
+			t.Errorf("with a share of %d, convicted %v", r.course.share, !isConvicted)
+		}
+	}
+}
+
+func TestAReplicaThatTheCallerTookOutIsNotJudged(t *testing.T) {
+	settings := DefaultSettings()
+	r := recordOf(30, 30)
+	r.isOffered = false
+	r.others = policy.Some[uint64](1_000)
+	judge(at(0), r, goodOthers(300), &settings)
+	expectShare(t, &r.course, whole)
+}

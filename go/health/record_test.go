@@ -309,3 +309,20 @@ func TestAnswerOrRestartMakesATrialDueAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestAReturningReplicaIsNotAccusedByAReportFromBefore(t *testing.T) {
+	r := newRecord(at(0), 1)
+	r.reported(at(0), &policy.LoadReport{ErrorMillionths: policy.Some(whole)})
+	r.forget()
+	if r.estimate(at(0), 0, whole); r.success != whole || r.isKnown {
+		t.Errorf("success is %d, known %v", r.success, r.isKnown)
+	}
+}
+
+func TestAReportAloneIsKnowledge(t *testing.T) {
+	r := newRecord(at(0), 1)
+	r.reported(at(0), &policy.LoadReport{ErrorMillionths: policy.Some[uint32](300_000)})
+	if r.estimate(at(0), 0, whole); r.success != 700_000 || !r.isKnown {
+		t.Errorf("success is %d, known %v", r.success, r.isKnown)
+	}
+}
