@@ -86,7 +86,7 @@ func TestReportedLoadDecides(t *testing.T) {
 
 func TestDrainingServerGetsNoCalls(t *testing.T) {
 	servers := []*server{serve(t, nil), serve(t, nil), serve(t, nil)}
-	c := dial(t, `{}`, servers)
+	c := dial(t, `{"health": "off"}`, servers)
 	c.connected(t, 3)
 	draining := servers[2]
 	draining.draining.Store(true)

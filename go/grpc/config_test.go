@@ -47,6 +47,7 @@ func TestParseConfig(t *testing.T) {
 				"prequal": {"probeRate": 2.5, "rifLimitQuantile": 0.84, "reportAgeMax": "1.500s",
 					"poolCapacity": 32, "idleProbes": 0},
 				"shortestExpectedDelay": {"probeRate": 0.25, "latencyBand": 0, "costBand": 10},
+				"health": "off",
 				"explain": 64
 			}`,
 			want: with(func(c *config) {
@@ -60,6 +61,7 @@ func TestParseConfig(t *testing.T) {
 				c.settings.ShortestExpectedDelay = policy.ShortestExpectedDelaySettings{
 					ProbeRate: 250_000, LatencyBand: 0, CostBand: 10 * policy.One,
 				}
+				c.health = "off"
 				c.explain = 64
 			}),
 		},
@@ -137,6 +139,8 @@ func TestParseConfig(t *testing.T) {
 			err: `prequal.probeDeadline must be above 0 and at most 1 minute`},
 		{name: "flag", text: `{"prequal": {"localOnly": 1}}`,
 			err: `prequal.localOnly must be true or false; got 1`},
+		{name: "health", text: `{"health": "strict"}`,
+			err: `health must be one of "standard", "off"; got "strict"`},
 		{name: "too many picks", text: `{"explain": 1025}`,
 			err: `explain must be a whole number from 0 to 1024; got 1025`},
 		{name: "long value", text: `{"policy": "` + strings.Repeat("x", 100) + `"}`,
@@ -168,7 +172,7 @@ func TestConfigEqual(t *testing.T) {
 		t.Error("the default differs from itself")
 	}
 	for _, text := range []string{
-		`{"policy": "random"}`, `{"explain": 1}`, `{"probe": {"port": 1}}`,
+		`{"policy": "random"}`, `{"explain": 1}`, `{"health": "off"}`, `{"probe": {"port": 1}}`,
 		`{"prequal": {"idleProbes": 1}}`, `{"shortestExpectedDelay": {"costBand": 1}}`,
 	} {
 		c, err := parseConfig(json.RawMessage(text))

@@ -1,6 +1,7 @@
 package slackwatergrpc
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -34,8 +35,8 @@ type Endpoint struct {
 	// InFlight is the number of this channel's calls in flight there.
 	InFlight uint32 `json:"inFlight"`
 	// State is "available", "draining" (it reports that it takes no new calls), "unreachable" (it has
-	// stopped answering probes) or "unprobed" (it has answered none yet, so it is balanced by what
-	// this channel measures).
+	// stopped answering probes), "unprobed" (it has answered none yet, so it is balanced by what this
+	// channel measures), or by its health "ejected", "limited" or "warming_up".
 	State string `json:"state"`
 }
 
@@ -90,9 +91,13 @@ func (e *engine) describe(into *Snapshot) {
 	defer e.mu.Unlock()
 	state := e.policy.Snapshot(e.now())
 	into.Policy, into.Transport = e.policy.Name(), e.config.probe.transport
+	health := make(map[policy.ReplicaID]string, len(state.Health))
+	for _, view := range state.Health {
+		health[view.Replica] = view.State.ReplicaState()
+	}
 	for _, replica := range state.Replicas {
 		into.Endpoints = append(into.Endpoints, Endpoint{
-			Address: e.describeLocked(replica.Replica), InFlight: replica.InFlight, State: stateOf(&replica),
+			Address: e.describeLocked(replica.Replica), InFlight: replica.InFlight, State: cmp.Or(health[replica.Replica], stateOf(&replica)),
 		})
 	}
 	for i := range state.Pool {
@@ -113,6 +118,7 @@ func (e *engine) describe(into *Snapshot) {
 	}
 }
 
+// stateOf returns the state of a replica that health does not limit.
 func stateOf(replica *policy.ReplicaView) string {
 	switch {
 	case replica.Draining:
