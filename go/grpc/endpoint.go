@@ -131,6 +131,7 @@ func (c *endpointConn) NewSubConn(
 		listener(state)
 	}
 	// It is not called before Connect, so it sees the value that is set here.
+	//lint:ignore SA1019 there is no other way to intercept new connections yet
 	sc, err := c.ClientConn.NewSubConn(addresses, opts)
 	return sc, err
 }

@@ -96,6 +96,15 @@ func serve(t *testing.T, handle func(context.Context) error) *server {
 
 func serveOn(t *testing.T, address string, handle func(context.Context) error, withProbes bool) *server {
 	t.Helper()
+	return serveServices(t, address, handle, withProbes, func(*grpc.Server) {})
+}
+
+// serveServices starts a server with services besides its own.
+func serveServices(
+	t *testing.T, address string, handle func(context.Context) error, withProbes bool,
+	register func(*grpc.Server),
+) *server {
+	t.Helper()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +114,7 @@ func serveOn(t *testing.T, address string, handle func(context.Context) error, w
 	if withProbes {
 		probepb.RegisterLoadServer(s.grpc, s)
 	}
+	register(s.grpc)
 	go s.grpc.Serve(listener)
 	t.Cleanup(s.kill)
 	return s
