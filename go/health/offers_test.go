@@ -108,8 +108,8 @@ func TestAReplicaComesBackWhenAllOthersDrain(t *testing.T) {
 
 func TestATrialOfAReplicaThatDrainsIsPutOff(t *testing.T) {
 	g, replicas := probedFleet(t, 4)
-	g.leave(replicas[1], byErrors, false)
 	drain(g, replicas[1])
+	g.leave(replicas[1], byErrors, false)
 	g.tickAt = at(60_000) // it is not judged before
 	for range 1_000 {
 		g.trials.earn()
