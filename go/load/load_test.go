@@ -144,6 +144,11 @@ func TestCapacityAndCostAreLearnedFromCPUTotals(t *testing.T) {
 		if capacity := report.CapacityMilliRIF.Value; capacity < 3700 || capacity > 4300 {
 			t.Errorf("half of 8: %d", capacity)
 		}
+		var learned policy.LoadReport
+		load.learned.estimator.Fill(&learned)
+		if report.Cost != learned.Cost || report.CapacityMilliRIF != learned.CapacityMilliRIF {
+			t.Errorf("%+v, but learned %+v", report, learned)
+		}
 		if report.Cost.Value.Truncate(time.Microsecond) != 2*ms || load.CapacitySource() != SourceWaits {
 			t.Errorf("%v by %v", report.Cost, load.CapacitySource())
 		}
