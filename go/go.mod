@@ -1,0 +1,3 @@
+module github.com/slackwater/slackwater/go
+
+go 1.25.0

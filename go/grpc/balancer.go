@@ -1,0 +1,174 @@
+package slackwatergrpc
+
+import (
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/endpointsharding"
+	"google.golang.org/grpc/balancer/pickfirst"
+	"google.golang.org/grpc/balancer/weightedtarget"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/resolver"
+)
+
+// Name is the name of the load balancing policy in a service config, and the last part of the type
+// URL of its xDS configuration.
+const Name = "slackwater"
+
+var logger = grpclog.Component(Name)
+
+func init() { balancer.Register(builder{}) }
+
+// builder makes a balancer for each channel, or under xDS for each locality of it.
+type builder struct{}
+
+var _ balancer.ConfigParser = builder{}
+
+func (builder) Name() string { return Name }
+
+func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
+	b := &lb{
+		ClientConn: cc,
+		channel:    &Channel{target: opts.Target.String()},
+		metrics:    newMetrics(cc.MetricsRecorder(), opts.Target.String()),
+	}
+	pickFirst := balancer.Get(pickfirst.Name)
+	newEndpoint := func(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
+		e := &endpoint{lb: b}
+		e.Balancer = pickFirst.Build(&endpointConn{ClientConn: cc, endpoint: e}, opts)
+		return e
+	}
+	b.child = endpointsharding.NewBalancer(b, opts, newEndpoint, endpointsharding.Options{})
+	channels.add(b.channel)
+	return b
+}
+
+// lb is the balancer. Its child keeps a connection to every endpoint; lb chooses between the READY
+// ones.
+//
+// Locks are taken in this order: those of the children, lb.mu, engine.mu. No child and no part of
+// gRPC is called under lb.mu or engine.mu.
+type lb struct {
+	// ClientConn is the channel. It is embedded to intercept the child's UpdateState.
+	balancer.ClientConn
+	child   balancer.Balancer
+	channel *Channel
+	metrics *metrics
+
+	mu     sync.Mutex
+	engine *engine
+}
+
+func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
+	parsed, ok := state.BalancerConfig.(*config)
+	switch {
+	case state.BalancerConfig == nil:
+		// The policy was selected by its name alone.
+		parsed = defaultConfig()
+	case !ok:
+		return fmt.Errorf("slackwater: configuration of unexpected type %T", state.BalancerConfig)
+	}
+	locality := weightedtarget.LocalityFromResolverState(state.ResolverState)
+
+	b.mu.Lock()
+	var replaced *engine
+	if b.engine == nil || !b.engine.config.equal(parsed) {
+		next, err := newEngine(parsed, b.metrics)
+		if err != nil {
+			b.mu.Unlock()
+			return fmt.Errorf("slackwater: %w", err)
+		}
+		replaced, b.engine = b.engine, next
+	}
+	b.metrics.setLocality(locality)
+	b.channel.update(locality, b.engine)
+	b.mu.Unlock()
+
+	// The child answers with UpdateState before it returns, which fills a new engine.
+	err := b.child.UpdateClientConnState(balancer.ClientConnState{
+		// Without the health listener, outlier detection and client-side health checking of the
+		// layers above have no effect.
+		ResolverState: pickfirst.EnableHealthListener(state.ResolverState),
+	})
+	if replaced != nil {
+		// From here on, no picker uses it. Calls that it picked still end there.
+		replaced.close()
+	}
+	return err
+}
+
+// UpdateState receives the states of all endpoints from the child, which serializes these calls.
+func (b *lb) UpdateState(state balancer.State) {
+	ready := []*endpointPicker{}
+	for _, child := range endpointsharding.ChildStatesFromPicker(state.Picker) {
+		picker, ok := child.State.Picker.(*endpointPicker)
+		if ok && child.State.ConnectivityState == connectivity.Ready {
+			ready = append(ready, picker)
+		}
+	}
+	b.mu.Lock()
+	engine := b.engine
+	b.mu.Unlock()
+	if engine != nil {
+		engine.setReady(ready)
+	}
+	if engine == nil || len(ready) == 0 {
+		// The child's own picker waits for a connection, or fails with the reason why there is none.
+		b.ClientConn.UpdateState(state)
+		return
+	}
+	b.ClientConn.UpdateState(balancer.State{
+		ConnectivityState: connectivity.Ready,
+		// A new picker each time, because calls that wait for one pick again.
+		Picker: &picker{engine: engine},
+	})
+}
+
+func (b *lb) ResolverError(err error) { b.child.ResolverError(err) }
+
+func (b *lb) ExitIdle() { b.child.ExitIdle() }
+
+// UpdateSubConnState is not called any more: connections have listeners.
+func (b *lb) UpdateSubConnState(balancer.SubConn, balancer.SubConnState) {}
+
+// Close ends all probing. Calls in flight may end later.
+func (b *lb) Close() {
+	channels.remove(b.channel)
+	// It closes the connections, and waits for their probes.
+	b.child.Close()
+	b.mu.Lock()
+	engine := b.engine
+	b.mu.Unlock()
+	if engine != nil {
+		engine.close()
+	}
+}
+
+// forget removes an endpoint that the resolver no longer returns. Its calls in flight go on.
+func (b *lb) forget(e *endpoint) {
+	b.mu.Lock()
+	engine := b.engine
+	b.mu.Unlock()
+	if engine != nil {
+		engine.remove(e)
+	}
+}
+
+// probeAddressKey is the key of an endpoint's attribute.
+type probeAddressKey struct{}
+
+// WithProbeAddress returns the endpoint with the address, "host:port", where it answers probes by UDP
+// or HTTP. A resolver uses it for endpoints whose probes are answered elsewhere than the service
+// config says, for example by an agent on another host. A resolver that returns addresses instead of
+// endpoints can set the same attributes as the address's BalancerAttributes.
+func WithProbeAddress(endpoint resolver.Endpoint, address string) resolver.Endpoint {
+	endpoint.Attributes = endpoint.Attributes.WithValue(probeAddressKey{}, address)
+	return endpoint
+}
+
+func probeAddressOf(endpoint resolver.Endpoint) string {
+	address, _ := endpoint.Attributes.Value(probeAddressKey{}).(string)
+	return address
+}

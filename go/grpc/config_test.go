@@ -1,0 +1,201 @@
+package slackwatergrpc
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
+)
+
+func TestParseConfig(t *testing.T) {
+	key, err := probe.NewKey([]byte("sixteen bytes or"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	RegisterKey("probes", key)
+	t.Cleanup(func() { RegisterKey("probes", nil) })
+
+	with := func(change func(*config)) *config {
+		c := defaultConfig()
+		change(c)
+		return c
+	}
+	for _, test := range []struct {
+		name, text string
+		want       *config
+		err        string
+	}{
+		{name: "empty", text: `{}`, want: defaultConfig()},
+		{
+			name: "null is absent",
+			text: `{"policy": null, "probe": null, "prequal": {"reportAgeMax": null}, "explain": null}`,
+			want: defaultConfig(),
+		},
+		{
+			name: "unknown fields are ignored",
+			text: `{"later": [1], "probe": {"later": {}}, "prequal": {"probe_rate": 9}}`,
+			want: defaultConfig(),
+		},
+		{
+			name: "every part",
+			text: `{
+				"policy": "prequal",
+				"probe": {"transport": "udp", "port": 9000, "path": "/load", "key": "probes"},
+				"prequal": {"probeRate": 2.5, "rifLimitQuantile": 0.84, "reportAgeMax": "1.500s",
+					"poolCapacity": 32, "idleProbes": 0},
+				"shortestExpectedDelay": {"probeRate": 0.25, "latencyBand": 0, "costBand": 10},
+				"health": "off",
+				"explain": 64
+			}`,
+			want: with(func(c *config) {
+				c.policy = "prequal"
+				c.probe = probeConfig{transport: "udp", port: 9000, path: "/load", key: "probes"}
+				c.settings.Prequal.ProbeRate = 2_500_000
+				c.settings.Prequal.RIFLimitQuantile = 840_000
+				c.settings.Prequal.ReportAgeMax = 1500 * time.Millisecond
+				c.settings.Prequal.PoolCapacity = 32
+				c.settings.Prequal.IdleProbes = 0
+				c.settings.ShortestExpectedDelay = policy.ShortestExpectedDelaySettings{
+					ProbeRate: 250_000, LatencyBand: 0, CostBand: 10 * policy.One,
+				}
+				c.health = "off"
+				c.explain = 64
+			}),
+		},
+		{
+			name: "numbers as doubles, as in a TypedStruct",
+			text: `{"probe": {"transport": "http", "port": 9e3}, "explain": 6.4e+01,
+				"prequal": {"probesPerSecondMax": 1e+06, "syncProbes": 4.0, "probeDeadline": "0.050s"}}`,
+			want: with(func(c *config) {
+				c.probe.transport, c.probe.port, c.explain = "http", 9000, 64
+				c.settings.Prequal.ProbesPerSecondMax = 1_000_000
+				c.settings.Prequal.SyncProbes = 4
+			}),
+		},
+		{
+			name: "without probes",
+			text: `{"probe": {"transport": "none"}}`,
+			want: with(func(c *config) {
+				c.probe.transport = "none"
+				c.settings.Prequal.LocalOnly = true
+			}),
+		},
+		{name: "durations as Go has them", text: `{"prequal": {"probeDeadline": "20ms"}}`,
+			want: with(func(c *config) { c.settings.Prequal.ProbeDeadline = 20 * time.Millisecond })},
+
+		{name: "not an object", text: `[]`, err: `the configuration must be a JSON object; got []`},
+		{name: "not JSON", text: `{`, err: `the configuration must be a JSON object; got malformed JSON`},
+		{name: "part that is not an object", text: `{"probe": 7}`,
+			err: `probe must be a JSON object; got 7`},
+		{name: "unknown policy", text: `{"policy": "fastest"}`,
+			err: `policy must be one of "shortest_expected_delay", "prequal", "least_loaded", "random"; got "fastest"`},
+		{name: "policy that waits", text: `{"policy": "prequal_sync"}`,
+			err: `policy "prequal_sync" waits for answers to probes, and a picker of gRPC may not wait: ` +
+				`use "prequal" here, or package httplb of github.com/slackwater/slackwater/go`},
+		{name: "unknown transport", text: `{"probe": {"transport": "tcp"}}`,
+			err: `probe.transport must be one of "grpc", "udp", "http", "none"; got "tcp"`},
+		{name: "port 0", text: `{"probe": {"port": 0}}`,
+			err: `probe.port must be a whole number from 1 to 65535; got 0`},
+		{name: "port too large", text: `{"probe": {"port": 65536}}`,
+			err: `probe.port must be a whole number from 1 to 65535; got 65536`},
+		{name: "port as text", text: `{"probe": {"port": "9000"}}`,
+			err: `probe.port must be a whole number from 1 to 65535; got "9000"`},
+		{name: "half a port", text: `{"probe": {"port": 9000.5}}`,
+			err: `probe.port must be a whole number from 1 to 65535; got 9000.5`},
+		{name: "path of another host", text: `{"probe": {"path": "@evil/"}}`,
+			err: `probe.path must be a text that begins with "/"; got "@evil/"`},
+		{name: "path with a line break", text: `{"probe": {"path": "/a\r\nb"}}`,
+			err: `probe.path must be a text that begins with "/"; got "/a\r\nb"`},
+		{name: "unknown key", text: `{"probe": {"transport": "udp", "key": "other"}}`,
+			err: `probe.key "other" is unknown: register it with slackwatergrpc.RegisterKey`},
+		{name: "key without use", text: `{"probe": {"key": "probes"}}`,
+			err: `probe.key is for probe.transport "udp" and "http"; got "grpc"`},
+		{name: "setting out of range", text: `{"prequal": {"poolCapacity": 1}}`,
+			err: `prequal.poolCapacity must be from 2 to 256`},
+		{name: "setting beyond its type", text: `{"prequal": {"poolCapacity": 65538}}`,
+			err: `prequal.poolCapacity must be from 2 to 256`},
+		{name: "negative setting", text: `{"prequal": {"idleProbes": -1}}`,
+			err: `prequal.idleProbes must be from 0 to 16`},
+		{name: "negative rate", text: `{"prequal": {"probeRate": -0.5}}`,
+			err: `prequal.probeRate must be from 0 to 16 a query`},
+		{name: "huge rate", text: `{"prequal": {"probeRate": 1e300}}`,
+			err: `prequal.probeRate must be from 0 to 16 a query`},
+		{name: "quantile", text: `{"prequal": {"rifLimitQuantile": 1.1}}`,
+			err: `prequal.rifLimitQuantile must be from 0 to 1`},
+		{name: "band", text: `{"shortestExpectedDelay": {"latencyBand": 10.5}}`,
+			err: `shortestExpectedDelay.latencyBand must be from 0 to 10`},
+		{name: "rate as text", text: `{"shortestExpectedDelay": {"probeRate": "1"}}`,
+			err: `shortestExpectedDelay.probeRate must be a number; got "1"`},
+		{name: "fraction of a count", text: `{"prequal": {"reuseMax": 1.5}}`,
+			err: `prequal.reuseMax must be a whole number; got 1.5`},
+		{name: "duration as a number", text: `{"prequal": {"probeDeadline": 0.05}}`,
+			err: `prequal.probeDeadline must be a duration such as "0.050s"; got 0.05`},
+		{name: "duration without a unit", text: `{"prequal": {"probeDeadline": "50"}}`,
+			err: `prequal.probeDeadline must be a duration such as "0.050s"; got "50"`},
+		{name: "negative duration", text: `{"prequal": {"probeDeadline": "-1s"}}`,
+			err: `prequal.probeDeadline must be above 0 and at most 1 minute`},
+		{name: "flag", text: `{"prequal": {"localOnly": 1}}`,
+			err: `prequal.localOnly must be true or false; got 1`},
+		{name: "health", text: `{"health": "strict"}`,
+			err: `health must be one of "standard", "off"; got "strict"`},
+		{name: "too many picks", text: `{"explain": 1025}`,
+			err: `explain must be a whole number from 0 to 1024; got 1025`},
+		{name: "long value", text: `{"policy": "` + strings.Repeat("x", 100) + `"}`,
+			err: `policy must be one of "shortest_expected_delay", "prequal", "least_loaded", "random"; got "` +
+				strings.Repeat("x", 59) + `…`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			parsed, err := builder{}.ParseConfig(json.RawMessage(test.text))
+			if test.err != "" {
+				if err == nil || err.Error() != "slackwater: "+test.err {
+					t.Fatalf("error %q, want %q", err, "slackwater: "+test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := parsed.(*config)
+			if !ok || !got.equal(test.want) {
+				t.Errorf("parsed as %+v, want %+v", parsed, test.want)
+			}
+		})
+	}
+}
+
+// A change of any part makes another configuration.
+func TestConfigEqual(t *testing.T) {
+	if !defaultConfig().equal(defaultConfig()) {
+		t.Error("the default differs from itself")
+	}
+	for _, text := range []string{
+		`{"policy": "random"}`, `{"explain": 1}`, `{"health": "off"}`, `{"probe": {"port": 1}}`,
+		`{"prequal": {"idleProbes": 1}}`, `{"shortestExpectedDelay": {"costBand": 1}}`,
+	} {
+		c, err := parseConfig(json.RawMessage(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.equal(defaultConfig()) {
+			t.Errorf("%s equals the default", text)
+		}
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add(`{"policy": "prequal", "probe": {"transport": "udp", "port": 9000}}`)
+	f.Add(`{"prequal": {"probeRate": 3, "reportAgeMax": "1s"}, "explain": 64}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parseConfig(json.RawMessage(text))
+		if err != nil {
+			return
+		}
+		// What is accepted makes a policy.
+		if err := c.settings.Validate(); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	})
+}

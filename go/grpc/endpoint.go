@@ -1,0 +1,149 @@
+package slackwatergrpc
+
+import (
+	"cmp"
+	"net"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+)
+
+// endpoint is a server, and the child balancer that keeps the connection to it.
+type endpoint struct {
+	// Balancer is pickfirst.
+	balancer.Balancer
+	lb *lb
+
+	mu sync.Mutex
+	// name is the endpoint's first address.
+	name string
+	// probeAddress is where it answers probes by UDP or HTTP, if the resolver says so.
+	probeAddress string
+	// connected is the address of the READY connection.
+	connected string
+	// prober sends probes while a connection is READY.
+	prober *prober
+	// subConn is the READY connection, and release gives up its prober.
+	subConn balancer.SubConn
+	release func()
+}
+
+func (e *endpoint) UpdateClientConnState(state balancer.ClientConnState) error {
+	if endpoints := state.ResolverState.Endpoints; len(endpoints) > 0 {
+		e.mu.Lock()
+		e.name = nameOf(endpoints[0])
+		e.probeAddress = probeAddressOf(endpoints[0])
+		e.mu.Unlock()
+	}
+	return e.Balancer.UpdateClientConnState(state)
+}
+
+// Close is called when the resolver no longer returns the endpoint.
+func (e *endpoint) Close() {
+	e.lb.forget(e)
+	e.Balancer.Close()
+}
+
+// observe follows the states of the endpoint's connections. At most one of them is READY.
+func (e *endpoint) observe(sc balancer.SubConn, address string, state connectivity.State) {
+	if state == connectivity.Ready {
+		producer, release := sc.GetOrBuildProducer(proberBuilder{})
+		prober, _ := producer.(*prober)
+		e.mu.Lock()
+		e.subConn, e.connected, e.prober, e.release = sc, address, prober, release
+		e.mu.Unlock()
+		return
+	}
+	e.mu.Lock()
+	release := e.release
+	if e.subConn != sc {
+		release = nil
+	} else {
+		e.subConn, e.prober, e.release = nil, nil, nil
+	}
+	e.mu.Unlock()
+	if release != nil {
+		// Not under a lock: it waits for the prober, which reports to the engine.
+		release()
+	}
+}
+
+// offer passes a probe to the connection's prober. It returns false if there is none, or if it is
+// busy.
+func (e *endpoint) offer(job probeJob) bool {
+	e.mu.Lock()
+	prober := e.prober
+	if prober != nil {
+		job.target = e.targetLocked(job.engine.config.probe.port)
+	}
+	e.mu.Unlock()
+	return prober != nil && prober.offer(job)
+}
+
+// targetLocked returns the address for probes by UDP or HTTP. Port 0 is the endpoint's own.
+func (e *endpoint) targetLocked(port uint16) string {
+	if e.probeAddress != "" || port == 0 {
+		return cmp.Or(e.probeAddress, e.connected)
+	}
+	host, _, err := net.SplitHostPort(e.connected)
+	if err != nil {
+		host = e.connected
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// describe returns the endpoint's first address.
+func (e *endpoint) describe() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.name
+}
+
+func nameOf(endpoint resolver.Endpoint) string {
+	if len(endpoint.Addresses) == 0 {
+		return ""
+	}
+	return endpoint.Addresses[0].Addr
+}
+
+// endpointConn is the channel as an endpoint's child sees it.
+type endpointConn struct {
+	balancer.ClientConn
+	endpoint *endpoint
+}
+
+// NewSubConn adds a listener to a new connection. The child makes one for each address.
+func (c *endpointConn) NewSubConn(
+	addresses []resolver.Address, opts balancer.NewSubConnOptions,
+) (balancer.SubConn, error) {
+	var sc balancer.SubConn
+	address := ""
+	if len(addresses) > 0 {
+		address = addresses[0].Addr
+	}
+	listener := opts.StateListener
+	opts.StateListener = func(state balancer.SubConnState) {
+		// First, so that the prober is there when the child reports that it is READY.
+		c.endpoint.observe(sc, address, state.ConnectivityState)
+		listener(state)
+	}
+	// It is not called before Connect, so it sees the value that is set here.
+	//lint:ignore SA1019 there is no other way to intercept new connections yet
+	sc, err := c.ClientConn.NewSubConn(addresses, opts)
+	return sc, err
+}
+
+// UpdateState tags the child's picker with its endpoint.
+func (c *endpointConn) UpdateState(state balancer.State) {
+	state.Picker = &endpointPicker{Picker: state.Picker, endpoint: c.endpoint}
+	c.ClientConn.UpdateState(state)
+}
+
+// endpointPicker is the picker of one endpoint.
+type endpointPicker struct {
+	balancer.Picker
+	endpoint *endpoint
+}

@@ -1,0 +1,304 @@
+package slackwatergrpc
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/slackwater/slackwater/go/health"
+	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
+)
+
+// engine drives one policy value: it serializes all calls to it, keeps its fleet and its timer, and
+// sends its probes. A change of the configuration makes a new engine. Calls end in the engine that
+// picked for them.
+type engine struct {
+	config    *config
+	metrics   *metrics
+	transport transport
+	// started is the epoch of the policy's clock.
+	started time.Time
+	draw    policy.Draw
+
+	// mu is a leaf: no other lock is taken under it, but for that of a pick's record.
+	mu     sync.Mutex
+	policy policy.Policy
+	ids    policy.ReplicaIDs
+	// fleet are the READY endpoints.
+	fleet map[*endpoint]policy.ReplicaID
+	// members has the replicas by the index of their ID.
+	members []member
+	// query is reused, because a query that is passed to an interface escapes to the heap.
+	query policy.Query
+	// timer fires at timerAt or earlier, if timerSet.
+	timer    *time.Timer
+	timerAt  policy.Instant
+	timerSet bool
+	closed   bool
+	// counted are the policy's counters that the metrics have.
+	counted policy.Counters
+	records recorder
+}
+
+// member is a READY endpoint.
+type member struct {
+	id     policy.ReplicaID
+	picker *endpointPicker
+}
+
+// draws are random draws from Go's own generator, which needs no lock.
+type draws struct{}
+
+func (draws) Draw() uint64 { return rand.Uint64() }
+
+// newDraw makes the source of draws of an engine. Tests replace it.
+var newDraw = func() policy.Draw { return draws{} }
+
+// timerMin is the shortest wait for a timeout. It keeps a clock that stands still from making the
+// timer spin.
+const timerMin = 100 * time.Microsecond
+
+func newEngine(config *config, metrics *metrics) (*engine, error) {
+	p, err := newPolicy(config)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{
+		config:  config,
+		metrics: metrics,
+		started: time.Now(),
+		draw:    newDraw(),
+		policy:  p,
+		fleet:   map[*endpoint]policy.ReplicaID{},
+		records: newRecorder(int(config.explain)),
+	}
+	if e.transport, err = newTransport(e); err != nil {
+		return nil, err
+	}
+	// The callback locks mu, so it cannot run before the timer is set.
+	e.mu.Lock()
+	e.timer = time.AfterFunc(time.Hour, e.timeout)
+	e.mu.Unlock()
+	return e, nil
+}
+
+// newPolicy makes the policy. Without health around it, a server that fails fast has few calls in
+// flight and gets most calls.
+func newPolicy(config *config) (policy.Policy, error) {
+	p, err := policy.New(config.policy, config.settings)
+	if err != nil || config.health == healthOff {
+		return p, err
+	}
+	return health.Guard(p, health.StandardSettings())
+}
+
+// close ends probing. Calls that the engine picked may still end.
+func (e *engine) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.timer.Stop()
+	e.mu.Unlock()
+	e.transport.close()
+}
+
+// timeOf returns the time of an instant of the policy's clock.
+func (e *engine) timeOf(at policy.Instant) time.Time { return e.started.Add(at.Since(0)) }
+
+func (e *engine) now() policy.Instant { return policy.Instant(time.Since(e.started)) }
+
+// setReady makes the fleet equal to the READY endpoints.
+func (e *engine) setReady(ready []*endpointPicker) {
+	e.mu.Lock()
+	now := e.now()
+	kept := make(map[*endpoint]bool, len(ready))
+	for _, picker := range ready {
+		kept[picker.endpoint] = true
+	}
+	for endpoint := range e.fleet {
+		if !kept[endpoint] {
+			e.removeLocked(now, endpoint)
+		}
+	}
+	for _, picker := range ready {
+		e.addLocked(now, picker)
+	}
+	replicas := len(e.fleet)
+	e.release(now)
+	e.metrics.setReplicas(replicas)
+}
+
+func (e *engine) addLocked(now policy.Instant, picker *endpointPicker) {
+	id, known := e.fleet[picker.endpoint]
+	if !known {
+		var ok bool
+		if id, ok = e.ids.Allocate(); !ok {
+			logger.Warningf("endpoint ignored: more than %d endpoints", policy.MaxReplicas)
+			return
+		}
+		e.fleet[picker.endpoint] = id
+		for len(e.members) <= id.Index() {
+			e.members = append(e.members, member{})
+		}
+	}
+	// The child may have a new picker for a new connection.
+	e.members[id.Index()] = member{id: id, picker: picker}
+	if !known {
+		e.policy.Handle(now, policy.Event{Kind: policy.EventAdded, Replica: id}, e.draw)
+	}
+}
+
+// remove removes an endpoint that is gone. Its calls in flight end as they would have.
+func (e *engine) remove(endpoint *endpoint) {
+	e.mu.Lock()
+	now := e.now()
+	e.removeLocked(now, endpoint)
+	replicas := len(e.fleet)
+	e.release(now)
+	e.metrics.setReplicas(replicas)
+}
+
+func (e *engine) removeLocked(now policy.Instant, endpoint *endpoint) {
+	id, known := e.fleet[endpoint]
+	if !known {
+		return
+	}
+	delete(e.fleet, endpoint)
+	e.members[id.Index()] = member{}
+	e.policy.Handle(now, policy.Event{Kind: policy.EventRemoved, Replica: id}, e.draw)
+	e.ids.Release(id)
+}
+
+// memberLocked returns a replica of the fleet, or nil if it has left.
+func (e *engine) memberLocked(id policy.ReplicaID) *member {
+	if index := id.Index(); index < len(e.members) {
+		if m := &e.members[index]; m.picker != nil && m.id == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// timeout is the timer's callback.
+func (e *engine) timeout() {
+	e.mu.Lock()
+	e.timerSet = false
+	if e.closed {
+		e.mu.Unlock()
+		return
+	}
+	now := e.now()
+	// The timer may fire early, because it is not moved when the policy's timeout moves back.
+	if at, ok := e.policy.NextTimeout(); ok && now >= at {
+		e.policy.Handle(now, policy.Event{Kind: policy.EventTimeout}, e.draw)
+	}
+	counts := e.countLocked()
+	e.release(now)
+	e.metrics.count(counts)
+}
+
+// release sets the timer, unlocks mu, and sends the probes that are due.
+func (e *engine) release(now policy.Instant) {
+	// Few enough to stay on the stack. A policy seldom has more due at once.
+	var batch [8]dueProbe
+	for {
+		due := e.dueLocked(now, batch[:0])
+		e.armLocked(now)
+		e.mu.Unlock()
+		e.metrics.probesSent(len(due))
+		unsent := 0
+		for _, probe := range due {
+			job := probeJob{engine: e, probe: probe.probe}
+			if probe.endpoint == nil || !probe.endpoint.offer(job) {
+				due[unsent] = probe
+				unsent++
+			}
+		}
+		if unsent == 0 && len(due) < cap(due) {
+			return
+		}
+		e.mu.Lock()
+		now = e.now()
+		for _, probe := range due[:unsent] {
+			e.policy.Handle(now, policy.Event{Kind: policy.EventProbeUnsent, Probe: probe.probe.ID}, e.draw)
+		}
+	}
+}
+
+// dueProbe is a probe to send, and the endpoint to send it to.
+type dueProbe struct {
+	endpoint *endpoint
+	probe    policy.Probe
+}
+
+// dueLocked collects probes until there are none, or until the batch is full.
+func (e *engine) dueLocked(now policy.Instant, due []dueProbe) []dueProbe {
+	if e.closed {
+		return due
+	}
+	for len(due) < cap(due) {
+		probe, ok := e.policy.NextProbe(now, e.draw)
+		if !ok {
+			break
+		}
+		next := dueProbe{probe: probe}
+		if m := e.memberLocked(probe.Replica); m != nil {
+			next.endpoint = m.picker.endpoint
+		}
+		due = append(due, next)
+	}
+	return due
+}
+
+// armLocked sets the timer for the policy's next timeout. It only ever moves it forward: almost every
+// event moves the timeout back a little, and setting a timer is not free.
+func (e *engine) armLocked(now policy.Instant) {
+	at, ok := e.policy.NextTimeout()
+	if !ok || e.closed || (e.timerSet && e.timerAt <= at) {
+		return
+	}
+	e.timerAt, e.timerSet = at, true
+	e.timer.Reset(max(at.Since(now), timerMin))
+}
+
+// answered hands in the answer to a probe. The report is not kept.
+func (e *engine) answered(probe policy.ProbeID, report *policy.LoadReport, after time.Duration) {
+	e.metrics.probeAnswered(after)
+	e.handle(policy.Event{Kind: policy.EventReport, Probe: probe, Load: report})
+}
+
+// failed notes that a probe was not sent, or could not be answered.
+func (e *engine) failed(job probeJob, err error) {
+	kind := policy.EventProbeLost
+	if errors.Is(err, probe.ErrFull) {
+		// Too many probes are outstanding, which shows nothing about the endpoint.
+		kind = policy.EventProbeUnsent
+	}
+	if logger.V(2) {
+		logger.Infof("probe of %s failed: %v", job.target, err)
+	}
+	e.handle(policy.Event{Kind: kind, Probe: job.probe.ID})
+}
+
+// handle passes on what has become of a probe.
+func (e *engine) handle(event policy.Event) {
+	e.mu.Lock()
+	now := e.now()
+	e.policy.Handle(now, event, e.draw)
+	counts := e.countLocked()
+	e.release(now)
+	e.metrics.count(counts)
+}
+
+// countLocked returns what the policy has counted since the last call.
+func (e *engine) countLocked() probeCounts {
+	all := e.policy.Counters()
+	counts := probeCounts{
+		answered: all.ProbesAnswered - e.counted.ProbesAnswered,
+		lost:     all.ProbesLost - e.counted.ProbesLost,
+		unsent:   all.ProbesUnsent - e.counted.ProbesUnsent,
+	}
+	e.counted = all
+	return counts
+}

@@ -1,0 +1,103 @@
+package slackwatergrpc
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// Client-side health checking of gRPC takes a server out, whatever it reports of its load.
+func TestClientSideHealthChecking(t *testing.T) {
+	sick, sound := serveWithHealth(t), serve(t, nil)
+	c := dial(t, `{}`, []*server{sick.server, sound}, grpc.WithDefaultServiceConfig(`{
+		"loadBalancingConfig": [{"slackwater": {}}],
+		"healthCheckConfig": {"serviceName": "search"}
+	}`))
+	// A server without the health service counts as healthy.
+	sick.health.SetServingStatus("search", grpc_health_v1.HealthCheckResponse_SERVING)
+	c.connected(t, 2)
+	sick.health.SetServingStatus("search", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	c.connected(t, 1)
+	before := sick.calls.Load()
+	c.load(t, 4, 100, nil)
+	if got := sick.calls.Load() - before; got != 0 {
+		t.Errorf("the sick server got %d calls", got)
+	}
+	sick.health.SetServingStatus("search", grpc_health_v1.HealthCheckResponse_SERVING)
+	c.connected(t, 2)
+	eventually(t, "it gets calls again", func() bool { return c.mustCall(t) == sick.address })
+}
+
+type healthServer struct {
+	*server
+	health *health.Server
+}
+
+func serveWithHealth(t *testing.T) *healthServer {
+	t.Helper()
+	h := &healthServer{health: health.NewServer()}
+	h.health.SetServingStatus("search", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	h.server = serveServices(t, "127.0.0.1:0", nil, true, func(s *grpc.Server) {
+		grpc_health_v1.RegisterHealthServer(s, h.health)
+	})
+	return h
+}
+
+// A channel may be closed at any time: with calls, probes and connection attempts in flight.
+func TestCloseUnderLoad(t *testing.T) {
+	for _, config := range configs {
+		servers := []*server{serve(t, after(time.Millisecond)), serve(t, after(time.Millisecond))}
+		for range 5 {
+			c := dial(t, config, servers)
+			var calls sync.WaitGroup
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			for range 4 {
+				calls.Go(func() {
+					for {
+						_, err := c.call(ctx)
+						if code := status.Code(err); code == codes.Canceled || code == codes.DeadlineExceeded {
+							return
+						}
+					}
+				})
+			}
+			before := servers[0].calls.Load() + servers[1].calls.Load()
+			eventually(t, "some calls", func() bool {
+				return servers[0].calls.Load()+servers[1].calls.Load() > before+20
+			})
+			c.cc.Close()
+			calls.Wait()
+			if ctx.Err() != nil {
+				t.Error("calls go on after the channel was closed")
+			}
+			cancel()
+		}
+	}
+	if left := Channels(); len(left) > 0 {
+		t.Errorf("%d balancers are left", len(left))
+	}
+}
+
+// An idle channel has no balancer, and wakes up with the next call.
+func TestIdleChannel(t *testing.T) {
+	s := serve(t, nil)
+	c := dial(t, `{}`, []*server{s}, grpc.WithIdleTimeout(50*time.Millisecond))
+	for range 3 {
+		c.mustCall(t)
+		eventually(t, "the channel is idle", func() bool {
+			for _, channel := range Channels() {
+				if channel.Target() == c.target {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
+	"github.com/slackwater/slackwater/go/grpc/probepb"
+	"github.com/slackwater/slackwater/go/load"
+	"github.com/slackwater/slackwater/go/probe"
+)
+
+// DefaultDrainDelay is how long [Reporter.GracefulStop] serves on after it has begun to drain, unless
+// [WithDrainDelay] says otherwise.
+const DefaultDrainDelay = 500 * time.Millisecond
+
+// forcedStopMax is how long GracefulStop waits for a server to stop after its calls were cancelled.
+const forcedStopMax = time.Second
+
+// Reporter counts the calls of a gRPC server, and reports the server's load. It is safe for
+// concurrent use.
+type Reporter struct {
+	load       *load.Load
+	stats      *handler
+	key        *probe.Key
+	drainDelay time.Duration
+	orca       bool
+}
+
+// Option is a setting of a [Reporter].
+type Option func(*Reporter)
+
+// WithLoad counts into l instead of a load of the reporter's own. Use it for settings other than the
+// defaults, or for a process that serves HTTP, too. Default: a load with [load.ProcessCPU], for a
+// process that is one replica.
+func WithLoad(l *load.Load) Option { return func(r *Reporter) { r.load = l } }
+
+// WithProbeKey lets [Reporter.ServeUDP] answer only probes that are signed with key, and signs the
+// replies. It has no effect on probes by gRPC, which have the credentials of their connection.
+// Default: nothing is signed.
+func WithProbeKey(key *probe.Key) Option { return func(r *Reporter) { r.key = key } }
+
+// WithDrainDelay sets how long [Reporter.GracefulStop] serves on after it has begun to drain, so that
+// clients learn of it by their probes. 0 is no delay. Default [DefaultDrainDelay].
+func WithDrainDelay(delay time.Duration) Option {
+	return func(r *Reporter) { r.drainDelay = max(delay, 0) }
+}
+
+// Exclude leaves calls of these methods out of the requests in flight, such as
+// "/grpc.testing.TestService/EmptyCall". It is for calls that clients do not balance, above all for
+// streams that stay open, such as subscriptions. Some methods are always excluded: those of the probe
+// service, of gRPC's health service and of its reflection, and ORCA's stream of reports.
+func Exclude(fullMethods ...string) Option {
+	return func(r *Reporter) {
+		for _, method := range fullMethods {
+			r.stats.excluded[method] = struct{}{}
+		}
+	}
+}
+
+// WithORCA makes [Reporter.ServerOptions] add an ORCA report to the trailers of each call: see
+// [Reporter.ServerOptions]. Default: no report.
+func WithORCA() Option { return func(r *Reporter) { r.orca = true } }
+
+// New returns a reporter with nothing in flight.
+func New(options ...Option) *Reporter {
+	r := &Reporter{
+		stats:      &handler{excluded: make(map[string]struct{})},
+		drainDelay: DefaultDrainDelay,
+	}
+	Exclude(
+		probepb.Load_Probe_FullMethodName,
+		"/grpc.health.v1.Health/Check",
+		"/grpc.health.v1.Health/List",
+		"/grpc.health.v1.Health/Watch",
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+		"/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics",
+	)(r)
+	for _, option := range options {
+		option(r)
+	}
+	if r.load == nil {
+		r.load = load.New(load.Options{CPU: load.ProcessCPU})
+	}
+	r.stats.load = r.load
+	return r
+}
+
+// Load returns the load that the reporter counts into.
+func (r *Reporter) Load() *load.Load { return r.load }
+
+// StatsHandler returns the handler that counts calls, for [grpc.StatsHandler]. A server may have
+// others as well. [Reporter.ServerOptions] includes it.
+func (r *Reporter) StatsHandler() stats.Handler { return r.stats }
+
+// ServerOptions returns the options of a server that is counted: its stats handler and, with
+// [WithORCA], interceptors that add an ORCA report to the trailers of each call. Pass them before
+// other options, so that the report is made after the other interceptors have run. Without WithORCA
+// the order does not matter.
+func (r *Reporter) ServerOptions() []grpc.ServerOption {
+	options := []grpc.ServerOption{grpc.StatsHandler(r.stats)}
+	if r.orca {
+		options = append(options, orcaOptions(r)...)
+	}
+	return options
+}
+
+// Register adds the probe service to a server, by which clients learn the load. Call it before the
+// server serves.
+func (r *Reporter) Register(server grpc.ServiceRegistrar) {
+	probepb.RegisterLoadServer(server, &service{load: r.load})
+}
+
+// service answers probes over gRPC.
+type service struct {
+	probepb.UnimplementedLoadServer
+	load *load.Load
+}
+
+// Probe returns the load, scaled for the hint.
+func (s *service) Probe(_ context.Context, request *probepb.ProbeRequest) (*probepb.LoadReport, error) {
+	if err := probepb.CheckHint(request.GetHint()); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return probepb.NewLoadReport(s.load.Report(request.GetHint())), nil
+}
+
+// ServeUDP answers probes over UDP on conn until ctx ends or conn is closed, and returns the reason.
+// It does not close conn. See [probe.Responder.Serve].
+func (r *Reporter) ServeUDP(ctx context.Context, conn net.PacketConn) error {
+	responder := probe.Responder{Report: r.load.Report, Key: r.key}
+	return responder.Serve(ctx, conn)
+}
+
+// Drain makes reports ask clients to send no new calls. Calls that still arrive are served. Stop the
+// server some probe intervals later; [Reporter.GracefulStop] does both.
+func (r *Reporter) Drain() { r.load.Drain() }
+
+// ErrStopped says that a server was stopped before all its calls had ended.
+var ErrStopped = errors.New("server stopped with calls in flight")
+
+// GracefulStop drains the server, serves on for the drain delay, and then stops it with
+// [grpc.Server.GracefulStop], which waits for the calls in flight. If ctx ends earlier, it stops the
+// server at once, which cancels these calls, and returns an error that is both [ErrStopped] and the
+// cause of ctx's end.
+func (r *Reporter) GracefulStop(ctx context.Context, server *grpc.Server) error {
+	r.Drain()
+	delay := time.NewTimer(r.drainDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-ctx.Done():
+	}
+	// Like that of Stop below, this goroutine also waits for handlers that ignore the end of their
+	// context.
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		server.GracefulStop()
+	}()
+	select {
+	case <-stopped:
+		return nil
+	case <-ctx.Done():
+	}
+	// Streams that are not counted, such as those of health checks, may be cut without harm.
+	cut := r.load.RIF() > 0
+	forced := make(chan struct{})
+	go func() {
+		defer close(forced)
+		server.Stop()
+	}()
+	select {
+	case <-forced:
+	case <-time.After(forcedStopMax):
+	}
+	if !cut {
+		return nil
+	}
+	return errors.Join(ErrStopped, context.Cause(ctx))
+}

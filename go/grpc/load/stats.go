@@ -1,0 +1,91 @@
+package load
+
+import (
+	"context"
+	"sync/atomic"
+
+	"google.golang.org/grpc/stats"
+
+	"github.com/slackwater/slackwater/go/load"
+)
+
+// handler counts calls. gRPC calls it for each event of each call, so it leaves the events that are
+// of no use before it does anything else.
+type handler struct {
+	load     *load.Load
+	excluded map[string]struct{}
+}
+
+// trailerState is what is known of a call's trailers.
+type trailerState = uint32
+
+const (
+	noTrailers trailerState = iota
+	plainTrailers
+	pushbackTrailers
+)
+
+// call is the context of a call, and what is known of the call. It is one allocation.
+type call struct {
+	context.Context
+	// query is nil until the call begins.
+	query    *load.Query
+	trailers atomic.Uint32
+}
+
+type callKey struct{}
+
+// Value returns the call itself for its own key, and the values of its parent for all others.
+func (c *call) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// TagRPC makes room for the state of a call. It does not count the call yet: of a method that the
+// server does not have, gRPC reports neither the begin nor the end.
+func (h *handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	if _, excluded := h.excluded[info.FullMethodName]; excluded {
+		return ctx
+	}
+	return &call{Context: ctx}
+}
+
+// HandleRPC counts the begin and the end of a call, and measures the time until its head is sent.
+func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	switch event.(type) {
+	case *stats.Begin, *stats.OutHeader, *stats.OutTrailer, *stats.End:
+	default:
+		return
+	}
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok || event.IsClient() {
+		return
+	}
+	if event, begins := event.(*stats.Begin); begins && event != nil {
+		c.query = h.load.Begin()
+		return
+	}
+	if c.query == nil {
+		return
+	}
+	switch event := event.(type) {
+	case *stats.OutHeader:
+		c.query.Head(load.Success)
+	case *stats.OutTrailer:
+		state := plainTrailers
+		if len(event.Trailer[pushbackKey]) > 0 {
+			state = pushbackTrailers
+		}
+		c.trailers.Store(state)
+	case *stats.End:
+		c.query.End(endOf(ctx, event.Error, c.trailers.Load()))
+	}
+}
+
+// TagConn returns ctx: connections are not counted.
+func (*handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn does nothing: connections are not counted.
+func (*handler) HandleConn(context.Context, stats.ConnStats) {}

@@ -1,0 +1,157 @@
+package slackwatergrpc
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/slackwater/slackwater/go/policy"
+)
+
+func TestOutcomes(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	pushback := metadata.Pairs(pushbackKey, "1000")
+	answered := func(code codes.Code, trailer metadata.MD) balancer.DoneInfo {
+		return balancer.DoneInfo{
+			Err: status.Error(code, "text"), Trailer: trailer, BytesSent: true, BytesReceived: true,
+		}
+	}
+	for _, test := range []struct {
+		name string
+		ctx  context.Context
+		info balancer.DoneInfo
+		want policy.Outcome
+	}{
+		{"ok", t.Context(), balancer.DoneInfo{BytesSent: true, BytesReceived: true}, policy.OutcomeSuccess},
+		{"about the caller", t.Context(), answered(codes.NotFound, nil), policy.OutcomeSuccess},
+		{"aborted", t.Context(), answered(codes.Aborted, nil), policy.OutcomeSuccess},
+		{"canceled by the server", t.Context(), answered(codes.Canceled, nil), policy.OutcomeSuccess},
+		{"canceled by the client", canceled, answered(codes.Canceled, nil), policy.OutcomeDropped},
+		{"answered before the client gave up", canceled, answered(codes.NotFound, nil), policy.OutcomeSuccess},
+		{"deadline at the server", t.Context(), answered(codes.DeadlineExceeded, nil), policy.OutcomeFailed},
+		{"deadline at the client", expired, answered(codes.DeadlineExceeded, nil), policy.OutcomeTimedOut},
+		{"deadline with pushback", expired, answered(codes.DeadlineExceeded, pushback), policy.OutcomePushedBack},
+		{"unknown", t.Context(), answered(codes.Unknown, nil), policy.OutcomeFailed},
+		{"unimplemented", t.Context(), answered(codes.Unimplemented, nil), policy.OutcomeFailed},
+		{"data loss", t.Context(), answered(codes.DataLoss, nil), policy.OutcomeFailed},
+		{"internal with pushback", t.Context(), answered(codes.Internal, pushback), policy.OutcomeFailed},
+		{"exhausted", t.Context(), answered(codes.ResourceExhausted, nil), policy.OutcomeFailed},
+		{"exhausted with pushback", t.Context(), answered(codes.ResourceExhausted, pushback), policy.OutcomePushedBack},
+		{"unavailable", t.Context(), answered(codes.Unavailable, nil), policy.OutcomeFailed},
+		{"unavailable with pushback", t.Context(), answered(codes.Unavailable, pushback), policy.OutcomePushedBack},
+		{"broken off", t.Context(), balancer.DoneInfo{
+			Err: status.Error(codes.Unavailable, "reset"), BytesSent: true,
+		}, policy.OutcomeBroken},
+		{"no stream", t.Context(), balancer.DoneInfo{
+			Err: status.Error(codes.Unavailable, "refused"),
+		}, policy.OutcomeNoConnection},
+	} {
+		if got := outcomeOf(test.ctx, &test.info); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestOnlyAnEmptyDoneInfoIsNeverSent(t *testing.T) {
+	if !neverSent(&balancer.DoneInfo{}) {
+		t.Error("the empty one was sent")
+	}
+	for _, info := range []balancer.DoneInfo{
+		{Err: status.Error(codes.Unavailable, "")}, {BytesSent: true}, {BytesReceived: true},
+	} {
+		if neverSent(&info) {
+			t.Errorf("%+v was not sent", info)
+		}
+	}
+}
+
+// orcaReport encodes named metrics as a server does, after fields that are skipped.
+func orcaReport(metrics map[string]float64) string {
+	message := protowire.AppendTag(nil, 1, protowire.Fixed64Type)
+	message = protowire.AppendFixed64(message, math.Float64bits(0.5))
+	for name, value := range metrics {
+		entry := protowire.AppendTag(nil, mapKeyField, protowire.BytesType)
+		entry = protowire.AppendString(entry, name)
+		entry = protowire.AppendTag(entry, mapValueField, protowire.Fixed64Type)
+		entry = protowire.AppendFixed64(entry, math.Float64bits(value))
+		message = protowire.AppendTag(message, namedMetricsField, protowire.BytesType)
+		message = protowire.AppendBytes(message, entry)
+	}
+	return string(message)
+}
+
+func TestCarriedReports(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		metrics map[string]float64
+		want    policy.LoadReport
+		ok      bool
+	}{
+		{name: "none"},
+		{name: "others", metrics: map[string]float64{"queue": 3}},
+		{
+			name:    "all",
+			metrics: map[string]float64{carriedRIF: 3, carriedCapacity: 4.5, carriedCost: 0.002, plainLatency: 1500, plainRIF: 9},
+			want: policy.LoadReport{
+				RIF: 3, Latency: 1500 * time.Microsecond, CapacityMilliRIF: policy.Some[uint32](4500),
+				Cost: policy.Some(2 * time.Millisecond),
+			},
+			ok: true,
+		},
+		{name: "plain", metrics: map[string]float64{plainRIF: 2}, want: policy.LoadReport{RIF: 2}, ok: true},
+		{name: "no load", metrics: map[string]float64{carriedRIF: 0}, ok: true},
+		{name: "capacity alone", metrics: map[string]float64{carriedCapacity: 4}},
+		{name: "not a number", metrics: map[string]float64{carriedRIF: math.NaN()}},
+		{name: "infinite", metrics: map[string]float64{carriedRIF: math.Inf(1)}},
+		{name: "negative", metrics: map[string]float64{carriedRIF: -1}},
+		{
+			name:    "huge",
+			metrics: map[string]float64{carriedRIF: 1e300, carriedCapacity: 1e300, carriedCost: 1e300},
+			want: policy.LoadReport{
+				RIF: math.MaxUint32, CapacityMilliRIF: policy.Some[uint32](math.MaxUint32),
+				Cost: policy.Some[time.Duration](math.MaxInt64),
+			},
+			ok: true,
+		},
+		{
+			name:    "zeros are unknown",
+			metrics: map[string]float64{carriedRIF: 1, carriedCapacity: 0, carriedCost: -1, plainLatency: math.NaN()},
+			want:    policy.LoadReport{RIF: 1}, ok: true,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, ok := carriedReport(metadata.Pairs(carriedKey, orcaReport(test.metrics)))
+			if ok != test.ok || got != test.want {
+				t.Errorf("%+v, %v; want %+v, %v", got, ok, test.want, test.ok)
+			}
+		})
+	}
+	two := orcaReport(map[string]float64{carriedRIF: 1})
+	if _, ok := carriedReport(metadata.Pairs(carriedKey, two, carriedKey, two)); ok {
+		t.Error("two reports count as one")
+	}
+}
+
+func FuzzCarriedReport(f *testing.F) {
+	f.Add(orcaReport(map[string]float64{carriedRIF: 3, carriedCost: 1}))
+	f.Add("\x42\x05\x0a\x03rif")
+	f.Fuzz(func(t *testing.T, message string) {
+		report, ok := carriedReport(metadata.Pairs(carriedKey, message))
+		if !ok && report != (policy.LoadReport{}) {
+			t.Errorf("refused, but %+v", report)
+		}
+		if report.Latency < 0 || report.Cost.Value < 0 {
+			t.Errorf("negative time in %+v", report)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package slackwatergrpc
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
+	"github.com/slackwater/slackwater/go/policy"
+)
+
+const retries = `{
+	"loadBalancingConfig": [{"slackwater": {"policy": "random", "health": "off"}}],
+	"methodConfig": [{"name": [{}], "retryPolicy": {
+		"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s",
+		"backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]
+	}}]
+}`
+
+// With the options, each of three attempts goes to another of three servers, of which two always fail.
+// Without them, chance decides, and the three attempts often miss the good one.
+func TestRetriesByGRPCGoElsewhere(t *testing.T) {
+	fails := func(context.Context) error { return status.Error(codes.Unavailable, "out of order") }
+	for _, tracked := range []bool{true, false} {
+		good := serve(t, nil)
+		servers := []*server{serve(t, fails), serve(t, fails), good}
+		options := []grpc.DialOption{
+			grpc.WithDefaultServiceConfig(retries),
+		}
+		if tracked {
+			options = append(options, DialOptions()...)
+		}
+		c := dial(t, `{}`, servers, options...)
+		c.connected(t, 3)
+		_, failed := c.load(t, 1, 100, nil)
+		if tracked && len(failed) > 0 {
+			t.Errorf("with the options, calls failed: %v", failed)
+		}
+		if !tracked && len(failed) == 0 {
+			t.Error("without the options, no call failed: the test shows nothing")
+		}
+		c.noneInFlight(t, servers...)
+	}
+}
+
+// heads records when heads are handed to a policy.
+type heads struct {
+	policy.Policy
+	heads, ends atomic.Int64
+}
+
+func (p *heads) HandleHead(now policy.Instant, ticket *policy.Ticket, outcome policy.Outcome) {
+	p.heads.Add(1)
+	p.Policy.HandleHead(now, ticket, outcome)
+}
+
+func (p *heads) HandleDone(now policy.Instant, ticket policy.Ticket, outcome policy.Outcome) {
+	p.ends.Add(1)
+	p.Policy.HandleDone(now, ticket, outcome)
+}
+
+// watchHeads puts a recorder around the policy of a client.
+func watchHeads(t *testing.T, c *client) *heads {
+	t.Helper()
+	e := c.channel(t).current()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	watched := &heads{Policy: e.policy}
+	e.policy = watched
+	return watched
+}
+
+// The latency of a stream ends at its head, while the stream goes on.
+func TestHeadOfAStreamEndsItsLatency(t *testing.T) {
+	for _, tracked := range []bool{true, false} {
+		var options []grpc.DialOption
+		if tracked {
+			options = DialOptions()
+		}
+		s := serve(t, nil)
+		c := dial(t, `{"probe": {"transport": "none"}}`, []*server{s}, options...)
+		c.connected(t, 1)
+		watched := watchHeads(t, c)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		stream, err := c.FullDuplexCall(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Header(); err != nil {
+			t.Fatal(err)
+		}
+		if tracked {
+			eventually(t, "the head is handed in", func() bool { return watched.heads.Load() == 1 })
+		} else if got := watched.heads.Load(); got != 0 {
+			t.Errorf("%d heads without the options", got)
+		}
+		if got := watched.ends.Load(); got != 0 {
+			t.Errorf("%d ends of a stream that goes on", got)
+		}
+		cancel()
+		eventually(t, "the end", func() bool { return watched.ends.Load() == 1 })
+	}
+}
+
+// A late head, and one of a call without an attempt, change nothing.
+func TestHeadsThatBelongToNothing(t *testing.T) {
+	tr := newTrial(t, local, &fakePicker{})
+	head := &stats.InHeader{Client: true, Header: metadata.MD{}}
+	headHandler{}.HandleRPC(t.Context(), head)
+	ctx := withCall(t.Context())
+	headHandler{}.HandleRPC(ctx, head)
+	tr.pick(ctx)
+	a := callOf(ctx).current.Load()
+	tr.engine.mu.Lock()
+	watched := &heads{Policy: tr.engine.policy}
+	tr.engine.policy = watched
+	tr.engine.mu.Unlock()
+	headHandler{}.HandleRPC(ctx, &stats.Begin{})
+	if got := watched.heads.Load(); got != 0 {
+		t.Errorf("%d heads at the beginning", got)
+	}
+	a.end(policy.OutcomeSuccess, nil)
+	headHandler{}.HandleRPC(ctx, head)
+	if got := watched.heads.Load(); got != 0 {
+		t.Errorf("%d heads after the end", got)
+	}
+}
+
+// A server that fails fast looks idle. With health, it gets few calls.
+func TestServerThatFailsFast(t *testing.T) {
+	for _, test := range []struct {
+		config string
+		most   int64
+	}{
+		{`{}`, 400},
+		{`{"policy": "prequal"}`, 400},
+		{`{"policy": "least_loaded"}`, 400},
+	} {
+		t.Run(test.config, func(t *testing.T) {
+			failing := serve(t, func(context.Context) error { return status.Error(codes.Internal, "broken") })
+			good := []*server{serve(t, after(3*time.Millisecond)), serve(t, after(3*time.Millisecond))}
+			c := dial(t, test.config, append(good, failing))
+			c.connected(t, 3)
+			// Enough calls that a share by calls in flight would be most of them.
+			c.load(t, 6, 1500, nil)
+			if got := failing.calls.Load(); got > test.most {
+				t.Errorf("the failing server got %d of 1500 calls", got)
+			}
+			state := ""
+			for _, endpoint := range c.channel(t).Snapshot().Endpoints {
+				if endpoint.Address == failing.address {
+					state = endpoint.State
+				}
+			}
+			if state != "ejected" && state != "limited" {
+				t.Errorf("its state is %q", state)
+			}
+			c.noneInFlight(t, append(good, failing)...)
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package health
+
+import (
+	"math/bits"
+)
+
+// logPlaces is the number of binary places of a logarithm.
+const logPlaces = 24
+
+// sample is the number of queries that ended, and how many of them failed.
+type sample struct {
+	queries  uint64
+	failures uint64
+}
+
+func (s *sample) add(other sample) {
+	s.queries = addSat(s.queries, other.queries)
+	s.failures = addSat(s.failures, other.failures)
+}
+
+// without returns everything except part.
+func (s sample) without(part sample) sample {
+	return sample{
+		queries:  subSat(s.queries, part.queries),
+		failures: subSat(s.failures, part.failures),
+	}
+}
+
+// evidenceBits returns how strong the evidence is that a replica fails more often than the others.
+// By chance, own would have this many of the failures less than once in 2^bits (Chernoff's bound
+// for draws with fixed odds). It is 0 if its part of the failures does not exceed its part of the
+// queries.
+//
+// If the replica were as good as the others, each failure of the fleet would be its own with a
+// probability equal to its part of the queries, at any failure rate of the fleet. The evidence is
+// how unlikely its number of failures would then be. Both sides count. A single failure proves
+// nothing where the others have had only a few dozen queries, and many failures prove nothing where
+// the others fail as well.
+func evidenceBits(own, others sample) uint64 {
+	queries := addSat(own.queries, others.queries)
+	failures := addSat(own.failures, others.failures)
+	ownHigh, ownLow := bits.Mul64(own.failures, queries)
+	usualHigh, usualLow := bits.Mul64(failures, own.queries)
+	if ownHigh < usualHigh || (ownHigh == usualHigh && ownLow <= usualLow) {
+		return 0
+	}
+	// For each side: failures × log2(failures / its proportional part of all failures).
+	side := func(s sample) (high, low uint64) {
+		return mulSigned(s.failures,
+			int64(log2(s.failures)+log2(queries))-int64(log2(failures)+log2(s.queries)))
+	}
+	high, low := side(own)
+	otherHigh, otherLow := side(others)
+	low, carry := bits.Add64(low, otherLow, 0)
+	high, _ = bits.Add64(high, otherHigh, carry)
+	// The sum is a number of 128 bits with a sign. A negative one is no evidence.
+	if high>>logPlaces != 0 {
+		return 0
+	}
+	return high<<(64-logPlaces) | low>>logPlaces
+}
+
+// mulSigned returns the product as a number of 128 bits in two's complement.
+func mulSigned(count uint64, factor int64) (high, low uint64) {
+	if factor >= 0 {
+		return bits.Mul64(count, uint64(factor))
+	}
+	high, low = bits.Mul64(count, uint64(-factor))
+	low, borrow := bits.Sub64(0, low, 0)
+	high, _ = bits.Sub64(0, high, borrow)
+	return high, low
+}
+
+// log2 returns the binary logarithm with logPlaces binary places, rounded down. It is 0 for 0.
+func log2(value uint64) uint64 {
+	if value == 0 {
+		return 0
+	}
+	integer := bits.Len64(value) - 1
+	log := uint64(integer)
+	// The mantissa is from 1 to 2, with 31 binary places. Each square that reaches 2 adds a place.
+	rest := value << (63 - integer) >> 32
+	for range logPlaces {
+		rest = rest * rest >> 31
+		place := rest >> 32
+		rest >>= place
+		log = log<<1 | place
+	}
+	return log
+}

@@ -1,0 +1,361 @@
+package httplb
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
+)
+
+const (
+	// outboxSize is twice the number of probes that a request triggers by default. If more are due,
+	// the lock is taken again.
+	outboxSize = 8
+	// roundsMax is the most requests that may wait for their probes at once. One more is picked at
+	// once, without answers.
+	roundsMax = 4096
+	// napMin is the shortest sleep of the timer: a policy that is never satisfied must not spin.
+	napMin = time.Millisecond
+)
+
+// balancer runs a policy with a clock, a lock, a timer and probes. The lock is held for a pick, a
+// completion or a report, and never while something is sent.
+type balancer struct {
+	epoch  time.Time
+	prober prober
+	wake   chan struct{}
+	closed chan struct{}
+	driven sync.WaitGroup
+
+	mu       sync.Mutex
+	policy   policy.Policy
+	draw     *policy.SplitMix64
+	ids      policy.ReplicaIDs
+	byID     map[policy.ReplicaID]*replica
+	byURL    map[string]*replica
+	inFlight int
+	rounds   int
+	// armed is when the timer wakes by itself. Later timeouts need no wake-up.
+	armed    policy.Optional[policy.Instant]
+	kept     keptPicks
+	isClosed bool
+}
+
+func newBalancer(p policy.Policy, seed uint64, kept int) *balancer {
+	return &balancer{
+		epoch:  time.Now(),
+		prober: noProber{},
+		wake:   make(chan struct{}, 1),
+		closed: make(chan struct{}),
+		policy: p,
+		draw:   policy.NewSplitMix64(seed),
+		byID:   make(map[policy.ReplicaID]*replica),
+		byURL:  make(map[string]*replica),
+		kept:   newKeptPicks(kept),
+	}
+}
+
+func (b *balancer) now() policy.Instant { return policy.Instant(max(time.Since(b.epoch), 0)) }
+
+// round is a synchronous round, for which one request waits.
+type round struct {
+	probes *policy.ProbeRound
+	// done is closed when enough have answered.
+	done    chan struct{}
+	isReady bool
+	// hasEnded says that the request no longer waits.
+	hasEnded bool
+}
+
+// pick returns the lease of a request. It waits only if the policy probes for the request, and at
+// most until the deadline of that round or the end of ctx.
+func (b *balancer) pick(ctx context.Context, query *policy.Query, hint func() []byte) (*lease, error) {
+	now := b.now()
+	b.mu.Lock()
+	decision := b.choose(now, query)
+	if decision.Kind != policy.ProbeFirst {
+		l, err := b.lease(now, &decision)
+		b.unlockAndSend(now)
+		return l, err
+	}
+	r := &round{probes: decision.Round, done: make(chan struct{})}
+	if b.rounds < roundsMax {
+		b.rounds++
+		b.mu.Unlock()
+		err := b.await(ctx, r, hint())
+		b.mu.Lock()
+		b.rounds--
+		if err != nil {
+			r.hasEnded = true
+			b.mu.Unlock()
+			return nil, err
+		}
+	}
+	r.hasEnded = true
+	ended := *query
+	ended.Round = r.probes
+	now = b.now()
+	decision = b.choose(now, &ended)
+	l, err := b.lease(now, &decision)
+	b.unlockAndSend(now)
+	return l, err
+}
+
+func (b *balancer) choose(now policy.Instant, query *policy.Query) policy.Decision {
+	return b.policy.Choose(now, query, b.draw, b.kept.next())
+}
+
+// lease turns a decision into a lease, under the lock.
+func (b *balancer) lease(now policy.Instant, decision *policy.Decision) (*lease, error) {
+	pick := &decision.Pick
+	if decision.Kind != policy.Picked {
+		if len(b.byID) == 0 {
+			return nil, ErrNoReplicas
+		}
+		return nil, ErrAllTried
+	}
+	r := b.byID[pick.Ticket.Replica()]
+	if r == nil {
+		// Only a policy that invents replicas gets here: policy and table change under one lock.
+		b.policy.HandleDone(now, pick.Ticket, policy.OutcomeDropped)
+		return nil, ErrAllTried
+	}
+	b.inFlight++
+	b.kept.keep(now, r.given.URL, pick)
+	return &lease{balancer: b, replica: r, reason: pick.Reason, ticket: pick.Ticket}, nil
+}
+
+// await sends the probes of a round, and waits for them.
+func (b *balancer) await(ctx context.Context, r *round, hint []byte) error {
+	if len(hint) > probe.HintBytesMax {
+		hint = nil
+	}
+	type target struct {
+		id      policy.ReplicaID
+		replica *replica
+	}
+	var targets [policy.MaxRoundProbes + 1]target
+	count := 0
+	b.mu.Lock()
+	for id := range r.probes.Targets() {
+		targets[count] = target{id, b.byID[id]}
+		count++
+	}
+	b.mu.Unlock()
+	budget := r.probes.Deadline().Since(b.now())
+	for _, t := range targets[:count] {
+		token := token{replica: t.id, round: r}
+		if t.replica == nil {
+			b.lost(token)
+			continue
+		}
+		if err := b.prober.send(t.replica, token, hint, budget); err != nil {
+			b.lost(token)
+		}
+	}
+	timer := time.NewTimer(r.probes.Deadline().Since(b.now()))
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-timer.C:
+	case <-b.closed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// report takes in the answer to a probe.
+func (b *balancer) report(t token, report *policy.LoadReport) {
+	now := b.now()
+	b.mu.Lock()
+	if t.round != nil {
+		if !t.round.hasEnded {
+			t.round.probes.HandleReport(t.replica, report)
+			t.round.signal()
+		}
+		b.mu.Unlock()
+		return
+	}
+	b.policy.Handle(now, policy.Event{
+		Kind: policy.EventReport, Replica: t.replica, Probe: t.probe, Load: report,
+	}, b.draw)
+	b.unlockAndSend(now)
+}
+
+// lost takes in that a probe gets no answer.
+func (b *balancer) lost(t token) { b.ended(t, policy.EventProbeLost) }
+
+// ended takes in the end of a probe without an answer. It triggers no further probe at once, since
+// that would fail in the same way.
+func (b *balancer) ended(t token, kind policy.EventKind) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.round == nil {
+		b.policy.Handle(now, policy.Event{Kind: kind, Replica: t.replica, Probe: t.probe}, b.draw)
+		return
+	}
+	if !t.round.hasEnded {
+		t.round.probes.HandleLost(t.replica)
+		t.round.signal()
+	}
+}
+
+// signal wakes the request that waits, if the round is ready.
+func (r *round) signal() {
+	if !r.isReady && r.probes.Ready() {
+		r.isReady = true
+		close(r.done)
+	}
+}
+
+// outgoing is a probe on its way from under the lock to the prober.
+type outgoing struct {
+	token   token
+	replica *replica
+	timeout time.Duration
+}
+
+// unlockAndSend releases the lock, and sends the probes that are due.
+func (b *balancer) unlockAndSend(now policy.Instant) {
+	for {
+		var outbox [outboxSize]outgoing
+		count := 0
+		for count < len(outbox) && !b.isClosed {
+			p, isDue := b.policy.NextProbe(now, b.draw)
+			if !isDue {
+				break
+			}
+			r := b.byID[p.Replica]
+			if r == nil {
+				b.policy.Handle(now, policy.Event{Kind: policy.EventProbeLost, Probe: p.ID}, b.draw)
+				continue
+			}
+			outbox[count] = outgoing{
+				token: token{probe: p.ID, replica: p.Replica}, replica: r, timeout: p.Deadline.Since(now),
+			}
+			count++
+		}
+		wakes := b.wantsEarlierWake()
+		b.mu.Unlock()
+		if wakes {
+			select {
+			case b.wake <- struct{}{}:
+			default: // a wake-up is under way
+			}
+		}
+		for i := range outbox[:count] {
+			out := &outbox[i]
+			switch err := b.prober.send(out.replica, out.token, nil, out.timeout); {
+			case err == nil:
+			case isFull(err):
+				b.ended(out.token, policy.EventProbeUnsent)
+			default:
+				b.lost(out.token)
+			}
+		}
+		if count < len(outbox) {
+			return
+		}
+		b.mu.Lock()
+	}
+}
+
+// wantsEarlierWake reports whether the policy's next timeout is earlier than the timer's, and notes
+// it if so.
+func (b *balancer) wantsEarlierWake() bool {
+	next, known := b.policy.NextTimeout()
+	if !known || b.armed.Known && next >= b.armed.Value {
+		return false
+	}
+	b.armed = policy.Some(next)
+	return true
+}
+
+// drive handles the policy's timeouts until the balancer is closed.
+func (b *balancer) drive() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-b.closed:
+			return
+		case <-timer.C:
+		case <-b.wake:
+		}
+		now := b.now()
+		b.mu.Lock()
+		if at, known := b.policy.NextTimeout(); known && at <= now {
+			b.policy.Handle(now, policy.Event{Kind: policy.EventTimeout}, b.draw)
+		}
+		b.unlockAndSend(now)
+		// Only now, since until the due probes have left, the next timeout may be in the past.
+		b.mu.Lock()
+		next, known := b.policy.NextTimeout()
+		b.armed = policy.Optional[policy.Instant]{Value: next, Known: known}
+		b.mu.Unlock()
+		if known {
+			timer.Reset(max(next.Since(b.now()), napMin))
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// setReplicas replaces the set of replicas. Those that stay keep what is known about them.
+func (b *balancer) setReplicas(wanted []*replica) error {
+	now := b.now()
+	b.mu.Lock()
+	keep := make(map[string]bool, len(wanted))
+	for _, r := range wanted {
+		if known := b.byURL[r.given.URL]; known != nil && known.given == r.given {
+			keep[r.given.URL] = true
+		}
+	}
+	for url, r := range b.byURL {
+		if keep[url] {
+			continue
+		}
+		b.policy.Handle(now, policy.Event{Kind: policy.EventRemoved, Replica: r.id}, b.draw)
+		b.ids.Release(r.id)
+		delete(b.byURL, url)
+		delete(b.byID, r.id)
+	}
+	var err error
+	for _, r := range wanted {
+		if keep[r.given.URL] {
+			continue
+		}
+		id, ok := b.ids.Allocate()
+		if !ok {
+			err = fmt.Errorf("more than %d replicas", policy.MaxReplicas)
+			break
+		}
+		r.id = id
+		b.byURL[r.given.URL] = r
+		b.byID[id] = r
+		b.policy.Handle(now, policy.Event{Kind: policy.EventAdded, Replica: id}, b.draw)
+	}
+	b.unlockAndSend(now)
+	return err
+}
+
+// close ends the timer and the probes, and waits for them. It returns false if it was closed before.
+func (b *balancer) close() (first bool, err error) {
+	b.mu.Lock()
+	first = !b.isClosed
+	if first {
+		b.isClosed = true
+		close(b.closed)
+	}
+	b.mu.Unlock()
+	if first {
+		err = b.prober.close()
+	}
+	b.driven.Wait()
+	return first, err
+}

@@ -1,0 +1,24 @@
+package httplb
+
+import (
+	"net"
+	"net/http"
+)
+
+// NewBase returns a new transport with settings for few replicas and many requests to each. Unlike
+// [http.DefaultTransport], it uses no proxy, keeps up to 256 idle connections to each replica, and
+// gives up to connect after 2 s. It may be changed before use. To speak HTTP/2 without TLS (h2c):
+//
+//	base := httplb.NewBase()
+//	base.Protocols = new(http.Protocols)
+//	base.Protocols.SetUnencryptedHTTP2(true)
+func NewBase() *http.Transport {
+	return &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: connectMax}).DialContext,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    idlePerReplica,
+		IdleConnTimeout:        idleConnMax,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		MaxResponseHeaderBytes: headBytesMax,
+	}
+}

@@ -1,0 +1,107 @@
+package httplb
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/slackwater/slackwater/go/policy"
+)
+
+// unknownLength is that of a body whose end only its end shows.
+const unknownLength = -1
+
+// leasedBody is a response's body, whose end ends the request. Close may run beside Read.
+type leasedBody struct {
+	inner    io.ReadCloser
+	lease    *lease
+	response *http.Response
+	ctx      context.Context
+	byHead   policy.Outcome
+	// left is the number of bytes to come, or unknownLength.
+	left int64
+}
+
+// Read reads the inner body. Its last byte ends the request.
+func (b *leasedBody) Read(p []byte) (int, error) {
+	n, err := b.inner.Read(p)
+	if b.left != unknownLength {
+		b.left = max(b.left-int64(n), 0)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		b.lease.finish(outcomeOfFields(b.response.Trailer, b.byHead))
+	case err != nil:
+		b.lease.finish(b.outcomeOfError(err))
+	case b.left == 0:
+		b.lease.finish(b.byHead)
+	}
+	return n, err
+}
+
+// outcomeOfError returns the outcome if a read fails. A client that gives up shows nothing that the
+// head has not shown.
+func (b *leasedBody) outcomeOfError(err error) policy.Outcome {
+	outcome := outcomeOfError(b.ctx, err)
+	if outcome == policy.OutcomeDropped {
+		return b.ifDropped()
+	}
+	return outcome
+}
+
+// Close closes the inner body. If the request has not ended, its client has given it up.
+func (b *leasedBody) Close() error {
+	b.lease.finish(b.ifDropped())
+	return b.inner.Close()
+}
+
+func (b *leasedBody) ifDropped() policy.Outcome {
+	if b.byHead == policy.OutcomeSuccess {
+		return policy.OutcomeDropped
+	}
+	return b.byHead
+}
+
+// leasedTunnel is the connection of a response with status 101, in flight until it is closed.
+type leasedTunnel struct {
+	io.ReadWriteCloser
+	lease *lease
+}
+
+// Close closes the connection, and ends the request.
+func (t *leasedTunnel) Close() error {
+	t.lease.finish(policy.OutcomeSuccess)
+	return t.ReadWriteCloser.Close()
+}
+
+// hasNoBody reports whether nothing follows a response's head.
+func hasNoBody(request *http.Request, response *http.Response) bool {
+	return response.Body == nil || response.Body == http.NoBody || response.ContentLength == 0 ||
+		request.Method == http.MethodHead ||
+		response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
+}
+
+// lengthOf returns the length of a response's body. With trailers, the length does not show the end.
+func lengthOf(response *http.Response) int64 {
+	if response.ContentLength < 0 || response.Uncompressed || len(response.Trailer) > 0 {
+		return unknownLength
+	}
+	return response.ContentLength
+}
+
+// requestBody is a request's body that notes its own failure, of which the replica is innocent.
+type requestBody struct {
+	io.ReadCloser
+	hasFailed atomic.Bool
+}
+
+// Read reads the inner body.
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.hasFailed.Store(true)
+	}
+	return n, err
+}

@@ -1,0 +1,82 @@
+package httplb
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/slackwater/slackwater/go/policy"
+)
+
+// Header keys in their canonical form.
+const (
+	retryAfter   = "Retry-After"
+	grpcStatus   = "Grpc-Status"
+	grpcPushback = "Grpc-Retry-Pushback-Ms"
+)
+
+// outcomeOfHead returns how a request ends by its response's head, if the body arrives whole.
+func outcomeOfHead(response *http.Response) policy.Outcome {
+	outcome := outcomeOfFields(response.Header, policy.OutcomeSuccess)
+	status := response.StatusCode
+	if outcome == policy.OutcomeSuccess && status >= 500 {
+		outcome = policy.OutcomeFailed
+	}
+	// A 503 without the header may have any cause, and a 429 without it blames the caller.
+	refuses := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+	if refuses && len(response.Header[retryAfter]) > 0 {
+		outcome = policy.OutcomePushedBack
+	}
+	return outcome
+}
+
+// outcomeOfFields returns how a request ends by the gRPC status in a head or in trailers.
+func outcomeOfFields(fields http.Header, byHead policy.Outcome) policy.Outcome {
+	values := fields[grpcStatus]
+	if len(values) == 0 {
+		return byHead
+	}
+	status, err := strconv.ParseUint(values[0], 10, 8)
+	if err != nil {
+		return byHead
+	}
+	switch status {
+	case 4, 8, 14: // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE
+		if len(fields[grpcPushback]) > 0 {
+			return policy.OutcomePushedBack
+		}
+		return policy.OutcomeFailed
+	case 2, 12, 13, 15: // UNKNOWN, UNIMPLEMENTED, INTERNAL, DATA_LOSS
+		return policy.OutcomeFailed
+	}
+	return byHead
+}
+
+// outcomeOfError returns how a request ended for which there is no response, or whose body broke.
+// The context's own end comes first, since it may show as any error.
+func outcomeOfError(ctx context.Context, err error) policy.Outcome {
+	switch ctxErr := ctx.Err(); {
+	case errors.Is(ctxErr, context.DeadlineExceeded):
+		return policy.OutcomeTimedOut
+	case ctxErr != nil:
+		return policy.OutcomeDropped
+	}
+	var (
+		operation *net.OpError
+		name      *net.DNSError
+		record    tls.RecordHeaderError
+		verify    *tls.CertificateVerificationError
+		timeout   interface{ Timeout() bool }
+	)
+	switch {
+	case errors.As(err, &operation) && operation.Op == "dial",
+		errors.As(err, &name), errors.As(err, &record), errors.As(err, &verify):
+		return policy.OutcomeNoConnection
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return policy.OutcomeTimedOut
+	}
+	return policy.OutcomeBroken
+}

@@ -1,0 +1,108 @@
+package httplb
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
+)
+
+// token says what a probe is for: the policy, or a round that a request waits for.
+type token struct {
+	probe   policy.ProbeID
+	replica policy.ReplicaID
+	round   *round
+}
+
+// prober sends probes. Answers go to the balancer.
+type prober interface {
+	// send sends a probe and does not wait for its answer. An error says that it was not sent.
+	send(to *replica, t token, hint []byte, timeout time.Duration) error
+	// close ends all probes, and waits until no answer is being handed on.
+	close() error
+}
+
+// noProber is for policies that balance by what the client measures.
+type noProber struct{}
+
+func (noProber) send(*replica, token, []byte, time.Duration) error { return probe.ErrUnsupported }
+func (noProber) close() error                                      { return nil }
+
+// udpProber probes over UDP.
+type udpProber struct{ client *probe.Client[token] }
+
+func newUDPProber(b *balancer, o *options) (*udpProber, error) {
+	client, err := probe.NewClient(probe.ClientOptions[token]{
+		Answered: func(answer *probe.Answer[token]) { b.report(answer.Token, &answer.Report) },
+		Key:      o.probeKey,
+		LocalV4:  o.localV4,
+		LocalV6:  o.localV6,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &udpProber{client: client}, nil
+}
+
+func (p *udpProber) send(to *replica, t token, hint []byte, timeout time.Duration) error {
+	return p.client.Send(to.probeAddr, t, hint, timeout)
+}
+
+func (p *udpProber) close() error { return p.client.Close() }
+
+// httpProber probes over HTTP, each probe on a goroutine that ends at its deadline. The client limits
+// how many there are.
+type httpProber struct {
+	balancer *balancer
+	client   probe.HTTPClient
+	ctx      context.Context
+	cancel   context.CancelFunc
+
+	mu       sync.Mutex
+	isClosed bool
+	probes   sync.WaitGroup
+}
+
+func newHTTPProber(b *balancer, o *options) *httpProber {
+	p := &httpProber{balancer: b, client: probe.HTTPClient{Key: o.probeKey}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+func (p *httpProber) send(to *replica, t token, hint []byte, timeout time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isClosed {
+		return context.Canceled
+	}
+	p.probes.Go(func() {
+		ctx, cancel := context.WithTimeout(p.ctx, timeout)
+		defer cancel()
+		report, err := p.client.Probe(ctx, to.probeURL, hint)
+		switch {
+		case err == nil:
+			p.balancer.report(t, &report)
+		case isFull(err):
+			p.balancer.ended(t, policy.EventProbeUnsent)
+		default:
+			p.balancer.lost(t)
+		}
+	})
+	return nil
+}
+
+func (p *httpProber) close() error {
+	p.mu.Lock()
+	p.isClosed = true
+	p.mu.Unlock()
+	p.cancel()
+	p.probes.Wait()
+	p.client.CloseIdleConnections()
+	return nil
+}
+
+// isFull reports whether a probe was not sent through no fault of the replica.
+func isFull(err error) bool { return errors.Is(err, probe.ErrFull) }

@@ -1,0 +1,234 @@
+package httplb
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+
+	"github.com/slackwater/slackwater/go/health"
+	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
+)
+
+// Errors of a request that is not sent.
+var (
+	// ErrNoReplicas says that the set of replicas is empty.
+	ErrNoReplicas = errors.New("httplb: no replicas: the set is empty")
+	// ErrAllTried says that the query has tried every replica: see [NewQuery]. For an attempt while
+	// another is in flight, it is every available replica.
+	ErrAllTried = errors.New("httplb: no replica is left: the query has tried all of them")
+	// ErrClosed says that the transport is closed.
+	ErrClosed = errors.New("httplb: the transport is closed")
+)
+
+// Transport is an [http.RoundTripper] that sends each request to one of a set of replicas. It is safe
+// for concurrent use. Close it when it is no longer used.
+type Transport struct {
+	options  *options
+	balancer *balancer
+}
+
+// New returns a transport over these replicas. There may be none until [Transport.SetReplicas] is
+// called; requests fail with [ErrNoReplicas] meanwhile. The error says which replica or option is
+// wrong.
+//
+// The transport has one goroutine for timers and, for probes over UDP, one for each family of
+// addresses. [Transport.Close] ends them.
+func New(replicas []Replica, given ...Option) (*Transport, error) {
+	o, err := newOptions(given)
+	if err != nil {
+		return nil, fmt.Errorf("httplb: %w", err)
+	}
+	parsed, err := parseReplicas(replicas, o)
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.New(o.policy, o.settings)
+	if err != nil {
+		return nil, fmt.Errorf("httplb: %w", err)
+	}
+	if p, err = health.Guard(p, o.health); err != nil {
+		return nil, fmt.Errorf("httplb: %w", err)
+	}
+	b := newBalancer(p, o.seed.Or(rand.Uint64()), o.explanations)
+	switch o.probes {
+	case probesUDP:
+		if b.prober, err = newUDPProber(b, o); err != nil {
+			return nil, fmt.Errorf("httplb: %w", err)
+		}
+	case probesHTTP:
+		b.prober = newHTTPProber(b, o)
+	}
+	t := &Transport{options: o, balancer: b}
+	if err := b.setReplicas(parsed); err != nil {
+		return nil, errors.Join(fmt.Errorf("httplb: %w", err), b.prober.close())
+	}
+	b.driven.Go(b.drive)
+	return t, nil
+}
+
+func parseReplicas(given []Replica, o *options) ([]*replica, error) {
+	if len(given) > policy.MaxReplicas {
+		return nil, fmt.Errorf("httplb: %d replicas: at most %d are allowed", len(given), policy.MaxReplicas)
+	}
+	replicas := make([]*replica, 0, len(given))
+	known := make(map[string]bool, len(given))
+	for _, g := range given {
+		r, err := parseReplica(g, o.probes, o.probePath)
+		if err != nil {
+			return nil, fmt.Errorf("httplb: %w", err)
+		}
+		if known[g.URL] {
+			return nil, fmt.Errorf("httplb: replica %q is there twice", g.URL)
+		}
+		known[g.URL] = true
+		replicas = append(replicas, r)
+	}
+	return replicas, nil
+}
+
+// SetReplicas replaces the set of replicas. Those that stay keep what is known about them. Those that
+// leave get no further requests; their requests in flight continue. After an error nothing has
+// changed.
+func (t *Transport) SetReplicas(replicas []Replica) error {
+	parsed, err := parseReplicas(replicas, t.options)
+	if err != nil {
+		return err
+	}
+	return t.balancer.setReplicas(parsed)
+}
+
+// RoundTrip sends a request to one of the replicas. The response's Request is the request as it was
+// given; its header x-slackwater-load is taken out. The request is in flight until the response's
+// body ends or is closed.
+func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	lease, err := t.pick(request)
+	if err != nil {
+		if request.Body != nil {
+			_ = request.Body.Close()
+		}
+		return nil, err
+	}
+	// After a panic of the base, this ends the request. Otherwise it has ended, or its body ends it.
+	handedOn := false
+	defer func() {
+		if !handedOn {
+			lease.finish(policy.OutcomeDropped)
+		}
+	}()
+	sent, body := outgoingRequest(request, lease.replica)
+	response, err := t.options.base.RoundTrip(sent)
+	if err == nil && response == nil {
+		err = errors.New("httplb: the base returned neither a response nor an error")
+	}
+	if err != nil {
+		outcome := outcomeOfError(request.Context(), err)
+		if body != nil && body.hasFailed.Load() {
+			outcome = policy.OutcomeDropped
+		}
+		lease.finish(outcome)
+		return nil, err
+	}
+	handedOn = true
+	t.leaseBody(request, response, lease)
+	return response, nil
+}
+
+// pick picks a replica for a request.
+func (t *Transport) pick(request *http.Request) (*lease, error) {
+	ctx := request.Context()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-t.balancer.closed:
+		return nil, ErrClosed
+	default:
+	}
+	if request.URL == nil {
+		return nil, errors.New("httplb: the request has no URL")
+	}
+	query := queryOf(ctx)
+	next := query.next(t.balancer)
+	lease, err := t.balancer.pick(ctx, &next, func() []byte {
+		if t.options.hint == nil {
+			return nil
+		}
+		return t.options.hint(request)
+	})
+	if err != nil {
+		return nil, err
+	}
+	query.began(lease)
+	return lease, nil
+}
+
+// outgoingRequest returns the request to a replica, and its body if that is watched. A round tripper
+// must not change the request that it is given.
+func outgoingRequest(request *http.Request, to *replica) (*http.Request, *requestBody) {
+	sent := request.WithContext(request.Context())
+	url := *request.URL
+	if sent.Host == "" {
+		sent.Host = url.Host
+	}
+	url.Scheme, url.Host = to.scheme, to.host
+	sent.URL = &url
+	if request.Body == nil || request.Body == http.NoBody {
+		return sent, nil
+	}
+	body := &requestBody{ReadCloser: request.Body}
+	sent.Body = body
+	return sent, body
+}
+
+// leaseBody makes the end of the response's body the end of the request.
+func (t *Transport) leaseBody(request *http.Request, response *http.Response, lease *lease) {
+	outcome := outcomeOfHead(response)
+	var carried *policy.LoadReport
+	if report, found, err := probe.TakeCarried(response.Header); found && err == nil {
+		carried = &report
+	}
+	response.Request = request
+	isTunnel := response.StatusCode == http.StatusSwitchingProtocols
+	isLast := !isTunnel && hasNoBody(request, response)
+	lease.head(outcome, carried, isLast)
+	if isLast {
+		return
+	}
+	if tunnel, ok := response.Body.(interface {
+		Read([]byte) (int, error)
+		Write([]byte) (int, error)
+		Close() error
+	}); ok && isTunnel {
+		response.Body = &leasedTunnel{ReadWriteCloser: tunnel, lease: lease}
+		return
+	}
+	response.Body = &leasedBody{
+		inner:    response.Body,
+		lease:    lease,
+		response: response,
+		ctx:      request.Context(),
+		byHead:   outcome,
+		left:     lengthOf(response),
+	}
+}
+
+// CloseIdleConnections closes idle connections of the base, as [http.Client.CloseIdleConnections]
+// wants it.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.options.base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+// Close ends the transport's goroutines, and probes no more. Requests in flight continue; new ones
+// fail with [ErrClosed]. It closes idle connections unless the base is the caller's. It is safe to
+// call it more than once.
+func (t *Transport) Close() error {
+	first, err := t.balancer.close()
+	if first && t.options.ownsBase {
+		t.CloseIdleConnections()
+	}
+	return err
+}

@@ -1,0 +1,248 @@
+package httplb
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slackwater/slackwater/go/health"
+	"github.com/slackwater/slackwater/go/policy"
+)
+
+func TestRequestGoesToAReplicaUnchanged(t *testing.T) {
+	seen := make(chan *http.Request, 1)
+	_, replicas := serveReplicas(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+		seen <- r
+	})
+	transport := newTransport(t, replicas)
+	request := newRequest(t, context.Background(), strings.NewReader("content"))
+	request.Header.Set("x-own", "1")
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	echoed, _ := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	got := <-seen
+	if got.Host != "service" || got.URL.Path != "/path" || got.Header.Get("x-own") != "1" || string(echoed) != "content" {
+		t.Errorf("host %q, path %q, header %v, body %q", got.Host, got.URL.Path, got.Header, echoed)
+	}
+	if request.URL.Host != "service" || response.Request != request {
+		t.Errorf("the request was changed to %v", request.URL)
+	}
+}
+
+func TestWithoutReplicasThereIsAClearError(t *testing.T) {
+	transport := newTransport(t, nil)
+	closed := make(chan struct{})
+	request := newRequest(t, context.Background(), closer{strings.NewReader("x"), closed})
+	if _, err := transport.RoundTrip(request); !errors.Is(err, ErrNoReplicas) {
+		t.Errorf("%v, want %v", err, ErrNoReplicas)
+	}
+	select {
+	case <-closed:
+	default:
+		t.Error("the request's body was not closed")
+	}
+	_, replicas := serveReplicas(t, nil)
+	if err := transport.SetReplicas(replicas); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := fetch(t, transport); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	if err := transport.SetReplicas(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transport.RoundTrip(newRequest(t, context.Background(), nil)); !errors.Is(err, ErrNoReplicas) {
+		t.Errorf("%v, want %v", err, ErrNoReplicas)
+	}
+}
+
+type closer struct {
+	io.Reader
+	closed chan struct{}
+}
+
+func (c closer) Close() error { close(c.closed); return nil }
+
+func TestWrongReplicasAndOptionsAreNamed(t *testing.T) {
+	bad := policy.DefaultSettings()
+	bad.Prequal.PoolCapacity = 1
+	badHealth := health.DefaultSettings()
+	badHealth.BackOff = 0
+	for want, c := range map[string]struct {
+		replicas []Replica
+		options  []Option
+	}{
+		"the scheme must be http or https": {URLs("ftp://10.0.0.1"), nil},
+		"there is no host":                 {URLs("http://"), nil},
+		"only a scheme and a host":         {URLs("http://10.0.0.1/path"), nil},
+		"is there twice":                   {URLs("http://10.0.0.1", "http://10.0.0.1"), nil},
+		"need an IP address":               {URLs("http://name"), nil},
+		"is not an IP address and a port":  {[]Replica{{URL: "http://name", Probe: "10.0.0.1"}}, nil},
+		"is not a URL for probes":          {[]Replica{{URL: "http://name", Probe: "x"}}, []Option{WithHTTPProbes("")}},
+		"does not begin with a slash":      {nil, []Option{WithHTTPProbes("x")}},
+		"unknown policy \"best\"":          {nil, []Option{WithPolicy("best", policy.DefaultSettings())}},
+		"prequal.pool_capacity":            {nil, []Option{WithPolicy("prequal", bad)}},
+		"back_off must be":                 {nil, []Option{WithHealth(badHealth)}},
+		"0 to 1024 picks":                  {nil, []Option{WithExplanations(1025)}},
+		"cannot be the base of another":    {nil, []Option{WithBase(&Transport{})}},
+		"invalid port":                     {URLs("http://10.0.0.1:port"), nil},
+		"value out of range":               {URLs("http://10.0.0.1:70000"), nil},
+	} {
+		transport, err := New(c.replicas, c.options...)
+		if err == nil {
+			_ = transport.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "httplb: ") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	// After an error nothing has changed.
+	_, replicas := serveReplicas(t, nil)
+	transport := newTransport(t, replicas)
+	if err := transport.SetReplicas(append(URLs("http://10.0.0.1:1"), replicas[0], replicas[0])); err == nil {
+		t.Error("a replica that is there twice was accepted")
+	}
+	if known := transport.Snapshot().Replicas; len(known) != 1 || known[0].URL != replicas[0].URL {
+		t.Errorf("replicas %+v", known)
+	}
+}
+
+func TestClosedTransportSendsNothing(t *testing.T) {
+	transport, release, response := slowResponse(t)
+	if err := errors.Join(transport.Close(), transport.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := transport.RoundTrip(newRequest(t, context.Background(), nil)); !errors.Is(err, ErrClosed) {
+		t.Errorf("%v, want %v", err, ErrClosed)
+	}
+	// A request in flight continues.
+	release()
+	if content, err := io.ReadAll(response.Body); err != nil || string(content) != "ok" {
+		t.Errorf("%q, %v", content, err)
+	}
+	_ = response.Body.Close()
+}
+
+// slowResponse returns a response whose body ends when release is called.
+func slowResponse(t *testing.T) (_ *Transport, release func(), _ *http.Response) {
+	t.Helper()
+	released := make(chan struct{})
+	_, replicas := serveReplicas(t, func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-released
+		_, _ = io.WriteString(w, "ok")
+	})
+	transport := newTransport(t, replicas)
+	response, err := transport.RoundTrip(newRequest(t, context.Background(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return transport, func() { close(released) }, response
+}
+
+func TestRequestIsInFlightUntilItsBodyEnds(t *testing.T) {
+	transport, release, response := slowResponse(t)
+	snapshot := transport.Snapshot()
+	if snapshot.InFlight != 1 || snapshot.Replicas[0].InFlight != 1 {
+		t.Errorf("in flight: %d, at the replica %d, want 1", snapshot.InFlight, snapshot.Replicas[0].InFlight)
+	}
+	release()
+	_, _ = io.ReadAll(response.Body)
+	if inFlight := transport.Snapshot().InFlight; inFlight != 0 {
+		t.Errorf("in flight %d after the body's end", inFlight)
+	}
+	_ = response.Body.Close()
+}
+
+func TestContextEndsARequest(t *testing.T) {
+	stalled := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	_, replicas := serveReplicas(t, stalled)
+	transport := newTransport(t, replicas)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+	}
+	// One that has ended before is not sent.
+	if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+	}
+	if picks := transport.Snapshot().Counters.Picks; picks.Total() != 1 {
+		t.Errorf("%d picks, want 1", picks.Total())
+	}
+}
+
+func TestAttemptsOfAQueryAvoidEachOther(t *testing.T) {
+	servers, replicas := serveReplicas(t, fail, fail, fail)
+	transport := newTransport(t, replicas)
+	ctx, query := NewQuery(context.Background())
+	for range servers {
+		response, err := transport.RoundTrip(newRequest(t, ctx, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+	}
+	for i, s := range servers {
+		if hits := s.hits.Load(); hits != 1 {
+			t.Errorf("server %d got %d requests, want 1", i, hits)
+		}
+	}
+	if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); !errors.Is(err, ErrAllTried) {
+		t.Errorf("%v, want %v", err, ErrAllTried)
+	}
+	attempts := query.Attempts()
+	if len(attempts) != len(servers) {
+		t.Fatalf("%d attempts, want %d", len(attempts), len(servers))
+	}
+	for _, attempt := range attempts {
+		if attempt.Replica == "" || !attempt.HasEnded || attempt.Outcome != policy.OutcomeFailed {
+			t.Errorf("attempt %+v", attempt)
+		}
+	}
+}
+
+func TestPicksAreExplained(t *testing.T) {
+	_, replicas := serveReplicas(t, nil, nil, nil)
+	transport := newTransport(t, replicas, WithExplanations(4), WithPolicy("prequal", policy.DefaultSettings()))
+	if picks := transport.Explain(); len(picks) != 0 {
+		t.Errorf("%d picks before the first", len(picks))
+	}
+	await(t, func() bool {
+		fetch(t, transport)
+		picks := transport.Explain()
+		return len(picks) == 4 && len(picks[0].Candidates) > 1
+	}, func() { t.Errorf("picks %+v", transport.Explain()) })
+	for i, pick := range transport.Explain() {
+		if !strings.HasPrefix(pick.Replica, "http://127.0.0.1:") || pick.At.IsZero() {
+			t.Errorf("pick %d: %+v", i, pick)
+		}
+	}
+}
+
+func TestHTTP2WithoutTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Proto)
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	base := NewBase()
+	base.Protocols = new(http.Protocols)
+	base.Protocols.SetUnencryptedHTTP2(true)
+	transport := newTransport(t, URLs(s.URL), WithBase(base))
+	if _, proto := fetch(t, transport); proto != "HTTP/2.0" {
+		t.Errorf("protocol %q", proto)
+	}
+}

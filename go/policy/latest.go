@@ -1,0 +1,373 @@
+package policy
+
+import "math"
+
+// latest keeps the latest report of every replica, for the rule of shortest_expected_delay.
+//
+// If the pool of Prequal would hold half of the fleet or more, its choice herds: it uses the same
+// reports again and again, and a replica that once looked slow gets no queries that could correct
+// that. This keeps one report of each replica for as long as it is fresh, and corrects it at each
+// pick: RIF is what others had in flight when it reported, plus what this client has now, so that
+// queries that have ended no longer count.
+//
+// An unprobed replica has no report. Among such replicas, what this client has in flight decides.
+// Against the others, each counts with a load that was drawn from their reports: if all are alike,
+// the lowest of all is found among the unprobed as often as there are of them. So a few unprobed
+// replicas take nothing from what the others report, and where all are unprobed only the client's own
+// counts decide.
+type latest struct {
+	rule        expectedDelay
+	rows        latestRows
+	reportAgeNS uint64
+	// own is what this client has in flight at a replica, in 1/1024, by recent reports.
+	own recentValues
+	// carried are reports that come with responses.
+	carried reportYield
+}
+
+func newShortestExpectedDelay(settings *Settings) Policy {
+	kept := &latest{
+		rule:        expectedDelay{settings: settings.ShortestExpectedDelay},
+		reportAgeNS: spanNS(settings.Prequal.ReportAgeMax),
+		carried:     reportYield{configured: One},
+	}
+	policy := newProbed(Default, kept, &settings.Prequal)
+	policy.drawsOthers = true
+	policy.withoutReports = ReasonLeastLoaded
+	return policy
+}
+
+// expire removes reports that have reached their maximum age.
+func (l *latest) expire(now Instant, client *client) {
+	if since := l.freshSince(now); since > 0 {
+		client.counters.RemovedExpired += uint64(l.rows.expire(since))
+	}
+}
+
+// freshSince returns the time since which reports are fresh; 0 if none can be older.
+func (l *latest) freshSince(now Instant) Instant {
+	if uint64(now) < l.reportAgeNS {
+		return 0
+	}
+	return (now - Instant(l.reportAgeNS)).plus(1)
+}
+
+// survey has the values that all candidates for a query share.
+type survey struct {
+	moment moment
+	// lowestDrawn is the lowest load of other clients that was drawn for an unprobed candidate.
+	lowestDrawn uint32
+	// own is what this client usually has in flight at a replica, with one more, in 1/1024.
+	own uint64
+}
+
+func (l *latest) survey(query *Query, client *client) survey {
+	s := survey{moment: l.rule.moment()}
+	if client.locals.unprobedAvailable == 0 {
+		return s
+	}
+	s.own = l.own.mean() + fine
+	isAny := false
+	for place := range l.rows.newest() {
+		row := &l.rows.all[place]
+		if row.local && query.Allows(row.replica) && (!isAny || row.others < s.lowestDrawn) {
+			s.lowestDrawn, isAny = row.others, true
+		}
+	}
+	return s
+}
+
+// inFlight returns the RIF that a report counts with, in 1/1024.
+func (s *survey) inFlight(row *row, ownInFlight uint32) uint64 {
+	own := uint64(ownInFlight) * fine
+	if !row.local {
+		return own + uint64(row.others)*fine
+	}
+	// Other clients have more where this one has more.
+	others := mulDiv(uint64(s.lowestDrawn)*fine, own+fine, s.own)
+	return own + min(others, math.MaxUint32*fine)
+}
+
+// load returns the load of a candidate.
+func (s *survey) load(now Instant, row *row, fleet *Fleet) latestLoad {
+	ownInFlight, turn := fleet.sentTo(row.replica)
+	return latestLoad{
+		inFlight: s.inFlight(row, ownInFlight),
+		ageNS:    now.nsSince(row.receivedAt),
+		turn:     turn,
+	}
+}
+
+// place returns the place of a candidate in a choice.
+func (s *survey) place(now Instant, row *row, fleet *Fleet) place {
+	load := s.load(now, row, fleet)
+	return s.moment.place(&load, &row.weight).clamped(fleetPlaces)
+}
+
+// passTurn passes the turn of a replica that the query spares: the one that it would go to if it
+// spared none. Otherwise that replica would catch up on what it is spared.
+func (l *latest) passTurn(now Instant, query *Query, client *client, draw Draw) {
+	if !query.sparesSome() {
+		return
+	}
+	l.expire(now, client)
+	// Without reports it is no replica's turn.
+	if len(l.rows.all) == 0 {
+		return
+	}
+	free := *query
+	free.Avoid = nil
+	if turn, any := l.choose(now, &free, client, draw); any {
+		client.fleet.passTurn(query, turn.replica)
+	}
+}
+
+func (l *latest) choose(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
+	l.expire(now, client)
+	if found, any := l.best(now, query, client, draw); any {
+		return found, true
+	}
+	return fewestInFlight(now, query, client, draw)
+}
+
+// best returns the best of the candidates, if there is one. Of equals, one is drawn. A replica
+// without a fresh report is left out while there is another: one that answers no probes, and is not
+// unprobed yet, may be gone.
+func (l *latest) best(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
+	survey := l.survey(query, client)
+	fleet := &client.fleet
+	rows := l.rows.newest()
+	var lowest lowestTwo
+	// The rows that can be lowest come first: most others need no closer look.
+	first, second, restMin := likely(rows)
+	for _, index := range [...]int{first, second} {
+		if index >= 0 && query.Allows(rows[index].replica) {
+			lowest.offer(index, survey.place(now, &rows[index], fleet))
+		}
+	}
+	if lowest.mayOffer(restMin) {
+		for index := range rows {
+			row := &rows[index]
+			if index != first && index != second && lowest.mayOffer(row.weight.scoreMin) && query.Allows(row.replica) {
+				lowest.offer(index, survey.place(now, row, fleet))
+			}
+		}
+	}
+	if lowest.count == 0 {
+		return choice{}, false
+	}
+	chosen, runnerUp := lowest.indexes[0], lowest.indexes[1]
+	if lowest.count > 1 && lowest.places[0] == lowest.places[1] {
+		drawn, _ := best(len(rows), func(index int) (place, bool) {
+			row := &rows[index]
+			if !query.Allows(row.replica) {
+				return place{}, false
+			}
+			return survey.place(now, row, fleet), true
+		}, draw)
+		chosen, runnerUp = drawn.index, drawn.runnerUp
+	}
+	candidates := len(rows)
+	if len(query.Avoid) > 0 {
+		candidates = 0
+		for index := range rows {
+			candidates += number(query.Allows(rows[index].replica))
+		}
+	}
+	found := choice{
+		replica:    rows[chosen].replica,
+		reason:     ReasonLowestScore,
+		candidates: uint16(candidates),
+		chosen:     Some(survey.view(now, &rows[chosen], fleet)),
+	}
+	if lowest.count > 1 {
+		found.runnerUp = Some(rows[runnerUp].replica)
+	}
+	return found, true
+}
+
+// lowestTwo are the two lowest of some places. Of equal ones, that with the lower index is lower.
+type lowestTwo struct {
+	// count is how many there are, at most 2.
+	count   int
+	indexes [2]int
+	places  [2]place
+}
+
+// mayOffer reports whether a place that begins with this, or more, can be one of the two lowest.
+func (l *lowestTwo) mayOffer(first uint64) bool { return l.count < 2 || first <= l.places[1].first }
+
+func (l *lowestTwo) offer(index int, at place) {
+	isLower := func(than int) bool {
+		return than >= l.count || at.less(l.places[than]) ||
+			at == l.places[than] && index < l.indexes[than]
+	}
+	switch {
+	case isLower(0):
+		l.indexes[1], l.places[1] = l.indexes[0], l.places[0]
+		l.indexes[0], l.places[0] = index, at
+	case isLower(1):
+		l.indexes[1], l.places[1] = index, at
+	default:
+		return
+	}
+	l.count = min(l.count+1, 2)
+}
+
+// likely returns the indexes of the two rows with the lowest possible scores, or −1, and the lowest
+// possible score of the others.
+func likely(rows []row) (first, second int, restMin uint64) {
+	first, second, restMin = -1, -1, math.MaxUint64
+	lowest, next := uint64(math.MaxUint64), uint64(math.MaxUint64)
+	for index := range rows {
+		switch score := rows[index].weight.scoreMin; {
+		case score < lowest:
+			restMin = next
+			second, next = first, lowest
+			first, lowest = index, score
+		case score < next:
+			restMin = next
+			second, next = index, score
+		case score < restMin:
+			restMin = score
+		}
+	}
+	return first, second, restMin
+}
+
+func (l *latest) explain(now Instant, query *Query, client *client, explanation *Explanation) {
+	l.expire(now, client)
+	rows, isAny := l.rows.newest(), false
+	for index := range rows {
+		isAny = isAny || query.Allows(rows[index].replica)
+	}
+	if !isAny {
+		explainFewestInFlight(now, query, client, explanation)
+		return
+	}
+	survey := l.survey(query, client)
+	explanation.compare(l.rule.comparison(), Values{})
+	// This includes replicas that the query has tried: they are recorded, and not chosen.
+	for index := range rows {
+		row := &rows[index]
+		load := survey.load(now, row, &client.fleet)
+		candidate := Candidate{
+			Replica:  row.replica,
+			Report:   Some(survey.view(now, row, &client.fleet)),
+			InFlight: client.fleet.InFlight(row.replica),
+			Values:   l.rule.values(&load, &row.weight, &survey.moment),
+			Avoided:  !query.Allows(row.replica),
+			place:    survey.moment.place(&load, &row.weight),
+		}
+		candidate.CapacityMilliRIF, candidate.Cost = l.rule.reported(row.replica)
+		explanation.consider(candidate)
+	}
+}
+
+func (l *latest) chargePinned(Instant, ReplicaID, *client) Optional[uint32] {
+	return Optional[uint32]{}
+}
+
+func (l *latest) chargeSiblings(replica ReplicaID, queries uint32) {
+	if row := l.rows.find(replica); row != nil {
+		row.others = saturatingAdd32(row.others, queries)
+	}
+}
+
+func (l *latest) querySent(query *Query, _ Optional[uint32], _ *client, _ Draw) {
+	if query.Attempt == AttemptFirst {
+		l.carried.query()
+	}
+}
+
+func (l *latest) handleReport(now Instant, from subject, report *LoadReport, client *client, _ Draw) {
+	l.own.record(uint64(from.ownInFlight) * fine)
+	l.keep(now, from, report, spanNS(report.Latency), false, client)
+}
+
+func (l *latest) handleCarried(now Instant, replica ReplicaID, report *LoadReport, client *client) {
+	if !report.CapacityMilliRIF.Known {
+		return
+	}
+	l.carried.report()
+	latencyNS := spanNS(report.Latency)
+	// Few responses carry a latency.
+	if row := l.rows.find(replica); latencyNS == 0 && row != nil {
+		latencyNS = row.latencyNS
+	}
+	from := subject{replica: replica, ownInFlight: client.fleet.InFlight(replica)}
+	l.keep(now, from, report, latencyNS, true, client)
+}
+
+// keep makes a report the latest of its replica.
+func (l *latest) keep(
+	now Instant, from subject, report *LoadReport, latencyNS uint64, carried bool, client *client,
+) {
+	others := saturatingSub32(report.RIF, from.ownInFlight)
+	reported := latestReport{
+		replica:          from.replica,
+		local:            from.local,
+		carried:          carried,
+		rif:              max(report.RIF, from.ownInFlight),
+		others:           others,
+		latencyNS:        latencyNS,
+		queryRateMillis:  report.QueryRateMillis.Or(0),
+		capacityMilliRIF: report.CapacityMilliRIF.Or(0),
+		costNS:           spanNS(report.Cost.Or(0)),
+	}
+	if from.local {
+		reported.others = 0
+	}
+	weight, ofAll := l.rule.handleReport(now, &reported)
+	replaces := l.rows.insert(row{
+		replica:    from.replica,
+		receivedAt: now,
+		latencyNS:  latencyNS,
+		others:     others,
+		local:      from.local,
+		weight:     weight,
+	})
+	client.counters.Replaced += uint64(number(replaces))
+	if ofAll {
+		l.weighAll()
+	}
+}
+
+// weighAll lets each report count with what is known of its replica now.
+func (l *latest) weighAll() {
+	for place := range l.rows.all {
+		l.weigh(&l.rows.all[place])
+	}
+}
+
+func (l *latest) weigh(row *row) {
+	learned := l.rule.table.of(row.replica)
+	row.weight = l.rule.weight(&learned, row.othersMin())
+}
+
+// handleHead takes in the latency of a query to an unprobed replica, which is all that is known of
+// its speed.
+func (l *latest) handleHead(now Instant, replica ReplicaID, head head) {
+	if row := l.rows.find(replica); row != nil && row.local {
+		l.rule.table.handleOwnLatency(now, replica, head.ns, head.failed())
+		l.weigh(row)
+	}
+}
+
+func (l *latest) probeRate(client *client) Millionths {
+	return l.rule.probeRate(l.carried.rate, client.settings.ProbeRate)
+}
+
+func (l *latest) forget(replica ReplicaID) {
+	l.rows.remove(replica)
+	if l.rule.forget(replica) {
+		l.weighAll()
+	}
+}
+
+func (l *latest) addReplica(replica ReplicaID) {
+	l.rows.reserve(replica)
+	l.rule.table.add(replica)
+}
+
+func (l *latest) fleetChanged(*client) {}

@@ -1,0 +1,272 @@
+package policy
+
+import "math"
+
+// prequalSync is Prequal in synchronous mode: there is no pool. Each query probes a few random
+// replicas and goes to the best that answers.
+//
+// It costs each query a round trip. That is worth it if a probe can carry what the query is about: a
+// replica that has the data at hand scales its reported load down and attracts the query.
+//
+// This mode does not balance replicas without probes by the client's own counts: each round that
+// includes one waits for its deadline, and such a replica is picked only at random. If some replicas
+// do not answer, use the asynchronous mode.
+type prequalSync struct {
+	settings PrequalSettings
+	fleet    Fleet
+	reported rifDistribution
+	counters Counters
+	// targets is a buffer for a round's targets.
+	targets []ReplicaID
+	// answers and knownNS are buffers for the usable answers to a round, and their latencies.
+	answers []*roundTarget
+	knownNS []uint64
+}
+
+func newPrequalSync(settings *Settings) Policy {
+	return &prequalSync{
+		settings: settings.Prequal,
+		targets:  make([]ReplicaID, 0, 2*MaxRoundProbes),
+		answers:  make([]*roundTarget, 0, MaxRoundProbes+1),
+		knownNS:  make([]uint64, 0, MaxRoundProbes+1),
+	}
+}
+
+func (p *prequalSync) Name() string { return "prequal_sync" }
+
+func (p *prequalSync) Handle(_ Instant, event Event, _ Draw) {
+	// It learns only from its rounds, and the caller keeps their deadlines.
+	switch event.Kind {
+	case EventAdded:
+		p.fleet.add(event.Replica)
+	case EventRemoved:
+		p.fleet.remove(event.Replica)
+	case EventAvailable:
+		p.fleet.setEjected(event.Replica, !event.Flag)
+	}
+}
+
+func (p *prequalSync) Choose(now Instant, query *Query, draw Draw, explanation *Explanation) Decision {
+	if query.Attempt == AttemptTrial {
+		return Decision{}
+	}
+	if query.Round != nil {
+		return p.finishRound(now, query, draw, explanation)
+	}
+	if explanation != nil {
+		p.fleet.explain(explanation)
+	}
+	if replica, isPinned := p.fleet.pinned(query); isPinned {
+		if explanation != nil {
+			explanation.choosePinned(replica)
+		}
+		return p.picked(now, Pick{Ticket: Ticket{replica: replica}, Reason: query.pinReason()})
+	}
+	p.drawTargets(query, draw)
+	// One answer would not be a choice, so it is not worth a round trip.
+	if len(p.targets) < 2 {
+		return p.fallBack(now, query, draw, explanation)
+	}
+	var scout Optional[ReplicaID]
+	if !p.fleet.InPanic() {
+		scout = p.scout(query, draw)
+	}
+	p.counters.ProbesSent += uint64(len(p.targets) + number(scout.Known))
+	deadline := now.Add(p.settings.SyncDeadline)
+	return Decision{Kind: ProbeFirst, Round: newProbeRound(now, deadline, p.targets, scout)}
+}
+
+// drawTargets draws at most as many distinct replicas as a round probes, of those that the query may
+// go to. Every set of them is equally likely.
+func (p *prequalSync) drawTargets(query *Query, draw Draw) {
+	count := int(p.settings.SyncProbes)
+	p.targets = drawDistinct(uint32(count+len(query.Avoid)), p.fleet.choice(), draw, p.targets[:0])
+	allowed := p.targets[:0]
+	for _, replica := range p.targets {
+		if query.Allows(replica) {
+			allowed = append(allowed, replica)
+		}
+	}
+	// The rest are in random order, so any of them may be cut.
+	p.targets = allowed[:min(len(allowed), count)]
+}
+
+// scout returns a random replica to probe as well, if it is not available: its answer can show that
+// it no longer drains. The query does not wait for it.
+func (p *prequalSync) scout(query *Query, draw Draw) Optional[ReplicaID] {
+	known := p.fleet.Known()
+	if len(known) == len(p.fleet.Available()) {
+		return Optional[ReplicaID]{}
+	}
+	replica := known[Below(draw, uint32(len(known)))]
+	if p.fleet.IsAvailable(replica) || !query.Allows(replica) {
+		return Optional[ReplicaID]{}
+	}
+	return Some(replica)
+}
+
+// picked charges a pick.
+func (p *prequalSync) picked(now Instant, pick Pick) Decision {
+	pick.Ticket.sentAt = now
+	p.counters.Picks[pick.Reason]++
+	p.fleet.querySent(pick.Ticket.replica)
+	return Decision{Kind: Picked, Pick: pick}
+}
+
+// fallBack picks at random, for when probes show nothing.
+func (p *prequalSync) fallBack(now Instant, query *Query, draw Draw, explanation *Explanation) Decision {
+	replica, found := p.fleet.randomExplained(query, draw, explanation)
+	if !found {
+		p.counters.NoReplica++
+		return Decision{}
+	}
+	if explanation != nil {
+		chosen := Candidate{Replica: replica, InFlight: p.fleet.InFlight(replica)}
+		explanation.choose(chosen, ReasonRandom, Optional[ReplicaID]{})
+	}
+	reason := p.fleet.reasonFor(replica, ReasonFallback)
+	return p.picked(now, Pick{Ticket: Ticket{replica: replica}, Reason: reason})
+}
+
+// finishRound picks by the answers to a round, or at random if none is usable.
+func (p *prequalSync) finishRound(now Instant, query *Query, draw Draw, explanation *Explanation) Decision {
+	round := query.Round
+	p.learn(now, round)
+	if explanation != nil {
+		p.explain(round, explanation)
+	}
+	limit := p.reported.limit(p.settings.RIFLimitQuantile)
+	standInNS := p.useAnswers(round)
+	noted := draw
+	if explanation != nil {
+		noted = explanation.noting(draw)
+	}
+	found, any := best(len(p.answers), func(index int) (place, bool) {
+		at := hotColdPlace(p.answers[index].load(standInNS), rifLimitOf(limit, trueLoad))
+		return at.clamped(poolPlaces), true
+	}, noted)
+	probing := now.Since(round.startedAt)
+	if !any {
+		decision := p.fallBack(now, query, draw, explanation)
+		decision.Pick.Probing = probing
+		return decision
+	}
+	chosen := p.answers[found.index].view(isHot(found.first))
+	pick := Pick{
+		Ticket:     Ticket{replica: chosen.Replica},
+		Reason:     hotColdReason(found.first),
+		RIFLimit:   limit,
+		Candidates: uint16(min(len(p.answers), math.MaxUint16)),
+		Chosen:     Some(chosen),
+		Probing:    probing,
+	}
+	if found.runnerUp >= 0 {
+		pick.RunnerUp = Some(p.answers[found.runnerUp].replica)
+	} else {
+		pick.Reason = ReasonSoleAnswer
+	}
+	if explanation != nil {
+		explanation.noteDraw()
+		explanation.choose(p.candidate(chosen), pick.Reason, pick.RunnerUp)
+	}
+	return p.picked(now, pick)
+}
+
+// learn records everything that a round's answers contain, for any pick.
+func (p *prequalSync) learn(now Instant, round *ProbeRound) {
+	p.counters.Rounds++
+	p.counters.ProbingNS += now.nsSince(round.startedAt)
+	p.counters.ProbesLost += round.count(targetLost)
+	p.counters.ReportsLate += round.count(targetWaiting)
+	for answer := range round.answers() {
+		p.counters.ProbesAnswered++
+		if p.fleet.standings.Find(answer.replica) == nil {
+			p.counters.ReportsUnknown++
+			continue
+		}
+		p.fleet.setDraining(answer.replica, answer.draining)
+		if p.fleet.IsAvailable(answer.replica) {
+			p.reported.record(answer.rif)
+		}
+	}
+}
+
+// useAnswers collects the usable answers: those of available replicas. It returns the stand-in for
+// an unknown latency: the median of the known ones.
+func (p *prequalSync) useAnswers(round *ProbeRound) uint64 {
+	p.answers, p.knownNS = p.answers[:0], p.knownNS[:0]
+	for answer := range round.answers() {
+		if !p.fleet.IsAvailable(answer.replica) {
+			continue
+		}
+		p.answers = append(p.answers, answer)
+		if answer.latencyNS > 0 {
+			p.knownNS = append(p.knownNS, answer.scaledLatencyNS())
+		}
+	}
+	return standInNS(p.knownNS)
+}
+
+// explain explains the answers to a round, as reported. Their compared values are scaled.
+func (p *prequalSync) explain(round *ProbeRound, explanation *Explanation) {
+	p.fleet.explain(explanation)
+	limit := p.reported.limit(p.settings.RIFLimitQuantile)
+	explanation.compare(byHotColdScaled, sharedLimit(limit))
+	standInNS := p.useAnswers(round)
+	for answer := range round.answers() {
+		load := answer.load(standInNS)
+		place := hotColdPlace(load, rifLimitOf(limit, trueLoad))
+		candidate := p.candidate(answer.view(isHot(place.first)))
+		candidate.Avoided = !p.fleet.IsAvailable(answer.replica)
+		candidate.Values = hotColdValues(load, place)
+		candidate.place = place
+		explanation.consider(candidate)
+	}
+}
+
+func (p *prequalSync) candidate(report PooledView) Candidate {
+	return Candidate{
+		Replica:  report.Replica,
+		Report:   Some(report),
+		InFlight: p.fleet.InFlight(report.Replica),
+	}
+}
+
+func (p *prequalSync) HandleHead(Instant, *Ticket, Outcome) {}
+
+func (p *prequalSync) HandleDone(_ Instant, ticket Ticket, _ Outcome) {
+	p.fleet.queryDone(ticket.replica)
+}
+
+func (p *prequalSync) NextProbe(Instant, Draw) (Probe, bool) { return Probe{}, false }
+
+func (p *prequalSync) ProbeTarget(ProbeID) (ReplicaID, bool) { return 0, false }
+
+func (p *prequalSync) NextTimeout() (Instant, bool) { return 0, false }
+
+func (p *prequalSync) WantsTrial() bool { return false }
+
+func (p *prequalSync) Fleet() *Fleet { return &p.fleet }
+
+func (p *prequalSync) Counters() Counters { return p.counters }
+
+func (p *prequalSync) Snapshot(Instant) Snapshot {
+	return Snapshot{
+		Replicas: p.fleet.views(func(ReplicaID) bool { return false }),
+		RIFLimit: p.reported.limit(p.settings.RIFLimitQuantile),
+	}
+}
+
+// load returns the load of an answer that is compared. RIF is in 1/1024, so that scaling loses no
+// precision.
+func (t *roundTarget) load(standInNS uint64) load {
+	of := load{rif: uint64(t.rif) * uint64(t.loadScale), latencyNS: standInNS}
+	if t.latencyNS > 0 {
+		of.latencyNS = t.scaledLatencyNS()
+	}
+	return of
+}
+
+func (t *roundTarget) scaledLatencyNS() uint64 {
+	return mulDiv(t.latencyNS, uint64(t.loadScale), trueLoad)
+}

@@ -1,0 +1,159 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slackwater/slackwater/go/policy"
+)
+
+func TestProbesOverHTTPAreAnswered(t *testing.T) {
+	for name, key := range map[string]*Key{"without key": nil, "signed": testKey(t, 1)} {
+		t.Run(name, func(t *testing.T) {
+			handler := &Handler{Key: key, Report: func(hint []byte) policy.LoadReport {
+				return policy.LoadReport{RIF: 3, LoadScale: uint16(len(hint)), Draining: true}
+			}}
+			server := httptest.NewServer(handler)
+			defer server.Close()
+			client := &HTTPClient{Key: key}
+			defer client.CloseIdleConnections()
+			got, err := client.Probe(t.Context(), server.URL+Path, []byte("user-17"))
+			if want := (policy.LoadReport{RIF: 3, LoadScale: 7, Draining: true}); err != nil || got != want {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if counts := handler.Counts(); counts != (HandlerCounts{Answered: 1}) {
+				t.Fatalf("%+v", counts)
+			}
+			if counts := client.Counts(); counts != (HTTPCounts{Sent: 1, Answered: 1}) {
+				t.Fatalf("%+v", counts)
+			}
+		})
+	}
+}
+
+func TestHandlersRefuseByStatus(t *testing.T) {
+	handler := &Handler{Report: func([]byte) policy.LoadReport { return policy.LoadReport{} }}
+	keyed := &Handler{Report: handler.Report, Key: testKey(t, 1)}
+	for name, c := range map[string]struct {
+		handler *Handler
+		method  string
+		hint    string
+		status  int
+	}{
+		"a probe":              {handler, http.MethodGet, "", http.StatusOK},
+		"a malformed hint":     {handler, http.MethodGet, "0", http.StatusBadRequest},
+		"another method":       {handler, http.MethodPost, "", http.StatusMethodNotAllowed},
+		"no signature":         {keyed, http.MethodGet, "", http.StatusForbidden},
+		"no signature, a hint": {keyed, http.MethodGet, "0", http.StatusForbidden},
+	} {
+		request := httptest.NewRequest(c.method, Path, nil)
+		if c.hint != "" {
+			request.Header.Set(HeaderHint, c.hint)
+		}
+		response := httptest.NewRecorder()
+		c.handler.ServeHTTP(response, request)
+		if response.Code != c.status || response.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d, %v", name, response.Code, response.Header())
+		}
+		if hasReport := response.Header()[HeaderRIF] != nil; hasReport != (c.status == http.StatusOK) {
+			t.Errorf("%s: a report: %v", name, hasReport)
+		}
+	}
+	if counts := keyed.Counts(); counts != (HandlerCounts{Refused: 2}) {
+		t.Errorf("%+v", counts)
+	}
+}
+
+func TestAnswersThatAreNoReportsAreRefused(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/none":
+		case "/twice":
+			w.Header()[HeaderRIF] = []string{"1", "2"}
+		case "/unsigned":
+			w.Header().Set(HeaderRIF, "1")
+		case "/moved":
+			http.Redirect(w, r, "/unsigned", http.StatusFound)
+		case "/slow":
+			<-r.Context().Done()
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	client, keyed := &HTTPClient{}, &HTTPClient{Key: testKey(t, 1)}
+	defer client.CloseIdleConnections()
+	defer keyed.CloseIdleConnections()
+	probe := func(client *HTTPClient, path string) error {
+		_, err := client.Probe(t.Context(), server.URL+path, nil)
+		return err
+	}
+	if err := probe(client, "/none"); !errors.Is(err, ErrNoRIF) {
+		t.Error(err)
+	}
+	if err := probe(client, "/twice"); !errors.Is(err, ErrRepeated) {
+		t.Error(err)
+	}
+	if err := probe(keyed, "/unsigned"); !errors.Is(err, ErrAuthAbsent) {
+		t.Error(err)
+	}
+	for path, status := range map[string]string{"/moved": "302", "/elsewhere": "404"} {
+		if err := probe(client, path); err == nil || !strings.Contains(err.Error(), status) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := client.Probe(ctx, server.URL+"/slow", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if _, err := client.Probe(t.Context(), server.URL, make([]byte, HintBytesMax+1)); !errors.Is(err, ErrHintTooLong) {
+		t.Error(err)
+	}
+	server.Close()
+	for range 2 {
+		if err := probe(client, "/none"); err == nil {
+			t.Error("a closed server answered")
+		}
+	}
+	want := HTTPCounts{Sent: 7, BadReport: 2, BadStatus: 2, TimedOut: 1, Broken: 2, RefusedUnsupported: 1}
+	if counts := client.Counts(); counts != want {
+		t.Errorf("%+v", counts)
+	}
+	if counts := keyed.Counts(); counts != (HTTPCounts{Sent: 1, BadReport: 1}) {
+		t.Errorf("%+v", counts)
+	}
+}
+
+func TestHTTPProbesBeyondTheLimitAreRefused(t *testing.T) {
+	arrived, leave := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-leave
+		w.Header().Set(HeaderRIF, "1")
+	}))
+	defer server.Close()
+	client := &HTTPClient{Outstanding: 1}
+	defer client.CloseIdleConnections()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.Probe(context.Background(), server.URL, nil)
+		ended <- err
+	}()
+	<-arrived
+	if _, err := client.Probe(t.Context(), server.URL, nil); !errors.Is(err, ErrFull) {
+		t.Errorf("got %v", err)
+	}
+	close(leave)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if counts := client.Counts(); counts != (HTTPCounts{Sent: 1, Answered: 1, RefusedFull: 1}) {
+		t.Errorf("%+v", counts)
+	}
+}
