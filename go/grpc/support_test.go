@@ -253,7 +253,7 @@ func (c *client) channel(t *testing.T) *Channel {
 	return nil
 }
 
-// connected waits until so many endpoints are READY.
+// connected waits until this many endpoints are READY.
 func (c *client) connected(t *testing.T, endpoints int) {
 	t.Helper()
 	c.cc.Connect()

@@ -18,8 +18,8 @@ const (
 	// is worth less than none.
 	writePatience = 10 * time.Millisecond
 
-	// After so many errors in a row there is a pause after each, so that a broken socket costs no
-	// CPU time.
+	// From this many errors in a row on, there is a pause after each, so that a broken socket costs
+	// no CPU time.
 	errorsBeforePause = 8
 	pauseAfterError   = 10 * time.Millisecond
 )

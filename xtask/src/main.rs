@@ -7,6 +7,7 @@ mod command;
 mod conformance;
 mod dashboard;
 mod folder;
+mod go;
 mod loopback;
 mod mutants;
 mod openapi;
@@ -75,6 +76,9 @@ cargo xtask CHORE
   vectors test vectors of policies and tracker for other languages, into vectors/ (seconds); --check: compares them with the
           core. --events: events of each scenario
           [--check] [--scenarios N] [--events N] [--first-seed N] [--out FOLDER]
+  go      format, lints and tests of the Go modules, with vectors and short fuzzing; skipped, with the reason, without Go
+          (three minutes, the first time six). --million: also with new vectors of more than a million events
+          [--fuzz SECONDS] [--million]
   openapi checks docs/reference/openapi.json with openapi-spec-validator (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: controls, keyboard, contrast, pictures, at 20 and at 1,000 replicas
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         ["promtool", ref options @ ..] => promtool::run(options),
         ["mutants", ref options @ ..] => mutants::run(options),
         ["vectors", ref options @ ..] => vectors::run(options),
+        ["go", ref options @ ..] => go::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["site", ref options @ ..] => site::run(options),

@@ -1,9 +1,11 @@
 //! The steps of `cargo xtask test`, each a command that can be run by hand.
 //!
-//! Two steps need tools that not every machine has, and report when they are skipped: building the
-//! core for a target without an operating system, and testing a sample of the core's mutants.
+//! Three steps need tools that not every machine has, and report when they are skipped: building
+//! the core for a target without an operating system, the Go modules, and testing a sample of the
+//! core's mutants.
 
 use crate::command::first_line;
+use crate::go;
 use crate::mutants;
 use crate::output::say;
 use crate::tidy;
@@ -58,6 +60,7 @@ pub(crate) fn test() -> Result<(), String> {
             "skipped: the core built for {BARE_TARGET}, which is not installed and which rustup cannot add"
         ));
     }
+    go::run(&[])?;
     mutants::sample()
 }
 

@@ -1,0 +1,352 @@
+//! `cargo xtask go`: format, lints, tests with the race detector, vectors and short fuzzing of the
+//! Go modules.
+//!
+//! Go is not required to work on Slackwater. Where it is missing, too old, or cannot download the
+//! modules that gRPC needs, the parts that need it are skipped with the reason.
+
+mod modules;
+
+use crate::arguments::number;
+use crate::command::{first_line, root};
+use crate::output::say;
+use modules::{CORE, MODULES, Module};
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const USAGE: &str = "cargo xtask go [--fuzz SECONDS] [--million]";
+/// Oldest version of Go that the modules build with, as in their `go.mod`.
+const OLDEST: (u32, u32) = (1, 25);
+/// The linter, at a version that knows this version of Go.
+const STATICCHECK: &str = "honnef.co/go/tools/cmd/staticcheck@v0.8.2";
+/// Time for each fuzz target in `cargo xtask test`, in seconds.
+const FUZZ_SECONDS: u64 = 2;
+
+/// Packages that replay vectors.
+const REPLAYED: [&str; 3] = ["./health", "./load", "./policy"];
+/// A new set of vectors with more than a million events, and scenarios that are not committed.
+const MILLION: [&str; 6] = [
+    "--scenarios",
+    "240",
+    "--events",
+    "6000",
+    "--first-seed",
+    "100000",
+];
+
+/// What to run beyond the fixed steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Options {
+    /// Seconds for each fuzz target; 0: none runs.
+    fuzz: u64,
+    /// Whether vectors are made anew for this run and replayed, too.
+    million: bool,
+}
+
+impl Options {
+    fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self {
+            fuzz: FUZZ_SECONDS,
+            million: false,
+        };
+        let mut rest = arguments.iter().copied();
+        while let Some(argument) = rest.next() {
+            match argument {
+                "--fuzz" => options.fuzz = number(argument, rest.next(), 0..=3_600)?,
+                "--million" => options.million = true,
+                _ => return Err(format!("{argument:?} is not an option: {USAGE}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs all steps; the first failure ends it.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let version = first_line("go", &["version"]);
+    let Some(found) = version_of(&version) else {
+        say("skipped: the Go modules, for Go is not installed (https://go.dev/dl)");
+        return Ok(());
+    };
+    if found < OLDEST {
+        let (major, minor) = OLDEST;
+        say(&format!(
+            "skipped: the Go modules, which need Go {major}.{minor} or newer; this is {version}"
+        ));
+        return Ok(());
+    }
+    say(&version);
+    let tools = Tools::find();
+    for module in MODULES {
+        check(module, &tools, options)?;
+    }
+    if options.million {
+        replay_a_million()?;
+    }
+    Ok(())
+}
+
+/// What the steps need besides Go.
+#[derive(Debug)]
+struct Tools {
+    /// The race detector needs a C compiler.
+    has_detector: bool,
+    has_linter: bool,
+}
+
+impl Tools {
+    fn find() -> Self {
+        let has_detector = first_line("go", &["env", "CGO_ENABLED"]) == "1"
+            && !first_line("cc", &["--version"]).is_empty();
+        if !has_detector {
+            say("skipped: Go's race detector, which needs a C compiler");
+        }
+        let linter = go(CORE, &["run", STATICCHECK, "-version"]).output();
+        let has_linter = linter.is_ok_and(|output| output.status.success());
+        if !has_linter {
+            say(&format!(
+                "skipped: {STATICCHECK}, which cannot be downloaded"
+            ));
+        }
+        Self {
+            has_detector,
+            has_linter,
+        }
+    }
+}
+
+/// Makes new vectors, and replays them.
+fn replay_a_million() -> Result<(), String> {
+    let folder = root().join("target/vectors");
+    let folder = folder.to_string_lossy();
+    let made = [&MILLION[..], &["--out", &folder]].concat();
+    crate::vectors::run(&made)?;
+    let test = [&["test", "-count=1", "-run=Vectors"][..], &REPLAYED].concat();
+    step(CORE, &test, &[("SLACKWATER_VECTORS", &folder)])
+}
+
+fn check(module: &Module, tools: &Tools, options: Options) -> Result<(), String> {
+    let [usual, ..] = module.dependencies else {
+        return Ok(());
+    };
+    if let Err(why) = download(module, usual) {
+        say(&format!("skipped: {}: {why}", module.folder));
+        return Ok(());
+    }
+    let unformatted = text(module, Command::new("gofmt").args(["-l", "."]))?;
+    if !unformatted.is_empty() {
+        return Err(format!(
+            "{}: not formatted by gofmt: {}",
+            module.folder,
+            unformatted.replace('\n', ", ")
+        ));
+    }
+    step(module, &["vet", "./..."], &[])?;
+    if tools.has_linter {
+        step(module, &["run", STATICCHECK, "./..."], &[])?;
+    }
+    for file in module.dependencies {
+        if let Err(why) = download(module, file) {
+            say(&format!("skipped: {} with {file}: {why}", module.folder));
+            continue;
+        }
+        let mut test = vec!["test", "-shuffle=on"];
+        if tools.has_detector {
+            test.push("-race");
+        }
+        let modfile = format!("-modfile={file}");
+        test.extend([modfile.as_str(), "./..."]);
+        step(module, &test, &[])?;
+    }
+    if options.fuzz > 0 {
+        fuzz(module, options.fuzz)?;
+    }
+    Ok(())
+}
+
+/// Runs each fuzz target of the module for this many seconds.
+fn fuzz(module: &Module, seconds: u64) -> Result<(), String> {
+    for package in module.fuzzed {
+        let package = format!("./{package}");
+        let listed = text(module, go(module, &["test", "-list", "^Fuzz", &package]))?;
+        let targets: Vec<_> = (listed.lines())
+            .filter(|line| line.starts_with("Fuzz"))
+            .collect();
+        if targets.is_empty() {
+            return Err(format!(
+                "{}/{package}: no fuzz target, although xtask/src/go/modules.rs lists it",
+                module.folder
+            ));
+        }
+        for target in targets {
+            let (only, time) = (format!("-fuzz=^{target}$"), format!("-fuzztime={seconds}s"));
+            step(module, &["test", "-run=^$", &only, &time, &package], &[])?;
+        }
+    }
+    Ok(())
+}
+
+/// Downloads what a file of dependencies names. The error says why that is not possible, also if
+/// this Go is too old for them.
+fn download(module: &Module, file: &str) -> Result<(), String> {
+    let modfile = format!("-modfile={file}");
+    let output = go(module, &["mod", "download", &modfile])
+        .output()
+        .map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let why = said
+        .lines()
+        .find(|line| !line.starts_with("go: downloading"));
+    Err(format!(
+        "its dependencies cannot be downloaded: {}",
+        why.unwrap_or_default()
+    ))
+}
+
+fn go(module: &Module, arguments: &[&str]) -> Command {
+    let mut command = Command::new("go");
+    command
+        .args(arguments)
+        .current_dir(root().join(module.folder))
+        // The language that go.mod names is built by the Go that is installed.
+        .env("GOTOOLCHAIN", "local");
+    command
+}
+
+/// Runs a command of Go; its output is shown as it comes.
+fn step(module: &Module, arguments: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    let line = format!("go {} (in {})", arguments.join(" "), module.folder);
+    say(&line);
+    let begun = Instant::now();
+    let status = go(module, arguments)
+        .envs(variables.iter().copied())
+        .status()
+        .map_err(|error| format!("{line}: {error}"))?;
+    if !status.success() {
+        return Err(format!("{line}: {status}"));
+    }
+    say(&format!(
+        "{line}: passed in {} s",
+        begun.elapsed().as_secs()
+    ));
+    Ok(())
+}
+
+/// The output of a command that must succeed, without the line's end.
+fn text(
+    module: &Module,
+    mut command: impl core::borrow::BorrowMut<Command>,
+) -> Result<String, String> {
+    let command = command.borrow_mut();
+    let output = command
+        .current_dir(root().join(module.folder))
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("{}: {error}", name(command.get_program())))?;
+    if !output.status.success() {
+        return Err(format!(
+            "{}: {}",
+            name(command.get_program()),
+            output.status
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .trim_end()
+        .to_owned())
+}
+
+fn name(program: &OsStr) -> String {
+    program.to_string_lossy().into_owned()
+}
+
+/// The version in the first line of `go version`.
+fn version_of(line: &str) -> Option<(u32, u32)> {
+    let version = line.strip_prefix("go version go")?;
+    let mut parts = version.split([' ', '.']);
+    let mut part = || parts.next()?.parse().ok();
+    Some((part()?, part()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_of_go_is_read() {
+        let read = |line| version_of(line);
+        assert_eq!(read("go version go1.26.8 linux/amd64"), Some((1, 26)));
+        assert_eq!(read("go version go1.9 linux/amd64"), Some((1, 9)));
+        assert_eq!(read("bash: go: command not found"), None);
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn options_are_read_and_wrong_ones_are_named() {
+        let usual = Options {
+            fuzz: FUZZ_SECONDS,
+            million: false,
+        };
+        assert_eq!(Options::parse(&[]), Ok(usual));
+        let all = Options {
+            fuzz: 0,
+            million: true,
+        };
+        assert_eq!(Options::parse(&["--fuzz", "0", "--million"]), Ok(all));
+        for (wrong, named) in [(&["--fuzz", "x"][..], "--fuzz"), (&["--all"], "--all")] {
+            assert!(Options::parse(wrong).unwrap_err().contains(named));
+        }
+    }
+
+    /// Paths below `go/`, from the root, of files whose name ends so.
+    fn files_of_go(ending: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut folders = vec![root().join("go")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.to_string_lossy().ends_with(ending) {
+                    let path = path.strip_prefix(root()).unwrap().to_string_lossy();
+                    found.push(path.into_owned());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn every_module_of_the_tree_is_listed() {
+        let mut listed: Vec<_> = (MODULES.iter())
+            .map(|module| format!("{}/go.mod", module.folder))
+            .collect();
+        listed.sort();
+        assert_eq!(files_of_go("/go.mod"), listed);
+    }
+
+    #[test]
+    fn every_package_with_a_fuzz_target_is_listed() {
+        let mut listed: Vec<_> = (MODULES.iter())
+            .flat_map(|module| {
+                let package = |package: &&str| format!("{}/{package}", module.folder);
+                module.fuzzed.iter().map(package)
+            })
+            .map(|package| package.trim_end_matches("/.").to_owned())
+            .collect();
+        listed.sort();
+        let mut found: Vec<_> = (files_of_go("_test.go").into_iter())
+            .filter(|path| {
+                let text = std::fs::read_to_string(root().join(path)).unwrap();
+                text.contains("\nfunc Fuzz")
+            })
+            .filter_map(|path| Some(path.rsplit_once('/')?.0.to_owned()))
+            .collect();
+        found.dedup();
+        assert_eq!(found, listed);
+    }
+}
