@@ -89,19 +89,19 @@ type server struct {
 }
 
 // serve starts a server that answers calls by handle.
-func serve(t *testing.T, handle func(context.Context) error) *server {
+func serve(t testing.TB, handle func(context.Context) error) *server {
 	t.Helper()
 	return serveOn(t, "127.0.0.1:0", handle, true)
 }
 
-func serveOn(t *testing.T, address string, handle func(context.Context) error, withProbes bool) *server {
+func serveOn(t testing.TB, address string, handle func(context.Context) error, withProbes bool) *server {
 	t.Helper()
 	return serveServices(t, address, handle, withProbes, func(*grpc.Server) {})
 }
 
 // serveServices starts a server with services besides its own.
 func serveServices(
-	t *testing.T, address string, handle func(context.Context) error, withProbes bool,
+	t testing.TB, address string, handle func(context.Context) error, withProbes bool,
 	register func(*grpc.Server),
 ) *server {
 	t.Helper()
@@ -186,7 +186,7 @@ type client struct {
 // schemes makes a target of its own for each channel.
 var schemes atomic.Int64
 
-func dial(t *testing.T, config string, servers []*server, options ...grpc.DialOption) *client {
+func dial(t testing.TB, config string, servers []*server, options ...grpc.DialOption) *client {
 	t.Helper()
 	scheme := fmt.Sprintf("test%d", schemes.Add(1))
 	c := &client{resolver: manual.NewBuilderWithScheme(scheme), target: scheme + ":///servers"}
