@@ -3,9 +3,13 @@ package slackwatergrpc
 import (
 	"context"
 	"fmt"
+	"net"
 	"testing"
 
 	"google.golang.org/grpc"
+
+	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
 )
 
 // BenchmarkCall compares unary calls on loopback with those of round robin, probes included. Client and
@@ -15,12 +19,14 @@ func BenchmarkCall(b *testing.B) {
 		`{"round_robin": {}}`,
 		`{"slackwater": {"probe": {"transport": "none"}}}`,
 		`{"slackwater": {}}`,
-		`{"slackwater": {"prequal": {"probesPerSecondMax": 1000}}}`,
+		`{"slackwater": {"probe": {"transport": "udp"}}}`,
 	} {
 		b.Run(config, func(b *testing.B) {
 			var servers []*server
 			for range 8 {
-				servers = append(servers, serve(b, nil))
+				s := serve(b, nil)
+				servers = append(servers, s)
+				serveDatagrams(b, s)
 			}
 			c := dial(b, `{}`, servers, grpc.WithDefaultServiceConfig(
 				fmt.Sprintf(`{"loadBalancingConfig": [%s]}`, config)))
@@ -48,4 +54,23 @@ func BenchmarkCall(b *testing.B) {
 			b.ReportMetric(float64(probes)/float64(b.N), "probes/op")
 		})
 	}
+}
+
+// serveDatagrams lets a server answer probes by UDP at the number of its port.
+func serveDatagrams(t testing.TB, s *server) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", s.address)
+	if err != nil {
+		t.Skipf("the port of TCP is not free for UDP: %v", err)
+	}
+	responder := probe.Responder{Report: func([]byte) policy.LoadReport {
+		s.probes.Add(1)
+		return policy.LoadReport{RIF: uint32(s.rif.Load())}
+	}}
+	done := make(chan error, 1)
+	go func() { done <- responder.Serve(t.Context(), conn) }()
+	t.Cleanup(func() {
+		conn.Close()
+		<-done
+	})
 }
