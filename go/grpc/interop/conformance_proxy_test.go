@@ -81,8 +81,14 @@ func startProxy(ctx context.Context, how carrier, addresses []string, http2 bool
 		// Cancelled requests are part of the suite.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
+	passing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Else the server of HTTP/1.1 reads the rest of the request once the response begins, and the
+		// transport, which still sends it, breaks off. HTTP/2 has no such mode, and needs none.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		reverse.ServeHTTP(w, r)
+	})
 	p.server = &http.Server{
-		Handler:           around(reverse),
+		Handler:           around(passing),
 		Protocols:         &protocols,
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          log.New(io.Discard, "", 0),

@@ -2,8 +2,12 @@ package interop
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc/grpclog"
 )
 
 func TestMain(m *testing.M) {
@@ -14,5 +18,19 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	grpclog.SetLoggerV2(failures{grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)})
 	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for something that happens soon.
+const patience = 20 * time.Second
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never happened: %s", what)
+		}
+	}
 }
