@@ -78,7 +78,9 @@ func (c *fakeConn) UpdateState(state balancer.State) { c.states = append(c.state
 
 func (c *fakeConn) MetricsRecorder() estats.MetricsRecorder { return newCounts() }
 
-type otherConfig struct{ serviceconfig.LoadBalancingConfig }
+type otherConfig struct {
+	serviceconfig.LoadBalancingConfig
+}
 
 // A configuration that cannot be used fails calls instead of letting them wait.
 func TestConfigurationThatCannotBeUsed(t *testing.T) {
