@@ -69,7 +69,7 @@ func TestSlowReplicaIsAvoided(t *testing.T) {
 func TestReplicaThatFailsFastGetsLittle(t *testing.T) {
 	for _, name := range testedPolicies {
 		t.Run(name, func(t *testing.T) {
-			const requests = 1200
+			const requests = 800
 			servers, replicas := serveReplicas(t,
 				pause(2*time.Millisecond), fail, pause(2*time.Millisecond), pause(2*time.Millisecond))
 			transport := newTransport(t, replicas, WithPolicy(name, policy.DefaultSettings()))
@@ -144,7 +144,7 @@ func TestReplicasAreSwappedUnderLoad(t *testing.T) {
 				}
 				swapped <- swaps
 			}()
-			if failed := drive(t, transport, 8, 1500); failed != 0 {
+			if failed := drive(t, transport, 8, 800); failed != 0 {
 				t.Errorf("%d requests failed", failed)
 			}
 			stop()
