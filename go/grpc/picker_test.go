@@ -179,6 +179,18 @@ func TestNoEndpoints(t *testing.T) {
 	}
 }
 
+// Names of replicas are used again, so an endpoint that comes and goes for years takes no memory.
+func TestEndpointThatComesAndGoes(t *testing.T) {
+	tr := newTrial(t, local, &fakePicker{}, &fakePicker{})
+	for range 100 {
+		tr.engine.remove(tr.members[1].endpoint)
+		tr.engine.setReady(tr.members)
+	}
+	if got := len(tr.engine.members); got != 2 {
+		t.Errorf("the table has %d rows for 2 endpoints", got)
+	}
+}
+
 func TestRetriesAvoidTriedEndpoints(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{}, &fakePicker{}, &fakePicker{})
 	ctx := withCall(t.Context())
