@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	if role := os.Getenv(helperVariable); role != "" {
 		if err := runHelper(role); err != nil {
-			fmt.Fprintln(os.Stderr, "slackwater interop:", err)
+			fmt.Fprintln(os.Stderr, proxyFailure, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
