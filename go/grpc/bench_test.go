@@ -7,10 +7,69 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
+	estats "google.golang.org/grpc/experimental/stats"
 
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
 )
+
+// readyPicker is the picker of an endpoint with a connection.
+type readyPicker struct{}
+
+func (readyPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
+	return balancer.PickResult{}, nil
+}
+
+// BenchmarkPick measures a pick together with its end, without probes, by all cores at once.
+func BenchmarkPick(b *testing.B) {
+	for _, config := range []string{
+		`{"probe": {"transport": "none"}}`,
+		`{"probe": {"transport": "none"}, "health": "off"}`,
+		`{"probe": {"transport": "none"}, "policy": "prequal", "health": "off"}`,
+		`{"probe": {"transport": "none"}, "policy": "least_loaded", "health": "off"}`,
+		`{"probe": {"transport": "none"}, "policy": "random", "health": "off"}`,
+	} {
+		b.Run(config, func(b *testing.B) {
+			parsed, err := parseConfig([]byte(config))
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, err := newEngine(parsed, newMetrics(noRecorder{}, "test:///servers"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer e.close()
+			var ready []*endpointPicker
+			for range 16 {
+				ready = append(ready, &endpointPicker{Picker: readyPicker{}, endpoint: &endpoint{}})
+			}
+			e.setReady(ready)
+			p := &picker{engine: e}
+			info := balancer.PickInfo{FullMethodName: "/test/Call", Ctx: b.Context()}
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					result, err := p.Pick(info)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					result.Done(balancer.DoneInfo{BytesSent: true, BytesReceived: true})
+				}
+			})
+		})
+	}
+}
+
+// noRecorder records nothing.
+type noRecorder struct{ estats.MetricsRecorder }
+
+func (noRecorder) RecordInt64Count(*estats.Int64CountHandle, int64, ...string) {}
+
+func (noRecorder) RecordInt64Gauge(*estats.Int64GaugeHandle, int64, ...string) {}
+
+func (noRecorder) RecordFloat64Histo(*estats.Float64HistoHandle, float64, ...string) {}
 
 // BenchmarkCall compares unary calls on loopback with those of round robin, probes included. Client and
 // servers share the process, so its CPU time is that of both.

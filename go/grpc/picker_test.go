@@ -308,34 +308,3 @@ func TestPickAllocates(t *testing.T) {
 		t.Errorf("%v allocations for each pick", allocations)
 	}
 }
-
-func BenchmarkPick(b *testing.B) {
-	for _, config := range configs {
-		b.Run(config, func(b *testing.B) {
-			parsed, err := parseConfig([]byte(config))
-			if err != nil {
-				b.Fatal(err)
-			}
-			e, err := newEngine(parsed, newMetrics(newCounts(), "test:///servers"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer e.close()
-			var ready []*endpointPicker
-			for range 16 {
-				ready = append(ready, &endpointPicker{Picker: &fakePicker{}, endpoint: &endpoint{}})
-			}
-			e.setReady(ready)
-			p := &picker{engine: e}
-			info := balancer.PickInfo{FullMethodName: "/test/Call", Ctx: b.Context()}
-			b.ReportAllocs()
-			for b.Loop() {
-				result, err := p.Pick(info)
-				if err != nil {
-					b.Fatal(err)
-				}
-				result.Done(balancer.DoneInfo{BytesSent: true, BytesReceived: true})
-			}
-		})
-	}
-}

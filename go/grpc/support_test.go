@@ -102,14 +102,14 @@ func serveOn(t testing.TB, address string, handle func(context.Context) error, w
 // serveServices starts a server with services besides its own.
 func serveServices(
 	t testing.TB, address string, handle func(context.Context) error, withProbes bool,
-	register func(*grpc.Server),
+	register func(*grpc.Server), options ...grpc.ServerOption,
 ) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{grpc: grpc.NewServer(), address: listener.Addr().String(), handle: handle}
+	s := &server{grpc: grpc.NewServer(options...), address: listener.Addr().String(), handle: handle}
 	grpc_testing.RegisterTestServiceServer(s.grpc, s)
 	if withProbes {
 		probepb.RegisterLoadServer(s.grpc, s)
