@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/base"
 	"google.golang.org/grpc/balancer/endpointsharding"
 	"google.golang.org/grpc/balancer/pickfirst"
 	"google.golang.org/grpc/balancer/weightedtarget"
@@ -73,21 +74,25 @@ func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
 	locality := weightedtarget.LocalityFromResolverState(state.ResolverState)
 
 	b.mu.Lock()
-	var replaced *engine
-	if b.engine == nil || !b.engine.config.equal(parsed) {
-		next, err := newEngine(parsed, b.metrics)
-		if err != nil {
-			b.mu.Unlock()
-			return fmt.Errorf("slackwater: %w", err)
-		}
-		replaced, b.engine = b.engine, next
+	replaced, err := b.useLocked(parsed)
+	if err != nil && b.engine == nil {
+		b.mu.Unlock()
+		err = fmt.Errorf("slackwater: %w", err)
+		// gRPC ignores the returned error, and calls would wait forever for a picker.
+		b.ClientConn.UpdateState(balancer.State{
+			ConnectivityState: connectivity.TransientFailure, Picker: base.NewErrPicker(err),
+		})
+		return err
+	}
+	if err != nil {
+		logger.Errorf("new configuration not used: %v", err)
 	}
 	b.metrics.setLocality(locality)
 	b.channel.update(locality, b.engine)
 	b.mu.Unlock()
 
 	// The child answers with UpdateState before it returns, which fills a new engine.
-	err := b.child.UpdateClientConnState(balancer.ClientConnState{
+	err = b.child.UpdateClientConnState(balancer.ClientConnState{
 		// Without the health listener, outlier detection and client-side health checking of the
 		// layers above have no effect.
 		ResolverState: pickfirst.EnableHealthListener(state.ResolverState),
@@ -97,6 +102,21 @@ func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
 		replaced.close()
 	}
 	return err
+}
+
+// useLocked makes an engine for a configuration, unless the current one has it. It returns the engine
+// that was replaced, which still has to be closed. On an error, the current one stays.
+func (b *lb) useLocked(parsed *config) (*engine, error) {
+	if b.engine != nil && b.engine.config.equal(parsed) {
+		return nil, nil
+	}
+	next, err := newEngine(parsed, b.metrics)
+	if err != nil {
+		return nil, err
+	}
+	replaced := b.engine
+	b.engine = next
+	return replaced, nil
 }
 
 // UpdateState receives the states of all endpoints from the child, which serializes these calls.

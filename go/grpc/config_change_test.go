@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
+	estats "google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/serviceconfig"
 
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
@@ -60,6 +65,49 @@ func TestWrongConfigurationIsRefused(t *testing.T) {
 	c.mustCall(t)
 	if got := c.channel(t).Snapshot().Policy; got != "prequal" {
 		t.Errorf("policy %s", got)
+	}
+}
+
+// fakeConn is a channel that only notes the states of its balancer.
+type fakeConn struct {
+	balancer.ClientConn
+	states []balancer.State
+}
+
+func (c *fakeConn) UpdateState(state balancer.State) { c.states = append(c.states, state) }
+
+func (c *fakeConn) MetricsRecorder() estats.MetricsRecorder { return newCounts() }
+
+type otherConfig struct {
+	serviceconfig.LoadBalancingConfig
+}
+
+// A configuration that cannot be used fails calls instead of letting them wait.
+func TestConfigurationThatCannotBeUsed(t *testing.T) {
+	conn := &fakeConn{}
+	b := builder{}.Build(conn, balancer.BuildOptions{})
+	defer b.Close()
+	if err := b.UpdateClientConnState(balancer.ClientConnState{BalancerConfig: otherConfig{}}); err == nil {
+		t.Error("a configuration of another policy is used")
+	}
+	unusable := defaultConfig()
+	unusable.policy = "none"
+	if err := b.UpdateClientConnState(balancer.ClientConnState{BalancerConfig: unusable}); err == nil {
+		t.Fatal("an unknown policy is used")
+	}
+	if len(conn.states) != 1 || conn.states[0].ConnectivityState != connectivity.TransientFailure {
+		t.Fatalf("states %+v", conn.states)
+	}
+	if _, err := conn.states[0].Picker.Pick(balancer.PickInfo{}); err == nil ||
+		!strings.Contains(err.Error(), `unknown policy "none"`) {
+		t.Errorf("calls fail with %v", err)
+	}
+	// Without any configuration, the default is used. It stays when an unusable one follows.
+	for _, config := range []serviceconfig.LoadBalancingConfig{nil, unusable} {
+		_ = b.UpdateClientConnState(balancer.ClientConnState{BalancerConfig: config})
+		if got := Channels(); len(got) != 1 || got[0].Snapshot().Policy != policyDefault {
+			t.Errorf("after %v: %v", config, got)
+		}
 	}
 }
 

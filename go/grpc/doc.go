@@ -72,10 +72,10 @@
 // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE are pushback, which shows load and not a
 // failure. Failed calls are no samples of latency, so a server that fails fast does not look fast.
 //
-// gRPC's outlier detection and client-side health checking work above this policy. By default they are
-// off, and outlier detection looks at its counts every 10 s; health, above, counts each call. gRPC's
-// retries need [DialOptions] to avoid the endpoint of the
-// failed attempt, since gRPC does not tell a policy which calls are retries.
+// gRPC's outlier detection and client-side health checking work above this policy. By default they
+// are off, and outlier detection looks at its counts every 10 s; health, above, counts each call.
+// gRPC's retries need [DialOptions] to avoid the endpoint of the failed attempt, since gRPC does not
+// tell a policy which calls are retries. gRPC-Go has no hedging.
 //
 // # Seeing what it does
 //

@@ -10,7 +10,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"github.com/slackwater/slackwater/go/grpc/load"
+	replica "github.com/slackwater/slackwater/go/load"
 )
 
 // Client-side health checking of gRPC takes a server out, whatever it reports of its load.
@@ -83,6 +87,58 @@ func TestCloseUnderLoad(t *testing.T) {
 	if left := Channels(); len(left) > 0 {
 		t.Errorf("%d balancers are left", len(left))
 	}
+}
+
+// A server that drains before it stops loses no call: its probes say so first.
+func TestGracefulStopLosesNoCall(t *testing.T) {
+	reporter := load.New(
+		load.WithLoad(replica.New(replica.Options{NoCapacity: true})),
+		load.WithDrainDelay(300*time.Millisecond))
+	stopping := serveServices(t, "127.0.0.1:0", after(time.Millisecond), false,
+		func(s *grpc.Server) { reporter.Register(s) },
+		reporter.ServerOptions()...)
+	staying := serve(t, after(time.Millisecond))
+	c := dial(t, `{}`, []*server{stopping, staying})
+	c.connected(t, 2)
+	stopped := make(chan error, 1)
+	_, failed := c.load(t, 4, 1500, func(call int) {
+		if call == 300 {
+			go func() { stopped <- reporter.GracefulStop(t.Context(), stopping.grpc) }()
+		}
+	})
+	if err := <-stopped; err != nil {
+		t.Errorf("graceful stop: %v", err)
+	}
+	if len(failed) > 0 {
+		t.Errorf("failed calls: %v", failed)
+	}
+	if got := reporter.Load().RIF(); got != 0 {
+		t.Errorf("%d requests in flight at the stopped server", got)
+	}
+	c.connected(t, 1)
+}
+
+// Servers that close their connections now and then lose no call, and are used as before.
+func TestConnectionsThatAge(t *testing.T) {
+	var servers []*server
+	for range 2 {
+		servers = append(servers, serveServices(t, "127.0.0.1:0", after(time.Millisecond), true,
+			func(*grpc.Server) {}, grpc.KeepaliveParams(keepalive.ServerParameters{
+				MaxConnectionAge: 50 * time.Millisecond,
+			})))
+	}
+	c := dial(t, `{}`, servers)
+	c.connected(t, 2)
+	answered, failed := c.load(t, 4, 2000, nil)
+	if len(failed) > 0 {
+		t.Errorf("failed calls: %v", failed)
+	}
+	for _, s := range servers {
+		if answered[s.address] < 200 {
+			t.Errorf("%s answered %d of 2000 calls", s.address, answered[s.address])
+		}
+	}
+	c.noneInFlight(t, servers...)
 }
 
 // An idle channel has no balancer, and wakes up with the next call.

@@ -179,6 +179,18 @@ func TestNoEndpoints(t *testing.T) {
 	}
 }
 
+// Names of replicas are used again, so an endpoint that comes and goes for years takes no memory.
+func TestEndpointThatComesAndGoes(t *testing.T) {
+	tr := newTrial(t, local, &fakePicker{}, &fakePicker{})
+	for range 100 {
+		tr.engine.remove(tr.members[1].endpoint)
+		tr.engine.setReady(tr.members)
+	}
+	if got := len(tr.engine.members); got != 2 {
+		t.Errorf("the table has %d rows for 2 endpoints", got)
+	}
+}
+
 func TestRetriesAvoidTriedEndpoints(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{}, &fakePicker{}, &fakePicker{})
 	ctx := withCall(t.Context())
@@ -294,36 +306,5 @@ func TestPickAllocates(t *testing.T) {
 	// Two, and the callback of the fake child.
 	if allocations > 3 && !raceEnabled {
 		t.Errorf("%v allocations for each pick", allocations)
-	}
-}
-
-func BenchmarkPick(b *testing.B) {
-	for _, config := range configs {
-		b.Run(config, func(b *testing.B) {
-			parsed, err := parseConfig([]byte(config))
-			if err != nil {
-				b.Fatal(err)
-			}
-			e, err := newEngine(parsed, newMetrics(newCounts(), "test:///servers"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer e.close()
-			var ready []*endpointPicker
-			for range 16 {
-				ready = append(ready, &endpointPicker{Picker: &fakePicker{}, endpoint: &endpoint{}})
-			}
-			e.setReady(ready)
-			p := &picker{engine: e}
-			info := balancer.PickInfo{FullMethodName: "/test/Call", Ctx: b.Context()}
-			b.ReportAllocs()
-			for b.Loop() {
-				result, err := p.Pick(info)
-				if err != nil {
-					b.Fatal(err)
-				}
-				result.Done(balancer.DoneInfo{BytesSent: true, BytesReceived: true})
-			}
-		})
 	}
 }

@@ -89,27 +89,27 @@ type server struct {
 }
 
 // serve starts a server that answers calls by handle.
-func serve(t *testing.T, handle func(context.Context) error) *server {
+func serve(t testing.TB, handle func(context.Context) error) *server {
 	t.Helper()
 	return serveOn(t, "127.0.0.1:0", handle, true)
 }
 
-func serveOn(t *testing.T, address string, handle func(context.Context) error, withProbes bool) *server {
+func serveOn(t testing.TB, address string, handle func(context.Context) error, withProbes bool) *server {
 	t.Helper()
 	return serveServices(t, address, handle, withProbes, func(*grpc.Server) {})
 }
 
 // serveServices starts a server with services besides its own.
 func serveServices(
-	t *testing.T, address string, handle func(context.Context) error, withProbes bool,
-	register func(*grpc.Server),
+	t testing.TB, address string, handle func(context.Context) error, withProbes bool,
+	register func(*grpc.Server), options ...grpc.ServerOption,
 ) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{grpc: grpc.NewServer(), address: listener.Addr().String(), handle: handle}
+	s := &server{grpc: grpc.NewServer(options...), address: listener.Addr().String(), handle: handle}
 	grpc_testing.RegisterTestServiceServer(s.grpc, s)
 	if withProbes {
 		probepb.RegisterLoadServer(s.grpc, s)
@@ -186,7 +186,7 @@ type client struct {
 // schemes makes a target of its own for each channel.
 var schemes atomic.Int64
 
-func dial(t *testing.T, config string, servers []*server, options ...grpc.DialOption) *client {
+func dial(t testing.TB, config string, servers []*server, options ...grpc.DialOption) *client {
 	t.Helper()
 	scheme := fmt.Sprintf("test%d", schemes.Add(1))
 	c := &client{resolver: manual.NewBuilderWithScheme(scheme), target: scheme + ":///servers"}

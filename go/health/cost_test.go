@@ -61,7 +61,7 @@ func steadyFleet(tb testing.TB, name string) (p policy.Policy, one func()) {
 }
 
 func TestNothingIsAllocatedForAQuery(t *testing.T) {
-	for _, name := range []string{"random", "least_loaded"} {
+	for _, name := range []string{"random", "least_loaded", "prequal", policy.Default} {
 		p, one := steadyFleet(t, name)
 		before := p.Counters().Health
 		if allocations := testing.AllocsPerRun(5_000, one); allocations != 0 {

@@ -187,8 +187,8 @@ func (m *machine) check(t *testing.T) {
 // some replica is left.
 func FuzzOperations(f *testing.F) {
 	seeds := policy.NewSplitMix64(1)
-	for range 40 {
-		operations := make([]byte, 4_000)
+	for range 20 {
+		operations := make([]byte, 3_000)
 		for i := range operations {
 			operations[i] = byte(seeds.Draw())
 		}

@@ -261,7 +261,8 @@ func TestAReplicaThatTheCallerTookOutIsNotJudged(t *testing.T) {
 	settings := DefaultSettings()
 	r := recordOf(30, 30)
 	r.isOffered = false
-	r.others = policy.Some[uint64](1_000)
-	judge(at(0), r, goodOthers(300), &settings)
+	o := goodOthers(300)
+	o.latency, o.unhurriedNS = policy.Some[uint64](1_000), 1_000
+	judge(at(0), r, o, &settings)
 	expectShare(t, &r.course, whole)
 }

@@ -100,7 +100,8 @@ func DefaultWarmUpSettings() *WarmUpSettings {
 }
 
 // StandardSettings returns the settings of Slackwater's proxy where its configuration has none:
-// error aversion, and warm-up for at most 10 s, without latency probation.
+// error aversion, and warm-up for at most 10 s, without latency probation. The proxy puts them around
+// [policy.Default].
 func StandardSettings() Settings {
 	s := DefaultSettings()
 	s.Probation = nil

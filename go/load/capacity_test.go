@@ -270,3 +270,29 @@ func TestNothingIsKnownBefore32Queries(t *testing.T) {
 		}
 	}
 }
+
+func TestFewOthersAreHalfOfTheUsualAndNoMoreThanCanBeCarried(t *testing.T) {
+	for _, c := range []struct {
+		capacity policy.Optional[uint64]
+		fewest   uint32 // of others that are not few
+	}{
+		{policy.Optional[uint64]{}, 4},
+		{policy.Some[uint64](3 * oneRIF), 3},
+		{policy.Some[uint64](9 * oneRIF), 4},
+		{policy.Some[uint64](oneRIF / 2), 1}, // alone is few
+	} {
+		n := inflation{
+			isSettled: true, queries: 1_000, usualRIF: 8 * oneRIF, newestRIF: 8 * oneRIF,
+			unloadedRIF: 8 * oneRIF, capacity: c.capacity,
+		}
+		n.learn(7, 4*msNS)
+		n.read(0, 0, true)
+		for others := range uint32(8) {
+			n.sums = inflationSums{}
+			n.learn(others, 4*msNS)
+			if isFew := n.sums.few == 1; isFew != (others < c.fewest) {
+				t.Errorf("%+v: %d others: %v", c, others, isFew)
+			}
+		}
+	}
+}

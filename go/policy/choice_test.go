@@ -236,3 +236,16 @@ func TestTicketThatIsReturnedTwiceDoesNoHarm(t *testing.T) {
 		}
 	}
 }
+
+func TestTargetOfAProbeIsKnownUntilItEnds(t *testing.T) {
+	d := newDriver(t, "prequal", DefaultSettings(), 2)
+	d.handle(Event{Kind: EventTimeout})
+	probe, due := d.policy.NextProbe(d.now, d.draw)
+	if target, known := d.policy.ProbeTarget(probe.ID); !due || !known || target != probe.Replica {
+		t.Errorf("%v, known %v", target, known)
+	}
+	d.handle(Event{Kind: EventProbeLost, Probe: probe.ID})
+	if target, known := d.policy.ProbeTarget(probe.ID); known {
+		t.Errorf("it has ended, and goes to %v", target)
+	}
+}

@@ -39,7 +39,7 @@ func TestOwnTrackerAtItsEdges(t *testing.T) {
 		}
 	}
 	waits := own.arrive(3_200 * ms)
-	if found := own.latencyNS(3_201*ms - 1); found != 0 {
+	if found := own.latencyNS(3_201 * ms); found != 0 {
 		t.Errorf("a wait that is not longer than usual has %d", found)
 	}
 	if found := own.latencyNS(3_201*ms + 1); found != uint64(ms)+1 {
@@ -145,5 +145,20 @@ func TestReplicaIsSilentOnlyAfterTenSeconds(t *testing.T) {
 	locals.remove(1)
 	if locals.unprobed != 0 || locals.unprobedAvailable != 0 {
 		t.Errorf("removed: %d unprobed, %d available", locals.unprobed, locals.unprobedAvailable)
+	}
+}
+
+func TestUnprobedReplicaIsTriedAgainAfterHalfAMinute(t *testing.T) {
+	for passed, forgotten := range map[Instant]bool{30_000*ms - 1: false, 30_000 * ms: true} {
+		var table learnedTable
+		table.add(0)
+		table.handleOwnLatency(5, 0, 1_000, false)
+		l := table.handleReport(5+passed, &latestReport{local: true})
+		if _, known := l.meanLatency(); known == forgotten {
+			t.Errorf("after %d ns its latency is known: %v", passed, known)
+		}
+		if found := table.latencies[0].count; (found == 0) != forgotten {
+			t.Errorf("after %d ns %d replicas have a latency", passed, found)
+		}
 	}
 }

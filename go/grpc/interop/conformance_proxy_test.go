@@ -25,6 +25,12 @@ const (
 	balanced carrier = "balanced"
 )
 
+// The beginnings of lines that a proxy writes to standard error: what it counted, and what was wrong.
+const (
+	proxySummary = "slackwater proxy counted:"
+	proxyFailure = "slackwater proxy failed:"
+)
+
 // replicasOfProxy is the number of replicas before which the proxy stands.
 const replicasOfProxy = 3
 
@@ -34,8 +40,8 @@ type proxy struct {
 	listener net.Listener
 	// closeBalancer ends what balances.
 	closeBalancer func()
-	// check returns an error unless the proxy has done its work as it should.
-	check func() error
+	// check returns what the balancer has counted, and an error if the counts cannot be right.
+	check func() (string, error)
 }
 
 // startProxy starts a proxy on a free port of loopback. It speaks one version of HTTP on both sides,
@@ -54,12 +60,12 @@ func startProxy(ctx context.Context, how carrier, addresses []string, http2 bool
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: 64,
 	}
-	p := &proxy{listener: listener, closeBalancer: func() {}, check: func() error { return nil }}
+	p := &proxy{listener: listener, closeBalancer: func() {}, check: func() (string, error) { return "", nil }}
 	var transport http.RoundTripper = inner
 	target := &url.URL{Scheme: "http", Host: addresses[0]}
 	var around func(http.Handler) http.Handler = func(next http.Handler) http.Handler { return next }
 	if how == balanced {
-		transport, around, err = p.balance(inner, addresses)
+		transport, around, err = p.balance(ctx, inner, addresses)
 		if err != nil {
 			return nil, fmt.Errorf("balancer: %w", err)
 		}
@@ -81,8 +87,14 @@ func startProxy(ctx context.Context, how carrier, addresses []string, http2 bool
 		// Cancelled requests are part of the suite.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
+	passing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Else the server of HTTP/1.1 reads the rest of the request once the response begins, and the
+		// transport, which still sends it, breaks off. HTTP/2 has no such mode, and needs none.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		reverse.ServeHTTP(w, r)
+	})
 	p.server = &http.Server{
-		Handler:           around(reverse),
+		Handler:           around(passing),
 		Protocols:         &protocols,
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          log.New(io.Discard, "", 0),
@@ -98,9 +110,12 @@ func (p *proxy) port() uint16 {
 
 // close ends the proxy, its connections included.
 func (p *proxy) close() error {
+	summary, err := p.check()
 	p.closeBalancer()
-	err := p.check()
 	_ = p.server.Close()
+	if summary != "" {
+		fmt.Fprintln(os.Stderr, proxySummary, summary)
+	}
 	return err
 }
 

@@ -29,13 +29,19 @@ const conformanceModule = "connectrpc.com/conformance/cmd/"
 // conformanceMax bounds one run of the suite.
 const conformanceMax = 3 * time.Minute
 
-// knownFailing are cases that fail, each for a reason that is not Slackwater's.
-var knownFailing = map[string][]knownFailure{}
-
-// knownFailure is a pattern of the suite's case names.
-type knownFailure struct {
-	pattern, reason string
+// knownFailing are patterns of cases that fail in the role, for the reason that stands with each. They
+// must fail, and they do so without Slackwater, too.
+var knownFailing = map[string][]string{
+	clientRole: {
+		// The server sends one status in the head and another one as a trailer, without a body. Passed
+		// on by ReverseProxy, the client takes that of the head.
+		"gRPC Unexpected Responses/**/trailers-only/ignore-header-if-trailer-present",
+	},
 }
+
+// knownFlaky are patterns of cases that may fail in both roles: they measure deadlines of 200 ms, which
+// pass on a busy machine.
+var knownFlaky = []string{"Timeouts/**"}
 
 // runHelper does what the suite started this binary for.
 func runHelper(role string) error {
@@ -73,18 +79,31 @@ func runConformance(t *testing.T, folder, under string, how carrier) {
 	ctx, cancel := context.WithTimeout(t.Context(), conformanceMax)
 	defer cancel()
 	arguments := []string{"--conf", "testdata/conformance.yaml", "--mode", under}
-	for _, known := range knownFailing[under] {
-		arguments = append(arguments, "--known-failing", known.pattern)
+	for _, pattern := range knownFailing[under] {
+		arguments = append(arguments, "--known-failing", pattern)
+	}
+	for _, pattern := range knownFlaky {
+		arguments = append(arguments, "--known-flaky", pattern)
 	}
 	arguments = append(arguments, "--", os.Args[0])
 	command := exec.CommandContext(ctx, filepath.Join(folder, "connectconformance"), arguments...)
 	role := strings.Join([]string{under, string(how), filepath.Join(folder, "reference"+under)}, ",")
 	command.Env = append(os.Environ(), helperVariable+"="+role)
+	// A server that outlives the suite must not hold up the test by its standard error.
+	command.WaitDelay = time.Second
 	output, err := command.CombinedOutput()
 	passed, total := countsOf(output)
 	t.Logf("%d of %d cases passed", passed, total)
 	if err != nil {
 		t.Fatalf("connectconformance: %v\n%s", err, lastBytes(output, 16<<10))
+	}
+	if bytes.Contains(output, []byte(proxyFailure)) {
+		t.Errorf("a proxy failed:\n%s", linesWith(output, proxyFailure))
+	}
+	if summaries := linesWith(output, proxySummary); how == balanced && summaries == "" {
+		t.Error("no proxy balanced anything")
+	} else {
+		t.Log(summaries)
 	}
 	// The configuration selects this many at least, so a mistake there does not pass as success.
 	if total < 1500 {
@@ -108,6 +127,17 @@ func countsOf(output []byte) (passed, total int) {
 		return n
 	}
 	return count("passed"), count("total")
+}
+
+// linesWith returns the lines of the output in which a text stands.
+func linesWith(output []byte, text string) string {
+	var found strings.Builder
+	for line := range bytes.Lines(output) {
+		if bytes.Contains(line, []byte(text)) {
+			found.Write(line)
+		}
+	}
+	return found.String()
 }
 
 func lastBytes(text []byte, most int) []byte {

@@ -1,0 +1,185 @@
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binaryVariable names the Rust binary.
+const binaryVariable = "SLACKWATER_BIN"
+
+// binariesFromHere are where cargo puts the binary.
+var binariesFromHere = []string{
+	"../../../target/release/slackwater",
+	"../../../target/quick/slackwater",
+}
+
+// rustBinary returns the path of the Rust binary, or skips the test.
+func rustBinary(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv(binaryVariable); path != "" {
+		return path
+	}
+	for _, path := range binariesFromHere {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	t.Skipf("skipped: no binary of slackwater: set %s, or run cargo build --release -p slackwater", binaryVariable)
+	return ""
+}
+
+// endMax is how long the Rust binary may take to end after SIGTERM.
+const endMax = 5 * time.Second
+
+// startRust runs the Rust binary until the end of the test.
+func startRust(t *testing.T, arguments ...string) {
+	t.Helper()
+	var output bytes.Buffer
+	command := exec.Command(rustBinary(t), arguments...)
+	command.Stdout, command.Stderr = &output, &output
+	if err := command.Start(); err != nil {
+		t.Fatalf("slackwater: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(endMax, func() { _ = command.Process.Kill() })
+		_ = command.Wait()
+		kill.Stop()
+		if t.Failed() {
+			t.Logf("slackwater %q wrote:\n%s", arguments, &output)
+		}
+	})
+}
+
+// freeAddress returns an address of loopback that is free for both TCP and UDP.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, socket := listenBoth(t)
+	defer socket.Close()
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// listens waits until something accepts connections.
+func listens(t *testing.T, address string) {
+	t.Helper()
+	eventually(t, address+" accepts connections", func() bool {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			return false
+		}
+		_ = conn.Close()
+		return true
+	})
+}
+
+// startAgent runs an agent before a server and returns where it listens, for requests and for probes.
+func startAgent(t *testing.T, protocol, server string) string {
+	t.Helper()
+	address := freeAddress(t)
+	startRust(t, "agent", "--listen", address, "--to", server, "--protocol", protocol,
+		"--drain-delay", "0s", "--drain-timeout", "1s")
+	listens(t, address)
+	return address
+}
+
+// rustProxy is a running slackwater serve.
+type rustProxy struct {
+	address, admin string
+}
+
+// startServe runs serve over replicas.
+func startServe(t *testing.T, protocol, probes string, replicas []string) *rustProxy {
+	t.Helper()
+	p := &rustProxy{address: freeAddress(t), admin: freeAddress(t)}
+	names, err := json.Marshal(replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "slackwater.toml")
+	config := fmt.Sprintf(`listen = %q
+replicas = %s
+workers = 1
+
+[replica]
+protocol = %q
+
+[probe]
+transport = %q
+
+[admin]
+listen = %q
+`, p.address, names, protocol, probes, p.admin)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startRust(t, "serve", "--config", file)
+	listens(t, p.address)
+	listens(t, p.admin)
+	return p
+}
+
+// rustReplica is a replica in serve's status.
+type rustReplica struct {
+	Address  string `json:"address"`
+	State    string `json:"state"`
+	Reported *struct {
+		RIF       uint32  `json:"rif"`
+		LatencyUS *uint64 `json:"latency_us"`
+		AgeMS     uint64  `json:"age_ms"`
+	} `json:"reported"`
+}
+
+// replicas returns the replicas in the status, by their addresses.
+func (p *rustProxy) replicas(t *testing.T) map[string]rustReplica {
+	t.Helper()
+	response, err := http.Get("http://" + p.admin + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var status struct {
+		Replicas []rustReplica `json:"replicas"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		t.Fatalf("/status: %v", err)
+	}
+	replicas := map[string]rustReplica{}
+	for _, r := range status.Replicas {
+		replicas[r.Address] = r
+	}
+	return replicas
+}
+
+// reports waits until the status has reports of latency by all these replicas, and has shown requests
+// in flight at one.
+func (p *rustProxy) reports(t *testing.T, addresses []string) {
+	t.Helper()
+	busy := false
+	eventually(t, "serve has reports of all replicas, and of requests in flight", func() bool {
+		all := true
+		replicas := p.replicas(t)
+		for _, address := range addresses {
+			reported := replicas[address].Reported
+			all = all && reported != nil && reported.LatencyUS != nil
+			busy = busy || reported != nil && reported.RIF > 0
+		}
+		return all && busy
+	})
+}
+
+// state waits until a replica has a state.
+func (p *rustProxy) state(t *testing.T, address, state string) {
+	t.Helper()
+	eventually(t, address+" is "+state, func() bool { return p.replicas(t)[address].State == state })
+}
