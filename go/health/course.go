@@ -242,9 +242,10 @@ func (c *course) trialBegan(now policy.Instant, trial uint32, headNS uint64) {
 }
 
 // standing returns the latency of the head of a trial whose response runs on for long enough to
-// have passed. The rest of the response may take hours.
+// have passed. The rest of the response may take hours, in which the replica may come back for
+// another reason: then nothing is left to pass.
 func (c *course) standing(now policy.Instant) (headNS uint64, stands bool) {
-	return c.headNS, c.isTried && c.hasBegun && since(now, c.beganAt) >= standsNS
+	return c.headNS, c.isOut() && c.isTried && c.hasBegun && since(now, c.beganAt) >= standsNS
 }
 
 // revive allows the next trial at once, after a sign of life.

@@ -261,3 +261,15 @@ func TestATrialDoesNotPassByTheHeadOfTheOneBefore(t *testing.T) {
 		t.Errorf("it has no head")
 	}
 }
+
+func TestATrialThatStillRunsDoesNotPassOnceTheReplicaIsBack(t *testing.T) {
+	c, _ := leftAt0()
+	c.trialBegan(at(1_000), c.trialSent(), 1)
+	if _, stands := c.standing(at(9_000)); !stands {
+		t.Errorf("it runs on after a good head")
+	}
+	c.comeBack(at(9_000))
+	if _, stands := c.standing(at(9_000)); stands {
+		t.Errorf("it would pass at each tick")
+	}
+}

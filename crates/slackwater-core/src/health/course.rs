@@ -274,9 +274,11 @@ impl Course {
     }
 
     /// The latency of the head of a trial whose response runs on for long enough to have passed.
-    /// The rest of the response may take hours.
+    /// The rest of the response may take hours, in which the replica may come back for another
+    /// reason: then nothing is left to pass.
     pub(super) fn standing(&self, now: Instant) -> Option<u64> {
-        let (since, latency_ns) = self.stands.filter(|_| self.is_tried)?;
+        let is_tried = self.is_out() && self.is_tried;
+        let (since, latency_ns) = self.stands.filter(|_| is_tried)?;
         (now.ns_since(since) >= STANDS_NS).then_some(latency_ns)
     }
 

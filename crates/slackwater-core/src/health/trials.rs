@@ -301,4 +301,16 @@ mod tests {
             assert_eq!(guarded.counters.trials_passed, passed, "{ms} ms");
         }
     }
+
+    #[test]
+    fn trial_of_a_replica_that_is_back_does_not_pass_again_at_each_tick() {
+        let (mut guarded, replica) = fleet_without(Why::Errors, false);
+        let course = &mut record(&mut guarded, replica).course;
+        let trial = course.trial_sent();
+        course.trial_began(at(2_000), trial, 1);
+        course.come_back(at(2_500));
+        guarded.latest = at(9_000);
+        guarded.judge_trial(replica);
+        assert_eq!(guarded.counters.trials_passed, 0);
+    }
 }
