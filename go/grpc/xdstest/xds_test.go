@@ -290,6 +290,7 @@ func TestEndpointsComeAndGoUnderLoad(t *testing.T) {
 		"policy":  "shortest_expected_delay",
 		"probe":   map[string]any{"transport": "grpc"},
 		"prequal": map[string]any{"probeRate": 3, "probeDeadline": "0.050s"},
+		"explain": 16,
 	}
 	unknown := typedStruct(t, "policy.that.grpc.does.not.know", nil)
 	slackwater := typedStruct(t, slackwatergrpc.Name, config)
@@ -404,6 +405,10 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 		return true
 	})
 	eventually(t, "2 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 2 })
+	// The configuration has come through all layers of xDS.
+	if got := len(channel.Picks()); got != 16 {
+		t.Errorf("%d picks kept, want 16", got)
+	}
 	snapshot := channel.Snapshot()
 	if snapshot.Policy != "shortest_expected_delay" || snapshot.Probes.Answered == 0 {
 		t.Errorf("snapshot %v", snapshot)
