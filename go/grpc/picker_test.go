@@ -89,7 +89,7 @@ func newTrial(t *testing.T, config string, children ...*fakePicker) *trial {
 		t.Fatal(err)
 	}
 	counts := newCounts()
-	e, err := newEngine(parsed, newMetrics(counts, "test:///servers"))
+	e, err := newEngine(parsed, newMetrics(counts, "test:///servers"), true)
 	if err != nil {
 		t.Fatal(err)
 	}

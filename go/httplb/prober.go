@@ -21,6 +21,8 @@ type token struct {
 type prober interface {
 	// send sends a probe and does not wait for its answer. An error says that it was not sent.
 	send(to *replica, t token, hint []byte, timeout time.Duration) error
+	// count fills in what has happened to the probes.
+	count(snapshot *Snapshot)
 	// close ends all probes, and waits until no answer is being handed on.
 	close() error
 }
@@ -29,6 +31,7 @@ type prober interface {
 type noProber struct{}
 
 func (noProber) send(*replica, token, []byte, time.Duration) error { return probe.ErrUnsupported }
+func (noProber) count(*Snapshot)                                   {}
 func (noProber) close() error                                      { return nil }
 
 // udpProber probes over UDP.
@@ -50,6 +53,8 @@ func newUDPProber(b *balancer, o *options) (*udpProber, error) {
 func (p *udpProber) send(to *replica, t token, hint []byte, timeout time.Duration) error {
 	return p.client.Send(to.probeAddr, t, hint, timeout)
 }
+
+func (p *udpProber) count(snapshot *Snapshot) { snapshot.UDPProbes = p.client.Counts() }
 
 func (p *udpProber) close() error { return p.client.Close() }
 
@@ -93,6 +98,8 @@ func (p *httpProber) send(to *replica, t token, hint []byte, timeout time.Durati
 	})
 	return nil
 }
+
+func (p *httpProber) count(snapshot *Snapshot) { snapshot.HTTPProbes = p.client.Counts() }
 
 func (p *httpProber) close() error {
 	p.mu.Lock()

@@ -40,7 +40,8 @@ type queryKey struct{}
 
 // NewQuery returns a context for all attempts of one query, which a layer above a [Transport] makes:
 // retries and hedges. Each further request with this context goes to a replica that the query has not
-// tried, or fails with [ErrAllTried]. Without it, each request is a query of its own.
+// tried, or fails with [ErrAllTried]. Without it, each request is a query of its own. A redirect that
+// [http.Client] follows is a further attempt, too.
 //
 //	ctx, query := httplb.NewQuery(request.Context())
 //	response, err := client.Do(request.WithContext(ctx))

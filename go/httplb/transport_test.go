@@ -23,6 +23,7 @@ func TestRequestGoesToAReplicaUnchanged(t *testing.T) {
 	transport := newTransport(t, replicas)
 	request := newRequest(t, context.Background(), strings.NewReader("content"))
 	request.Header.Set("x-own", "1")
+	request.Host = "named"
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)
@@ -30,11 +31,18 @@ func TestRequestGoesToAReplicaUnchanged(t *testing.T) {
 	echoed, _ := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	got := <-seen
-	if got.Host != "service" || got.URL.Path != "/path" || got.Header.Get("x-own") != "1" || string(echoed) != "content" {
+	if got.Host != "named" || got.URL.Path != "/path" || got.Header.Get("x-own") != "1" || string(echoed) != "content" {
 		t.Errorf("host %q, path %q, header %v, body %q", got.Host, got.URL.Path, got.Header, echoed)
 	}
 	if request.URL.Host != "service" || response.Request != request {
 		t.Errorf("the request was changed to %v", request.URL)
+	}
+}
+
+func TestHostIsThatOfTheURLIfTheRequestHasNone(t *testing.T) {
+	_, replicas := serveReplicas(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) })
+	if _, host := fetch(t, newTransport(t, replicas)); host != "service" {
+		t.Errorf("host %q, want service", host)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
 )
 
 // Snapshot is the state of a transport at one moment, for display.
@@ -18,6 +19,10 @@ type Snapshot struct {
 	Replicas []ReplicaStatus
 	// Counters are the policy's counts since the start.
 	Counters policy.Counters
+	// UDPProbes counts probes over UDP since the start; all zero without such probes.
+	UDPProbes probe.ClientCounts
+	// HTTPProbes counts probes over HTTP since the start; all zero without such probes.
+	HTTPProbes probe.HTTPCounts
 	// State is the policy's own state. Its replicas have the names of Replicas.
 	State policy.Snapshot
 }
@@ -46,6 +51,7 @@ func (t *Transport) Snapshot() Snapshot {
 		Counters: b.policy.Counters(),
 		State:    b.policy.Snapshot(now),
 	}
+	b.prober.count(&snapshot)
 	for _, view := range snapshot.State.Replicas {
 		status := ReplicaStatus{ReplicaView: view, URL: b.url(view.Replica)}
 		for _, health := range snapshot.State.Health {
