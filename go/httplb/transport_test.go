@@ -230,9 +230,13 @@ func TestPicksAreExplained(t *testing.T) {
 		picks := transport.Explain()
 		return len(picks) == 4 && len(picks[0].Candidates) > 1
 	}, func() { t.Errorf("picks %+v", transport.Explain()) })
-	for i, pick := range transport.Explain() {
+	picks := transport.Explain()
+	for i, pick := range picks {
 		if !strings.HasPrefix(pick.Replica, "http://127.0.0.1:") || pick.At.IsZero() {
 			t.Errorf("pick %d: %+v", i, pick)
+		}
+		if i > 0 && !pick.At.Before(picks[i-1].At) {
+			t.Errorf("pick %d was made at %v, and the one before it in the list at %v", i, pick.At, picks[i-1].At)
 		}
 	}
 }
