@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/health"
+	"github.com/slackwater/slackwater/go/httpload"
+	"github.com/slackwater/slackwater/go/load"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -257,4 +259,23 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 	if _, proto := fetch(t, transport); proto != "HTTP/2.0" {
 		t.Errorf("protocol %q", proto)
 	}
+}
+
+func TestHTTP2OverTLS(t *testing.T) {
+	protocol := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) })
+	s := httptest.NewUnstartedServer(httpload.Handler(load.New(load.Options{}), protocol))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	base := NewBase()
+	t.Cleanup(base.CloseIdleConnections)
+	base.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	transport := newTransport(t, URLs(s.URL), WithBase(base))
+	if _, proto := fetch(t, transport); proto != "HTTP/2.0" {
+		t.Errorf("protocol %q", proto)
+	}
+	// Probes trust the same certificates.
+	await(t, func() bool { return transport.Snapshot().HTTPProbes.Answered > 0 }, func() {
+		t.Errorf("probes: %+v", transport.Snapshot().HTTPProbes)
+	})
 }
