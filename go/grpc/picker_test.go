@@ -179,6 +179,27 @@ func TestNoEndpoints(t *testing.T) {
 	}
 }
 
+// closedBalancer is a child that can be closed.
+type closedBalancer struct{ balancer.Balancer }
+
+func (closedBalancer) Close() {}
+
+// An endpoint that the resolver no longer returns is not picked any more, even before the next picker.
+func TestClosedEndpointLeavesAtOnce(t *testing.T) {
+	tr := newTrial(t, local, &fakePicker{}, &fakePicker{})
+	gone := tr.members[0].endpoint
+	gone.lb, gone.Balancer = &lb{engine: tr.engine}, closedBalancer{}
+	gone.Close()
+	for range 20 {
+		ctx := withCall(t.Context())
+		tr.pick(ctx)
+		replica := callOf(ctx).current.Load().ticket.Replica()
+		if got := tr.engine.describeLocked(replica); got != "b" {
+			t.Fatalf("picked %s", got)
+		}
+	}
+}
+
 // Names of replicas are used again, so an endpoint that comes and goes for years takes no memory.
 func TestEndpointThatComesAndGoes(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{}, &fakePicker{})

@@ -98,7 +98,9 @@ func (e *engine) describe(into *Snapshot) {
 	}
 	for _, replica := range state.Replicas {
 		into.Endpoints = append(into.Endpoints, Endpoint{
-			Address: e.describeLocked(replica.Replica), InFlight: replica.InFlight, State: cmp.Or(health[replica.Replica], stateOf(&replica)),
+			Address:  e.describeLocked(replica.Replica),
+			InFlight: replica.InFlight,
+			State:    cmp.Or(health[replica.Replica], stateOf(&replica)),
 		})
 	}
 	for i := range state.Pool {

@@ -91,7 +91,7 @@ func WithBase(base http.RoundTripper) Option { return func(o *options) { o.base 
 
 // WithHTTPProbes probes replicas by GET requests to path instead of over UDP. An empty path is the
 // default, [probe.Path]. Probes over HTTP cost several times as much, and pass everything that HTTP
-// passes.
+// passes. If the base is an [http.Transport], they use a copy of it, with its TLS configuration.
 func WithHTTPProbes(path string) Option {
 	return func(o *options) {
 		o.probes = probesHTTP

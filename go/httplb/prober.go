@@ -3,6 +3,7 @@ package httplb
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -74,6 +75,14 @@ type httpProber struct {
 func newHTTPProber(b *balancer, o *options) *httpProber {
 	p := &httpProber{balancer: b, client: probe.HTTPClient{Key: o.probeKey}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	if base, ok := o.base.(*http.Transport); ok {
+		// The same TLS configuration and dialer, and connections of their own, so that probes do not
+		// wait for those of requests.
+		p.client.Client = &http.Client{
+			Transport:     base.Clone(),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
 	return p
 }
 

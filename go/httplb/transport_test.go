@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/health"
+	"github.com/slackwater/slackwater/go/httpload"
+	"github.com/slackwater/slackwater/go/load"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -230,9 +232,13 @@ func TestPicksAreExplained(t *testing.T) {
 		picks := transport.Explain()
 		return len(picks) == 4 && len(picks[0].Candidates) > 1
 	}, func() { t.Errorf("picks %+v", transport.Explain()) })
-	for i, pick := range transport.Explain() {
+	picks := transport.Explain()
+	for i, pick := range picks {
 		if !strings.HasPrefix(pick.Replica, "http://127.0.0.1:") || pick.At.IsZero() {
 			t.Errorf("pick %d: %+v", i, pick)
+		}
+		if i > 0 && !pick.At.Before(picks[i-1].At) {
+			t.Errorf("pick %d was made at %v, and the one before it in the list at %v", i, pick.At, picks[i-1].At)
 		}
 	}
 }
@@ -253,4 +259,23 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 	if _, proto := fetch(t, transport); proto != "HTTP/2.0" {
 		t.Errorf("protocol %q", proto)
 	}
+}
+
+func TestHTTP2OverTLS(t *testing.T) {
+	protocol := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) })
+	s := httptest.NewUnstartedServer(httpload.Handler(load.New(load.Options{}), protocol))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	base := NewBase()
+	t.Cleanup(base.CloseIdleConnections)
+	base.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	transport := newTransport(t, URLs(s.URL), WithBase(base))
+	if _, proto := fetch(t, transport); proto != "HTTP/2.0" {
+		t.Errorf("protocol %q", proto)
+	}
+	// Probes trust the same certificates.
+	await(t, func() bool { return transport.Snapshot().HTTPProbes.Answered > 0 }, func() {
+		t.Errorf("probes: %+v", transport.Snapshot().HTTPProbes)
+	})
 }
