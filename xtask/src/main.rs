@@ -77,8 +77,8 @@ cargo xtask CHORE
           core. --events: events of each scenario
           [--check] [--scenarios N] [--events N] [--first-seed N] [--out FOLDER]
   go      format, lints and tests of the Go modules, with vectors and short fuzzing; skipped, with the reason, without Go
-          (three minutes, the first time six). --million: also with new vectors of more than a million events
-          [--fuzz RUNS] [--million]
+          (four minutes, the first time six). --million: also with new vectors of more than a million events
+          [--short] [--fuzz RUNS] [--million]
   openapi checks docs/reference/openapi.json with openapi-spec-validator (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: controls, keyboard, contrast, pictures, at 20 and at 1,000 replicas

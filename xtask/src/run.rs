@@ -60,7 +60,7 @@ pub(crate) fn test() -> Result<(), String> {
             "skipped: the core built for {BARE_TARGET}, which is not installed and which rustup cannot add"
         ));
     }
-    go::run(&[])?;
+    go::run(&["--short"])?;
     mutants::sample()
 }
 

@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-const USAGE: &str = "cargo xtask go [--fuzz RUNS] [--million]";
+const USAGE: &str = "cargo xtask go [--short] [--fuzz RUNS] [--million]";
 /// Oldest version of Go that the modules build with, as in their `go.mod`.
 const OLDEST: (u32, u32) = (1, 25);
 /// The linter, at a version that knows this version of Go.
@@ -38,6 +38,9 @@ const MILLION: [&str; 6] = [
 /// What to run beyond the fixed steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Options {
+    /// Whether long suites are left out, and the race detector with all but the newest
+    /// dependencies.
+    short: bool,
     /// Inputs for each fuzz target; 0: none runs.
     fuzz: u64,
     /// Whether vectors are made anew for this run and replayed, too.
@@ -47,12 +50,14 @@ struct Options {
 impl Options {
     fn parse(arguments: &[&str]) -> Result<Self, String> {
         let mut options = Self {
+            short: false,
             fuzz: FUZZ_RUNS,
             million: false,
         };
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
             match argument {
+                "--short" => options.short = true,
                 "--fuzz" => options.fuzz = number(argument, rest.next(), 0..=1_000_000_000)?,
                 "--million" => options.million = true,
                 _ => return Err(format!("{argument:?} is not an option: {USAGE}")),
@@ -128,7 +133,8 @@ fn replay_a_million() -> Result<(), String> {
 }
 
 fn check(module: &Module, tools: &Tools, options: Options) -> Result<(), String> {
-    let [usual, ..] = module.dependencies else {
+    let (Some(usual), Some(newest)) = (module.dependencies.first(), module.dependencies.last())
+    else {
         return Ok(());
     };
     if let Err(why) = download(module, usual) {
@@ -153,7 +159,10 @@ fn check(module: &Module, tools: &Tools, options: Options) -> Result<(), String>
             continue;
         }
         let mut test = vec!["test", "-shuffle=on"];
-        if tools.has_detector {
+        if options.short {
+            test.push("-short");
+        }
+        if tools.has_detector && (file == newest || !options.short) {
             test.push("-race");
         }
         let modfile = format!("-modfile={file}");
@@ -296,15 +305,20 @@ mod tests {
     #[test]
     fn options_are_read_and_wrong_ones_are_named() {
         let usual = Options {
+            short: false,
             fuzz: FUZZ_RUNS,
             million: false,
         };
         assert_eq!(Options::parse(&[]), Ok(usual));
         let all = Options {
+            short: true,
             fuzz: 0,
             million: true,
         };
-        assert_eq!(Options::parse(&["--fuzz", "0", "--million"]), Ok(all));
+        assert_eq!(
+            Options::parse(&["--short", "--fuzz", "0", "--million"]),
+            Ok(all)
+        );
         for (wrong, named) in [(&["--fuzz", "x"][..], "--fuzz"), (&["--all"], "--all")] {
             assert!(Options::parse(wrong).unwrap_err().contains(named));
         }
