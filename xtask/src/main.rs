@@ -72,7 +72,8 @@ cargo xtask CHORE
           [--slackwater FILE]
   mutants small changes of the core's code, each of which a test should notice, by cargo-mutants; writes results/core-mutants.md
           (a sample of 40: ten minutes; all: a day). --file: only those of a file, by a pattern, also several times
-          [--sample N] [--seed N] [--file PATTERN ...] [--report FILE]
+          --vectors: which of them the vectors notice, without any other test; writes results/vectors-mutants.md
+          [--sample N] [--seed N] [--file PATTERN ...] [--vectors] [--report FILE]
   vectors test vectors of policies and tracker for other languages, into vectors/ (seconds); --check: compares them with the
           core. --events: events of each scenario
           [--check] [--scenarios N] [--events N] [--first-seed N] [--out FOLDER]

@@ -22,6 +22,32 @@ use std::process::{Command, Stdio};
 
 /// The page's path, from the root.
 const PAGE: &str = "results/core-mutants.md";
+/// The same of mutants against vectors.
+const PAGE_OF_VECTORS: &str = "results/vectors-mutants.md";
+/// Files of the core that the vectors do not reach: policies without vectors, what is only shown,
+/// and what is not part of a policy, health or the tracker.
+const OUTSIDE_VECTORS: [&str; 20] = [
+    "**/policies/c3.rs",
+    "**/policies/els.rs",
+    "**/policies/linear.rs",
+    "**/policies/peak_ewma.rs",
+    "**/policies/polled_power_of_d.rs",
+    "**/policies/power_of_d.rs",
+    "**/policies/rif_then_latency.rs",
+    "**/policies/round_robin.rs",
+    "**/policies/weighted_round_robin.rs",
+    "**/policies/mod.rs",
+    "**/policy/comparison.rs",
+    "**/policy/decay.rs",
+    "**/policy/entry.rs",
+    "**/policy/explanation.rs",
+    "**/policy/polled.rs",
+    "**/policy/polling.rs",
+    "**/policy/settings.rs",
+    "**/policy/stride.rs",
+    "**/overload/**",
+    "**/tail/**",
+];
 /// Size of the sample in `cargo xtask test`. It is always the same sample, so that it fails only
 /// because of changes.
 const SAMPLE: u64 = 12;
@@ -40,6 +66,8 @@ struct Options {
     seed: u64,
     /// Patterns of files; none: the whole core.
     files: Vec<String>,
+    /// Whether the vectors alone have to notice, in place of the core's tests.
+    vectors: bool,
     report: Option<String>,
 }
 
@@ -56,10 +84,11 @@ impl Options {
                 "--sample" => options.sample = Some(number(argument, rest.next(), 1..=u64::MAX)?),
                 "--seed" => options.seed = number(argument, rest.next(), 0..=u64::MAX)?,
                 "--file" => options.files.push(text()?),
+                "--vectors" => options.vectors = true,
                 "--report" => options.report = Some(text()?),
                 _ => {
                     return Err(format!(
-                        "{argument:?} is not an option of mutants; expected --sample N, --seed N, --file PATTERN or --report FILE"
+                        "{argument:?} is not an option of mutants; expected --sample N, --seed N, --file PATTERN, --vectors or --report FILE"
                     ));
                 }
             }
@@ -83,10 +112,23 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let (outcomes, all) = play(&options)?;
     let sentence = page::sentence(&outcomes);
     let total = outcomes.total();
+    let (title, page, judges) = if options.vectors {
+        (
+            "Mutants of the core against the test vectors",
+            PAGE_OF_VECTORS,
+            "compares the core with `vectors/`. A mutant is caught if a line differs. Mutants of policies without vectors, and \
+             of what is only shown, are left out.",
+        )
+    } else {
+        (
+            "Mutants of the core",
+            PAGE,
+            "runs the core's unit and integration tests. A mutant is caught if one of them fails.",
+        )
+    };
     let about = format!(
-        "[cargo-mutants](https://mutants.rs) changes the core's code in one small place, such as `<` for `<=`, and runs the \
-         core's unit and integration tests. A mutant is caught if one of them fails. This run made {} of the {all} mutants \
-         that there are{}. `cargo xtask mutants` writes this page.",
+        "[cargo-mutants](https://mutants.rs) changes the core's code in one small place, such as `<` for `<=`, and {judges} This \
+         run made {} of the {all} mutants that there are{}. `cargo xtask mutants` writes this page.",
         total.viable() + total.unviable,
         if options.files.is_empty() {
             ""
@@ -95,14 +137,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         },
     );
     let page = Page {
-        title: "Mutants of the core",
+        title,
         about: &about,
         chore: "mutants",
         arguments,
         tools: tool,
     };
     let text = format!("{}\n{}", page.head(&sentence), page::body(&outcomes));
-    let path = root().join(options.report.as_deref().unwrap_or(PAGE));
+    let path = root().join(options.report.as_deref().unwrap_or(page));
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     say(&format!("mutants: {sentence}; {}", path.display()));
     Ok(())
@@ -167,6 +209,10 @@ fn play(options: &Options) -> Result<(Outcomes, u64), String> {
             .arg(format!("{shard}/{shards}"));
         say(&format!("mutants: part {shard} of {shards} of {all}"));
     }
+    if options.vectors {
+        run.args(["--test-package", "slackwater-vectors"]);
+        run.args(["--cargo-test-arg", "--test=committed"]);
+    }
     let status = run
         .stdout(Stdio::inherit())
         .status()
@@ -191,6 +237,11 @@ fn tool(options: &Options) -> Command {
     for file in &options.files {
         command.args(["--file", file]);
     }
+    if options.vectors {
+        for file in OUTSIDE_VECTORS {
+            command.args(["--exclude", file]);
+        }
+    }
     command
 }
 
@@ -205,6 +256,7 @@ mod tests {
             sample: Some(40),
             seed: 7,
             files: vec!["a.rs".to_owned()],
+            vectors: false,
             report: None,
         };
         assert_eq!(options, Ok(expected));
