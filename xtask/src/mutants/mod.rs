@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let (outcomes, all) = play(&options)?;
     let sentence = page::sentence(&outcomes);
     let total = outcomes.total();
-    let (title, page, judges) = if options.vectors {
+    let (title, usual, judges) = if options.vectors {
         (
             "Mutants of the core against the test vectors",
             PAGE_OF_VECTORS,
@@ -144,7 +144,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         tools: tool,
     };
     let text = format!("{}\n{}", page.head(&sentence), page::body(&outcomes));
-    let path = root().join(options.report.as_deref().unwrap_or(page));
+    let path = root().join(options.report.as_deref().unwrap_or(usual));
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     say(&format!("mutants: {sentence}; {}", path.display()));
     Ok(())
