@@ -72,7 +72,7 @@ cargo xtask CHORE
           [--slackwater FILE]
   mutants small changes of the core's code, each of which a test should notice, by cargo-mutants; writes results/core-mutants.md
           (a sample of 40: ten minutes; all: a day). --file: only those of a file, by a pattern, also several times
-          --vectors: which of them the vectors notice, without any other test; writes results/vectors-mutants.md
+          --vectors: which of them the vectors notice, without any other test; writes results/vectors-mutants-sample.md
           [--sample N] [--seed N] [--file PATTERN ...] [--vectors] [--report FILE]
   vectors test vectors of policies and tracker for other languages, into vectors/ (seconds); --check: compares them with the
           core. --events: events of each scenario
