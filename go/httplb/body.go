@@ -3,6 +3,7 @@ package httplb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -76,6 +77,14 @@ func (t *leasedTunnel) Close() error {
 	return t.ReadWriteCloser.Close()
 }
 
+// CloseWrite closes the connection for writing only, where the base can do that.
+func (t *leasedTunnel) CloseWrite() error {
+	if inner, ok := t.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return inner.CloseWrite()
+	}
+	return fmt.Errorf("httplb: CloseWrite: %w", http.ErrNotSupported)
+}
+
 // hasNoBody reports whether nothing follows a response's head.
 func hasNoBody(request *http.Request, response *http.Response) bool {
 	return response.Body == nil || response.Body == http.NoBody || response.ContentLength == 0 ||
@@ -94,14 +103,22 @@ func lengthOf(response *http.Response) int64 {
 // requestBody is a request's body that notes its own failure, of which the replica is innocent.
 type requestBody struct {
 	io.ReadCloser
-	hasFailed atomic.Bool
+	isClosed, hasFailed atomic.Bool
 }
 
 // Read reads the inner body.
 func (b *requestBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	// Once the base has closed it, an error shows only that.
+	if err != nil && !errors.Is(err, io.EOF) && !b.isClosed.Load() {
 		b.hasFailed.Store(true)
 	}
 	return n, err
+}
+
+// Close closes the inner body. The base does so when the replica breaks off, too, while a read may
+// be waiting.
+func (b *requestBody) Close() error {
+	b.isClosed.Store(true)
+	return b.ReadCloser.Close()
 }

@@ -204,6 +204,22 @@ func TestFailedRequestBodyIsNotTheReplicasFault(t *testing.T) {
 	}
 }
 
+// The base closes a body that still waits for content when the replica breaks off.
+func TestBodyThatTheBaseClosesHasNotFailed(t *testing.T) {
+	transport, recorded := recording(t, roundTripper(func(request *http.Request) (*http.Response, error) {
+		_ = request.Body.Close()
+		_, _ = io.Copy(io.Discard, request.Body) // io.ErrClosedPipe
+		return nil, io.ErrUnexpectedEOF
+	}))
+	waiting, _ := io.Pipe()
+	if _, err := transport.RoundTrip(newRequest(t, context.Background(), waiting)); err == nil {
+		t.Error("no error")
+	}
+	if _, ends := recorded.outcomes(transport); !slices.Equal(ends, []policy.Outcome{policy.OutcomeBroken}) {
+		t.Errorf("ends %v, want broken", ends)
+	}
+}
+
 func TestPanicOfTheBaseEndsTheRequest(t *testing.T) {
 	transport, recorded := recording(t, roundTripper(func(*http.Request) (*http.Response, error) { panic("a bug") }))
 	func() {
