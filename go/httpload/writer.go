@@ -95,8 +95,18 @@ func (w *writer) WriteString(s string) (int, error) {
 // ReadFrom implements io.ReaderFrom: the server may let the system copy from a file. It recognizes
 // that by the reader's type, so the reader cannot be watched, and an error may be the reader's. If
 // the client is gone, the request's context says so.
+//
+// A reader that fails at once leaves the head open, as in the server: the handler may still answer
+// with an error. So the first bytes are copied, which the server does as well.
 func (w *writer) ReadFrom(from io.Reader) (int64, error) {
-	w.head(http.StatusOK)
+	var first int64
+	if !w.wroteHead {
+		var err error
+		first, err = io.Copy(writerOnly{w}, io.LimitReader(from, firstBytes))
+		if err != nil || first < firstBytes {
+			return first, err
+		}
+	}
 	var n int64
 	var err error
 	if inner, ok := w.ResponseWriter.(io.ReaderFrom); ok {
@@ -105,8 +115,12 @@ func (w *writer) ReadFrom(from io.Reader) (int64, error) {
 		n, err = io.Copy(writerOnly{w.ResponseWriter}, from)
 	}
 	w.wrote(n, nil)
-	return n, err
+	return first + n, err
 }
+
+// firstBytes is how many bytes [http.DetectContentType] looks at, so that the first write has all
+// that the server needs to detect the type.
+const firstBytes = 512
 
 // writerOnly hides the other methods of a writer.
 type writerOnly struct{ io.Writer }

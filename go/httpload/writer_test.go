@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/slackwater/slackwater/go/load"
 )
@@ -106,4 +109,25 @@ func TestTheEndOfAHijackedConnectionIsTheHandlers(t *testing.T) {
 	if counts := replica.Counts(); counts != cancelled {
 		t.Errorf("%+v", counts)
 	}
+}
+
+// io.Copy of a reader that fails at once has written nothing, so the handler answers with an error.
+func TestAReaderThatFailsAtOnceLeavesTheHeadOpen(t *testing.T) {
+	replica, url := start(t, func(w http.ResponseWriter, r *http.Request) {
+		from := io.Reader(iotest.ErrReader(errors.New("no such blob")))
+		if r.URL.Path == "/late" {
+			from = io.MultiReader(strings.NewReader("some"), from)
+		}
+		if n, err := io.Copy(w, from); n == 0 && err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		}
+	})
+	if response, _ := get(t, url); response.StatusCode != http.StatusBadGateway {
+		t.Errorf("status %s", response.Status)
+	}
+	eventually(t, "a failure", func() bool { return replica.Counts() == load.Counts{Failed: 1} })
+	if response, body := get(t, url+"/late"); response.StatusCode != http.StatusOK || body != "some" {
+		t.Errorf("status %s, body %q", response.Status, body)
+	}
+	eventually(t, "a success", func() bool { return replica.Counts() == load.Counts{Succeeded: 1, Failed: 1} })
 }
