@@ -2,6 +2,7 @@ package httplb
 
 import (
 	"context"
+	"net/http"
 	"sync"
 
 	"github.com/slackwater/slackwater/go/policy"
@@ -22,6 +23,8 @@ type queryAttempt struct {
 	Attempt
 	balancer *balancer
 	id       policy.ReplicaID
+	// redirect is the response that it follows, if it follows one.
+	redirect *http.Response
 }
 
 // Attempt is one request of a query.
@@ -40,7 +43,8 @@ type queryKey struct{}
 
 // NewQuery returns a context for all attempts of one query, which a layer above a [Transport] makes:
 // retries and hedges. Each further request with this context goes to a replica that the query has not
-// tried, or fails with [ErrAllTried]. Without it, each request is a query of its own.
+// tried, or fails with [ErrAllTried]. A request that follows a redirect begins anew: it may go
+// anywhere. Without this context, each request is a query of its own.
 //
 //	ctx, query := httplb.NewQuery(request.Context())
 //	response, err := client.Do(request.WithContext(ctx))
@@ -66,8 +70,9 @@ func queryOf(ctx context.Context) *Query {
 	return query
 }
 
-// next returns what the policy must know of the next attempt. A nil query has no other attempts.
-func (q *Query) next(b *balancer) policy.Query {
+// next returns what the policy must know of the next attempt. A nil query has no other attempts, and
+// attempts before a redirect have been answered.
+func (q *Query) next(b *balancer, redirect *http.Response) policy.Query {
 	var next policy.Query
 	if q == nil {
 		return next
@@ -75,7 +80,7 @@ func (q *Query) next(b *balancer) policy.Query {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.attempts {
-		if q.attempts[i].balancer == b {
+		if q.attempts[i].balancer == b && q.attempts[i].redirect == redirect {
 			next.Avoid = append(next.Avoid, q.attempts[i].id)
 		}
 	}
@@ -90,7 +95,7 @@ func (q *Query) next(b *balancer) policy.Query {
 }
 
 // began notes an attempt.
-func (q *Query) began(l *lease) {
+func (q *Query) began(l *lease, redirect *http.Response) {
 	if q == nil {
 		return
 	}
@@ -103,6 +108,7 @@ func (q *Query) began(l *lease) {
 			Attempt:  Attempt{Replica: l.replica.given.URL, Reason: l.reason},
 			balancer: l.balancer,
 			id:       l.replica.id,
+			redirect: redirect,
 		})
 	}
 }

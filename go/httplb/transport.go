@@ -150,7 +150,7 @@ func (t *Transport) pick(request *http.Request) (*lease, error) {
 		return nil, errors.New("httplb: the request has no URL")
 	}
 	query := queryOf(ctx)
-	next := query.next(t.balancer)
+	next := query.next(t.balancer, request.Response)
 	lease, err := t.balancer.pick(ctx, &next, func() []byte {
 		if t.options.hint == nil {
 			return nil
@@ -160,7 +160,7 @@ func (t *Transport) pick(request *http.Request) (*lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	query.began(lease)
+	query.began(lease, request.Response)
 	return lease, nil
 }
 

@@ -3,6 +3,7 @@ package httplb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -211,6 +212,30 @@ func TestAttemptsOfAQueryAvoidEachOther(t *testing.T) {
 	}
 }
 
+// Each redirect that a client follows is answered by some replica, also if there is only one.
+func TestRedirectsBeginAnew(t *testing.T) {
+	_, replicas := serveReplicas(t, func(w http.ResponseWriter, r *http.Request) {
+		if step := len(r.URL.Path); step < 4 {
+			http.Redirect(w, r, r.URL.Path+"x", http.StatusFound)
+		}
+	})
+	transport := newTransport(t, replicas)
+	ctx, query := NewQuery(context.Background())
+	request := newRequest(t, ctx, nil)
+	request.URL.Path = "/"
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if attempts := len(query.Attempts()); attempts != 4 {
+		t.Errorf("%d attempts, want 4", attempts)
+	}
+	if _, err := transport.RoundTrip(response.Request); !errors.Is(err, ErrAllTried) {
+		t.Errorf("a retry of the last: %v, want %v", err, ErrAllTried)
+	}
+}
+
 func TestPicksAreExplained(t *testing.T) {
 	_, replicas := serveReplicas(t, nil, nil, nil)
 	transport := newTransport(t, replicas, WithExplanations(4), WithPolicy("prequal", policy.DefaultSettings()))
@@ -225,6 +250,25 @@ func TestPicksAreExplained(t *testing.T) {
 	for i, pick := range transport.Explain() {
 		if !strings.HasPrefix(pick.Replica, "http://127.0.0.1:") || pick.At.IsZero() {
 			t.Errorf("pick %d: %+v", i, pick)
+		}
+	}
+}
+
+// Picks wait for the lock that a snapshot takes.
+func TestSnapshotOfManyReplicasIsQuick(t *testing.T) {
+	replicas := make([]Replica, 30_000)
+	for i := range replicas {
+		replicas[i].URL = fmt.Sprintf("http://10.0.%d.%d", i/256, i%256)
+	}
+	transport := newTransport(t, replicas, WithoutProbes())
+	began := time.Now()
+	snapshot := transport.Snapshot()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	for _, replica := range snapshot.Replicas {
+		if !replica.Health.Known || replica.Health.Value.Replica != replica.Replica || replica.URL == "" {
+			t.Fatalf("replica %+v", replica)
 		}
 	}
 }
