@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slackwater/slackwater/go/httpload"
 	"github.com/slackwater/slackwater/go/load"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
@@ -296,6 +298,20 @@ func TestProbesOverUDP(t *testing.T) {
 			t.Errorf("replica %+v", replica)
 		}
 	}
+}
+
+// The replica's certificate is signed by an authority that only the given clients know.
+func TestProbesOverTLS(t *testing.T) {
+	server := httptest.NewTLSServer(httpload.Handler(load.New(load.Options{}), http.HandlerFunc(
+		func(http.ResponseWriter, *http.Request) {})))
+	defer server.Close()
+	client := server.Client()
+	defer client.CloseIdleConnections()
+	transport := newTransport(t, URLs(server.URL), WithBase(client.Transport), WithProbeClient(client))
+	await(t, func() bool {
+		fetch(t, transport)
+		return transport.Snapshot().Counters.ProbesAnswered > 0
+	}, func() { t.Errorf("no probe was answered: %+v", transport.Snapshot().Counters) })
 }
 
 func TestReplicasThatAnswerNoProbesAreBalanced(t *testing.T) {

@@ -67,7 +67,7 @@ type httpProber struct {
 }
 
 func newHTTPProber(b *balancer, o *options) *httpProber {
-	p := &httpProber{balancer: b, client: probe.HTTPClient{Key: o.probeKey}}
+	p := &httpProber{balancer: b, client: probe.HTTPClient{Client: o.probeClient, Key: o.probeKey}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -100,7 +100,9 @@ func (p *httpProber) close() error {
 	p.mu.Unlock()
 	p.cancel()
 	p.probes.Wait()
-	p.client.CloseIdleConnections()
+	if p.client.Client == nil { // otherwise it is the caller's
+		p.client.CloseIdleConnections()
+	}
 	return nil
 }
 
