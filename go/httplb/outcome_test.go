@@ -204,6 +204,32 @@ func TestFailedRequestBodyIsNotTheReplicasFault(t *testing.T) {
 	}
 }
 
+// A gateway may pass on what its clients sent. They must not make replicas look broken.
+func TestMalformedRequestIsNotTheReplicasFault(t *testing.T) {
+	for name, change := range map[string]func(*http.Request){
+		"method":      func(r *http.Request) { r.Method = "GE T" },
+		"no header":   func(r *http.Request) { r.Header = nil },
+		"header name": func(r *http.Request) { r.Header["x y"] = []string{"1"} },
+		"empty name":  func(r *http.Request) { r.Header[""] = []string{"1"} },
+		"value":       func(r *http.Request) { r.Header["X"] = []string{"1", "2\r\nY: 3"} },
+	} {
+		transport, recorded := recording(t, NewBase())
+		request := newRequest(t, context.Background(), nil)
+		change(request)
+		if response, err := transport.RoundTrip(request); err == nil {
+			t.Errorf("%s: status %s", name, response.Status)
+		}
+		if _, ends := recorded.outcomes(transport); !slices.Equal(ends, []policy.Outcome{policy.OutcomeDropped}) {
+			t.Errorf("%s: ends %v, want dropped", name, ends)
+		}
+	}
+	request := newRequest(t, context.Background(), nil)
+	request.Method, request.Header["X-Any_1"] = "", []string{"a\tb \xff ä"}
+	if !isWellFormed(request) {
+		t.Error("a good request is refused")
+	}
+}
+
 // The base closes a body that still waits for content when the replica breaks off.
 func TestBodyThatTheBaseClosesHasNotFailed(t *testing.T) {
 	transport, recorded := recording(t, roundTripper(func(request *http.Request) (*http.Response, error) {

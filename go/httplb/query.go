@@ -14,6 +14,10 @@ const attemptsMax = 64
 // Query is what the attempts of one query have in common: the replicas that they went to. It is safe
 // for concurrent use.
 type Query struct {
+	// picking is held from one attempt's look at the others until it is one of them, so that two that
+	// begin at once differ, too.
+	picking sync.Mutex
+
 	mu       sync.Mutex
 	attempts []queryAttempt
 	inFlight int
@@ -68,6 +72,21 @@ func (q *Query) Attempts() []Attempt {
 func queryOf(ctx context.Context) *Query {
 	query, _ := ctx.Value(queryKey{}).(*Query)
 	return query
+}
+
+// pick makes one attempt of the query.
+func (q *Query) pick(b *balancer, request *http.Request, hint func() []byte) (*lease, error) {
+	if q != nil {
+		q.picking.Lock()
+		defer q.picking.Unlock()
+	}
+	next := q.next(b, request.Response)
+	lease, err := b.pick(request.Context(), &next, hint)
+	if err != nil {
+		return nil, err
+	}
+	q.began(lease, request.Response)
+	return lease, nil
 }
 
 // next returns what the policy must know of the next attempt. A nil query has no other attempts, and

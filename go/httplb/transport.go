@@ -124,7 +124,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		outcome := outcomeOfError(request.Context(), err)
-		if body != nil && body.hasFailed.Load() {
+		if body != nil && body.hasFailed.Load() || !isWellFormed(request) {
 			outcome = policy.OutcomeDropped
 		}
 		lease.finish(outcome)
@@ -149,19 +149,12 @@ func (t *Transport) pick(request *http.Request) (*lease, error) {
 	if request.URL == nil {
 		return nil, errors.New("httplb: the request has no URL")
 	}
-	query := queryOf(ctx)
-	next := query.next(t.balancer, request.Response)
-	lease, err := t.balancer.pick(ctx, &next, func() []byte {
+	return queryOf(ctx).pick(t.balancer, request, func() []byte {
 		if t.options.hint == nil {
 			return nil
 		}
 		return t.options.hint(request)
 	})
-	if err != nil {
-		return nil, err
-	}
-	query.began(lease, request.Response)
-	return lease, nil
 }
 
 // outgoingRequest returns the request to a replica, and its body if that is watched. A round tripper

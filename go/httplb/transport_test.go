@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -208,6 +209,35 @@ func TestAttemptsOfAQueryAvoidEachOther(t *testing.T) {
 	for _, attempt := range attempts {
 		if attempt.Replica == "" || !attempt.HasEnded || attempt.Outcome != policy.OutcomeFailed {
 			t.Errorf("attempt %+v", attempt)
+		}
+	}
+}
+
+func TestAttemptsThatBeginAtOnceDiffer(t *testing.T) {
+	const replicas = 8
+	urls := make([]string, replicas)
+	for i := range urls {
+		urls[i] = fmt.Sprintf("http://10.0.0.%d", i)
+	}
+	transport := newTransport(t, URLs(urls...), WithoutProbes(),
+		WithBase(respond(http.StatusOK, nil, http.NoBody, 0)))
+	for range 200 {
+		ctx, query := NewQuery(context.Background())
+		var clients sync.WaitGroup
+		for range replicas {
+			clients.Go(func() {
+				if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		clients.Wait()
+		tried := make(map[string]bool)
+		for _, attempt := range query.Attempts() {
+			tried[attempt.Replica] = true
+		}
+		if len(tried) != replicas {
+			t.Fatalf("%d attempts went to %d replicas", replicas, len(tried))
 		}
 	}
 }
