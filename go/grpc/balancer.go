@@ -60,6 +60,8 @@ type lb struct {
 
 	mu     sync.Mutex
 	engine *engine
+	// settled says that the first connections have been made, or have failed.
+	settled bool
 }
 
 func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
@@ -110,7 +112,7 @@ func (b *lb) useLocked(parsed *config) (*engine, error) {
 	if b.engine != nil && b.engine.config.equal(parsed) {
 		return nil, nil
 	}
-	next, err := newEngine(parsed, b.metrics)
+	next, err := newEngine(parsed, b.metrics, b.settled)
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +121,56 @@ func (b *lb) useLocked(parsed *config) (*engine, error) {
 	return replaced, nil
 }
 
+// settleLocked puts health around the policy once no endpoint is connecting for the first time. It
+// returns the engine that was replaced, or nil.
+//
+// Health gives an endpoint that joins a small share at first, because one that starts is often slow.
+// The connections of a new channel are made within milliseconds of each other, and all but the first
+// would look as if they joined.
+func (b *lb) settleLocked(children []endpointsharding.ChildState, ready int) *engine {
+	if b.settled || b.engine == nil || ready == 0 {
+		return nil
+	}
+	for _, child := range children {
+		switch child.State.ConnectivityState {
+		case connectivity.Idle, connectivity.Connecting:
+			return nil
+		}
+	}
+	b.settled = true
+	if b.engine.config.health == healthOff {
+		return nil
+	}
+	next, err := newEngine(b.engine.config, b.metrics, true)
+	if err != nil {
+		logger.Errorf("health is off: %v", err)
+		return nil
+	}
+	replaced := b.engine
+	b.engine = next
+	b.channel.update(b.channel.Locality(), next)
+	return replaced
+}
+
 // UpdateState receives the states of all endpoints from the child, which serializes these calls.
 func (b *lb) UpdateState(state balancer.State) {
-	ready := []*endpointPicker{}
-	for _, child := range endpointsharding.ChildStatesFromPicker(state.Picker) {
+	children := endpointsharding.ChildStatesFromPicker(state.Picker)
+	ready := make([]*endpointPicker, 0, len(children))
+	for _, child := range children {
 		picker, ok := child.State.Picker.(*endpointPicker)
 		if ok && child.State.ConnectivityState == connectivity.Ready {
 			ready = append(ready, picker)
 		}
 	}
 	b.mu.Lock()
+	replaced := b.settleLocked(children, len(ready))
 	engine := b.engine
 	b.mu.Unlock()
 	if engine != nil {
 		engine.setReady(ready)
+	}
+	if replaced != nil {
+		defer replaced.close()
 	}
 	if engine == nil || len(ready) == 0 {
 		// The child's own picker waits for a connection, or fails with the reason why there is none.

@@ -35,7 +35,7 @@ func BenchmarkPick(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			e, err := newEngine(parsed, newMetrics(noRecorder{}, "test:///servers"))
+			e, err := newEngine(parsed, newMetrics(noRecorder{}, "test:///servers"), true)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -54,6 +54,17 @@ type config struct {
 	health string
 	// explain is how many of the latest picks are kept for display.
 	explain uint16
+	// text is the configuration as it was read.
+	text json.RawMessage
+}
+
+// MarshalJSON returns the configuration as it was read. Under xDS, gRPC writes the parsed configuration
+// of a cluster as JSON and parses it again.
+func (c *config) MarshalJSON() ([]byte, error) {
+	if c.text == nil {
+		return []byte("{}"), nil
+	}
+	return c.text, nil
 }
 
 // probeConfig says how probes are sent.
@@ -121,6 +132,7 @@ func parseConfig(text json.RawMessage) (*config, error) {
 	if err := c.settings.Validate(); err != nil {
 		return nil, settingError(err)
 	}
+	c.text = slices.Clone(text)
 	return c, nil
 }
 

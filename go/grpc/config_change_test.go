@@ -185,6 +185,9 @@ func TestProbesByUDPAndHTTP(t *testing.T) {
 				if idle.probes.Load()+busy.probes.Load() > 0 {
 					t.Error("probes by gRPC were sent, too")
 				}
+				// The sockets of the previous configuration are closed: TestMain looks for them.
+				c.configure(t, `{"probe": {"transport": "none"}}`, endpoints...)
+				c.mustCall(t)
 			})
 		}
 	}

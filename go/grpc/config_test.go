@@ -162,6 +162,14 @@ func TestParseConfig(t *testing.T) {
 			if !ok || !got.equal(test.want) {
 				t.Errorf("parsed as %+v, want %+v", parsed, test.want)
 			}
+			// Under xDS, gRPC writes it and parses it again.
+			text, err := json.Marshal(parsed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := parseConfig(text); err != nil || !again.equal(got) {
+				t.Errorf("written as %s and parsed as %+v, %v", text, again, err)
+			}
 		})
 	}
 }
@@ -170,6 +178,10 @@ func TestParseConfig(t *testing.T) {
 func TestConfigEqual(t *testing.T) {
 	if !defaultConfig().equal(defaultConfig()) {
 		t.Error("the default differs from itself")
+	}
+	text, err := json.Marshal(defaultConfig())
+	if err != nil || string(text) != "{}" {
+		t.Errorf("the default is written as %s, %v", text, err)
 	}
 	for _, text := range []string{
 		`{"policy": "random"}`, `{"explain": 1}`, `{"health": "off"}`, `{"probe": {"port": 1}}`,

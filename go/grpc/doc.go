@@ -56,7 +56,8 @@
 // health says what is done about endpoints that fail:
 //   - "standard", the default: an endpoint that fails more often than the others gets fewer calls, or
 //     none but for a few trials until it succeeds again; one that joins gets its whole share once it
-//     has shown that it is as fast as the others, after 10 s at the latest.
+//     has shown that it is as fast as the others, after 10 s at the latest. It begins once a new
+//     channel has connected to its endpoints, or has failed to.
 //   - "off": failures do not count. The fewest calls are in flight at an endpoint that fails fast, so
 //     it gets more than its share of them, unless outlier detection ejects it.
 //

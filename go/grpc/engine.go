@@ -60,8 +60,10 @@ var newDraw = func() policy.Draw { return draws{} }
 // timer spin.
 const timerMin = 100 * time.Microsecond
 
-func newEngine(config *config, metrics *metrics) (*engine, error) {
-	p, err := newPolicy(config)
+// newEngine makes an engine without endpoints. If guarded, health is around its policy, unless the
+// configuration turns it off.
+func newEngine(config *config, metrics *metrics, guarded bool) (*engine, error) {
+	p, err := newPolicy(config, guarded)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +88,9 @@ func newEngine(config *config, metrics *metrics) (*engine, error) {
 
 // newPolicy makes the policy. Without health around it, a server that fails fast has few calls in
 // flight and gets most calls.
-func newPolicy(config *config) (policy.Policy, error) {
+func newPolicy(config *config, guarded bool) (policy.Policy, error) {
 	p, err := policy.New(config.policy, config.settings)
-	if err != nil || config.health == healthOff {
+	if err != nil || !guarded || config.health == healthOff {
 		return p, err
 	}
 	return health.Guard(p, health.StandardSettings())

@@ -2,7 +2,9 @@ package slackwatergrpc
 
 import (
 	"context"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +88,50 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 	if left := Channels(); len(left) > 0 {
 		t.Errorf("%d balancers are left", len(left))
+	}
+}
+
+// Servers whose connections are made a little later than the first ones are not treated as servers that
+// have just started.
+func TestFirstConnectionsDoNotWarmUp(t *testing.T) {
+	slow, fast := serve(t, after(100*time.Millisecond)), serve(t, after(2*time.Millisecond))
+	slow.latencyNS.Store(int64(100 * time.Millisecond))
+	fast.latencyNS.Store(int64(2 * time.Millisecond))
+	var first atomic.Bool
+	called := make(chan struct{})
+	c := dial(t, `{}`, []*server{slow, fast}, grpc.WithContextDialer(
+		func(ctx context.Context, address string) (net.Conn, error) {
+			if address == fast.address && first.CompareAndSwap(false, true) {
+				<-called
+			}
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}))
+	c.mustCall(t)
+	close(called)
+	c.connected(t, 2)
+	for _, endpoint := range c.channel(t).Snapshot().Endpoints {
+		if endpoint.State == "warming_up" {
+			t.Errorf("%s warms up", endpoint.Address)
+		}
+	}
+	answered, failed := c.load(t, 8, 400, nil)
+	if len(failed) > 0 || answered[slow.address] > 40 {
+		t.Errorf("the slow server answered %d of 400 calls; failed %v", answered[slow.address], failed)
+	}
+	c.noneInFlight(t, slow, fast)
+
+	// One that joins later does.
+	later := serve(t, after(2*time.Millisecond))
+	c.update(slow, fast, later)
+	c.connected(t, 3)
+	warming := ""
+	for _, endpoint := range c.channel(t).Snapshot().Endpoints {
+		if endpoint.State == "warming_up" {
+			warming += endpoint.Address
+		}
+	}
+	if warming != later.address {
+		t.Errorf("%q warms up, want %s", warming, later.address)
 	}
 }
 

@@ -66,7 +66,9 @@ func (e *engine) pick(info balancer.PickInfo, call *call) (*attempt, *endpointPi
 		return nil, nil, balancer.ErrNoSubConnAvailable
 	default:
 		e.release(now)
-		return nil, nil, status.Errorf(codes.Internal, "slackwater: policy %s probes before it picks", e.policy.Name())
+		err := status.Errorf(codes.Internal,
+			"slackwater: policy %s probes before it picks", e.config.policy)
+		return nil, nil, err
 	}
 	pick := decision.Pick
 	a := &attempt{engine: e, ctx: info.Ctx, ticket: pick.Ticket}

@@ -89,7 +89,7 @@ func newTrial(t *testing.T, config string, children ...*fakePicker) *trial {
 		t.Fatal(err)
 	}
 	counts := newCounts()
-	e, err := newEngine(parsed, newMetrics(counts, "test:///servers"))
+	e, err := newEngine(parsed, newMetrics(counts, "test:///servers"), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,6 +176,27 @@ func TestNoEndpoints(t *testing.T) {
 	tr.engine.setReady(tr.members)
 	if got := tr.inFlight(); got != 0 {
 		t.Errorf("%d in flight", got)
+	}
+}
+
+// closedBalancer is a child that can be closed.
+type closedBalancer struct{ balancer.Balancer }
+
+func (closedBalancer) Close() {}
+
+// An endpoint that the resolver no longer returns is not picked any more, even before the next picker.
+func TestClosedEndpointLeavesAtOnce(t *testing.T) {
+	tr := newTrial(t, local, &fakePicker{}, &fakePicker{})
+	gone := tr.members[0].endpoint
+	gone.lb, gone.Balancer = &lb{engine: tr.engine}, closedBalancer{}
+	gone.Close()
+	for range 20 {
+		ctx := withCall(t.Context())
+		tr.pick(ctx)
+		replica := callOf(ctx).current.Load().ticket.Replica()
+		if got := tr.engine.describeLocked(replica); got != "b" {
+			t.Fatalf("picked %s", got)
+		}
 	}
 }
 

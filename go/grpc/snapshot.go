@@ -22,7 +22,7 @@ type Snapshot struct {
 	Reports []Report `json:"reports,omitempty"`
 	// RIFLimit is the number of requests in flight from which a report is hot, or nil if none is.
 	RIFLimit *uint32 `json:"rifLimit,omitempty"`
-	// Picks are the numbers of picks by the rule that decided.
+	// Picks are the numbers of picks by the rule that decided, since the same time as Probes.
 	Picks map[string]uint64 `json:"picks"`
 	// Probes are the numbers of probes.
 	Probes ProbeCounts `json:"probes"`
@@ -57,7 +57,8 @@ type Report struct {
 	Hot bool `json:"hot,omitempty"`
 }
 
-// ProbeCounts are numbers of probes since the configuration last changed.
+// ProbeCounts are numbers of probes since the configuration last changed, or since the first
+// connections were made.
 type ProbeCounts struct {
 	// Sent were due, Answered were answered in time, and Lost failed or were not.
 	Sent     uint64 `json:"sent"`
@@ -97,7 +98,9 @@ func (e *engine) describe(into *Snapshot) {
 	}
 	for _, replica := range state.Replicas {
 		into.Endpoints = append(into.Endpoints, Endpoint{
-			Address: e.describeLocked(replica.Replica), InFlight: replica.InFlight, State: cmp.Or(health[replica.Replica], stateOf(&replica)),
+			Address:  e.describeLocked(replica.Replica),
+			InFlight: replica.InFlight,
+			State:    cmp.Or(health[replica.Replica], stateOf(&replica)),
 		})
 	}
 	for i := range state.Pool {

@@ -7,19 +7,11 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/policy"
-	"github.com/slackwater/slackwater/go/probe"
 )
 
-const (
-	// outboxSize is twice the number of probes that a request triggers by default. If more are due,
-	// the lock is taken again.
-	outboxSize = 8
-	// roundsMax is the most requests that may wait for their probes at once. One more is picked at
-	// once, without answers.
-	roundsMax = 4096
-	// napMin is the shortest sleep of the timer: a policy that is never satisfied must not spin.
-	napMin = time.Millisecond
-)
+// outboxSize is twice the number of probes that a request triggers by default. If more are due, the
+// lock is taken again.
+const outboxSize = 8
 
 // balancer runs a policy with a clock, a lock, a timer and probes. The lock is held for a pick, a
 // completion or a report, and never while something is sent.
@@ -59,16 +51,6 @@ func newBalancer(p policy.Policy, seed uint64, kept int) *balancer {
 }
 
 func (b *balancer) now() policy.Instant { return policy.Instant(max(time.Since(b.epoch), 0)) }
-
-// round is a synchronous round, for which one request waits.
-type round struct {
-	probes *policy.ProbeRound
-	// done is closed when enough have answered.
-	done    chan struct{}
-	isReady bool
-	// hasEnded says that the request no longer waits.
-	hasEnded bool
-}
 
 // pick returns the lease of a request. It waits only if the policy probes for the request, and at
 // most until the deadline of that round or the end of ctx.
@@ -128,46 +110,6 @@ func (b *balancer) lease(now policy.Instant, decision *policy.Decision) (*lease,
 	return &lease{balancer: b, replica: r, reason: pick.Reason, ticket: pick.Ticket}, nil
 }
 
-// await sends the probes of a round, and waits for them.
-func (b *balancer) await(ctx context.Context, r *round, hint []byte) error {
-	if len(hint) > probe.HintBytesMax {
-		hint = nil
-	}
-	type target struct {
-		id      policy.ReplicaID
-		replica *replica
-	}
-	var targets [policy.MaxRoundProbes + 1]target
-	count := 0
-	b.mu.Lock()
-	for id := range r.probes.Targets() {
-		targets[count] = target{id, b.byID[id]}
-		count++
-	}
-	b.mu.Unlock()
-	budget := r.probes.Deadline().Since(b.now())
-	for _, t := range targets[:count] {
-		token := token{replica: t.id, round: r}
-		if t.replica == nil {
-			b.lost(token)
-			continue
-		}
-		if err := b.prober.send(t.replica, token, hint, budget); err != nil {
-			b.lost(token)
-		}
-	}
-	timer := time.NewTimer(r.probes.Deadline().Since(b.now()))
-	defer timer.Stop()
-	select {
-	case <-r.done:
-	case <-timer.C:
-	case <-b.closed:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
-}
-
 // report takes in the answer to a probe.
 func (b *balancer) report(t token, report *policy.LoadReport) {
 	now := b.now()
@@ -202,14 +144,6 @@ func (b *balancer) ended(t token, kind policy.EventKind) {
 	if !t.round.hasEnded {
 		t.round.probes.HandleLost(t.replica)
 		t.round.signal()
-	}
-}
-
-// signal wakes the request that waits, if the round is ready.
-func (r *round) signal() {
-	if !r.isReady && r.probes.Ready() {
-		r.isReady = true
-		close(r.done)
 	}
 }
 
@@ -262,47 +196,6 @@ func (b *balancer) unlockAndSend(now policy.Instant) {
 			return
 		}
 		b.mu.Lock()
-	}
-}
-
-// wantsEarlierWake reports whether the policy's next timeout is earlier than the timer's, and notes
-// it if so.
-func (b *balancer) wantsEarlierWake() bool {
-	next, known := b.policy.NextTimeout()
-	if !known || b.armed.Known && next >= b.armed.Value {
-		return false
-	}
-	b.armed = policy.Some(next)
-	return true
-}
-
-// drive handles the policy's timeouts until the balancer is closed.
-func (b *balancer) drive() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-b.closed:
-			return
-		case <-timer.C:
-		case <-b.wake:
-		}
-		now := b.now()
-		b.mu.Lock()
-		if at, known := b.policy.NextTimeout(); known && at <= now {
-			b.policy.Handle(now, policy.Event{Kind: policy.EventTimeout}, b.draw)
-		}
-		b.unlockAndSend(now)
-		// Only now, since until the due probes have left, the next timeout may be in the past.
-		b.mu.Lock()
-		next, known := b.policy.NextTimeout()
-		b.armed = policy.Optional[policy.Instant]{Value: next, Known: known}
-		b.mu.Unlock()
-		if known {
-			timer.Reset(max(next.Since(b.now()), napMin))
-		} else {
-			timer.Stop()
-		}
 	}
 }
 

@@ -23,7 +23,6 @@ type options struct {
 	base         http.RoundTripper
 	probes       probeKind
 	probePath    string
-	probeClient  *http.Client
 	probeKey     *probe.Key
 	localV4      netip.Addr
 	localV6      netip.Addr
@@ -92,7 +91,7 @@ func WithBase(base http.RoundTripper) Option { return func(o *options) { o.base 
 
 // WithHTTPProbes probes replicas by GET requests to path instead of over UDP. An empty path is the
 // default, [probe.Path]. Probes over HTTP cost several times as much, and pass everything that HTTP
-// passes. They do not use the transport of [WithBase]: see [WithProbeClient].
+// passes. If the base is an [http.Transport], they use a copy of it, with its TLS configuration.
 func WithHTTPProbes(path string) Option {
 	return func(o *options) {
 		o.probes = probesHTTP
@@ -100,13 +99,6 @@ func WithHTTPProbes(path string) Option {
 			o.probePath = path
 		}
 	}
-}
-
-// WithProbeClient sends probes over HTTP by client: for replicas that need a TLS configuration, or
-// that speak HTTP/2 only. Its timeout should be 0, and it should follow no redirects. Default: that of
-// [probe.HTTPClient].
-func WithProbeClient(client *http.Client) Option {
-	return func(o *options) { o.probeClient = client }
 }
 
 // WithoutProbes sends no probes: replicas are balanced by what the transport measures and by reports

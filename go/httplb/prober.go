@@ -3,6 +3,7 @@ package httplb
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type token struct {
 type prober interface {
 	// send sends a probe and does not wait for its answer. An error says that it was not sent.
 	send(to *replica, t token, hint []byte, timeout time.Duration) error
+	// count fills in what has happened to the probes.
+	count(snapshot *Snapshot)
 	// close ends all probes, and waits until no answer is being handed on.
 	close() error
 }
@@ -29,6 +32,7 @@ type prober interface {
 type noProber struct{}
 
 func (noProber) send(*replica, token, []byte, time.Duration) error { return probe.ErrUnsupported }
+func (noProber) count(*Snapshot)                                   {}
 func (noProber) close() error                                      { return nil }
 
 // udpProber probes over UDP.
@@ -51,6 +55,8 @@ func (p *udpProber) send(to *replica, t token, hint []byte, timeout time.Duratio
 	return p.client.Send(to.probeAddr, t, hint, timeout)
 }
 
+func (p *udpProber) count(snapshot *Snapshot) { snapshot.UDPProbes = p.client.Counts() }
+
 func (p *udpProber) close() error { return p.client.Close() }
 
 // httpProber probes over HTTP, each probe on a goroutine that ends at its deadline. The client limits
@@ -67,8 +73,16 @@ type httpProber struct {
 }
 
 func newHTTPProber(b *balancer, o *options) *httpProber {
-	p := &httpProber{balancer: b, client: probe.HTTPClient{Client: o.probeClient, Key: o.probeKey}}
+	p := &httpProber{balancer: b, client: probe.HTTPClient{Key: o.probeKey}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	if base, ok := o.base.(*http.Transport); ok {
+		// The same TLS configuration and dialer, and connections of their own, so that probes do not
+		// wait for those of requests.
+		p.client.Client = &http.Client{
+			Transport:     base.Clone(),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
 	return p
 }
 
@@ -94,15 +108,15 @@ func (p *httpProber) send(to *replica, t token, hint []byte, timeout time.Durati
 	return nil
 }
 
+func (p *httpProber) count(snapshot *Snapshot) { snapshot.HTTPProbes = p.client.Counts() }
+
 func (p *httpProber) close() error {
 	p.mu.Lock()
 	p.isClosed = true
 	p.mu.Unlock()
 	p.cancel()
 	p.probes.Wait()
-	if p.client.Client == nil { // otherwise it is the caller's
-		p.client.CloseIdleConnections()
-	}
+	p.client.CloseIdleConnections()
 	return nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/health"
+	"github.com/slackwater/slackwater/go/httpload"
+	"github.com/slackwater/slackwater/go/load"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -25,6 +27,7 @@ func TestRequestGoesToAReplicaUnchanged(t *testing.T) {
 	transport := newTransport(t, replicas)
 	request := newRequest(t, context.Background(), strings.NewReader("content"))
 	request.Header.Set("x-own", "1")
+	request.Host = "named"
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)
@@ -32,11 +35,18 @@ func TestRequestGoesToAReplicaUnchanged(t *testing.T) {
 	echoed, _ := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	got := <-seen
-	if got.Host != "service" || got.URL.Path != "/path" || got.Header.Get("x-own") != "1" || string(echoed) != "content" {
+	if got.Host != "named" || got.URL.Path != "/path" || got.Header.Get("x-own") != "1" || string(echoed) != "content" {
 		t.Errorf("host %q, path %q, header %v, body %q", got.Host, got.URL.Path, got.Header, echoed)
 	}
 	if request.URL.Host != "service" || response.Request != request {
 		t.Errorf("the request was changed to %v", request.URL)
+	}
+}
+
+func TestHostIsThatOfTheURLIfTheRequestHasNone(t *testing.T) {
+	_, replicas := serveReplicas(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) })
+	if _, host := fetch(t, newTransport(t, replicas)); host != "service" {
+		t.Errorf("host %q, want service", host)
 	}
 }
 
@@ -277,9 +287,13 @@ func TestPicksAreExplained(t *testing.T) {
 		picks := transport.Explain()
 		return len(picks) == 4 && len(picks[0].Candidates) > 1
 	}, func() { t.Errorf("picks %+v", transport.Explain()) })
-	for i, pick := range transport.Explain() {
+	picks := transport.Explain()
+	for i, pick := range picks {
 		if !strings.HasPrefix(pick.Replica, "http://127.0.0.1:") || pick.At.IsZero() {
 			t.Errorf("pick %d: %+v", i, pick)
+		}
+		if i > 0 && !pick.At.Before(picks[i-1].At) {
+			t.Errorf("pick %d was made at %v, and the one before it in the list at %v", i, pick.At, picks[i-1].At)
 		}
 	}
 }
@@ -319,4 +333,23 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 	if _, proto := fetch(t, transport); proto != "HTTP/2.0" {
 		t.Errorf("protocol %q", proto)
 	}
+}
+
+func TestHTTP2OverTLS(t *testing.T) {
+	protocol := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) })
+	s := httptest.NewUnstartedServer(httpload.Handler(load.New(load.Options{}), protocol))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	base := NewBase()
+	t.Cleanup(base.CloseIdleConnections)
+	base.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	transport := newTransport(t, URLs(s.URL), WithBase(base))
+	if _, proto := fetch(t, transport); proto != "HTTP/2.0" {
+		t.Errorf("protocol %q", proto)
+	}
+	// Probes trust the same certificates.
+	await(t, func() bool { return transport.Snapshot().HTTPProbes.Answered > 0 }, func() {
+		t.Errorf("probes: %+v", transport.Snapshot().HTTPProbes)
+	})
 }

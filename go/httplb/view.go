@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
 )
 
 // Snapshot is the state of a transport at one moment, for display.
@@ -18,6 +19,10 @@ type Snapshot struct {
 	Replicas []ReplicaStatus
 	// Counters are the policy's counts since the start.
 	Counters policy.Counters
+	// UDPProbes counts probes over UDP since the start; all zero without such probes.
+	UDPProbes probe.ClientCounts
+	// HTTPProbes counts probes over HTTP since the start; all zero without such probes.
+	HTTPProbes probe.HTTPCounts
 	// State is the policy's own state. Its replicas have the names of Replicas.
 	State policy.Snapshot
 }
@@ -37,6 +42,7 @@ type ReplicaStatus struct {
 // Snapshot returns the transport's state. It allocates, and takes the lock that picks take.
 func (t *Transport) Snapshot() Snapshot {
 	snapshot := t.balancer.snapshot()
+	t.balancer.prober.count(&snapshot)
 	healths := make(map[policy.ReplicaID]policy.HealthView, len(snapshot.State.Health))
 	for _, health := range snapshot.State.Health {
 		healths[health.Replica] = health

@@ -23,7 +23,7 @@ func TestGRPCClientOverRustAgents(t *testing.T) {
 			var answered []*atomic.Int64
 			for _, takes := range threeTimes {
 				r := startReplica(t, replicaOptions{takes: takes, plain: true})
-				agents = append(agents, startAgent(t, "h2c", r.address))
+				agents = append(agents, startAgent(t, "h2c", r.address, 0).address)
 				answered = append(answered, r.answered)
 			}
 			client := testgrpc.NewTestServiceClient(dial(t, transport, nil, agents...))
@@ -44,6 +44,39 @@ func TestGRPCClientOverRustAgents(t *testing.T) {
 	}
 }
 
+// TestGRPCClientLeavesDrainingRustAgent ends one of three agents under load: the client sees that it
+// drains, and no call fails.
+func TestGRPCClientLeavesDrainingRustAgent(t *testing.T) {
+	rustBinary(t)
+	var agents []rustAgent
+	var addresses []string
+	for range threeTimes {
+		r := startReplica(t, replicaOptions{takes: usualTime, plain: true})
+		agent := startAgent(t, "h2c", r.address, time.Second)
+		agents, addresses = append(agents, agent), append(addresses, agent.address)
+	}
+	client := testgrpc.NewTestServiceClient(dial(t, "udp", nil, addresses...))
+	available(t, client, len(agents))
+	drained := agents[1]
+	during(t, unary(client), func() {
+		drained.end()
+		eventually(t, "the channel shows that the agent drains", func() bool {
+			return stateOf(t, drained.address) == "draining"
+		})
+		eventually(t, "the agent has ended", func() bool { return stateOf(t, drained.address) == "" })
+	})
+}
+
+// stateOf returns the state of an endpoint of the test's channel, or "" if it is not connected.
+func stateOf(t *testing.T, address string) string {
+	for _, endpoint := range snapshotOf(t).Endpoints {
+		if endpoint.Address == address {
+			return endpoint.State
+		}
+	}
+	return ""
+}
+
 // TestHTTPClientOverRustAgents does the same with net/http.
 func TestHTTPClientOverRustAgents(t *testing.T) {
 	rustBinary(t)
@@ -59,7 +92,7 @@ func TestHTTPClientOverRustAgents(t *testing.T) {
 			var answered []*atomic.Int64
 			for _, takes := range threeTimes {
 				r := startHTTPReplica(t, takes, true)
-				urls = append(urls, "http://"+startAgent(t, "http1", r.address))
+				urls = append(urls, "http://"+startAgent(t, "http1", r.address, 0).address)
 				answered = append(answered, r.answered)
 			}
 			transport, err := httplb.New(httplb.URLs(urls...), setup.options...)

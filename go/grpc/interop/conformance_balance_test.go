@@ -76,7 +76,12 @@ func (b *balancedProxy) check() (string, error) {
 	if snapshot.Counters.ProbesAnswered == 0 {
 		return "", fmt.Errorf("no probe was answered: %+v", snapshot.Counters)
 	}
-	return fmt.Sprintf("httpload counted %+v; httplb sent %d probes, %d were answered, picks: %v",
-		b.load.Counts(), snapshot.Counters.ProbesSent, snapshot.Counters.ProbesAnswered,
-		snapshot.Counters.Picks), nil
+	picks := map[string]uint64{}
+	for reason, count := range snapshot.Counters.Picks.All() {
+		if count > 0 {
+			picks[reason.String()] = count
+		}
+	}
+	return fmt.Sprintf("requests in httpload: %+v; probes answered in httplb: %d of %d, picks: %v",
+		b.load.Counts(), snapshot.Counters.ProbesAnswered, snapshot.Counters.ProbesSent, picks), nil
 }

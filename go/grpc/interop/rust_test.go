@@ -41,8 +41,9 @@ func rustBinary(t *testing.T) string {
 // endMax is how long the Rust binary may take to end after SIGTERM.
 const endMax = 5 * time.Second
 
-// startRust runs the Rust binary until the end of the test.
-func startRust(t *testing.T, arguments ...string) {
+// startRust runs the Rust binary until the end of the test, and returns a function that makes it end
+// earlier.
+func startRust(t *testing.T, arguments ...string) (end func()) {
 	t.Helper()
 	var output bytes.Buffer
 	command := exec.Command(rustBinary(t), arguments...)
@@ -50,8 +51,9 @@ func startRust(t *testing.T, arguments ...string) {
 	if err := command.Start(); err != nil {
 		t.Fatalf("slackwater: %v", err)
 	}
+	end = func() { _ = command.Process.Signal(syscall.SIGTERM) }
 	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
+		end()
 		kill := time.AfterFunc(endMax, func() { _ = command.Process.Kill() })
 		_ = command.Wait()
 		kill.Stop()
@@ -59,6 +61,7 @@ func startRust(t *testing.T, arguments ...string) {
 			t.Logf("slackwater %q wrote:\n%s", arguments, &output)
 		}
 	})
+	return end
 }
 
 // freeAddress returns an address of loopback that is free for both TCP and UDP.
@@ -83,14 +86,23 @@ func listens(t *testing.T, address string) {
 	})
 }
 
-// startAgent runs an agent before a server and returns where it listens, for requests and for probes.
-func startAgent(t *testing.T, protocol, server string) string {
+// rustAgent is a running slackwater agent.
+type rustAgent struct {
+	// address is where it takes requests and probes.
+	address string
+	// end makes it drain and then end.
+	end func()
+}
+
+// startAgent runs an agent before a server. Once it is to end, it reports for the drain delay that it
+// drains, and serves.
+func startAgent(t *testing.T, protocol, server string, drainDelay time.Duration) rustAgent {
 	t.Helper()
 	address := freeAddress(t)
-	startRust(t, "agent", "--listen", address, "--to", server, "--protocol", protocol,
-		"--drain-delay", "0s", "--drain-timeout", "1s")
+	end := startRust(t, "agent", "--listen", address, "--to", server, "--protocol", protocol,
+		"--drain-delay", fmt.Sprintf("%dms", drainDelay.Milliseconds()), "--drain-timeout", "1s")
 	listens(t, address)
-	return address
+	return rustAgent{address, end}
 }
 
 // rustProxy is a running slackwater serve.

@@ -115,6 +115,11 @@ func TestGracefulStopDrainsBeforeItStops(t *testing.T) {
 		draining = report.GetDraining()
 		return err == nil && draining
 	}, func() { t.Error("no report says that the server drains") })
+	for range 20 {
+		if _, err := probepb.NewLoadClient(conn).Probe(ctx, &probepb.ProbeRequest{}); err != nil {
+			t.Fatalf("a call within the delay: %v", err)
+		}
+	}
 	stopNow()
 	if err := <-stopped; !errors.Is(err, ErrStopped) || !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped with a call in flight: %v", err)
@@ -157,6 +162,8 @@ func TestORCAReportIsInTheTrailers(t *testing.T) {
 	client, ctx := testpb.NewTestServiceClient(conn), contextFor(t)
 	var last map[string]float64
 	for range 20 {
+		// A client has its answer a moment before the server's call has ended.
+		await(t, func() bool { return reporter.Load().RIF() == 0 }, func() { t.Error("a call is left") })
 		var trailer metadata.MD
 		if _, err := client.EmptyCall(ctx, &testpb.Empty{}, grpc.Trailer(&trailer)); err != nil {
 			t.Fatal(err)

@@ -35,6 +35,7 @@ import (
 	"google.golang.org/grpc/xds"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -53,6 +54,10 @@ const (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
+		if left := len(slackwatergrpc.Channels()); left > 0 {
+			fmt.Fprintf(os.Stderr, "%d balancers left after the tests\n", left)
+			code = 1
+		}
 		if left := goroutinesLeft(); left != "" {
 			fmt.Fprintf(os.Stderr, "goroutines left after the tests:\n%s\n", left)
 			code = 1
@@ -239,7 +244,9 @@ type server struct {
 	grpc     *grpc.Server
 	port     int
 	latency  time.Duration
-	calls    atomic.Int64
+	// fails says that calls fail. Set it before the first call.
+	fails bool
+	calls atomic.Int64
 }
 
 func serve(t *testing.T, latency time.Duration) *server {
@@ -265,6 +272,9 @@ func serve(t *testing.T, latency time.Duration) *server {
 
 func (s *server) UnaryCall(ctx context.Context, _ *grpc_testing.SimpleRequest) (*grpc_testing.SimpleResponse, error) {
 	s.calls.Add(1)
+	if s.fails {
+		return nil, status.Error(codes.Internal, "broken")
+	}
 	select {
 	case <-time.After(s.latency):
 		return &grpc_testing.SimpleResponse{}, nil
@@ -280,6 +290,7 @@ func TestEndpointsComeAndGoUnderLoad(t *testing.T) {
 		"policy":  "shortest_expected_delay",
 		"probe":   map[string]any{"transport": "grpc"},
 		"prequal": map[string]any{"probeRate": 3, "probeDeadline": "0.050s"},
+		"explain": 16,
 	}
 	unknown := typedStruct(t, "policy.that.grpc.does.not.know", nil)
 	slackwater := typedStruct(t, slackwatergrpc.Name, config)
@@ -313,19 +324,7 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 	p := startPlane(t, cluster)
 	p.set(t, servers[0], servers[1], servers[2])
 
-	resolver, err := xds.NewXDSResolverWithConfigForTesting(p.bootstrap())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cc, err := grpc.NewClient("xds:///"+name,
-		append(slackwatergrpc.DialOptions(),
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithResolvers(resolver))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cc.Close()
-	client := grpc_testing.NewTestServiceClient(cc)
+	client := dial(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	call := func() error {
@@ -341,9 +340,13 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 	}
 	eventually(t, "3 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 3 })
 
+	var killing atomic.Bool
 	steps := map[int64]func(){
 		calls * 1 / 4: func() { p.set(t, servers[0], servers[1], servers[3]) },
-		calls * 2 / 4: func() { killed.grpc.Stop() },
+		calls * 2 / 4: func() {
+			killing.Store(true)
+			killed.grpc.Stop()
+		},
 		calls * 3 / 4: func() { p.set(t, servers[0], servers[4], servers[3]) },
 	}
 	var (
@@ -366,7 +369,7 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 					continue
 				}
 				failures[worker]++
-				if status.Code(err) != codes.Unavailable || number < calls*2/4-workers {
+				if status.Code(err) != codes.Unavailable || !killing.Load() {
 					t.Errorf("call %d: %v", number, err)
 				}
 			}
@@ -402,15 +405,15 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 		return true
 	})
 	eventually(t, "2 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 2 })
+	// The configuration has come through all layers of xDS.
+	if got := len(channel.Picks()); got != 16 {
+		t.Errorf("%d picks kept, want 16", got)
+	}
 	snapshot := channel.Snapshot()
 	if snapshot.Policy != "shortest_expected_delay" || snapshot.Probes.Answered == 0 {
 		t.Errorf("snapshot %v", snapshot)
 	}
 	t.Logf("probes %+v, picks %v", snapshot.Probes, snapshot.Picks)
-	cc.Close()
-	if left := len(slackwatergrpc.Channels()); left != 0 {
-		t.Errorf("%d balancers left", left)
-	}
 }
 
 // A slow server gets few calls: the policy of the TypedStruct is in use, and not gRPC's default.
@@ -418,17 +421,7 @@ func TestSlowServerGetsFewCalls(t *testing.T) {
 	p := startPlane(t, clusterWith(typedStruct(t, slackwatergrpc.Name, map[string]any{})))
 	fast, slow := serve(t, 2*time.Millisecond), serve(t, 200*time.Millisecond)
 	p.set(t, fast, slow)
-	resolver, err := xds.NewXDSResolverWithConfigForTesting(p.bootstrap())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cc, err := grpc.NewClient("xds:///"+name,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(resolver))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cc.Close()
-	client := grpc_testing.NewTestServiceClient(cc)
+	client := dial(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var all sync.WaitGroup
@@ -446,6 +439,55 @@ func TestSlowServerGetsFewCalls(t *testing.T) {
 	if slow.calls.Load() > 80 {
 		t.Errorf("the slow server got %d of 800 calls", slow.calls.Load())
 	}
+}
+
+// gRPC's outlier detection works above the policy, and ejects a server that fails.
+func TestOutlierDetection(t *testing.T) {
+	cluster := clusterWith(typedStruct(t, slackwatergrpc.Name, map[string]any{"health": "off"}))
+	cluster.OutlierDetection = &clusterv3.OutlierDetection{
+		Interval:                       durationpb.New(100 * time.Millisecond),
+		BaseEjectionTime:               durationpb.New(time.Hour),
+		MaxEjectionPercent:             wrapperspb.UInt32(50),
+		FailurePercentageThreshold:     wrapperspb.UInt32(50),
+		EnforcingFailurePercentage:     wrapperspb.UInt32(100),
+		FailurePercentageMinimumHosts:  wrapperspb.UInt32(1),
+		FailurePercentageRequestVolume: wrapperspb.UInt32(1),
+		EnforcingSuccessRate:           wrapperspb.UInt32(0),
+	}
+	p := startPlane(t, cluster)
+	good, bad := serve(t, 2*time.Millisecond), serve(t, 2*time.Millisecond)
+	bad.fails = true
+	p.set(t, good, bad)
+	client := dial(t, p)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, _ = client.UnaryCall(ctx, &grpc_testing.SimpleRequest{})
+	channel := onlyChannel(t)
+	eventually(t, "2 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 2 })
+	eventually(t, "one is ejected", func() bool {
+		_, _ = client.UnaryCall(ctx, &grpc_testing.SimpleRequest{})
+		return len(channel.Snapshot().Endpoints) == 1
+	})
+	for range 100 {
+		if _, err := client.UnaryCall(ctx, &grpc_testing.SimpleRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func dial(t *testing.T, p *plane) grpc_testing.TestServiceClient {
+	t.Helper()
+	resolver, err := xds.NewXDSResolverWithConfigForTesting(p.bootstrap())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cc, err := grpc.NewClient("xds:///"+name, append(slackwatergrpc.DialOptions(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(resolver))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cc.Close() })
+	return grpc_testing.NewTestServiceClient(cc)
 }
 
 func onlyChannel(t *testing.T) *slackwatergrpc.Channel {
