@@ -37,7 +37,9 @@ type (
 // wrap returns a writer, and that writer as the application sees it.
 func wrap(w http.ResponseWriter) (*writer, http.ResponseWriter) {
 	_, flushes := w.(http.Flusher)
-	_, hijacks := w.(http.Hijacker)
+	// Through other middleware, too: http.ResponseController would go past this writer otherwise, and
+	// the latency of the request would be as long as the connection is used.
+	hijacks := reaches[http.Hijacker](w)
 	switch {
 	case flushes && hijacks:
 		outer := &flushHijackWriter{writer{ResponseWriter: w}}
@@ -137,9 +139,13 @@ func (w *writer) FlushError() error {
 }
 
 func canFlush(w http.ResponseWriter) bool {
+	return reaches[http.Flusher](w) || reaches[interface{ FlushError() error }](w)
+}
+
+// reaches reports whether a writer, or one that it wraps, implements T.
+func reaches[T any](w http.ResponseWriter) bool {
 	for {
-		switch w.(type) {
-		case http.Flusher, interface{ FlushError() error }:
+		if _, ok := w.(T); ok {
 			return true
 		}
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })

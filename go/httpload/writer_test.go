@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/slackwater/slackwater/go/load"
 )
@@ -130,4 +131,37 @@ func TestAReaderThatFailsAtOnceLeavesTheHeadOpen(t *testing.T) {
 		t.Errorf("status %s, body %q", response.Status, body)
 	}
 	eventually(t, "a success", func() bool { return replica.Counts() == load.Counts{Succeeded: 1, Failed: 1} })
+}
+
+// unwrapping is other middleware around this one's, which can only be unwrapped.
+type unwrapping struct{ inner http.ResponseWriter }
+
+func (w unwrapping) Header() http.Header         { return w.inner.Header() }
+func (w unwrapping) Write(b []byte) (int, error) { return w.inner.Write(b) }
+func (w unwrapping) WriteHeader(status int)      { w.inner.WriteHeader(status) }
+func (w unwrapping) Unwrap() http.ResponseWriter { return w.inner }
+
+func TestLatencyEndsWithAHijackThroughOtherMiddleware(t *testing.T) {
+	replica := load.New(load.Options{})
+	var hijacked time.Duration
+	handler := Handler(replica, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		hijacked = replica.Report(nil).Latency
+	}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(unwrapping{w}, r)
+	}))
+	defer server.Close()
+	if response, err := http.Get(server.URL); err == nil {
+		response.Body.Close()
+	}
+	eventually(t, "an end", func() bool { return replica.Counts() == load.Counts{Succeeded: 1} })
+	if report := replica.Report(nil); hijacked == 0 || report.Latency != hijacked {
+		t.Errorf("latency %v after the hijack, %v at the end", hijacked, report.Latency)
+	}
 }
