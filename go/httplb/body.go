@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
 )
 
 // unknownLength is that of a body whose end only its end shows.
@@ -87,14 +88,16 @@ func (t *leasedTunnel) CloseWrite() error {
 
 // hasNoBody reports whether nothing follows a response's head.
 func hasNoBody(request *http.Request, response *http.Response) bool {
-	return response.Body == nil || response.Body == http.NoBody || response.ContentLength == 0 ||
+	return response.Body == nil || response.Body == http.NoBody || lengthOf(response) == 0 ||
 		request.Method == http.MethodHead ||
 		response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
 }
 
 // lengthOf returns the length of a response's body. With trailers, the length does not show the end.
+// Those of gRPC may come without an announcement.
 func lengthOf(response *http.Response) int64 {
-	if response.ContentLength < 0 || response.Uncompressed || len(response.Trailer) > 0 {
+	if response.ContentLength < 0 || response.Uncompressed || len(response.Trailer) > 0 ||
+		probe.IsGRPC(response.Header) {
 		return unknownLength
 	}
 	return response.ContentLength
