@@ -19,7 +19,11 @@
 // The transport learns the load of the replicas in three ways: it probes them over UDP or HTTP, off
 // the path of requests; it reads the header x-slackwater-load of responses; and it measures its own
 // requests. Replicas that answer probes use package httpload, or run behind slackwater agent.
-// Replicas that do not are balanced by what the transport measures.
+// Replicas that do not are balanced by what the transport measures; [Transport.Snapshot] shows them
+// as unprobed.
+//
+// Probes go over UDP unless [WithHTTPProbes] is given. The handler of package httpload answers those
+// over HTTP; those over UDP need a [probe.Responder] as well.
 //
 // Around the policy is package health: replicas that fail more often than the others, or that are
 // new, get fewer requests. [WithHealth] configures it.
