@@ -28,7 +28,7 @@ func TestExpectContinueWaitsForTheReplica(t *testing.T) {
 	_ = response.Body.Close()
 }
 
-// A reverse proxy in front passes on that the client has sent everything, and still gets the answer.
+// A reverse proxy in front passes on that its client has sent everything, and gets the answer.
 func TestTunnelClosesForWritingOnly(t *testing.T) {
 	_, replicas := serveReplicas(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, buffer, err := http.NewResponseController(w).Hijack()
