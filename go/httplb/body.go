@@ -22,8 +22,24 @@ type leasedBody struct {
 	response *http.Response
 	ctx      context.Context
 	byHead   policy.Outcome
+	// unwatch ends the watch over ctx.
+	unwatch func() bool
 	// left is the number of bytes to come, or unknownLength.
 	left int64
+}
+
+// watch ends the request with its context, which ends the response of the base, too. Otherwise a
+// client that then forgets to close the body would leave the request in flight for good.
+func (b *leasedBody) watch() {
+	b.unwatch = func() bool { return true }
+	if b.ctx.Done() != nil {
+		b.unwatch = context.AfterFunc(b.ctx, func() { b.lease.finish(b.outcomeOfError(b.ctx.Err())) })
+	}
+}
+
+func (b *leasedBody) finish(outcome policy.Outcome) {
+	b.unwatch()
+	b.lease.finish(outcome)
 }
 
 // Read reads the inner body. Its last byte ends the request.
@@ -34,11 +50,11 @@ func (b *leasedBody) Read(p []byte) (int, error) {
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		b.lease.finish(outcomeOfFields(b.response.Trailer, b.byHead))
+		b.finish(outcomeOfFields(b.response.Trailer, b.byHead))
 	case err != nil:
-		b.lease.finish(b.outcomeOfError(err))
+		b.finish(b.outcomeOfError(err))
 	case b.left == 0:
-		b.lease.finish(b.byHead)
+		b.finish(b.byHead)
 	}
 	return n, err
 }
@@ -55,7 +71,7 @@ func (b *leasedBody) outcomeOfError(err error) policy.Outcome {
 
 // Close closes the inner body. If the request has not ended, its client has given it up.
 func (b *leasedBody) Close() error {
-	b.lease.finish(b.ifDropped())
+	b.finish(b.ifDropped())
 	return b.inner.Close()
 }
 

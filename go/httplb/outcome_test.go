@@ -120,6 +120,26 @@ type errTimeout struct{}
 func (errTimeout) Error() string { return "timeout" }
 func (errTimeout) Timeout() bool { return true }
 
+// A client that cancels and never closes the body leaves nothing in flight.
+func TestContextEndsARequestWhoseBodyNobodyCloses(t *testing.T) {
+	for status, want := range map[int]policy.Outcome{200: policy.OutcomeDropped, 500: policy.OutcomeFailed} {
+		waiting, _ := io.Pipe()
+		transport, recorded := recording(t, respond(status, nil, waiting, -1))
+		ctx, cancel := context.WithCancel(context.Background())
+		response, err := transport.RoundTrip(newRequest(t, ctx, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		ends := func() []policy.Outcome { _, ends := recorded.outcomes(transport); return ends }
+		await(t, func() bool { return len(ends()) > 0 }, func() { t.Errorf("%d: no end", status) })
+		_ = response.Body.Close()
+		if ends := ends(); !slices.Equal(ends, []policy.Outcome{want}) {
+			t.Errorf("%d: ends %v, want %v once", status, ends, want)
+		}
+	}
+}
+
 func TestTrailersDecideTheEnd(t *testing.T) {
 	trailer := http.Header{}
 	base := roundTripper(func(request *http.Request) (*http.Response, error) {

@@ -102,7 +102,7 @@ func (t *Transport) SetReplicas(replicas []Replica) error {
 
 // RoundTrip sends a request to one of the replicas. The response's Request is the request as it was
 // given; its header x-slackwater-load is taken out. The request is in flight until the response's
-// body ends or is closed.
+// body ends or is closed, or the request's context ends.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	lease, err := t.pick(request)
 	if err != nil {
@@ -198,7 +198,7 @@ func (t *Transport) leaseBody(request *http.Request, response *http.Response, le
 		response.Body = &leasedTunnel{ReadWriteCloser: tunnel, lease: lease}
 		return
 	}
-	response.Body = &leasedBody{
+	body := &leasedBody{
 		inner:    response.Body,
 		lease:    lease,
 		response: response,
@@ -206,6 +206,8 @@ func (t *Transport) leaseBody(request *http.Request, response *http.Response, le
 		byHead:   outcome,
 		left:     lengthOf(response),
 	}
+	body.watch()
+	response.Body = body
 }
 
 // CloseIdleConnections closes idle connections of the base, as [http.Client.CloseIdleConnections]
