@@ -26,7 +26,6 @@ type Query struct {
 type queryAttempt struct {
 	Attempt
 	balancer *balancer
-	id       policy.ReplicaID
 	// redirect is the response that it follows, if it follows one.
 	redirect *http.Response
 }
@@ -98,13 +97,20 @@ func (q *Query) next(b *balancer, redirect *http.Response) policy.Query {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	isFirst := true
 	for i := range q.attempts {
-		if q.attempts[i].balancer == b && q.attempts[i].redirect == redirect {
-			next.Avoid = append(next.Avoid, q.attempts[i].id)
+		tried := &q.attempts[i]
+		if tried.balancer != b || tried.redirect != redirect {
+			continue
+		}
+		isFirst = false
+		// By its URL, since a replica that has left and returned has another name.
+		if id, known := b.idOf(tried.Replica); known {
+			next.Avoid = append(next.Avoid, id)
 		}
 	}
 	switch {
-	case len(next.Avoid) == 0:
+	case isFirst:
 	case q.inFlight > 0:
 		next.Attempt = policy.AttemptHedge
 	default:
@@ -126,7 +132,6 @@ func (q *Query) began(l *lease, redirect *http.Response) {
 		q.attempts = append(q.attempts, queryAttempt{
 			Attempt:  Attempt{Replica: l.replica.given.URL, Reason: l.reason},
 			balancer: l.balancer,
-			id:       l.replica.id,
 			redirect: redirect,
 		})
 	}

@@ -223,6 +223,33 @@ func TestAttemptsOfAQueryAvoidEachOther(t *testing.T) {
 	}
 }
 
+func TestReplicaThatReturnsHasBeenTriedAlready(t *testing.T) {
+	replicas := URLs("http://10.0.0.1", "http://10.0.0.2", "http://10.0.0.3")
+	transport := newTransport(t, replicas, WithoutProbes(),
+		WithBase(respond(http.StatusInternalServerError, nil, http.NoBody, 0)))
+	ctx, query := NewQuery(context.Background())
+	tried := make(map[string]bool)
+	for range replicas {
+		if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); err != nil {
+			t.Fatal(err)
+		}
+		for _, attempt := range query.Attempts() {
+			tried[attempt.Replica] = true
+		}
+		for _, set := range [][]Replica{nil, replicas} {
+			if err := transport.SetReplicas(set); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(tried) != len(replicas) {
+		t.Errorf("%d attempts went to %d replicas", len(replicas), len(tried))
+	}
+	if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); !errors.Is(err, ErrAllTried) {
+		t.Errorf("%v, want %v", err, ErrAllTried)
+	}
+}
+
 func TestAttemptsThatBeginAtOnceDiffer(t *testing.T) {
 	const replicas = 8
 	urls := make([]string, replicas)
