@@ -22,8 +22,8 @@
 // Replicas that do not are balanced by what the transport measures; [Transport.Snapshot] shows them
 // as unprobed.
 //
-// Probes go over UDP unless [WithHTTPProbes] is given. The handler of package httpload answers those
-// over HTTP; those over UDP need a [probe.Responder] as well.
+// Probes go over UDP unless [WithHTTPProbes] is given. The handler of package httpload answers
+// those over HTTP; those over UDP need a [probe.Responder] as well.
 //
 // Around the policy is package health: replicas that fail more often than the others, or that are
 // new, get fewer requests. [WithHealth] configures it.
@@ -31,7 +31,8 @@
 // # How a request ends
 //
 // A request is in flight until its response's body is read to its end, fails or is closed, or until
-// its context ends. So close every body, as net/http requires. Latency ends when the inner transport returns the head.
+// its context ends. So close every body, as net/http requires. Latency ends when the inner transport
+// returns the head.
 //
 //   - A status of 500 or more is a failure, as is a gRPC status that blames the server. An answer
 //     with another status is a good answer.
