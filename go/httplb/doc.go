@@ -31,8 +31,8 @@
 // # How a request ends
 //
 // A request is in flight until its response's body is read to its end, fails or is closed, or until
-// its context ends. So close every body, as net/http requires. Latency ends when the inner transport
-// returns the head.
+// its context ends. So close every body, as net/http requires. Latency ends when the inner
+// transport returns the head.
 //
 //   - A status of 500 or more is a failure, as is a gRPC status that blames the server. An answer
 //     with another status is a good answer.

@@ -88,8 +88,8 @@ func (q *Query) pick(b *balancer, request *http.Request, hint func() []byte) (*l
 	return lease, nil
 }
 
-// next returns what the policy must know of the next attempt. A nil query has no other attempts, and
-// attempts before a redirect have been answered.
+// next returns what the policy must know of the next attempt. A nil query has no other attempts,
+// and attempts before a redirect have been answered.
 func (q *Query) next(b *balancer, redirect *http.Response) policy.Query {
 	var next policy.Query
 	if q == nil {

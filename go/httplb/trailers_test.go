@@ -11,8 +11,8 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// Go's server announces the length of a short answer whose trailers are not announced. The status of
-// a gRPC call comes after it.
+// Go's server announces the length of a short answer whose trailers are not announced. The status
+// of a gRPC call comes after it.
 func TestTrailersOfGRPCCountAlsoAfterAKnownLength(t *testing.T) {
 	for _, content := range []string{"", "message"} {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

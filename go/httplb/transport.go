@@ -23,8 +23,8 @@ var (
 )
 
 // Transport is an [http.RoundTripper] that sends each request to one of a set of replicas. It is safe
-// for concurrent use. [New] returns one; the zero value is not usable. Close it when it is no longer
-// used.
+// for concurrent use. [New] returns one; the zero value is not usable. Close it when it is no
+// longer used.
 type Transport struct {
 	options  *options
 	balancer *balancer
