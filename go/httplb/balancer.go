@@ -90,6 +90,16 @@ func (b *balancer) choose(now policy.Instant, query *policy.Query) policy.Decisi
 	return b.policy.Choose(now, query, b.draw, b.kept.next())
 }
 
+// idOf returns the name of the replica with this URL, if there is one.
+func (b *balancer) idOf(url string) (policy.ReplicaID, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.byURL[url]; r != nil {
+		return r.id, true
+	}
+	return 0, false
+}
+
 // lease turns a decision into a lease, under the lock.
 func (b *balancer) lease(now policy.Instant, decision *policy.Decision) (*lease, error) {
 	pick := &decision.Pick

@@ -7,7 +7,9 @@ import (
 
 // NewBase returns a new transport with settings for few replicas and many requests to each. Unlike
 // [http.DefaultTransport], it uses no proxy, keeps up to 256 idle connections to each replica, and
-// gives up to connect after 2 s. It may be changed before use. To speak HTTP/2 without TLS (h2c):
+// gives up to connect after 2 s. As there, a request with "Expect: 100-continue" waits up to 1 s
+// for the replica before its body is sent. It may be changed before use. To speak HTTP/2 without
+// TLS (h2c):
 //
 //	base := httplb.NewBase()
 //	base.Protocols = new(http.Protocols)
@@ -19,6 +21,7 @@ func NewBase() *http.Transport {
 		MaxIdleConnsPerHost:    idlePerReplica,
 		IdleConnTimeout:        idleConnMax,
 		TLSHandshakeTimeout:    handshakeTimeout,
+		ExpectContinueTimeout:  expectContinueMax,
 		MaxResponseHeaderBytes: headBytesMax,
 	}
 }

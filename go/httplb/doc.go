@@ -9,7 +9,9 @@
 //	response, err := client.Get("http://search/query")
 //
 // The host of a request's URL names the service. The transport replaces it, and the scheme, by those
-// of the replica that it picks. The Host header stays that of the request.
+// of the replica that it picks. The Host header stays that of the request. That holds for redirects
+// that the client follows, too, whatever host they name: if replicas redirect to other sites, set
+// [http.Client.CheckRedirect].
 //
 // # How it picks
 //
@@ -17,15 +19,20 @@
 // The transport learns the load of the replicas in three ways: it probes them over UDP or HTTP, off
 // the path of requests; it reads the header x-slackwater-load of responses; and it measures its own
 // requests. Replicas that answer probes use package httpload, or run behind slackwater agent.
-// Replicas that do not are balanced by what the transport measures.
+// Replicas that do not are balanced by what the transport measures; [Transport.Snapshot] shows them
+// as unprobed.
+//
+// Probes go over UDP unless [WithHTTPProbes] is given. The handler of package httpload answers
+// those over HTTP; those over UDP need a [probe.Responder] as well.
 //
 // Around the policy is package health: replicas that fail more often than the others, or that are
 // new, get fewer requests. [WithHealth] configures it.
 //
 // # How a request ends
 //
-// A request is in flight until its response's body is read to its end, fails or is closed. So close
-// every body, as net/http requires. Latency ends when the inner transport returns the head.
+// A request is in flight until its response's body is read to its end, fails or is closed, or until
+// its context ends. So close every body, as net/http requires. Latency ends when the inner
+// transport returns the head.
 //
 //   - A status of 500 or more is a failure, as is a gRPC status that blames the server. An answer
 //     with another status is a good answer.

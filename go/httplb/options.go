@@ -136,4 +136,6 @@ const (
 	idleConnMax      = 90 * time.Second
 	headBytesMax     = 1 << 20
 	handshakeTimeout = 5 * time.Second
+	// Without a wait, the body would follow at once, whatever the replica says to the head.
+	expectContinueMax = time.Second
 )

@@ -120,6 +120,26 @@ type errTimeout struct{}
 func (errTimeout) Error() string { return "timeout" }
 func (errTimeout) Timeout() bool { return true }
 
+// A client that cancels and never closes the body leaves nothing in flight.
+func TestContextEndsARequestWhoseBodyNobodyCloses(t *testing.T) {
+	for status, want := range map[int]policy.Outcome{200: policy.OutcomeDropped, 500: policy.OutcomeFailed} {
+		waiting, _ := io.Pipe()
+		transport, recorded := recording(t, respond(status, nil, waiting, -1))
+		ctx, cancel := context.WithCancel(context.Background())
+		response, err := transport.RoundTrip(newRequest(t, ctx, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		ends := func() []policy.Outcome { _, ends := recorded.outcomes(transport); return ends }
+		await(t, func() bool { return len(ends()) > 0 }, func() { t.Errorf("%d: no end", status) })
+		_ = response.Body.Close()
+		if ends := ends(); !slices.Equal(ends, []policy.Outcome{want}) {
+			t.Errorf("%d: ends %v, want %v once", status, ends, want)
+		}
+	}
+}
+
 func TestTrailersDecideTheEnd(t *testing.T) {
 	trailer := http.Header{}
 	base := roundTripper(func(request *http.Request) (*http.Response, error) {
@@ -201,6 +221,48 @@ func TestFailedRequestBodyIsNotTheReplicasFault(t *testing.T) {
 	}
 	if _, ends := recorded.outcomes(transport); !slices.Equal(ends, []policy.Outcome{policy.OutcomeDropped}) {
 		t.Errorf("ends %v, want dropped", ends)
+	}
+}
+
+// A gateway may pass on what its clients sent. They must not make replicas look broken.
+func TestMalformedRequestIsNotTheReplicasFault(t *testing.T) {
+	for name, change := range map[string]func(*http.Request){
+		"method":      func(r *http.Request) { r.Method = "GE T" },
+		"no header":   func(r *http.Request) { r.Header = nil },
+		"header name": func(r *http.Request) { r.Header["x y"] = []string{"1"} },
+		"empty name":  func(r *http.Request) { r.Header[""] = []string{"1"} },
+		"value":       func(r *http.Request) { r.Header["X"] = []string{"1", "2\r\nY: 3"} },
+	} {
+		transport, recorded := recording(t, NewBase())
+		request := newRequest(t, context.Background(), nil)
+		change(request)
+		if response, err := transport.RoundTrip(request); err == nil {
+			t.Errorf("%s: status %s", name, response.Status)
+		}
+		if _, ends := recorded.outcomes(transport); !slices.Equal(ends, []policy.Outcome{policy.OutcomeDropped}) {
+			t.Errorf("%s: ends %v, want dropped", name, ends)
+		}
+	}
+	request := newRequest(t, context.Background(), nil)
+	request.Method, request.Header["X-Any_1"] = "", []string{"a\tb \xff ä"}
+	if !isWellFormed(request) {
+		t.Error("a good request is refused")
+	}
+}
+
+// The base closes a body that still waits for content when the replica breaks off.
+func TestBodyThatTheBaseClosesHasNotFailed(t *testing.T) {
+	transport, recorded := recording(t, roundTripper(func(request *http.Request) (*http.Response, error) {
+		_ = request.Body.Close()
+		_, _ = io.Copy(io.Discard, request.Body) // io.ErrClosedPipe
+		return nil, io.ErrUnexpectedEOF
+	}))
+	waiting, _ := io.Pipe()
+	if _, err := transport.RoundTrip(newRequest(t, context.Background(), waiting)); err == nil {
+		t.Error("no error")
+	}
+	if _, ends := recorded.outcomes(transport); !slices.Equal(ends, []policy.Outcome{policy.OutcomeBroken}) {
+		t.Errorf("ends %v, want broken", ends)
 	}
 }
 

@@ -2,6 +2,7 @@ package httplb
 
 import (
 	"context"
+	"net/http"
 	"sync"
 
 	"github.com/slackwater/slackwater/go/policy"
@@ -13,6 +14,10 @@ const attemptsMax = 64
 // Query is what the attempts of one query have in common: the replicas that they went to. It is safe
 // for concurrent use.
 type Query struct {
+	// picking is held from one attempt's look at the others until it is one of them, so that two that
+	// begin at once differ, too.
+	picking sync.Mutex
+
 	mu       sync.Mutex
 	attempts []queryAttempt
 	inFlight int
@@ -21,7 +26,8 @@ type Query struct {
 type queryAttempt struct {
 	Attempt
 	balancer *balancer
-	id       policy.ReplicaID
+	// redirect is the response that it follows, if it follows one.
+	redirect *http.Response
 }
 
 // Attempt is one request of a query.
@@ -40,8 +46,8 @@ type queryKey struct{}
 
 // NewQuery returns a context for all attempts of one query, which a layer above a [Transport] makes:
 // retries and hedges. Each further request with this context goes to a replica that the query has not
-// tried, or fails with [ErrAllTried]. Without it, each request is a query of its own. A redirect that
-// [http.Client] follows is a further attempt, too.
+// tried, or fails with [ErrAllTried]. A request that follows a redirect begins anew: it may go
+// anywhere. Without this context, each request is a query of its own.
 //
 //	ctx, query := httplb.NewQuery(request.Context())
 //	response, err := client.Do(request.WithContext(ctx))
@@ -67,21 +73,44 @@ func queryOf(ctx context.Context) *Query {
 	return query
 }
 
-// next returns what the policy must know of the next attempt. A nil query has no other attempts.
-func (q *Query) next(b *balancer) policy.Query {
+// pick makes one attempt of the query.
+func (q *Query) pick(b *balancer, request *http.Request, hint func() []byte) (*lease, error) {
+	if q != nil {
+		q.picking.Lock()
+		defer q.picking.Unlock()
+	}
+	next := q.next(b, request.Response)
+	lease, err := b.pick(request.Context(), &next, hint)
+	if err != nil {
+		return nil, err
+	}
+	q.began(lease, request.Response)
+	return lease, nil
+}
+
+// next returns what the policy must know of the next attempt. A nil query has no other attempts,
+// and attempts before a redirect have been answered.
+func (q *Query) next(b *balancer, redirect *http.Response) policy.Query {
 	var next policy.Query
 	if q == nil {
 		return next
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	isFirst := true
 	for i := range q.attempts {
-		if q.attempts[i].balancer == b {
-			next.Avoid = append(next.Avoid, q.attempts[i].id)
+		tried := &q.attempts[i]
+		if tried.balancer != b || tried.redirect != redirect {
+			continue
+		}
+		isFirst = false
+		// By its URL, since a replica that has left and returned has another name.
+		if id, known := b.idOf(tried.Replica); known {
+			next.Avoid = append(next.Avoid, id)
 		}
 	}
 	switch {
-	case len(next.Avoid) == 0:
+	case isFirst:
 	case q.inFlight > 0:
 		next.Attempt = policy.AttemptHedge
 	default:
@@ -91,7 +120,7 @@ func (q *Query) next(b *balancer) policy.Query {
 }
 
 // began notes an attempt.
-func (q *Query) began(l *lease) {
+func (q *Query) began(l *lease, redirect *http.Response) {
 	if q == nil {
 		return
 	}
@@ -103,7 +132,7 @@ func (q *Query) began(l *lease) {
 		q.attempts = append(q.attempts, queryAttempt{
 			Attempt:  Attempt{Replica: l.replica.given.URL, Reason: l.reason},
 			balancer: l.balancer,
-			id:       l.replica.id,
+			redirect: redirect,
 		})
 	}
 }

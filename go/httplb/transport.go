@@ -23,7 +23,8 @@ var (
 )
 
 // Transport is an [http.RoundTripper] that sends each request to one of a set of replicas. It is safe
-// for concurrent use. Close it when it is no longer used.
+// for concurrent use. [New] returns one; the zero value is not usable. Close it when it is no
+// longer used.
 type Transport struct {
 	options  *options
 	balancer *balancer
@@ -101,7 +102,7 @@ func (t *Transport) SetReplicas(replicas []Replica) error {
 
 // RoundTrip sends a request to one of the replicas. The response's Request is the request as it was
 // given; its header x-slackwater-load is taken out. The request is in flight until the response's
-// body ends or is closed.
+// body ends or is closed, or the request's context ends.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	lease, err := t.pick(request)
 	if err != nil {
@@ -124,7 +125,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		outcome := outcomeOfError(request.Context(), err)
-		if body != nil && body.hasFailed.Load() {
+		if body != nil && body.hasFailed.Load() || !isWellFormed(request) {
 			outcome = policy.OutcomeDropped
 		}
 		lease.finish(outcome)
@@ -149,19 +150,12 @@ func (t *Transport) pick(request *http.Request) (*lease, error) {
 	if request.URL == nil {
 		return nil, errors.New("httplb: the request has no URL")
 	}
-	query := queryOf(ctx)
-	next := query.next(t.balancer)
-	lease, err := t.balancer.pick(ctx, &next, func() []byte {
+	return queryOf(ctx).pick(t.balancer, request, func() []byte {
 		if t.options.hint == nil {
 			return nil
 		}
 		return t.options.hint(request)
 	})
-	if err != nil {
-		return nil, err
-	}
-	query.began(lease)
-	return lease, nil
 }
 
 // outgoingRequest returns the request to a replica, and its body if that is watched. A round tripper
@@ -204,7 +198,7 @@ func (t *Transport) leaseBody(request *http.Request, response *http.Response, le
 		response.Body = &leasedTunnel{ReadWriteCloser: tunnel, lease: lease}
 		return
 	}
-	response.Body = &leasedBody{
+	body := &leasedBody{
 		inner:    response.Body,
 		lease:    lease,
 		response: response,
@@ -212,6 +206,8 @@ func (t *Transport) leaseBody(request *http.Request, response *http.Response, le
 		byHead:   outcome,
 		left:     lengthOf(response),
 	}
+	body.watch()
+	response.Body = body
 }
 
 // CloseIdleConnections closes idle connections of the base, as [http.Client.CloseIdleConnections]

@@ -3,10 +3,12 @@ package httplb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -221,6 +223,86 @@ func TestAttemptsOfAQueryAvoidEachOther(t *testing.T) {
 	}
 }
 
+func TestReplicaThatReturnsHasBeenTriedAlready(t *testing.T) {
+	replicas := URLs("http://10.0.0.1", "http://10.0.0.2", "http://10.0.0.3")
+	transport := newTransport(t, replicas, WithoutProbes(),
+		WithBase(respond(http.StatusInternalServerError, nil, http.NoBody, 0)))
+	ctx, query := NewQuery(context.Background())
+	tried := make(map[string]bool)
+	for range replicas {
+		if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); err != nil {
+			t.Fatal(err)
+		}
+		for _, attempt := range query.Attempts() {
+			tried[attempt.Replica] = true
+		}
+		for _, set := range [][]Replica{nil, replicas} {
+			if err := transport.SetReplicas(set); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(tried) != len(replicas) {
+		t.Errorf("%d attempts went to %d replicas", len(replicas), len(tried))
+	}
+	if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); !errors.Is(err, ErrAllTried) {
+		t.Errorf("%v, want %v", err, ErrAllTried)
+	}
+}
+
+func TestAttemptsThatBeginAtOnceDiffer(t *testing.T) {
+	const replicas = 8
+	urls := make([]string, replicas)
+	for i := range urls {
+		urls[i] = fmt.Sprintf("http://10.0.0.%d", i)
+	}
+	transport := newTransport(t, URLs(urls...), WithoutProbes(),
+		WithBase(respond(http.StatusOK, nil, http.NoBody, 0)))
+	for range 200 {
+		ctx, query := NewQuery(context.Background())
+		var clients sync.WaitGroup
+		for range replicas {
+			clients.Go(func() {
+				if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		clients.Wait()
+		tried := make(map[string]bool)
+		for _, attempt := range query.Attempts() {
+			tried[attempt.Replica] = true
+		}
+		if len(tried) != replicas {
+			t.Fatalf("%d attempts went to %d replicas", replicas, len(tried))
+		}
+	}
+}
+
+// Each redirect that a client follows is answered by some replica, also if there is only one.
+func TestRedirectsBeginAnew(t *testing.T) {
+	_, replicas := serveReplicas(t, func(w http.ResponseWriter, r *http.Request) {
+		if step := len(r.URL.Path); step < 4 {
+			http.Redirect(w, r, r.URL.Path+"x", http.StatusFound)
+		}
+	})
+	transport := newTransport(t, replicas)
+	ctx, query := NewQuery(context.Background())
+	request := newRequest(t, ctx, nil)
+	request.URL.Path = "/"
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if attempts := len(query.Attempts()); attempts != 4 {
+		t.Errorf("%d attempts, want 4", attempts)
+	}
+	if _, err := transport.RoundTrip(response.Request); !errors.Is(err, ErrAllTried) {
+		t.Errorf("a retry of the last: %v, want %v", err, ErrAllTried)
+	}
+}
+
 func TestPicksAreExplained(t *testing.T) {
 	_, replicas := serveReplicas(t, nil, nil, nil)
 	transport := newTransport(t, replicas, WithExplanations(4), WithPolicy("prequal", policy.DefaultSettings()))
@@ -239,6 +321,25 @@ func TestPicksAreExplained(t *testing.T) {
 		}
 		if i > 0 && !pick.At.Before(picks[i-1].At) {
 			t.Errorf("pick %d was made at %v, and the one before it in the list at %v", i, pick.At, picks[i-1].At)
+		}
+	}
+}
+
+// Picks wait for the lock that a snapshot takes.
+func TestSnapshotOfManyReplicasIsQuick(t *testing.T) {
+	replicas := make([]Replica, 30_000)
+	for i := range replicas {
+		replicas[i].URL = fmt.Sprintf("http://10.0.%d.%d", i/256, i%256)
+	}
+	transport := newTransport(t, replicas, WithoutProbes())
+	began := time.Now()
+	snapshot := transport.Snapshot()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	for _, replica := range snapshot.Replicas {
+		if !replica.Health.Known || replica.Health.Value.Replica != replica.Replica || replica.URL == "" {
+			t.Fatalf("replica %+v", replica)
 		}
 	}
 }

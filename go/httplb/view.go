@@ -41,7 +41,23 @@ type ReplicaStatus struct {
 
 // Snapshot returns the transport's state. It allocates, and takes the lock that picks take.
 func (t *Transport) Snapshot() Snapshot {
-	b := t.balancer
+	snapshot := t.balancer.snapshot()
+	t.balancer.prober.count(&snapshot)
+	healths := make(map[policy.ReplicaID]policy.HealthView, len(snapshot.State.Health))
+	for _, health := range snapshot.State.Health {
+		healths[health.Replica] = health
+	}
+	for i := range snapshot.Replicas {
+		status := &snapshot.Replicas[i]
+		status.Health.Value, status.Health.Known = healths[status.Replica]
+		status.State = status.word()
+	}
+	slices.SortFunc(snapshot.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.URL, b.URL) })
+	return snapshot
+}
+
+// snapshot returns what takes the lock. Picks wait for it, so the rest is done later.
+func (b *balancer) snapshot() Snapshot {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,18 +67,10 @@ func (t *Transport) Snapshot() Snapshot {
 		Counters: b.policy.Counters(),
 		State:    b.policy.Snapshot(now),
 	}
-	b.prober.count(&snapshot)
+	snapshot.Replicas = make([]ReplicaStatus, 0, len(snapshot.State.Replicas))
 	for _, view := range snapshot.State.Replicas {
-		status := ReplicaStatus{ReplicaView: view, URL: b.url(view.Replica)}
-		for _, health := range snapshot.State.Health {
-			if health.Replica == view.Replica {
-				status.Health = policy.Some(health)
-			}
-		}
-		status.State = status.word()
-		snapshot.Replicas = append(snapshot.Replicas, status)
+		snapshot.Replicas = append(snapshot.Replicas, ReplicaStatus{ReplicaView: view, URL: b.url(view.Replica)})
 	}
-	slices.SortFunc(snapshot.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.URL, b.URL) })
 	return snapshot
 }
 

@@ -37,7 +37,9 @@ type (
 // wrap returns a writer, and that writer as the application sees it.
 func wrap(w http.ResponseWriter) (*writer, http.ResponseWriter) {
 	_, flushes := w.(http.Flusher)
-	_, hijacks := w.(http.Hijacker)
+	// Through other middleware, too: http.ResponseController would go past this writer otherwise, and
+	// the latency of the request would be as long as the connection is used.
+	hijacks := reaches[http.Hijacker](w)
 	switch {
 	case flushes && hijacks:
 		outer := &flushHijackWriter{writer{ResponseWriter: w}}
@@ -95,8 +97,18 @@ func (w *writer) WriteString(s string) (int, error) {
 // ReadFrom implements io.ReaderFrom: the server may let the system copy from a file. It recognizes
 // that by the reader's type, so the reader cannot be watched, and an error may be the reader's. If
 // the client is gone, the request's context says so.
+//
+// A reader that fails at once leaves the head open, as in the server: the handler may still answer
+// with an error. So the first bytes are copied, which the server does as well.
 func (w *writer) ReadFrom(from io.Reader) (int64, error) {
-	w.head(http.StatusOK)
+	var first int64
+	if !w.wroteHead {
+		var err error
+		first, err = io.Copy(writerOnly{w}, io.LimitReader(from, firstBytes))
+		if err != nil || first < firstBytes {
+			return first, err
+		}
+	}
 	var n int64
 	var err error
 	if inner, ok := w.ResponseWriter.(io.ReaderFrom); ok {
@@ -105,8 +117,12 @@ func (w *writer) ReadFrom(from io.Reader) (int64, error) {
 		n, err = io.Copy(writerOnly{w.ResponseWriter}, from)
 	}
 	w.wrote(n, nil)
-	return n, err
+	return first + n, err
 }
+
+// firstBytes is how many bytes [http.DetectContentType] looks at, so that the first write has all
+// that the server needs to detect the type.
+const firstBytes = 512
 
 // writerOnly hides the other methods of a writer.
 type writerOnly struct{ io.Writer }
@@ -123,9 +139,13 @@ func (w *writer) FlushError() error {
 }
 
 func canFlush(w http.ResponseWriter) bool {
+	return reaches[http.Flusher](w) || reaches[interface{ FlushError() error }](w)
+}
+
+// reaches reports whether a writer, or one that it wraps, implements T.
+func reaches[T any](w http.ResponseWriter) bool {
 	for {
-		switch w.(type) {
-		case http.Flusher, interface{ FlushError() error }:
+		if _, ok := w.(T); ok {
 			return true
 		}
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })

@@ -4,10 +4,14 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"github.com/slackwater/slackwater/go/load"
 )
@@ -105,5 +109,59 @@ func TestTheEndOfAHijackedConnectionIsTheHandlers(t *testing.T) {
 	handler.ServeHTTP(failingWriter{httptest.NewRecorder(), nil}, request)
 	if counts := replica.Counts(); counts != cancelled {
 		t.Errorf("%+v", counts)
+	}
+}
+
+// io.Copy of a reader that fails at once has written nothing, so the handler answers with an error.
+func TestAReaderThatFailsAtOnceLeavesTheHeadOpen(t *testing.T) {
+	replica, url := start(t, func(w http.ResponseWriter, r *http.Request) {
+		from := io.Reader(iotest.ErrReader(errors.New("no such blob")))
+		if r.URL.Path == "/late" {
+			from = io.MultiReader(strings.NewReader("some"), from)
+		}
+		if n, err := io.Copy(w, from); n == 0 && err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		}
+	})
+	if response, _ := get(t, url); response.StatusCode != http.StatusBadGateway {
+		t.Errorf("status %s", response.Status)
+	}
+	eventually(t, "a failure", func() bool { return replica.Counts() == load.Counts{Failed: 1} })
+	if response, body := get(t, url+"/late"); response.StatusCode != http.StatusOK || body != "some" {
+		t.Errorf("status %s, body %q", response.Status, body)
+	}
+	eventually(t, "a success", func() bool { return replica.Counts() == load.Counts{Succeeded: 1, Failed: 1} })
+}
+
+// unwrapping is other middleware around this one's, which can only be unwrapped.
+type unwrapping struct{ inner http.ResponseWriter }
+
+func (w unwrapping) Header() http.Header         { return w.inner.Header() }
+func (w unwrapping) Write(b []byte) (int, error) { return w.inner.Write(b) }
+func (w unwrapping) WriteHeader(status int)      { w.inner.WriteHeader(status) }
+func (w unwrapping) Unwrap() http.ResponseWriter { return w.inner }
+
+func TestLatencyEndsWithAHijackThroughOtherMiddleware(t *testing.T) {
+	replica := load.New(load.Options{})
+	var hijacked time.Duration
+	handler := Handler(replica, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		hijacked = replica.Report(nil).Latency
+	}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(unwrapping{w}, r)
+	}))
+	defer server.Close()
+	if response, err := http.Get(server.URL); err == nil {
+		response.Body.Close()
+	}
+	eventually(t, "an end", func() bool { return replica.Counts() == load.Counts{Succeeded: 1} })
+	if report := replica.Report(nil); hijacked == 0 || report.Latency != hijacked {
+		t.Errorf("latency %v after the hijack, %v at the end", hijacked, report.Latency)
 	}
 }

@@ -367,6 +367,33 @@ func TestBegunCopiesAreHandedOnAndNotAnswered(t *testing.T) {
 // plainConn hides the methods of a UDP socket that other packet connections do not have.
 type plainConn struct{ net.PacketConn }
 
+func TestASocketCanBeServedAgain(t *testing.T) {
+	conn, addr := listen(t)
+	responder := &Responder{Report: func([]byte) policy.LoadReport { return policy.LoadReport{RIF: 7} }}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := responder.Serve(ended, conn); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- responder.Serve(ctx, conn) }()
+	client, answers := newClient(t, ClientOptions[int]{})
+	if err := client.Send(addr, 1, nil, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if answer := receive(t, answers); answer.Report.RIF != 7 {
+		t.Errorf("answer %+v", answer)
+	}
+	stop()
+	if err := <-served; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if errs := responder.Counts().ReceiveErrors; errs != 0 {
+		t.Errorf("%d errors on receiving", errs)
+	}
+}
+
 func TestAResponderServesOtherPacketConnections(t *testing.T) {
 	conn, addr := listen(t)
 	responder := &Responder{Report: func([]byte) policy.LoadReport { return policy.LoadReport{RIF: 5} }}
