@@ -62,6 +62,7 @@ type lb struct {
 	engine *engine
 	// settled says that the first connections have been made, or have failed.
 	settled bool
+	closed  bool
 }
 
 func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
@@ -163,6 +164,11 @@ func (b *lb) UpdateState(state balancer.State) {
 		}
 	}
 	b.mu.Lock()
+	if b.closed {
+		// It was on its way while another goroutine closed b. Nobody would close a new engine.
+		b.mu.Unlock()
+		return
+	}
 	replaced := b.settleLocked(children, len(ready))
 	engine := b.engine
 	b.mu.Unlock()
@@ -197,6 +203,7 @@ func (b *lb) Close() {
 	// It closes the connections, and waits for their probes.
 	b.child.Close()
 	b.mu.Lock()
+	b.closed = true
 	engine := b.engine
 	b.mu.Unlock()
 	if engine != nil {
