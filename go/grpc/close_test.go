@@ -6,19 +6,8 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/endpointsharding"
 	"google.golang.org/grpc/connectivity"
-	estats "google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
 )
-
-// fakeClientConn is a channel that keeps the last state.
-type fakeClientConn struct {
-	balancer.ClientConn
-	last balancer.State
-}
-
-func (cc *fakeClientConn) UpdateState(state balancer.State) { cc.last = state }
-
-func (*fakeClientConn) MetricsRecorder() estats.MetricsRecorder { return newCounts() }
 
 // readyChild is READY at once.
 type readyChild struct {
@@ -39,7 +28,7 @@ func (*readyChild) Close() {}
 // A state of the children may be on its way while another goroutine closes the balancer. It must not
 // make an engine that nobody closes.
 func TestStateAfterCloseLeavesNoEngine(t *testing.T) {
-	children := &fakeClientConn{}
+	children := &fakeConn{}
 	sharding := endpointsharding.NewBalancer(children, balancer.BuildOptions{},
 		func(cc balancer.ClientConn, _ balancer.BuildOptions) balancer.Balancer {
 			return &readyChild{cc: cc}
@@ -52,12 +41,11 @@ func TestStateAfterCloseLeavesNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cc := &fakeClientConn{}
-	b := builder{}.Build(cc, balancer.BuildOptions{}).(*lb)
+	b := builder{}.Build(&fakeConn{}, balancer.BuildOptions{}).(*lb)
 	// Without endpoints it has an engine, and waits for the first connections.
 	_ = b.UpdateClientConnState(balancer.ClientConnState{})
 	b.Close()
-	b.UpdateState(children.last)
+	b.UpdateState(children.states[0])
 	if !b.engine.closed {
 		b.engine.close()
 		t.Error("the engine is not closed")
