@@ -224,10 +224,11 @@ func (b *lb) forget(e *endpoint) {
 // probeAddressKey is the key of an endpoint's attribute.
 type probeAddressKey struct{}
 
-// WithProbeAddress returns the endpoint with the address, "host:port", where it answers probes by UDP
-// or HTTP. A resolver uses it for endpoints whose probes are answered elsewhere than the service
-// config says, for example by an agent on another host. A resolver that returns addresses instead of
-// endpoints can set the same attributes as the address's BalancerAttributes.
+// WithProbeAddress returns the endpoint with the address, "host:port", where it answers probes by
+// UDP or HTTP; by UDP, the host must be an IP address. A resolver uses it for endpoints whose
+// probes are answered elsewhere than the service config says, for example by an agent on another
+// host. A resolver that returns addresses instead of endpoints can set the same attributes as the
+// address's BalancerAttributes.
 func WithProbeAddress(endpoint resolver.Endpoint, address string) resolver.Endpoint {
 	endpoint.Attributes = endpoint.Attributes.WithValue(probeAddressKey{}, address)
 	return endpoint
