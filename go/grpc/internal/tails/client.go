@@ -144,7 +144,8 @@ func (c *caller) atTimes(o order) {
 			c.counts.Store(true)
 			c.cpu = -processCPU()
 		}
-		c.calls.Go(func() { c.do(due) })
+		at := due // due changes before the call begins
+		c.calls.Go(func() { c.do(at) })
 		due = due.Add(time.Duration(random.ExpFloat64() / o.Plan.Rate * float64(time.Second)))
 	}
 	c.calls.Wait()
