@@ -3,6 +3,7 @@ package slackwatergrpc
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/base"
@@ -49,8 +50,8 @@ func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balance
 // lb is the balancer. Its child keeps a connection to every endpoint; lb chooses between the READY
 // ones.
 //
-// Locks are taken in this order: those of the children, lb.mu, engine.mu. No child and no part of
-// gRPC is called under lb.mu or engine.mu.
+// Locks are taken in this order: those of the children, lb.updating, lb.mu, engine.mu. No child and no
+// part of gRPC is called under lb.mu or engine.mu, and no child under lb.updating.
 type lb struct {
 	// ClientConn is the channel. It is embedded to intercept the child's UpdateState.
 	balancer.ClientConn
@@ -58,11 +59,23 @@ type lb struct {
 	channel *Channel
 	metrics *metrics
 
+	// updating is held while a state is passed on, and guards last, the latest one.
+	updating sync.Mutex
+	last     balancer.State
+
 	mu     sync.Mutex
 	engine *engine
-	// settled says that the first connections have been made, or have failed.
+	// settled says that the first connections have been made, or have failed, or took too long.
 	settled bool
+	// settle is set with the first READY endpoint. When it fires, overdue becomes true.
+	settle  *time.Timer
+	overdue bool
+	closed  bool
 }
+
+// settleMax is how long the first connections may take once one of them is READY. An address without
+// an answer takes 20 s or more to fail, and one whose health check hangs never does. Tests replace it.
+var settleMax = 5 * time.Second
 
 func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
 	parsed, ok := state.BalancerConfig.(*config)
@@ -121,8 +134,8 @@ func (b *lb) useLocked(parsed *config) (*engine, error) {
 	return replaced, nil
 }
 
-// settleLocked puts health around the policy once no endpoint is connecting for the first time. It
-// returns the engine that was replaced, or nil.
+// settleLocked puts health around the policy once no endpoint is connecting for the first time, or if
+// one takes too long. It returns the engine that was replaced, or nil.
 //
 // Health gives an endpoint that joins a small share at first, because one that starts is often slow.
 // The connections of a new channel are made within milliseconds of each other, and all but the first
@@ -131,13 +144,19 @@ func (b *lb) settleLocked(children []endpointsharding.ChildState, ready int) *en
 	if b.settled || b.engine == nil || ready == 0 {
 		return nil
 	}
+	if b.settle == nil {
+		b.settle = time.AfterFunc(settleMax, b.settleLate)
+	}
 	for _, child := range children {
 		switch child.State.ConnectivityState {
 		case connectivity.Idle, connectivity.Connecting:
-			return nil
+			if !b.overdue {
+				return nil
+			}
 		}
 	}
 	b.settled = true
+	b.settle.Stop()
 	if b.engine.config.health == healthOff {
 		return nil
 	}
@@ -152,8 +171,26 @@ func (b *lb) settleLocked(children []endpointsharding.ChildState, ready int) *en
 	return replaced
 }
 
-// UpdateState receives the states of all endpoints from the child, which serializes these calls.
+// settleLate is the callback of settle.
+func (b *lb) settleLate() {
+	b.mu.Lock()
+	b.overdue = true
+	b.mu.Unlock()
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	b.update(b.last)
+}
+
+// UpdateState receives the states of all endpoints from the child.
 func (b *lb) UpdateState(state balancer.State) {
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	b.last = state
+	b.update(state)
+}
+
+// update passes on a state. Its caller holds updating.
+func (b *lb) update(state balancer.State) {
 	children := endpointsharding.ChildStatesFromPicker(state.Picker)
 	ready := make([]*endpointPicker, 0, len(children))
 	for _, child := range children {
@@ -163,6 +200,11 @@ func (b *lb) UpdateState(state balancer.State) {
 		}
 	}
 	b.mu.Lock()
+	if b.closed {
+		// It was on its way while another goroutine closed b. Nobody would close a new engine.
+		b.mu.Unlock()
+		return
+	}
 	replaced := b.settleLocked(children, len(ready))
 	engine := b.engine
 	b.mu.Unlock()
@@ -197,6 +239,10 @@ func (b *lb) Close() {
 	// It closes the connections, and waits for their probes.
 	b.child.Close()
 	b.mu.Lock()
+	b.closed = true
+	if b.settle != nil {
+		b.settle.Stop()
+	}
 	engine := b.engine
 	b.mu.Unlock()
 	if engine != nil {
@@ -217,10 +263,11 @@ func (b *lb) forget(e *endpoint) {
 // probeAddressKey is the key of an endpoint's attribute.
 type probeAddressKey struct{}
 
-// WithProbeAddress returns the endpoint with the address, "host:port", where it answers probes by UDP
-// or HTTP. A resolver uses it for endpoints whose probes are answered elsewhere than the service
-// config says, for example by an agent on another host. A resolver that returns addresses instead of
-// endpoints can set the same attributes as the address's BalancerAttributes.
+// WithProbeAddress returns the endpoint with the address, "host:port", where it answers probes by
+// UDP or HTTP; by UDP, the host must be an IP address. A resolver uses it for endpoints whose
+// probes are answered elsewhere than the service config says, for example by an agent on another
+// host. A resolver that returns addresses instead of endpoints can set the same attributes as the
+// address's BalancerAttributes.
 func WithProbeAddress(endpoint resolver.Endpoint, address string) resolver.Endpoint {
 	endpoint.Attributes = endpoint.Attributes.WithValue(probeAddressKey{}, address)
 	return endpoint

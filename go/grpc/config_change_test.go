@@ -199,3 +199,22 @@ func (c *client) resolverReady() (ready bool) {
 	defer func() { ready = recover() == nil }()
 	return c.resolver.CC() != nil
 }
+
+// A channel whose key is gone does not go on with probes that are not signed.
+func TestKeyThatIsRemoved(t *testing.T) {
+	key, err := probe.NewKey([]byte("a secret of at least thirty-two bytes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	RegisterKey("short-lived", key)
+	parsed, err := parseConfig([]byte(`{"probe": {"transport": "udp", "key": "short-lived"}}`))
+	RegisterKey("short-lived", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := newEngine(parsed, newMetrics(newCounts(), ""), true)
+	if err == nil {
+		e.close()
+		t.Error("an engine without its key")
+	}
+}

@@ -39,8 +39,11 @@
 // wait, so this policy exists only in package httplb of the parent module.
 //
 // probe.transport is how probes are sent:
-//   - "grpc", the default: a unary call on the endpoint's own connection, with its credentials.
-//   - "udp": one datagram each way.
+//   - "grpc", the default: a unary call on the endpoint's own connection, with the credentials of the
+//     channel. The client's interceptors do not see it. Those of the server do, and must let
+//     "/slackwater.probe.v1.Load/Probe" pass.
+//   - "udp": one datagram each way. The endpoint's address must be an IP address, as it is after
+//     resolution by DNS, and not a name.
 //   - "http": a GET request without TLS.
 //   - "none": no probes; every endpoint is balanced by what this channel measures.
 //
@@ -62,7 +65,7 @@
 //     it gets more than its share of them, unless outlier detection ejects it.
 //
 // explain is the number of latest picks that [Channel.Picks] returns: 0 to 1024, default 0. Unless it
-// is 0, each pick takes longer.
+// is 0, each pick takes longer, and some 7 kB of memory are kept for each in each balancer.
 //
 // Unknown fields are ignored. A field with a wrong value is an error that names its path.
 //

@@ -3,6 +3,7 @@ package slackwatergrpc
 import (
 	"cmp"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -22,12 +23,17 @@ type endpoint struct {
 	name string
 	// probeAddress is where it answers probes by UDP or HTTP, if the resolver says so.
 	probeAddress string
-	// connected is the address of the READY connection.
-	connected string
-	// prober sends probes while a connection is READY.
-	prober *prober
-	// subConn is the READY connection, and release gives up its prober.
+	// connected are the READY connections, in the order in which they became so. More than one is
+	// there only until pickfirst, which keeps the first, has shut the others down.
+	connected []connection
+}
+
+// connection is a READY connection.
+type connection struct {
 	subConn balancer.SubConn
+	address string
+	// prober sends probes, and release gives it up.
+	prober  *prober
 	release func()
 }
 
@@ -47,36 +53,36 @@ func (e *endpoint) Close() {
 	e.Balancer.Close()
 }
 
-// observe follows the states of the endpoint's connections. At most one of them is READY.
+// observe follows the states of the endpoint's connections.
 func (e *endpoint) observe(sc balancer.SubConn, address string, state connectivity.State) {
-	if state == connectivity.Ready {
-		producer, release := sc.GetOrBuildProducer(proberBuilder{})
-		prober, _ := producer.(*prober)
-		e.mu.Lock()
-		e.subConn, e.connected, e.prober, e.release = sc, address, prober, release
-		e.mu.Unlock()
-		return
-	}
+	var release func()
 	e.mu.Lock()
-	release := e.release
-	if e.subConn != sc {
-		release = nil
-	} else {
-		e.subConn, e.prober, e.release = nil, nil, nil
+	if i := slices.IndexFunc(e.connected, func(c connection) bool { return c.subConn == sc }); i >= 0 {
+		release = e.connected[i].release
+		e.connected = slices.Delete(e.connected, i, i+1)
 	}
 	e.mu.Unlock()
 	if release != nil {
 		// Not under a lock: it waits for the prober, which reports to the engine.
 		release()
 	}
+	if state != connectivity.Ready {
+		return
+	}
+	producer, release := sc.GetOrBuildProducer(proberBuilder{})
+	prober, _ := producer.(*prober)
+	e.mu.Lock()
+	e.connected = append(e.connected, connection{sc, address, prober, release})
+	e.mu.Unlock()
 }
 
 // offer passes a probe to the connection's prober. It returns false if there is none, or if it is
 // busy.
 func (e *endpoint) offer(job probeJob) bool {
 	e.mu.Lock()
-	prober := e.prober
-	if prober != nil {
+	var prober *prober
+	if len(e.connected) > 0 {
+		prober = e.connected[0].prober
 		job.target = e.targetLocked(job.engine.config.probe.port)
 	}
 	e.mu.Unlock()
@@ -85,12 +91,16 @@ func (e *endpoint) offer(job probeJob) bool {
 
 // targetLocked returns the address for probes by UDP or HTTP. Port 0 is the endpoint's own.
 func (e *endpoint) targetLocked(port uint16) string {
-	if e.probeAddress != "" || port == 0 {
-		return cmp.Or(e.probeAddress, e.connected)
+	address := ""
+	if len(e.connected) > 0 {
+		address = e.connected[0].address
 	}
-	host, _, err := net.SplitHostPort(e.connected)
+	if e.probeAddress != "" || port == 0 {
+		return cmp.Or(e.probeAddress, address)
+	}
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		host = e.connected
+		host = address
 	}
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }

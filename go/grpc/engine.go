@@ -22,7 +22,7 @@ type engine struct {
 	started time.Time
 	draw    policy.Draw
 
-	// mu is a leaf: no other lock is taken under it, but for that of a pick's record.
+	// mu is a leaf: no other lock is taken under it, but for that of an endpoint, for display.
 	mu     sync.Mutex
 	policy policy.Policy
 	ids    policy.ReplicaIDs

@@ -24,7 +24,7 @@ func (r *keyRegistry) find(name string) (*probe.Key, bool) {
 // RegisterKey registers a key of probes by UDP or HTTP under a name, to which a configuration refers
 // with probe.key. So a service config, which may come from DNS, holds no secret. Register keys before
 // channels are made; a key that is registered later replaces one of the same name for new channels. A
-// nil key removes the name.
+// nil key removes the name, and a new channel that needs it fails its calls.
 func RegisterKey(name string, key *probe.Key) {
 	keys.mu.Lock()
 	defer keys.mu.Unlock()

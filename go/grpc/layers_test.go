@@ -135,6 +135,44 @@ func TestFirstConnectionsDoNotWarmUp(t *testing.T) {
 	}
 }
 
+// An endpoint that goes on connecting does not keep health from the others.
+func TestFirstConnectionThatTakesTooLong(t *testing.T) {
+	before := settleMax
+	t.Cleanup(func() { settleMax = before })
+	settleMax = 20 * time.Millisecond
+	good, stuck := serve(t, nil), serve(t, nil)
+	released := make(chan struct{})
+	patient := grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Hour})
+	c := dial(t, `{}`, []*server{good, stuck}, patient, grpc.WithContextDialer(
+		func(ctx context.Context, address string) (net.Conn, error) {
+			if address == stuck.address {
+				select {
+				case <-released:
+				case <-ctx.Done():
+				}
+			}
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}))
+	c.connected(t, 1)
+	balancer := c.channel(t)
+	eventually(t, "health is on", func() bool {
+		e := balancer.current()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.policy.Snapshot(e.now()).Health) > 0
+	})
+	c.mustCall(t)
+	close(released)
+	c.connected(t, 2)
+	for _, endpoint := range balancer.Snapshot().Endpoints {
+		if got := endpoint.State == "warming_up"; got != (endpoint.Address == stuck.address) {
+			t.Errorf("%s is %s", endpoint.Address, endpoint.State)
+		}
+	}
+	c.mustCall(t)
+	c.noneInFlight(t, good, stuck)
+}
+
 // A server that drains before it stops loses no call: its probes say so first.
 func TestGracefulStopLosesNoCall(t *testing.T) {
 	reporter := load.New(

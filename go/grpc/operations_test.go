@@ -66,11 +66,11 @@ func (o *operations) apply(operation byte, which int) {
 	}
 	switch operation {
 	case 0, 1:
-		o.begin(withCall(o.t.Context()))
+		o.begin(withCall(o.t.Context(), true))
 	case 2:
 		ctx := o.retried
 		if ctx == nil {
-			ctx = withCall(o.t.Context())
+			ctx = withCall(o.t.Context(), true)
 		}
 		o.begin(ctx)
 	case 3:

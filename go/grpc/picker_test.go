@@ -214,7 +214,7 @@ func TestEndpointThatComesAndGoes(t *testing.T) {
 
 func TestRetriesAvoidTriedEndpoints(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{}, &fakePicker{}, &fakePicker{})
-	ctx := withCall(t.Context())
+	ctx := withCall(t.Context(), true)
 	failed := balancer.DoneInfo{Err: status.Error(codes.Unavailable, ""), BytesSent: true, BytesReceived: true}
 	tried := map[policy.ReplicaID]bool{}
 	for range 3 {
@@ -229,14 +229,14 @@ func TestRetriesAvoidTriedEndpoints(t *testing.T) {
 	tr.pick(ctx).Done(failed)
 
 	// What was not sent was not tried.
-	ctx = withCall(t.Context())
+	ctx = withCall(t.Context(), true)
 	tr.pick(ctx).Done(balancer.DoneInfo{})
 	if got := callOf(ctx).tried; len(got) != 0 {
 		t.Errorf("tried %v", got)
 	}
 	// Another engine has other replicas.
 	other := newTrial(t, local, &fakePicker{})
-	ctx = withCall(t.Context())
+	ctx = withCall(t.Context(), true)
 	tr.pick(ctx).Done(failed)
 	if got := callOf(ctx).triedOf(other.engine); len(got) != 0 {
 		t.Errorf("tried %v of another engine", got)

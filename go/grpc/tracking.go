@@ -33,6 +33,8 @@ func DialOptions() []grpc.DialOption {
 
 // call is a call through all its attempts. gRPC makes them one after the other.
 type call struct {
+	// streams says that it may have more than one response.
+	streams bool
 	// current is the attempt in flight.
 	current atomic.Pointer[attempt]
 	// engine is that of the tried replicas. Under xDS, a retry may be picked by another one.
@@ -43,8 +45,8 @@ type call struct {
 type callKey struct{}
 
 // withCall returns a context for one call. A call that is made within another one has its own.
-func withCall(ctx context.Context) context.Context {
-	return context.WithValue(ctx, callKey{}, &call{})
+func withCall(ctx context.Context, streams bool) context.Context {
+	return context.WithValue(ctx, callKey{}, &call{streams: streams})
 }
 
 func callOf(ctx context.Context) *call {
@@ -87,14 +89,14 @@ func trackUnary(
 	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
-	return invoke(withCall(ctx), method, request, reply, cc, opts...)
+	return invoke(withCall(ctx, false), method, request, reply, cc, opts...)
 }
 
 func trackStream(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	return open(withCall(ctx), desc, cc, method, opts...)
+	return open(withCall(ctx, desc.ServerStreams), desc, cc, method, opts...)
 }
 
 // headHandler learns when the head of a response has come.
@@ -106,7 +108,9 @@ func (headHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	if _, isHead := event.(*stats.InHeader); !isHead {
 		return
 	}
-	if call := callOf(ctx); call != nil {
+	// Servers send metadata that a handler has set as a head of its own, also before a status of
+	// failure. The one response of other calls comes with its head anyway.
+	if call := callOf(ctx); call != nil && call.streams {
 		if a := call.current.Load(); a != nil {
 			a.head()
 		}

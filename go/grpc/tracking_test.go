@@ -113,7 +113,7 @@ func TestHeadsThatBelongToNothing(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{})
 	head := &stats.InHeader{Client: true, Header: metadata.MD{}}
 	headHandler{}.HandleRPC(t.Context(), head)
-	ctx := withCall(t.Context())
+	ctx := withCall(t.Context(), true)
 	headHandler{}.HandleRPC(ctx, head)
 	tr.pick(ctx)
 	a := callOf(ctx).current.Load()
@@ -156,5 +156,25 @@ func TestServerThatFailsFast(t *testing.T) {
 			}
 			c.noneInFlight(t, append(good, failing)...)
 		})
+	}
+}
+
+// gRPC sends metadata that a handler has set as a head of its own also before a status of failure, so
+// the head of a call with one response shows nothing.
+func TestHeadOfAFailedCallIsNoSampleOfLatency(t *testing.T) {
+	s := serve(t, func(ctx context.Context) error {
+		if err := grpc.SetHeader(ctx, metadata.Pairs("request-id", "7")); err != nil {
+			t.Error(err)
+		}
+		return status.Error(codes.Internal, "broken")
+	})
+	c := dial(t, `{"probe": {"transport": "none"}}`, []*server{s}, DialOptions()...)
+	c.connected(t, 1)
+	watched := watchHeads(t, c)
+	if _, err := c.call(t.Context()); status.Code(err) != codes.Internal {
+		t.Fatal(err)
+	}
+	if heads, ends := watched.heads.Load(), watched.ends.Load(); heads != 0 || ends != 1 {
+		t.Errorf("%d heads and %d ends, want 0 and 1", heads, ends)
 	}
 }

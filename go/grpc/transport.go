@@ -23,7 +23,11 @@ type transport interface {
 }
 
 func newTransport(e *engine) (transport, error) {
-	key, _ := keys.find(e.config.probe.key)
+	key, known := keys.find(e.config.probe.key)
+	if e.config.probe.key != "" && !known {
+		// It was there when the configuration was parsed. Without it, forged reports would be believed.
+		return nil, fmt.Errorf("probe.key %q is no longer registered", e.config.probe.key)
+	}
 	outstanding := int(e.config.settings.Prequal.ProbesOutstandingMax)
 	switch e.config.probe.transport {
 	case transportGRPC:

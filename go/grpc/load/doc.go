@@ -9,8 +9,8 @@
 //	reporter.GracefulStop(ctx, server)
 //
 // A [Reporter] counts calls by a stats handler. A call is in flight from the moment when its method
-// is known until its status is written. Latency ends when the head of the response is sent. Calls
-// that are not queries are not counted: see [Exclude].
+// is known until its status is written. Latency ends when the response is sent; that of a streaming
+// response, when its head is sent. Calls that are not queries are not counted: see [Exclude].
 //
 // # How clients learn the load
 //

@@ -28,16 +28,21 @@ const (
 // call is the context of a call, and what is known of the call. It is one allocation.
 type call struct {
 	context.Context
+	handler *handler
 	// query is nil until the call begins.
-	query    *load.Query
+	query *load.Query
+	// streams says that the call may have more than one response.
+	streams  bool
 	trailers atomic.Uint32
 }
 
-type callKey struct{}
+// callKey is the key of a handler's own calls. A server may have several handlers, and all get the
+// context that the last one made.
+type callKey struct{ handler *handler }
 
 // Value returns the call itself for its own key, and the values of its parent for all others.
 func (c *call) Value(key any) any {
-	if key == (callKey{}) {
+	if key == (callKey{c.handler}) {
 		return c
 	}
 	return c.Context.Value(key)
@@ -49,22 +54,25 @@ func (h *handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Co
 	if _, excluded := h.excluded[info.FullMethodName]; excluded {
 		return ctx
 	}
-	return &call{Context: ctx}
+	return &call{Context: ctx, handler: h}
 }
 
 // HandleRPC counts the begin and the end of a call, and measures the time until its head is sent.
 func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	switch event.(type) {
-	case *stats.Begin, *stats.OutHeader, *stats.OutTrailer, *stats.End:
+	case *stats.Begin, *stats.OutHeader, *stats.OutPayload, *stats.OutTrailer, *stats.End:
 	default:
 		return
 	}
-	c, ok := ctx.Value(callKey{}).(*call)
+	c, ok := ctx.Value(callKey{h}).(*call)
 	if !ok || event.IsClient() {
 		return
 	}
 	if event, begins := event.(*stats.Begin); begins && event != nil {
-		c.query = h.load.Begin()
+		// A handler that is installed twice counts once.
+		if c.query == nil {
+			c.query, c.streams = h.load.Begin(), event.IsServerStream
+		}
 		return
 	}
 	if c.query == nil {
@@ -72,6 +80,12 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 	switch event := event.(type) {
 	case *stats.OutHeader:
+		// Metadata that a handler has set is a head of its own also before a status of failure. Only
+		// a stream may have a head long before its first response.
+		if c.streams {
+			c.query.Head(load.Success)
+		}
+	case *stats.OutPayload:
 		c.query.Head(load.Success)
 	case *stats.OutTrailer:
 		state := plainTrailers

@@ -284,3 +284,33 @@ func TestClientsEventsAreIgnored(t *testing.T) {
 	handler.HandleRPC(ctx, &stats.End{})
 	awaitCounts(t, reporter.Load(), load.Counts{})
 }
+
+// gRPC sends metadata that a handler has set as a head of its own, also before a status of failure.
+func TestFailedCallWithMetadataIsNoSampleOfLatency(t *testing.T) {
+	reporter := New()
+	_, conn := serve(t, reporter, &backend{unary: func(ctx context.Context) error {
+		if err := grpc.SetHeader(ctx, metadata.Pairs("request-id", "7")); err != nil {
+			t.Error(err)
+		}
+		return status.Error(codes.Internal, "broken")
+	}})
+	_, _ = testpb.NewTestServiceClient(conn).EmptyCall(contextFor(t), &testpb.Empty{})
+	awaitCounts(t, reporter.Load(), load.Counts{Failed: 1})
+	if latency := reporter.Load().Report(nil).Latency; latency != 0 {
+		t.Errorf("latency %v, want unknown", latency)
+	}
+}
+
+// A reporter whose handler is installed twice counts each call once, and so does each of two.
+func TestHandlersThatAreInstalledTogether(t *testing.T) {
+	reporter, other := New(), New()
+	_, conn := serve(t, reporter, &backend{}, grpc.StatsHandler(reporter.StatsHandler()),
+		grpc.StatsHandler(other.StatsHandler()))
+	if _, err := testpb.NewTestServiceClient(conn).EmptyCall(contextFor(t), &testpb.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Reporter{reporter, other} {
+		await(t, func() bool { return r.Load().Counts().Succeeded > 0 }, func() { t.Error("no call was counted") })
+		awaitCounts(t, r.Load(), load.Counts{Succeeded: 1})
+	}
+}

@@ -128,3 +128,10 @@ func FuzzAsLoadReport(f *testing.F) {
 		}
 	})
 }
+
+// A program with two files of one path does not start, and many have a probe.proto.
+func TestPathOfTheFileIsUnique(t *testing.T) {
+	if got := File_slackwater_probe_v1_probe_proto.Path(); got != "slackwater/probe/v1/probe.proto" {
+		t.Errorf("path %q", got)
+	}
+}

@@ -7,4 +7,7 @@
 // [NewLoadReport] and [LoadReport.AsLoadReport] convert between the message and [policy.LoadReport].
 package probepb
 
-//go:generate protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative probe.proto
+// The path of the file is registered for the whole process, so it is not only "probe.proto", which
+// another module may have as well.
+//
+//go:generate protoc -I slackwater/probe/v1=. --go_out=. --go_opt=module=github.com/slackwater/slackwater/go/grpc/probepb --go-grpc_out=. --go-grpc_opt=module=github.com/slackwater/slackwater/go/grpc/probepb slackwater/probe/v1/probe.proto

@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.10
 // 	protoc        v7.35.1
-// source: probe.proto
+// source: slackwater/probe/v1/probe.proto
 
 // The probe protocol of Slackwater over gRPC: a client that balances load requests a replica's load.
 // docs/reference/probe-protocol.md defines each field, and carries the same ones over UDP and HTTP.
@@ -36,7 +36,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_probe_proto_msgTypes[0]
+	mi := &file_slackwater_probe_v1_probe_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -48,7 +48,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_probe_proto_msgTypes[0]
+	mi := &file_slackwater_probe_v1_probe_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -61,7 +61,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_probe_proto_rawDescGZIP(), []int{0}
+	return file_slackwater_probe_v1_probe_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ProbeRequest) GetHint() []byte {
@@ -103,7 +103,7 @@ type LoadReport struct {
 
 func (x *LoadReport) Reset() {
 	*x = LoadReport{}
-	mi := &file_probe_proto_msgTypes[1]
+	mi := &file_slackwater_probe_v1_probe_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -115,7 +115,7 @@ func (x *LoadReport) String() string {
 func (*LoadReport) ProtoMessage() {}
 
 func (x *LoadReport) ProtoReflect() protoreflect.Message {
-	mi := &file_probe_proto_msgTypes[1]
+	mi := &file_slackwater_probe_v1_probe_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -128,7 +128,7 @@ func (x *LoadReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadReport.ProtoReflect.Descriptor instead.
 func (*LoadReport) Descriptor() ([]byte, []int) {
-	return file_probe_proto_rawDescGZIP(), []int{1}
+	return file_slackwater_probe_v1_probe_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *LoadReport) GetRif() uint32 {
@@ -201,11 +201,11 @@ func (x *LoadReport) GetCostNs() uint64 {
 	return 0
 }
 
-var File_probe_proto protoreflect.FileDescriptor
+var File_slackwater_probe_v1_probe_proto protoreflect.FileDescriptor
 
-const file_probe_proto_rawDesc = "" +
+const file_slackwater_probe_v1_probe_proto_rawDesc = "" +
 	"\n" +
-	"\vprobe.proto\x12\x13slackwater.probe.v1\"\"\n" +
+	"\x1fslackwater/probe/v1/probe.proto\x12\x13slackwater.probe.v1\"\"\n" +
 	"\fProbeRequest\x12\x12\n" +
 	"\x04hint\x18\x01 \x01(\fR\x04hint\"\x94\x04\n" +
 	"\n" +
@@ -236,23 +236,23 @@ const file_probe_proto_rawDesc = "" +
 	"\x05Probe\x12!.slackwater.probe.v1.ProbeRequest\x1a\x1f.slackwater.probe.v1.LoadReportB2Z0github.com/slackwater/slackwater/go/grpc/probepbb\x06proto3"
 
 var (
-	file_probe_proto_rawDescOnce sync.Once
-	file_probe_proto_rawDescData []byte
+	file_slackwater_probe_v1_probe_proto_rawDescOnce sync.Once
+	file_slackwater_probe_v1_probe_proto_rawDescData []byte
 )
 
-func file_probe_proto_rawDescGZIP() []byte {
-	file_probe_proto_rawDescOnce.Do(func() {
-		file_probe_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_probe_proto_rawDesc), len(file_probe_proto_rawDesc)))
+func file_slackwater_probe_v1_probe_proto_rawDescGZIP() []byte {
+	file_slackwater_probe_v1_probe_proto_rawDescOnce.Do(func() {
+		file_slackwater_probe_v1_probe_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_slackwater_probe_v1_probe_proto_rawDesc), len(file_slackwater_probe_v1_probe_proto_rawDesc)))
 	})
-	return file_probe_proto_rawDescData
+	return file_slackwater_probe_v1_probe_proto_rawDescData
 }
 
-var file_probe_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
-var file_probe_proto_goTypes = []any{
+var file_slackwater_probe_v1_probe_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_slackwater_probe_v1_probe_proto_goTypes = []any{
 	(*ProbeRequest)(nil), // 0: slackwater.probe.v1.ProbeRequest
 	(*LoadReport)(nil),   // 1: slackwater.probe.v1.LoadReport
 }
-var file_probe_proto_depIdxs = []int32{
+var file_slackwater_probe_v1_probe_proto_depIdxs = []int32{
 	0, // 0: slackwater.probe.v1.Load.Probe:input_type -> slackwater.probe.v1.ProbeRequest
 	1, // 1: slackwater.probe.v1.Load.Probe:output_type -> slackwater.probe.v1.LoadReport
 	1, // [1:2] is the sub-list for method output_type
@@ -262,27 +262,27 @@ var file_probe_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for field type_name
 }
 
-func init() { file_probe_proto_init() }
-func file_probe_proto_init() {
-	if File_probe_proto != nil {
+func init() { file_slackwater_probe_v1_probe_proto_init() }
+func file_slackwater_probe_v1_probe_proto_init() {
+	if File_slackwater_probe_v1_probe_proto != nil {
 		return
 	}
-	file_probe_proto_msgTypes[1].OneofWrappers = []any{}
+	file_slackwater_probe_v1_probe_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_probe_proto_rawDesc), len(file_probe_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slackwater_probe_v1_probe_proto_rawDesc), len(file_slackwater_probe_v1_probe_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_probe_proto_goTypes,
-		DependencyIndexes: file_probe_proto_depIdxs,
-		MessageInfos:      file_probe_proto_msgTypes,
+		GoTypes:           file_slackwater_probe_v1_probe_proto_goTypes,
+		DependencyIndexes: file_slackwater_probe_v1_probe_proto_depIdxs,
+		MessageInfos:      file_slackwater_probe_v1_probe_proto_msgTypes,
 	}.Build()
-	File_probe_proto = out.File
-	file_probe_proto_goTypes = nil
-	file_probe_proto_depIdxs = nil
+	File_slackwater_probe_v1_probe_proto = out.File
+	file_slackwater_probe_v1_probe_proto_goTypes = nil
+	file_slackwater_probe_v1_probe_proto_depIdxs = nil
 }

@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             v7.35.1
-// source: probe.proto
+// source: slackwater/probe/v1/probe.proto
 
 // The probe protocol of Slackwater over gRPC: a client that balances load requests a replica's load.
 // docs/reference/probe-protocol.md defines each field, and carries the same ones over UDP and HTTP.
@@ -128,5 +128,5 @@ var Load_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "probe.proto",
+	Metadata: "slackwater/probe/v1/probe.proto",
 }

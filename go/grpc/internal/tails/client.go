@@ -27,8 +27,9 @@ import (
 // deadline is that of each call.
 const deadline = 5 * time.Second
 
-// warmUp is how long calls are made before they count.
-const warmUp = time.Second
+// warmUp is how long calls are made before they count. It is longer than weighted_round_robin takes to
+// use its first weights.
+const warmUp = 3 * time.Second
 
 // order is what a client process does.
 type order struct {
@@ -144,7 +145,8 @@ func (c *caller) atTimes(o order) {
 			c.counts.Store(true)
 			c.cpu = -processCPU()
 		}
-		c.calls.Go(func() { c.do(due) })
+		at := due // due changes before the call begins
+		c.calls.Go(func() { c.do(at) })
 		due = due.Add(time.Duration(random.ExpFloat64() / o.Plan.Rate * float64(time.Second)))
 	}
 	c.calls.Wait()

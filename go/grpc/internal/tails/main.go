@@ -69,7 +69,7 @@ func run() error {
 	p := plan{}
 	names := flag.String("policies", "", "policies to measure, by parts of their names, separated by commas; default all")
 	flag.IntVar(&p.Rounds, "rounds", 3, "how often each policy is measured")
-	flag.DurationVar(&p.Length, "length", 10*time.Second, "how long a measurement takes, after a second of warm-up")
+	flag.DurationVar(&p.Length, "length", 10*time.Second, "how long a measurement takes, after 3 s of warm-up")
 	flag.Float64Var(&p.Rate, "rate", 800, "calls per second; 0: as many as possible")
 	flag.IntVar(&p.AtOnce, "at-once", 16, "calls at once if the rate is 0")
 	flag.Uint64Var(&p.Seed, "seed", 1, "seed of arrivals and service times")

@@ -52,6 +52,7 @@ type worker struct {
 	began   time.Time
 	metrics orca.ServerMetricsRecorder
 	calls   atomic.Uint64
+	failed  atomic.Uint64
 	inside  atomic.Int64
 
 	mu     sync.Mutex
@@ -107,7 +108,11 @@ func (w *worker) handle(_ any, ctx context.Context, decode func(any) error, inte
 	if err := decode(in); err != nil {
 		return nil, err
 	}
-	do := func(ctx context.Context, _ any) (any, error) { return in, w.do(ctx) }
+	do := func(ctx context.Context, _ any) (any, error) {
+		// gRPC sends the server's metrics with a call only if something has asked for the call's own.
+		_ = orca.CallMetricsRecorderFromContext(ctx)
+		return in, w.do(ctx)
+	}
 	if intercept == nil {
 		return do(ctx, in)
 	}
@@ -124,6 +129,7 @@ func (w *worker) do(ctx context.Context) error {
 	defer w.inside.Add(-1)
 	span, fails := w.draw()
 	if fails {
+		w.failed.Add(1)
 		return status.Error(codes.Unavailable, "this server fails every second call")
 	}
 	select {
@@ -157,21 +163,24 @@ func (w *worker) draw() (time.Duration, bool) {
 	return span, w.kind == failing && w.random.IntN(2) == 0
 }
 
-// report gives weighted_round_robin what it needs: the rate of calls and the utilization.
+// report gives weighted_round_robin what it needs: the rates of calls and of errors, and the
+// utilization.
 func (w *worker) report(ctx context.Context) {
 	const every = 200 * time.Millisecond
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
-	last := uint64(0)
+	last, lastFailed := uint64(0), uint64(0)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
 		}
-		calls := w.calls.Load()
+		failed := w.failed.Load()
+		calls := w.calls.Load() + failed
 		w.metrics.SetQPS(float64(calls-last) / every.Seconds())
-		last = calls
+		w.metrics.SetEPS(float64(failed-lastFailed) / every.Seconds())
+		last, lastFailed = calls, failed
 		used := float64(w.inside.Load()) / room
 		if w.kind == instant {
 			used = 0.5
