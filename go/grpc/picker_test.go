@@ -191,7 +191,7 @@ func TestClosedEndpointLeavesAtOnce(t *testing.T) {
 	gone.lb, gone.Balancer = &lb{engine: tr.engine}, closedBalancer{}
 	gone.Close()
 	for range 20 {
-		ctx := withCall(t.Context())
+		ctx := withCall(t.Context(), false)
 		tr.pick(ctx)
 		replica := callOf(ctx).current.Load().ticket.Replica()
 		if got := tr.engine.describeLocked(replica); got != "b" {
