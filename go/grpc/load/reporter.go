@@ -36,9 +36,10 @@ type Reporter struct {
 // Option is a setting of a [Reporter].
 type Option func(*Reporter)
 
-// WithLoad counts into l instead of a load of the reporter's own. Use it for settings other than the
-// defaults, or for a process that serves HTTP, too. Default: a load with [load.ProcessCPU], for a
-// process that is one replica.
+// WithLoad counts into l instead of a load of the reporter's own, for example for a process that
+// serves HTTP, too. Default: a load that learns capacity and cost from latency, which suits servers
+// that mostly wait for others. For one that mostly computes, and is alone in its process,
+// load.New(load.Options{CPU: load.ProcessCPU}) measures the CPU time of a call.
 func WithLoad(l *load.Load) Option { return func(r *Reporter) { r.load = l } }
 
 // WithProbeKey lets [Reporter.ServeUDP] answer only probes that are signed with key, and signs the
@@ -87,7 +88,7 @@ func New(options ...Option) *Reporter {
 		option(r)
 	}
 	if r.load == nil {
-		r.load = load.New(load.Options{CPU: load.ProcessCPU})
+		r.load = load.New(load.Options{})
 	}
 	r.stats.load = r.load
 	return r
