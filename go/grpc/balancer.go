@@ -50,8 +50,8 @@ func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balance
 // lb is the balancer. Its child keeps a connection to every endpoint; lb chooses between the READY
 // ones.
 //
-// Locks are taken in this order: those of the children, lb.updating, lb.mu, engine.mu. No child and no
-// part of gRPC is called under lb.mu or engine.mu, and no child under lb.updating.
+// Locks are taken in this order: those of the children, lb.updating, lb.mu, engine.mu. No child and
+// no part of gRPC is called under lb.mu or engine.mu, and no child under lb.updating.
 type lb struct {
 	// ClientConn is the channel. It is embedded to intercept the child's UpdateState.
 	balancer.ClientConn
@@ -73,8 +73,9 @@ type lb struct {
 	closed  bool
 }
 
-// settleMax is how long the first connections may take once one of them is READY. An address without
-// an answer takes 20 s or more to fail, and one whose health check hangs never does. Tests replace it.
+// settleMax is how long the first connections may take once one of them is READY. An address
+// without an answer takes 20 s or more to fail, and one whose health check hangs never does. Tests
+// replace it.
 var settleMax = 5 * time.Second
 
 func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
@@ -119,8 +120,8 @@ func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
 	return err
 }
 
-// useLocked makes an engine for a configuration, unless the current one has it. It returns the engine
-// that was replaced, which still has to be closed. On an error, the current one stays.
+// useLocked makes an engine for a configuration, unless the current one has it. It returns the
+// engine that was replaced, which still has to be closed. On an error, the current one stays.
 func (b *lb) useLocked(parsed *config) (*engine, error) {
 	if b.engine != nil && b.engine.config.equal(parsed) {
 		return nil, nil
@@ -134,12 +135,12 @@ func (b *lb) useLocked(parsed *config) (*engine, error) {
 	return replaced, nil
 }
 
-// settleLocked puts health around the policy once no endpoint is connecting for the first time, or if
-// one takes too long. It returns the engine that was replaced, or nil.
+// settleLocked puts health around the policy once no endpoint is connecting for the first time, or
+// if one takes too long. It returns the engine that was replaced, or nil.
 //
-// Health gives an endpoint that joins a small share at first, because one that starts is often slow.
-// The connections of a new channel are made within milliseconds of each other, and all but the first
-// would look as if they joined.
+// Health gives an endpoint that joins a small share at first, because one that starts is often
+// slow. The connections of a new channel are made within milliseconds of each other, and all but
+// the first would look as if they joined.
 func (b *lb) settleLocked(children []endpointsharding.ChildState, ready int) *engine {
 	if b.settled || b.engine == nil || ready == 0 {
 		return nil
@@ -201,7 +202,7 @@ func (b *lb) update(state balancer.State) {
 	}
 	b.mu.Lock()
 	if b.closed {
-		// It was on its way while another goroutine closed b. Nobody would close a new engine.
+		// It was on its way while another goroutine closed b. A new engine would stay open.
 		b.mu.Unlock()
 		return
 	}

@@ -71,8 +71,8 @@ func (noRecorder) RecordInt64Gauge(*estats.Int64GaugeHandle, int64, ...string) {
 
 func (noRecorder) RecordFloat64Histo(*estats.Float64HistoHandle, float64, ...string) {}
 
-// BenchmarkCall compares unary calls on loopback with those of round robin, probes included. Client and
-// servers share the process, so its CPU time is that of both.
+// BenchmarkCall compares unary calls on loopback with those of round robin, probes included. Client
+// and servers share the process, so its CPU time is that of both.
 func BenchmarkCall(b *testing.B) {
 	for _, config := range []string{
 		`{"round_robin": {}}`,

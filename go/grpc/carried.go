@@ -14,8 +14,8 @@ import (
 // base64.
 const carriedKey = "endpoint-load-metrics-bin"
 
-// The named metrics of a report, and the numbers of its fields on the wire. Package load writes them,
-// and slackwater serve reads the same.
+// The named metrics of a report, and the numbers of its fields on the wire. Package load writes
+// them, and slackwater serve reads the same.
 const (
 	carriedRIF      = "slackwater.rif"
 	carriedCapacity = "slackwater.capacity"
@@ -28,9 +28,9 @@ const (
 	mapValueField     = 2
 )
 
-// carriedReport reads the load that a server reports with the end of a call. It reads the few fields
-// that matter instead of the whole message, which would make every user of this package link the
-// generated code of xDS. Without requests in flight there is no report.
+// carriedReport reads the load that a server reports with the end of a call. It reads the few
+// fields that matter instead of the whole message, which would make every user of this package link
+// the generated code of xDS. Without requests in flight there is no report.
 func carriedReport(trailer metadata.MD) (policy.LoadReport, bool) {
 	values := trailer[carriedKey]
 	if len(values) != 1 {

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Channel is a balancer that is in use: one for each gRPC channel, or under xDS one for each locality
-// of it. It is safe for concurrent use. Once the channel is closed, it returns the last state.
+// Channel is a balancer that is in use: one for each gRPC channel, or under xDS one for each
+// locality of it. It is safe for concurrent use. Once the channel is closed, it returns the last
+// state.
 type Channel struct {
 	target string
 
@@ -47,8 +48,8 @@ func Channels() []*Channel {
 	return all
 }
 
-// Explain returns the latest picks of all balancers of a target, the oldest first. They are kept only
-// if the configuration has explain above 0.
+// Explain returns the latest picks of all balancers of a target, the oldest first. They are kept
+// only if the configuration has explain above 0.
 func Explain(target string) []Pick {
 	var picks []Pick
 	for _, channel := range channels.all() {

@@ -25,8 +25,8 @@ func (c *readyChild) UpdateClientConnState(balancer.ClientConnState) error {
 
 func (*readyChild) Close() {}
 
-// A state of the children may be on its way while another goroutine closes the balancer. It must not
-// make an engine that nobody closes.
+// A state of the children may be on its way while another goroutine closes the balancer. It must
+// not make an engine that stays open.
 func TestStateAfterCloseLeavesNoEngine(t *testing.T) {
 	children := &fakeConn{}
 	sharding := endpointsharding.NewBalancer(children, balancer.BuildOptions{},

@@ -58,8 +58,8 @@ type config struct {
 	text json.RawMessage
 }
 
-// MarshalJSON returns the configuration as it was read. Under xDS, gRPC writes the parsed configuration
-// of a cluster as JSON and parses it again.
+// MarshalJSON returns the configuration as it was read. Under xDS, gRPC writes the parsed
+// configuration of a cluster as JSON and parses it again.
 func (c *config) MarshalJSON() ([]byte, error) {
 	if c.text == nil {
 		return []byte("{}"), nil
@@ -92,8 +92,8 @@ func (c *config) equal(other *config) bool {
 		c.probe == other.probe && c.health == other.health && c.explain == other.explain
 }
 
-// ParseConfig parses the configuration of a service config, or of an xDS TypedStruct, in which every
-// number is a double. It ignores unknown fields, with a warning in gRPC's log.
+// ParseConfig parses the configuration of a service config, or of an xDS TypedStruct, in which
+// every number is a double. It ignores unknown fields, with a warning in gRPC's log.
 func (builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingConfig, error) {
 	c, err := parseConfig(text)
 	if err != nil {

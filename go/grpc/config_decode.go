@@ -20,8 +20,9 @@ type decoder func(path string, text json.RawMessage) error
 // fields are the known fields of an object.
 type fields map[string]decoder
 
-// decodeObject decodes the known fields of an object, in the order of their names, so that the first
-// error is always the same one. A field that is null counts as absent, as in JSON of Protocol Buffers.
+// decodeObject decodes the known fields of an object, in the order of their names, so that the
+// first error is always the same one. A field that is null counts as absent, as in JSON of Protocol
+// Buffers.
 func decodeObject(path string, text json.RawMessage, known fields) error {
 	var found map[string]json.RawMessage
 	if err := json.Unmarshal(text, &found); err != nil {
@@ -62,8 +63,8 @@ func decodeWhole(path string, text json.RawMessage, low, high uint16, into *uint
 	return nil
 }
 
-// settingsDecoder returns the decoder of a struct of settings: one field for each of the struct's, in
-// camel case. Their ranges are checked later, by the policy's own check.
+// settingsDecoder returns the decoder of a struct of settings: one field for each of the struct's,
+// in camel case. Their ranges are checked later, by the policy's own check.
 func settingsDecoder[S any](settings *S) decoder {
 	return func(path string, text json.RawMessage) error {
 		known := fields{}
@@ -110,8 +111,8 @@ func settingDecoder(into reflect.Value) decoder {
 	}
 }
 
-// outOfRangeIfNot returns value, or most if value is not between 0 and most. No setting may be as high
-// as its type allows, so the check of ranges then names the setting and its range.
+// outOfRangeIfNot returns value, or most if value is not between 0 and most. No setting may be as
+// high as its type allows, so the check of ranges then names the setting and its range.
 func outOfRangeIfNot(value, most float64) uint64 {
 	if value < 0 || value > most {
 		value = most

@@ -13,8 +13,9 @@
 //
 // The channel connects to every endpoint that its resolver returns. It probes them for their
 // requests in flight and their latency, off the path of the calls, and sends each call to the
-// endpoint where it is expected to be answered first. Servers answer the probes with the sub-package
-// load. An endpoint without the probe service is balanced by what this channel measures.
+// endpoint where it is expected to be answered first. Servers answer the probes with the
+// sub-package load. An endpoint without the probe service is balanced by what this channel
+// measures.
 //
 // # Configuration
 //
@@ -35,55 +36,56 @@
 //	}
 //
 // policy is one of "shortest_expected_delay" (the default), "prequal", "least_loaded" and "random".
-// The policy "prequal_sync" waits for answers to its probes before it picks. A picker of gRPC may not
-// wait, so this policy exists only in package httplb of the parent module.
+// The policy "prequal_sync" waits for answers to its probes before it picks. A picker of gRPC may
+// not wait, so this policy exists only in package httplb of the parent module.
 //
 // probe.transport is how probes are sent:
-//   - "grpc", the default: a unary call on the endpoint's own connection, with the credentials of the
-//     channel. The client's interceptors do not see it. Those of the server do, and must let
+//   - "grpc", the default: a unary call on the endpoint's own connection, with the credentials of
+//     the channel. The client's interceptors do not see it. Those of the server do, and must let
 //     "/slackwater.probe.v1.Load/Probe" pass.
 //   - "udp": one datagram each way. The endpoint's address must be an IP address, as it is after
 //     resolution by DNS, and not a name.
 //   - "http": a GET request without TLS.
 //   - "none": no probes; every endpoint is balanced by what this channel measures.
 //
-// probe.port is where servers answer probes by UDP or HTTP: 1 to 65535, default the endpoint's port.
-// [WithProbeAddress] lets a resolver choose another address for one endpoint. probe.path is the path
-// of probes by HTTP, default "/prequal/probe". probe.key is the name under which [RegisterKey] has the
-// key that signs probes by UDP or HTTP; by default they are not signed.
+// probe.port is where servers answer probes by UDP or HTTP: 1 to 65535, default the endpoint's
+// port. [WithProbeAddress] lets a resolver choose another address for one endpoint. probe.path is
+// the path of probes by HTTP, default "/prequal/probe". probe.key is the name under which
+// [RegisterKey] has the key that signs probes by UDP or HTTP; by default they are not signed.
 //
 // prequal and shortestExpectedDelay have the settings of [policy.PrequalSettings] and
 // [policy.ShortestExpectedDelaySettings]. Durations are texts such as "0.050s" or "50ms". The probe
 // settings in prequal apply to every policy that probes.
 //
 // health says what is done about endpoints that fail:
-//   - "standard", the default: an endpoint that fails more often than the others gets fewer calls, or
-//     none but for a few trials until it succeeds again; one that joins gets its whole share once it
-//     has shown that it is as fast as the others, after 10 s at the latest. It begins once a new
-//     channel has connected to its endpoints, or has failed to.
-//   - "off": failures do not count. The fewest calls are in flight at an endpoint that fails fast, so
-//     it gets more than its share of them, unless outlier detection ejects it.
+//   - "standard", the default: an endpoint that fails more often than the others gets fewer calls,
+//     or none but for a few trials until it succeeds again; one that joins gets its whole share
+//     once it has shown that it is as fast as the others, after 10 s at the latest. It begins once
+//     a new channel has connected to its endpoints, or has failed to.
+//   - "off": failures do not count. The fewest calls are in flight at an endpoint that fails fast,
+//     so it gets more than its share of them, unless outlier detection ejects it.
 //
-// explain is the number of latest picks that [Channel.Picks] returns: 0 to 1024, default 0. Unless it
-// is 0, each pick takes longer, and some 7 kB of memory are kept for each in each balancer.
+// explain is the number of latest picks that [Channel.Picks] returns: 0 to 1024, default 0. Unless
+// it is 0, each pick takes longer, and some 7 kB of memory are kept for each in each balancer.
 //
 // Unknown fields are ignored. A field with a wrong value is an error that names its path.
 //
 // # Failures, retries and outlier detection
 //
 // A status that blames the server counts as failed: UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED,
-// UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS. With "grpc-retry-pushback-ms" in the trailers,
-// DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE are pushback, which shows load and not a
-// failure. Failed calls are no samples of latency, so a server that fails fast does not look fast.
+// UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS. With "grpc-retry-pushback-ms" in the
+// trailers, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE are pushback, which shows load
+// and not a failure. Failed calls are no samples of latency, so a server that fails fast does not
+// look fast.
 //
 // gRPC's outlier detection and client-side health checking work above this policy. By default they
 // are off, and outlier detection looks at its counts every 10 s; health, above, counts each call.
-// gRPC's retries need [DialOptions] to avoid the endpoint of the failed attempt, since gRPC does not
-// tell a policy which calls are retries. gRPC-Go has no hedging.
+// gRPC's retries need [DialOptions] to avoid the endpoint of the failed attempt, since gRPC does
+// not tell a policy which calls are retries. gRPC-Go has no hedging.
 //
 // # Seeing what it does
 //
 // The policy records the metrics "grpc.lb.slackwater.*" with gRPC's experimental metrics. They are
-// off by default, and a stats handler such as that of OpenTelemetry enables them by name. [Channels]
-// returns the live channels with a [Snapshot] of each.
+// off by default, and a stats handler such as that of OpenTelemetry enables them by name.
+// [Channels] returns the live channels with a [Snapshot] of each.
 package slackwatergrpc

@@ -253,8 +253,8 @@ func (e *engine) dueLocked(now policy.Instant, due []dueProbe) []dueProbe {
 	return due
 }
 
-// armLocked sets the timer for the policy's next timeout. It only ever moves it forward: almost every
-// event moves the timeout back a little, and setting a timer is not free.
+// armLocked sets the timer for the policy's next timeout. It only ever moves it forward: almost
+// every event moves the timeout back a little, and setting a timer is not free.
 func (e *engine) armLocked(now policy.Instant) {
 	at, ok := e.policy.NextTimeout()
 	if !ok || e.closed || (e.timerSet && e.timerAt <= at) {

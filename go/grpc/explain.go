@@ -73,8 +73,8 @@ func (p Pick) String() string {
 	return line.String()
 }
 
-// Picks returns the latest picks, the oldest first. There are as many as the configuration has under
-// explain.
+// Picks returns the latest picks, the oldest first. There are as many as the configuration has
+// under explain.
 func (c *Channel) Picks() []Pick {
 	e := c.current()
 	if e == nil {
@@ -115,8 +115,8 @@ func newRecorder(size int) recorder {
 	return r
 }
 
-// explanation returns what the policy fills in for the next pick, or nil. Until the pick is recorded,
-// the oldest one is lost.
+// explanation returns what the policy fills in for the next pick, or nil. Until the pick is
+// recorded, the oldest one is lost.
 func (r *recorder) explanation() *policy.Explanation {
 	if len(r.picks) == 0 {
 		return nil

@@ -91,8 +91,8 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// Servers whose connections are made a little later than the first ones are not treated as servers that
-// have just started.
+// Servers whose connections are made a little later than the first ones are not treated as servers
+// that have just started.
 func TestFirstConnectionsDoNotWarmUp(t *testing.T) {
 	slow, fast := serve(t, after(100*time.Millisecond)), serve(t, after(2*time.Millisecond))
 	slow.latencyNS.Store(int64(100 * time.Millisecond))

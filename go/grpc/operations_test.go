@@ -11,8 +11,8 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// FuzzOperations applies any order of picks, ends and changes of the endpoints, and compares the calls
-// in flight with a simple model.
+// FuzzOperations applies any order of picks, ends and changes of the endpoints, and compares the
+// calls in flight with a simple model.
 func FuzzOperations(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2})
 	f.Add([]byte{1, 0, 0, 0, 6, 6, 22, 3, 3, 3, 0, 14, 4})

@@ -13,8 +13,8 @@ import (
 // pushbackKey is the trailer by which a server rejects a call and allows a later retry.
 const pushbackKey = "grpc-retry-pushback-ms"
 
-// neverSent reports whether a picked call was not sent: the connection had just left READY, and gRPC
-// picks again. gRPC says so by an empty DoneInfo, which looks like a success otherwise.
+// neverSent reports whether a picked call was not sent: the connection had just left READY, and
+// gRPC picks again. gRPC says so by an empty DoneInfo, which looks like a success otherwise.
 func neverSent(info *balancer.DoneInfo) bool {
 	return info.Err == nil && !info.BytesSent && !info.BytesReceived
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// picker picks among the READY endpoints. All pickers of an engine do the same: gRPC only has to see a
-// new one when the endpoints have changed.
+// picker picks among the READY endpoints. All pickers of an engine do the same: gRPC only has to
+// see a new one when the endpoints have changed.
 type picker struct {
 	engine *engine
 }

@@ -184,7 +184,8 @@ type closedBalancer struct{ balancer.Balancer }
 
 func (closedBalancer) Close() {}
 
-// An endpoint that the resolver no longer returns is not picked any more, even before the next picker.
+// An endpoint that the resolver no longer returns is not picked any more, even before the next
+// picker.
 func TestClosedEndpointLeavesAtOnce(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{}, &fakePicker{})
 	gone := tr.members[0].endpoint

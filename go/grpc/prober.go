@@ -36,7 +36,8 @@ type prober struct {
 	closed  bool
 }
 
-// proberBuilder makes the prober of a connection. All values of it are equal, so a connection has one.
+// proberBuilder makes the prober of a connection. All values of it are equal, so a connection has
+// one.
 type proberBuilder struct{}
 
 func (proberBuilder) Build(conn any) (balancer.Producer, func()) {
@@ -46,8 +47,8 @@ func (proberBuilder) Build(conn any) (balancer.Producer, func()) {
 	return p, p.close
 }
 
-// offer queues a probe, and returns false if it cannot be sent now. It does not wait. The first probe
-// starts the prober's goroutine, so a policy without probes has none.
+// offer queues a probe, and returns false if it cannot be sent now. It does not wait. The first
+// probe starts the prober's goroutine, so a policy without probes has none.
 func (p *prober) offer(job probeJob) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +78,8 @@ func (p *prober) run() {
 	}
 }
 
-// close cancels the probe in flight, and waits for the goroutine. gRPC calls it with locks held, so it
-// must not be called under a lock of this package: the goroutine may be about to take that.
+// close cancels the probe in flight, and waits for the goroutine. gRPC calls it with locks held, so
+// it must not be called under a lock of this package: the goroutine may be about to take that.
 func (p *prober) close() {
 	p.mu.Lock()
 	p.closed = true

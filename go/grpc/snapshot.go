@@ -77,8 +77,8 @@ func (s Snapshot) String() string {
 	return string(text)
 }
 
-// Snapshot returns the state of the balancer. It takes time in proportion to the endpoints, in which
-// no call is picked.
+// Snapshot returns the state of the balancer. It takes time in proportion to the endpoints, in
+// which no call is picked.
 func (c *Channel) Snapshot() Snapshot {
 	snapshot := Snapshot{Target: c.target, Locality: c.Locality(), Picks: map[string]uint64{}}
 	if e := c.current(); e != nil {

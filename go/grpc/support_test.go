@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// goroutinesLeft waits until no goroutine of gRPC or of this module runs, and returns those that still
-// do.
+// goroutinesLeft waits until no goroutine of gRPC or of this module runs, and returns those that
+// still do.
 func goroutinesLeft(patience time.Duration) string {
 	deadline := time.Now().Add(patience)
 	for {
@@ -285,8 +285,8 @@ func (c *client) noneInFlight(t *testing.T, servers ...*server) {
 	})
 }
 
-// load makes calls from several goroutines at a time. It returns the number that each server answered,
-// and the number that failed with each status.
+// load makes calls from several goroutines at a time. It returns the number that each server
+// answered, and the number that failed with each status.
 func (c *client) load(t *testing.T, workers, calls int, each func(call int)) (map[string]int, map[codes.Code]int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)

@@ -16,9 +16,10 @@ const triedMax = 16
 
 // DialOptions returns options of a channel with which the policy knows more of each call. They are
 // optional:
-//   - The latency of a streaming call ends at the head of its response. Without them it ends with the
-//     stream. Policies use latencies of calls for endpoints that answer no probes.
-//   - A retry by gRPC avoids the endpoints that the call has tried, and does not count as a new call.
+//   - The latency of a streaming call ends at the head of its response. Without them it ends with
+//     the stream. Policies use latencies of calls for endpoints that answer no probes.
+//   - A retry by gRPC avoids the endpoints that the call has tried, and does not count as a new
+//     call.
 //
 // The options add an interceptor for unary calls, one for streams, and a stats handler:
 //

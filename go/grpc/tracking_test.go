@@ -23,8 +23,8 @@ const retries = `{
 	}}]
 }`
 
-// With the options, each of three attempts goes to another of three servers, of which two always fail.
-// Without them, chance decides, and the three attempts often miss the good one.
+// With the options, each of three attempts goes to another of three servers, of which two always
+// fail. Without them, chance decides, and the three attempts often miss the good one.
 func TestRetriesByGRPCGoElsewhere(t *testing.T) {
 	fails := func(context.Context) error { return status.Error(codes.Unavailable, "out of order") }
 	for _, tracked := range []bool{true, false} {
@@ -159,8 +159,8 @@ func TestServerThatFailsFast(t *testing.T) {
 	}
 }
 
-// gRPC sends metadata that a handler has set as a head of its own also before a status of failure, so
-// the head of a call with one response shows nothing.
+// gRPC sends metadata that a handler has set as a head of its own also before a status of failure,
+// so the head of a call with one response shows nothing.
 func TestHeadOfAFailedCallIsNoSampleOfLatency(t *testing.T) {
 	s := serve(t, func(ctx context.Context) error {
 		if err := grpc.SetHeader(ctx, metadata.Pairs("request-id", "7")); err != nil {

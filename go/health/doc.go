@@ -17,10 +17,10 @@
 //     answers about as fast as the others'.
 //   - Pushback counts as load, not as failure: it lowers a share for a moment and never ejects.
 //
-// Everything is relative to the other replicas: a fleet that fails, slows down or pushes back evenly
-// loses no replica. At most a set part of the fleet is out, and none is out if no other replica
-// could be chosen. Only what this client saw itself is evidence for a replica: a report may accuse
-// it and cannot clear it.
+// Everything is relative to the other replicas: a fleet that fails, slows down or pushes back
+// evenly loses no replica. At most a set part of the fleet is out, and none is out if no other
+// replica could be chosen. Only what this client saw itself is evidence for a replica: a report may
+// accuse it and cannot clear it.
 //
 // The arithmetic has whole numbers only, and a pick has no loop over the fleet: standings are
 // settled ten times a second. While all replicas are healthy, a pick costs a comparison and a note

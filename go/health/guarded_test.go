@@ -219,8 +219,8 @@ func TestAQueryThatHasTriedTooManySparesNone(t *testing.T) {
 	}
 }
 
-// leaveOne returns a fleet of four that has saved all trials, of which the second has left at 0. Its
-// trial is due at 1 s.
+// leaveOne returns a fleet of four that has saved all trials, of which the second has left at 0.
+// Its trial is due at 1 s.
 func leaveOne(t *testing.T, why cause, shadowTrials bool) (*guarded, policy.ReplicaID) {
 	t.Helper()
 	settings := DefaultSettings()

@@ -25,8 +25,8 @@ type Settings struct {
 	// first attempts: 0 to 1, default 0.003. The two that follow a passed trial are extra. At 0 a
 	// replica comes back only when the others get as bad, or too few are left.
 	Trials policy.Millionths
-	// ShadowTrials says that trials are copies of queries that the caller requests with a query
-	// whose attempt is [policy.AttemptTrial], so that no client waits for a replica that is out. If the
+	// ShadowTrials says that trials are copies of queries that the caller requests with a query whose
+	// attempt is [policy.AttemptTrial], so that no client waits for a replica that is out. If the
 	// caller has had no copy for as long as BackOffMax, a query is a trial anyway. Default false:
 	// trials are queries.
 	ShadowTrials bool
@@ -100,8 +100,8 @@ func DefaultWarmUpSettings() *WarmUpSettings {
 }
 
 // StandardSettings returns the settings of Slackwater's proxy where its configuration has none:
-// error aversion, and warm-up for at most 10 s, without latency probation. The proxy puts them around
-// [policy.Default].
+// error aversion, and warm-up for at most 10 s, without latency probation. The proxy puts them
+// around [policy.Default].
 func StandardSettings() Settings {
 	s := DefaultSettings()
 	s.Probation = nil

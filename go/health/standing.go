@@ -96,8 +96,8 @@ func (g *guarded) outMax() int {
 	return int(uint64(g.offered) * uint64(g.settings.OutMax) / uint64(whole))
 }
 
-// enforceLimit brings the least bad replicas back with a small share while too many are out, or none
-// is left.
+// enforceLimit brings the least bad replicas back with a small share while too many are out, or
+// none is left.
 func (g *guarded) enforceLimit() {
 	for len(g.out) > 0 &&
 		(g.offeredOut > g.outMax() || len(g.policy.Fleet().Available()) == 0) {

@@ -123,7 +123,8 @@ func (g *guarded) judgeTrial(replica policy.ReplicaID) {
 	}
 }
 
-// judged applies the end of a query: to its trial, if it is or was one, and to a replica that fails.
+// judged applies the end of a query: to its trial, if it is or was one, and to a replica that
+// fails.
 func (g *guarded) judged(
 	replica policy.ReplicaID, r *record, trial policy.Optional[uint32],
 	latencyNS uint64, outcome policy.Outcome, turnsBad bool,

@@ -13,8 +13,8 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// TestVectors plays what the Rust core has played with health around its policies, and compares each
-// result.
+// TestVectors plays what the Rust core has played with health around its policies, and compares
+// each result.
 func TestVectors(t *testing.T) {
 	files, err := vectors.Files(true)
 	if err != nil {

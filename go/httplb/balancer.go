@@ -247,7 +247,8 @@ func (b *balancer) setReplicas(wanted []*replica) error {
 	return err
 }
 
-// close ends the timer and the probes, and waits for them. It returns false if it was closed before.
+// close ends the timer and the probes, and waits for them. It returns false if it was closed
+// before.
 func (b *balancer) close() (first bool, err error) {
 	b.mu.Lock()
 	first = !b.isClosed

@@ -29,7 +29,7 @@ type leasedBody struct {
 }
 
 // watch ends the request with its context, which ends the response of the base, too. Otherwise a
-// client that then forgets to close the body would leave the request in flight for good.
+// client that then forgets to close the body would leave the request in flight permanently.
 func (b *leasedBody) watch() {
 	b.unwatch = func() bool { return true }
 	if b.ctx.Done() != nil {
@@ -109,8 +109,8 @@ func hasNoBody(request *http.Request, response *http.Response) bool {
 		response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
 }
 
-// lengthOf returns the length of a response's body. With trailers, the length does not show the end.
-// Those of gRPC may come without an announcement.
+// lengthOf returns the length of a response's body. With trailers, the length does not show the
+// end. Those of gRPC may come without an announcement.
 func lengthOf(response *http.Response) int64 {
 	if response.ContentLength < 0 || response.Uncompressed || len(response.Trailer) > 0 ||
 		probe.IsGRPC(response.Header) {

@@ -8,10 +8,10 @@
 //	client := &http.Client{Transport: transport}
 //	response, err := client.Get("http://search/query")
 //
-// The host of a request's URL names the service. The transport replaces it, and the scheme, by those
-// of the replica that it picks. The Host header stays that of the request. That holds for redirects
-// that the client follows, too, whatever host they name: if replicas redirect to other sites, set
-// [http.Client.CheckRedirect].
+// The host of a request's URL names the service. The transport replaces it, and the scheme, by
+// those of the replica that it picks. The Host header stays that of the request. That holds for
+// redirects that the client follows, too, whatever host they name: if replicas redirect to other
+// sites, set [http.Client.CheckRedirect].
 //
 // # How it picks
 //

@@ -73,8 +73,8 @@ func newOptions(given []Option) (*options, error) {
 	return o, nil
 }
 
-// WithPolicy sets the policy by its name, as in [policy.Names], and its settings. prequal_sync probes
-// for each request and makes it wait for the answers, at most for its SyncDeadline. Default
+// WithPolicy sets the policy by its name, as in [policy.Names], and its settings. prequal_sync
+// probes for each request and makes it wait for the answers, at most for its SyncDeadline. Default
 // [policy.Default] with [policy.DefaultSettings].
 func WithPolicy(name string, settings policy.Settings) Option {
 	return func(o *options) { o.policy, o.settings = name, settings }
@@ -101,8 +101,8 @@ func WithHTTPProbes(path string) Option {
 	}
 }
 
-// WithoutProbes sends no probes: replicas are balanced by what the transport measures and by reports
-// in responses.
+// WithoutProbes sends no probes: replicas are balanced by what the transport measures and by
+// reports in responses.
 func WithoutProbes() Option { return func(o *options) { o.probes = probesNone } }
 
 // WithProbeKey signs probes with key. Answers must be signed with it, too. Default: nothing is
@@ -115,18 +115,18 @@ func WithProbesFrom(v4, v6 netip.Addr) Option {
 	return func(o *options) { o.localV4, o.localV6 = v4, v6 }
 }
 
-// WithHint puts what hint returns into the probes for a request, at most [probe.HintBytesMax] bytes: a
-// replica that has the request's data at hand then reports a lower load. A longer hint, and an empty
-// one, is left out. Only prequal_sync probes for a request, so only there is hint called. It must not
-// change the request. Default: no hints.
+// WithHint puts what hint returns into the probes for a request, at most [probe.HintBytesMax]
+// bytes: a replica that has the request's data at hand then reports a lower load. A longer hint,
+// and an empty one, is left out. Only prequal_sync probes for a request, so only there is hint
+// called. It must not change the request. Default: no hints.
 func WithHint(hint func(*http.Request) []byte) Option { return func(o *options) { o.hint = hint } }
 
-// WithExplanations keeps the last picks for [Transport.Explain]: 0 to 1,024, default 0. Unless it is
-// 0, each pick takes longer.
+// WithExplanations keeps the last picks for [Transport.Explain]: 0 to 1,024, default 0. Unless it
+// is 0, each pick takes longer.
 func WithExplanations(picks int) Option { return func(o *options) { o.explanations = picks } }
 
-// WithSeed makes choices repeatable: the same seed and the same events give the same picks. Default:
-// a random seed.
+// WithSeed makes choices repeatable: the same seed and the same events give the same picks.
+// Default: a random seed.
 func WithSeed(seed uint64) Option { return func(o *options) { o.seed = policy.Some(seed) } }
 
 // Settings of NewBase.

@@ -59,8 +59,8 @@ func (p *udpProber) count(snapshot *Snapshot) { snapshot.UDPProbes = p.client.Co
 
 func (p *udpProber) close() error { return p.client.Close() }
 
-// httpProber probes over HTTP, each probe on a goroutine that ends at its deadline. The client limits
-// how many there are.
+// httpProber probes over HTTP, each probe on a goroutine that ends at its deadline. The client
+// limits how many there are.
 type httpProber struct {
 	balancer *balancer
 	client   probe.HTTPClient

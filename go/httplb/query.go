@@ -11,8 +11,8 @@ import (
 // attemptsMax is the most attempts of a query that are kept. Further ones may go anywhere.
 const attemptsMax = 64
 
-// Query is what the attempts of one query have in common: the replicas that they went to. It is safe
-// for concurrent use.
+// Query is what the attempts of one query have in common: the replicas that they went to. It is
+// safe for concurrent use.
 type Query struct {
 	// picking is held from one attempt's look at the others until it is one of them, so that two that
 	// begin at once differ, too.
@@ -44,10 +44,10 @@ type Attempt struct {
 
 type queryKey struct{}
 
-// NewQuery returns a context for all attempts of one query, which a layer above a [Transport] makes:
-// retries and hedges. Each further request with this context goes to a replica that the query has not
-// tried, or fails with [ErrAllTried]. A request that follows a redirect begins anew: it may go
-// anywhere. Without this context, each request is a query of its own.
+// NewQuery returns a context for all attempts of one query, which a layer above a [Transport]
+// makes: retries and hedges. Each further request with this context goes to a replica that the
+// query has not tried, or fails with [ErrAllTried]. A request that follows a redirect begins anew:
+// it may go anywhere. Without this context, each request is a query of its own.
 //
 //	ctx, query := httplb.NewQuery(request.Context())
 //	response, err := client.Do(request.WithContext(ctx))

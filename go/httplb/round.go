@@ -8,8 +8,8 @@ import (
 	"github.com/slackwater/slackwater/go/probe"
 )
 
-// roundsMax is the most requests that may wait for their probes at once. One more is picked at once,
-// without answers.
+// roundsMax is the most requests that may wait for their probes at once. One more is picked at
+// once, without answers.
 const roundsMax = 4096
 
 // round is a synchronous round, for which one request waits.

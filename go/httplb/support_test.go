@@ -80,7 +80,8 @@ func serveReplicas(t testing.TB, handlers ...http.HandlerFunc) ([]*server, []Rep
 	return servers, URLs(urls...)
 }
 
-// newTransport returns a transport that is closed with the test, and must then have nothing in flight.
+// newTransport returns a transport that is closed with the test, and must then have nothing in
+// flight.
 func newTransport(t testing.TB, replicas []Replica, options ...Option) *Transport {
 	t.Helper()
 	transport, err := New(replicas, append([]Option{WithHTTPProbes(""), WithSeed(1)}, options...)...)

@@ -22,8 +22,8 @@ var (
 	ErrClosed = errors.New("httplb: the transport is closed")
 )
 
-// Transport is an [http.RoundTripper] that sends each request to one of a set of replicas. It is safe
-// for concurrent use. [New] returns one; the zero value is not usable. Close it when it is no
+// Transport is an [http.RoundTripper] that sends each request to one of a set of replicas. It is
+// safe for concurrent use. [New] returns one; the zero value is not usable. Close it when it is no
 // longer used.
 type Transport struct {
 	options  *options
@@ -89,8 +89,8 @@ func parseReplicas(given []Replica, o *options) ([]*replica, error) {
 	return replicas, nil
 }
 
-// SetReplicas replaces the set of replicas. Those that stay keep what is known about them. Those that
-// leave get no further requests; their requests in flight continue. After an error nothing has
+// SetReplicas replaces the set of replicas. Those that stay keep what is known about them. Those
+// that leave get no further requests; their requests in flight continue. After an error nothing has
 // changed.
 func (t *Transport) SetReplicas(replicas []Replica) error {
 	parsed, err := parseReplicas(replicas, t.options)
@@ -158,8 +158,8 @@ func (t *Transport) pick(request *http.Request) (*lease, error) {
 	})
 }
 
-// outgoingRequest returns the request to a replica, and its body if that is watched. A round tripper
-// must not change the request that it is given.
+// outgoingRequest returns the request to a replica, and its body if that is watched. A round
+// tripper must not change the request that it is given.
 func outgoingRequest(request *http.Request, to *replica) (*http.Request, *requestBody) {
 	sent := request.WithContext(request.Context())
 	url := *request.URL

@@ -137,8 +137,8 @@ type ExplainedOut struct {
 	URL string
 }
 
-// Explain returns the last picks, newest first, as many as [WithExplanations] keeps. It allocates, and
-// takes the lock that picks take.
+// Explain returns the last picks, newest first, as many as [WithExplanations] keeps. It allocates,
+// and takes the lock that picks take.
 func (t *Transport) Explain() []ExplainedPick {
 	b := t.balancer
 	b.mu.Lock()

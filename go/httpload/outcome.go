@@ -29,8 +29,9 @@ func headOutcome(status int, header http.Header) load.Outcome {
 	return load.Success
 }
 
-// trailersOutcome returns how a request ends according to the trailers of its response. Handlers set
-// them in the same map as headers, with or without the prefix for those that were not announced.
+// trailersOutcome returns how a request ends according to the trailers of its response. Handlers
+// set them in the same map as headers, with or without the prefix for those that were not
+// announced.
 func trailersOutcome(header http.Header) load.Outcome {
 	if outcome := grpcOutcome(header, http.TrailerPrefix); outcome != load.Success {
 		return outcome

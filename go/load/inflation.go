@@ -102,8 +102,8 @@ func (n *inflation) learn(others uint32, latencyNS uint64) {
 }
 
 // read learns from the queries that were added since the last reading, and ended within the last
-// spanNS. With the idle time before it, that is passedNS. Only if they may have waited for something
-// other than a CPU can their latency show a shortage.
+// spanNS. With the idle time before it, that is passedNS. Only if they may have waited for
+// something other than a CPU can their latency show a shortage.
 func (n *inflation) read(spanNS, passedNS uint64, mayWait bool) {
 	sums := n.sums
 	n.sums = inflationSums{}

@@ -145,8 +145,8 @@ func (l *Load) totals() Totals {
 // RIF returns the requests in flight.
 func (l *Load) RIF() uint32 { return l.tracker.RIF() }
 
-// Drain makes reports ask clients to send no new queries. Queries that still arrive are served. Call
-// it some probe intervals before the listener closes.
+// Drain makes reports ask clients to send no new queries. Queries that still arrive are served.
+// Call it some probe intervals before the listener closes.
 func (l *Load) Drain() { l.draining.Store(true) }
 
 // Undrain ends what [Load.Drain] began.

@@ -21,8 +21,8 @@ type Query struct {
 }
 
 // Head notes that the response's head is ready: latency ends here. After another outcome than
-// [Success] there is no sample, and the query ends in that way however its body ends. Only the first
-// call counts.
+// [Success] there is no sample, and the query ends in that way however its body ends. Only the
+// first call counts.
 func (q *Query) Head(outcome Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -63,9 +63,9 @@ func (w *probeWindow) meanNS() (uint64, bool) {
 //
 // A probe costs its replica and its client the same for each query, at any load. When either is
 // overloaded, probes are the first thing to save. The sign is how probes end, in windows of a tenth
-// of a second: answers that are late or take far longer than usual, probes that the caller could not
-// send, or that found no free slot. The client's own delay is part of all this: a probe waits to be
-// sent, and its answer waits to be read.
+// of a second: answers that are late or take far longer than usual, probes that the caller could
+// not send, or that found no free slot. The client's own delay is part of all this: a probe waits
+// to be sent, and its answer waits to be read.
 //
 // Replicas are counted, not probes: a single replica that answers nothing but is probed often has a
 // problem of its own. After two such windows in a row the rate is lowered by a quarter, and again

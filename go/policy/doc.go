@@ -22,8 +22,8 @@
 // # Use
 //
 // A caller allocates names for its replicas with [ReplicaIDs] and adds them with [EventAdded]. For
-// each query it calls [Policy.Choose], sends the query to the replica of the ticket, and returns the
-// ticket with [Policy.HandleDone]. After each event it sends the probes that [Policy.NextProbe]
+// each query it calls [Policy.Choose], sends the query to the replica of the ticket, and returns
+// the ticket with [Policy.HandleDone]. After each event it sends the probes that [Policy.NextProbe]
 // returns, and passes the answers back as [EventReport]. At the time of [Policy.NextTimeout] it
 // passes [EventTimeout].
 package policy

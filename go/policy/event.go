@@ -38,9 +38,9 @@ const (
 	EventTimeout
 )
 
-// Event is an input of [Policy.Handle]. Which fields are used depends on Kind. Events about replicas
-// or probes of which the policy has no record are normal: the policy ignores them, and counts those
-// that carry information. A report without Load is ignored, too.
+// Event is an input of [Policy.Handle]. Which fields are used depends on Kind. Events about
+// replicas or probes of which the policy has no record are normal: the policy ignores them, and
+// counts those that carry information. A report without Load is ignored, too.
 type Event struct {
 	Kind    EventKind
 	Replica ReplicaID

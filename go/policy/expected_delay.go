@@ -35,15 +35,15 @@ const (
 //	no answer to probes               as in the last two rows, from this client's own queries
 //
 // With known capacities, "times longer" has two factors. Of two replicas that delay no query, the
-// emptier one is better. Beyond capacity, a query waits for the others and they wait for it. While no
-// replica reports a capacity, each request in flight counts alike: the score is (RIF + 1) × mean
+// emptier one is better. Beyond capacity, a query waits for the others and they wait for it. While
+// no replica reports a capacity, each request in flight counts alike: the score is (RIF + 1) × mean
 // latency. IPVS calls that rule shortest expected delay; here the weights are learned instead of
 // configured.
 //
 // A replica whose latency or cost differs little from the mean of all counts as the mean, so equal
 // replicas are compared by requests in flight alone. A replica that had more than its share of this
-// client's recent queries counts as having a part of a query more. Of equals, the one whose last turn
-// is longest ago is picked.
+// client's recent queries counts as having a part of a query more. Of equals, the one whose last
+// turn is longest ago is picked.
 type expectedDelay struct {
 	settings ShortestExpectedDelaySettings
 	table    learnedTable
@@ -150,8 +150,8 @@ func (e *expectedDelay) cost(l *learned) uint64 {
 	return min(max(share, 1), unit*dearerMax)
 }
 
-// inUse returns the share in use that a replica counts with: of little load, less with age, and with
-// the turn surcharge.
+// inUse returns the share in use that a replica counts with: of little load, less with age, and
+// with the turn surcharge.
 func (m *moment) inUse(of *latestLoad, w *weight) uint64 {
 	return m.usual.aged(w.share(of.inFlight+fine), of.ageNS) + w.share(of.turn.ahead)
 }
@@ -210,8 +210,8 @@ func (e *expectedDelay) handleNewUnit(knewCapacity bool) bool {
 	return isNew
 }
 
-// probeRate returns the probes per query, given that this many reports with a capacity come with the
-// responses of each query.
+// probeRate returns the probes per query, given that this many reports with a capacity come with
+// the responses of each query.
 func (e *expectedDelay) probeRate(carriedRate, configured Millionths) Millionths {
 	mean, known := e.table.capacities.mean()
 	if carriedRate < carriedMin || known && mean < capacitySmall {

@@ -98,8 +98,8 @@ func (e *Explanation) Clear() {
 	*e = Explanation{candidates: e.candidates[:0], outs: e.outs[:0], worst: -1}
 }
 
-// Comparison returns how the candidates were compared. It is nil if nothing was compared because the
-// query was pinned.
+// Comparison returns how the candidates were compared. It is nil if nothing was compared because
+// the query was pinned.
 func (e *Explanation) Comparison() *Comparison { return e.comparison }
 
 // Shared returns the values of the comparison's shared factors.
@@ -165,8 +165,8 @@ func (e *Explanation) SayOfOthers(why OutReason) {
 	}
 }
 
-// PassOver records a replica that the policy would have chosen and that its caller skipped, with the
-// caller's reason in one word.
+// PassOver records a replica that the policy would have chosen and that its caller skipped, with
+// the caller's reason in one word.
 func (e *Explanation) PassOver(replica ReplicaID, why OutReason) {
 	if e.outPlace(replica) < 0 {
 		e.out = saturatingAdd32(e.out, 1)
@@ -174,8 +174,8 @@ func (e *Explanation) PassOver(replica ReplicaID, why OutReason) {
 	e.SayWhy(replica, why)
 }
 
-// NoteOut records a replica that is already counted as out. An entry without a reason is replaced; a
-// better reason stays. It is for wrappers of a policy.
+// NoteOut records a replica that is already counted as out. An entry without a reason is replaced;
+// a better reason stays. It is for wrappers of a policy.
 func (e *Explanation) NoteOut(out Out) {
 	full := len(e.outs) == MaxOuts
 	if full && out.Why == OutTakenOut {

@@ -109,8 +109,8 @@ func (e *Explanation) choose(chosen Candidate, rule PickReason, runnerUp Optiona
 // choosePinned sets a choice that was made elsewhere.
 func (e *Explanation) choosePinned(replica ReplicaID) { e.chosen = Some(replica) }
 
-// compare orders candidates, the better one first: not avoided, then by place, and of equals the one
-// that was compared first.
+// compare orders candidates, the better one first: not avoided, then by place, and of equals the
+// one that was compared first.
 func (c *Candidate) compare(other *Candidate) int {
 	return cmp.Or(
 		number(c.Avoided)-number(other.Avoided),
@@ -138,8 +138,8 @@ func (e *Explanation) noting(draw Draw) Draw {
 	return &e.draws
 }
 
-// noteDraw records the last draw of the choice, if draws decide between equals. It returns the draws
-// that were noted.
+// noteDraw records the last draw of the choice, if draws decide between equals. It returns the
+// draws that were noted.
 func (e *Explanation) noteDraw() Draw {
 	if e.comparison != nil && e.comparison.Equals == EqualsDraw {
 		e.draw = e.draws.last

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// explained returns a policy with three replicas that have reported 2, 0 and 1 requests in flight, of
-// 10 ms each.
+// explained returns a policy with three replicas that have reported 2, 0 and 1 requests in flight,
+// of 10 ms each.
 func explained(t *testing.T, name string) *driver {
 	settings := DefaultSettings()
 	settings.Prequal.ProbeIntervalMin = 0

@@ -2,8 +2,8 @@ package policy
 
 import "time"
 
-// lostAfter is the shortest time without an answer before a replica is lost; pauses of a replica are
-// normally shorter.
+// lostAfter is the shortest time without an answer before a replica is lost; pauses of a replica
+// are normally shorter.
 const lostAfter = 500 * time.Millisecond
 
 // Fleet is the replicas of a policy (which it may probe), and the available ones among them.

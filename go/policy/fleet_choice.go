@@ -10,8 +10,8 @@ func (f *Fleet) choice() []ReplicaID {
 	return f.available.Members()
 }
 
-// reasonFor returns why a replica is chosen: the given reason, unless no replica is available, or no
-// other replica is left.
+// reasonFor returns why a replica is chosen: the given reason, unless no replica is available, or
+// no other replica is left.
 func (f *Fleet) reasonFor(replica ReplicaID, reason PickReason) PickReason {
 	switch {
 	case f.InPanic():

@@ -13,8 +13,8 @@ import "math"
 // An unprobed replica has no report. Among such replicas, what this client has in flight decides.
 // Against the others, each counts with a load that was drawn from their reports: if all are alike,
 // the lowest of all is found among the unprobed as often as there are of them. So a few unprobed
-// replicas take nothing from what the others report, and where all are unprobed only the client's own
-// counts decide.
+// replicas take nothing from what the others report, and where all are unprobed only the client's
+// own counts decide.
 type latest struct {
 	rule        expectedDelay
 	rows        latestRows

@@ -36,10 +36,10 @@ const (
 //
 // The mean latency is that of Little's law: requests in flight, on average, divided by finished
 // queries per second. Other means of what replicas report depend on the traffic that they decide. A
-// replica with little traffic has old samples, and while nothing ends there it reports how long that
-// has lasted. So it looks slow, and gets even less traffic. By Little's law each query counts once,
-// however long its report lasts. A replica that reports no query rate counts with the mean of the
-// latencies that it reports.
+// replica with little traffic has old samples, and while nothing ends there it reports how long
+// that has lasted. So it looks slow, and gets even less traffic. By Little's law each query counts
+// once, however long its report lasts. A replica that reports no query rate counts with the mean of
+// the latencies that it reports.
 type learned struct {
 	// capacityMilliRIF is 0 if it reports none.
 	capacityMilliRIF uint32

@@ -1,8 +1,8 @@
 package policy
 
 // fewestInFlightInTurn sends each query to the replica where this client has the fewest in flight.
-// A pick looks at every available replica, so it takes time in proportion to the fleet. Ties rotate,
-// so that an idle client does not always start at the same replica.
+// A pick looks at every available replica, so it takes time in proportion to the fleet. Ties
+// rotate, so that an idle client does not always start at the same replica.
 type fewestInFlightInTurn struct {
 	// next is where the next search starts. It is absent before the first query.
 	next Optional[int]

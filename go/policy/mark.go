@@ -31,8 +31,9 @@ func (m *Mark) LatencyNS() (uint64, bool) { return m.headNS, m.hasHead }
 // BeganWell reports whether the head was a good one.
 func (m *Mark) BeganWell() bool { return m.hasHead && m.headOutcome == OutcomeSuccess }
 
-// Outcome returns the outcome of the query, given that of its end: that of its head, unless it broke
-// off after a good one. A query given up after a good head is a success: the replica did its part.
+// Outcome returns the outcome of the query, given that of its end: that of its head, unless it
+// broke off after a good one. A query given up after a good head is a success: the replica did its
+// part.
 func (m *Mark) Outcome(end Outcome) Outcome {
 	switch {
 	case m.BeganWell() && end == OutcomeDropped:

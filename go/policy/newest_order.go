@@ -12,9 +12,9 @@ const (
 )
 
 // newestOrder is places of rows, each below orderedMax and at most once, the newest first, so that
-// the oldest is found without a search. They are packed into one number, in which the newest has the
-// lowest bits: to move one place, others are shifted all at once. How many places there are is left
-// to the caller, which knows. Bits beyond the places have no effect.
+// the oldest is found without a search. They are packed into one number, in which the newest has
+// the lowest bits: to move one place, others are shifted all at once. How many places there are is
+// left to the caller, which knows. Bits beyond the places have no effect.
 type newestOrder uint64
 
 func (o newestOrder) at(position int) int { return int(o >> (position * placeBits) & 15) }
@@ -32,8 +32,8 @@ func (o *newestOrder) take(place int) {
 	*o = *o&newer | *o>>placeBits&^newer
 }
 
-// add adds a place to this many others, behind those that are newer. isNewer returns whether another
-// place is. There must be fewer than orderedMax others.
+// add adds a place to this many others, behind those that are newer. isNewer returns whether
+// another place is. There must be fewer than orderedMax others.
 func (o *newestOrder) add(place, count int, isNewer func(int) bool) {
 	// Nearly always it is the newest.
 	position := 0

@@ -160,8 +160,8 @@ func (o *ownTracker) back(places int) *ownSample {
 }
 
 // medianNS returns the median of recent latencies at or near the current RIF, of samples below this
-// age: element ⌈k/2⌉ of the k samples that count. Samples within the window count alone if there are
-// enough: they show the present. Otherwise the newest ones count, and over that longer time the
+// age: element ⌈k/2⌉ of the k samples that count. Samples within the window count alone if there
+// are enough: they show the present. Otherwise the newest ones count, and over that longer time the
 // samples at this RIF are the best predictors of the next query.
 func (o *ownTracker) medianNS(now Instant, ageMaxNS uint64) (uint64, bool) {
 	young, recent := 0, 0

@@ -8,8 +8,8 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// TestOwnTrackerMatchesAReplicasOwn plays the same queries to the tracker that a policy keeps for an
-// unprobed replica, and to the one of package load.
+// TestOwnTrackerMatchesAReplicasOwn plays the same queries to the tracker that a policy keeps for
+// an unprobed replica, and to the one of package load.
 func TestOwnTrackerMatchesAReplicasOwn(t *testing.T) {
 	ends := map[policy.Outcome]load.Outcome{
 		policy.OutcomeSuccess:    load.Success,

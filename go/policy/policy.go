@@ -83,8 +83,8 @@ func Names() []string {
 	return names
 }
 
-// New returns the policy of this name, with an empty fleet. It fails if the name is unknown, or if a
-// setting is out of its range, with a [*SettingError].
+// New returns the policy of this name, with an empty fleet. It fails if the name is unknown, or if
+// a setting is out of its range, with a [*SettingError].
 func New(name string, settings Settings) (Policy, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, fmt.Errorf("settings of policy %s: %w", name, err)

@@ -22,7 +22,8 @@ type reuseBalance struct {
 // limit returns the reuse limit in millionths of a use.
 //
 // A pool of m entries in a fleet of n gains (1 − m/n) · r_probe reports per query (the others
-// replace an entry of their replica). It loses r_remove, and one for each report that is used up. So
+// replace an entry of their replica). It loses r_remove, and one for each report that is used up.
+// So
 //
 //	b = max{1, (1 + δ) / ((1 − m/n) · r_probe − r_remove)}   (equation 1 of the paper)
 //
@@ -34,8 +35,8 @@ type reuseBalance struct {
 //	floor = max{1, (1 + δ) / ((1 − 2/n) · r_probe)}
 //
 // which is never above equation (1), and is its literal 1 at three probes per query. It is used
-// alone where equation (1) has no solution: if its denominator is not positive, the pool cannot grow
-// to m, however often its reports are used.
+// alone where equation (1) has no solution: if its denominator is not positive, the pool cannot
+// grow to m, however often its reports are used.
 func (b *reuseBalance) limit() uint64 {
 	n, probeRate := int64(b.replicas), int64(b.probeRate)
 	margin := uint64(One+b.poolDrift) * uint64(n)

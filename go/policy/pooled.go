@@ -21,8 +21,8 @@ type pooled struct {
 	reportAgeNS  uint64
 }
 
-// newPrequal returns Prequal with asynchronous probes: it probes replicas for requests in flight and
-// latency, keeps a small pool of answers, and picks by the hot–cold rule.
+// newPrequal returns Prequal with asynchronous probes: it probes replicas for requests in flight
+// and latency, keeps a small pool of answers, and picks by the hot–cold rule.
 //
 // Wydrowski, Kleinberg, Rumble, Archer: "Load is not what you should balance: Introducing Prequal",
 // NSDI 2024.
@@ -143,8 +143,8 @@ func (p *pooled) querySent(query *Query, rifLimit Optional[uint32], client *clie
 }
 
 // removeByRate removes some reports after a query, the oldest and the worst in turn. The oldest,
-// because load changes. The worst, because a report that is not chosen stays, so that the pool would
-// end up with only loaded replicas.
+// because load changes. The worst, because a report that is not chosen stays, so that the pool
+// would end up with only loaded replicas.
 func (p *pooled) removeByRate(limit Optional[uint32], client *client, draw Draw) {
 	// Enough stay that picks do not become random: two reports to decide, and two for when reports
 	// come late or in bursts. For a pool hardly larger than that, one less than its capacity, but at

@@ -5,12 +5,12 @@ import "math"
 // prequalSync is Prequal in synchronous mode: there is no pool. Each query probes a few random
 // replicas and goes to the best that answers.
 //
-// It costs each query a round trip. That is worth it if a probe can carry what the query is about: a
-// replica that has the data at hand scales its reported load down and attracts the query.
+// It costs each query a round trip. That is worth it if a probe can carry what the query is about:
+// a replica that has the data at hand scales its reported load down and attracts the query.
 //
 // This mode does not balance replicas without probes by the client's own counts: each round that
-// includes one waits for its deadline, and such a replica is picked only at random. If some replicas
-// do not answer, use the asynchronous mode.
+// includes one waits for its deadline, and such a replica is picked only at random. If some
+// replicas do not answer, use the asynchronous mode.
 type prequalSync struct {
 	settings PrequalSettings
 	fleet    Fleet
@@ -76,8 +76,8 @@ func (p *prequalSync) Choose(now Instant, query *Query, draw Draw, explanation *
 	return Decision{Kind: ProbeFirst, Round: newProbeRound(now, deadline, p.targets, scout)}
 }
 
-// drawTargets draws at most as many distinct replicas as a round probes, of those that the query may
-// go to. Every set of them is equally likely.
+// drawTargets draws at most as many distinct replicas as a round probes, of those that the query
+// may go to. Every set of them is equally likely.
 func (p *prequalSync) drawTargets(query *Query, draw Draw) {
 	count := int(p.settings.SyncProbes)
 	p.targets = drawDistinct(uint32(count+len(query.Avoid)), p.fleet.choice(), draw, p.targets[:0])

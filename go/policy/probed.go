@@ -108,8 +108,8 @@ func (c *client) ordinary(rif uint32) uint32 {
 	return min(rif, c.reported.limit(ordinaryQuantile).Or(rif))
 }
 
-// random returns a uniformly random replica that the query may go to. Replicas that are unprobed and
-// out of reach are used only if there is no other.
+// random returns a uniformly random replica that the query may go to. Replicas that are unprobed
+// and out of reach are used only if there is no other.
 func (c *client) random(now Instant, query *Query, draw Draw) (ReplicaID, bool) {
 	withinReach := uint32(0)
 	if c.locals.anyOutOfReach(now) {
@@ -137,8 +137,8 @@ func (c *client) isWithinReach(now Instant, query *Query, replica ReplicaID) boo
 	return query.Allows(replica) && !c.locals.isOutOfReach(now, replica)
 }
 
-// explainChance explains a random pick: the replicas that random draws from, each with its report if
-// it has one.
+// explainChance explains a random pick: the replicas that random draws from, each with its report
+// if it has one.
 func (c *client) explainChance(
 	now Instant, query *Query, report func(ReplicaID) Optional[PooledView], explanation *Explanation,
 ) {
@@ -156,8 +156,8 @@ func (c *client) explainChance(
 	}
 }
 
-// probed is a policy with asynchronous probes: a fleet, probes in flight, replicas that answer none,
-// and what is kept of reports.
+// probed is a policy with asynchronous probes: a fleet, probes in flight, replicas that answer
+// none, and what is kept of reports.
 type probed struct {
 	name string
 	// drawsOthers: the report of an unprobed replica has a load of other clients that was drawn from
@@ -195,7 +195,8 @@ func newProbed(name string, kept keeper, settings *PrequalSettings) *probed {
 	}
 }
 
-// tick returns the current time: now, or the latest time seen if the caller's clock has stepped back.
+// tick returns the current time: now, or the latest time seen if the caller's clock has stepped
+// back.
 func (p *probed) tick(now Instant) Instant {
 	p.latest = max(p.latest, now)
 	return p.latest

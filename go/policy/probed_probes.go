@@ -116,8 +116,8 @@ func (p *probed) answersNormally(replica ReplicaID, probes lostProbes) bool {
 	return answered && !isAlone && !p.client.locals.isUnprobed(replica)
 }
 
-// forgetIfDeaf forgets reports, and estimates from them, when no available replica answers any more:
-// unprobed replicas must not be compared with them.
+// forgetIfDeaf forgets reports, and estimates from them, when no available replica answers any
+// more: unprobed replicas must not be compared with them.
 func (p *probed) forgetIfDeaf() {
 	c := &p.client
 	isDeaf := !c.fleet.InPanic() && c.locals.unprobedAvailable == len(c.fleet.Available())

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// batchesMax is the most batches of probes that wait to be sent. A caller that polls after each pick
-// has one.
+// batchesMax is the most batches of probes that wait to be sent. A caller that polls after each
+// pick has one.
 const batchesMax = 64
 
 // probeSlot is a slot for a probe in flight.
@@ -282,8 +282,8 @@ func (p *probing) nextTimeout() (Instant, bool) {
 // members, and no table of the set's size.
 //
 // The order matters when a cap on probes binds, so that not all of them are sent. If the newest
-// member always came last, the last replica of the table would be probed three times as often as the
-// others.
+// member always came last, the last replica of the table would be probed three times as often as
+// the others.
 func drawDistinct(count uint32, from []ReplicaID, draw Draw, into []ReplicaID) []ReplicaID {
 	members := uint32(len(from))
 	for newest := saturatingSub32(members, count); newest < members; newest++ {

@@ -34,8 +34,8 @@ func (p place) less(other place) bool {
 func (p place) clamped(most uint64) place { return place{p.first, min(p.second, most)} }
 
 // poolPlaces and fleetPlaces are the largest second parts of places in a pool (or a round) and in a
-// fleet, where a choice compares them. Larger ones count as equal to them, since the Rust crate packs
-// a place and an index into 128 bits.
+// fleet, where a choice compares them. Larger ones count as equal to them, since the Rust crate
+// packs a place and an index into 128 bits.
 const (
 	poolPlaces  = math.MaxUint64 >> 8
 	fleetPlaces = math.MaxUint64 >> 20

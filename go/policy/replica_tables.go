@@ -56,8 +56,8 @@ func (m *ReplicaMap[T]) Find(replica ReplicaID) *T {
 	return nil
 }
 
-// ReplicaSet is a set of replicas with constant-time insertion, removal and sampling. The zero value
-// is empty.
+// ReplicaSet is a set of replicas with constant-time insertion, removal and sampling. The zero
+// value is empty.
 type ReplicaSet struct {
 	// members are in order of insertion, until a removal moves the last one into the gap.
 	members   []ReplicaID

@@ -5,13 +5,13 @@ import "slices"
 // rifMemory is how many responses the estimate of the RIF limit remembers.
 const rifMemory = 128
 
-// rifDistribution is the RIF of recent probe responses. The RIF limit, from which a report counts as
-// hot, is a quantile of it.
+// rifDistribution is the RIF of recent probe responses. The RIF limit, from which a report counts
+// as hot, is a quantile of it.
 //
 // It does not use the pool: the reports left there are a biased sample, and with one of its own
 // elements as the limit, the pool could never be all hot. It uses only responses of available
-// replicas: one that drains or is ejected runs empty, and must not define hot and cold where queries
-// do go.
+// replicas: one that drains or is ejected runs empty, and must not define hot and cold where
+// queries do go.
 type rifDistribution struct {
 	// ring is in order of arrival, wrapping at next.
 	ring [rifMemory]uint32

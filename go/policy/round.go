@@ -8,9 +8,10 @@ import (
 // MaxRoundProbes is the most replicas that one round probes and waits for.
 const MaxRoundProbes = 8
 
-// ProbeRound is a synchronous probing round for one query: d replicas are probed at once. The choice
-// is made as soon as max(2, d − 1) have answered, or at the deadline. The caller sends the probes of
-// [ProbeRound.Targets], passes what comes back to the round, and then calls [Policy.Choose] with it.
+// ProbeRound is a synchronous probing round for one query: d replicas are probed at once. The
+// choice is made as soon as max(2, d − 1) have answered, or at the deadline. The caller sends the
+// probes of [ProbeRound.Targets], passes what comes back to the round, and then calls
+// [Policy.Choose] with it.
 type ProbeRound struct {
 	// targets has the replicas that the round waits for, and then the scout.
 	targets   [MaxRoundProbes + 1]roundTarget
@@ -63,8 +64,8 @@ func saturatingSub8(a, b uint8) uint8 { return a - min(a, b) }
 
 func (r *ProbeRound) all() []roundTarget { return r.targets[:r.probed+r.scouts] }
 
-// Targets returns the replicas to probe, all distinct. The last one may be a scout: a replica that is
-// not available, for which the round does not wait.
+// Targets returns the replicas to probe, all distinct. The last one may be a scout: a replica that
+// is not available, for which the round does not wait.
 func (r *ProbeRound) Targets() iter.Seq[ReplicaID] {
 	return func(yield func(ReplicaID) bool) {
 		for i := range r.all() {

@@ -114,9 +114,9 @@ func DefaultSettings() Settings {
 	}
 }
 
-// PaperSettings returns the paper's own settings of Prequal: reports are used as often as equation (1)
-// allows, the RIF limit is the 2^−0.25 quantile, a replica may be probed again at once, and the probe
-// rate is constant.
+// PaperSettings returns the paper's own settings of Prequal: reports are used as often as equation
+// (1) allows, the RIF limit is the 2^−0.25 quantile, a replica may be probed again at once, and the
+// probe rate is constant.
 //
 // Three rules have no setting, and differ from the paper here, too. Removal by rate leaves at least
 // four reports. At most one probe of this client to a replica is in flight. A replica that stops
@@ -130,9 +130,9 @@ func PaperSettings() Settings {
 	return settings
 }
 
-// Refills reports whether probing refills the pool of prequal faster than removal by rate drains it,
-// in a fleet of this many replicas: (1 − m/n) · r_probe > r_remove. If not, removal often finds too
-// few reports, and an adapter should log a warning.
+// Refills reports whether probing refills the pool of prequal faster than removal by rate drains
+// it, in a fleet of this many replicas: (1 − m/n) · r_probe > r_remove. If not, removal often finds
+// too few reports, and an adapter should log a warning.
 func (s *PrequalSettings) Refills(replicas int) bool {
 	n, m := int64(replicas), int64(s.PoolCapacity)
 	return max(n-m, 0)*int64(s.ProbeRate) > n*int64(s.RemoveRate)

@@ -5,8 +5,8 @@ package policy
 // Reports show what is in flight, not what was just done. A replica with a CPU quota, or with a
 // cache or a garbage collector that needs time after work, looks idle until it stops. Of replicas
 // that are all idle, one with slightly better data would get everything. So a client remembers how
-// many recent queries it has sent to each replica. With n replicas, the turn of each is one query in
-// n: a replica that had more is ahead.
+// many recent queries it has sent to each replica. With n replicas, the turn of each is one query
+// in n: a replica that had more is ahead.
 //
 // Everything sent to a replica counts, including retries, second copies and pinned queries. If a
 // query avoids a replica because of its share (it is new or fails), the replica's turn passes;

@@ -80,8 +80,8 @@ func (l *localLoads) anyOutOfReach(now Instant) bool {
 	return l.unprobed > 0 && now < l.outOfReachUntil
 }
 
-// isOutOfReach reports whether the replica is unprobed and could recently not be reached, so that it
-// is the last to try.
+// isOutOfReach reports whether the replica is unprobed and could recently not be reached, so that
+// it is the last to try.
 func (l *localLoads) isOutOfReach(now Instant, replica ReplicaID) bool {
 	if !l.anyOutOfReach(now) {
 		return false
@@ -218,12 +218,12 @@ const (
 	unansweredInterval
 )
 
-// answer answers an unprobed replica's probe from the client's own measurements and this estimate of
-// what others have in flight there, unless it returns why not.
+// answer answers an unprobed replica's probe from the client's own measurements and this estimate
+// of what others have in flight there, unless it returns why not.
 //
-// The pace is that of a replica that answers: not before the interval is over, and not while a probe
-// would still be in flight. Local reports cost nothing, and would otherwise displace the others from
-// a pool.
+// The pace is that of a replica that answers: not before the interval is over, and not while a
+// probe would still be in flight. Local reports cost nothing, and would otherwise displace the
+// others from a pool.
 func (l *localLoads) answer(
 	now Instant, replica ReplicaID, ownInFlight uint32, others, intervalNS uint64, report *LoadReport,
 ) unanswered {

@@ -90,8 +90,8 @@ func (w *weight) timesLonger(inUse uint64) uint64 {
 }
 
 // behind returns the factor by which a query takes longer than its cost behind the others that make
-// up this share, with a capacity below one. The earlier queries take longer than their cost, and this
-// one does not: with none before it, quota has accumulated.
+// up this share, with a capacity below one. The earlier queries take longer than their cost, and
+// this one does not: with none before it, quota has accumulated.
 func (w *weight) behind(inUse uint64) uint64 {
 	withThis := max(inUse*usableCapacity/oneRIF, unit)
 	before := mulDiv(withThis-unit, oneRIF, w.capacity)

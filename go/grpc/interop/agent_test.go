@@ -44,8 +44,8 @@ func TestGRPCClientOverRustAgents(t *testing.T) {
 	}
 }
 
-// TestGRPCClientLeavesDrainingRustAgent ends one of three agents under load: the client sees that it
-// drains, and no call fails.
+// TestGRPCClientLeavesDrainingRustAgent ends one of three agents under load: the client sees that
+// it drains, and no call fails.
 func TestGRPCClientLeavesDrainingRustAgent(t *testing.T) {
 	rustBinary(t)
 	var agents []rustAgent

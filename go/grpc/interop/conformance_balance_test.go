@@ -14,8 +14,8 @@ import (
 	"github.com/slackwater/slackwater/go/probe"
 )
 
-// settleMax is how long a proxy waits for its last requests to end. It is below the time after which
-// the suite kills it.
+// settleMax is how long a proxy waits for its last requests to end. It is below the time after
+// which the suite kills it.
 const settleMax = 3 * time.Second
 
 // balancedProxy is what httplb and httpload know of the requests of a proxy.
@@ -61,7 +61,8 @@ func (p *proxy) balance(
 	return transport, around, nil
 }
 
-// check waits until no request is in flight on either side, and returns what is wrong with the counts.
+// check waits until no request is in flight on either side, and returns what is wrong with the
+// counts.
 func (b *balancedProxy) check() (string, error) {
 	for deadline := time.Now().Add(settleMax); ; time.Sleep(5 * time.Millisecond) {
 		rif, inFlight := b.load.RIF(), b.transport.Snapshot().InFlight

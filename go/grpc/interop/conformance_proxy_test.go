@@ -25,7 +25,8 @@ const (
 	balanced carrier = "balanced"
 )
 
-// The beginnings of lines that a proxy writes to standard error: what it counted, and what was wrong.
+// The beginnings of lines that a proxy writes to standard error: what it counted, and what was
+// wrong.
 const (
 	proxySummary = "slackwater proxy counted:"
 	proxyFailure = "slackwater proxy failed:"
@@ -44,8 +45,8 @@ type proxy struct {
 	check func() (string, error)
 }
 
-// startProxy starts a proxy on a free port of loopback. It speaks one version of HTTP on both sides,
-// so that a request arrives as it was sent.
+// startProxy starts a proxy on a free port of loopback. It speaks one version of HTTP on both
+// sides, so that a request arrives as it was sent.
 func startProxy(ctx context.Context, how carrier, addresses []string, http2 bool) (*proxy, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -33,8 +33,8 @@ const conformanceModule = "connectrpc.com/conformance/cmd/"
 // conformanceMax bounds one run of the suite.
 const conformanceMax = 3 * time.Minute
 
-// knownFailing are patterns of cases that fail in the role, for the reason that stands with each. They
-// must fail, and they do so without Slackwater, too.
+// knownFailing are patterns of cases that fail in the role, for the reason that stands with each.
+// They must fail, and they do so without Slackwater, too.
 var knownFailing = map[string][]string{
 	clientRole: {
 		// The server sends one status in the head and another one as a trailer. ReverseProxy adds
@@ -44,8 +44,8 @@ var knownFailing = map[string][]string{
 	},
 }
 
-// knownFlaky are patterns of cases that may fail in both roles: they measure deadlines of 200 ms, which
-// pass on a busy machine.
+// knownFlaky are patterns of cases that may fail in both roles: they measure deadlines of 200 ms,
+// which pass on a busy machine.
 var knownFlaky = []string{"Timeouts/**"}
 
 // runHelper does what the suite started this binary for.
@@ -158,8 +158,8 @@ func lastBytes(text []byte, most int) []byte {
 	return text
 }
 
-// buildConformance builds the suite's commands, which the go command keeps in its cache, and returns
-// their folder.
+// buildConformance builds the suite's commands, which the go command keeps in its cache, and
+// returns their folder.
 func buildConformance(t *testing.T) string {
 	goCommand, err := exec.LookPath("go")
 	if err != nil {

@@ -7,7 +7,7 @@
 //     counts with package httpload.
 //
 // The binary is the one that SLACKWATER_BIN names, else target/release/slackwater or
-// target/quick/slackwater in the repository. The conformance suite is built by the go command. A test
-// is skipped if its binary is missing, and says so. With -short the conformance suite is left out. With
-// SLACKWATER_INTEROP_BARE=1 it runs also without Slackwater, for comparison.
+// target/quick/slackwater in the repository. The conformance suite is built by the go command. A
+// test is skipped if its binary is missing, and says so. With -short the conformance suite is left
+// out. With SLACKWATER_INTEROP_BARE=1 it runs also without Slackwater, for comparison.
 package interop

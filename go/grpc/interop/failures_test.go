@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// failures is gRPC's log. gRPC's interop cases report what is wrong by a fatal line of the log, after
-// which gRPC ends the process. Here such a line ends the running test instead.
+// failures is gRPC's log. gRPC's interop cases report what is wrong by a fatal line of the log,
+// after which gRPC ends the process. Here such a line ends the running test instead.
 type failures struct {
 	grpclog.LoggerV2
 }

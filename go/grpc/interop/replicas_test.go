@@ -61,8 +61,8 @@ func (s *timedService) UnaryCall(
 	return s.TestServiceServer.UnaryCall(ctx, request)
 }
 
-// startReplica starts a server on loopback, which answers probes by gRPC and, at the same address, by
-// UDP.
+// startReplica starts a server on loopback, which answers probes by gRPC and, at the same address,
+// by UDP.
 func startReplica(t *testing.T, options replicaOptions) *replica {
 	t.Helper()
 	listener, socket := listenBoth(t)
@@ -117,8 +117,8 @@ func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
 	return nil, nil
 }
 
-// dial returns a channel over the addresses that balances by the policy "slackwater", with probes by
-// one transport.
+// dial returns a channel over the addresses that balances by the policy "slackwater", with probes
+// by one transport.
 func dial(
 	t *testing.T, transport string, tls credentials.TransportCredentials, addresses ...string,
 ) *grpc.ClientConn {
@@ -146,8 +146,9 @@ func dial(
 	return conn
 }
 
-// targetOf is the target of a test's channel, by which its balancer is found. It is also the authority
-// of its calls, in which a slash would be escaped, and the Rust binary refuses escaped authorities.
+// targetOf is the target of a test's channel, by which its balancer is found. It is also the
+// authority of its calls, in which a slash would be escaped, and the Rust binary refuses escaped
+// authorities.
 func targetOf(t *testing.T) string { return "replicas:///" + strings.ReplaceAll(t.Name(), "/", "-") }
 
 // snapshotOf returns the state of the test's balancer.

@@ -41,8 +41,8 @@ func rustBinary(t *testing.T) string {
 // endMax is how long the Rust binary may take to end after SIGTERM.
 const endMax = 5 * time.Second
 
-// startRust runs the Rust binary until the end of the test, and returns a function that makes it end
-// earlier.
+// startRust runs the Rust binary until the end of the test, and returns a function that makes it
+// end earlier.
 func startRust(t *testing.T, arguments ...string) (end func()) {
 	t.Helper()
 	var output bytes.Buffer
@@ -94,8 +94,8 @@ type rustAgent struct {
 	end func()
 }
 
-// startAgent runs an agent before a server. Once it is to end, it reports for the drain delay that it
-// drains, and serves.
+// startAgent runs an agent before a server. Once it is to end, it reports for the drain delay that
+// it drains, and serves.
 func startAgent(t *testing.T, protocol, server string, drainDelay time.Duration) rustAgent {
 	t.Helper()
 	address := freeAddress(t)
@@ -173,8 +173,8 @@ func (p *rustProxy) replicas(t *testing.T) map[string]rustReplica {
 	return replicas
 }
 
-// reports waits until the status has reports of latency by all these replicas, and has shown requests
-// in flight at one.
+// reports waits until the status has reports of latency by all these replicas, and has shown
+// requests in flight at one.
 func (p *rustProxy) reports(t *testing.T, addresses []string) {
 	t.Helper()
 	busy := false

@@ -10,8 +10,8 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// TestRustServeOverGRPCServers has slackwater serve balance over gRPC servers that report their load
-// by UDP, and drains one.
+// TestRustServeOverGRPCServers has slackwater serve balance over gRPC servers that report their
+// load by UDP, and drains one.
 func TestRustServeOverGRPCServers(t *testing.T) {
 	rustBinary(t)
 	var replicas []*replica
@@ -48,7 +48,8 @@ func TestRustServeOverGRPCServers(t *testing.T) {
 	}
 }
 
-// TestRustServeOverHTTPServers does the same over servers of net/http, with probes by UDP and by HTTP.
+// TestRustServeOverHTTPServers does the same over servers of net/http, with probes by UDP and by
+// HTTP.
 func TestRustServeOverHTTPServers(t *testing.T) {
 	rustBinary(t)
 	for _, probes := range []string{"udp", "http"} {

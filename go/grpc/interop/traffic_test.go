@@ -127,8 +127,8 @@ type httpReplica struct {
 	answered *atomic.Int64
 }
 
-// startHTTPReplica starts a server that takes some time for each request. It reports its load by HTTP
-// and, at the same address, by UDP, unless it is plain.
+// startHTTPReplica starts a server that takes some time for each request. It reports its load by
+// HTTP and, at the same address, by UDP, unless it is plain.
 func startHTTPReplica(t *testing.T, takes time.Duration, plain bool) *httpReplica {
 	t.Helper()
 	listener, socket := listenBoth(t)

@@ -1,5 +1,5 @@
-// Package load is the server side of Slackwater for gRPC: it counts the requests in flight of a gRPC
-// server, and reports its load to the clients that balance over it.
+// Package load is the server side of Slackwater for gRPC: it counts the requests in flight of a
+// gRPC server, and reports its load to the clients that balance over it.
 //
 //	reporter := load.New()
 //	server := grpc.NewServer(reporter.ServerOptions()...)
@@ -23,10 +23,11 @@
 // # How a call ends
 //
 // A status that blames the server counts as failed: UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED,
-// UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS. So does a handler that panics. A failed call is
-// no sample of latency, so that a server that fails fast does not look fast.
+// UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS. So does a handler that panics. A failed call
+// is no sample of latency, so that a server that fails fast does not look fast.
 //
-// Other statuses, such as NOT_FOUND, are good answers to bad requests. A call counts as cancelled if
-// its client left or its deadline passed, if its status is CANCELLED, or if the server pushed it back:
-// DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED or UNAVAILABLE with "grpc-retry-pushback-ms" in the trailers.
+// Other statuses, such as NOT_FOUND, are good answers to bad requests. A call counts as cancelled
+// if its client left or its deadline passed, if its status is CANCELLED, or if the server pushed it
+// back: DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED or UNAVAILABLE with "grpc-retry-pushback-ms" in the
+// trailers.
 package load

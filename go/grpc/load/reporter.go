@@ -16,8 +16,8 @@ import (
 	"github.com/slackwater/slackwater/go/probe"
 )
 
-// DefaultDrainDelay is how long [Reporter.GracefulStop] serves on after it has begun to drain, unless
-// [WithDrainDelay] says otherwise.
+// DefaultDrainDelay is how long [Reporter.GracefulStop] serves on after it has begun to drain,
+// unless [WithDrainDelay] says otherwise.
 const DefaultDrainDelay = 500 * time.Millisecond
 
 // forcedStopMax is how long GracefulStop waits for a server to stop after its calls were cancelled.
@@ -47,16 +47,16 @@ func WithLoad(l *load.Load) Option { return func(r *Reporter) { r.load = l } }
 // Default: nothing is signed.
 func WithProbeKey(key *probe.Key) Option { return func(r *Reporter) { r.key = key } }
 
-// WithDrainDelay sets how long [Reporter.GracefulStop] serves on after it has begun to drain, so that
-// clients learn of it by their probes. 0 is no delay. Default [DefaultDrainDelay].
+// WithDrainDelay sets how long [Reporter.GracefulStop] serves on after it has begun to drain, so
+// that clients learn of it by their probes. 0 is no delay. Default [DefaultDrainDelay].
 func WithDrainDelay(delay time.Duration) Option {
 	return func(r *Reporter) { r.drainDelay = max(delay, 0) }
 }
 
 // Exclude leaves calls of these methods out of the requests in flight, such as
 // "/grpc.testing.TestService/EmptyCall". It is for calls that clients do not balance, above all for
-// streams that stay open, such as subscriptions. Some methods are always excluded: those of the probe
-// service, of gRPC's health service and of its reflection, and ORCA's stream of reports.
+// streams that stay open, such as subscriptions. Some methods are always excluded: those of the
+// probe service, of gRPC's health service and of its reflection, and ORCA's stream of reports.
 func Exclude(fullMethods ...string) Option {
 	return func(r *Reporter) {
 		for _, method := range fullMethods {
@@ -133,24 +133,24 @@ func (s *service) Probe(_ context.Context, request *probepb.ProbeRequest) (*prob
 	return probepb.NewLoadReport(s.load.Report(request.GetHint())), nil
 }
 
-// ServeUDP answers probes over UDP on conn until ctx ends or conn is closed, and returns the reason.
-// It does not close conn. See [probe.Responder.Serve].
+// ServeUDP answers probes over UDP on conn until ctx ends or conn is closed, and returns the
+// reason. It does not close conn. See [probe.Responder.Serve].
 func (r *Reporter) ServeUDP(ctx context.Context, conn net.PacketConn) error {
 	responder := probe.Responder{Report: r.load.Report, Key: r.key}
 	return responder.Serve(ctx, conn)
 }
 
-// Drain makes reports ask clients to send no new calls. Calls that still arrive are served. Stop the
-// server some probe intervals later; [Reporter.GracefulStop] does both.
+// Drain makes reports ask clients to send no new calls. Calls that still arrive are served. Stop
+// the server some probe intervals later; [Reporter.GracefulStop] does both.
 func (r *Reporter) Drain() { r.load.Drain() }
 
 // ErrStopped says that a server was stopped before all its calls had ended.
 var ErrStopped = errors.New("server stopped with calls in flight")
 
 // GracefulStop drains the server, serves on for the drain delay, and then stops it with
-// [grpc.Server.GracefulStop], which waits for the calls in flight. If ctx ends earlier, it stops the
-// server at once, which cancels these calls, and returns an error that is both [ErrStopped] and the
-// cause of ctx's end.
+// [grpc.Server.GracefulStop], which waits for the calls in flight. If ctx ends earlier, it stops
+// the server at once, which cancels these calls, and returns an error that is both [ErrStopped] and
+// the cause of ctx's end.
 func (r *Reporter) GracefulStop(ctx context.Context, server *grpc.Server) error {
 	r.Drain()
 	delay := time.NewTimer(r.drainDelay)

@@ -23,8 +23,8 @@ func CheckHint(hint []byte) error {
 	return nil
 }
 
-// NewLoadReport returns the message for a report. A latency that is unknown (0 or less) is absent, as
-// is a load scale of 1024. A negative cost is unknown, too.
+// NewLoadReport returns the message for a report. A latency that is unknown (0 or less) is absent,
+// as is a load scale of 1024. A negative cost is unknown, too.
 func NewLoadReport(report policy.LoadReport) *LoadReport {
 	// The optional fields are pointers. They point into one allocation.
 	m := &struct {

@@ -283,8 +283,8 @@ func (s *server) UnaryCall(ctx context.Context, _ *grpc_testing.SimpleRequest) (
 	}
 }
 
-// An endpoint is replaced, a server is killed, an endpoint is replaced, all under load. Only calls that
-// are in flight at the killed server fail.
+// An endpoint is replaced, a server is killed, an endpoint is replaced, all under load. Only calls
+// that are in flight at the killed server fail.
 func TestEndpointsComeAndGoUnderLoad(t *testing.T) {
 	config := map[string]any{
 		"policy":  "shortest_expected_delay",

@@ -9,8 +9,8 @@ import (
 // FolderVariable is the environment variable that names the folder with the vectors.
 const FolderVariable = "SLACKWATER_VECTORS"
 
-// Files returns the files with vectors of policies, for a test whose package folder is two below the
-// top of the repository. With guarded, they are those in which health is around the policy,
+// Files returns the files with vectors of policies, for a test whose package folder is two below
+// the top of the repository. With guarded, they are those in which health is around the policy,
 // otherwise those of the policies alone. The folder vectors of the repository is used unless
 // [FolderVariable] names another. It is an error if there is no file.
 func Files(guarded bool) ([]string, error) {

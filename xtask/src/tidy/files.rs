@@ -24,9 +24,7 @@ pub(super) fn check(source: &Source) -> Vec<String> {
         ));
     }
     unfinished(&source.path, &source.text, &mut findings);
-    if source.language == Language::Rust {
-        long_comments(&source.path, &source.text, &mut findings);
-    }
+    long_comments(&source.path, &source.text, &mut findings);
     findings
 }
 
@@ -38,6 +36,10 @@ fn long_comments(path: &str, text: &str, findings: &mut Vec<String>) {
             is_fenced = false;
             continue;
         };
+        // A command of `go generate` is one line.
+        if comment.starts_with("go:") {
+            continue;
+        }
         let comment = comment.trim_start_matches(['/', '!']).trim_start();
         is_fenced ^= comment.starts_with("```");
         let columns = line.chars().count();

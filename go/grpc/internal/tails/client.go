@@ -27,8 +27,8 @@ import (
 // deadline is that of each call.
 const deadline = 5 * time.Second
 
-// warmUp is how long calls are made before they count. It is longer than weighted_round_robin takes to
-// use its first weights.
+// warmUp is how long calls are made before they count. It is longer than weighted_round_robin takes
+// to use its first weights.
 const warmUp = 3 * time.Second
 
 // order is what a client process does.

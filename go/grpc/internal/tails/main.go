@@ -7,7 +7,7 @@
 // ended, so a call that waits counts with its whole latency.
 //
 //	go run ./internal/tails                     # the table
-//	go run ./internal/tails -equal -rate 0      # CPU for each call, on equal servers that do not wait
+//	go run ./internal/tails -equal -rate 0      # CPU of a call, on equal servers that do not wait
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command server is a gRPC server that reports its load: the server of the tutorial "gRPC in Go in 15
-// minutes".
+// Command server is a gRPC server that reports its load: the server of the tutorial "gRPC in Go in
+// 15 minutes".
 //
 //	go run ./examples/search/server -listen 127.0.0.1:50051 -takes 2ms
 package main
