@@ -7,7 +7,7 @@
 mod modules;
 
 use crate::arguments::number;
-use crate::command::{first_line, root};
+use crate::command::{build_slackwater, first_line, root};
 use crate::output::say;
 use modules::{CORE, MODULES, Module};
 use std::ffi::OsStr;
@@ -83,9 +83,12 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         return Ok(());
     }
     say(&version);
+    // Real programs for the tests that talk to them.
+    let slackwater = build_slackwater("dev", &[])?;
+    let slackwater = slackwater.to_string_lossy();
     let tools = Tools::find();
     for module in MODULES {
-        check(module, &tools, options)?;
+        check(module, &tools, options, &[("SLACKWATER_BIN", &slackwater)])?;
     }
     if options.million {
         replay_a_million()?;
@@ -132,7 +135,12 @@ fn replay_a_million() -> Result<(), String> {
     step(CORE, &test, &[("SLACKWATER_VECTORS", &folder)])
 }
 
-fn check(module: &Module, tools: &Tools, options: Options) -> Result<(), String> {
+fn check(
+    module: &Module,
+    tools: &Tools,
+    options: Options,
+    variables: &[(&str, &str)],
+) -> Result<(), String> {
     let (Some(usual), Some(newest)) = (module.dependencies.first(), module.dependencies.last())
     else {
         return Ok(());
@@ -167,7 +175,7 @@ fn check(module: &Module, tools: &Tools, options: Options) -> Result<(), String>
         }
         let modfile = format!("-modfile={file}");
         test.extend([modfile.as_str(), "./..."]);
-        step(module, &test, &[])?;
+        step(module, &test, variables)?;
     }
     if options.fuzz > 0 {
         fuzz(module, options.fuzz)?;
