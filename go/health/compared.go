@@ -1,6 +1,9 @@
 package health
 
-import "github.com/slackwater/slackwater/go/policy"
+import (
+	"github.com/slackwater/slackwater/go/internal/ints"
+	"github.com/slackwater/slackwater/go/policy"
+)
 
 // failuresBesides: a replica adds at most the usual failures and this many more to the common
 // sample. A replica that fails every query must not set the standard for the others.
@@ -24,7 +27,7 @@ func (r *record) compare(bucket uint64, fleet uint32) {
 	if r.isKnown {
 		r.compared.success = policy.Some(r.success)
 	}
-	if justNow := r.window.since(subSat(bucket, 1)); justNow.count() > 0 {
+	if justNow := r.window.since(ints.Sub(bucket, 1)); justNow.count() > 0 {
 		r.compared.successJustNow = policy.Some(successOf(&justNow, fleet))
 	}
 	usual := r.shown.queries * uint64(whole-min(fleet, whole)) / uint64(whole)

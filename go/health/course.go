@@ -3,6 +3,7 @@ package health
 import (
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -114,10 +115,10 @@ func (c *course) leave(now policy.Instant, why cause, settings *Settings) {
 	if c.isWhole() {
 		soundNS = since(now, c.wholeAt)
 	}
-	if c.backOffNS == 0 || soundNS > mulSat(longestNS, forgivenAfter) {
+	if c.backOffNS == 0 || soundNS > ints.Mul(longestNS, forgivenAfter) {
 		c.backOffNS = spanNS(settings.BackOff)
 	} else {
-		c.backOffNS = min(mulSat(c.backOffNS, 2), longestNS)
+		c.backOffNS = min(ints.Mul(c.backOffNS, 2), longestNS)
 	}
 	c.wokenShare = min(max(c.share/2, returnShare), whole/2)
 	c.share = 0
@@ -176,7 +177,7 @@ func (c *course) fall(why cause, referenceNS, costNS uint64) bool {
 	}
 	c.why = why
 	c.good = 0
-	fallen := min(mulDiv(uint64(c.share), referenceNS, max(costNS, 1)), uint64(whole))
+	fallen := min(ints.MulDiv(uint64(c.share), referenceNS, max(costNS, 1)), uint64(whole))
 	c.share = max(uint32(fallen), c.share/2)
 	return c.share < shareMin
 }
@@ -186,12 +187,12 @@ func (c *course) fall(why cause, referenceNS, costNS uint64) bool {
 func (c *course) answered(now policy.Instant, isGood, isNear bool) {
 	switch {
 	case isGood && isNear:
-		c.good = addSat(c.good, 1)
+		c.good = ints.Add(c.good, 1)
 		return
 	case isGood:
-		c.good = subSat(c.good, 1)
+		c.good = ints.Sub(c.good, 1)
 	default:
-		c.good = subSat(c.good, 2)
+		c.good = ints.Sub(c.good, 2)
 	}
 	c.unbrokenSince = now
 }
@@ -274,7 +275,7 @@ func (c *course) trialEnded(now policy.Instant, result trialResult, settings *Se
 // trialFailed notes that a trial failed, or broke off after it had passed.
 func (c *course) trialFailed(now policy.Instant, settings *Settings) {
 	c.passed = 0
-	c.backOffNS = min(mulSat(c.backOffNS, 2), longestBackOffNS(settings))
+	c.backOffNS = min(ints.Mul(c.backOffNS, 2), longestBackOffNS(settings))
 	c.putOff(now)
 }
 

@@ -2,6 +2,8 @@ package health
 
 import (
 	"math/bits"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 // logPlaces is the number of binary places of a logarithm.
@@ -14,15 +16,15 @@ type sample struct {
 }
 
 func (s *sample) add(other sample) {
-	s.queries = addSat(s.queries, other.queries)
-	s.failures = addSat(s.failures, other.failures)
+	s.queries = ints.Add(s.queries, other.queries)
+	s.failures = ints.Add(s.failures, other.failures)
 }
 
 // without returns everything except part.
 func (s sample) without(part sample) sample {
 	return sample{
-		queries:  subSat(s.queries, part.queries),
-		failures: subSat(s.failures, part.failures),
+		queries:  ints.Sub(s.queries, part.queries),
+		failures: ints.Sub(s.failures, part.failures),
 	}
 }
 
@@ -37,8 +39,8 @@ func (s sample) without(part sample) sample {
 // nothing where the others have had only a few dozen queries, and many failures prove nothing where
 // the others fail as well.
 func evidenceBits(own, others sample) uint64 {
-	queries := addSat(own.queries, others.queries)
-	failures := addSat(own.failures, others.failures)
+	queries := ints.Add(own.queries, others.queries)
+	failures := ints.Add(own.failures, others.failures)
 	ownHigh, ownLow := bits.Mul64(own.failures, queries)
 	usualHigh, usualLow := bits.Mul64(failures, own.queries)
 	if ownHigh < usualHigh || (ownHigh == usualHigh && ownLow <= usualLow) {

@@ -3,6 +3,7 @@ package health
 import (
 	"slices"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -220,7 +221,7 @@ func (g *guarded) HandleDone(now policy.Instant, ticket policy.Ticket, outcome p
 	now = g.tick(now)
 	replica, mark := ticket.Replica(), ticket.Health
 	tookNS := since(now, ticket.SentAt())
-	g.inFlight = subSat(g.inFlight, 1)
+	g.inFlight = ints.Sub(g.inFlight, 1)
 	g.policy.HandleDone(now, ticket, outcome)
 	r := g.find(replica)
 	if r == nil || r.stay != mark.Stay {
@@ -235,8 +236,8 @@ func (g *guarded) HandleDone(now policy.Instant, ticket policy.Ticket, outcome p
 		// Only now is it known to be bad: its head was good.
 		turnsBad = turnsBad && mark.BeganWell()
 		if turnsBad {
-			sinceHeadNS := subSat(tookNS, latencyNS)
-			began := subSat(uint64(now), sinceHeadNS) / g.bucketNS
+			sinceHeadNS := ints.Sub(tookNS, latencyNS)
+			began := ints.Sub(uint64(now), sinceHeadNS) / g.bucketNS
 			r.broke(g.bucket, began, mark.Run, tookNS, outcome)
 		}
 	default:

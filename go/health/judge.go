@@ -3,6 +3,7 @@ package health
 import (
 	"math"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -81,7 +82,7 @@ func judge(now policy.Instant, r *record, o *reference, settings *Settings) verd
 func noteBounds(r *record, o *reference, settings *Settings) {
 	r.warmNS, r.nearNS = math.MaxUint64, math.MaxUint64
 	if o.latency.Known {
-		r.warmNS = mulSat(o.latency.Value, 2)
+		r.warmNS = ints.Mul(o.latency.Value, 2)
 	}
 	if settings.Probation != nil {
 		r.nearNS = slowFromNS(settings.Probation, o.latency)
@@ -96,7 +97,7 @@ func noteBounds(r *record, o *reference, settings *Settings) {
 	if r.tally.bad > 0 {
 		tookNS = r.tally.badNS / uint64(r.tally.bad)
 	}
-	r.priceNS = max(tookNS, mulSat(o.unhurriedNS, uint64(errors.FailureCost)))
+	r.priceNS = max(tookNS, ints.Mul(o.unhurriedNS, uint64(errors.FailureCost)))
 	r.failuresMax = math.MaxUint32
 	if o.success.Known {
 		r.failuresMax = failuresMax(min(o.success.Value, r.successBeforeRun()), errors)
@@ -108,14 +109,14 @@ func slowFromNS(probation *ProbationSettings, others policy.Optional[uint64]) ui
 	if !others.Known {
 		return math.MaxUint64
 	}
-	return max(mulSat(others.Value, uint64(probation.Factor)), spanNS(probation.LatencyMin))
+	return max(ints.Mul(others.Value, uint64(probation.Factor)), spanNS(probation.LatencyMin))
 }
 
 // isStalled reports whether queries wait at the replica and none is answered, for many times longer
 // than others take and for twice as long as the others' slowest recent answer. In a queue, one long
 // query delays all behind it.
 func isStalled(now policy.Instant, r *record, o *reference, probation *ProbationSettings) bool {
-	longestNS := mulSat(o.peak.Value, 2)
+	longestNS := ints.Mul(o.peak.Value, 2)
 	return r.withoutProgressNS(now) > max(slowFromNS(probation, o.pace), longestNS)
 }
 
@@ -128,7 +129,7 @@ func failuresMax(success uint32, errors *ErrorSettings) uint32 {
 		if count == runMax {
 			return math.MaxUint32
 		}
-		left = mulDiv(left, failing, uint64(whole))
+		left = ints.MulDiv(left, failing, uint64(whole))
 	}
 	return max(errors.FailuresInARow, count)
 }
@@ -143,16 +144,16 @@ func isBad(r *record, o *reference) bool {
 	if uint64(r.success) >= good {
 		return false
 	}
-	failing := subSat(uint64(whole), usual)
+	failing := ints.Sub(uint64(whole), usual)
 	if r.isConvicted() {
 		queries := max(r.shown.queries, 1)
 		if r.course.isOut() {
 			queries = enough
 		}
-		return uint64(r.success)+deviations*sqrt(usual*failing/queries) < good
+		return uint64(r.success)+deviations*ints.Sqrt(usual*failing/queries) < good
 	}
 	shown := o.shown
-	shown.failures = max(shown.failures, mulDiv(shown.queries, failing, uint64(whole)))
+	shown.failures = max(shown.failures, ints.MulDiv(shown.queries, failing, uint64(whole)))
 	needed := uint64(evidenceAgain)
 	if r.course.isWhole() {
 		needed = evidenceNeeded
@@ -164,8 +165,8 @@ func isBad(r *record, o *reference) bool {
 // latency + price × (1 / success − 1).
 func expectedNS(r *record, latencyNS uint64) uint64 {
 	success := uint64(max(r.success, 1))
-	failing := subSat(uint64(whole), success)
-	return addSat(latencyNS, mulDiv(r.priceNS, failing, success))
+	failing := ints.Sub(uint64(whole), success)
+	return ints.Add(latencyNS, ints.MulDiv(r.priceNS, failing, success))
 }
 
 // judgeBad adjusts the share of a replica that fails more often than the others, or is slow. The
@@ -187,7 +188,7 @@ func judgeBad(r *record, why cause) verdict {
 		return stay
 	}
 	// Between the two bounds the share stays as it is.
-	if costNS > addSat(othersNS, othersNS/4) {
+	if costNS > ints.Add(othersNS, othersNS/4) {
 		// Trials had brought it back, and it fails again.
 		isRelapse := why == byErrors && r.course.isReturning()
 		if r.course.fall(why, othersNS, costNS) || isRelapse {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -115,8 +116,8 @@ func (r *record) sent(now policy.Instant, isTrial bool) policy.Mark {
 	case 1:
 		r.pairAt = now
 	}
-	r.waiting = addSat(r.waiting, 1)
-	r.inFlight = addSat(r.inFlight, 1)
+	r.waiting = ints.Add(r.waiting, 1)
+	r.inFlight = ints.Add(r.inFlight, 1)
 	mark := policy.Mark{Stay: r.stay}
 	if isTrial {
 		mark.Trial = policy.Some(r.course.trialSent())
@@ -151,7 +152,7 @@ func (r *record) answered(now policy.Instant, latencyNS uint64, outcome policy.O
 
 func (r *record) noteLatency(latencyNS uint64) {
 	r.tickAnswers++
-	r.tickLatencyNS = addSat(r.tickLatencyNS, latencyNS)
+	r.tickLatencyNS = ints.Add(r.tickLatencyNS, latencyNS)
 }
 
 func (r *record) noteSlow(latencyNS uint64) {
@@ -173,7 +174,7 @@ func (r *record) wake(now policy.Instant) bool {
 }
 
 // givenUp notes that a query without a head will not get one.
-func (r *record) givenUp() { r.waiting = subSat(r.waiting, 1) }
+func (r *record) givenUp() { r.waiting = ints.Sub(r.waiting, 1) }
 
 // unanswered notes that a query broke off or timed out before it had a head.
 func (r *record) unanswered(now policy.Instant, tookNS uint64, outcome policy.Outcome) {
@@ -189,7 +190,7 @@ func (r *record) unanswered(now policy.Instant, tookNS uint64, outcome policy.Ou
 }
 
 // ended notes the end of a query.
-func (r *record) ended() { r.inFlight = subSat(r.inFlight, 1) }
+func (r *record) ended() { r.inFlight = ints.Sub(r.inFlight, 1) }
 
 // broke takes back a response that started well in the bucket began and ended badly. run is the
 // number of failures in a row before it.
@@ -198,9 +199,9 @@ func (r *record) broke(bucket, began uint64, run uint32, tookNS uint64, how poli
 		return
 	}
 	r.window.takeBack(began)
-	if subSat(bucket, began) <= 1 {
+	if ints.Sub(bucket, began) <= 1 {
 		r.history = r.history>>1 | 1<<63
-		r.failuresInARow = addSat(r.failuresInARow, run)
+		r.failuresInARow = ints.Add(r.failuresInARow, run)
 	}
 	r.booked(bucket, tookNS, how)
 }
@@ -218,7 +219,7 @@ func (r *record) booked(bucket, tookNS uint64, outcome policy.Outcome) uint32 {
 	if !r.tells(outcome) {
 		return run
 	}
-	r.tickEnded = addSat(r.tickEnded, 1)
+	r.tickEnded = ints.Add(r.tickEnded, 1)
 	switch {
 	case outcome == policy.OutcomeSuccess:
 		r.window.at(bucket).good++
@@ -227,11 +228,11 @@ func (r *record) booked(bucket, tookNS uint64, outcome policy.Outcome) uint32 {
 	case outcome.IsFailure():
 		counts := r.window.at(bucket)
 		counts.bad++
-		counts.badNS = addSat(counts.badNS, tookNS)
+		counts.badNS = ints.Add(counts.badNS, tookNS)
 		r.history <<= 1
-		r.failuresInARow = addSat(r.failuresInARow, 1)
+		r.failuresInARow = ints.Add(r.failuresInARow, 1)
 	case outcome == policy.OutcomePushedBack:
-		r.tickPushed = addSat(r.tickPushed, 1)
+		r.tickPushed = ints.Add(r.tickPushed, 1)
 	}
 	return run
 }
@@ -250,7 +251,7 @@ func (r *record) lastEight() int { return bits.OnesCount8(uint8(r.history)) }
 // does not explain itself.
 func (r *record) successBeforeRun() uint32 {
 	before := r.tally
-	before.bad = subSat(before.bad, r.failuresInARow)
+	before.bad = ints.Sub(before.bad, r.failuresInARow)
 	return successOf(&before, whole)
 }
 
@@ -391,7 +392,7 @@ func (r *record) remember(isSudden bool) {
 		// Its last queries show what it does now, before the window does.
 		newest := uint32(bits.OnesCount16(uint16(r.history)))
 		remembered = min(r.success, newest*(whole/16))
-	case subSat(failed, run) >= (64-run)/8:
+	case ints.Sub(failed, run) >= (64-run)/8:
 		remembered = (64 - failed) * (whole / 64)
 	}
 	r.remembered = policy.Some(remembered)

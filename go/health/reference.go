@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -163,7 +164,7 @@ func newUnhurried() unhurried {
 // note takes in the fleet's current latency, and returns its best one; 0 if it is unknown.
 func (u *unhurried) note(now policy.Instant, latency policy.Optional[uint64]) uint64 {
 	slot := uint64(now) / unhurriedSlotNS
-	if passed := subSat(slot, u.slot); passed > 0 {
+	if passed := ints.Sub(slot, u.slot); passed > 0 {
 		kept := copy(u.leastNS[min(passed, unhurriedSlots):], u.leastNS[:])
 		for slot := range u.leastNS[:unhurriedSlots-kept] {
 			u.leastNS[slot] = math.MaxUint64

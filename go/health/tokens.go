@@ -1,6 +1,9 @@
 package health
 
-import "github.com/slackwater/slackwater/go/policy"
+import (
+	"github.com/slackwater/slackwater/go/internal/ints"
+	"github.com/slackwater/slackwater/go/policy"
+)
 
 // tokens is a token bucket that queries fill and that trials are paid from.
 type tokens struct {
@@ -23,4 +26,4 @@ func (t *tokens) earn() { t.saved = min(t.saved+uint64(t.share), t.max) }
 func (t *tokens) has(trials uint32) bool { return t.saved >= uint64(trials)*uint64(whole) }
 
 // spend pays for a trial that is sent in any case, with what there is if that is not enough.
-func (t *tokens) spend() { t.saved = subSat(t.saved, uint64(whole)) }
+func (t *tokens) spend() { t.saved = ints.Sub(t.saved, uint64(whole)) }

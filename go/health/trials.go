@@ -3,6 +3,7 @@ package health
 import (
 	"slices"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -59,7 +60,7 @@ func (g *guarded) mayTry(r *record, waitedNS uint64, isCopy bool) bool {
 	// Probes cost no query. While they speak against it, no trial is sent, unless that has lasted
 	// for very long.
 	isSlow := r.course.why != byErrors
-	if isSlow && waitedNS < mulSat(backOffMaxNS, 2) && r.reportsAgainst(g.latest, 10*tickNS) {
+	if isSlow && waitedNS < ints.Mul(backOffMaxNS, 2) && r.reportsAgainst(g.latest, 10*tickNS) {
 		return false
 	}
 	if r.course.wantsTrial(g.latest, false) {

@@ -1,6 +1,9 @@
 package health
 
-import "github.com/slackwater/slackwater/go/policy"
+import (
+	"github.com/slackwater/slackwater/go/internal/ints"
+	"github.com/slackwater/slackwater/go/policy"
+)
 
 // warmUpAnswers is the number of good answers that a share needs to double.
 const warmUpAnswers = 8
@@ -16,9 +19,9 @@ type warmUp struct {
 // answered counts an answer. A bad one takes back two good ones.
 func (w *warmUp) answered(isGood bool) {
 	if isGood {
-		w.good = addSat(w.good, 1)
+		w.good = ints.Add(w.good, 1)
 	} else {
-		w.good = subSat(w.good, 2)
+		w.good = ints.Sub(w.good, 2)
 	}
 }
 

@@ -3,6 +3,7 @@ package health
 import (
 	"math"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -17,12 +18,12 @@ type tally struct {
 	badNS uint64
 }
 
-func (t *tally) count() uint32 { return addSat(t.good, t.bad) }
+func (t *tally) count() uint32 { return ints.Add(t.good, t.bad) }
 
 func (t *tally) add(other *tally) {
-	t.good = addSat(t.good, other.good)
-	t.bad = addSat(t.bad, other.bad)
-	t.badNS = addSat(t.badNS, other.badNS)
+	t.good = ints.Add(t.good, other.good)
+	t.bad = ints.Add(t.bad, other.bad)
+	t.badNS = ints.Add(t.badNS, other.badNS)
 }
 
 // window counts how recent queries ended, in a ring of buckets. It heals with time: results older
@@ -38,8 +39,8 @@ func (w *window) bucket(number uint64) *tally { return &w.buckets[number%windowB
 
 // at returns the bucket with this number, or the newest if that is later.
 func (w *window) at(number uint64) *tally {
-	oldest := subSat(number, windowBuckets-1)
-	for next := max(oldest, addSat(w.newest, 1)); next <= number; next++ {
+	oldest := ints.Sub(number, windowBuckets-1)
+	for next := max(oldest, ints.Add(w.newest, 1)); next <= number; next++ {
 		*w.bucket(next) = tally{}
 	}
 	w.newest = max(w.newest, number)
@@ -50,20 +51,20 @@ func (w *window) at(number uint64) *tally {
 func (w *window) takeBack(number uint64) {
 	if number <= w.newest && w.newest-number < windowBuckets {
 		bucket := w.bucket(number)
-		bucket.good = subSat(bucket.good, 1)
+		bucket.good = ints.Sub(bucket.good, 1)
 	}
 }
 
 // since returns the sum of the buckets from the one with this number on.
 func (w *window) since(number uint64) tally {
-	return w.recent(addSat(number, windowBuckets-1), math.MaxUint32)
+	return w.recent(ints.Add(number, windowBuckets-1), math.MaxUint32)
 }
 
 // recent returns the sum of the newest buckets that hold enough queries, or of all of the window
 // that ends with the bucket with this number.
 func (w *window) recent(number uint64, enough uint32) tally {
 	// The ring holds nothing that is older.
-	end := max(subSat(number, windowBuckets-1), subSat(w.newest+1, windowBuckets))
+	end := max(ints.Sub(number, windowBuckets-1), ints.Sub(w.newest+1, windowBuckets))
 	var sum tally
 	for bucket := w.newest; bucket >= end; bucket-- {
 		sum.add(w.bucket(bucket))

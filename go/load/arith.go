@@ -5,67 +5,21 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
 const nsPerSecond = uint64(time.Second)
 
-// mulDiv returns a · b / c, rounded down and at most 2^64 − 1. A c of 0 counts as 1.
-func mulDiv(a, b, c uint64) uint64 {
-	c = max(c, 1)
-	hi, lo := bits.Mul64(a, b)
-	if hi >= c {
-		return math.MaxUint64
-	}
-	quotient, _ := bits.Div64(hi, lo, c)
-	return quotient
-}
-
-func saturatingAdd(a, b uint64) uint64 {
-	sum, carry := bits.Add64(a, b, 0)
-	if carry != 0 {
-		return math.MaxUint64
-	}
-	return sum
-}
-
-func saturatingSub(a, b uint64) uint64 {
-	if a < b {
-		return 0
-	}
-	return a - b
-}
-
-func saturatingMul(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a, b)
-	if hi != 0 {
-		return math.MaxUint64
-	}
-	return lo
-}
-
 func absDiff(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
 // towards returns from, moved towards to by part of whole, or all the way.
 func towards(from, to, part, whole uint64) uint64 {
-	way := mulDiv(absDiff(from, to), min(part, whole), whole)
+	way := ints.MulDiv(absDiff(from, to), min(part, whole), whole)
 	if to >= from {
 		return from + way
 	}
 	return from - way
-}
-
-// isqrt returns the square root, rounded down. The root of the floating-point unit is only a guess,
-// which integers then correct.
-func isqrt(n uint64) uint64 {
-	root := min(uint64(math.Sqrt(float64(n))), math.MaxUint32)
-	for root*root > n {
-		root--
-	}
-	for root < math.MaxUint32 && (root+1)*(root+1) <= n {
-		root++
-	}
-	return root
 }
 
 // uint128 is an unsigned number of 128 bits.
@@ -117,7 +71,7 @@ func (n uint128) lessOrEqual(other uint128) bool {
 
 // nsSince returns the nanoseconds from earlier to later; 0 if that is not later.
 func nsSince(later, earlier policy.Instant) uint64 {
-	return saturatingSub(uint64(later), uint64(earlier))
+	return ints.Sub(uint64(later), uint64(earlier))
 }
 
 // spanNS returns a span in nanoseconds; a negative one counts as 0.
@@ -125,7 +79,7 @@ func spanNS(span time.Duration) uint64 { return uint64(max(span, 0)) }
 
 // spanBetween returns the span from earlier to later in nanoseconds, at least 0.
 func spanBetween(earlier, later time.Duration) uint64 {
-	return saturatingSub(spanNS(later), spanNS(earlier))
+	return ints.Sub(spanNS(later), spanNS(earlier))
 }
 
 // duration returns a span of this many nanoseconds, at most the longest that can be expressed.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -28,11 +29,11 @@ func TestArithmeticIsThatOfWiderIntegers(t *testing.T) {
 		if want.Cmp(most) > 0 {
 			want = most
 		}
-		if got := mulDiv(a, b, c); got != want.Uint64() {
+		if got := ints.MulDiv(a, b, c); got != want.Uint64() {
 			t.Fatalf("%d * %d / %d is %d, not %d", a, b, c, got, want)
 		}
 		root := new(big.Int).Sqrt(new(big.Int).SetUint64(a))
-		if got := isqrt(a); got != root.Uint64() {
+		if got := ints.Sqrt(a); got != root.Uint64() {
 			t.Fatalf("the root of %d is %d, not %d", a, got, root)
 		}
 		n := uint128{a, b}
@@ -51,7 +52,7 @@ func TestArithmeticIsThatOfWiderIntegers(t *testing.T) {
 		}
 	}
 	for _, n := range []uint64{0, 1, 1<<32 - 1, 1 << 32, math.MaxUint64 - 1, math.MaxUint64, math.MaxUint32 * math.MaxUint32, math.MaxUint32*math.MaxUint32 - 1} {
-		if got, want := isqrt(n), new(big.Int).Sqrt(new(big.Int).SetUint64(n)).Uint64(); got != want {
+		if got, want := ints.Sqrt(n), new(big.Int).Sqrt(new(big.Int).SetUint64(n)).Uint64(); got != want {
 			t.Errorf("the root of %d is %d, not %d", n, got, want)
 		}
 	}

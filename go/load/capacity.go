@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -135,7 +136,7 @@ func (e *CapacityEstimator) Read(now policy.Instant, tracker *Tracker, finished 
 		return
 	}
 	span, passed := nsSince(now, before.at), nsSince(now, before.takenAt)
-	e.ended = saturatingAdd(e.ended, reading.recorded-before.recorded)
+	e.ended = ints.Add(e.ended, reading.recorded-before.recorded)
 	e.readCPU(span, passed, &before, &reading)
 	tracker.samples.between(before.recorded, reading.recorded, before.at, e.inflation.learn)
 	e.inflation.read(span, passed, !e.showsWaits || e.contention.waitsElsewhere())
@@ -159,11 +160,11 @@ func (e *CapacityEstimator) readCPU(spanNS, passedNS uint64, before, reading *ca
 			waitedNS:  spanBetween(earlier.Threads.Value.Waited, cpu.Threads.Value.Waited),
 		}
 		if !before.wasIdle() || of.isOfQueries() {
-			e.contention.read(of, saturatingMul(uint64(max(cpu.QuotaPeriod, 0)), quotaPeriods))
+			e.contention.read(of, ints.Mul(uint64(max(cpu.QuotaPeriod, 0)), quotaPeriods))
 		}
 		elsewhereNS = difference(of.rifTimeNS, of.wantedNS())
 	}
-	finished := saturatingSub(reading.finished, before.finished)
+	finished := ints.Sub(reading.finished, before.finished)
 	// CPU time that a server uses on its own before its first query belongs to no query.
 	if finished > 0 || reading.busyNS != before.busyNS {
 		e.cost.read(spanBetween(earlier.Used, cpu.Used), elsewhereNS, finished)
@@ -192,9 +193,9 @@ func (e *CapacityEstimator) Fill(report *policy.LoadReport) CapacitySource {
 		// A replica that carries less than one query, and whose queries take longer alone than their
 		// cost. Slow cores mean a higher cost. A quota that lets each query run at full speed until
 		// it is used up means less than one query at a time.
-		slowest := mulDiv(cost, oneRIF, capacity)
+		slowest := ints.MulDiv(cost, oneRIF, capacity)
 		alone := min(max(unloaded, cost), slowest)
-		capacity, cost = mulDiv(capacity, alone, cost), alone
+		capacity, cost = ints.MulDiv(capacity, alone, cost), alone
 	}
 	report.CapacityMilliRIF = policy.Optional[uint32]{}
 	if source != SourceNone {
@@ -249,23 +250,23 @@ func (e *CapacityEstimator) most() (uint64, bool) {
 	byLatency, known := e.inflation.unloadedNS()
 	alone := max(byLatency, mean)
 	if e.showsWaits {
-		byCPU := saturatingAdd(mean, e.cost.meanElsewhereNS())
+		byCPU := ints.Add(mean, e.cost.meanElsewhereNS())
 		if !known {
 			alone = byCPU
 		}
 		alone, known = min(alone, byCPU), true
 	}
-	return mulDiv(uint64(e.limitMillicores)*fine, alone, mean), known
+	return ints.MulDiv(uint64(e.limitMillicores)*fine, alone, mean), known
 }
 
 // grow raises a capacity that nothing shows to be reached, after a span with this many in flight,
 // of which carried surely had no wait.
 func grow(capacity, inFlight, carried, spanNS uint64) uint64 {
-	within := func(mostNS uint64) uint64 { return mulDiv(capacity, min(spanNS, nsPerSecond), mostNS) }
+	within := func(mostNS uint64) uint64 { return ints.MulDiv(capacity, min(spanNS, nsPerSecond), mostNS) }
 	grown := capacity
-	if inFlight >= mulDiv(capacity, inUsePercent, 100) {
-		grown = saturatingAdd(capacity, within(100*nsPerSecond/growthPercent))
+	if inFlight >= ints.MulDiv(capacity, inUsePercent, 100) {
+		grown = ints.Add(capacity, within(100*nsPerSecond/growthPercent))
 	}
-	believed := saturatingAdd(capacity, within(doublingNS))
+	believed := ints.Add(capacity, within(doublingNS))
 	return min(max(grown, min(carried, believed)), capacityMax)
 }

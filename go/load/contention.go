@@ -1,6 +1,9 @@
 package load
 
-import "github.com/slackwater/slackwater/go/policy"
+import (
+	"github.com/slackwater/slackwater/go/internal/ints"
+	"github.com/slackwater/slackwater/go/policy"
+)
 
 const (
 	// shortBelow: a replica that gets less than this share of the CPU time it wants, in 1/1024, is
@@ -26,7 +29,7 @@ type shortage struct {
 func (s *shortage) isNow() { *s = shortage{was: true} }
 
 // wasNotFor notes a span without a shortage in which one would have shown.
-func (s *shortage) wasNotFor(spanNS uint64) { s.ampleNS = saturatingAdd(s.ampleNS, spanNS) }
+func (s *shortage) wasNotFor(spanNS uint64) { s.ampleNS = ints.Add(s.ampleNS, spanNS) }
 
 // isRecent reports whether a shortage was recent. Without one, a capacity is only a guess from
 // below.
@@ -57,19 +60,19 @@ type contentionSpan struct {
 	usedNS, waitedNS uint64
 }
 
-func (s *contentionSpan) wantedNS() uint64 { return saturatingAdd(s.usedNS, s.waitedNS) }
+func (s *contentionSpan) wantedNS() uint64 { return ints.Add(s.usedNS, s.waitedNS) }
 
 // isOfQueries reports whether at least half of the CPU time that was wanted can belong to queries,
 // if each wanted one core while it was in flight.
-func (s *contentionSpan) isOfQueries() bool { return s.wantedNS() <= saturatingMul(s.rifTimeNS, 2) }
+func (s *contentionSpan) isOfQueries() bool { return s.wantedNS() <= ints.Mul(s.rifTimeNS, 2) }
 
 func (s *contentionSpan) add(other contentionSpan) {
-	s.ns = saturatingAdd(s.ns, other.ns)
-	s.passedNS = saturatingAdd(s.passedNS, other.passedNS)
-	s.busyNS = saturatingAdd(s.busyNS, other.busyNS)
-	s.rifTimeNS = saturatingAdd(s.rifTimeNS, other.rifTimeNS)
-	s.usedNS = saturatingAdd(s.usedNS, other.usedNS)
-	s.waitedNS = saturatingAdd(s.waitedNS, other.waitedNS)
+	s.ns = ints.Add(s.ns, other.ns)
+	s.passedNS = ints.Add(s.passedNS, other.passedNS)
+	s.busyNS = ints.Add(s.busyNS, other.busyNS)
+	s.rifTimeNS = ints.Add(s.rifTimeNS, other.rifTimeNS)
+	s.usedNS = ints.Add(s.usedNS, other.usedNS)
+	s.waitedNS = ints.Add(s.waitedNS, other.waitedNS)
 }
 
 // read learns from a span, together with earlier ones that were shorter than leastNS. It learns
@@ -82,9 +85,9 @@ func (c *contention) read(span contentionSpan, leastNS uint64) {
 	seen := c.seen
 	c.seen = contentionSpan{}
 	wanted := seen.wantedNS()
-	step := min(mulDiv(seen.ns, fine, contentionMemoryNS), contentionStepMax)
+	step := min(ints.MulDiv(seen.ns, fine, contentionMemoryNS), contentionStepMax)
 	if seen.rifTimeNS > 0 {
-		elsewhere := mulDiv(saturatingSub(seen.rifTimeNS, wanted), fine, seen.rifTimeNS)
+		elsewhere := ints.MulDiv(ints.Sub(seen.rifTimeNS, wanted), fine, seen.rifTimeNS)
 		c.elsewhere = towards(c.elsewhere, elsewhere, step, fine)
 	}
 	// What a server does on its own while nothing is in flight shows nothing about its capacity, and
@@ -92,10 +95,10 @@ func (c *contention) read(span contentionSpan, leastNS uint64) {
 	if wanted == 0 || seen.busyNS == 0 {
 		return
 	}
-	got := mulDiv(seen.usedNS, fine, wanted)
+	got := ints.MulDiv(seen.usedNS, fine, wanted)
 	// Queries were in flight only in the busy part of the span.
-	meanRIF := mulDiv(seen.rifTimeNS, oneRIF, seen.busyNS)
-	carried := mulDiv(meanRIF, got, fine)
+	meanRIF := ints.MulDiv(seen.rifTimeNS, oneRIF, seen.busyNS)
+	carried := ints.MulDiv(meanRIF, got, fine)
 	capacity := c.capacity.Value
 	if !c.capacity.Known {
 		capacity = carried
@@ -106,7 +109,7 @@ func (c *contention) read(span contentionSpan, leastNS uint64) {
 		return
 	}
 	// Queries that waited for something else may have waited in a queue.
-	atCPU := min(mulDiv(wanted, oneRIF, seen.busyNS), meanRIF)
+	atCPU := min(ints.MulDiv(wanted, oneRIF, seen.busyNS), meanRIF)
 	c.capacity = policy.Some(grow(capacity, meanRIF, atCPU, seen.ns))
 	c.wasNotFor(seen.passedNS)
 }

@@ -1,6 +1,10 @@
 package load
 
-import "math"
+import (
+	"math"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 const (
 	// costMemory is the number of queries that are remembered if that is enough, and costMemoryMax
@@ -38,31 +42,31 @@ type meanCost struct {
 // read takes in a reading: CPU time used, time that queries spent on something else, and the number
 // of queries finished.
 func (m *meanCost) read(usedNS uint64, elsewhereNS int64, finished uint64) {
-	queries := saturatingMul(finished, costParts)
+	queries := ints.Mul(finished, costParts)
 	// While no query has ended nothing is expected, so all of it is error.
 	var expectedNS uint64
 	if m.queries > 0 {
-		expectedNS = mulDiv(m.usedNS, queries, m.queries)
+		expectedNS = ints.MulDiv(m.usedNS, queries, m.queries)
 	}
 	memory := uint64(costParts * costMemoryMax)
 	if m.isWithin(costErrorAllowed) {
 		memory = costParts * costMemory
 	}
-	kept := saturatingSub(memory, queries)
-	m.usedNS = saturatingAdd(mulDiv(m.usedNS, kept, memory), usedNS)
+	kept := ints.Sub(memory, queries)
+	m.usedNS = ints.Add(ints.MulDiv(m.usedNS, kept, memory), usedNS)
 	m.elsewhereNS = saturatingAddSigned(scaleSigned(m.elsewhereNS, kept, memory), elsewhereNS)
-	m.queries = saturatingAdd(mulDiv(m.queries, kept, memory), queries)
+	m.queries = ints.Add(ints.MulDiv(m.queries, kept, memory), queries)
 	m.errors = m.errors.div(memory).mul(kept).saturatingAdd(square128(absDiff(expectedNS, usedNS)))
 }
 
 // isWithin reports whether the standard error of the mean is at most this many thousandths of it.
 func (m *meanCost) isWithin(thousandths uint64) bool {
-	return m.errors.lessOrEqual(square128(mulDiv(m.usedNS, thousandths, 1_000)))
+	return m.errors.lessOrEqual(square128(ints.MulDiv(m.usedNS, thousandths, 1_000)))
 }
 
 // meanNS returns the mean; it reports false before enough queries have finished.
 func (m *meanCost) meanNS() (uint64, bool) {
-	return mulDiv(m.usedNS, costParts, m.queries), m.queries >= costQueriesMin*costParts
+	return ints.MulDiv(m.usedNS, costParts, m.queries), m.queries >= costQueriesMin*costParts
 }
 
 // comparedNS returns the mean once it is accurate enough that clients may compare it.
@@ -74,7 +78,7 @@ func (m *meanCost) comparedNS() (uint64, bool) {
 // meanElsewhereNS returns the mean time in which a query neither uses nor waits for a CPU: a disk,
 // another service, a lock.
 func (m *meanCost) meanElsewhereNS() uint64 {
-	return mulDiv(uint64(max(m.elsewhereNS, 0)), costParts, m.queries)
+	return ints.MulDiv(uint64(max(m.elsewhereNS, 0)), costParts, m.queries)
 }
 
 // scaleSigned returns n · part / whole, rounded towards 0; part is at most whole. A size that does
@@ -84,7 +88,7 @@ func scaleSigned(n int64, part, whole uint64) int64 {
 	if n < 0 {
 		size = -size
 	}
-	scaled := mulDiv(size, part, whole)
+	scaled := ints.MulDiv(size, part, whole)
 	switch {
 	case scaled > math.MaxInt64:
 		return 0

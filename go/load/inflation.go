@@ -1,6 +1,7 @@
 package load
 
 import (
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -32,10 +33,10 @@ const (
 )
 
 // rootOf returns the square root of nanoseconds, in 1/16.
-func rootOf(latencyNS uint64) uint64 { return isqrt(saturatingMul(latencyNS, 256)) }
+func rootOf(latencyNS uint64) uint64 { return ints.Sqrt(ints.Mul(latencyNS, 256)) }
 
 // squareOf is the inverse of rootOf.
-func squareOf(root uint64) uint64 { return mulDiv(root, root, 256) }
+func squareOf(root uint64) uint64 { return ints.MulDiv(root, root, 256) }
 
 // inflation estimates capacity from how latency grows with RIF. It needs only what the tracker
 // sees, and detects every bottleneck.
@@ -97,7 +98,7 @@ func (n *inflation) learn(others uint32, latencyNS uint64) {
 		sums.few++
 		sums.fewRoots += root
 		sums.fewRIF += rif
-		sums.fewSquares = saturatingAdd(sums.fewSquares, saturatingMul(distance, distance))
+		sums.fewSquares = ints.Add(sums.fewSquares, ints.Mul(distance, distance))
 	}
 }
 
@@ -124,7 +125,7 @@ func (n *inflation) read(spanNS, passedNS uint64, mayWait bool) {
 func (n *inflation) follow(sums *inflationSums) {
 	count := sums.queries
 	n.queries += count
-	rif := mulDiv(sums.rif, oneRIF, count)
+	rif := ints.MulDiv(sums.rif, oneRIF, count)
 	n.usualRIF = towards(n.usualRIF, rif, count, min(rifMemory, n.queries))
 	if sums.few > 0 {
 		n.followFew(sums)
@@ -140,15 +141,15 @@ func (n *inflation) followFew(sums *inflationSums) {
 	memory := min(unloadedMemory, n.unloadedQueries)
 	if !n.isSure {
 		memory = min(inflationQueriesMin, n.unloadedQueries)
-		n.unloadedRIF = towards(n.unloadedRIF, mulDiv(sums.fewRIF, oneRIF, count), count, memory)
+		n.unloadedRIF = towards(n.unloadedRIF, ints.MulDiv(sums.fewRIF, oneRIF, count), count, memory)
 	}
-	squared := func(distance uint64) uint64 { return saturatingMul(distance, distance) }
+	squared := func(distance uint64) uint64 { return ints.Mul(distance, distance) }
 	mean, before := sums.fewRoots/count, n.unloaded
 	n.unloaded = towards(before, mean, count, memory)
 	// The variance around the new mean: remove the distance of the old mean from these queries, and
 	// add that of the new one.
-	variance := saturatingSub(sums.fewSquares/count, squared(absDiff(mean, before)))
-	variance = saturatingAdd(variance, squared(absDiff(mean, n.unloaded)))
+	variance := ints.Sub(sums.fewSquares/count, squared(absDiff(mean, before)))
+	variance = ints.Add(variance, squared(absDiff(mean, n.unloaded)))
 	n.variance = towards(n.variance, variance, count, memory)
 }
 
@@ -158,14 +159,14 @@ func (n *inflation) find(count, spanNS, passedNS uint64, mayWait bool) {
 	if !n.isSure {
 		return
 	}
-	got := mulDiv(squareOf(n.unloaded), fine, squareOf(n.newest))
+	got := ints.MulDiv(squareOf(n.unloaded), fine, squareOf(n.newest))
 	capacity := n.capacity.Value
 	if !n.capacity.Known {
 		capacity = n.newestRIF
 	}
 	if got < inflatedBelow && mayWait {
 		n.isNow()
-		carried := mulDiv(n.newestRIF, got, fine)
+		carried := ints.MulDiv(n.newestRIF, got, fine)
 		n.capacity = policy.Some(towards(capacity, carried, count, n.newestMemory()))
 		return
 	}
@@ -177,14 +178,14 @@ func (n *inflation) find(count, spanNS, passedNS uint64, mayWait bool) {
 // than others that met many more. If they had had to wait, latency would have grown as much as RIF.
 // Growth below the square root of that is less than halfway.
 func (n *inflation) wasNotSlowedDown() bool {
-	moreRIF := mulDiv(n.newestRIF, fine, n.unloadedRIF)
-	longer := mulDiv(squareOf(n.newest), fine, squareOf(n.unloaded))
-	grewLittle := mulDiv(longer, longer, fine) <= moreRIF
+	moreRIF := ints.MulDiv(n.newestRIF, fine, n.unloadedRIF)
+	longer := ints.MulDiv(squareOf(n.newest), fine, squareOf(n.unloaded))
+	grewLittle := ints.MulDiv(longer, longer, fine) <= moreRIF
 	return n.unloadedRIF <= aloneRIF || moreRIF >= contrast && grewLittle
 }
 
 func (n *inflation) newestMemory() uint64 {
-	memory := mulDiv(newestByVariation, n.variance, saturatingMul(n.unloaded, n.unloaded))
+	memory := ints.MulDiv(newestByVariation, n.variance, ints.Mul(n.unloaded, n.unloaded))
 	return min(max(memory, newestMin), newestMax)
 }
 

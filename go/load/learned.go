@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -47,14 +48,14 @@ func (a *allocationUse) read(cpu policy.Optional[CPUTotals]) (uint64, bool) {
 		before = cpu.Value.Used
 	}
 	a.hasRead, a.cpuUsed = true, cpu.Value.Used
-	used := mulDiv(spanBetween(before, cpu.Value.Used), 1_000, uint64(cpu.Value.LimitMillicores))
-	a.sumNS = saturatingAdd(a.sumNS, used)
+	used := ints.MulDiv(spanBetween(before, cpu.Value.Used), 1_000, uint64(cpu.Value.LimitMillicores))
+	a.sumNS = ints.Add(a.sumNS, used)
 	return a.sumNS, true
 }
 
 // isDue reports whether a reading has been due for overdue or longer.
 func (l *learned) isDue(now policy.Instant, overdue time.Duration) bool {
-	return uint64(now) >= saturatingAdd(l.dueAtNS.Load(), spanNS(overdue))
+	return uint64(now) >= ints.Add(l.dueAtNS.Load(), spanNS(overdue))
 }
 
 // read takes a reading if one is due and no other goroutine is taking it.
@@ -65,7 +66,7 @@ func (l *learned) read(now policy.Instant, load *Load) {
 	defer l.mu.Unlock()
 	// Another goroutine may have taken the reading since the time was checked.
 	if l.estimator.Due(now) {
-		l.dueAtNS.Store(saturatingAdd(uint64(now), uint64(CapacityStep)))
+		l.dueAtNS.Store(ints.Add(uint64(now), uint64(CapacityStep)))
 	}
 	if !l.estimator.Look(now, load.tracker).Reads {
 		return
@@ -116,5 +117,5 @@ func plusOne(number uint64, known bool) uint64 {
 	if !known {
 		return 0
 	}
-	return saturatingAdd(number, 1)
+	return ints.Add(number, 1)
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -78,8 +79,8 @@ func (r *Rates) compute() {
 	if from == nil {
 		return
 	}
-	finished := saturatingSub(to.totals.Finished, from.totals.Finished)
-	failed := saturatingSub(to.totals.Failed, from.totals.Failed)
+	finished := ints.Sub(to.totals.Finished, from.totals.Finished)
+	failed := ints.Sub(to.totals.Failed, from.totals.Failed)
 	r.queryRate = ratio(finished, 1_000*nsPerSecond, uint128{lo: nsSince(to.at, from.at)})
 	r.errors = ratio(failed, 1_000_000, uint128{lo: max(finished, 1)})
 	r.cpu = r.computeCPU(to)

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -56,7 +57,7 @@ type sample struct {
 }
 
 func (s sample) ageNS(now policy.Instant) uint64 {
-	return saturatingSub(uint64(now), s.finishedAtNS)
+	return ints.Sub(uint64(now), s.finishedAtNS)
 }
 
 func (s *sampleSlot) write(sample sample) {

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -245,11 +246,11 @@ func (t *Tracker) stallFloorNS(now policy.Instant) uint64 {
 
 // recentlyStalled reports whether the last query that was given up still counts.
 func (t *Tracker) recentlyStalled(now policy.Instant) bool {
-	return saturatingSub(uint64(now), t.stalledAtNS.Load()) < t.ageMaxNS
+	return ints.Sub(uint64(now), t.stalledAtNS.Load()) < t.ageMaxNS
 }
 
 func (t *Tracker) withoutProgressNS(now policy.Instant) uint64 {
-	return saturatingSub(uint64(now), t.progressAtNS.Load())
+	return ints.Sub(uint64(now), t.progressAtNS.Load())
 }
 
 // storeMax raises a number to at least value.

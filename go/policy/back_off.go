@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 const (
 	// windowNS is the length of a window, and windowMaxNS its longest length if fewer than endedMin
@@ -160,7 +164,7 @@ func (b *backOff) answered(ends *probeEnds, roundTripNS uint64) {
 		return
 	}
 	b.window.answers++
-	b.window.roundTripsNS = saturatingAdd(b.window.roundTripsNS, roundTripNS)
+	b.window.roundTripsNS = ints.Add(b.window.roundTripsNS, roundTripNS)
 	b.ended(ends, !b.isSlow(roundTripNS))
 }
 
@@ -191,13 +195,13 @@ func (b *backOff) ended(ends *probeEnds, well bool) {
 }
 
 func (b *backOff) isSlow(roundTripNS uint64) bool {
-	return roundTripNS >= b.slowMinNS && b.usualNS > 0 && roundTripNS >= saturatingMul(b.usualNS, slowTimes)
+	return roundTripNS >= b.slowMinNS && b.usualNS > 0 && roundTripNS >= ints.Mul(b.usualNS, slowTimes)
 }
 
 // isCrowded reports whether round trips are half way to slow in the mean. The rate then stays where
 // it is, or each rise would lead to the next overload.
 func (b *backOff) isCrowded() bool {
 	mean, known := b.window.meanNS()
-	slowNS := max(saturatingMul(b.usualNS, slowTimes), b.slowMinNS)
+	slowNS := max(ints.Mul(b.usualNS, slowTimes), b.slowMinNS)
 	return known && b.usualNS > 0 && mean >= slowNS/2
 }

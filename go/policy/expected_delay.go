@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 const (
 	// differenceMax is the largest factor by which a replica counts as slower, or faster, than the
@@ -128,7 +132,7 @@ func relative(value, mean uint64, band Millionths) uint64 {
 	if banded(value, mean, uint64(band)) == mean {
 		return unit
 	}
-	return mulDiv(value, unit, mean)
+	return ints.MulDiv(value, unit, mean)
 }
 
 // latency returns the mean latency that a replica counts with, as a share of the mean of all.
@@ -232,10 +236,10 @@ func (e *expectedDelay) values(of *latestLoad, w *weight, m *moment) Values {
 	inUse := m.inUse(of, w)
 	alone, score := e.time(w.alone, 1), e.time(w.score(inUse, m.byCapacity), 2)
 	if m.byCapacity {
-		share := mulDiv(inUse, uint64(One), unit)
+		share := ints.MulDiv(inUse, uint64(One), unit)
 		return valuesOf(of.inFlight, w.capacity, share, alone, score, of.turn.last)
 	}
-	inFlight := mulDiv(saturatingSub(inUse, w.share(of.turn.ahead)), uint64(One), unit)
+	inFlight := ints.MulDiv(ints.Sub(inUse, w.share(of.turn.ahead)), uint64(One), unit)
 	return valuesOf(inFlight, alone, of.turn.ahead, score, of.turn.last)
 }
 

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 const (
@@ -169,7 +171,7 @@ func (e *Explanation) SayOfOthers(why OutReason) {
 // the caller's reason in one word.
 func (e *Explanation) PassOver(replica ReplicaID, why OutReason) {
 	if e.outPlace(replica) < 0 {
-		e.out = saturatingAdd32(e.out, 1)
+		e.out = ints.Add(e.out, 1)
 	}
 	e.SayWhy(replica, why)
 }
@@ -202,7 +204,7 @@ func (e *Explanation) NoteOut(out Out) {
 // AddOut counts and records a replica that the policy could choose and that health keeps out, or
 // limits to less than its share. It is for wrappers of a policy.
 func (e *Explanation) AddOut(out Out) {
-	e.out = saturatingAdd32(e.out, 1)
+	e.out = ints.Add(e.out, 1)
 	e.NoteOut(out)
 }
 

@@ -3,6 +3,8 @@ package policy
 import (
 	"cmp"
 	"slices"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 // How policies fill an [Explanation].
@@ -33,7 +35,7 @@ func (e *Explanation) consider(candidate Candidate) {
 		}
 	}
 	candidate.Number = e.considered
-	e.considered = saturatingAdd32(e.considered, 1)
+	e.considered = ints.Add(e.considered, 1)
 	if len(e.candidates) < MaxCandidates {
 		e.candidates = append(e.candidates, candidate)
 		return

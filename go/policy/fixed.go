@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 // Millionths is a rate, a share or a quantile in millionths: 1,500,000 is 1.5. Everything that
@@ -63,21 +65,10 @@ func (a *accumulator) step(rate Millionths) uint32 {
 // makes no difference. Otherwise it returns the value.
 func banded(value, mean, band uint64) uint64 {
 	difference := max(value, mean) - min(value, mean)
-	if difference > mulDiv(mean, band, uint64(One)) {
+	if difference > ints.MulDiv(mean, band, uint64(One)) {
 		return value
 	}
 	return mean
-}
-
-// mulDiv returns a · b / c, rounded down, at most 2^64 − 1. A c of 0 counts as 1.
-func mulDiv(a, b, c uint64) uint64 {
-	c = max(c, 1)
-	high, low := bits.Mul64(a, b)
-	if high >= c {
-		return math.MaxUint64
-	}
-	quotient, _ := bits.Div64(high, low, c)
-	return quotient
 }
 
 // mulShift returns a · b / 2^shift, rounded down, at most 2^64 − 1. The shift is from 1 to 63.
@@ -98,27 +89,3 @@ func follow(mean, value, count uint64) uint64 {
 	}
 	return mean - (mean-value)/count
 }
-
-func saturatingAdd(a, b uint64) uint64 {
-	sum, carry := bits.Add64(a, b, 0)
-	if carry != 0 {
-		return math.MaxUint64
-	}
-	return sum
-}
-
-func saturatingSub(a, b uint64) uint64 { return a - min(a, b) }
-
-func saturatingMul(a, b uint64) uint64 {
-	high, low := bits.Mul64(a, b)
-	if high != 0 {
-		return math.MaxUint64
-	}
-	return low
-}
-
-func saturatingAdd32(a, b uint32) uint32 {
-	return uint32(min(uint64(a)+uint64(b), math.MaxUint32))
-}
-
-func saturatingSub32(a, b uint32) uint32 { return a - min(a, b) }

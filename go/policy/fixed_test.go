@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 func TestAccumulatedTotalIsExactAtEveryStep(t *testing.T) {
@@ -59,7 +61,7 @@ func TestProductsHave128Bits(t *testing.T) {
 		{most, 2, 1, most},
 		{most, most, 0, most},
 	} {
-		if found := mulDiv(of.a, of.b, of.c); found != of.expected {
+		if found := ints.MulDiv(of.a, of.b, of.c); found != of.expected {
 			t.Errorf("%d · %d / %d is %d, expected %d", of.a, of.b, of.c, found, of.expected)
 		}
 	}

@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 // lostAfter is the shortest time without an answer before a replica is lost; pauses of a replica
 // are normally shorter.
@@ -224,7 +228,7 @@ func (f *Fleet) passTurn(query *Query, replica ReplicaID) {
 
 func (f *Fleet) querySent(replica ReplicaID) {
 	if s := f.takeTurn(replica); s != nil {
-		s.inFlight = saturatingAdd32(s.inFlight, 1)
+		s.inFlight = ints.Add(s.inFlight, 1)
 	}
 }
 
@@ -239,10 +243,10 @@ func (f *Fleet) takeTurn(replica ReplicaID) *standing {
 
 func (f *Fleet) queryDone(replica ReplicaID) {
 	if s := f.standings.Find(replica); s != nil {
-		s.inFlight = saturatingSub32(s.inFlight, 1)
+		s.inFlight = ints.Sub(s.inFlight, 1)
 		// Each query that ends may be older than the probe. All are assumed to be, so that no honest
 		// report is corrected.
-		s.outSinceProbe = saturatingSub32(s.outSinceProbe, 1)
+		s.outSinceProbe = ints.Sub(s.outSinceProbe, 1)
 	}
 }
 

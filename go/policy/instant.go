@@ -3,6 +3,8 @@ package policy
 import (
 	"math"
 	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 // Instant is a point on the caller's clock, in nanoseconds since the caller's epoch. Arithmetic on
@@ -19,7 +21,7 @@ func (t Instant) Add(span time.Duration) Instant { return t.plus(spanNS(span)) }
 // years counts as that.
 func (t Instant) Since(earlier Instant) time.Duration { return duration(t.nsSince(earlier)) }
 
-func (t Instant) plus(ns uint64) Instant { return Instant(saturatingAdd(uint64(t), ns)) }
+func (t Instant) plus(ns uint64) Instant { return Instant(ints.Add(uint64(t), ns)) }
 
 func (t Instant) nsSince(earlier Instant) uint64 {
 	if t <= earlier {

@@ -1,6 +1,10 @@
 package policy
 
-import "math"
+import (
+	"math"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 // latest keeps the latest report of every replica, for the rule of shortest_expected_delay.
 //
@@ -84,7 +88,7 @@ func (s *survey) inFlight(row *row, ownInFlight uint32) uint64 {
 		return own + uint64(row.others)*fine
 	}
 	// Other clients have more where this one has more.
-	others := mulDiv(uint64(s.lowestDrawn)*fine, own+fine, s.own)
+	others := ints.MulDiv(uint64(s.lowestDrawn)*fine, own+fine, s.own)
 	return own + min(others, math.MaxUint32*fine)
 }
 
@@ -270,7 +274,7 @@ func (l *latest) chargePinned(Instant, ReplicaID, *client) Optional[uint32] {
 
 func (l *latest) chargeSiblings(replica ReplicaID, queries uint32) {
 	if row := l.rows.find(replica); row != nil {
-		row.others = saturatingAdd32(row.others, queries)
+		row.others = ints.Add(row.others, queries)
 	}
 }
 
@@ -303,7 +307,7 @@ func (l *latest) handleCarried(now Instant, replica ReplicaID, report *LoadRepor
 func (l *latest) keep(
 	now Instant, from subject, report *LoadReport, latencyNS uint64, carried bool, client *client,
 ) {
-	others := saturatingSub32(report.RIF, from.ownInFlight)
+	others := ints.Sub(report.RIF, from.ownInFlight)
 	reported := latestReport{
 		replica:          from.replica,
 		local:            from.local,

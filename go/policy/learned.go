@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 const (
 	// learnedMin is the fewest reports of a mean latency. It counts from then on.
@@ -71,7 +75,7 @@ func (l *learned) forgetLatency() { l.reports, l.latency = 0, 0 }
 func (l *learned) learnOwn(now Instant, latencyNS uint64, others sum) {
 	l.own = true
 	l.since, l.at = now, now
-	latency := min(saturatingMul(latencyNS, fine), rememberedMost(others), latencyMax)
+	latency := min(ints.Mul(latencyNS, fine), rememberedMost(others), latencyMax)
 	if l.reports == 0 {
 		// A client has few queries of its own, and a slow replica must not wait for eight. So the
 		// mean begins as if there had been that many as elsewhere.
@@ -95,7 +99,7 @@ func (l *learned) learn(now Instant, from *latestReport, others sum) {
 	if l.own && rate > 0 {
 		// The replica answers now. Its mean latency goes on from that of the own queries.
 		l.own = false
-		l.rif = mulDiv(l.latency, rifParts, queryInterval(rate))
+		l.rif = ints.MulDiv(l.latency, rifParts, queryInterval(rate))
 	}
 	var parts uint64
 	if l.reports < learnedMin {
@@ -126,14 +130,14 @@ func (l *learned) learn(now Instant, from *latestReport, others sum) {
 	latency := min(max(mulShift(l.rif, interval, rifBits), 1), latencyMax)
 	l.latency = atMostRemembered(latency, others)
 	if l.latency < latency {
-		l.rif = mulDiv(l.latency, rifParts, interval)
+		l.rif = ints.MulDiv(l.latency, rifParts, interval)
 	}
 }
 
 // rememberedMost returns the largest mean latency that is remembered, in 1/1024 ns.
 func rememberedMost(others sum) uint64 {
 	if mean, known := others.mean(); known {
-		return saturatingMul(mean, fine*latencyMaxMeans)
+		return ints.Mul(mean, fine*latencyMaxMeans)
 	}
 	return latencyMax
 }
@@ -238,7 +242,7 @@ func (t *learnedTable) handleOwnLatency(now Instant, replica ReplicaID, latencyN
 	// A failure may be fast. If it took long, as at a deadline, an answer would have taken longer.
 	// Otherwise a replica that answers nothing in time would not count as slow.
 	mean, _ := others.mean()
-	if !failed || saturatingMul(latencyNS, fine) > max(l.latency, mean*fine) {
+	if !failed || ints.Mul(latencyNS, fine) > max(l.latency, mean*fine) {
 		l.learnOwn(now, latencyNS, others)
 	}
 	t.include(l)

@@ -3,6 +3,8 @@ package policy
 import (
 	"math"
 	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 const (
@@ -98,7 +100,7 @@ func (o *ownTracker) headReady(now Instant, arrival *localArrival, end queryEnd)
 		return
 	}
 	arrival.headReady = true
-	o.waiting = saturatingSub32(o.waiting, 1)
+	o.waiting = ints.Sub(o.waiting, 1)
 	switch end {
 	case endSuccess:
 		o.ring[o.next] = ownSample{others: arrival.others, latencyNS: now.nsSince(arrival.at), finishedAt: now}
@@ -122,11 +124,11 @@ func (o *ownTracker) headReady(now Instant, arrival *localArrival, end queryEnd)
 // finish notes that the query is over.
 func (o *ownTracker) finish(now Instant, arrival localArrival, end queryEnd) {
 	if end == endNever && !arrival.headReady {
-		o.waiting = saturatingSub32(o.waiting, 1)
+		o.waiting = ints.Sub(o.waiting, 1)
 	}
 	o.headReady(now, &arrival, end)
 	// A ticket that is returned twice must not make the count wrap.
-	o.rif = saturatingSub32(o.rif, 1)
+	o.rif = ints.Sub(o.rif, 1)
 }
 
 // latencyNS returns the estimated latency of the next query; 0 if unknown.

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 // pooledReport is a report in the pool.
@@ -96,7 +98,7 @@ func (p *pool) expire(now Instant, ageMaxNS uint64) int {
 
 // compensate charges queries to the replica of the report at index.
 func (p *pool) compensate(index int, queries uint32) {
-	p.reports[index].rif = saturatingAdd32(p.reports[index].rif, queries)
+	p.reports[index].rif = ints.Add(p.reports[index].rif, queries)
 }
 
 // spend spends one use of the report at index. It returns true if it was the last one, so that the

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/slackwater/slackwater/go/internal/ints"
+
 // reuseFloorMax is the largest floor under the reuse limit, in millionths of a use: with one or two
 // replicas, or almost no reports, the balance at two entries is unbounded.
 const reuseFloorMax = 16 * uint64(One)
@@ -42,13 +44,13 @@ func (b *reuseBalance) limit() uint64 {
 	margin := uint64(One+b.poolDrift) * uint64(n)
 	floor := reuseFloorMax
 	if gain := (n - 2) * probeRate; gain > 0 {
-		floor = min(max(mulDiv(margin, uint64(One), uint64(gain)), uint64(One)), reuseFloorMax)
+		floor = min(max(ints.MulDiv(margin, uint64(One), uint64(gain)), uint64(One)), reuseFloorMax)
 	}
 	gain := (n-int64(b.poolCapacity))*probeRate - n*int64(b.removeRate)
 	if gain <= 0 {
 		return floor
 	}
-	uses := mulDiv(margin, uint64(One), uint64(gain))
+	uses := ints.MulDiv(margin, uint64(One), uint64(gain))
 	return max(min(uses, uint64(b.reuseMax)*uint64(One)), floor)
 }
 

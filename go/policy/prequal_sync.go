@@ -1,6 +1,10 @@
 package policy
 
-import "math"
+import (
+	"math"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 // prequalSync is Prequal in synchronous mode: there is no pool. Each query probes a few random
 // replicas and goes to the best that answers.
@@ -268,5 +272,5 @@ func (t *roundTarget) load(standInNS uint64) load {
 }
 
 func (t *roundTarget) scaledLatencyNS() uint64 {
-	return mulDiv(t.latencyNS, uint64(t.loadScale), trueLoad)
+	return ints.MulDiv(t.latencyNS, uint64(t.loadScale), trueLoad)
 }

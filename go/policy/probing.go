@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 // batchesMax is the most batches of probes that wait to be sent. A caller that polls after each
@@ -286,7 +288,7 @@ func (p *probing) nextTimeout() (Instant, bool) {
 // the others.
 func drawDistinct(count uint32, from []ReplicaID, draw Draw, into []ReplicaID) []ReplicaID {
 	members := uint32(len(from))
-	for newest := saturatingSub32(members, count); newest < members; newest++ {
+	for newest := ints.Sub(members, count); newest < members; newest++ {
 		candidate := from[Below(draw, newest+1)]
 		if at := slices.Index(into, candidate); at >= 0 {
 			into = slices.Insert(into, at, from[newest])

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/slackwater/slackwater/go/internal/ints"
+
 const (
 	// burstMin is the capacity of the bucket if that is more than a tenth of a second's worth: no
 	// query, and no idle span, needs more probes at once.
@@ -31,9 +33,9 @@ func (c *rateCap) take(now Instant) bool {
 	if c.perSecond == 0 {
 		return true
 	}
-	flown := saturatingMul(now.nsSince(c.filledAt), c.perSecond)
+	flown := ints.Mul(now.nsSince(c.filledAt), c.perSecond)
 	c.filledAt = now
-	c.level = min(saturatingAdd(c.level, flown), c.most())
+	c.level = min(ints.Add(c.level, flown), c.most())
 	if c.level < probePrice {
 		return false
 	}

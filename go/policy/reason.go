@@ -1,6 +1,10 @@
 package policy
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 // PickReason is why a replica was chosen.
 type PickReason uint8
@@ -96,6 +100,6 @@ func (c ReasonCounts) All() iter.Seq2[PickReason, uint64] {
 // Recount moves picks that were counted for one reason to another. Package health counts its
 // trials, which the policy sees as pinned queries, in this way.
 func (c *ReasonCounts) Recount(from, to PickReason, picks uint64) {
-	c[from] = saturatingSub(c[from], picks)
+	c[from] = ints.Sub(c[from], picks)
 	c[to] += picks
 }

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/slackwater/slackwater/go/internal/ints"
+
 // yieldWindow is the number of queries for each estimate of a [reportYield].
 const yieldWindow = 128
 
@@ -15,7 +17,7 @@ type reportYield struct {
 	configured Millionths
 }
 
-func (y *reportYield) report() { y.reports = saturatingAdd32(y.reports, 1) }
+func (y *reportYield) report() { y.reports = ints.Add(y.reports, 1) }
 
 // query counts a query. It returns true if the rate has changed.
 func (y *reportYield) query() bool {

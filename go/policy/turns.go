@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/slackwater/slackwater/go/internal/ints"
+
 // Turns show which replicas had more than their share of this client's recent queries.
 //
 // Reports show what is in flight, not what was just done. A replica with a CPU quota, or with a
@@ -54,17 +56,17 @@ func turnsSince(sent uint64) turns {
 // now returns the turns after a client has sent this many queries to this many replicas.
 func (t turns) now(sent uint64, replicas int) turn {
 	// A replica with exactly its turns has had one query when the next is due.
-	ahead := saturatingSub(t.recent(sent, replicas), fine)
+	ahead := ints.Sub(t.recent(sent, replicas), fine)
 	return turn{last: t.last, ahead: min(ahead/aheadPerQuery, aheadMax)}
 }
 
 // take notes that the query of this number goes there.
 func (t *turns) take(sent uint64, replicas int) {
-	*t = turns{last: sent, lately: t.recent(saturatingSub(sent, 1), replicas) + fine}
+	*t = turns{last: sent, lately: t.recent(ints.Sub(sent, 1), replicas) + fine}
 }
 
 func (t turns) recent(sent uint64, replicas int) uint64 {
 	memory := uint64(max(replicas, 1))
 	// lately is at most as many queries as there ever were replicas, plus one: nothing overflows.
-	return t.lately * memory / saturatingAdd(saturatingSub(sent, t.last), memory+1)
+	return t.lately * memory / ints.Add(ints.Sub(sent, t.last), memory+1)
 }

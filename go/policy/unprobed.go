@@ -3,6 +3,8 @@ package policy
 import (
 	"math"
 	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
 const (
@@ -144,7 +146,7 @@ func (l *localLoads) answered(replica ReplicaID, roundTripNS uint64, own bool) {
 // noteOthersRIF takes in a reported RIF, of which this many are this client's. The RIF is capped at
 // an ordinary value, so that one overloaded or lying replica does not stand for all.
 func (l *localLoads) noteOthersRIF(rif, ownInFlight uint32) {
-	l.others.record(uint64(saturatingSub32(rif, ownInFlight)))
+	l.others.record(uint64(ints.Sub(rif, ownInFlight)))
 }
 
 // forgetAnswers forgets what reports showed, since no replica answers any more: the load of other
@@ -241,7 +243,7 @@ func (l *localLoads) answer(
 		return unansweredOutOfReach
 	}
 	*report = LoadReport{
-		RIF:     saturatingAdd32(ownInFlight, uint32(min(others, math.MaxUint32))),
+		RIF:     ints.Add(ownInFlight, uint32(min(others, math.MaxUint32))),
 		Latency: duration((*own).latencyNS(now)),
 	}
 	return answeredHere

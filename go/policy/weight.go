@@ -1,6 +1,10 @@
 package policy
 
-import "math"
+import (
+	"math"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
 
 const (
 	// unitBits: shares and factors are in parts of a power of two, so that a pick needs shifts in
@@ -70,7 +74,7 @@ func (w *weight) score(inUse uint64, byCapacity bool) uint64 {
 	if byCapacity {
 		inUse = w.timesLonger(inUse)
 	}
-	return saturatingMul(inUse, w.alone)
+	return ints.Mul(inUse, w.alone)
 }
 
 // timesLonger returns the factor by which a query takes longer than alone, and by which it makes
@@ -94,6 +98,6 @@ func (w *weight) timesLonger(inUse uint64) uint64 {
 // this one does not: with none before it, quota has accumulated.
 func (w *weight) behind(inUse uint64) uint64 {
 	withThis := max(inUse*usableCapacity/oneRIF, unit)
-	before := mulDiv(withThis-unit, oneRIF, w.capacity)
-	return mulDiv(saturatingAdd(before, unit), unit, withThis)
+	before := ints.MulDiv(withThis-unit, oneRIF, w.capacity)
+	return ints.MulDiv(ints.Add(before, unit), unit, withThis)
 }
