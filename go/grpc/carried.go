@@ -2,13 +2,18 @@ package slackwatergrpc
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/slackwater/slackwater/go/policy"
+	"github.com/slackwater/slackwater/go/probe"
 )
+
+// loadKey is the trailer with a server's load.
+var loadKey = strings.ToLower(probe.HeaderLoad)
 
 // carriedKey is the trailer with a server's ORCA report. gRPC's metadata has its value decoded from
 // base64.
@@ -28,10 +33,23 @@ const (
 	mapValueField     = 2
 )
 
-// carriedReport reads the load that a server reports with the end of a call. It reads the few
-// fields that matter instead of the whole message, which would make every user of this package link
-// the generated code of xDS. Without requests in flight there is no report.
+// carriedReport reads the load that a server reports with the end of a call.
 func carriedReport(trailer metadata.MD) (policy.LoadReport, bool) {
+	switch values := trailer[loadKey]; len(values) {
+	case 0:
+		return orcaReportOf(trailer)
+	case 1:
+		report, err := probe.ParseCarried(values[0])
+		return report, err == nil
+	}
+	// Two servers seem to have answered.
+	return policy.LoadReport{}, false
+}
+
+// orcaReportOf reads an ORCA report. It reads the few fields that matter instead of the whole
+// message, which would make every user of this package link the generated code of xDS. Without
+// requests in flight there is no report.
+func orcaReportOf(trailer metadata.MD) (policy.LoadReport, bool) {
 	values := trailer[carriedKey]
 	if len(values) != 1 {
 		return policy.LoadReport{}, false

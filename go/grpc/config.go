@@ -92,6 +92,11 @@ func (c *config) equal(other *config) bool {
 		c.probe == other.probe && c.health == other.health && c.explain == other.explain
 }
 
+// readsCarried reports whether reports that come with responses save probes.
+func (c *config) readsCarried() bool {
+	return c.policy == policyDefault && c.probe.transport != transportNone
+}
+
 // ParseConfig parses the configuration of a service config, or of an xDS TypedStruct, in which
 // every number is a double. It ignores unknown fields, with a warning in gRPC's log.
 func (builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingConfig, error) {

@@ -32,12 +32,16 @@ type engine struct {
 	members []member
 	// query is reused, because a query that is passed to an interface escapes to the heap.
 	query policy.Query
+	// report is reused likewise.
+	report policy.LoadReport
 	// timer fires at timerAt or earlier, if timerSet.
 	timer    *time.Timer
 	timerAt  policy.Instant
 	timerSet bool
 	closed   bool
-	// counted are the policy's counters that the metrics have.
+	// spared counts probes that were answered by the report of a response, and not sent.
+	spared uint64
+	// counted are the counters that the metrics have.
 	counted policy.Counters
 	records recorder
 }
@@ -46,6 +50,7 @@ type engine struct {
 type member struct {
 	id     policy.ReplicaID
 	picker *endpointPicker
+	latest latestReports
 }
 
 // draws are random draws from Go's own generator, which needs no lock.
@@ -246,11 +251,46 @@ func (e *engine) dueLocked(now policy.Instant, due []dueProbe) []dueProbe {
 		}
 		next := dueProbe{probe: probe}
 		if m := e.memberLocked(probe.Replica); m != nil {
+			if e.spareLocked(now, probe.ID, m) {
+				continue
+			}
 			next.endpoint = m.picker.endpoint
 		}
 		due = append(due, next)
 	}
 	return due
+}
+
+// spareLocked answers a probe by what its endpoint has just reported with a response, if it has.
+func (e *engine) spareLocked(now policy.Instant, probe policy.ProbeID, m *member) bool {
+	own := e.policy.Fleet().InFlight(m.id)
+	report, ok := m.latest.current(now, own)
+	if !ok {
+		return false
+	}
+	e.report = report
+	e.policy.Handle(now, policy.Event{Kind: policy.EventReport, Probe: probe, Load: &e.report}, e.draw)
+	e.spared++
+	return true
+}
+
+// carriedLocked passes on a report that came with a response of an endpoint.
+func (e *engine) carriedLocked(now policy.Instant, replica policy.ReplicaID, report *policy.LoadReport) {
+	// The policy takes no notice of a report without a capacity.
+	if m := e.memberLocked(replica); m != nil && report.CapacityMilliRIF.Known && e.config.readsCarried() {
+		m.latest.noteCarried(now, report, e.policy.Fleet().InFlight(replica))
+	}
+	e.report = *report
+	event := policy.Event{Kind: policy.EventCarriedReport, Replica: replica, Load: &e.report}
+	e.policy.Handle(now, event, e.draw)
+}
+
+// countersLocked returns the policy's counters, without probes that were spared.
+func (e *engine) countersLocked() policy.Counters {
+	counters := e.policy.Counters()
+	counters.ProbesSent -= e.spared
+	counters.ProbesAnswered -= e.spared
+	return counters
 }
 
 // armLocked sets the timer for the policy's next timeout. It only ever moves it forward: almost
@@ -267,7 +307,13 @@ func (e *engine) armLocked(now policy.Instant) {
 // answered hands in the answer to a probe. The report is not kept.
 func (e *engine) answered(probe policy.ProbeID, report *policy.LoadReport, after time.Duration) {
 	e.metrics.probeAnswered(after)
-	e.handle(policy.Event{Kind: policy.EventReport, Probe: probe, Load: report})
+	e.mu.Lock()
+	if replica, ok := e.policy.ProbeTarget(probe); ok {
+		if m := e.memberLocked(replica); m != nil {
+			m.latest.noteAnswer(e.now(), report)
+		}
+	}
+	e.handleLocked(policy.Event{Kind: policy.EventReport, Probe: probe, Load: report})
 }
 
 // failed notes that a probe was not sent, or could not be answered.
@@ -286,6 +332,11 @@ func (e *engine) failed(job probeJob, err error) {
 // handle passes on what has become of a probe.
 func (e *engine) handle(event policy.Event) {
 	e.mu.Lock()
+	e.handleLocked(event)
+}
+
+// handleLocked unlocks mu.
+func (e *engine) handleLocked(event policy.Event) {
 	now := e.now()
 	e.policy.Handle(now, event, e.draw)
 	counts := e.countLocked()
@@ -295,7 +346,7 @@ func (e *engine) handle(event policy.Event) {
 
 // countLocked returns what the policy has counted since the last call.
 func (e *engine) countLocked() probeCounts {
-	all := e.policy.Counters()
+	all := e.countersLocked()
 	counts := probeCounts{
 		answered: all.ProbesAnswered - e.counted.ProbesAnswered,
 		lost:     all.ProbesLost - e.counted.ProbesLost,

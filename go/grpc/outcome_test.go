@@ -3,6 +3,7 @@ package slackwatergrpc
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,16 +143,62 @@ func TestCarriedReports(t *testing.T) {
 	}
 }
 
+func TestCarriedReportsOfTheLoadTrailer(t *testing.T) {
+	all := policy.LoadReport{
+		RIF: 3, CapacityMilliRIF: policy.Some[uint32](4500), Cost: policy.Some(2 * time.Microsecond),
+	}
+	orca := orcaReport(map[string]float64{carriedRIF: 9})
+	for _, test := range []struct {
+		name    string
+		trailer metadata.MD
+		want    policy.LoadReport
+		ok      bool
+	}{
+		{name: "all", trailer: metadata.Pairs(loadKey, "3;4500;2000"), want: all, ok: true},
+		{name: "of a later version", trailer: metadata.Pairs(loadKey, "3;4500;2000;7;x"), want: all, ok: true},
+		{name: "nothing but RIF", trailer: metadata.Pairs(loadKey, "3;;"), want: policy.LoadReport{RIF: 3}, ok: true},
+		{
+			name:    "beside ORCA",
+			trailer: metadata.Pairs(loadKey, "3;4500;2000", carriedKey, orca), want: all, ok: true,
+		},
+		{
+			name:    "largest",
+			trailer: metadata.Pairs(loadKey, "4294967295;4294967295;18446744073709551615"),
+			want: policy.LoadReport{
+				RIF: math.MaxUint32, CapacityMilliRIF: policy.Some[uint32](math.MaxUint32),
+				Cost: policy.Some[time.Duration](math.MaxInt64),
+			},
+			ok: true,
+		},
+		{name: "twice", trailer: metadata.Pairs(loadKey, "3;4500;2000", loadKey, "3;4500;2000")},
+		{name: "empty", trailer: metadata.Pairs(loadKey, "")},
+		{name: "one number", trailer: metadata.Pairs(loadKey, "3")},
+		{name: "too large", trailer: metadata.Pairs(loadKey, "4294967296;;")},
+		{name: "negative", trailer: metadata.Pairs(loadKey, "-1;;")},
+		{name: "not a number", trailer: metadata.Pairs(loadKey, "3;4k;")},
+		{name: "huge", trailer: metadata.Pairs(loadKey, strings.Repeat("9", 1<<20)+";;")},
+		{name: "wrong, beside ORCA", trailer: metadata.Pairs(loadKey, "x", carriedKey, orca)},
+	} {
+		got, ok := carriedReport(test.trailer)
+		if ok != test.ok || got != test.want {
+			t.Errorf("%s: %+v, %v; want %+v, %v", test.name, got, ok, test.want, test.ok)
+		}
+	}
+}
+
 func FuzzCarriedReport(f *testing.F) {
 	f.Add(orcaReport(map[string]float64{carriedRIF: 3, carriedCost: 1}))
 	f.Add("\x42\x05\x0a\x03rif")
+	f.Add("3;4500;2000")
 	f.Fuzz(func(t *testing.T, message string) {
-		report, ok := carriedReport(metadata.Pairs(carriedKey, message))
-		if !ok && report != (policy.LoadReport{}) {
-			t.Errorf("refused, but %+v", report)
-		}
-		if report.Latency < 0 || report.Cost.Value < 0 {
-			t.Errorf("negative time in %+v", report)
+		for _, key := range []string{carriedKey, loadKey} {
+			report, ok := carriedReport(metadata.Pairs(key, message))
+			if !ok && report != (policy.LoadReport{}) {
+				t.Errorf("%s refused, but %+v", key, report)
+			}
+			if report.Latency < 0 || report.Cost.Value < 0 {
+				t.Errorf("negative time in %+v of %s", report, key)
+			}
 		}
 	})
 }

@@ -28,7 +28,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	result, err := child.Pick(info)
 	if err != nil {
 		// The connection is being lost. gRPC picks again, or fails the call by the child's error.
-		a.end(policy.OutcomeDropped, nil)
+		a.end(policy.OutcomeDropped)
 		return balancer.PickResult{}, err
 	}
 	a.childDone = result.Done
@@ -110,20 +110,18 @@ func (a *attempt) done(info balancer.DoneInfo) {
 		if call := callOf(a.ctx); call != nil {
 			call.takeBack(a)
 		}
-		a.end(policy.OutcomeDropped, nil)
+		a.end(policy.OutcomeDropped)
 		return
 	}
-	outcome := outcomeOf(a.ctx, &info)
-	if carried, ok := carriedReport(info.Trailer); ok {
-		report := carried // only this copy escapes to the heap
-		a.end(outcome, &report)
-		return
-	}
-	a.end(outcome, nil)
+	report, isCarried := carriedReport(info.Trailer)
+	a.endWith(outcomeOf(a.ctx, &info), &report, isCarried)
 }
 
-// end returns the ticket, and hands in the report that came with the trailers.
-func (a *attempt) end(outcome policy.Outcome, report *policy.LoadReport) {
+// end returns the ticket.
+func (a *attempt) end(outcome policy.Outcome) { a.endWith(outcome, nil, false) }
+
+// endWith returns the ticket, and hands in the report that came with the trailers, if one did.
+func (a *attempt) endWith(outcome policy.Outcome, report *policy.LoadReport, isCarried bool) {
 	e := a.engine
 	e.mu.Lock()
 	if a.ended {
@@ -134,10 +132,9 @@ func (a *attempt) end(outcome policy.Outcome, report *policy.LoadReport) {
 	now := e.now()
 	replica := a.ticket.Replica()
 	e.policy.HandleDone(now, a.ticket, outcome)
-	if report != nil {
+	if isCarried {
 		// After the end: the report is without the call that it came with.
-		event := policy.Event{Kind: policy.EventCarriedReport, Replica: replica, Load: report}
-		e.policy.Handle(now, event, e.draw)
+		e.carriedLocked(now, replica, report)
 	}
 	e.release(now)
 }

@@ -3,16 +3,21 @@ package slackwatergrpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 
+	"github.com/slackwater/slackwater/go/grpc/probepb"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
 // probesQueued is how many probes may wait for a prober. A policy has one probe to a replica in
 // flight. Two can be there for a moment when the first has just passed its deadline.
 const probesQueued = 2
+
+// requestCarriedMax is the deadline of a request for reports with responses.
+const requestCarriedMax = 5 * time.Second
 
 // probeJob is a probe to send.
 type probeJob struct {
@@ -68,13 +73,30 @@ func (p *prober) offer(job probeJob) bool {
 }
 
 func (p *prober) run() {
+	requested := false
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case job := <-p.jobs:
+			if config := job.engine.config; !requested && config.readsCarried() &&
+				config.probe.transport != transportGRPC {
+				requested = true
+				p.done.Go(p.requestCarried)
+			}
 			job.engine.transport.send(p, job)
 		}
+	}
+}
+
+// requestCarried lets the server add reports to its responses on this connection, as each probe by
+// gRPC does. A server that cannot is balanced by its answers to probes.
+func (p *prober) requestCarried() {
+	ctx, cancel := context.WithTimeout(p.ctx, requestCarriedMax)
+	defer cancel()
+	_, err := probepb.NewLoadClient(p.conn).Probe(ctx, &probepb.ProbeRequest{Carry: true})
+	if err != nil && logger.V(2) {
+		logger.Infof("reports with responses not requested: %v", err)
 	}
 }
 

@@ -109,7 +109,7 @@ func (e *engine) describe(into *Snapshot) {
 	if limit, ok := state.RIFLimit.Get(); ok {
 		into.RIFLimit = &limit
 	}
-	counters := e.policy.Counters()
+	counters := e.countersLocked()
 	for reason, picks := range counters.Picks.All() {
 		if picks > 0 {
 			into.Picks[reason.String()] = picks

@@ -84,6 +84,7 @@ type server struct {
 	handle func(context.Context) error
 
 	calls, probes, rif, load, latencyNS atomic.Int64
+	carryRequests                       atomic.Int64
 	draining                            atomic.Bool
 	stop                                sync.Once
 }
@@ -152,8 +153,11 @@ func (s *server) FullDuplexCall(stream grpc_testing.TestService_FullDuplexCallSe
 	}
 }
 
-func (s *server) Probe(ctx context.Context, _ *probepb.ProbeRequest) (*probepb.LoadReport, error) {
+func (s *server) Probe(_ context.Context, request *probepb.ProbeRequest) (*probepb.LoadReport, error) {
 	s.probes.Add(1)
+	if request.GetCarry() {
+		s.carryRequests.Add(1)
+	}
 	report := &probepb.LoadReport{
 		Rif: uint32(s.rif.Load() + s.load.Load()), Draining: s.draining.Load(),
 	}

@@ -125,7 +125,7 @@ func TestHeadsThatBelongToNothing(t *testing.T) {
 	if got := watched.heads.Load(); got != 0 {
 		t.Errorf("%d heads at the beginning", got)
 	}
-	a.end(policy.OutcomeSuccess, nil)
+	a.end(policy.OutcomeSuccess)
 	headHandler{}.HandleRPC(ctx, head)
 	if got := watched.heads.Load(); got != 0 {
 		t.Errorf("%d heads after the end", got)

@@ -31,7 +31,7 @@ func newTransport(e *engine) (transport, error) {
 	outstanding := int(e.config.settings.Prequal.ProbesOutstandingMax)
 	switch e.config.probe.transport {
 	case transportGRPC:
-		return callTransport{}, nil
+		return newCallTransport(e), nil
 	case transportUDP:
 		return newDatagramTransport(e, key, outstanding)
 	case transportHTTP:
@@ -46,11 +46,15 @@ func newTransport(e *engine) (transport, error) {
 }
 
 // callTransport probes by a unary call on the connection itself, with its credentials.
-type callTransport struct{}
+type callTransport struct{ request *probepb.ProbeRequest }
 
-func (callTransport) send(p *prober, job probeJob) {
+func newCallTransport(e *engine) callTransport {
+	return callTransport{request: &probepb.ProbeRequest{Carry: e.config.readsCarried()}}
+}
+
+func (t callTransport) send(p *prober, job probeJob) {
 	awaitAnswer(p, job, func(ctx context.Context) (policy.LoadReport, error) {
-		report, err := probepb.NewLoadClient(p.conn).Probe(ctx, &probepb.ProbeRequest{})
+		report, err := probepb.NewLoadClient(p.conn).Probe(ctx, t.request)
 		return report.AsLoadReport(), err
 	})
 }

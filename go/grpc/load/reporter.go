@@ -101,12 +101,14 @@ func (r *Reporter) Load() *load.Load { return r.load }
 // others as well. [Reporter.ServerOptions] includes it.
 func (r *Reporter) StatsHandler() stats.Handler { return r.stats }
 
-// ServerOptions returns the options of a server that is counted: its stats handler and, with
-// [WithORCA], interceptors that add an ORCA report to the trailers of each call. Pass them before
-// other options, so that the report is made after the other interceptors have run. Without WithORCA
-// the order does not matter.
+// ServerOptions returns the options of a server that is counted: its stats handler, an interceptor
+// of streams that carries reports, and with [WithORCA] interceptors that add an ORCA report to the
+// trailers of each call. Pass them before other options, so that the reports are made after the
+// other interceptors have run.
 func (r *Reporter) ServerOptions() []grpc.ServerOption {
-	options := []grpc.ServerOption{grpc.StatsHandler(r.stats)}
+	options := []grpc.ServerOption{
+		grpc.StatsHandler(r.stats), grpc.ChainStreamInterceptor(r.stats.carryStream),
+	}
 	if r.orca {
 		options = append(options, orcaOptions(r)...)
 	}
@@ -116,19 +118,23 @@ func (r *Reporter) ServerOptions() []grpc.ServerOption {
 // Register adds the probe service to a server, by which clients learn the load. Call it before the
 // server serves.
 func (r *Reporter) Register(server grpc.ServiceRegistrar) {
-	probepb.RegisterLoadServer(server, &service{load: r.load})
+	probepb.RegisterLoadServer(server, &service{load: r.load, stats: r.stats})
 }
 
 // service answers probes over gRPC.
 type service struct {
 	probepb.UnimplementedLoadServer
-	load *load.Load
+	load  *load.Load
+	stats *handler
 }
 
 // Probe returns the load, scaled for the hint.
-func (s *service) Probe(_ context.Context, request *probepb.ProbeRequest) (*probepb.LoadReport, error) {
+func (s *service) Probe(ctx context.Context, request *probepb.ProbeRequest) (*probepb.LoadReport, error) {
 	if err := probepb.CheckHint(request.GetHint()); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if request.GetCarry() {
+		s.stats.carry(ctx)
 	}
 	return probepb.NewLoadReport(s.load.Report(request.GetHint())), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
 
 	"github.com/slackwater/slackwater/go/load"
@@ -14,6 +15,8 @@ import (
 type handler struct {
 	load     *load.Load
 	excluded map[string]struct{}
+	// trailers are those of the latest carried reports.
+	trailers atomic.Pointer[trailers]
 }
 
 // trailerState is what is known of a call's trailers.
@@ -28,11 +31,14 @@ const (
 // call is the context of a call, and what is known of the call. It is one allocation.
 type call struct {
 	context.Context
-	handler *handler
+	handler    *handler
+	connection *connection
 	// query is nil until the call begins.
 	query *load.Query
-	// streams says that the call may have more than one response.
-	streams  bool
+	// streams says that the call may have more than one response, and unary that it has one request
+	// and one response.
+	streams, unary bool
+
 	trailers atomic.Uint32
 }
 
@@ -54,7 +60,13 @@ func (h *handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Co
 	if _, excluded := h.excluded[info.FullMethodName]; excluded {
 		return ctx
 	}
-	return &call{Context: ctx, handler: h}
+	return &call{Context: ctx, handler: h, connection: h.connectionOf(ctx)}
+}
+
+// callOf returns the call of ctx, or nil if it does not count.
+func (h *handler) callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{h}).(*call)
+	return c
 }
 
 // HandleRPC counts the begin and the end of a call, and measures the time until its head is sent.
@@ -64,14 +76,15 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	default:
 		return
 	}
-	c, ok := ctx.Value(callKey{h}).(*call)
-	if !ok || event.IsClient() {
+	c := h.callOf(ctx)
+	if c == nil || event.IsClient() {
 		return
 	}
 	if event, begins := event.(*stats.Begin); begins && event != nil {
 		// A handler that is installed twice counts once.
 		if c.query == nil {
 			c.query, c.streams = h.load.Begin(), event.IsServerStream
+			c.unary = !event.IsServerStream && !event.IsClientStream
 		}
 		return
 	}
@@ -87,6 +100,10 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		}
 	case *stats.OutPayload:
 		c.query.Head(load.Success)
+		// The one response is on its way, and the trailers are not yet.
+		if c.unary && c.carries() {
+			_ = grpc.SetTrailer(ctx, h.carriedTrailer(c))
+		}
 	case *stats.OutTrailer:
 		state := plainTrailers
 		if len(event.Trailer[pushbackKey]) > 0 {
@@ -98,8 +115,10 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 }
 
-// TagConn returns ctx: connections are not counted.
-func (*handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+// TagConn makes room for the state of a connection.
+func (h *handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
+	return context.WithValue(ctx, connectionKey{h}, new(connection))
+}
 
 // HandleConn does nothing: connections are not counted.
 func (*handler) HandleConn(context.Context, stats.ConnStats) {}

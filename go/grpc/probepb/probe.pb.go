@@ -29,7 +29,10 @@ type ProbeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Up to 256 opaque bytes about the query to come. A server that understands them answers with a
 	// load scale; others ignore them. A longer hint is an invalid argument.
-	Hint          []byte `protobuf:"bytes,1,opt,name=hint,proto3" json:"hint,omitempty"`
+	Hint []byte `protobuf:"bytes,1,opt,name=hint,proto3" json:"hint,omitempty"`
+	// The client also reads the reports that come with responses. A server that has them adds
+	// x-slackwater-load to the trailers of the further unary and streaming calls of this connection.
+	Carry         bool `protobuf:"varint,2,opt,name=carry,proto3" json:"carry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -69,6 +72,13 @@ func (x *ProbeRequest) GetHint() []byte {
 		return x.Hint
 	}
 	return nil
+}
+
+func (x *ProbeRequest) GetCarry() bool {
+	if x != nil {
+		return x.Carry
+	}
+	return false
 }
 
 // LoadReport is a server's report of its own load. A field that is absent is unknown; unknown is
@@ -205,9 +215,10 @@ var File_slackwater_probe_v1_probe_proto protoreflect.FileDescriptor
 
 const file_slackwater_probe_v1_probe_proto_rawDesc = "" +
 	"\n" +
-	"\x1fslackwater/probe/v1/probe.proto\x12\x13slackwater.probe.v1\"\"\n" +
+	"\x1fslackwater/probe/v1/probe.proto\x12\x13slackwater.probe.v1\"8\n" +
 	"\fProbeRequest\x12\x12\n" +
-	"\x04hint\x18\x01 \x01(\fR\x04hint\"\x94\x04\n" +
+	"\x04hint\x18\x01 \x01(\fR\x04hint\x12\x14\n" +
+	"\x05carry\x18\x02 \x01(\bR\x05carry\"\x94\x04\n" +
 	"\n" +
 	"LoadReport\x12\x10\n" +
 	"\x03rif\x18\x01 \x01(\rR\x03rif\x12\"\n" +

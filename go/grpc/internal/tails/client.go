@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -37,6 +36,8 @@ type order struct {
 	Policy  string   `json:"policy"`
 	Round   int      `json:"round"`
 	Servers []string `json:"servers"`
+	// Processes are the IDs of the servers' processes.
+	Processes []int `json:"processes"`
 }
 
 // measurement is what a client process saw.
@@ -51,6 +52,10 @@ type measurement struct {
 	P999 time.Duration `json:"p999_ns"`
 	// CPU is that of the client's process for each call, with probes.
 	CPU time.Duration `json:"cpu_ns"`
+	// ServersCPU is that of all servers for each call, or 0 if the system does not show it.
+	ServersCPU time.Duration `json:"servers_cpu_ns"`
+	// Probes is the number of probes for each call.
+	Probes float64 `json:"probes"`
 	// Shares are the calls that each server answered or failed.
 	Shares []int `json:"shares"`
 	Late   int   `json:"sent_late"`
@@ -80,23 +85,23 @@ func call(in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer conn.Close()
-	c := &caller{conn: conn, servers: o.Servers, shares: make([]int, len(o.Servers))}
+	c := &caller{conn: conn, order: o, shares: make([]int, len(o.Servers))}
 	if o.Plan.Rate > 0 {
 		c.atTimes(o)
 	} else {
 		c.atOnce(o)
 	}
-	c.calls.Wait()
 	return json.NewEncoder(out).Encode(c.result(o))
 }
 
 type caller struct {
-	conn    *grpc.ClientConn
-	servers []string
-	calls   sync.WaitGroup
-	counts  atomic.Bool
-	cpu     time.Duration
-	late    int
+	conn   *grpc.ClientConn
+	order  order
+	calls  sync.WaitGroup
+	counts atomic.Bool
+	// used is what was used since the calls count.
+	used usage
+	late int
 
 	mu        sync.Mutex
 	latencies []time.Duration
@@ -124,7 +129,7 @@ func (c *caller) do(due time.Time) {
 		c.latencies = append(c.latencies, latency)
 	}
 	if at.Addr != nil {
-		if n := slices.Index(c.servers, at.Addr.String()); n >= 0 {
+		if n := slices.Index(c.order.Servers, at.Addr.String()); n >= 0 {
 			c.shares[n]++
 		}
 	}
@@ -143,14 +148,14 @@ func (c *caller) atTimes(o order) {
 		}
 		if !c.counts.Load() && due.Sub(began) >= warmUp {
 			c.counts.Store(true)
-			c.cpu = -processCPU()
+			c.used = usageNow(&o)
 		}
 		at := due // due changes before the call begins
 		c.calls.Go(func() { c.do(at) })
 		due = due.Add(time.Duration(random.ExpFloat64() / o.Plan.Rate * float64(time.Second)))
 	}
 	c.calls.Wait()
-	c.cpu += processCPU()
+	c.used = usageNow(&o).since(c.used)
 }
 
 // atOnce makes as many calls as a number of callers can.
@@ -165,26 +170,28 @@ func (c *caller) atOnce(o order) {
 		})
 	}
 	time.Sleep(warmUp)
-	c.cpu = -processCPU()
+	c.used = usageNow(&o)
 	c.counts.Store(true)
 	c.calls.Wait()
-	c.cpu += processCPU()
+	c.used = usageNow(&o).since(c.used)
 }
 
 func (c *caller) result(o order) measurement {
 	slices.Sort(c.latencies)
 	calls := len(c.latencies) + c.errors
 	return measurement{
-		Policy: o.Policy,
-		Round:  o.Round,
-		Calls:  calls,
-		Errors: c.errors,
-		P50:    quantile(c.latencies, 0.5),
-		P99:    quantile(c.latencies, 0.99),
-		P999:   quantile(c.latencies, 0.999),
-		CPU:    c.cpu / time.Duration(max(calls, 1)),
-		Shares: c.shares,
-		Late:   c.late,
+		Policy:     o.Policy,
+		Round:      o.Round,
+		Calls:      calls,
+		Errors:     c.errors,
+		P50:        quantile(c.latencies, 0.5),
+		P99:        quantile(c.latencies, 0.99),
+		P999:       quantile(c.latencies, 0.999),
+		CPU:        c.used.client / time.Duration(max(calls, 1)),
+		ServersCPU: c.used.servers / time.Duration(max(calls, 1)),
+		Probes:     float64(c.used.probes) / float64(max(calls, 1)),
+		Shares:     c.shares,
+		Late:       c.late,
 	}
 }
 
@@ -195,13 +202,4 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	}
 	rank := int(q * float64(len(sorted)))
 	return sorted[min(rank, len(sorted)-1)]
-}
-
-// processCPU is the time on a CPU that this process has had.
-func processCPU() time.Duration {
-	var used syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
-		return 0
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

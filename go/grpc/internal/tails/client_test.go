@@ -38,7 +38,8 @@ func TestLatencyIsFromWhenTheCallWasDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	c := &caller{conn: conn, servers: []string{listener.Addr().String()}, shares: make([]int, 1)}
+	servers := []string{listener.Addr().String()}
+	c := &caller{conn: conn, order: order{Servers: servers}, shares: make([]int, 1)}
 	c.atTimes(order{Plan: plan{Rate: 300, Length: 300 * time.Millisecond, Seed: 1}})
 	if len(c.latencies) < 50 || c.errors > 0 {
 		t.Fatalf("%d calls and %d errors", len(c.latencies), c.errors)

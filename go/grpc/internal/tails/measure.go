@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,7 @@ func measure(ctx context.Context, p plan) ([]measurement, error) {
 		}
 	}()
 	var addresses []string
+	var processes []int
 	for n, kind := range fleet {
 		if p.Equal {
 			kind = instant
@@ -39,12 +41,15 @@ func measure(ctx context.Context, p plan) ([]measurement, error) {
 			return nil, err
 		}
 		servers, addresses = append(servers, server), append(addresses, address)
+		processes = append(processes, server.Process.Pid)
 	}
 	var results []measurement
 	for round := range p.Rounds {
 		for n := range p.Policies {
 			policy := p.Policies[(n+round)%len(p.Policies)]
-			m, err := runClient(ctx, order{Plan: p, Policy: policy, Round: round, Servers: addresses})
+			m, err := runClient(ctx, order{
+				Plan: p, Policy: policy, Round: round, Servers: addresses, Processes: processes,
+			})
 			if err != nil {
 				return nil, fmt.Errorf("%s, round %d: %w", policy, round, err)
 			}
@@ -109,8 +114,8 @@ func runClient(ctx context.Context, o order) (measurement, error) {
 // printTable prints the median of the rounds for each policy.
 func printTable(to io.Writer, p plan, results []measurement) {
 	w := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
-	fmt.Fprintln(w, "| policy\t| p50\t| p99\t| p99.9\t| errors\t| client's CPU a call\t| share of: usual, slow, failing, stalling\t|")
-	fmt.Fprintln(w, "|---\t|--:\t|--:\t|--:\t|--:\t|--:\t|--:\t|")
+	fmt.Fprintln(w, "| policy\t| p50\t| p99\t| p99.9\t| errors\t| client's CPU a call\t| servers' CPU a call\t| probes a call\t| share of: usual, slow, failing, stalling\t|")
+	fmt.Fprintln(w, "|---\t|--:\t|--:\t|--:\t|--:\t|--:\t|--:\t|--:\t|--:\t|")
 	for _, policy := range p.Policies {
 		var of []measurement
 		for _, m := range results {
@@ -122,12 +127,14 @@ func printTable(to io.Writer, p plan, results []measurement) {
 		for _, m := range of {
 			calls, failed = calls+m.Calls, failed+m.Errors
 		}
-		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %.2f %%\t| %.1f µs\t| %s\t|\n", policy,
+		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %.2f %%\t| %.1f µs\t| %.1f µs\t| %.2f\t| %s\t|\n", policy,
 			ms(middle(of, func(m measurement) time.Duration { return m.P50 })),
 			ms(middle(of, func(m measurement) time.Duration { return m.P99 })),
 			ms(middle(of, func(m measurement) time.Duration { return m.P999 })),
 			100*float64(failed)/float64(max(calls, 1)),
 			float64(middle(of, func(m measurement) time.Duration { return m.CPU }))/1e3,
+			float64(middle(of, func(m measurement) time.Duration { return m.ServersCPU }))/1e3,
+			middle(of, func(m measurement) float64 { return m.Probes }),
 			shares(of))
 	}
 	_ = w.Flush()
@@ -158,11 +165,11 @@ func shares(of []measurement) string {
 func ms(span time.Duration) string { return fmt.Sprintf("%.1f ms", float64(span)/1e6) }
 
 // middle is the median of a figure.
-func middle(of []measurement, figure func(measurement) time.Duration) time.Duration {
+func middle[T cmp.Ordered](of []measurement, figure func(measurement) T) T {
+	all := make([]T, 0, len(of))
 	if len(of) == 0 {
-		return 0
+		return *new(T)
 	}
-	all := make([]time.Duration, 0, len(of))
 	for _, m := range of {
 		all = append(all, figure(m))
 	}
