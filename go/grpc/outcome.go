@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/slackwater/slackwater/go/internal/grpcstatus"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -22,14 +23,15 @@ func neverSent(info *balancer.DoneInfo) bool {
 // outcomeOf returns how a call ended that was sent, or that could not be sent.
 func outcomeOf(ctx context.Context, info *balancer.DoneInfo) policy.Outcome {
 	code := status.Code(info.Err)
+	blame := grpcstatus.Code(code)
 	switch {
-	case !blamesServer(code):
+	case !blame.BlamesServer():
 		// A status CANCELLED that the server sent is an answer. One of the client's own is not.
 		if code == codes.Canceled && ctx.Err() != nil {
 			return policy.OutcomeDropped
 		}
 		return policy.OutcomeSuccess
-	case mayPushBack(code) && len(info.Trailer[pushbackKey]) > 0:
+	case blame.MayPushBack() && len(info.Trailer[pushbackKey]) > 0:
 		return policy.OutcomePushedBack
 	case code == codes.DeadlineExceeded && ctx.Err() != nil:
 		return policy.OutcomeTimedOut
@@ -40,24 +42,4 @@ func outcomeOf(ctx context.Context, info *balancer.DoneInfo) policy.Outcome {
 	default:
 		return policy.OutcomeFailed
 	}
-}
-
-// blamesServer reports whether a status says that the server failed. The others are about the
-// caller's request, and a good answer to a bad request is a success.
-func blamesServer(code codes.Code) bool {
-	switch code {
-	case codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Unimplemented,
-		codes.Internal, codes.Unavailable, codes.DataLoss:
-		return true
-	}
-	return false
-}
-
-// mayPushBack reports whether a status with pushback in its trailers shows load and not a failure.
-func mayPushBack(code codes.Code) bool {
-	switch code {
-	case codes.DeadlineExceeded, codes.ResourceExhausted, codes.Unavailable:
-		return true
-	}
-	return false
 }

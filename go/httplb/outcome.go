@@ -6,8 +6,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
 
+	"github.com/slackwater/slackwater/go/internal/grpcstatus"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -39,20 +39,14 @@ func outcomeOfFields(fields http.Header, byHead policy.Outcome) policy.Outcome {
 	if len(values) == 0 {
 		return byHead
 	}
-	status, err := strconv.ParseUint(values[0], 10, 8)
-	if err != nil {
+	status, ok := grpcstatus.Parse(values[0])
+	switch {
+	case !ok || !status.BlamesServer():
 		return byHead
+	case status.MayPushBack() && len(fields[grpcPushback]) > 0:
+		return policy.OutcomePushedBack
 	}
-	switch status {
-	case 4, 8, 14: // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE
-		if len(fields[grpcPushback]) > 0 {
-			return policy.OutcomePushedBack
-		}
-		return policy.OutcomeFailed
-	case 2, 12, 13, 15: // UNKNOWN, UNIMPLEMENTED, INTERNAL, DATA_LOSS
-		return policy.OutcomeFailed
-	}
-	return byHead
+	return policy.OutcomeFailed
 }
 
 // outcomeOfError returns how a request ended for which there is no response, or whose body broke.

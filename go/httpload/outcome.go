@@ -3,6 +3,7 @@ package httpload
 import (
 	"net/http"
 
+	"github.com/slackwater/slackwater/go/internal/grpcstatus"
 	"github.com/slackwater/slackwater/go/load"
 )
 
@@ -44,15 +45,12 @@ func grpcOutcome(header http.Header, prefix string) load.Outcome {
 	if len(values) == 0 {
 		return load.Success
 	}
-	switch values[0] {
-	case "4", "8", "14": // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE
-		if _, ok := header[prefix+grpcPushback]; ok {
-			return load.Cancelled
-		}
-		return load.Failed
-	case "2", "12", "13", "15": // UNKNOWN, UNIMPLEMENTED, INTERNAL, DATA_LOSS
-		return load.Failed
+	status, ok := grpcstatus.Parse(values[0])
+	if !ok || !status.BlamesServer() {
+		return load.Success
 	}
-	// All others are about the caller.
-	return load.Success
+	if _, pushesBack := header[prefix+grpcPushback]; pushesBack && status.MayPushBack() {
+		return load.Cancelled
+	}
+	return load.Failed
 }

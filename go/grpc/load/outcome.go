@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/slackwater/slackwater/go/internal/grpcstatus"
 	"github.com/slackwater/slackwater/go/load"
 )
 
@@ -23,24 +24,17 @@ func endOf(ctx context.Context, err error, trailers trailerState) load.Outcome {
 		}
 		return load.Failed
 	}
-	switch code := status.Code(err); code {
-	case codes.Canceled:
+	code := status.Code(err)
+	blame := grpcstatus.Code(code)
+	switch {
+	case code == codes.Canceled, trailers == pushbackTrailers && blame.MayPushBack():
 		return load.Cancelled
-	case codes.DeadlineExceeded:
+	case code == codes.DeadlineExceeded && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		// gRPC cancels the context when it has written the status, which is another error than that
 		// of a deadline that has passed.
-		if trailers == pushbackTrailers || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return load.Cancelled
-		}
+		return load.Cancelled
+	case blame.BlamesServer():
 		return load.Failed
-	case codes.ResourceExhausted, codes.Unavailable:
-		if trailers == pushbackTrailers {
-			return load.Cancelled
-		}
-		return load.Failed
-	case codes.Unknown, codes.Unimplemented, codes.Internal, codes.DataLoss:
-		return load.Failed
-	default:
-		return load.Success
 	}
+	return load.Success
 }
