@@ -17,6 +17,11 @@
 // sub-package load. An endpoint without the probe service is balanced by what this channel
 // measures.
 //
+// The default policy also reads the load that these servers report in the trailers of calls, which
+// its probes request. An endpoint that has just done so is not probed, so most probes go to
+// endpoints without calls. Without trailers, as behind a proxy that removes them, there are more
+// probes: up to three for each call.
+//
 // # Configuration
 //
 // All fields are optional:
@@ -45,7 +50,8 @@
 //     "/slackwater.probe.v1.Load/Probe" pass.
 //   - "udp": one datagram each way. The endpoint's address must be an IP address, as it is after
 //     resolution by DNS, and not a name.
-//   - "http": a GET request without TLS.
+//   - "http": a GET request without TLS. With "udp" and "http", one call of the probe service on
+//     each connection requests reports in trailers.
 //   - "none": no probes; every endpoint is balanced by what this channel measures.
 //
 // probe.port is where servers answer probes by UDP or HTTP: 1 to 65535, default the endpoint's

@@ -58,7 +58,7 @@ type Report struct {
 }
 
 // ProbeCounts are numbers of probes since the configuration last changed, or since the first
-// connections were made.
+// connections were made. They are without those that a report with a response made unnecessary.
 type ProbeCounts struct {
 	// Sent were due, Answered were answered in time, and Lost failed or were not.
 	Sent     uint64 `json:"sent"`

@@ -145,6 +145,9 @@ func TestProbesAreSparedByReportsOfResponses(t *testing.T) {
 			if (spared > 0) != test.spares {
 				t.Errorf("%d probes spared", spared)
 			}
+			if counted.ProbesAnswered != 1 {
+				t.Errorf("%d probes answered, of which %d were spared", counted.ProbesAnswered, spared)
+			}
 			sent := counted.ProbesSent
 			// Without a new response the endpoint is probed again. No connection takes the probe here.
 			tr.pass(2 * carriedFresh)

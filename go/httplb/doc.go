@@ -44,8 +44,8 @@
 //
 // # What it leaves to others
 //
-// The transport sends each request once. A layer above may retry or hedge requests; with [NewQuery]
-// its attempts go to different replicas. Connections, HTTP/2 and TLS are those of the inner
-// transport: see [WithBase] and [NewBase]. For TLS to replicas that are addresses, set the server
-// name in its TLS configuration.
+// The transport sends each request once. Only if a replica cannot be connected to, it tries another
+// one. A layer above may retry or hedge requests; with [NewQuery] its attempts go to different
+// replicas. Connections, HTTP/2 and TLS are those of the inner transport: see [WithBase] and
+// [NewBase]. For TLS to replicas that are addresses, set the server name in its TLS configuration.
 package httplb

@@ -68,6 +68,15 @@ func (q *Query) Attempts() []Attempt {
 	return attempts
 }
 
+// queryAfter returns a query whose first attempt has ended.
+func queryAfter(first *lease, redirect *http.Response) *Query {
+	return &Query{attempts: []queryAttempt{{
+		Attempt:  Attempt{Replica: first.replica.given.URL, Reason: first.reason, HasEnded: true},
+		balancer: first.balancer,
+		redirect: redirect,
+	}}}
+}
+
 func queryOf(ctx context.Context) *Query {
 	query, _ := ctx.Value(queryKey{}).(*Query)
 	return query

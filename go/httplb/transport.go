@@ -103,14 +103,59 @@ func (t *Transport) SetReplicas(replicas []Replica) error {
 // RoundTrip sends a request to one of the replicas. The response's Request is the request as it was
 // given; its header x-slackwater-load is taken out. The request is in flight until the response's
 // body ends or is closed, or the request's context ends.
+//
+// A replica that cannot be connected to has not seen the request. It then goes to another one, once,
+// if it has no body or [http.Request.GetBody].
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	lease, err := t.pick(request)
+	query := queryOf(request.Context())
+	lease, err := t.pick(query, request)
 	if err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
 		return nil, err
 	}
+	response, outcome, err := t.attempt(request, lease)
+	if outcome != policy.OutcomeNoConnection {
+		return response, err
+	}
+	again, ok := sameAgain(request)
+	if !ok {
+		return nil, err
+	}
+	if query == nil {
+		query = queryAfter(lease, request.Response)
+	}
+	if lease, failed := t.pick(query, again); failed == nil {
+		if response, _, err = t.attempt(again, lease); response != nil {
+			response.Request = request
+		}
+	} else if again.Body != nil {
+		_ = again.Body.Close()
+	}
+	return response, err
+}
+
+// sameAgain returns a request that can be sent after an attempt that sent nothing, or false if its
+// body cannot be read again.
+func sameAgain(request *http.Request) (*http.Request, bool) {
+	if request.Body == nil || request.Body == http.NoBody {
+		return request, true
+	}
+	if request.GetBody == nil {
+		return nil, false
+	}
+	body, err := request.GetBody()
+	if err != nil {
+		return nil, false
+	}
+	again := request.WithContext(request.Context())
+	again.Body = body
+	return again, true
+}
+
+// attempt sends a request to the replica of a lease. Its outcome has a meaning only with an error.
+func (t *Transport) attempt(request *http.Request, lease *lease) (*http.Response, policy.Outcome, error) {
 	// After a panic of the base, this ends the request. Otherwise it has ended, or its body ends it.
 	handedOn := false
 	defer func() {
@@ -129,15 +174,15 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			outcome = policy.OutcomeDropped
 		}
 		lease.finish(outcome)
-		return nil, err
+		return nil, outcome, err
 	}
 	handedOn = true
 	t.leaseBody(request, response, lease)
-	return response, nil
+	return response, policy.OutcomeSuccess, nil
 }
 
-// pick picks a replica for a request.
-func (t *Transport) pick(request *http.Request) (*lease, error) {
+// pick picks a replica for a request of a query, which may be nil.
+func (t *Transport) pick(query *Query, request *http.Request) (*lease, error) {
 	ctx := request.Context()
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -150,7 +195,7 @@ func (t *Transport) pick(request *http.Request) (*lease, error) {
 	if request.URL == nil {
 		return nil, errors.New("httplb: the request has no URL")
 	}
-	return queryOf(ctx).pick(t.balancer, request, func() []byte {
+	return query.pick(t.balancer, request, func() []byte {
 		if t.options.hint == nil {
 			return nil
 		}

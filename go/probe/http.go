@@ -19,7 +19,9 @@ const (
 	idlePerReplica         = 4
 	// bodyBytesMax is the most of a body that is read to keep its connection. The answer to a probe
 	// has none.
-	bodyBytesMax  = 4 << 10
+	bodyBytesMax = 4 << 10
+	// bodyPatience is how long that takes at most. The report has come with the head.
+	bodyPatience  = 10 * time.Millisecond
 	headBytesMax  = 64 << 10
 	idleKeptAlive = 90 * time.Second
 )
@@ -95,7 +97,9 @@ func (c *HTTPClient) probe(ctx context.Context, url string, hint []byte) (report
 		c.counts.full.Add(1)
 		return report, ErrFull
 	}
-	request, challenge, err := c.request(ctx, url, hint)
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	request, challenge, err := c.request(bounded, url, hint)
 	if err != nil {
 		c.counts.unsupported.Add(1)
 		return report, err
@@ -111,7 +115,10 @@ func (c *HTTPClient) probe(ctx context.Context, url string, hint []byte) (report
 		return report, err
 	}
 	defer func() {
-		_, _ = io.CopyN(io.Discard, response.Body, bodyBytesMax)
+		if response.ContentLength != 0 {
+			defer time.AfterFunc(bodyPatience, cancel).Stop()
+			_, _ = io.CopyN(io.Discard, response.Body, bodyBytesMax)
+		}
 		_ = response.Body.Close()
 	}()
 	if response.StatusCode/100 != 2 {

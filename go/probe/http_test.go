@@ -36,6 +36,26 @@ func TestProbesOverHTTPAreAnswered(t *testing.T) {
 	}
 }
 
+// A report counts when its head has come, however long the body takes.
+func TestReportsDoNotWaitForABody(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(HeaderRIF, "3")
+		w.Header().Set("Content-Length", "1")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	client := &HTTPClient{}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	report, err := client.Probe(ctx, server.URL+Path, nil)
+	if err != nil || report.RIF != 3 || ctx.Err() != nil {
+		t.Errorf("%+v, %v, %v", report, err, ctx.Err())
+	}
+}
+
 func TestHandlersRefuseByStatus(t *testing.T) {
 	handler := &Handler{Report: func([]byte) policy.LoadReport { return policy.LoadReport{} }}
 	keyed := &Handler{Report: handler.Report, Key: testKey(t, 1)}

@@ -78,18 +78,20 @@ type trailers struct {
 	byRIF    [trailersKept]atomic.Pointer[metadata.MD]
 }
 
-// carryStream adds a report to the trailers of a streaming call, unless that fails. The stats handler
-// does so for unary calls. It cannot for streams, because it does not know which response is the
-// last one.
-func (h *handler) carryStream(
+// watchStream notes that the handler of a streaming call has returned, and adds a report to its
+// trailers, unless it fails. The stats handler does so for unary calls. It cannot for streams,
+// because it does not know which response is the last one.
+func (h *handler) watchStream(
 	server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
 	err := handle(server, stream)
-	if err != nil {
-		return err
-	}
-	if c := h.callOf(stream.Context()); c != nil && c.query != nil && c.carries() {
+	c := h.callOf(stream.Context())
+	switch {
+	case c == nil || c.query == nil:
+	case err != nil:
+		c.failed.Store(true)
+	case c.carries():
 		stream.SetTrailer(h.carriedTrailer(c))
 	}
-	return nil
+	return err
 }

@@ -38,6 +38,8 @@ type call struct {
 	// streams says that the call may have more than one response, and unary that it has one request
 	// and one response.
 	streams, unary bool
+	// failed says that the handler of a streaming call has returned an error.
+	failed atomic.Bool
 
 	trailers atomic.Uint32
 }
@@ -93,9 +95,9 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 	switch event := event.(type) {
 	case *stats.OutHeader:
-		// Metadata that a handler has set is a head of its own also before a status of failure. Only
-		// a stream may have a head long before its first response.
-		if c.streams {
+		// Only a stream may have a head long before its first response. Metadata that a handler has
+		// set is a head of its own also before a status of failure, which is no sample of latency.
+		if c.streams && !c.failed.Load() {
 			c.query.Head(load.Success)
 		}
 	case *stats.OutPayload:

@@ -287,17 +287,36 @@ func TestClientsEventsAreIgnored(t *testing.T) {
 
 // gRPC sends metadata that a handler has set as a head of its own, also before a status of failure.
 func TestFailedCallWithMetadataIsNoSampleOfLatency(t *testing.T) {
-	reporter := New()
-	_, conn := serve(t, reporter, &backend{unary: func(ctx context.Context) error {
-		if err := grpc.SetHeader(ctx, metadata.Pairs("request-id", "7")); err != nil {
-			t.Error(err)
+	broken := status.Error(codes.Internal, "broken")
+	for kind, call := range map[string]func(testpb.TestServiceClient) error{
+		"unary": func(client testpb.TestServiceClient) error {
+			_, err := client.EmptyCall(contextFor(t), &testpb.Empty{})
+			return err
+		},
+		"stream": func(client testpb.TestServiceClient) error {
+			stream, err := client.FullDuplexCall(contextFor(t))
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		},
+	} {
+		reporter := New()
+		_, conn := serve(t, reporter, &backend{
+			unary: func(ctx context.Context) error {
+				return errors.Join(grpc.SetHeader(ctx, metadata.Pairs("request-id", "7")), broken)
+			},
+			stream: func(stream testpb.TestService_FullDuplexCallServer) error {
+				return errors.Join(stream.SetHeader(metadata.Pairs("request-id", "7")), broken)
+			},
+		})
+		if err := call(testpb.NewTestServiceClient(conn)); status.Code(err) != codes.Internal {
+			t.Errorf("%s: %v", kind, err)
 		}
-		return status.Error(codes.Internal, "broken")
-	}})
-	_, _ = testpb.NewTestServiceClient(conn).EmptyCall(contextFor(t), &testpb.Empty{})
-	awaitCounts(t, reporter.Load(), load.Counts{Failed: 1})
-	if latency := reporter.Load().Report(nil).Latency; latency != 0 {
-		t.Errorf("latency %v, want unknown", latency)
+		awaitCounts(t, reporter.Load(), load.Counts{Failed: 1})
+		if latency := reporter.Load().Report(nil).Latency; latency != 0 {
+			t.Errorf("%s: latency %v, want unknown", kind, latency)
+		}
 	}
 }
 
