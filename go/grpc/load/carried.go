@@ -78,9 +78,20 @@ type trailers struct {
 	byRIF    [trailersKept]atomic.Pointer[metadata.MD]
 }
 
-// watchStream notes that the handler of a streaming call has returned, and adds a report to its
-// trailers, unless it fails. The stats handler does so for unary calls. It cannot for streams,
-// because it does not know which response is the last one.
+// watchUnary adds a report to the trailers of a unary call, unless that fails.
+func (h *handler) watchUnary(
+	ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (any, error) {
+	response, err := handle(ctx, request)
+	if err == nil {
+		if c := h.callOf(ctx); c != nil && c.query != nil && c.carries() {
+			_ = grpc.SetTrailer(ctx, h.carriedTrailer(c))
+		}
+	}
+	return response, err
+}
+
+// watchStream does so for a streaming call, and notes if its handler fails.
 func (h *handler) watchStream(
 	server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {

@@ -16,9 +16,9 @@
 //
 //   - By gRPC: [Reporter.Register] adds the service slackwater.probe.v1.Load.
 //   - By UDP: [Reporter.ServeUDP] answers datagrams on a socket of its own.
-//   - With each response, on request: after a probe by gRPC with carry, the trailers of the calls on
-//     its connection have x-slackwater-load, unless they fail or the server drains. Streams need the
-//     interceptor of [Reporter.ServerOptions].
+//   - With each response, on request: after a probe by gRPC with carry, the trailers of the calls
+//     on its connection have x-slackwater-load, unless they fail or the server drains. That
+//     needs the interceptors of [Reporter.ServerOptions].
 //   - With each response: [WithORCA] adds an ORCA report to the trailers of each call.
 //
 // All of them are described in docs/reference/probe-protocol.md.

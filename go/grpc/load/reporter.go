@@ -101,13 +101,15 @@ func (r *Reporter) Load() *load.Load { return r.load }
 // others as well. [Reporter.ServerOptions] includes it.
 func (r *Reporter) StatsHandler() stats.Handler { return r.stats }
 
-// ServerOptions returns the options of a server that is counted: its stats handler, an interceptor
-// of streams, and with [WithORCA] interceptors that add an ORCA report to the
+// ServerOptions returns the options of a server that is counted: its stats handler, its
+// interceptors, and with [WithORCA] interceptors that add an ORCA report to the
 // trailers of each call. Pass them before other options, so that the reports are made after the
 // other interceptors have run.
 func (r *Reporter) ServerOptions() []grpc.ServerOption {
 	options := []grpc.ServerOption{
-		grpc.StatsHandler(r.stats), grpc.ChainStreamInterceptor(r.stats.watchStream),
+		grpc.StatsHandler(r.stats),
+		grpc.ChainUnaryInterceptor(r.stats.watchUnary),
+		grpc.ChainStreamInterceptor(r.stats.watchStream),
 	}
 	if r.orca {
 		options = append(options, orcaOptions(r)...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
 
 	"github.com/slackwater/slackwater/go/load"
@@ -39,8 +38,7 @@ type call struct {
 	// and one response.
 	streams, unary bool
 	// failed says that the handler of a streaming call has returned an error.
-	failed atomic.Bool
-
+	failed   atomic.Bool
 	trailers atomic.Uint32
 }
 
@@ -86,7 +84,6 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		// A handler that is installed twice counts once.
 		if c.query == nil {
 			c.query, c.streams = h.load.Begin(), event.IsServerStream
-			c.unary = !event.IsServerStream && !event.IsClientStream
 		}
 		return
 	}
@@ -102,10 +99,6 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		}
 	case *stats.OutPayload:
 		c.query.Head(load.Success)
-		// The one response is on its way, and the trailers are not yet.
-		if c.unary && c.carries() {
-			_ = grpc.SetTrailer(ctx, h.carriedTrailer(c))
-		}
 	case *stats.OutTrailer:
 		state := plainTrailers
 		if len(event.Trailer[pushbackKey]) > 0 {
