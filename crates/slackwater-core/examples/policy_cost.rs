@@ -1,5 +1,5 @@
 //! What a pick, a report, and a whole query cost each policy in fleets of any size, and a pick with
-//! a key (the hash of four bytes among it), to be counted
+//! a key, to be counted
 //! by valgrind:
 //!
 //! ```text
@@ -21,7 +21,7 @@
 
 use core::time::Duration;
 use slackwater_core::draw::below;
-use slackwater_core::keys::{KeyHasher, KeySettings, keyed};
+use slackwater_core::keys::{KeyHash, KeyHasher, KeySettings, keyed};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     Settings,
@@ -80,9 +80,12 @@ fn main() {
         policy = keyed(policy, &keys.validate().expect("in range"));
     }
     let mut fleet = Fleet::new(policy, replicas);
-    if of == Of::Partition {
-        // Each partition has had a query, so that its replicas are known.
-        (0..20_000).for_each(|_| fleet.pick(of));
+    if matches!(of, Of::Key | Of::Partition) {
+        // The fleet is known, and the replicas of each partition.
+        for key in (0..1_u64 << 12).map(|it| KeyHash::from_bits(it << 52)) {
+            fleet.key = key;
+            fleet.pick(of);
+        }
     }
     let times: u32 = times.parse().expect("how many times");
     for _ in 0..times {
@@ -119,7 +122,9 @@ struct Fleet {
     replicas: Vec<ReplicaId>,
     now: Instant,
     draw: SplitMix64,
-    key: u32,
+    /// The next query's.
+    key: KeyHash,
+    queries: u32,
 }
 
 impl Fleet {
@@ -130,7 +135,8 @@ impl Fleet {
             replicas: (0..replicas).filter_map(|_| ids.allocate()).collect(),
             now: Instant::EPOCH,
             draw: SplitMix64::new(1),
-            key: 0,
+            key: KeyHash::from_bits(0),
+            queries: 0,
         };
         for &replica in &fleet.replicas {
             fleet
@@ -149,6 +155,8 @@ impl Fleet {
 
     fn play(&mut self, of: Of) {
         self.now += STEP;
+        self.queries = (self.queries + 1) % 10_000;
+        self.key = KeyHasher::default().hash(&self.queries.to_le_bytes());
         if of == Of::Query {
             let reports: [LoadReport; REPORTS as usize] =
                 core::array::from_fn(|_| report(&mut self.draw));
@@ -191,8 +199,7 @@ impl Fleet {
     fn pick(&mut self, of: Of) {
         let mut query = Query::first();
         if matches!(of, Of::Key | Of::Partition) {
-            self.key = (self.key + 1) % 10_000;
-            query = query.with_key(KeyHasher::default().hash(&self.key.to_le_bytes()));
+            query = query.with_key(self.key);
         }
         let decision = (self.policy).choose(self.now, query, &mut self.draw, None);
         self.end(decision);
