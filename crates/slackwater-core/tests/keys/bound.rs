@@ -42,8 +42,8 @@ fn play(policy: &str, factor: u32, replicas: u32) -> [u32; 3] {
             ];
             let place = place.iter().position(|&it| it == pick.reason);
             picks[place.expect("a reason of keys")] += 1;
-            let all = u64::from(before + 1) * u64::from(factor);
-            let cap = all.div_ceil(u64::from(replicas) * 1_000_000);
+            let all = u64::from(before + replicas) * u64::from(factor);
+            let cap = all / (u64::from(replicas) * 1_000_000);
             let is_bounded = u64::from(world.rif(replica)) <= cap;
             assert!(
                 is_bounded || pick.reason == PickReason::KeySpill || factor == 0,
