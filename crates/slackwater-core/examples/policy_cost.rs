@@ -24,8 +24,7 @@ use slackwater_core::draw::below;
 use slackwater_core::keys::{KeyHash, KeyHasher, KeySettings, keyed};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Settings,
-    Decision, Event, Outcome, Policy, PolicySettings, Query, policy_named,
+    Decision, Event, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
@@ -47,6 +46,8 @@ enum Of {
     Query,
     /// A choice for one of 10,000 keys, and the end of its query.
     Key,
+    /// A choice for one of 100 keys.
+    HotKey,
     /// A choice for one of 10,000 keys that are in 1,024 partitions, and the end of its query.
     Partition,
     /// A choice without a key, where others have keys.
@@ -56,7 +57,9 @@ enum Of {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, replicas, of, times] = arguments.as_slice() else {
-        println!("policy_cost POLICY REPLICAS pick|report|query|key|partition|unkeyed TIMES");
+        println!(
+            "policy_cost POLICY REPLICAS pick|report|query|key|hot_key|partition|unkeyed TIMES"
+        );
         return;
     };
     let of = match of.as_str() {
@@ -64,6 +67,7 @@ fn main() {
         "report" => Of::Report,
         "query" => Of::Query,
         "key" => Of::Key,
+        "hot_key" => Of::HotKey,
         "partition" => Of::Partition,
         "unkeyed" => Of::Unkeyed,
         _ => return println!("{of:?} is nothing that is counted"),
@@ -71,7 +75,7 @@ fn main() {
     let entry = policy_named(name).expect("a policy's name");
     let replicas = replicas.parse().expect("a number of replicas");
     let mut policy = (entry.build)(&settings(of));
-    if matches!(of, Of::Key | Of::Partition | Of::Unkeyed) {
+    if matches!(of, Of::Key | Of::HotKey | Of::Partition | Of::Unkeyed) {
         let keys = KeySettings {
             partitions: if of == Of::Partition { 1_024 } else { 0 },
             replicate_max: if of == Of::Partition { 4 } else { 1 },
@@ -80,10 +84,10 @@ fn main() {
         policy = keyed(policy, &keys.validate().expect("in range"));
     }
     let mut fleet = Fleet::new(policy, replicas);
-    if matches!(of, Of::Key | Of::Partition) {
+    if matches!(of, Of::Key | Of::HotKey | Of::Partition) {
         // The fleet is known, and the replicas of each partition.
-        for key in (0..1_u64 << 12).map(|it| KeyHash::from_bits(it << 52)) {
-            fleet.key = key;
+        for _ in 0..20_000 {
+            fleet.next_key(of);
             fleet.pick(of);
         }
     }
@@ -153,10 +157,15 @@ impl Fleet {
         fleet
     }
 
+    fn next_key(&mut self, of: Of) {
+        let keys = if of == Of::HotKey { 100 } else { 10_000 };
+        self.queries = (self.queries + 1) % keys;
+        self.key = KeyHasher::default().hash(&self.queries.to_le_bytes());
+    }
+
     fn play(&mut self, of: Of) {
         self.now += STEP;
-        self.queries = (self.queries + 1) % 10_000;
-        self.key = KeyHasher::default().hash(&self.queries.to_le_bytes());
+        self.next_key(of);
         if of == Of::Query {
             let reports: [LoadReport; REPORTS as usize] =
                 core::array::from_fn(|_| report(&mut self.draw));
@@ -198,7 +207,7 @@ impl Fleet {
 
     fn pick(&mut self, of: Of) {
         let mut query = Query::first();
-        if matches!(of, Of::Key | Of::Partition) {
+        if matches!(of, Of::Key | Of::HotKey | Of::Partition) {
             query = query.with_key(self.key);
         }
         let decision = (self.policy).choose(self.now, query, &mut self.draw, None);

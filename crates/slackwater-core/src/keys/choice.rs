@@ -22,20 +22,12 @@ impl Keyed {
     /// The servers of a key, as of now.
     pub(super) fn set_of(&mut self, key: KeyHash) -> Set {
         let partition = self.partitions.of(key);
-        let settings = &self.config;
         let (first, homes) = match partition {
             Some(partition) => {
                 let first = self.partitions.first(partition, &self.order);
                 (first, self.partitions.homes(partition))
             }
-            None => {
-                let width = if self.has_rounds {
-                    settings.set.max(settings.hint_homes)
-                } else {
-                    settings.set
-                };
-                (self.order.first(key.to_bits(), width.into()), 1)
-            }
+            None => (self.recent.first(key.to_bits(), &self.order), 1),
         };
         Set {
             partition,

@@ -3,11 +3,12 @@
 use super::loads::Loads;
 use super::order::Order;
 use super::partitions::Partitions;
+use super::recent::Recent;
 use super::settings::KeyConfig;
 use crate::draw::Draw;
 use crate::policy::{
-    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason, Policy,
-    Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
+    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason,
+    Policy, Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
 };
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
@@ -37,6 +38,8 @@ pub struct Keyed {
     pub(super) order: Order,
     pub(super) loads: Loads,
     pub(super) partitions: Partitions,
+    /// Without partitions: the servers of keys.
+    pub(super) recent: Recent,
     /// For each of [`REASONS`]: the picks by the reason that the policy gave.
     picks: [ReasonCounts; 3],
     /// What a query is [narrowed](Self::narrow) to, and the choice to explain: buffers.
@@ -50,9 +53,12 @@ impl Keyed {
     /// Puts keys around a policy with an empty fleet.
     pub fn new(policy: Box<dyn Policy>, config: KeyConfig) -> Self {
         let entry = policy_named(policy.name());
+        let has_rounds = entry.is_some_and(|entry| entry.reports == Reports::Round);
+        let hinted = if has_rounds { config.hint_homes } else { 0 };
         Self {
-            has_rounds: entry.is_some_and(|entry| entry.reports == Reports::Round),
+            has_rounds,
             policy,
+            recent: Recent::new(config.set.max(hinted).into()),
             order: Order::default(),
             loads: Loads::default(),
             partitions: Partitions::new(&config),
@@ -96,10 +102,8 @@ impl Keyed {
             }
             Event::SiblingQueries(replica, queries) => self.loads.siblings_sent(replica, queries),
             // They change which replicas may be chosen, which shows in the fleet.
-            Event::Available(..)
-            | Event::ProbeLost(_)
-            | Event::ProbeUnsent(_)
-            | Event::Timeout => {}
+            Event::Available(..) | Event::ProbeLost(_) | Event::ProbeUnsent(_) | Event::Timeout => {
+            }
         }
     }
 

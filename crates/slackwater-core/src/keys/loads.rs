@@ -86,13 +86,16 @@ impl Row {
 
     /// Takes in a latency.
     fn measured(&mut self, latency: Duration) {
-        let us = u32::try_from(latency.as_micros()).unwrap_or(u32::MAX).max(1);
+        let us = u32::try_from(latency.as_micros())
+            .unwrap_or(u32::MAX)
+            .max(1);
         self.latency_us = if self.latency_us == 0 {
             us
         } else {
             let (mean, latest) = (i64::from(self.latency_us), i64::from(us));
             // Away from zero, so that the mean reaches a lasting value.
-            let step = (latest - mean + (latest - mean).signum() * (LATENCY_MEMORY - 1)) / LATENCY_MEMORY;
+            let step =
+                (latest - mean + (latest - mean).signum() * (LATENCY_MEMORY - 1)) / LATENCY_MEMORY;
             u32::try_from(mean + step).unwrap_or(u32::MAX)
         };
     }
@@ -123,6 +126,30 @@ struct Timed {
     work: u128,
     /// `own_unreported × latency`.
     own_work: u128,
+}
+
+impl Timed {
+    /// Counts more queries at a replica of this latency; 0 if none is known.
+    #[inline]
+    fn more(&mut self, level: u64, own_unreported: u64, latency: u64) {
+        if latency > 0 {
+            self.level += level;
+            self.own_unreported += own_unreported;
+            self.work += u128::from(level * latency);
+            self.own_work += u128::from(own_unreported * latency);
+        }
+    }
+
+    /// Counts fewer.
+    #[inline]
+    fn fewer(&mut self, level: u64, own_unreported: u64, latency: u64) {
+        if latency > 0 {
+            self.level -= level;
+            self.own_unreported -= own_unreported;
+            self.work -= u128::from(level * latency);
+            self.own_work -= u128::from(own_unreported * latency);
+        }
+    }
 }
 
 impl Sums {
@@ -185,7 +212,8 @@ impl Loads {
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.rows.insert(replica, Row::default());
         let servers = replica.index() + 1;
-        self.servers.reserve(servers.saturating_sub(self.servers.len()));
+        self.servers
+            .reserve(servers.saturating_sub(self.servers.len()));
     }
 
     pub(super) fn remove(&mut self, replica: ReplicaId) {
@@ -254,7 +282,11 @@ impl Loads {
 
     /// Takes in the latency of a query of this client, if the replica reports none.
     pub(super) fn answered(&mut self, replica: ReplicaId, latency: Duration) {
-        if self.rows.find(replica).is_some_and(|row| !row.reports_latency) {
+        if self
+            .rows
+            .find(replica)
+            .is_some_and(|row| !row.reports_latency)
+        {
             self.set(replica, |row| row.measured(latency));
         }
     }
@@ -265,20 +297,45 @@ impl Loads {
     }
 
     pub(super) fn sent(&mut self, replica: ReplicaId) {
-        self.set(replica, |row| {
-            row.own = row.own.saturating_add(1);
-            row.level = row.level.saturating_add(1);
-        });
+        let Some(row) = self.rows.find_mut(replica) else {
+            return;
+        };
+        row.own = row.own.saturating_add(1);
+        let is_reported = row.is_reported;
+        let more = u64::from(is_reported && row.level < u32::MAX);
+        row.level = row.level.saturating_add(1);
+        let (one, latency) = (u64::from(!is_reported), row.latency_us.into());
+        if let Some(server) = self.servers.get_mut(row.server as usize) {
+            for sums in [server, &mut self.all] {
+                sums.level += more;
+                sums.own_reported += u64::from(is_reported);
+                sums.own_unreported += one;
+                sums.timed.more(more, one, latency);
+            }
+        }
     }
 
     pub(super) fn done(&mut self, replica: ReplicaId) {
-        self.set(replica, |row| {
-            // After a removal, queries end that the row does not count.
-            if row.own > 0 {
-                row.own -= 1;
-                row.level = row.level.saturating_sub(1).max(row.own);
+        let Some(row) = self.rows.find_mut(replica) else {
+            return;
+        };
+        if row.own == 0 {
+            return;
+        }
+        row.own -= 1;
+        let is_reported = row.is_reported;
+        let level = row.level.saturating_sub(1).max(row.own);
+        let fewer = u64::from(if is_reported { row.level - level } else { 0 });
+        row.level = level;
+        let (one, latency) = (u64::from(!is_reported), row.latency_us.into());
+        if let Some(server) = self.servers.get_mut(row.server as usize) {
+            for sums in [server, &mut self.all] {
+                sums.level -= fewer;
+                sums.own_reported -= u64::from(is_reported);
+                sums.own_unreported -= one;
+                sums.timed.fewer(fewer, one, latency);
             }
-        });
+        }
     }
 
     /// Lets the report of a replica count no longer, if it is old.
@@ -315,7 +372,10 @@ impl Loads {
         let timed = &all.timed;
         let usual_us = timed.latency.checked_div(timed.parts).unwrap_or(1);
         if factor_millionths == 0 {
-            return Cap { delay: None, usual_us };
+            return Cap {
+                delay: None,
+                usual_us,
+            };
         }
         // As in `Sums::load`, for unreported replicas.
         let scaled = |own: u64| mul_div(own, all.level + 1, all.own_reported + 1);

@@ -2,7 +2,9 @@
 //! become more.
 
 use crate::fixed::{ONE, Quantile};
-use crate::policy::{ConfigError, ProbeRound, Query, Settings, Valid, require, require_span, section};
+use crate::policy::{
+    ConfigError, ProbeRound, Query, Settings, Valid, require, require_span, section,
+};
 use core::time::Duration;
 
 /// Settings that make sense.
@@ -59,7 +61,11 @@ impl Settings for KeySettings {
             "balance_factor",
             "0 or from 1 to 1,000",
         )?;
-        require((1..=replicas_max).contains(&self.set), "set", "from 1 to 16")?;
+        require(
+            (1..=replicas_max).contains(&self.set),
+            "set",
+            "from 1 to 16",
+        )?;
         require(
             self.partitions <= Self::PARTITIONS_MAX,
             "partitions",
@@ -123,7 +129,9 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_named() {
         check_ranges::<KeySettings>(&[
-            ("balance_factor", |it| it.balance_factor_millionths = ONE - 1),
+            ("balance_factor", |it| {
+                it.balance_factor_millionths = ONE - 1
+            }),
             ("balance_factor", |it| {
                 it.balance_factor_millionths = 1_000 * ONE + 1;
             }),

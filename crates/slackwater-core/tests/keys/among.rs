@@ -59,7 +59,10 @@ impl Fleet {
                 let is_there = considered.any(|it| it.replica == pick.ticket.replica());
                 let is_trial = explanation.rule().is_none();
                 let is_narrow = !query.among.is_empty();
-                assert!(is_there || is_trial || !is_narrow, "{query:?} {explanation:?}");
+                assert!(
+                    is_there || is_trial || !is_narrow,
+                    "{query:?} {explanation:?}"
+                );
                 return Some(pick);
             }
             Decision::NoReplica => return None,
