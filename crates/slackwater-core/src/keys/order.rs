@@ -1,0 +1,380 @@
+//! The order of a key's servers: rendezvous hashing over the parts that may be chosen.
+//!
+//! A key and a part give a score, and a server has the highest score of its parts. The order of a
+//! key's servers is that of their scores. So a server that leaves or joins moves only the keys that
+//! it had or gets, and a server of w parts is first for w times as many keys. All clients that know
+//! the same names agree.
+
+use super::loads::Loads;
+use crate::key::{Identity, mix};
+use crate::policy::{Fleet, Query};
+use crate::replica::{ReplicaId, ReplicaIds, ReplicaMap};
+use alloc::vec::Vec;
+
+/// Most servers in an order.
+pub(super) const ORDERED_MAX: usize = Query::AMONG_MAX;
+
+/// The first servers of an order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct First {
+    servers: [u32; ORDERED_MAX],
+    len: usize,
+}
+
+impl First {
+    pub(super) const NONE: Self = Self {
+        servers: [0; ORDERED_MAX],
+        len: 0,
+    };
+
+    pub(super) fn as_slice(&self) -> &[u32] {
+        &self.servers[..self.len]
+    }
+
+    /// The order with these servers, of which there are at most [`ORDERED_MAX`].
+    pub(super) fn of(servers: &[u32]) -> Self {
+        let mut first = Self::NONE;
+        for (place, &server) in first.servers.iter_mut().zip(servers) {
+            *place = server;
+            first.len += 1;
+        }
+        first
+    }
+}
+
+/// A replica of the fleet, as a part of its server. Parts are sorted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Part {
+    identity: Identity,
+    replica: ReplicaId,
+}
+
+/// A part that may be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Choosable {
+    replica: ReplicaId,
+    server: u32,
+}
+
+/// The parts of the fleet, and the servers that may be chosen.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    known: Vec<Part>,
+    /// The place of a replica in `known` is only as current as `is_sorted`; so names are here.
+    identities: ReplicaMap<Option<Identity>>,
+    is_sorted: bool,
+    /// The hash of each part that may be chosen, alone in its table, since a key without a
+    /// partition is compared with all of them.
+    hashes: Vec<u64>,
+    /// As long as `hashes`: parts of a server are next to each other.
+    parts: Vec<Choosable>,
+    /// Where the parts of each server begin, and at the end how many there are.
+    begins: Vec<u32>,
+    fleet_version: Option<u64>,
+    /// Changes with the servers that may be chosen, or their names.
+    version: u32,
+}
+
+impl Order {
+    pub(super) fn add(&mut self, replica: ReplicaId) {
+        let identity = Identity {
+            name: mix(replica.to_bits()),
+            part: 0,
+        };
+        self.identities.insert(replica, Some(identity));
+        self.known.push(Part { identity, replica });
+        let count = self.known.len();
+        self.hashes.reserve(count.saturating_sub(self.hashes.len()));
+        self.parts.reserve(count.saturating_sub(self.parts.len()));
+        self.begins
+            .reserve((count + 1).saturating_sub(self.begins.len()));
+        self.is_sorted = false;
+    }
+
+    pub(super) fn remove(&mut self, replica: ReplicaId) {
+        self.identities.remove(replica);
+        self.known.retain(|part| part.replica != replica);
+    }
+
+    pub(super) fn identify(&mut self, replica: ReplicaId, identity: Identity) {
+        if let Some(known) = self.identities.find_mut(replica) {
+            *known = Some(identity);
+            self.is_sorted = false;
+        }
+    }
+
+    /// Whether nothing has changed since the last [`Self::refresh`].
+    #[inline]
+    pub(super) fn is_current(&self, fleet: &Fleet) -> bool {
+        self.is_sorted && self.fleet_version == Some(fleet.version())
+    }
+
+    /// Takes in changes of the fleet and of names.
+    #[cold]
+    pub(super) fn refresh(&mut self, fleet: &Fleet, loads: &mut Loads) {
+        let mut is_changed = !self.is_sorted;
+        if !self.is_sorted {
+            for part in &mut self.known {
+                if let Some(&Some(identity)) = self.identities.find(part.replica) {
+                    part.identity = identity;
+                }
+            }
+            self.known.sort_unstable();
+            self.is_sorted = true;
+        }
+        self.fleet_version = Some(fleet.version());
+        let before = self.parts.len();
+        let mut count = 0;
+        let (mut server, mut last) = (0, None);
+        loads.clear();
+        self.begins.clear();
+        for part in &self.known {
+            if !fleet.is_choosable(part.replica) {
+                continue;
+            }
+            if last != Some(part.identity.name) {
+                server = u32::try_from(self.begins.len()).unwrap_or(u32::MAX);
+                self.begins.push(u32::try_from(count).unwrap_or(u32::MAX));
+                last = Some(part.identity.name);
+            }
+            let choosable = Choosable {
+                replica: part.replica,
+                server,
+            };
+            is_changed |= count >= before || self.parts[count] != choosable;
+            if count < self.parts.len() {
+                self.parts[count] = choosable;
+            } else {
+                self.parts.push(choosable);
+            }
+            loads.place(part.replica, server);
+            count += 1;
+        }
+        self.parts.truncate(count);
+        self.begins.push(u32::try_from(count).unwrap_or(u32::MAX));
+        if is_changed || count != before {
+            self.version = self.version.wrapping_add(1);
+            self.hash_all();
+        }
+    }
+
+    fn hash_all(&mut self) {
+        self.hashes.clear();
+        for part in &self.parts {
+            let identity = self.identities.find(part.replica).copied().flatten();
+            let hash = identity.map_or(0, |it| mix(it.name ^ mix(it.part.into())));
+            self.hashes.push(hash);
+        }
+    }
+
+    /// A number that changes with the servers that may be chosen.
+    pub(super) const fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// How many servers may be chosen.
+    pub(super) const fn servers(&self) -> usize {
+        self.begins.len().saturating_sub(1)
+    }
+
+    /// How many parts may be chosen.
+    pub(super) const fn all_parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The parts of a server.
+    #[inline]
+    fn slice(&self, server: u32) -> &[Choosable] {
+        let at = |place: usize| self.begins.get(place).map_or(0, |&begin| begin as usize);
+        let (from, to) = (at(server as usize), at(server as usize + 1));
+        self.parts.get(from..to).unwrap_or(&[])
+    }
+
+    /// The parts of a server.
+    pub(super) fn parts(&self, server: u32) -> impl Iterator<Item = ReplicaId> + '_ {
+        self.slice(server).iter().map(|part| part.replica)
+    }
+
+    /// The only part of a server that has no others.
+    #[inline]
+    pub(super) fn only_part(&self, server: u32) -> Option<ReplicaId> {
+        match self.slice(server) {
+            [part] => Some(part.replica),
+            _ => None,
+        }
+    }
+
+    /// The number of parts of a server.
+    pub(super) fn weight(&self, server: u32) -> u32 {
+        u32::try_from(self.slice(server).len()).unwrap_or(u32::MAX)
+    }
+
+    /// The first `width` servers for a key.
+    pub(super) fn first(&self, key: u64, width: usize) -> First {
+        let width = width.clamp(1, ORDERED_MAX).min(self.servers());
+        let parts = self.hashes.len();
+        // Scores are uniform, so of a large fleet the first servers are nearly always among those
+        // of a few high scores. Only those need a closer look.
+        let few = width + width / 2 + 3;
+        if parts == self.servers() && parts > few {
+            let least = (u64::MAX / parts as u64).saturating_mul((parts - few) as u64);
+            if let Some(first) = self.first_above(key, width, least) {
+                return first;
+            }
+        }
+        self.first_of_all(key, width)
+    }
+
+    /// The first servers, where each has one part. `None` if fewer or many more than `width` have a
+    /// score of `least`.
+    fn first_above(&self, key: u64, width: usize, least: u64) -> Option<First> {
+        let factor = mix(key) | 1;
+        let mut high = High {
+            entries: [0; HIGH_MAX],
+            len: 0,
+        };
+        let (fours, rest) = self.hashes.as_chunks::<4>();
+        // Servers are numbered as their parts are.
+        let mut server = 0;
+        for &[a, b, c, d] in fours {
+            let (a, b) = (score(key ^ a, factor), score(key ^ b, factor));
+            let (c, d) = (score(key ^ c, factor), score(key ^ d, factor));
+            if a.max(b).max(c.max(d)) >= least {
+                high.add_from(least, a, server);
+                high.add_from(least, b, server + 1);
+                high.add_from(least, c, server + 2);
+                high.add_from(least, d, server + 3);
+            }
+            server += 4;
+        }
+        for &hash in rest {
+            high.add_from(least, score(key ^ hash, factor), server);
+            server += 1;
+        }
+        let high = high.entries.get_mut(..high.len)?;
+        if high.len() < width {
+            return None;
+        }
+        let mut best = Best::new(width, false);
+        for &mut entry in high {
+            best.offer(entry);
+        }
+        Some(best.first())
+    }
+
+    #[cold]
+    fn first_of_all(&self, key: u64, width: usize) -> First {
+        let factor = mix(key) | 1;
+        let mut best = Best::new(width, self.parts.len() > self.servers());
+        for (&hash, part) in self.hashes.iter().zip(&self.parts) {
+            best.offer(entry_of(score(key ^ hash, factor), part.server));
+        }
+        best.first()
+    }
+}
+
+/// Most high scores for which the short way is taken.
+const HIGH_MAX: usize = 64;
+
+/// Entries with a high score.
+struct High {
+    entries: [u64; HIGH_MAX],
+    /// More than [`HIGH_MAX`] if there were too many.
+    len: usize,
+}
+
+impl High {
+    #[inline]
+    fn add_from(&mut self, least: u64, score: u64, server: u32) {
+        if score >= least {
+            if let Some(entry) = self.entries.get_mut(self.len) {
+                *entry = entry_of(score, server);
+            }
+            self.len += 1;
+        }
+    }
+}
+
+/// The lower bits of an entry, which have the server: there are at most as many as replicas.
+const SERVER_MASK: u64 = ReplicaIds::MAX as u64 - 1;
+
+/// The score of a part for a key: the product of their difference with an odd number that the key
+/// determines. For two parts and a random key, either is as likely to be higher.
+#[inline]
+const fn score(difference: u64, factor: u64) -> u64 {
+    difference.wrapping_mul(factor)
+}
+
+/// A score, whose lower bits are those of the server.
+#[inline]
+fn entry_of(score: u64, server: u32) -> u64 {
+    (score & !SERVER_MASK) | u64::from(server)
+}
+
+/// The server of an entry.
+fn server_of(entry: u64) -> u32 {
+    u32::try_from(entry & SERVER_MASK).unwrap_or(u32::MAX)
+}
+
+/// The servers with the highest entries. Of equal scores the server with the higher name wins, for
+/// all clients.
+struct Best {
+    list: [u64; ORDERED_MAX],
+    len: usize,
+    width: usize,
+    /// Whether a server may be offered several times: it stays with its highest score.
+    has_parts: bool,
+}
+
+impl Best {
+    const fn new(width: usize, has_parts: bool) -> Self {
+        Self {
+            list: [0; ORDERED_MAX],
+            len: 0,
+            width,
+            has_parts,
+        }
+    }
+
+    #[inline]
+    fn offer(&mut self, entry: u64) {
+        let mut place = self.len;
+        if self.has_parts
+            && let Some(same) = self.position(server_of(entry))
+        {
+            if self.list[same] >= entry {
+                return;
+            }
+            place = same;
+        } else if self.len == self.width {
+            place -= 1;
+            if self.list[place] >= entry {
+                return;
+            }
+        } else {
+            self.len += 1;
+        }
+        while place > 0 && self.list[place - 1] < entry {
+            self.list[place] = self.list[place - 1];
+            place -= 1;
+        }
+        self.list[place] = entry;
+    }
+
+    fn first(&self) -> First {
+        let mut first = First::NONE;
+        for (server, &entry) in first.servers.iter_mut().zip(&self.list[..self.len]) {
+            *server = server_of(entry);
+        }
+        first.len = self.len;
+        first
+    }
+
+    fn position(&self, server: u32) -> Option<usize> {
+        let mut taken = self.list[..self.len].iter();
+        taken.position(|&entry| server_of(entry) == server)
+    }
+}
+
+#[cfg(test)]
+mod tests;
