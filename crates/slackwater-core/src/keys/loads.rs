@@ -134,7 +134,8 @@ impl Loads {
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.rows.insert(replica, Row::default());
         let servers = replica.index() + 1;
-        self.servers.reserve(servers.saturating_sub(self.servers.len()));
+        self.servers
+            .reserve(servers.saturating_sub(self.servers.len()));
     }
 
     pub(super) fn remove(&mut self, replica: ReplicaId) {
