@@ -189,7 +189,7 @@ impl Policy for Keyed {
         };
         let mut decision = (self.policy).choose(now, query, draw, explanation.as_deref_mut());
         if let Some(explanation) = explanation {
-            explanation.set_key(self.explained);
+            explanation.set_key(&self.explained);
         }
         if let Decision::Pick(pick) = &mut decision {
             let reason = self.reason(pick.ticket.replica(), &set);

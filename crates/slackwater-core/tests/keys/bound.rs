@@ -53,7 +53,8 @@ fn play(policy: &str, factor: u32, replicas: u32) -> [u32; 3] {
             tickets.push(pick.ticket);
             world.report(replica);
         } else {
-            let place = below(&mut world.draw, tickets.len() as u32) as usize;
+            let count = u32::try_from(tickets.len()).unwrap();
+            let place = below(&mut world.draw, count) as usize;
             let ticket = tickets.swap_remove(place);
             let replica = ticket.replica();
             world.done(ticket);

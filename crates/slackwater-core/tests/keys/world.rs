@@ -127,7 +127,9 @@ impl World {
 
     pub(crate) fn report_all(&mut self) {
         let replicas: Vec<_> = self.replicas.values().copied().collect();
-        replicas.into_iter().for_each(|it| self.report(it));
+        for replica in replicas {
+            self.report(replica);
+        }
     }
 
     /// Chooses a replica for the query. All replicas answer the probes of a round.

@@ -349,8 +349,8 @@ impl Machine {
         (query.among, query.homes) = (&among, &homes);
         // A few keys are hot.
         let number = bytes.byte();
-        query.key =
-            (number < 200).then(|| KeyHash::from_bits(u64::MAX / 7 * u64::from(number % 9)));
+        let bits = (u64::MAX / 7).wrapping_mul((number % 9).into());
+        query.key = (number < 200).then(|| KeyHash::from_bits(bits));
         let is_free =
             |it: &&ReplicaId| self.policy.fleet().is_available(**it) && !query.avoid.contains(it);
         let is_narrow = among.iter().take(16).any(|it| is_free(&it)) && homes.is_empty();
