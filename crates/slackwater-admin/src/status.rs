@@ -18,7 +18,7 @@ use slackwater_telemetry::facts::latency::{
 };
 use slackwater_telemetry::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    LineFacts, ListenerFacts, OverrideFacts, Phase, RecentFacts, ReloadFacts, ReplicaFacts,
+    HintFacts, LineFacts, ListenerFacts, OverrideFacts, Phase, RecentFacts, ReloadFacts, ReplicaFacts,
     RequestCounts, RouteFacts, ServiceFacts, SourceState, StatusCount, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
@@ -45,6 +45,7 @@ pub struct Status {
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) own_queue: Option<QueueStatus>,
     pub(crate) own_ties: Option<TieStatus>,
+    pub(crate) own_hints: Option<HintFacts>,
     pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) overrides: Option<OverrideFacts>,
     pub(crate) listeners: Vec<ListenerFacts>,
@@ -260,6 +261,7 @@ impl Status {
                 .map(|report| LoadStatus::new(report, facts.own_capacity_source)),
             own_queue: facts.own_queue.as_ref().map(QueueStatus::from),
             own_ties: facts.own_ties.as_ref().map(TieStatus::from),
+            own_hints: facts.own_hints,
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             overrides: facts.overrides.clone(),
             listeners: facts.listeners.to_vec(),

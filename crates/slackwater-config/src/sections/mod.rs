@@ -8,6 +8,7 @@
 mod address;
 mod admin;
 mod agent;
+mod agent_hint;
 mod agent_queue;
 mod assemble;
 mod collector_headers;
@@ -20,6 +21,7 @@ mod fleet_file;
 mod forwarded;
 mod health;
 mod hedge;
+mod key;
 mod kinds;
 mod listeners;
 mod log;
@@ -55,6 +57,7 @@ mod upgrade_protocols;
 pub use address::{OwnAddresses, ReplicaAddress, unreachable};
 pub use admin::{AdminSettings, AdminToken};
 pub use agent::{AgentConfig, AgentOverrides, LoadedAgent, OrcaForm, OrcaReports};
+pub use agent_hint::HintSettings;
 pub use collector_headers::CollectorHeaders;
 pub use connect::Connect;
 pub use decisions::DecisionSettings;
@@ -65,9 +68,10 @@ pub use fleet_file::read_fleet_file;
 pub use forwarded::ForwardedSettings;
 pub use health::{HealthCheck, HealthSettings, Thresholds};
 pub use hedge::HedgingSettings;
+pub use key::{KeyRouting, KeySeed, KeySource};
 pub use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub use model::{
-    Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
+    Config, Limits, ListenerConfig, ProbeHint, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
 };
 pub use network::Network;
 pub use otel_variables::Variables;

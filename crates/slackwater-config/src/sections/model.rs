@@ -12,6 +12,7 @@ use super::discovery::DnsServers;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
+use super::key::KeyRouting;
 use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
 use super::queue::QueueSettings;
@@ -28,8 +29,8 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
-use http::HeaderValue;
 use http::uri::PathAndQuery;
+use http::{HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
@@ -117,6 +118,8 @@ pub struct ServiceConfig {
     pub tie: TyingSettings,
     /// How requests that belong together find the same replica.
     pub sticky: StickySettings,
+    /// Keys of requests, and the replicas that a key's requests go to.
+    pub key: KeyRouting,
     /// Whether and how replicas are checked.
     pub health: HealthSettings,
     /// Passive health checks: replicas that get fewer requests, or none, because of the results of
@@ -197,10 +200,37 @@ pub struct ProbeSettings {
     /// Whether HTTP probes use TLS: by default if requests to the replicas do, and never if they do
     /// not.
     pub tls: bool,
+    /// What the probes of a round carry; default nothing. `[S3]`
+    pub hint: ProbeHint,
+    /// The first replicas of a key's set that are probed for it: 0 to 8, default 2.
+    pub hint_homes: u8,
     /// Key that signs probes and their answers. `None`: unsigned.
     pub key: Option<ProbeKey>,
     /// The file that [`Self::key`] was read from.
     pub key_file: Option<PathBuf>,
+}
+
+/// What the probes for a request carry, so that replicas that have its data at hand report less
+/// load. `[S3]`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ProbeHint {
+    /// Nothing.
+    #[default]
+    None,
+    /// The hash of the request's key: 8 bytes.
+    Key,
+    /// The value of a header, if it has at most 256 bytes.
+    Header(HeaderName),
+}
+
+impl fmt::Display for ProbeHint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Key => f.write_str("key"),
+            Self::Header(name) => write!(f, "header:{name}"),
+        }
+    }
 }
 
 named! {
