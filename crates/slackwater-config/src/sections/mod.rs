@@ -22,6 +22,7 @@ mod forwarded;
 mod health;
 mod hedge;
 mod key;
+mod key_use;
 mod kinds;
 mod listeners;
 mod log;
@@ -33,6 +34,7 @@ mod pages;
 mod passive_health;
 mod policies;
 mod probe;
+mod probe_hint;
 mod proxy_protocol;
 mod queue;
 mod recorded;
@@ -71,7 +73,7 @@ pub use hedge::HedgingSettings;
 pub use key::{KeyRouting, KeySeed, KeySource};
 pub use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub use model::{
-    Config, Limits, ListenerConfig, ProbeHint, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
+    Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
 };
 pub use network::Network;
 pub use otel_variables::Variables;
@@ -79,6 +81,7 @@ pub use overrides::Overrides;
 pub use pages::{agent_json_schema, json_schema, restart_keys};
 pub use passive_health::read_played_health;
 pub use policies::PolicySections;
+pub use probe_hint::ProbeHint;
 pub use queue::QueueSettings;
 pub use recorded::{RecordedPolicy, read_recorded_policy};
 pub use replica::{ReplicaProtocol, ReplicaSettings};

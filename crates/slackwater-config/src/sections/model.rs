@@ -15,6 +15,7 @@ use super::hedge::HedgingSettings;
 use super::key::KeyRouting;
 use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
+use super::probe_hint::ProbeHint;
 use super::queue::QueueSettings;
 use super::replica::ReplicaSettings;
 use super::request_id::RequestIdSettings;
@@ -29,8 +30,8 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
+use http::HeaderValue;
 use http::uri::PathAndQuery;
-use http::{HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
@@ -208,29 +209,6 @@ pub struct ProbeSettings {
     pub key: Option<ProbeKey>,
     /// The file that [`Self::key`] was read from.
     pub key_file: Option<PathBuf>,
-}
-
-/// What the probes for a request carry, so that replicas that have its data at hand report less
-/// load. `[S3]`
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ProbeHint {
-    /// Nothing.
-    #[default]
-    None,
-    /// The hash of the request's key: 8 bytes.
-    Key,
-    /// The value of a header, if it has at most 256 bytes.
-    Header(HeaderName),
-}
-
-impl fmt::Display for ProbeHint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::Key => f.write_str("key"),
-            Self::Header(name) => write!(f, "header:{name}"),
-        }
-    }
 }
 
 named! {

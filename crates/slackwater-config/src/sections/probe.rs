@@ -5,15 +5,12 @@
 
 use super::files::{file_name, read_secret};
 use super::kinds::PATH;
-use super::model::{ProbeHint, ProbeKey, ProbeSettings, ProbeTransport};
-use crate::table::{
-    self, Boolean, Choice, FILE, Maybe, Number, Port, Within, Written, field, settings,
-};
-use crate::toml_reader::values::Unfit;
+use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
+use super::probe_hint::{HINT, ProbeHint};
+use crate::table::{self, Boolean, Choice, FILE, Maybe, Number, Port, Within, field, settings};
 use crate::toml_reader::{Definition, Reader, Remark, Setting, Severity};
 use core::num::NonZeroU16;
 use data_encoding::HEXLOWER_PERMISSIVE;
-use http::HeaderName;
 use http::uri::PathAndQuery;
 use std::path::PathBuf;
 
@@ -40,24 +37,6 @@ settings! {
         key_file: FILE, "none: unsigned";
     }
 }
-
-const HINT_EXPECTED: &str = "\"none\", \"key\" or \"header:NAME\"";
-
-/// The hint of probes.
-const HINT: Written<ProbeHint> = Written {
-    what: HINT_EXPECTED,
-    expected: HINT_EXPECTED,
-    parse: |text| match text {
-        "none" => Ok(ProbeHint::None),
-        "key" => Ok(ProbeHint::Key),
-        _ => {
-            let name = text.strip_prefix("header:").ok_or(Unfit::Range)?;
-            let name = HeaderName::try_from(name).map_err(|_| Unfit::Range)?;
-            Ok(ProbeHint::Header(name))
-        }
-    },
-    text: ProbeHint::to_string,
-};
 
 /// The settings, where they were set, and a remark on the key's file.
 #[derive(Debug)]

@@ -6,7 +6,8 @@
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health;
-use super::key::{KeyRouting, KeyUse};
+use super::key::KeyRouting;
+use super::key_use::KeyUse;
 use super::kinds::{NAME_BYTES_MAX, is_name};
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;

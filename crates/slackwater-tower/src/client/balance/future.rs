@@ -80,9 +80,14 @@ where
                     if let Some(round) = round {
                         ready!(round.poll_ready(cx));
                     }
-                    let copies = request.as_ref().and_then(|it| it.extensions().get());
+                    let request_ref = request.as_ref();
+                    let copies = request_ref.and_then(|it| it.extensions().get());
+                    let with_key = |query| match request_ref {
+                        Some(request) => this.shared.with_key(query, request),
+                        None => query,
+                    };
                     let chosen = round.take().and_then(|round| {
-                        let finish = |query: Query<'_>| round.finish(query);
+                        let finish = |query: Query<'_>| round.finish(with_key(query));
                         this.shared.find(|| Copies::choose(copies, finish))
                     });
                     match request.take() {
