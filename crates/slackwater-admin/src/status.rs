@@ -1,6 +1,7 @@
 //! The status as JSON: the answer to `GET /status`. `docs/reference/admin.md` documents each field,
 //! and a test keeps the two in step. Fields are only ever added; readers must ignore unknown ones.
 
+use super::key_status::KeyStatus;
 use super::standing::{ServiceStandingStatus, StandingCounts, StandingStatus};
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -99,6 +100,7 @@ pub(crate) struct ServiceStatus {
     pub(crate) admission: AdmissionCounts,
     pub(crate) line: Option<LineFacts>,
     pub(crate) latency: Vec<LatencyStatus>,
+    pub(crate) keys: Option<KeyStatus>,
     pub(crate) counts: PolicyCounts,
 }
 
@@ -303,6 +305,7 @@ impl ServiceStatus {
             admission,
             line: line(&service.workers),
             latency: latency_status(&LatencyFacts::sum(&service.workers)),
+            keys: KeyStatus::new(service),
             counts,
         }
     }

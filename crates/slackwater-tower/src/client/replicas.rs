@@ -165,7 +165,7 @@ impl Replicas {
 
     /// Removes a part of a replica. The address is free again once all parts are removed.
     pub(super) fn remove(&mut self, replica: ReplicaId) -> Option<ReplicaAddrs> {
-        let Part { addrs, parts } = self.parts.remove(&replica)?;
+        let Part { addrs, parts, .. } = self.parts.remove(&replica)?;
         if self.by_query_addr.get(&addrs.query) == Some(&replica) {
             self.by_query_addr.remove(&addrs.query);
             if parts.get() > 1 {

@@ -152,35 +152,58 @@ async fn drained_replica_gives_up_its_keys_and_gets_them_back() {
     assert_eq!(homes(&proxy).await, before);
 }
 
-#[tokio::test]
-async fn keys_of_a_busy_replica_go_to_their_set_and_then_anywhere() {
-    for (set, expected) in [("2", "key_set"), ("1", "key_spill")] {
-        let fleet = Fleet::new(3).await;
-        let toml = format!("{ALL}{BY_USER}set = {set}\n");
-        let proxy = Proxy::start(&fleet.addresses(), &toml);
-        let home_name = home(&proxy, "ann").await;
-        let mut held = Client::connect(proxy.address).await;
-        held.send("GET /slow HTTP/1.1\r\nhost: x\r\nx-user: ann\r\n\r\n")
-            .await;
-        until("the home is busy", async || {
-            (proxy.sum("/in_flight").await == 1).then_some(())
-        })
+/// Holds a request of the user `ann` at its home, whose name is returned.
+async fn busy_home(proxy: &Proxy) -> (String, Client) {
+    let name = home(proxy, "ann").await;
+    let mut held = Client::connect(proxy.address).await;
+    held.send("GET /slow HTTP/1.1\r\nhost: x\r\nx-user: ann\r\n\r\n")
         .await;
-        // With one in flight there, one more would exceed 1.25 times the mean of three.
-        let other = home(&proxy, "ann").await;
-        assert_ne!(other, home_name, "it is busy");
-        if set == "2" {
-            assert_eq!(home(&proxy, "ann").await, other, "the second of the set");
-        }
-        fleet.go_on.notify_one();
-        assert_eq!(held.answer().await.text(), home_name);
-        proxy.settled().await;
-        assert_eq!(home(&proxy, "ann").await, home_name, "it is idle again");
-        let found = decisions(&proxy, &format!("reason={expected}"), 1).await;
-        let replica = &found[0]["attempts"][0]["replica"];
-        assert_eq!(*replica, fleet.address(&other), "{found:?}");
-        decisions(&proxy, "reason=key_home", 3).await;
-    }
+    until("the home is busy", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    (name, held)
+}
+
+#[tokio::test]
+async fn requests_of_a_busy_home_go_to_the_set() {
+    let fleet = Fleet::new(3).await;
+    let proxy = Proxy::start(&fleet.addresses(), &format!("{ALL}{BY_USER}set = 2\n"));
+    // With one in flight there, one more would exceed 1.25 times the mean of three.
+    let (name, mut held) = busy_home(&proxy).await;
+    let other = home(&proxy, "ann").await;
+    assert_ne!(other, name);
+    assert_eq!(home(&proxy, "ann").await, other, "the second of the set");
+    fleet.go_on.notify_one();
+    assert_eq!(held.answer().await.text(), name);
+    proxy.settled().await;
+    assert_eq!(home(&proxy, "ann").await, name, "it is idle again");
+
+    let found = decisions(&proxy, "reason=key_set", 2).await;
+    let attempt = &found[0]["attempts"][0];
+    assert_eq!(attempt["replica"], fleet.address(&other), "{found:?}");
+    let key = &attempt["key"];
+    assert_eq!(key["homes"], 1, "{key}");
+    let set: Vec<_> = key["set"].as_array().unwrap().iter().collect();
+    let shown = |place: usize| (&set[place]["replica"], &set[place]["load"], &set[place]["cap"]);
+    assert_eq!(shown(0), (&json!(fleet.address(&name)), &json!(1), &json!(1)));
+    assert_eq!(shown(1), (&json!(fleet.address(&other)), &json!(0), &json!(1)));
+    decisions(&proxy, "reason=key_home", 3).await;
+    let words = proxy.admin_page("/decisions?reason=key_set&format=text&limit=1").await;
+    assert!(words.contains("the key's home is busy or out"), "{words}");
+    assert!(words.contains("key: home "), "{words}");
+}
+
+#[tokio::test]
+async fn requests_of_a_busy_set_go_where_the_policy_says() {
+    let fleet = Fleet::new(3).await;
+    let proxy = Proxy::start(&fleet.addresses(), &format!("{ALL}{BY_USER}set = 1\n"));
+    let (name, mut held) = busy_home(&proxy).await;
+    let spilled: BTreeSet<_> = same_user(&proxy).await;
+    assert!(spilled.len() > 1, "{spilled:?}");
+    decisions(&proxy, "reason=key_spill", 3).await;
+    fleet.go_on.notify_one();
+    assert_eq!(held.answer().await.text(), name);
 }
 
 #[tokio::test]

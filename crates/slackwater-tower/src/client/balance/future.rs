@@ -82,12 +82,9 @@ where
                     }
                     let request_ref = request.as_ref();
                     let copies = request_ref.and_then(|it| it.extensions().get());
-                    let with_key = |query| match request_ref {
-                        Some(request) => this.shared.with_key(query, request),
-                        None => query,
-                    };
+                    let key = request_ref.and_then(|request| this.shared.key_of(request));
                     let chosen = round.take().and_then(|round| {
-                        let finish = |query: Query<'_>| round.finish(with_key(query));
+                        let finish = |query: Query<'_>| round.finish(Query { key, ..query });
                         this.shared.find(|| Copies::choose(copies, finish))
                     });
                     match request.take() {

@@ -302,10 +302,9 @@ impl<S, B> Shared<S, B> {
         Some(Chosen { lease, service })
     }
 
-    /// The query with the key of its request.
-    fn with_key<'q>(&self, query: Query<'q>, request: &Request<B>) -> Query<'q> {
-        let key = self.key.as_ref().and_then(|key| key(request));
-        Query { key, ..query }
+    /// The key of this request.
+    fn key_of(&self, request: &Request<B>) -> Option<KeyHash> {
+        self.key.as_ref().and_then(|key| key(request))
     }
 
     /// The hint for the probes of this request.
@@ -372,15 +371,13 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let mut probing = None;
-        let pick = |query: Query<'_>| {
-            let query = self.shared.with_key(query, &request);
-            match self.shared.balancer.pick(query) {
-                Picked::Ready(lease) => Some(lease),
-                Picked::NoReplica => None,
-                Picked::Probing(round) => {
-                    probing = Some(round);
-                    None
-                }
+        let key = self.shared.key_of(&request);
+        let pick = |query: Query<'_>| match self.shared.balancer.pick(Query { key, ..query }) {
+            Picked::Ready(lease) => Some(lease),
+            Picked::NoReplica => None,
+            Picked::Probing(round) => {
+                probing = Some(round);
+                None
             }
         };
         let copies = request.extensions().get::<Copies>();
