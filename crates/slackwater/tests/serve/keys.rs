@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 const BY_USER: &str = "[key]\nby = \"header:x-user\"\n";
 const ALL: &str = "[decisions]\nsample = 1\n";
-const USERS: u32 = 48;
+const USERS: u32 = 64;
 
 /// Replicas that answer `/slow` only when notified.
 struct Fleet {
@@ -383,14 +383,15 @@ fn agent(server: SocketAddr, hint: &str) -> Proxy {
 async fn server(name: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while let Some(head) = connection.head().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             connection.answer(&format!("{name}\n{head}")).await;
         }
     })
     .await
 }
 
-const SYNC: &str = "policy = \"prequal_sync\"\n[prequal]\nsync_probes = 3\nsync_deadline = \"100ms\"\n\
+/// Both homes are probed, and a round of two waits for both.
+const SYNC: &str = "policy = \"prequal_sync\"\n[prequal]\nsync_probes = 2\nsync_deadline = \"10s\"\n\
                     [probe]\nhint = \"key\"\nhint_homes = 2\n[key]\nby = \"header:x-user\"\n";
 
 async fn first_line(proxy: &Proxy, fields: &str) -> (String, String) {
@@ -413,7 +414,7 @@ async fn hints_find_the_replica_that_has_answered_the_key() {
     let proxy = Proxy::start(&addresses, SYNC);
     let user = |user: u32| format!("x-user: {user}\r\nx-slackwater-hint: forged\r\n");
     let mut found = Vec::new();
-    for number in 0..12 {
+    for number in 0..10 {
         let (name, head) = first_line(&proxy, &user(number)).await;
         // The hint is the agent's; the application is unchanged, and sees nothing of it.
         assert!(!head.contains("x-slackwater-hint"), "{head}");
@@ -431,6 +432,16 @@ async fn hints_find_the_replica_that_has_answered_the_key() {
         let (again, _) = first_line(&proxy, &user(number)).await;
         assert_eq!(again, *name, "user {number} after a restart");
     }
+    let mut counts = [0; 3];
+    for agent in &agents {
+        let page = agent.admin_page("/status").await;
+        let hints = serde_json::from_str::<Value>(&page).unwrap()["own_hints"].clone();
+        for (sum, key) in counts.iter_mut().zip(["entries", "hits", "misses"]) {
+            *sum += hints[key].as_u64().unwrap();
+        }
+    }
+    // Two probes for each of 50 requests; the first 10 find nothing, and the others one.
+    assert_eq!(counts, [10, 40, 60]);
 }
 
 #[tokio::test]
