@@ -4,6 +4,7 @@
 mod connections;
 mod events;
 mod exposition;
+mod keys;
 mod text_formats;
 
 use super::status::{PolicyCounts, ReplicaStatus, Status};
@@ -12,7 +13,6 @@ use core::net::SocketAddr;
 use core::num::{NonZeroU32, NonZeroU128};
 use core::time::Duration;
 use slackwater_core::health::{HealthSettings, build};
-use slackwater_core::keys::{KeyHash, KeySettings, KeyView, keyed};
 use slackwater_core::policy::{
     Decision, Event, Outcome, PolicySettings, Query, Settings, policy_named,
 };
@@ -219,25 +219,6 @@ fn evidence() -> Vec<AttemptEvidence> {
     evidence
 }
 
-/// The keys of a policy that has chosen for one of them.
-fn keys(ids: &[ReplicaId]) -> Option<KeyView> {
-    let mut settings = KeySettings::default();
-    settings.partitions = 8;
-    let config = settings.validate().expect("valid");
-    let mut policy = keyed(slackwater_core::default_policy(), &config);
-    let (now, mut draw) = (Instant::EPOCH, SplitMix64::new(1));
-    for &id in ids {
-        policy.handle(now, Event::Added(id), &mut NoDraw);
-    }
-    let query = Query::first().with_key(KeyHash::from_bits(7));
-    let Decision::Pick(pick) = policy.choose(now, query, &mut draw, None) else {
-        panic!("five replicas are available");
-    };
-    let keys = policy.snapshot(now).keys;
-    policy.handle_query_done(now, pick.ticket, Outcome::Success);
-    keys
-}
-
 fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     let mut draw = SplitMix64::new(seed);
     let mut now = Instant::EPOCH;
@@ -274,7 +255,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     assert_eq!(snapshot.probe_rate, Rate::per_query(3), "by default");
     // The mean of one and two.
     snapshot.probe_rate = Rate::from_millionths(1_500_000 * u32::try_from(seed).expect("small"));
-    snapshot.keys = keys(ids);
+    snapshot.keys = keys::view(ids);
     WorkerFacts {
         ids: ids.iter().map(|&id| vec![id]).collect(),
         tier: Some(0),
