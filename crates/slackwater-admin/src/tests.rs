@@ -4,6 +4,7 @@
 mod connections;
 mod events;
 mod exposition;
+mod keys;
 mod text_formats;
 
 use super::status::{PolicyCounts, ReplicaStatus, Status};
@@ -21,7 +22,7 @@ use slackwater_telemetry::attempt_failure::{AttemptEvidence, FailureKind, LastFa
 use slackwater_telemetry::exemplars::{Exemplar, Reference};
 use slackwater_telemetry::facts::{
     AdmissionCounts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts,
-    HealthFacts, LatencyFacts, Lifecycle, LineFacts, ListenerFacts, OverrideFacts, Phase,
+    HealthFacts, HintFacts, LatencyFacts, Lifecycle, LineFacts, ListenerFacts, OverrideFacts, Phase,
     RecentFacts, ReloadFacts, ReplicaFacts, RequestCounts, ResponseClass, RouteFacts, RouteService,
     ServiceExemplars, ServiceFacts, SourceState, StatusCount, StatusSource, UnroutedFacts,
     WorkerFacts,
@@ -173,6 +174,11 @@ pub(crate) fn facts() -> Facts {
         ),
         own_waits: latencies(&[5]),
         own_ties: Some(TieCounts::default()),
+        own_hints: Some(HintFacts {
+            entries: 7,
+            hits: 5,
+            misses: 2,
+        }),
         reloads: Some(ReloadFacts {
             taken: 3,
             refused: 1,
@@ -249,6 +255,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     assert_eq!(snapshot.probe_rate, Rate::per_query(3), "by default");
     // The mean of one and two.
     snapshot.probe_rate = Rate::from_millionths(1_500_000 * u32::try_from(seed).expect("small"));
+    snapshot.keys = keys::view(ids);
     WorkerFacts {
         ids: ids.iter().map(|&id| vec![id]).collect(),
         tier: Some(0),

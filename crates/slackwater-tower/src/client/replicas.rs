@@ -6,6 +6,7 @@
 use core::hash::{BuildHasherDefault, Hasher};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
+use slackwater_core::key::Identity;
 use slackwater_core::{ReplicaId, ReplicaIds};
 use std::collections::HashMap;
 
@@ -56,6 +57,8 @@ pub enum InsertError {
 struct Part {
     addrs: ReplicaAddrs,
     parts: NonZeroU32,
+    /// Its number among the parts, from 0, for its [`Identity`].
+    number: u32,
 }
 
 /// How a replica's parts changed.
@@ -98,9 +101,14 @@ impl Replicas {
             };
             replicas.push(replica);
         }
-        for &replica in &replicas {
+        for (number, &replica) in (0..).zip(&replicas) {
             self.by_query_addr.entry(addrs.query).or_insert(replica);
-            self.parts.insert(replica, Part { addrs, parts });
+            let part = Part {
+                addrs,
+                parts,
+                number,
+            };
+            self.parts.insert(replica, part);
         }
         Ok(replicas)
     }
@@ -112,9 +120,11 @@ impl Replicas {
         let addrs = self.addrs(part)?;
         let all = self.parts.iter();
         let all = all.filter(|(_, other)| other.addrs.query == addrs.query);
-        let mut stay: Vec<_> = all.map(|(&replica, _)| replica).collect();
-        // `part` first, then by id, so that the result is deterministic.
-        stay.sort_unstable_by_key(|&replica| (replica != part, replica));
+        let mut stay: Vec<_> = all.map(|(&replica, own)| (own.number, replica)).collect();
+        // `part` first, then by number, so that the result is deterministic, and the same wherever
+        // the weight has this value.
+        stay.sort_unstable_by_key(|&(number, replica)| (replica != part, number));
+        let mut stay: Vec<_> = stay.into_iter().map(|(_, replica)| replica).collect();
         let wanted = parts.get() as usize;
         let left = stay.split_off(wanted.min(stay.len()));
         let mut joined = Vec::new();
@@ -132,9 +142,19 @@ impl Replicas {
             self.ids.release(replica);
         }
         self.by_query_addr.insert(addrs.query, part);
+        let taken: Vec<_> = (stay.iter())
+            .filter_map(|replica| Some(self.parts.get(replica)?.number))
+            .collect();
+        let free = (0..).filter(|number| !taken.contains(number));
+        let numbers = taken.iter().copied().chain(free);
         stay.extend(&joined);
-        for &replica in &stay {
-            self.parts.insert(replica, Part { addrs, parts });
+        for (&replica, number) in stay.iter().zip(numbers) {
+            let part = Part {
+                addrs,
+                parts,
+                number,
+            };
+            self.parts.insert(replica, part);
         }
         Some(Resized {
             all: stay,
@@ -145,7 +165,7 @@ impl Replicas {
 
     /// Removes a part of a replica. The address is free again once all parts are removed.
     pub(super) fn remove(&mut self, replica: ReplicaId) -> Option<ReplicaAddrs> {
-        let Part { addrs, parts } = self.parts.remove(&replica)?;
+        let Part { addrs, parts, .. } = self.parts.remove(&replica)?;
         if self.by_query_addr.get(&addrs.query) == Some(&replica) {
             self.by_query_addr.remove(&addrs.query);
             if parts.get() > 1 {
@@ -162,6 +182,13 @@ impl Replicas {
 
     pub(super) fn addrs(&self, replica: ReplicaId) -> Option<ReplicaAddrs> {
         self.parts.get(&replica).map(|part| part.addrs)
+    }
+
+    /// The name of a part that is the same for all clients: by its address and its number.
+    pub(super) fn identity(&self, replica: ReplicaId) -> Option<Identity> {
+        let part = self.parts.get(&replica)?;
+        let address = part.addrs.query.to_string();
+        Some(Identity::new(address.as_bytes(), part.number))
     }
 
     /// The number of parts of the replica that this one belongs to.
@@ -199,5 +226,36 @@ impl Hasher for ReplicaHasher {
         // the low bits.
         let mixed = (self.0.rotate_left(32) ^ u64::from(value)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn parts(count: u32) -> NonZeroU32 {
+        NonZeroU32::new(count).expect("not zero")
+    }
+
+    /// The identities of a replica whose weight has had these values.
+    fn identities(weights: &[u32]) -> BTreeSet<Identity> {
+        let mut replicas = Replicas::default();
+        let address = SocketAddr::from(([10, 0, 0, 1], 80));
+        let mut all = replicas.insert(address.into(), parts(weights[0])).expect("room");
+        for &weight in &weights[1..] {
+            all = replicas.resize(all[0], parts(weight)).expect("room").all;
+        }
+        let identities = all.iter().filter_map(|&part| replicas.identity(part));
+        identities.collect()
+    }
+
+    #[test]
+    fn parts_have_the_same_identities_however_the_weight_came_about() {
+        let of = |part| Identity::new(b"10.0.0.1:80", part);
+        assert_eq!(identities(&[3]), BTreeSet::from([of(0), of(1), of(2)]));
+        for weights in [&[1, 3][..], &[5, 3], &[5, 2, 4, 3], &[128, 1, 3]] {
+            assert_eq!(identities(weights), identities(&[3]), "{weights:?}");
+        }
     }
 }
