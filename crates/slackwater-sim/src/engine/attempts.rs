@@ -65,6 +65,7 @@ impl Engine {
         policy::Query {
             attempt: query.attempt,
             pinned: (query.pinned).and_then(|replica| self.name_of(query.client, replica)),
+            key: self.key_hash(query.key_number),
             ..policy::Query::first()
         }
     }

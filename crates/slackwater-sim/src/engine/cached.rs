@@ -1,11 +1,58 @@
-//! Keys of queries as they are drawn, and the caches of replicas.
+//! Keys of queries as they are drawn, their hashes, and the caches of replicas.
 
+use super::Engine;
 use crate::random::{Purpose, Stream};
 use crate::scenario::{self, Keys, nanoseconds};
+use slackwater_core::Draw;
+use slackwater_core::keys::{Identity, KeyHash};
 use std::collections::HashMap;
 
 /// The number of a key.
 pub(super) type KeyNumber = u32;
+
+/// Hashes of keys and names of replicas. Each seed has its own, so that a key's replicas differ from
+/// run to run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names {
+    seed: u64,
+}
+
+impl Names {
+    /// Returns the names of a run; `None` if its queries have no keys.
+    pub(super) fn new(keys: Option<&Keys>, seed: u64) -> Option<Self> {
+        keys.map(|_| Self { seed })
+    }
+
+    fn key(self, number: KeyNumber) -> KeyHash {
+        KeyHash::from_bits(self.draw(1, u64::from(number)))
+    }
+
+    fn replica(self, number: usize) -> Identity {
+        Identity {
+            name: self.draw(2, number as u64),
+            part: 0,
+        }
+    }
+
+    /// Returns a draw that only these numbers determine.
+    fn draw(self, kind: u64, number: u64) -> u64 {
+        Stream::new(self.seed, Purpose::Keys, kind << 32 | number).draw()
+    }
+}
+
+impl Engine {
+    /// Returns the hash of a query's key.
+    #[inline]
+    pub(super) fn key_hash(&self, number: Option<KeyNumber>) -> Option<KeyHash> {
+        let names = self.names?;
+        number.map(|number| names.key(number))
+    }
+
+    /// Returns the stable name of a replica, if queries have keys.
+    pub(super) fn identity_of(&self, replica: usize) -> Option<Identity> {
+        self.names.map(|names| names.replica(replica))
+    }
+}
 
 /// Draws the key of each query.
 #[derive(Debug)]
@@ -100,7 +147,6 @@ impl Cache {
     }
 
     /// Returns whether the key is here. It does not count as used.
-    #[cfg(test)]
     pub(super) fn holds(&self, key: KeyNumber) -> bool {
         self.slots.contains_key(&key)
     }

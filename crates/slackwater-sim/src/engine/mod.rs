@@ -51,6 +51,7 @@ use crate::scenario::Siblings;
 use crate::{Measured, PolicyChoice, Scenario};
 use arrivals::Arrivals;
 use balancing::Balancing;
+use cached::Names;
 use changes::Appointment;
 use classes::Parts;
 use client_cpu::ClientCpus;
@@ -64,9 +65,9 @@ use query::{Attempt, Key, Query, Table};
 use queue::{Earliest, Queue};
 use replicas::Replicas;
 use slab::Slab;
-use slackwater_core::Instant;
 use slackwater_core::policy::Event;
 use slackwater_core::tail::Hedger;
+use slackwater_core::{Instant, LoadScale};
 use std::collections::VecDeque;
 
 /// If a policy's timeout is due again right after it was handled, the next one comes at least this
@@ -121,6 +122,10 @@ struct Engine {
     known_parts: Option<KnownParts>,
     /// The replicas of each client, where each class of queries has its own.
     parts: Option<Parts>,
+    /// Hashes of keys and names of replicas; `None`: queries have no keys.
+    names: Option<Names>,
+    /// The scale of the load that a replica reports to a probe whose key it has in its cache.
+    hint_scale: LoadScale,
     /// Number of clients.
     clients: usize,
     /// `None`: their own work costs nothing.
@@ -192,6 +197,8 @@ impl Engine {
             balancing: Balancing::new(policy, clients, replicas, seed),
             known_parts: KnownParts::new(scenario),
             parts: Parts::new(scenario),
+            names: Names::new(scenario.load.keys.as_ref(), seed),
+            hint_scale: policy.hint_scale(),
             clients,
             client_cpus: ClientCpus::new(scenario),
             siblings: scenario.load.siblings,

@@ -286,7 +286,10 @@ pub(super) fn asked<'a>(
     if avoid.is_empty() {
         first
     } else {
-        policy::Query::hedge(avoid)
+        policy::Query {
+            key: first.key,
+            ..policy::Query::hedge(avoid)
+        }
     }
 }
 
