@@ -10,8 +10,8 @@ use std::collections::HashMap;
 /// The number of a key.
 pub(super) type KeyNumber = u32;
 
-/// Hashes of keys and names of replicas. Each seed has its own, so that a key's replicas differ from
-/// run to run.
+/// Hashes of keys and names of replicas. Each seed has its own, so that a key's replicas differ
+/// from run to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
     seed: u64,

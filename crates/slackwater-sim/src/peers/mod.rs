@@ -5,11 +5,15 @@
 //!
 //! | rule | source |
 //! |---|---|
-//! | [`PeerRule::Ring`] | nginx, `ngx_http_upstream_hash_module`, `hash key consistent` |
-//! | [`PeerRule::RingBounded`] | `HAProxy`, configuration manual, `hash-type consistent`, `hash-balance-factor`; `lb_chash.c` |
-//! | [`PeerRule::MaglevBounded`] | Envoy, `MaglevLbConfig` and `hash_balance_factor`; `thread_aware_lb_impl.cc` |
-//! | [`PeerRule::Rendezvous`] | Thaler and Ravishankar, "Using name-based mappings to increase hit rates" |
-//! | [`PeerRule::TwoHomes`] | Mitzenmacher, "The power of two choices", among the key's first two |
+//! | [`PeerRule::Ring`] | nginx: `ngx_http_upstream_hash_module`, `hash … consistent` |
+//! | [`PeerRule::RingBounded`] | `HAProxy`: `hash-type consistent`, `hash-balance-factor` |
+//! | [`PeerRule::MaglevBounded`] | Envoy: `MaglevLbConfig`, `hash_balance_factor` |
+//! | [`PeerRule::Rendezvous`] | Thaler, Ravishankar: "Using name-based mappings …", 1998 |
+//! | [`PeerRule::TwoHomes`] | Mitzenmacher: "The power of two choices", of a key's first two |
+//! | [`PeerRule::OnePartition`] | "The Tail at Scale", the case without micro-partitions |
+//!
+//! The arithmetic of the bounds is that of `chash_server_is_eligible` in `HAProxy`'s `lb_chash.c`
+//! and of `BoundedLoadHashingLoadBalancer` in Envoy's `thread_aware_lb_impl.cc`.
 
 mod maglev;
 mod ring;
@@ -41,6 +45,9 @@ named! {
         Rendezvous = "rendezvous",
         /// The one with fewer queries in flight of the key's two highest hashes.
         TwoHomes = "two_homes",
+        /// As many partitions as replicas, one each. The next replica stands in for one that is
+        /// gone.
+        OnePartition = "one_partition",
     }
 }
 
@@ -54,8 +61,10 @@ pub(crate) fn build(rule: PeerRule) -> Box<dyn Policy> {
         rule,
         inner: Box::new(Random::default()),
         names: Vec::new(),
+        ever: Vec::new(),
         table: Table::Hashes,
         members: Vec::new(),
+        is_stale: false,
         total: 0,
     })
 }
@@ -85,9 +94,13 @@ struct Peer {
     inner: Box<dyn Policy>,
     /// The name of each [`ReplicaId::index`].
     names: Vec<u64>,
+    /// The names of all replicas that have ever been there, in order.
+    ever: Vec<u64>,
     table: Table,
     /// The replicas that may be chosen, in the order of their names, so that all clients agree.
     members: Vec<Member>,
+    /// A name has changed since the members were updated.
+    is_stale: bool,
     /// Queries of this client in flight at the members.
     total: u32,
 }
@@ -96,11 +109,13 @@ impl Peer {
     /// Updates the members if others may be chosen than at the last query.
     fn follow_fleet(&mut self) {
         let available = self.inner.fleet().available();
-        let is_same = available.len() == self.members.len()
+        let is_same = !self.is_stale
+            && available.len() == self.members.len()
             && available.iter().all(|id| self.index_of(*id).is_some());
         if is_same {
             return;
         }
+        self.is_stale = false;
         let member = |&replica: &ReplicaId| Member {
             replica,
             name: self.names.get(replica.index()).copied().unwrap_or_default(),
@@ -116,7 +131,7 @@ impl Peer {
         self.table = match self.rule {
             PeerRule::Ring | PeerRule::RingBounded => Table::Ring(Ring::new(&names)),
             PeerRule::MaglevBounded => Table::Maglev(Maglev::new(&names)),
-            PeerRule::Rendezvous | PeerRule::TwoHomes => Table::Hashes,
+            PeerRule::Rendezvous | PeerRule::TwoHomes | PeerRule::OnePartition => Table::Hashes,
         };
     }
 
@@ -136,6 +151,7 @@ impl Peer {
             (Table::Ring(ring), _) => ring.successor(key),
             (Table::Maglev(maglev), _) => maglev.at(key).map(|home| self.jump(key, home)),
             (Table::Hashes, PeerRule::TwoHomes) => self.emptier_of_two(key),
+            (Table::Hashes, PeerRule::OnePartition) => self.stand_in(key),
             (Table::Hashes, _) => self.highest(key, None),
         };
         index.map(|index| self.members[index].replica)
@@ -160,6 +176,16 @@ impl Peer {
         } else {
             first
         })
+    }
+
+    /// Returns the member of the key's partition, or the next one that is there. Partitions are
+    /// those of all replicas that have ever been there.
+    fn stand_in(&self, key: u64) -> Option<usize> {
+        let partitions = self.ever.len() as u64;
+        let partition = key.checked_rem(partitions)?;
+        let first = self.ever.get(usize::try_from(partition).ok()?)?;
+        let next = self.members.partition_point(|member| member.name < *first);
+        (!self.members.is_empty()).then(|| next % self.members.len())
     }
 
     /// Returns whether a member may have one more query by `HAProxy`'s rule: slots for 1.25 times
@@ -238,7 +264,11 @@ impl Policy for Peer {
                 self.names.resize(replica.index() + 1, 0);
             }
             self.names[replica.index()] = mixed(identity.name ^ u64::from(identity.part));
-            self.members.clear();
+            self.is_stale = true;
+            let name = self.names[replica.index()];
+            if let Err(place) = self.ever.binary_search(&name) {
+                self.ever.insert(place, name);
+            }
         }
         self.inner.handle(now, event, draw);
     }

@@ -9,13 +9,13 @@ use core::time::Duration;
 pub const KEYED_REPLICAS: usize = 16;
 
 /// Returns 16 replicas of four workers each. A query takes 10 ms (exponential), and 20 ms more if
-/// its key is not among the replica's last 5,000. There are 50,000 keys by Zipf's law with an
-/// exponent of 0.9, so that all caches together hold them all, and each one a tenth.
+/// its key is not among the replica's last 1,000. There are 20,000 keys by Zipf's law with an
+/// exponent of 0.9, so that all caches together hold four fifths of them.
 ///
 /// At 3,200 queries a second and a hit rate of 0.8 workers are busy for 70 % of the time.
 pub fn keyed(rate: f64, clients: usize) -> Scenario {
     let cache = Cache {
-        entries: 5_000,
+        entries: 1_000,
         miss_cost: Duration::from_millis(20),
     };
     let group = Group {
@@ -24,7 +24,7 @@ pub fn keyed(rate: f64, clients: usize) -> Scenario {
     };
     let load = Load {
         keys: Some(Keys {
-            count: 50_000,
+            count: 20_000,
             zipf: 0.9,
             hot_share: 0.0,
         }),
