@@ -110,7 +110,8 @@ impl Keyed {
     }
 
     fn reported(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        self.loads.reported(now, replica, report.rif);
+        let latency = report.known_latency();
+        self.loads.reported(now, replica, report.rif, latency);
     }
 
     /// Notes that a query is in flight.
