@@ -96,7 +96,9 @@ impl Variant {
             .min_by(|a, b| self.delay(**a).total_cmp(&self.delay(**b)))?;
         let reference = if self.rule.of_mean {
             let mut d: Vec<f64> = all.iter().map(|r| self.delay(*r)).collect();
-            if self.rule.arith { d = vec![d.iter().sum::<f64>() / d.len() as f64]; }
+            if self.rule.arith {
+                d = vec![d.iter().sum::<f64>() / d.len() as f64];
+            }
             d.sort_by(f64::total_cmp);
             d[d.len() / 2]
         } else {
@@ -242,22 +244,51 @@ fn figure(args: &[String]) {
     let began = std::time::Instant::now();
     let figure = figure::named(&args[2]).expect("a figure");
     let seeds: u64 = args[3].parse().unwrap();
-    let effort = Effort { seeds: slackwater_sim::Seeds::up_to(seeds), span: None, warmup: None };
+    let effort = Effort {
+        seeds: slackwater_sim::Seeds::up_to(seeds),
+        span: None,
+        warmup: None,
+    };
     let progress = |p: slackwater_sim::runner::Progress| eprint!("\r{} of {}", p.done, p.total);
     let played = figure::play(figure, &effort, 2, &progress, &AtomicBool::new(false));
     let findings = figure.findings(&played);
     let events: u64 = played.iter().flat_map(|p| &p.runs).map(|r| r.events).sum();
     let runs = played.iter().map(|p| p.runs.len()).sum::<usize>();
-    let cpu: f64 = played.iter().flat_map(|p| &p.runs).map(|r| r.cpu.as_secs_f64()).sum();
-    println!("{}", slackwater_sim::report::summary(figure, &played, &findings));
-    println!("{runs} runs, {:.1} s; {:.1} million events, {:.1} s of CPU time", began.elapsed().as_secs_f64(), events as f64 / 1e6, cpu);
+    let cpu: f64 = played
+        .iter()
+        .flat_map(|p| &p.runs)
+        .map(|r| r.cpu.as_secs_f64())
+        .sum();
+    println!(
+        "{}",
+        slackwater_sim::report::summary(figure, &played, &findings)
+    );
+    println!(
+        "{runs} runs, {:.1} s; {:.1} million events, {:.1} s of CPU time",
+        began.elapsed().as_secs_f64(),
+        events as f64 / 1e6,
+        cpu
+    );
     let about = slackwater_sim::report::RunInfo {
-        command: format!("slackwater sim {} --seeds {seeds} --out results/sim", args[2]),
-        version: format!("slackwater {}, commit {}", env!("CARGO_PKG_VERSION"), args[5]),
+        command: format!(
+            "slackwater sim {} --seeds {seeds} --out results/sim",
+            args[2]
+        ),
+        version: format!(
+            "slackwater {}, commit {}",
+            env!("CARGO_PKG_VERSION"),
+            args[5]
+        ),
         threads: 2,
         wall: began.elapsed(),
     };
-    let files = slackwater_sim::report::write(std::path::Path::new(&args[4]), figure, &played, &findings, &about);
+    let files = slackwater_sim::report::write(
+        std::path::Path::new(&args[4]),
+        figure,
+        &played,
+        &findings,
+        &about,
+    );
     println!("{files:?}");
 }
 
@@ -287,7 +318,10 @@ fn main() {
             format!("hot3840x{clients}"),
             presets::hot(0.1, presets::keyed(3840.0, clients)),
         ));
-        scenarios.push((format!("restart3840x{clients}"), presets::restarting(presets::keyed(3840.0, clients))));
+        scenarios.push((
+            format!("restart3840x{clients}"),
+            presets::restarting(presets::keyed(3840.0, clients)),
+        ));
         scenarios.push((
             format!("hotslow3840x{clients}"),
             slow(presets::hot(0.1, presets::keyed(3840.0, clients))),
@@ -324,18 +358,76 @@ fn main() {
         delay: Delay::Reported,
         times: 1.0,
         plus_ms: 0.0,
-        of_mean: false, arith: false, ewma: 0.02 };
-    let lm = Rule { delay: Delay::LevelTimesMean, times: 2.0, of_mean: true, ..base };
+        of_mean: false,
+        arith: false,
+        ewma: 0.02,
+    };
+    let lm = Rule {
+        delay: Delay::LevelTimesMean,
+        times: 2.0,
+        of_mean: true,
+        ..base
+    };
     for (name, rule) in [
         ("v lm x2 median", lm),
         ("v lm x2 mean", Rule { arith: true, ..lm }),
-        ("v lm x1.75 mean", Rule { arith: true, times: 1.75, ..lm }),
-        ("v lm x2.5 mean", Rule { arith: true, times: 2.5, ..lm }),
-        ("v lm x2 mean ewma.2", Rule { arith: true, ewma: 0.2, ..lm }),
-        ("v lm x2 mean ewma.005", Rule { arith: true, ewma: 0.005, ..lm }),
-        ("v lm x2 mean set2", Rule { arith: true, set: 2, ..lm }),
-        ("v lm x2 mean set8", Rule { arith: true, set: 8, ..lm }),
-        ("v level cap2", Rule { cap: 2.0, delay: Delay::Level, times: 1e9, ..base }),
+        (
+            "v lm x1.75 mean",
+            Rule {
+                arith: true,
+                times: 1.75,
+                ..lm
+            },
+        ),
+        (
+            "v lm x2.5 mean",
+            Rule {
+                arith: true,
+                times: 2.5,
+                ..lm
+            },
+        ),
+        (
+            "v lm x2 mean ewma.2",
+            Rule {
+                arith: true,
+                ewma: 0.2,
+                ..lm
+            },
+        ),
+        (
+            "v lm x2 mean ewma.005",
+            Rule {
+                arith: true,
+                ewma: 0.005,
+                ..lm
+            },
+        ),
+        (
+            "v lm x2 mean set2",
+            Rule {
+                arith: true,
+                set: 2,
+                ..lm
+            },
+        ),
+        (
+            "v lm x2 mean set8",
+            Rule {
+                arith: true,
+                set: 8,
+                ..lm
+            },
+        ),
+        (
+            "v level cap2",
+            Rule {
+                cap: 2.0,
+                delay: Delay::Level,
+                times: 1e9,
+                ..base
+            },
+        ),
     ] {
         let (p, r) = variant(rule, name);
         policies.push((p, Some(r)));

@@ -146,7 +146,7 @@ impl Replica {
         let found = cache
             .zip(attempt.key_number)
             .map(|(cache, key)| cache.look_up(key));
-        let fill_ns = found.map_or(0.0, |found| found.fill_ns());
+        let fill_ns = found.map_or(0.0, Found::fill_ns);
         let work_ns = cut_ns.unwrap_or(work_ns) + fill_ns;
         self.machine.arrive_waiting(now, job, work_ns, wait_ns, due);
         if let Some(charged) = &mut self.charged {

@@ -31,6 +31,9 @@ const BOUNDED: &str = "20 partitions, bounded";
 const CLIENTS: usize = 16;
 /// Queries a second: a replica is busy for 30 % of the time while its cache is full.
 const RATE: f64 = 1_920.0;
+/// Keys, all equally popular, so that a partition of a twentieth of the keys has a twentieth of the
+/// load.
+const KEYS_COUNT: usize = 10_000;
 /// A cache holds more than twice the keys of a replica.
 const ENTRIES: usize = 3_000;
 const WARMUP_SECONDS: u64 = 30;
@@ -48,8 +51,8 @@ impl Figure for Partitions {
             name: "partitions",
             title: "A replica dies: its keys in one piece, or in twenty",
             about: "The Tail at Scale, \"Micro-partitions\": with about 20 partitions a machine, load is moved in steps of 5 %, and recovery takes a \
-         twentieth of the time, because many machines take over a little each. 16 replicas of four workers with caches of 3,000 keys, 20,000 keys by \
-         Zipf's law (0.9), 1,920 queries a second of 10 ms, or 30 ms if the key is not in the cache. When the measurement begins, replica 0 dies; \
+         twentieth of the time, because many machines take over a little each. 16 replicas of four workers with caches of 3,000 keys, 10,000 equally \
+         popular keys, 1,920 queries a second of 10 ms, or 30 ms if the key is not in the cache. When the measurement begins, replica 0 dies; \
          balancers remove it after a second. one_partition: as many partitions as replicas, one each, and the next replica takes over. 20 partitions: \
          ours, 320 partitions in rendezvous order, no bound. keys: ours, each key by itself, no bound. Bounded: ours with the default bound and set.",
         }
@@ -57,6 +60,9 @@ impl Figure for Partitions {
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {
         let mut scenario = keyed(RATE, CLIENTS);
+        if let Some(keys) = &mut scenario.load.keys {
+            (keys.count, keys.zipf) = (KEYS_COUNT, 0.0);
+        }
         for cache in scenario.fleet.iter_mut().filter_map(|it| it.cache.as_mut()) {
             cache.entries = ENTRIES;
         }

@@ -146,7 +146,7 @@ impl Peer {
         let key = key.to_bits();
         let index = match (&self.table, self.rule) {
             (Table::Ring(ring), PeerRule::RingBounded) => {
-                ring.from_nearest(key, |index| self.has_slot(index))
+                ring.nearest_that(key, |index| self.has_slot(index))
             }
             (Table::Ring(ring), _) => ring.successor(key),
             (Table::Maglev(maglev), _) => maglev.at(key).map(|home| self.jump(key, home)),

@@ -27,7 +27,7 @@ impl Ring {
 
     /// Returns the member of the nearest point, or else that of the first point after it, that
     /// `fits`; the nearest one if none fits.
-    pub(super) fn from_nearest(&self, key: u64, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(super) fn nearest_that(&self, key: u64, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let hash = hash_32(key);
         let next = self.place(hash);
         let before = next.checked_sub(1).unwrap_or(self.0.len().wrapping_sub(1));
@@ -50,7 +50,6 @@ impl Ring {
 }
 
 /// Returns 32 bits that all depend on all bits of `bits`.
-#[expect(clippy::cast_possible_truncation, reason = "the upper half fits")]
 fn hash_32(bits: u64) -> u32 {
     (mixed(bits) >> 32) as u32
 }

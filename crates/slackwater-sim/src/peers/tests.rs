@@ -145,15 +145,15 @@ fn next_replica_stands_in_for_all_keys_of_one_partition() {
 fn ring_has_the_nearest_point_or_the_next_one() {
     let ring = Ring::new(&[mixed(1), mixed(2), mixed(3)]);
     for key in 0..100 {
-        let nearest = ring.from_nearest(key, |_| true);
+        let nearest = ring.nearest_that(key, |_| true);
         let next = ring.successor(key);
-        let not_nearest = ring.from_nearest(key, |index| Some(index) != nearest);
+        let not_nearest = ring.nearest_that(key, |index| Some(index) != nearest);
         assert!(nearest.is_some() && next.is_some());
         assert_ne!(not_nearest, nearest);
-        assert_eq!(ring.from_nearest(key, |_| false), nearest, "none fits");
+        assert_eq!(ring.nearest_that(key, |_| false), nearest, "none fits");
     }
     assert_eq!(Ring::new(&[]).successor(1), None);
-    assert_eq!(Ring::new(&[]).from_nearest(1, |_| true), None);
+    assert_eq!(Ring::new(&[]).nearest_that(1, |_| true), None);
 }
 
 #[test]

@@ -157,17 +157,33 @@ pub(super) fn rules() -> Vec<PolicyChoice> {
     peers.chain(ours.into_iter().flatten()).collect()
 }
 
+/// A parameter, and the change of the settings that it stands for.
+pub(super) type Variant = (&'static str, fn(&mut KeySettings));
+
 /// Parameters of our rule, in the cases that are played with them.
-pub(super) const VARIANTS: [(&str, fn(&mut KeySettings)); 8] = [
-    ("factor=1.1", |it| it.balance_factor_millionths = 1_100_000),
+pub(super) const VARIANTS: [Variant; 8] = [
     ("factor=1.25", |it| it.balance_factor_millionths = 1_250_000),
     ("factor=1.5", |it| it.balance_factor_millionths = 1_500_000),
-    ("factor=2", |it| it.balance_factor_millionths = 2_000_000),
     ("factor=3", |it| it.balance_factor_millionths = 3_000_000),
     ("set=1", |it| it.set = 1),
     ("set=2", |it| it.set = 2),
     ("set=8", |it| it.set = 8),
+    ("partitions=1024, grows", |it| {
+        it.partitions = 1_024;
+        grow(it);
+    }),
+    ("partitions=1024, grows, factor=0", |it| {
+        it.partitions = 1_024;
+        it.balance_factor_millionths = 0;
+        grow(it);
+    }),
 ];
+
+/// Lets hot partitions have up to eight homes.
+fn grow(settings: &mut KeySettings) {
+    settings.replicate_max = 8;
+    settings.replicate_time = core::time::Duration::from_secs(1);
+}
 
 /// Returns the cases that are played with all [`VARIANTS`].
 pub(super) fn varied() -> [Case; 2] {
