@@ -110,8 +110,7 @@ impl Keyed {
     }
 
     fn reported(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        let latency = report.known_latency();
-        self.loads.reported(now, replica, report.rif, latency);
+        self.loads.reported(now, replica, report.rif);
     }
 
     /// Notes that a query is in flight.

@@ -5,29 +5,15 @@
 //! flight there, times as many as the reporting replicas have for each of the client's own: other
 //! clients are assumed to have their part everywhere. All sums are kept as events arrive, so that a
 //! query looks only at the servers of its key.
-//!
-//! A server that takes longer than the mean has less of the bound, in proportion: what is bounded is
-//! how long its queue takes, not how many are in it. `cap = ⌈factor × (load of all + 1) / parts ×
-//! mean latency / its latency⌉`, from reported latencies. A server without one has the plain cap.
 
 use crate::fixed::{ONE, mul_div};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::Rif;
 use crate::time::Instant;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 /// How long a report counts, in nanoseconds.
 const REPORT_AGE_MAX_NS: u64 = 1_000_000_000;
-
-/// A reported latency moves the learned one by this part of the difference: 1 / 2^6.
-const LATENCY_SHIFT: u32 = 6;
-/// Latencies up to this many percent above or below the mean count as the mean.
-const BAND_PERCENT: u64 = 15;
-/// A cap is changed at most this many times by latency.
-const SPEED_MAX: u64 = 8;
-/// The longest latency, in microseconds: an hour.
-const LATENCY_MAX_US: u64 = 3_600_000_000;
 
 /// The place of a replica that may not be chosen.
 const NOWHERE: u32 = u32::MAX;
@@ -44,8 +30,6 @@ struct Row {
     level: u32,
     is_reported: bool,
     reported_at: Instant,
-    /// The learned latency in units of 2^-6 microseconds; 0: unknown.
-    latency: u64,
 }
 
 impl Default for Row {
@@ -56,7 +40,6 @@ impl Default for Row {
             level: 0,
             is_reported: false,
             reported_at: Instant::EPOCH,
-            latency: 0,
         }
     }
 }
@@ -64,35 +47,19 @@ impl Default for Row {
 impl Row {
     fn sums(&self) -> Sums {
         let own = u64::from(self.own);
-        let latency_us = self.latency >> LATENCY_SHIFT;
-        let timed = u64::from(latency_us > 0);
         if self.is_reported {
             Sums {
                 level: self.level.into(),
                 own_reported: own,
                 own_unreported: 0,
-                latency_us,
-                timed,
             }
         } else {
             Sums {
                 level: 0,
                 own_reported: 0,
                 own_unreported: own,
-                latency_us,
-                timed,
             }
         }
-    }
-
-    /// Learns from a reported latency.
-    fn learn(&mut self, latency: Duration) {
-        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        let us = us.clamp(1, LATENCY_MAX_US);
-        self.latency = match self.latency {
-            0 => us << LATENCY_SHIFT,
-            learned => learned - (learned >> LATENCY_SHIFT) + us,
-        };
     }
 }
 
@@ -105,9 +72,6 @@ struct Sums {
     own_reported: u64,
     /// The client's own queries in flight at the others.
     own_unreported: u64,
-    /// The learned latencies, in microseconds, and the replicas that have one.
-    latency_us: u64,
-    timed: u64,
 }
 
 impl Sums {
@@ -115,16 +79,12 @@ impl Sums {
         self.level += other.level;
         self.own_reported += other.own_reported;
         self.own_unreported += other.own_unreported;
-        self.latency_us += other.latency_us;
-        self.timed += other.timed;
     }
 
     const fn subtract(&mut self, other: Self) {
         self.level -= other.level;
         self.own_reported -= other.own_reported;
         self.own_unreported -= other.own_unreported;
-        self.latency_us -= other.latency_us;
-        self.timed -= other.timed;
     }
 
     /// The load, where the reporting replicas are `all`.
@@ -227,17 +187,8 @@ impl Loads {
         }
     }
 
-    pub(super) fn reported(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        rif: Rif,
-        latency: Option<Duration>,
-    ) {
+    pub(super) fn reported(&mut self, now: Instant, replica: ReplicaId, rif: Rif) {
         self.set(replica, |row| {
-            if let Some(latency) = latency {
-                row.learn(latency);
-            }
             row.level = rif.count().max(row.own);
             row.is_reported = true;
             row.reported_at = now;
@@ -313,24 +264,6 @@ impl Loads {
     pub(super) fn load(&self, server: u32) -> u64 {
         let sums = self.servers.get(server as usize);
         sums.map_or(0, |sums| sums.load(&self.all))
-    }
-
-    /// The cap of a server that is this many of all parts. `None` without a bound.
-    #[inline]
-    pub(super) fn cap_of(&self, server: u32, parts: u32, cap: &Cap) -> Option<u64> {
-        let plain = cap.of(parts)?;
-        let Some(sums) = self.servers.get(server as usize) else {
-            return Some(plain);
-        };
-        // Its mean latency is to that of all as `own` to `all`. Both are 0 if it has none.
-        let own = sums.latency_us.saturating_mul(self.all.timed);
-        let all = self.all.latency_us.saturating_mul(sums.timed);
-        if own.abs_diff(all) <= all / 100 * BAND_PERCENT {
-            return Some(plain);
-        }
-        let all = all.clamp(own / SPEED_MAX, own.saturating_mul(SPEED_MAX));
-        let whole = cap.whole?.saturating_mul(parts.into());
-        Some(mul_div(whole, all, own).div_ceil(u64::from(ONE) * cap.parts))
     }
 
     /// The cap with this factor, for the query that is about to be sent. A factor of 0 is none.

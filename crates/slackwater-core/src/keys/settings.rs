@@ -12,7 +12,7 @@ pub type KeyConfig = Valid<KeySettings>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySettings {
     /// A key's replica gets no more of its queries at this many times the mean load: 1 to 1,000, in
-    /// millionths, default 2,000,000. 0: without a bound.
+    /// millionths, default 1,250,000. 0: without a bound.
     pub balance_factor_millionths: u32,
     /// Replicas of a key, the home among them: 1 to 16, default 4.
     pub set: u8,
@@ -38,7 +38,7 @@ impl KeySettings {
 impl Default for KeySettings {
     fn default() -> Self {
         Self {
-            balance_factor_millionths: 2_000_000,
+            balance_factor_millionths: 1_250_000,
             set: 4,
             partitions: 0,
             replicate_max: 1,

@@ -14,11 +14,7 @@ fn sums_are_those_of_the_rows() {
     for step in 0..20_000 {
         let replica = replicas[below(&mut draw, 12) as usize];
         match below(&mut draw, 9) {
-            0 | 1 => {
-                let latency = Duration::from_micros(below(&mut draw, 9_000).into());
-                let latency = (step % 3 > 0).then_some(latency);
-                loads.reported(now, replica, Rif::new(below(&mut draw, 50)), latency);
-            }
+            0 | 1 => loads.reported(now, replica, Rif::new(below(&mut draw, 50))),
             2 | 3 => loads.sent(replica),
             4 => loads.done(replica),
             5 => loads.siblings_sent(replica, below(&mut draw, 9)),
@@ -46,16 +42,9 @@ fn sums_are_those_of_the_rows() {
             assert_eq!(kept.level, sums.level);
             assert_eq!(kept.own_reported, sums.own_reported);
             assert_eq!(kept.own_unreported, sums.own_unreported);
-            assert_eq!(kept.latency_us, sums.latency_us);
-            assert_eq!(kept.timed, sums.timed);
         }
         assert_eq!(loads.all.load(&loads.all), all.load(&all), "{step}");
-        assert!(
-            loads
-                .rows
-                .values()
-                .all(|row| row.level >= row.own || !row.is_reported)
-        );
+        assert!(loads.rows.values().all(|row| row.level >= row.own || !row.is_reported));
     }
 }
 
@@ -67,7 +56,7 @@ fn cap_is_rounded_up_and_no_factor_is_no_cap() {
         let replica = ids.allocate().expect("room");
         loads.add(replica);
         loads.place(replica, server);
-        loads.reported(Instant::EPOCH, replica, Rif::new(2), None);
+        loads.reported(Instant::EPOCH, replica, Rif::new(2));
     }
     let cap = |factor, parts| loads.cap(factor).of(parts);
     // (16 + 1) / 8 = 2.125
@@ -78,58 +67,6 @@ fn cap_is_rounded_up_and_no_factor_is_no_cap() {
     assert_eq!(Loads::default().cap(ONE).of(1), Some(1));
 }
 
-/// Four servers with two requests each. The last one takes `latency_us`, the others 100 µs.
-fn with_latency(latency_us: u64) -> Loads {
-    let mut loads = Loads::default();
-    let mut ids = ReplicaIds::new();
-    for server in 0..4 {
-        let replica = ids.allocate().expect("room");
-        loads.add(replica);
-        loads.place(replica, server);
-        let latency_us = if server == 3 { latency_us } else { 100 };
-        let latency = (latency_us > 0).then(|| Duration::from_micros(latency_us));
-        loads.reported(Instant::EPOCH, replica, Rif::new(2), latency);
-    }
-    loads
-}
-
-#[test]
-fn cap_of_a_server_is_in_proportion_to_its_speed() {
-    let caps = |latency_us| {
-        let loads = with_latency(latency_us);
-        let cap = loads.cap(4 * ONE);
-        [0, 3].map(|server| loads.cap_of(server, 1, &cap).expect("a bound"))
-    };
-    // Four times 9 / 4 requests.
-    assert_eq!(caps(100), [9, 9]);
-    assert_eq!(caps(0), [9, 9], "it has no latency");
-    assert_eq!(caps(115), [9, 9], "as good as the mean");
-    // The mean is 150 µs.
-    assert_eq!(caps(300), [14, 5], "13.5 and 4.5, rounded up");
-    // The mean is 25,075 µs.
-    assert_eq!(caps(100_000), [72, 3], "eight times, and a quarter");
-    let loads = with_latency(300);
-    assert_eq!(loads.cap_of(3, 1, &loads.cap(0)), None);
-    assert_eq!(
-        loads.cap_of(3, 2, &loads.cap(4 * ONE)),
-        Some(9),
-        "two parts"
-    );
-}
-
-#[test]
-fn latency_is_learned_slowly() {
-    let mut row = Row::default();
-    row.learn(Duration::from_micros(100));
-    assert_eq!(row.sums().latency_us, 100);
-    row.learn(Duration::from_micros(740));
-    assert_eq!(row.sums().latency_us, 110, "a 64th of the difference");
-    for _ in 0..1_000 {
-        row.learn(Duration::MAX);
-    }
-    assert!(row.sums().latency_us > LATENCY_MAX_US / 2);
-}
-
 #[test]
 fn sweep_reaches_every_replica() {
     let mut loads = Loads::default();
@@ -138,7 +75,7 @@ fn sweep_reaches_every_replica() {
     for (server, &replica) in (0..).zip(&replicas) {
         loads.add(replica);
         loads.place(replica, server);
-        loads.reported(Instant::EPOCH, replica, Rif::new(5), None);
+        loads.reported(Instant::EPOCH, replica, Rif::new(5));
     }
     let late = Instant::from_nanos(REPORT_AGE_MAX_NS);
     assert_eq!(loads.all.level, 50);
