@@ -211,7 +211,11 @@ mod tests {
         for len in (0..100).chain([255, 256, 257, 1_000]) {
             let mut other = std::hash::DefaultHasher::new();
             other.write(&bytes[..len]);
-            assert_eq!(hasher.hash(&bytes[..len]).to_bits(), other.finish(), "{len}");
+            assert_eq!(
+                hasher.hash(&bytes[..len]).to_bits(),
+                other.finish(),
+                "{len}"
+            );
         }
     }
 

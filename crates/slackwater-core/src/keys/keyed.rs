@@ -7,8 +7,8 @@ use super::recent::Recent;
 use super::settings::KeyConfig;
 use crate::draw::Draw;
 use crate::policy::{
-    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason, Policy,
-    Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
+    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason,
+    Policy, Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
 };
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
@@ -102,15 +102,22 @@ impl Keyed {
             }
             Event::SiblingQueries(replica, queries) => self.loads.siblings_sent(replica, queries),
             // They change which replicas may be chosen, which shows in the fleet.
-            Event::Available(..)
-            | Event::ProbeLost(_)
-            | Event::ProbeUnsent(_)
-            | Event::Timeout => {}
+            Event::Available(..) | Event::ProbeLost(_) | Event::ProbeUnsent(_) | Event::Timeout => {
+            }
         }
     }
 
     fn reported(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        self.loads.reported(now, replica, report.rif);
+        self.loads.reported(now, replica, report);
+    }
+
+    /// Takes in the latency of a query, once: at the head of its response, or else at its end.
+    fn measure(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let is_first = !core::mem::replace(&mut ticket.is_measured, true);
+        if is_first && outcome == Outcome::Success {
+            let latency = now.saturating_since(ticket.sent_at());
+            self.loads.answered(ticket.replica(), latency);
+        }
     }
 
     /// Notes that a query is in flight.
@@ -193,11 +200,14 @@ impl Policy for Keyed {
     }
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let latest = self.tick(now);
+        self.measure(latest, ticket, outcome);
         self.policy.handle_head(now, ticket, outcome);
     }
 
-    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+    fn handle_query_done(&mut self, now: Instant, mut ticket: Ticket, outcome: Outcome) {
         let latest = self.tick(now);
+        self.measure(latest, &mut ticket, outcome);
         self.loads.done(ticket.replica());
         self.partitions.done(latest, ticket.partition, &self.order);
         self.policy.handle_query_done(now, ticket, outcome);
@@ -235,9 +245,9 @@ impl Policy for Keyed {
 
     fn snapshot(&self, now: Instant) -> Snapshot {
         let now = self.latest.max(now);
-        let cap = self.loads.cap(self.config.balance_factor_millionths);
+        let cap = self.loads.usual_cap(self.config.balance_factor_millionths);
         let view = KeyView {
-            cap: if self.has_rounds { None } else { cap.of(1) },
+            cap: cap.filter(|_| !self.has_rounds),
             ..self.partitions.view(now, &self.order)
         };
         Snapshot {

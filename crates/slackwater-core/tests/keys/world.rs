@@ -93,11 +93,8 @@ impl World {
         let replica = self.ids.allocate().unwrap();
         self.policy
             .handle(self.now, Event::Added(replica), &mut NoDraw);
-        self.policy.handle(
-            self.now,
-            Event::Identified(replica, identity),
-            &mut NoDraw,
-        );
+        self.policy
+            .handle(self.now, Event::Identified(replica, identity), &mut NoDraw);
         replica
     }
 
