@@ -21,6 +21,7 @@ pub mod interval;
 pub mod machine;
 pub mod measure;
 mod number;
+mod peers;
 pub mod policy;
 pub mod presets;
 pub mod random;

@@ -1,7 +1,10 @@
-//! What chooses replicas: one of the policies that users run, or a clairvoyant that no client could
-//! be.
+//! What chooses replicas: one of the policies that users run, a rule of another load balancer, or a
+//! clairvoyant that no client could be.
 
+pub use crate::peers::PeerRule;
+use slackwater_core::LoadScale;
 use slackwater_core::health::HealthConfig;
+use slackwater_core::keys::KeyConfig;
 use slackwater_core::named;
 use slackwater_core::policy::{Carried, POLICIES, PolicyEntry, PolicySettings, policy_named};
 
@@ -26,9 +29,23 @@ pub enum PolicyKind {
         /// Settings of health, which limits the replicas that may be chosen; `None`: health is not
         /// watched.
         health: Option<Box<HealthConfig>>,
+        /// How queries with keys find their replica; `None`: keys are ignored.
+        keys: Option<Box<Keyed>>,
     },
+    /// A rule of another load balancer. Each client has its own.
+    Peer(PeerRule),
     /// One balancer for all clients that sees the current state of every replica.
     Clairvoyant(Clairvoyant),
+}
+
+/// How queries with keys find their replica.
+#[derive(Clone, Debug)]
+pub struct Keyed {
+    /// The settings around the policy.
+    pub config: KeyConfig,
+    /// The scale of the load that a replica reports to a synchronous probe if it has the probe's
+    /// key in its cache; 1: probes carry no key. `[S3]`
+    pub hint_scale: LoadScale,
 }
 
 named! {
@@ -61,6 +78,7 @@ impl PolicyChoice {
                 entry,
                 settings: Box::new(settings),
                 health: None,
+                keys: None,
             },
         })
     }
@@ -73,6 +91,25 @@ impl PolicyChoice {
             *health = Some(Box::new(config));
         }
         self
+    }
+
+    /// Adds keys, so that each client sends queries with a key to the key's replicas. A replica that
+    /// has the key in its cache reports `hint_scale` times its load to synchronous probes. It does
+    /// not change a clairvoyant or a rule of another load balancer.
+    #[must_use]
+    pub fn keyed(mut self, config: KeyConfig, hint_scale: LoadScale) -> Self {
+        if let PolicyKind::Shipped { keys, .. } = &mut self.kind {
+            *keys = Some(Box::new(Keyed { config, hint_scale }));
+        }
+        self
+    }
+
+    /// Returns a rule of another load balancer.
+    pub fn peer(rule: PeerRule) -> Self {
+        Self {
+            name: rule.name().to_owned(),
+            kind: PolicyKind::Peer(rule),
+        }
     }
 
     /// Returns a balancer that sees everything.
@@ -103,6 +140,17 @@ impl PolicyChoice {
     /// Returns whether the policy uses capacities that replicas report.
     pub fn uses_capacity(&self) -> bool {
         matches!(&self.kind, PolicyKind::Shipped { entry, .. } if entry.carried == Carried::Capacity)
+    }
+
+    /// Returns the scale of the load that a replica reports to a synchronous probe whose key it has
+    /// in its cache; 1 if probes carry no key.
+    pub(crate) fn hint_scale(&self) -> LoadScale {
+        match &self.kind {
+            PolicyKind::Shipped {
+                keys: Some(keys), ..
+            } => keys.hint_scale,
+            _ => LoadScale::ONE,
+        }
     }
 
     /// Renames the policy in the results, such as `prequal q=0.9`.

@@ -65,6 +65,7 @@ impl Engine {
         policy::Query {
             attempt: query.attempt,
             pinned: (query.pinned).and_then(|replica| self.name_of(query.client, replica)),
+            key: self.key_hash(query.key_number),
             ..policy::Query::first()
         }
     }
@@ -201,6 +202,7 @@ impl Engine {
         }
         if replica.is_up && !unwanted {
             let served = replica.serve(self.now, JobId(slot), attempt);
+            self.meter.found(self.now, served.found);
             attempt.stage = Stage::Served(served);
             self.replicas.changed(number as usize);
             self.end_rejected(number);

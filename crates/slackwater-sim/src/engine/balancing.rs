@@ -2,9 +2,11 @@
 
 use super::clairvoyant::Central;
 use crate::measure::Health;
+use crate::peers;
 use crate::policy::{PolicyChoice, PolicyKind};
 use crate::random::{Purpose, Stream};
 use slackwater_core::health::{HealthCounters, build};
+use slackwater_core::keys::{Identity, keyed};
 use slackwater_core::policy::{Event, Policy};
 use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 
@@ -42,19 +44,31 @@ impl Balancing {
                 entry,
                 settings,
                 health,
-            } => Self::Own {
-                clients: (0..clients as u64)
-                    .map(|client| Client {
-                        policy: match health {
-                            Some(config) => build(entry, settings, config),
-                            None => (entry.build)(settings),
-                        },
-                        draw: Stream::new(seed, Purpose::Policy, client),
-                    })
-                    .collect(),
-                ids: ReplicaIds::new(),
-            },
+                keys,
+            } => Self::own(clients, seed, || {
+                let policy = match health {
+                    Some(config) => build(entry, settings, config),
+                    None => (entry.build)(settings),
+                };
+                match keys {
+                    Some(keys) => keyed(policy, &keys.config),
+                    None => policy,
+                }
+            }),
+            PolicyKind::Peer(rule) => Self::own(clients, seed, || peers::build(*rule)),
             PolicyKind::Clairvoyant(rule) => Self::Central(Central::new(*rule, replicas, seed)),
+        }
+    }
+
+    /// Gives each client a policy.
+    fn own(clients: usize, seed: u64, policy: impl Fn() -> Box<dyn Policy>) -> Self {
+        let client = |client| Client {
+            policy: policy(),
+            draw: Stream::new(seed, Purpose::Policy, client),
+        };
+        Self::Own {
+            clients: (0..clients as u64).map(client).collect(),
+            ids: ReplicaIds::new(),
         }
     }
 
@@ -95,9 +109,15 @@ impl Balancing {
         all
     }
 
-    /// Adds a replica at all clients that have it, by number. Returns its id; `None` where a
+    /// Adds a replica at all clients that have it, by number, and passes on its stable name if
+    /// queries have keys. Returns its id; `None` where a
     /// clairvoyant chooses.
-    pub(super) fn add(&mut self, now: Instant, has_it: impl Fn(u32) -> bool) -> Option<ReplicaId> {
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        identity: Option<Identity>,
+        has_it: impl Fn(u32) -> bool,
+    ) -> Option<ReplicaId> {
         let Self::Own { clients, ids } = self else {
             return None;
         };
@@ -105,6 +125,9 @@ impl Balancing {
         for (client, number) in clients.iter_mut().zip(0..) {
             if has_it(number) {
                 client.handle(now, Event::Added(id));
+                if let Some(identity) = identity {
+                    client.handle(now, Event::Identified(id, identity));
+                }
             }
         }
         Some(id)

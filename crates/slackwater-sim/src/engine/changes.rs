@@ -211,7 +211,8 @@ impl Engine {
             let parts = self.parts.as_ref();
             parts.is_none_or(|parts| parts.of(client).contains(&slot_number(replica)))
         };
-        if let Some(id) = self.balancing.add(now, has_it) {
+        let identity = self.identity_of(replica);
+        if let Some(id) = self.balancing.add(now, identity, has_it) {
             self.replicas.name(replica, id);
         }
     }

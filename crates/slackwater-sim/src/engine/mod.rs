@@ -12,6 +12,7 @@
 //! | what chooses replicas | `balancing`, `clairvoyant` |
 //! | what that costs clients themselves | `client_cpu` |
 //! | classes of queries | `classes` |
+//! | keys of queries, caches of replicas | `cached` |
 //! | two tied copies of each query | `tying` |
 //! | probes and synchronous rounds | `probing` |
 //! | what workers of one proxy share | `siblings` |
@@ -25,6 +26,7 @@
 mod arrivals;
 mod attempts;
 mod balancing;
+mod cached;
 mod changes;
 mod clairvoyant;
 mod classes;
@@ -49,6 +51,7 @@ use crate::scenario::Siblings;
 use crate::{Measured, PolicyChoice, Scenario};
 use arrivals::Arrivals;
 use balancing::Balancing;
+use cached::Names;
 use changes::Appointment;
 use classes::Parts;
 use client_cpu::ClientCpus;
@@ -62,9 +65,9 @@ use query::{Attempt, Key, Query, Table};
 use queue::{Earliest, Queue};
 use replicas::Replicas;
 use slab::Slab;
-use slackwater_core::Instant;
 use slackwater_core::policy::Event;
 use slackwater_core::tail::Hedger;
+use slackwater_core::{Instant, LoadScale};
 use std::collections::VecDeque;
 
 /// If a policy's timeout is due again right after it was handled, the next one comes at least this
@@ -119,6 +122,10 @@ struct Engine {
     known_parts: Option<KnownParts>,
     /// The replicas of each client, where each class of queries has its own.
     parts: Option<Parts>,
+    /// Hashes of keys and names of replicas; `None`: queries have no keys.
+    names: Option<Names>,
+    /// The scale of the load that a replica reports to a probe whose key it has in its cache.
+    hint_scale: LoadScale,
     /// Number of clients.
     clients: usize,
     /// `None`: their own work costs nothing.
@@ -190,6 +197,8 @@ impl Engine {
             balancing: Balancing::new(policy, clients, replicas, seed),
             known_parts: KnownParts::new(scenario),
             parts: Parts::new(scenario),
+            names: Names::new(scenario.load.keys.as_ref(), seed),
+            hint_scale: policy.hint_scale(),
             clients,
             client_cpus: ClientCpus::new(scenario),
             siblings: scenario.load.siblings,
@@ -208,7 +217,7 @@ impl Engine {
             meter: Meter::new(
                 replicas,
                 begins..begins + nanos(scenario.span),
-                (scenario.replay.as_ref()).map_or(0, |replay| nanos(replay.block)),
+                meter::block(scenario),
             ),
             patience: nanos(scenario.deadline),
             cancel_expired: scenario.cancel_expired,

@@ -1,5 +1,6 @@
 //! Probes on their way, and the synchronous rounds that wait for them.
 
+use super::cached::KeyNumber;
 use super::network::Message;
 use super::query::asked;
 use super::query::{Key, Numbered};
@@ -7,7 +8,7 @@ use super::replicas::Agent;
 use super::{Engine, Timer};
 use crate::machine::JobId;
 use slackwater_core::policy::{self, Event, ProbeId, ProbeRound};
-use slackwater_core::{Instant, LoadReport, ReplicaId};
+use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId};
 
 /// Bit that marks jobs that answer probes. The other bits are the probe's slot.
 const OF_PROBE: u32 = 1 << 31;
@@ -27,6 +28,8 @@ pub(super) struct Probing {
     client: u32,
     replica: u32,
     purpose: Purpose,
+    /// The key of the query that it is for, if it carries one.
+    hint: Option<KeyNumber>,
     /// Set on the way back.
     report: Option<LoadReport>,
     /// It waits for its replica's CPU.
@@ -82,6 +85,7 @@ impl Engine {
             client,
             replica,
             purpose,
+            hint: self.hint(purpose),
             report: None,
             is_at_work: false,
         });
@@ -134,10 +138,28 @@ impl Engine {
         let replica = self.replicas.at_mut(number as usize);
         probe.is_at_work = false;
         if replica.is_up {
-            probe.report = Some(replica.report(self.now));
+            let mut report = replica.report(self.now);
+            if let (Some(cache), Some(key)) = (&replica.cache, probe.hint)
+                && cache.holds(key)
+            {
+                report.load_scale = self.hint_scale;
+            }
+            probe.report = Some(report);
         }
         let message = Message::Report(slot);
         self.network.send_probe(self.now, number, message);
+    }
+
+    /// Returns the key that a probe carries: that of its round's query, where replicas use it.
+    fn hint(&self, purpose: Purpose) -> Option<KeyNumber> {
+        let Purpose::Round(round, _) = purpose else {
+            return None;
+        };
+        if self.hint_scale == LoadScale::ONE {
+            return None;
+        }
+        let round = self.rounds.find(round)?;
+        self.queries.find(round.query)?.key_number
     }
 
     /// Drops the probes at a replica that has stopped. They are never answered.

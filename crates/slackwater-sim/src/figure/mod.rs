@@ -19,11 +19,14 @@ mod fig8;
 mod fig9;
 mod health;
 mod judge;
+mod keyed;
 mod linkerd;
 mod mixed_fleets;
 mod once;
 mod opponent;
+mod partitions;
 mod play;
+mod replication;
 mod roll_out;
 mod shares;
 mod slow_pod;
@@ -64,6 +67,9 @@ pub const FIGURES: &[&dyn Figure] = &[
     &opponent::Opponent,
     &shares::Shares,
     &roll_out::RollOut,
+    &keyed::Keyed,
+    &partitions::Partitions,
+    &replication::Replication,
 ];
 
 /// Returns the figure of that name, if there is one.

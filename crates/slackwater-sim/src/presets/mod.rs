@@ -9,6 +9,7 @@ mod drawn;
 mod els;
 mod fifo;
 mod health;
+mod keyed;
 mod leaves;
 mod linkerd;
 mod testbed;
@@ -23,6 +24,7 @@ pub use health::{
     failing_everywhere, healing, joining_cold, lying, machines, pausing, rolling_kill,
     rolling_restart, rolling_takes, services, sinkhole, suspended,
 };
+pub use keyed::{KEYED_REPLICAS, crashing, hot, joining, keyed, restarting};
 pub use leaves::{
     copied, hedged, hedged_with_room, outlier_leaves, stalling, stuck_leaves, table_leaves,
 };
@@ -98,7 +100,8 @@ pub fn sized(replicas: usize, clients: usize, scenario: Scenario) -> Scenario {
 }
 
 /// Changes replica 0 with `change`, and leaves the others.
-pub(crate) fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scenario {
+#[must_use]
+pub fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scenario {
     let Some(first) = scenario.fleet.first_mut() else {
         return scenario;
     };

@@ -166,6 +166,7 @@ fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
         entry,
         settings: Box::default(),
         health: None,
+        keys: None,
     };
     let name = entry.name.to_owned();
     let measured = run(scenario, &PolicyChoice { name, kind }, 1);

@@ -85,6 +85,7 @@ fn trace(entry: &'static PolicyEntry, seed: u64) -> String {
             entry: &ENTRY,
             settings: Box::default(),
             health: None,
+            keys: None,
         },
     };
     let mut scenario = eventful();

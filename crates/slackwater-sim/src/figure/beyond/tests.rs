@@ -43,7 +43,7 @@ fn find(step: &str, player: Player) -> Cell {
 fn settings(cell: &Cell) -> &PolicySettings {
     match &cell.policy.kind {
         PolicyKind::Shipped { settings, .. } => settings,
-        PolicyKind::Clairvoyant(it) => panic!("{it:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
