@@ -1,4 +1,5 @@
-//! What a pick, a report, and a whole query cost each policy in fleets of any size, to be counted
+//! What a pick, a report, and a whole query cost each policy in fleets of any size, and a pick with
+//! a key (the hash of four bytes among it), to be counted
 //! by valgrind:
 //!
 //! ```text
@@ -20,8 +21,10 @@
 
 use core::time::Duration;
 use slackwater_core::draw::below;
+use slackwater_core::keys::{KeyHasher, KeySettings, keyed};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
+    Settings,
     Decision, Event, Outcome, Policy, PolicySettings, Query, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
@@ -42,23 +45,45 @@ enum Of {
     Report,
     /// A choice, its three probes drawn, sent and answered, and its end.
     Query,
+    /// A choice for one of 10,000 keys, and the end of its query.
+    Key,
+    /// A choice for one of 10,000 keys that are in 1,024 partitions, and the end of its query.
+    Partition,
+    /// A choice without a key, where others have keys.
+    Unkeyed,
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, replicas, of, times] = arguments.as_slice() else {
-        println!("policy_cost POLICY REPLICAS pick|report|query TIMES");
+        println!("policy_cost POLICY REPLICAS pick|report|query|key|partition|unkeyed TIMES");
         return;
     };
     let of = match of.as_str() {
         "pick" => Of::Pick,
         "report" => Of::Report,
         "query" => Of::Query,
-        _ => return println!("{of:?} is none of pick, report and query"),
+        "key" => Of::Key,
+        "partition" => Of::Partition,
+        "unkeyed" => Of::Unkeyed,
+        _ => return println!("{of:?} is nothing that is counted"),
     };
     let entry = policy_named(name).expect("a policy's name");
     let replicas = replicas.parse().expect("a number of replicas");
-    let mut fleet = Fleet::new((entry.build)(&settings(of)), replicas);
+    let mut policy = (entry.build)(&settings(of));
+    if matches!(of, Of::Key | Of::Partition | Of::Unkeyed) {
+        let keys = KeySettings {
+            partitions: if of == Of::Partition { 1_024 } else { 0 },
+            replicate_max: if of == Of::Partition { 4 } else { 1 },
+            ..KeySettings::default()
+        };
+        policy = keyed(policy, &keys.validate().expect("in range"));
+    }
+    let mut fleet = Fleet::new(policy, replicas);
+    if of == Of::Partition {
+        // Each partition has had a query, so that its replicas are known.
+        (0..20_000).for_each(|_| fleet.pick(of));
+    }
     let times: u32 = times.parse().expect("how many times");
     for _ in 0..times {
         fleet.play(of);
@@ -94,6 +119,7 @@ struct Fleet {
     replicas: Vec<ReplicaId>,
     now: Instant,
     draw: SplitMix64,
+    key: u32,
 }
 
 impl Fleet {
@@ -104,6 +130,7 @@ impl Fleet {
             replicas: (0..replicas).filter_map(|_| ids.allocate()).collect(),
             now: Instant::EPOCH,
             draw: SplitMix64::new(1),
+            key: 0,
         };
         for &replica in &fleet.replicas {
             fleet
@@ -146,10 +173,10 @@ impl Fleet {
                 self.take(replica, &report);
             }
         }
-        if of == Of::Pick {
-            counted(|| self.pick());
+        if of == Of::Report {
+            self.pick(of);
         } else {
-            self.pick();
+            counted(|| self.pick(of));
         }
     }
 
@@ -161,8 +188,13 @@ impl Fleet {
         );
     }
 
-    fn pick(&mut self) {
-        let decision = (self.policy).choose(self.now, Query::first(), &mut self.draw, None);
+    fn pick(&mut self, of: Of) {
+        let mut query = Query::first();
+        if matches!(of, Of::Key | Of::Partition) {
+            self.key = (self.key + 1) % 10_000;
+            query = query.with_key(KeyHasher::default().hash(&self.key.to_le_bytes()));
+        }
+        let decision = (self.policy).choose(self.now, query, &mut self.draw, None);
         self.end(decision);
     }
 

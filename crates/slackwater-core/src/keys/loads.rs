@@ -109,7 +109,7 @@ impl Cap {
     /// The cap of a server that is this many of all parts, rounded up. `None` without a bound.
     pub(super) fn of(&self, parts: u32) -> Option<u64> {
         let whole = self.whole?.saturating_mul(parts.into());
-        Some(whole.div_ceil((u64::from(ONE) * self.parts).max(1)))
+        Some(whole.div_ceil(u64::from(ONE) * self.parts.max(1)))
     }
 }
 

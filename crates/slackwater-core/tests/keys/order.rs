@@ -100,7 +100,11 @@ fn new_name_moves_keys() {
 /// A server of three parts is in a set once, and its queries go to all of its parts.
 #[test]
 fn parts_of_a_server_are_one_place_of_a_set() {
-    let mut world = World::new("random", KeySettings::default(), 0..3);
+    let settings = KeySettings {
+        balance_factor_millionths: 0,
+        ..KeySettings::default()
+    };
+    let mut world = World::new("random", settings, 0..3);
     let parts: Vec<_> = (0..3)
         .map(|part| {
             let name = Identity::new(b"large", part);
