@@ -3,6 +3,7 @@ package keys
 import (
 	"encoding/binary"
 	"math/bits"
+	"net/netip"
 
 	"github.com/slackwater/slackwater/go/policy"
 )
@@ -43,6 +44,20 @@ func (h Hasher) Hash(key []byte) policy.KeyHash { return hash(h, key) }
 // HashString returns the hash of a key's bytes.
 func (h Hasher) HashString(key string) policy.KeyHash { return hash(h, key) }
 
+// valueBytesMax is how many bytes of a request's value count as its key, as in the proxy: a long
+// header costs no more than that.
+const valueBytesMax = 4096
+
+// Of returns the hash of the value that a request has as its key, as the proxy hashes it: only the
+// first 4 KiB count. An empty value is no key: otherwise all requests without a user would share
+// one replica.
+func (h Hasher) Of(value string) policy.Optional[policy.KeyHash] {
+	if value == "" {
+		return policy.Optional[policy.KeyHash]{}
+	}
+	return policy.Some(h.HashString(value[:min(len(value), valueBytesMax)]))
+}
+
 func hash[K []byte | string](h Hasher, key K) policy.KeyHash {
 	state := newState(h)
 	at := 0
@@ -64,10 +79,19 @@ func word[K []byte | string](from K) uint64 {
 }
 
 // NewIdentity returns the identity of a part of the server with this name, hashed with the public
-// seed. The name is the server's address as it is configured, such as "10.0.0.1:80": clients agree
-// on a server if they write its address in the same way.
+// seed. Clients agree on a server if they name it in the same way: see [IdentityOf].
 func NewIdentity(name string, part uint32) policy.Identity {
 	return policy.Identity{Name: uint64(public.HashString(name)), Part: part}
+}
+
+// IdentityOf returns the identity of a part of the server with this address, as the proxy makes it:
+// an IP address with a port is written in one way, such as "10.0.0.1:80" or "[2001:db8::1]:80". Any
+// other text is the name as it is.
+func IdentityOf(address string, part uint32) policy.Identity {
+	if parsed, err := netip.ParseAddrPort(address); err == nil {
+		address = parsed.String()
+	}
+	return NewIdentity(address, part)
 }
 
 // sipState is the state of SipHash.

@@ -23,6 +23,7 @@ pub(crate) fn text(number: u64) -> String {
     for _ in 0..12 {
         lines.extend(orders(&mut chance));
     }
+    lines.extend(clients(number));
     let texts = lines.into_iter().map(Object::finish);
     texts.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
@@ -105,6 +106,42 @@ fn orders(chance: &mut Chance) -> Vec<Object> {
         .map(|_| chance.one_of(&[1, 1, 1, 2, 5]))
         .collect();
     let partitions = chance.one_of(&[0, 0, 3, 256]);
+    let keys: Vec<KeyHash> = (0..KEYS)
+        .map(|_| KeyHash::from_bits(chance.number()))
+        .collect();
+    let fleet = line("fleet");
+    ordered(
+        fleet,
+        &addresses,
+        &weights,
+        partitions,
+        keys.into_iter().map(|key| (key, line("order"))),
+    )
+}
+
+/// Addresses of servers and values of requests, as clients and the proxy have them.
+fn clients(number: u64) -> Vec<Object> {
+    let hosts = (1..=9).map(|host| format!("10.0.0.{host}:8000"));
+    let addresses: Vec<String> = hosts.chain(["[2001:db8::1]:8000".to_owned()]).collect();
+    let mut fleet = line("fleet");
+    fleet.flag("clients", true);
+    let keys = (0..20).map(|user| {
+        let value = format!("user {}", number * 100 + user);
+        let mut line = line("order");
+        line.text("value", &value);
+        (KeyHasher::default().hash(value.as_bytes()), line)
+    });
+    ordered(fleet, &addresses, &[1; 10], 0, keys)
+}
+
+/// Completes the line of a fleet, and those of keys with the order of its servers.
+fn ordered(
+    mut fleet: Object,
+    addresses: &[String],
+    weights: &[u32],
+    partitions: u16,
+    keys: impl Iterator<Item = (KeyHash, Object)>,
+) -> Vec<Object> {
     let settings = KeySettings {
         balance_factor_millionths: 0,
         set: 16,
@@ -113,20 +150,17 @@ fn orders(chance: &mut Chance) -> Vec<Object> {
     };
     let config = settings.validate().unwrap_or_default();
     let mut policy = keyed(Box::new(Random::new()), &config);
-    let servers = join(&mut *policy, &addresses, &weights);
-
-    let pairs = addresses.iter().zip(&weights);
+    let servers = join(&mut *policy, addresses, weights);
+    let pairs = addresses.iter().zip(weights);
     let pairs: Vec<String> = pairs
         .map(|(address, weight)| format!("[\"{address}\",{weight}]"))
         .collect();
-    let mut fleet = line("fleet");
     fleet.raw("servers", &format!("[{}]", pairs.join(",")));
     fleet.number("partitions", partitions);
     let mut lines = vec![fleet];
     let mut draws = SplitMix64::new(1);
     let mut explanation = Explanation::new();
-    for _ in 0..KEYS {
-        let key = KeyHash::from_bits(chance.number());
+    for (key, mut line) in keys {
         let query = Query::first().with_key(key);
         let _ = policy.choose(Instant::EPOCH, query, &mut draws, Some(&mut explanation));
         let Some(choice) = explanation.key() else {
@@ -138,7 +172,6 @@ fn orders(chance: &mut Chance) -> Vec<Object> {
                 .find(|(replica, _)| *replica == server.replica);
             of.map(|(_, place)| *place as u64)
         });
-        let mut line = line("order");
         line.number("key", key.to_bits());
         line.maybe("partition", choice.partition);
         line.numbers("order", order);

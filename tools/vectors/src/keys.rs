@@ -161,7 +161,8 @@ impl Keys {
             // One part more of another server, or a part that another replica is already.
             2 | 3 => {
                 let mut identity = *self.names.get(&self.chance.one_of(known))?;
-                identity.part += u32::from(self.chance.in_1000(500)) * 7;
+                let more = u32::from(self.chance.in_1000(500)) * 7;
+                identity.part = identity.part.wrapping_add(more);
                 Some(Change::Name(replica, identity))
             }
             // A replica that has left, or never was.
