@@ -87,7 +87,7 @@ func ExampleWithKey() {
 	defer second.Close()
 	defer third.Close()
 	transport, err := httplb.New(httplb.URLs(first.URL, second.URL, third.URL),
-		httplb.WithHTTPProbes(""),
+		httplb.WithoutProbes(),
 		httplb.WithKey(httplb.KeyFromHeader("x-user"), keys.DefaultSettings()))
 	if err != nil {
 		fmt.Println(err)
