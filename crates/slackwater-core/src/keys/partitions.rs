@@ -91,11 +91,13 @@ struct Partition {
 }
 
 impl Partition {
-    /// Takes in the time that has passed.
-    fn update(&mut self, now: Instant) {
-        if let Some(span_ns) = self.busy.update(now) {
+    /// Takes in the time that has passed. Returns whether the mean is renewed.
+    fn update(&mut self, now: Instant) -> bool {
+        let span_ns = self.busy.update(now);
+        if let Some(span_ns) = span_ns {
             self.recent = left_of(self.recent, span_ns);
         }
+        span_ns.is_some()
     }
 }
 
@@ -116,7 +118,8 @@ pub(super) struct Partitions {
 impl Partitions {
     pub(super) fn new(settings: &KeySettings) -> Self {
         let count = usize::from(settings.partitions);
-        let width = usize::from(settings.set.max(settings.replicate_max));
+        let width = settings.set.max(settings.replicate_max).max(settings.hint_homes);
+        let width = usize::from(width);
         let partition = Partition {
             homes: 1,
             ..Partition::default()
@@ -174,11 +177,13 @@ impl Partitions {
         if let Some(place) = partition.map(usize::from)
             && let Some(of) = self.list.get_mut(place)
         {
-            of.update(now);
+            let is_renewed = of.update(now);
             of.busy.in_flight = of.busy.in_flight.saturating_add(1);
             of.recent = of.recent.saturating_add(FINE);
             of.queries = of.queries.saturating_add(1);
-            self.settle(now, place, order);
+            if is_renewed {
+                self.settle(now, place, order);
+            }
         }
         // A partition without queries settles, too.
         if self.homes_max > 1 {
@@ -191,15 +196,20 @@ impl Partitions {
     }
 
     /// Notes the end of a query.
-    pub(super) fn done(&mut self, now: Instant, partition: Option<u16>) {
+    pub(super) fn done(&mut self, now: Instant, partition: Option<u16>, order: &Order) {
         if self.list.is_empty() {
             return;
         }
         self.all.update(now);
         self.all.in_flight = self.all.in_flight.saturating_sub(1);
-        if let Some(of) = partition.and_then(|it| self.list.get_mut(usize::from(it))) {
-            of.update(now);
+        if let Some(place) = partition.map(usize::from)
+            && let Some(of) = self.list.get_mut(place)
+        {
+            let is_renewed = of.update(now);
             of.busy.in_flight = of.busy.in_flight.saturating_sub(1);
+            if is_renewed {
+                self.settle(now, place, order);
+            }
         }
     }
 

@@ -33,7 +33,7 @@ fn memory_is_bounded_by_the_settings() {
     let mut none = Partitions::new(&KeySettings::default());
     let order = Order::default();
     none.sent(Instant::EPOCH, Some(3), &order);
-    none.done(Instant::EPOCH, Some(3));
+    none.done(Instant::EPOCH, Some(3), &order);
     assert_eq!(none.first(3, &order).as_slice(), []);
     assert_eq!(none.homes(3), 1);
 }
