@@ -114,7 +114,8 @@ func (k *keyed) Choose(
 	fleet := k.policy.Fleet()
 	k.loads.sweep(latest, fleet.Known())
 	key, hasKey := query.Key.Get()
-	if !hasKey {
+	// A query that the caller has narrowed goes where the caller wants.
+	if !hasKey || len(query.Among) > 0 || len(query.Homes) > 0 {
 		decision := k.policy.Choose(now, query, draw, explanation)
 		if decision.Kind == policy.Picked {
 			k.sent(latest, &decision.Pick, policy.Optional[uint16]{})
@@ -149,7 +150,7 @@ func (k *keyed) HandleHead(now policy.Instant, ticket *policy.Ticket, outcome po
 func (k *keyed) HandleDone(now policy.Instant, ticket policy.Ticket, outcome policy.Outcome) {
 	latest := k.tick(now)
 	k.loads.done(ticket.Replica())
-	k.partitions.done(latest, ticket.Partition)
+	k.partitions.done(latest, ticket.Partition, &k.order)
 	k.policy.HandleDone(now, ticket, outcome)
 }
 

@@ -193,8 +193,9 @@ func (l *loads) sent(replica policy.ReplicaID) {
 }
 
 func (l *loads) done(replica policy.ReplicaID) {
-	if r := l.take(replica); r != nil {
-		r.own = ints.Sub(r.own, 1)
+	if r := l.rows.Find(replica); r != nil && r.own > 0 {
+		l.take(replica)
+		r.own--
 		r.level = max(ints.Sub(r.level, 1), r.own)
 		l.put(r)
 	}

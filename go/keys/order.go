@@ -3,7 +3,6 @@ package keys
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/slackwater/slackwater/go/policy"
@@ -151,23 +150,30 @@ func (o *order) weight(server uint32) uint32 { return uint32(len(o.partsOf(serve
 
 // first returns the first servers for a key, at most width of them.
 func (o *order) first(key uint64, width int) first {
-	list := best{width: min(max(width, 1), orderedMax)}
+	list := best{
+		width:    min(max(width, 1), orderedMax, o.servers()),
+		hasParts: len(o.parts) > o.servers(),
+	}
 	factor := mix(key) | 1
-	least := uint64(0)
 	for place, hash := range o.hashes {
-		if score := scoreOf(key^hash, factor); score >= least {
-			least = list.offer(score, o.parts[place].server)
+		// The score of a part for a key is the product of their difference with an odd number that
+		// the key determines. For two parts and a random key, either is as likely to be higher.
+		score := (key ^ hash) * factor
+		if entry := entryOf(score, o.parts[place].server); list.len < list.width || entry > list.least {
+			list.offer(entry)
 		}
 	}
-	return list.first
+	return list.first()
 }
 
-// scoreOf returns the score of a part for a key: the product of their difference with an odd number
-// that the key determines, folded. For two parts and a random key, either is as likely to be higher.
-func scoreOf(difference, factor uint64) uint64 {
-	high, low := bits.Mul64(difference, factor)
-	return high ^ low
-}
+// serverMask is the lower bits of an entry, which have the server: there are at most as many as
+// replicas.
+const serverMask = policy.MaxReplicas - 1
+
+// entryOf returns a score, whose lower bits are those of the server.
+func entryOf(score uint64, server uint32) uint64 { return score&^serverMask | uint64(server) }
+
+func serverOf(entry uint64) uint32 { return uint32(entry & serverMask) }
 
 // first is the first servers of an order.
 type first struct {
@@ -177,43 +183,51 @@ type first struct {
 
 func (f *first) all() []uint32 { return f.servers[:f.len] }
 
-// best is the servers with the highest scores.
+// best is the servers with the highest entries. Of equal scores the server with the higher name
+// wins, for all clients.
 type best struct {
-	first
-	scores [orderedMax]uint64
-	width  int
+	list  [orderedMax]uint64
+	len   int
+	width int
+	// least is the entry that another has to exceed, if there are as many as the width.
+	least uint64
+	// hasParts: a server may be offered several times. It stays with its highest score.
+	hasParts bool
 }
 
-// offer takes in the score of a part. Of equals the earlier stays ahead. It returns the least score
-// that can still enter.
-func (b *best) offer(score uint64, server uint32) uint64 {
-	// Each server is in the list once, with its highest score.
-	place := slices.Index(b.all(), server)
+// offer takes in an entry. If there are as many as the width, it exceeds the least.
+func (b *best) offer(entry uint64) {
+	place := -1
+	if b.hasParts {
+		server := serverOf(entry)
+		place = slices.IndexFunc(b.list[:b.len], func(other uint64) bool { return serverOf(other) == server })
+	}
 	switch {
-	case place >= 0 && b.scores[place] >= score:
-		return b.least()
+	case place >= 0 && b.list[place] >= entry:
+		return
 	case place >= 0:
 	case b.len < b.width:
 		place = b.len
 		b.len++
-	case b.scores[b.len-1] >= score:
-		return b.least()
 	default:
 		place = b.len - 1
 	}
-	for place > 0 && b.scores[place-1] < score {
-		b.scores[place], b.servers[place] = b.scores[place-1], b.servers[place-1]
+	for place > 0 && b.list[place-1] < entry {
+		b.list[place] = b.list[place-1]
 		place--
 	}
-	b.scores[place], b.servers[place] = score, server
-	return b.least()
+	b.list[place] = entry
+	if b.len == b.width {
+		b.least = b.list[b.len-1]
+	}
 }
 
-func (b *best) least() uint64 {
-	if b.len < b.width {
-		return 0
+func (b *best) first() first {
+	found := first{len: b.len}
+	for place, entry := range b.list[:b.len] {
+		found.servers[place] = serverOf(entry)
 	}
-	return b.scores[b.len-1]
+	return found
 }
 
 // unplaced is the server of a replica that may not be chosen.

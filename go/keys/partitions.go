@@ -85,10 +85,13 @@ type partition struct {
 	version policy.Optional[uint32]
 }
 
-func (p *partition) update(now policy.Instant) {
-	if spanNS := p.busy.update(now); spanNS > 0 {
+// update takes in the time that has passed. It returns whether the mean is renewed.
+func (p *partition) update(now policy.Instant) bool {
+	spanNS := p.busy.update(now)
+	if spanNS > 0 {
 		p.recent = leftOf(p.recent, spanNS)
 	}
+	return spanNS > 0
 }
 
 // partitions are the partitions of all keys.
@@ -105,7 +108,7 @@ type partitions struct {
 }
 
 func newPartitions(settings *Settings) partitions {
-	count, width := int(settings.Partitions), int(max(settings.Set, settings.ReplicateMax))
+	count, width := int(settings.Partitions), int(max(settings.Set, settings.ReplicateMax, settings.HintHomes))
 	p := partitions{
 		list:     make([]partition, count),
 		servers:  make([]uint32, count*width),
@@ -169,11 +172,13 @@ func (p *partitions) sent(now policy.Instant, number policy.Optional[uint16], or
 	p.all.inFlight = ints.Add(p.all.inFlight, 1)
 	if number.Known {
 		of := &p.list[number.Value]
-		of.update(now)
+		isRenewed := of.update(now)
 		of.busy.inFlight = ints.Add(of.busy.inFlight, 1)
 		of.recent = ints.Add(of.recent, fine)
 		of.queries = ints.Add(of.queries, 1)
-		p.settle(now, number.Value, order)
+		if isRenewed {
+			p.settle(now, number.Value, order)
+		}
 	}
 	// A partition without queries settles, too.
 	if p.homesMax > 1 {
@@ -186,7 +191,7 @@ func (p *partitions) sent(now policy.Instant, number policy.Optional[uint16], or
 }
 
 // done notes the end of a query.
-func (p *partitions) done(now policy.Instant, number policy.Optional[uint16]) {
+func (p *partitions) done(now policy.Instant, number policy.Optional[uint16], order *order) {
 	if len(p.list) == 0 {
 		return
 	}
@@ -194,8 +199,11 @@ func (p *partitions) done(now policy.Instant, number policy.Optional[uint16]) {
 	p.all.inFlight = ints.Sub(p.all.inFlight, 1)
 	if number.Known && int(number.Value) < len(p.list) {
 		of := &p.list[number.Value]
-		of.update(now)
+		isRenewed := of.update(now)
 		of.busy.inFlight = ints.Sub(of.busy.inFlight, 1)
+		if isRenewed {
+			p.settle(now, number.Value, order)
+		}
 	}
 }
 

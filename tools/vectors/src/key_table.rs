@@ -75,7 +75,7 @@ fn hashes(chance: &mut Chance) -> Vec<Object> {
 /// Addresses as users write them, in files of this proxy and in URLs of Go's clients.
 fn addresses(chance: &mut Chance, count: u32) -> Vec<String> {
     let addresses = (0..count).map(|number| match chance.within(0, 5) {
-        0 => format!("[2001:db8::{number:x}]:8080"),
+        0 => format!("[2001:db8::{:x}]:8080", number + 1),
         1 => format!("replica-{number}.search.svc:80"),
         2 => format!("unix:/run/search-{number}.sock"),
         _ => {
