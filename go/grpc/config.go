@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/serviceconfig"
 
+	affinity "github.com/slackwater/slackwater/go/keys"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
 )
@@ -50,6 +51,7 @@ type config struct {
 	policy   string
 	settings policy.Settings
 	probe    probeConfig
+	key      keyConfig
 	// health is one of healthNames.
 	health string
 	// explain is how many of the latest picks are kept for display.
@@ -83,13 +85,14 @@ func defaultConfig() *config {
 		policy:   policyDefault,
 		settings: policy.DefaultSettings(),
 		probe:    probeConfig{transport: transportGRPC, path: probe.Path},
+		key:      keyConfig{settings: affinity.DefaultSettings()},
 		health:   healthStandard,
 	}
 }
 
 func (c *config) equal(other *config) bool {
 	return c.policy == other.policy && c.settings == other.settings &&
-		c.probe == other.probe && c.health == other.health && c.explain == other.explain
+		c.probe == other.probe && c.key == other.key && c.health == other.health && c.explain == other.explain
 }
 
 // readsCarried reports whether reports that come with responses save probes.
@@ -116,6 +119,7 @@ func parseConfig(text json.RawMessage) (*config, error) {
 		"probe": func(path string, text json.RawMessage) error {
 			return decodeObject(path, text, c.probe.fields())
 		},
+		"key": c.key.decode,
 		"health": func(path string, text json.RawMessage) error {
 			return decodeName(path, text, healthNames, &c.health)
 		},
@@ -135,6 +139,9 @@ func parseConfig(text json.RawMessage) (*config, error) {
 		c.settings.Prequal.LocalOnly = true
 	}
 	if err := c.settings.Validate(); err != nil {
+		return nil, settingError(err)
+	}
+	if err := c.key.settings.Validate(); err != nil {
 		return nil, settingError(err)
 	}
 	c.text = slices.Clone(text)

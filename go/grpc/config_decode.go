@@ -67,13 +67,18 @@ func decodeWhole(path string, text json.RawMessage, low, high uint16, into *uint
 // in camel case. Their ranges are checked later, by the policy's own check.
 func settingsDecoder[S any](settings *S) decoder {
 	return func(path string, text json.RawMessage) error {
-		known := fields{}
-		all := reflect.ValueOf(settings).Elem()
-		for i := range all.NumField() {
-			known[fieldName(all.Type().Field(i).Name)] = settingDecoder(all.Field(i))
-		}
-		return decodeObject(path, text, known)
+		return decodeObject(path, text, settingFields(settings))
 	}
+}
+
+// settingFields returns the fields of a struct of settings.
+func settingFields[S any](settings *S) fields {
+	known := fields{}
+	all := reflect.ValueOf(settings).Elem()
+	for i := range all.NumField() {
+		known[fieldName(all.Type().Field(i).Name)] = settingDecoder(all.Field(i))
+	}
+	return known
 }
 
 func settingDecoder(into reflect.Value) decoder {

@@ -2,10 +2,12 @@ package slackwatergrpc
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	affinity "github.com/slackwater/slackwater/go/keys"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
 )
@@ -16,7 +18,11 @@ func TestParseConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	RegisterKey("probes", key)
-	t.Cleanup(func() { RegisterKey("probes", nil) })
+	RegisterKeySecret("affinity", []byte("sixteen bytes or"))
+	t.Cleanup(func() {
+		RegisterKey("probes", nil)
+		RegisterKeySecret("affinity", nil)
+	})
 
 	with := func(change func(*config)) *config {
 		c := defaultConfig()
@@ -139,6 +145,36 @@ func TestParseConfig(t *testing.T) {
 			err: `prequal.probeDeadline must be above 0 and at most 1 minute`},
 		{name: "flag", text: `{"prequal": {"localOnly": 1}}`,
 			err: `prequal.localOnly must be true or false; got 1`},
+		{
+			name: "key",
+			text: `{"key": {"metadata": "X-User", "secret": "affinity", "balanceFactor": 1.5, "set": 8.0,
+				"partitions": 64, "replicateMax": 4, "replicateAbove": 0.4, "replicateTime": "5s"}}`,
+			want: with(func(c *config) {
+				c.key.metadata, c.key.secret = "x-user", "affinity"
+				c.key.settings = affinity.Settings{
+					BalanceFactor: 1_500_000, Set: 8, Partitions: 64, ReplicateMax: 4,
+					ReplicateAbove: 400_000, ReplicateTime: 5 * time.Second, HintHomes: 2,
+				}
+			}),
+		},
+		{name: "key without metadata", text: `{"key": {"set": 4}}`,
+			err: `key.metadata is missing: the name of the metadata that has a call's key`},
+		{name: "key of binary metadata", text: `{"key": {"metadata": "x-user-bin"}}`,
+			err: `key.metadata must be the name of metadata with text values, such as "x-user"; got "x-user-bin"`},
+		{name: "key of a pseudo-header", text: `{"key": {"metadata": ":path"}}`,
+			err: `key.metadata must be the name of metadata with text values, such as "x-user"; got ":path"`},
+		{name: "key by number", text: `{"key": {"metadata": 7}}`,
+			err: `key.metadata must be the name of metadata with text values, such as "x-user"; got 7`},
+		{name: "unknown secret", text: `{"key": {"metadata": "x-user", "secret": "other"}}`,
+			err: `key.secret "other" is unknown: register it with slackwatergrpc.RegisterKeySecret`},
+		{name: "bound out of range", text: `{"key": {"metadata": "x-user", "balanceFactor": 0.5}}`,
+			err: `key.balanceFactor must be 0 or from 1 to 1,000`},
+		{name: "bound as text", text: `{"key": {"metadata": "x-user", "balanceFactor": "125%"}}`,
+			err: `key.balanceFactor must be a number; got "125%"`},
+		{name: "set beyond its type", text: `{"key": {"metadata": "x-user", "set": 260}}`,
+			err: `key.set must be from 1 to 16`},
+		{name: "replication without partitions", text: `{"key": {"metadata": "x-user", "replicateMax": 2}}`,
+			err: `key.replicateMax must be 1 without partitions`},
 		{name: "health", text: `{"health": "strict"}`,
 			err: `health must be one of "standard", "off"; got "strict"`},
 		{name: "too many picks", text: `{"explain": 1025}`,
@@ -185,7 +221,7 @@ func TestConfigEqual(t *testing.T) {
 	}
 	for _, text := range []string{
 		`{"policy": "random"}`, `{"explain": 1}`, `{"health": "off"}`, `{"probe": {"port": 1}}`,
-		`{"prequal": {"idleProbes": 1}}`, `{"shortestExpectedDelay": {"costBand": 1}}`,
+		`{"key": {"metadata": "x-user"}}`, `{"prequal": {"idleProbes": 1}}`, `{"shortestExpectedDelay": {"costBand": 1}}`,
 	} {
 		c, err := parseConfig(json.RawMessage(text))
 		if err != nil {
@@ -200,13 +236,14 @@ func TestConfigEqual(t *testing.T) {
 func FuzzParseConfig(f *testing.F) {
 	f.Add(`{"policy": "prequal", "probe": {"transport": "udp", "port": 9000}}`)
 	f.Add(`{"prequal": {"probeRate": 3, "reportAgeMax": "1s"}, "explain": 64}`)
+	f.Add(`{"key": {"metadata": "x-user", "balanceFactor": 1.25, "set": 4}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := parseConfig(json.RawMessage(text))
 		if err != nil {
 			return
 		}
 		// What is accepted makes a policy.
-		if err := c.settings.Validate(); err != nil {
+		if err := errors.Join(c.settings.Validate(), c.key.settings.Validate()); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/health"
+	affinity "github.com/slackwater/slackwater/go/keys"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
 )
@@ -21,6 +22,8 @@ type engine struct {
 	// started is the epoch of the policy's clock.
 	started time.Time
 	draw    policy.Draw
+	// hasher hashes the keys of calls.
+	hasher affinity.Hasher
 
 	// mu is a leaf: no other lock is taken under it, but for that of an endpoint, for display.
 	mu     sync.Mutex
@@ -81,6 +84,9 @@ func newEngine(config *config, metrics *metrics, guarded bool) (*engine, error) 
 		fleet:   map[*endpoint]policy.ReplicaID{},
 		records: newRecorder(int(config.explain)),
 	}
+	if e.hasher, err = config.key.hasher(); err != nil {
+		return nil, err
+	}
 	if e.transport, err = newTransport(e); err != nil {
 		return nil, err
 	}
@@ -95,10 +101,13 @@ func newEngine(config *config, metrics *metrics, guarded bool) (*engine, error) 
 // flight and gets most calls.
 func newPolicy(config *config, guarded bool) (policy.Policy, error) {
 	p, err := policy.New(config.policy, config.settings)
-	if err != nil || !guarded || config.health == healthOff {
-		return p, err
+	if err == nil && guarded && config.health != healthOff {
+		p, err = health.Guard(p, health.StandardSettings())
 	}
-	return health.Guard(p, health.StandardSettings())
+	if err != nil {
+		return nil, err
+	}
+	return config.key.wrap(p)
 }
 
 // close ends probing. Calls that the engine picked may still end.
@@ -153,6 +162,10 @@ func (e *engine) addLocked(now policy.Instant, picker *endpointPicker) {
 	e.members[id.Index()] = member{id: id, picker: picker}
 	if !known {
 		e.policy.Handle(now, policy.Event{Kind: policy.EventAdded, Replica: id}, e.draw)
+		identity := affinity.IdentityOf(picker.endpoint.describe(), 0)
+		e.policy.Handle(now, policy.Event{
+			Kind: policy.EventIdentified, Replica: id, Identity: identity,
+		}, e.draw)
 	}
 }
 

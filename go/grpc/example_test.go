@@ -10,6 +10,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	slackwatergrpc "github.com/slackwater/slackwater/go/grpc"
 	"github.com/slackwater/slackwater/go/grpc/load"
@@ -41,6 +44,46 @@ func Example() {
 	defer cc.Close()
 	reply, err := grpc_health_v1.NewHealthClient(cc).Check(
 		context.Background(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(reply.GetStatus())
+	// Output: SERVING
+}
+
+// Calls of one user go to the same server while it is not busy, and find its cache warm. The user
+// is in the metadata of the call.
+func Example_key() {
+	var state resolver.State
+	for range 3 {
+		server := grpc.NewServer()
+		grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			log.Fatal(err)
+		}
+		go server.Serve(listener)
+		defer server.Stop()
+		state.Endpoints = append(state.Endpoints, resolver.Endpoint{
+			Addresses: []resolver.Address{{Addr: listener.Addr().String()}},
+		})
+	}
+	servers := manual.NewBuilderWithScheme("servers")
+	servers.InitialState(state)
+	cc, err := grpc.NewClient("servers:///search", append(
+		slackwatergrpc.DialOptions(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithResolvers(servers),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"slackwater": {
+			"key": {"metadata": "x-user", "balanceFactor": 1.25, "set": 4}
+		}}]}`),
+	)...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cc.Close()
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "x-user", "mary")
+	reply, err := grpc_health_v1.NewHealthClient(cc).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -41,9 +41,10 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 
 // pick chooses an endpoint and charges the choice.
 func (e *engine) pick(info balancer.PickInfo, call *call) (*attempt, *endpointPicker, error) {
+	key := e.keyOf(info.Ctx)
 	e.mu.Lock()
 	now := e.now()
-	e.query = policy.Query{}
+	e.query = policy.Query{Key: key}
 	if call != nil {
 		e.query.Avoid = call.triedOf(e)
 	}

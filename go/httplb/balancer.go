@@ -242,6 +242,9 @@ func (b *balancer) setReplicas(wanted []*replica) error {
 		b.byURL[r.given.URL] = r
 		b.byID[id] = r
 		b.policy.Handle(now, policy.Event{Kind: policy.EventAdded, Replica: id}, b.draw)
+		b.policy.Handle(now, policy.Event{
+			Kind: policy.EventIdentified, Replica: id, Identity: r.identity,
+		}, b.draw)
 	}
 	b.unlockAndSend(now)
 	return err

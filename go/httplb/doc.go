@@ -28,6 +28,9 @@
 // Around the policy is package health: replicas that fail more often than the others, or that are
 // new, get fewer requests. [WithHealth] configures it.
 //
+// With [WithKey], requests about the same thing go to the same replicas, for the sake of their
+// caches: see package keys.
+//
 // # How a request ends
 //
 // A request is in flight until its response's body is read to its end, fails or is closed, or until

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slackwater/slackwater/go/httplb"
 	"github.com/slackwater/slackwater/go/httpload"
+	"github.com/slackwater/slackwater/go/keys"
 	"github.com/slackwater/slackwater/go/load"
 )
 
@@ -77,6 +78,54 @@ func ExampleNewQuery() {
 		}
 	}
 	// Output: 200 OK
+}
+
+// Requests of one user go to the same replica, while it is not busy, and find its cache warm.
+func ExampleWithKey() {
+	first, second, third := serve(hello), serve(hello), serve(hello)
+	defer first.Close()
+	defer second.Close()
+	defer third.Close()
+	transport, err := httplb.New(httplb.URLs(first.URL, second.URL, third.URL),
+		httplb.WithoutProbes(),
+		httplb.WithKey(httplb.KeyFromHeader("x-user"), keys.DefaultSettings()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = transport.Close() }()
+	client := &http.Client{Transport: transport}
+
+	replicas := map[string]bool{}
+	for range 5 {
+		ctx, query := httplb.NewQuery(context.Background())
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://search/query", nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		request.Header.Set("X-User", "mary")
+		response, err := client.Do(request)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if _, err = io.Copy(io.Discard, response.Body); err != nil {
+			fmt.Println(err)
+		}
+		_ = response.Body.Close()
+		attempt := query.Attempts()[0]
+		replicas[attempt.Replica] = true
+		fmt.Println(attempt.Reason)
+	}
+	fmt.Println("replicas:", len(replicas))
+	// Output:
+	// key_home
+	// key_home
+	// key_home
+	// key_home
+	// key_home
+	// replicas: 1
 }
 
 // The set of replicas may change at any time, and may be empty at first.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/health"
+	"github.com/slackwater/slackwater/go/keys"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
 )
@@ -27,6 +28,7 @@ type options struct {
 	localV4      netip.Addr
 	localV6      netip.Addr
 	hint         func(*http.Request) []byte
+	key          keyOptions
 	explanations int
 	seed         policy.Optional[uint64]
 	// ownsBase says that base is the transport's own.
@@ -51,6 +53,7 @@ func newOptions(given []Option) (*options, error) {
 		settings:  policy.DefaultSettings(),
 		health:    health.StandardSettings(),
 		probePath: probe.Path,
+		key:       keyOptions{hasher: keys.NewHasher()},
 	}
 	for _, option := range given {
 		option(o)

@@ -83,12 +83,15 @@ func queryOf(ctx context.Context) *Query {
 }
 
 // pick makes one attempt of the query.
-func (q *Query) pick(b *balancer, request *http.Request, hint func() []byte) (*lease, error) {
+func (q *Query) pick(
+	b *balancer, request *http.Request, key policy.Optional[policy.KeyHash], hint func() []byte,
+) (*lease, error) {
 	if q != nil {
 		q.picking.Lock()
 		defer q.picking.Unlock()
 	}
 	next := q.next(b, request.Response)
+	next.Key = key
 	lease, err := b.pick(request.Context(), &next, hint)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/slackwater/slackwater/go/keys"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -36,6 +37,8 @@ type replica struct {
 	given  Replica
 	scheme string
 	host   string
+	// identity is by what keys know it.
+	identity policy.Identity
 	// probeAddr or probeURL is where it is probed, by the kind of probes.
 	probeAddr netip.AddrPort
 	probeURL  string
@@ -58,6 +61,7 @@ func parseReplica(given Replica, kind probeKind, path string) (*replica, error) 
 		return fail("only a scheme and a host are allowed")
 	}
 	r := &replica{given: given, scheme: parsed.Scheme, host: parsed.Host}
+	r.identity = keys.IdentityOf(addressOf(parsed), 0)
 	switch {
 	case kind == probesNone:
 	case kind == probesHTTP && given.Probe == "":

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/slackwater/slackwater/go/health"
+	"github.com/slackwater/slackwater/go/keys"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
 )
@@ -51,6 +52,11 @@ func New(replicas []Replica, given ...Option) (*Transport, error) {
 	}
 	if p, err = health.Guard(p, o.health); err != nil {
 		return nil, fmt.Errorf("httplb: %w", err)
+	}
+	if o.key.of != nil {
+		if p, err = keys.Wrap(p, o.key.settings); err != nil {
+			return nil, fmt.Errorf("httplb: %w", err)
+		}
 	}
 	b := newBalancer(p, o.seed.Or(rand.Uint64()), o.explanations)
 	switch o.probes {
@@ -195,7 +201,8 @@ func (t *Transport) pick(query *Query, request *http.Request) (*lease, error) {
 	if request.URL == nil {
 		return nil, errors.New("httplb: the request has no URL")
 	}
-	return query.pick(t.balancer, request, func() []byte {
+	key := t.options.key.hash(request)
+	return query.pick(t.balancer, request, key, func() []byte {
 		if t.options.hint == nil {
 			return nil
 		}

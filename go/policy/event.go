@@ -36,6 +36,11 @@ const (
 	// EventTimeout: the time of [Policy.NextTimeout] has come. Probes past their deadline count as
 	// lost, and idle probes become due.
 	EventTimeout
+	// EventIdentified: Replica, which has joined, has the stable name Identity, by which keys find
+	// their replicas: see package keys. It follows [EventAdded]. Without it the name derives from
+	// the [ReplicaID], and clients agree on a key's replicas only if all replicas join in the same
+	// order. Policies ignore it.
+	EventIdentified
 )
 
 // Event is an input of [Policy.Handle]. Which fields are used depends on Kind. Events about
@@ -49,4 +54,6 @@ type Event struct {
 	Load  *LoadReport
 	Count uint32
 	Flag  bool
+	// Identity is that of [EventIdentified].
+	Identity Identity
 }

@@ -36,6 +36,8 @@ type Explanation struct {
 	outs       []Out
 	out        uint32
 	available  uint32
+	key        KeyChoice
+	hasKey     bool
 }
 
 // Candidate is a replica that was compared.
@@ -92,12 +94,14 @@ func NewExplanation() *Explanation {
 		candidates: make([]Candidate, 0, MaxCandidates),
 		outs:       make([]Out, 0, MaxOuts),
 		worst:      -1,
+		key:        KeyChoice{Set: make([]KeyServer, 0, AmongMax)},
 	}
 }
 
 // Clear clears everything and keeps the memory.
 func (e *Explanation) Clear() {
-	*e = Explanation{candidates: e.candidates[:0], outs: e.outs[:0], worst: -1}
+	key := KeyChoice{Set: e.key.Set[:0]}
+	*e = Explanation{candidates: e.candidates[:0], outs: e.outs[:0], worst: -1, key: key}
 }
 
 // Comparison returns how the candidates were compared. It is nil if nothing was compared because
@@ -143,6 +147,18 @@ func (e *Explanation) Out() uint32 { return e.out }
 
 // Available returns how many replicas could be chosen. It is 0 in a panic, when all can.
 func (e *Explanation) Available() uint32 { return e.available }
+
+// Key returns what the choice for the query's key was made from. It is false without a key. The
+// choice is valid until the explanation is used again.
+func (e *Explanation) Key() (KeyChoice, bool) { return e.key, e.hasKey }
+
+// SetKey records what the choice for the query's key was made from, which fill appends to an empty
+// choice. It is for wrappers of a policy.
+func (e *Explanation) SetKey(fill func(*KeyChoice)) {
+	e.key = KeyChoice{Set: e.key.Set[:0]}
+	fill(&e.key)
+	e.hasKey = true
+}
 
 // SetAvailable sets how many replicas could be chosen. It is for wrappers of a policy.
 func (e *Explanation) SetAvailable(replicas int) { e.available = uint32(replicas) }

@@ -14,7 +14,7 @@ var byFewestInFlight = &Comparison{
 
 func fewestInFlight(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
 	fleet := &client.fleet
-	replicas := fleet.choice()
+	replicas := fleet.choiceFor(query)
 	found, any := fewestInFlightOf(replicas, now, query, client, draw)
 	if !any && query.mayLeaveChoice() {
 		replicas = fleet.Known()

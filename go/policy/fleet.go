@@ -32,6 +32,8 @@ type Fleet struct {
 	loss probeLoss
 	// sent is the number of queries that this client has sent, plus turns that passed.
 	sent uint64
+	// version counts changes of the replicas to choose from.
+	version uint64
 }
 
 // standing is the state of one replica.
@@ -74,6 +76,7 @@ func (f *Fleet) add(replica ReplicaID) bool {
 	if !f.known.Insert(replica) {
 		return false
 	}
+	f.version++
 	f.available.Insert(replica)
 	f.standings.Set(replica, standing{turns: turnsSince(f.sent)})
 	f.present++
@@ -87,6 +90,7 @@ func (f *Fleet) remove(replica ReplicaID) bool {
 	// Its state must no longer count for anything.
 	f.change(replica, func(s *standing) { *s = standing{ejected: true} })
 	f.standings.Remove(replica)
+	f.version++
 	return f.known.Remove(replica)
 }
 
@@ -164,12 +168,15 @@ func (f *Fleet) change(replica ReplicaID, set func(*standing)) changed {
 // settle updates the availability of a replica. It returns whether that changed.
 func (f *Fleet) settle(replica ReplicaID) bool {
 	if !f.IsAvailable(replica) {
-		return f.available.Remove(replica)
+		leaves := f.available.Remove(replica)
+		f.version += uint64(number(leaves))
+		return leaves
 	}
 	comesBack := f.available.Insert(replica)
 	if s := f.standings.Find(replica); comesBack && s != nil {
 		s.turns = turnsSince(f.sent)
 	}
+	f.version += uint64(number(comesBack))
 	return comesBack
 }
 
@@ -193,6 +200,18 @@ func (f *Fleet) IsAvailable(replica ReplicaID) bool {
 	s := f.standings.Find(replica)
 	return s != nil && f.mayBeChosen(s)
 }
+
+// Knows reports whether a replica is known.
+func (f *Fleet) Knows(replica ReplicaID) bool { return f.standings.Find(replica) != nil }
+
+// IsChoosable reports whether a replica is one of those to choose from: the available ones, or all
+// known ones if none is available.
+func (f *Fleet) IsChoosable(replica ReplicaID) bool {
+	return f.IsAvailable(replica) || f.InPanic() && f.Knows(replica)
+}
+
+// Version returns a number that changes with the replicas to choose from.
+func (f *Fleet) Version() uint64 { return f.version }
 
 // mayBeChosen reports whether a replica in this state is available.
 func (f *Fleet) mayBeChosen(s *standing) bool {

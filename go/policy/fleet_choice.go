@@ -10,6 +10,14 @@ func (f *Fleet) choice() []ReplicaID {
 	return f.available.Members()
 }
 
+// choiceFor returns the replicas to choose from for a narrowed query.
+func (f *Fleet) choiceFor(query *Query) []ReplicaID {
+	if len(query.Among) == 0 {
+		return f.choice()
+	}
+	return query.Among
+}
+
 // reasonFor returns why a replica is chosen: the given reason, unless no replica is available, or
 // no other replica is left.
 func (f *Fleet) reasonFor(replica ReplicaID, reason PickReason) PickReason {
@@ -26,12 +34,12 @@ func (f *Fleet) reasonFor(replica ReplicaID, reason PickReason) PickReason {
 // pinned returns the replica that the query is pinned to, if it may go there.
 func (f *Fleet) pinned(query *Query) (ReplicaID, bool) {
 	pinned, isPinned := query.Pinned.Get()
-	return pinned, isPinned && f.IsAvailable(pinned) && query.Allows(pinned)
+	return pinned, isPinned && f.IsAvailable(pinned) && !query.avoids(pinned)
 }
 
 // random returns a uniformly random replica that the query may go to.
 func (f *Fleet) random(query *Query, draw Draw) (ReplicaID, bool) {
-	replica, found := randomOf(f.choice(), query, draw)
+	replica, found := randomOf(f.choiceFor(query), query, draw)
 	if !found && query.mayLeaveChoice() {
 		return randomOf(f.Known(), query, draw)
 	}
@@ -52,7 +60,7 @@ func (f *Fleet) randomExplained(query *Query, draw Draw, explanation *Explanatio
 // randomOf returns a uniformly random one of the replicas that the query allows. It counts instead
 // of collecting: no allocation, one draw.
 func randomOf(replicas []ReplicaID, query *Query, draw Draw) (ReplicaID, bool) {
-	if len(query.Avoid) == 0 {
+	if query.allowsAll() {
 		index := int(Below(draw, uint32(len(replicas))))
 		if index >= len(replicas) {
 			return 0, false
@@ -81,15 +89,16 @@ func randomOf(replicas []ReplicaID, query *Query, draw Draw) (ReplicaID, bool) {
 // allowedSet returns the replicas to choose from. If the query has tried all of them and may leave
 // them, it returns all known ones.
 func (f *Fleet) allowedSet(query *Query) []ReplicaID {
-	for _, replica := range f.choice() {
+	choice := f.choiceFor(query)
+	for _, replica := range choice {
 		if query.Allows(replica) {
-			return f.choice()
+			return choice
 		}
 	}
 	if query.mayLeaveChoice() {
 		return f.Known()
 	}
-	return f.choice()
+	return choice
 }
 
 // explainChance records the replicas that random draws from.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"iter"
 	"math"
 
 	"github.com/slackwater/slackwater/go/internal/ints"
@@ -23,6 +24,8 @@ type latest struct {
 	rule        expectedDelay
 	rows        latestRows
 	reportAgeNS uint64
+	// expiredBefore is the time since which reports were fresh at the last choice.
+	expiredBefore Instant
 	// own is what this client has in flight at a replica, in 1/1024, by recent reports.
 	own recentValues
 	// carried are reports that come with responses.
@@ -44,6 +47,7 @@ func newShortestExpectedDelay(settings *Settings) Policy {
 // expire removes reports that have reached their maximum age.
 func (l *latest) expire(now Instant, client *client) {
 	if since := l.freshSince(now); since > 0 {
+		l.expiredBefore = since
 		client.counters.RemovedExpired += uint64(l.rows.expire(since))
 	}
 }
@@ -54,6 +58,36 @@ func (l *latest) freshSince(now Instant) Instant {
 		return 0
 	}
 	return (now - Instant(l.reportAgeNS)).plus(1)
+}
+
+// candidates returns the reports to choose from: the newest. For a query that may go to a few
+// replicas only, their reports, however many are newer.
+func (l *latest) candidates(query *Query) iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		if len(query.Among) == 0 {
+			rows := l.rows.newest()
+			for index := range rows {
+				if query.Allows(rows[index].replica) && !yield(&rows[index]) {
+					return
+				}
+			}
+			return
+		}
+		for _, replica := range query.Among {
+			if row := l.fresh(replica); row != nil && query.Allows(replica) && !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// fresh returns the report of a replica, or nil if it has no fresh one. Reports beyond the newest
+// are not searched for expired ones, so their age is checked here.
+func (l *latest) fresh(replica ReplicaID) *row {
+	if row := l.rows.find(replica); row != nil && row.receivedAt >= l.expiredBefore {
+		return row
+	}
+	return nil
 }
 
 // survey has the values that all candidates for a query share.
@@ -72,9 +106,8 @@ func (l *latest) survey(query *Query, client *client) survey {
 	}
 	s.own = l.own.mean() + fine
 	isAny := false
-	for place := range l.rows.newest() {
-		row := &l.rows.all[place]
-		if row.local && query.Allows(row.replica) && (!isAny || row.others < s.lowestDrawn) {
+	for row := range l.candidates(query) {
+		if row.local && (!isAny || row.others < s.lowestDrawn) {
 			s.lowestDrawn, isAny = row.others, true
 		}
 	}
@@ -139,6 +172,9 @@ func (l *latest) choose(now Instant, query *Query, client *client, draw Draw) (c
 // unprobed yet, may be gone.
 func (l *latest) best(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
 	survey := l.survey(query, client)
+	if len(query.Among) > 0 {
+		return l.bestOfFew(now, query, &survey, client, draw)
+	}
 	fleet := &client.fleet
 	rows := l.rows.newest()
 	var lowest lowestTwo
@@ -172,7 +208,7 @@ func (l *latest) best(now Instant, query *Query, client *client, draw Draw) (cho
 		chosen, runnerUp = drawn.index, drawn.runnerUp
 	}
 	candidates := len(rows)
-	if len(query.Avoid) > 0 {
+	if !query.allowsAll() {
 		candidates = 0
 		for index := range rows {
 			candidates += number(query.Allows(rows[index].replica))
@@ -186,6 +222,37 @@ func (l *latest) best(now Instant, query *Query, client *client, draw Draw) (cho
 	}
 	if lowest.count > 1 {
 		found.runnerUp = Some(rows[runnerUp].replica)
+	}
+	return found, true
+}
+
+// bestOfFew is like best, for a query that may go to a few replicas only.
+func (l *latest) bestOfFew(
+	now Instant, query *Query, survey *survey, client *client, draw Draw,
+) (choice, bool) {
+	fleet := &client.fleet
+	candidates := 0
+	for _, replica := range query.Among {
+		candidates += number(l.fresh(replica) != nil)
+	}
+	best, any := best(len(query.Among), func(index int) (place, bool) {
+		row := l.fresh(query.Among[index])
+		if row == nil {
+			return place{}, false
+		}
+		return survey.place(now, row, fleet), true
+	}, draw)
+	if !any {
+		return choice{}, false
+	}
+	found := choice{
+		replica:    query.Among[best.index],
+		reason:     ReasonLowestScore,
+		candidates: uint16(candidates),
+		chosen:     Some(survey.view(now, l.rows.find(query.Among[best.index]), fleet)),
+	}
+	if best.runnerUp >= 0 {
+		found.runnerUp = Some(query.Among[best.runnerUp])
 	}
 	return found, true
 }
@@ -241,9 +308,10 @@ func likely(rows []row) (first, second int, restMin uint64) {
 
 func (l *latest) explain(now Instant, query *Query, client *client, explanation *Explanation) {
 	l.expire(now, client)
-	rows, isAny := l.rows.newest(), false
-	for index := range rows {
-		isAny = isAny || query.Allows(rows[index].replica)
+	isAny := false
+	for range l.candidates(query) {
+		isAny = true
+		break
 	}
 	if !isAny {
 		explainFewestInFlight(now, query, client, explanation)
@@ -252,8 +320,7 @@ func (l *latest) explain(now Instant, query *Query, client *client, explanation 
 	survey := l.survey(query, client)
 	explanation.compare(l.rule.comparison(), Values{})
 	// This includes replicas that the query has tried: they are recorded, and not chosen.
-	for index := range rows {
-		row := &rows[index]
+	for row := range l.candidates(&Query{Among: query.Among}) {
 		load := survey.load(now, row, &client.fleet)
 		candidate := Candidate{
 			Replica:  row.replica,

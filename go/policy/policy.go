@@ -64,14 +64,26 @@ type Policy interface {
 const Default = "shortest_expected_delay"
 
 var policies = []struct {
-	name  string
-	build func(*Settings) Policy
+	name      string
+	build     func(*Settings) Policy
+	hasRounds bool
 }{
-	{Default, newShortestExpectedDelay},
-	{"prequal", newPrequal},
-	{"prequal_sync", newPrequalSync},
-	{"least_loaded", newLeastLoaded},
-	{"random", newRandom},
+	{Default, newShortestExpectedDelay, false},
+	{"prequal", newPrequal, false},
+	{"prequal_sync", newPrequalSync, true},
+	{"least_loaded", newLeastLoaded, false},
+	{"random", newRandom, false},
+}
+
+// HasRounds reports whether the policy of this name probes for a query before it picks: see
+// [ProbeFirst].
+func HasRounds(name string) bool {
+	for i := range policies {
+		if policies[i].name == name {
+			return policies[i].hasRounds
+		}
+	}
+	return false
 }
 
 // Names returns the names of all policies, the default first.

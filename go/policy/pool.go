@@ -113,9 +113,9 @@ func (p *pool) spend(index int) bool {
 	return true
 }
 
-// usable returns how many reports the query can use: those of replicas that it has not tried.
+// usable returns how many reports the query can use: those of replicas that it may go to.
 func (p *pool) usable(query *Query) int {
-	if len(query.Avoid) == 0 {
+	if query.allowsAll() {
 		return len(p.reports)
 	}
 	usable := 0

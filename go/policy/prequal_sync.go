@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 
 	"github.com/slackwater/slackwater/go/internal/ints"
 )
@@ -25,6 +26,9 @@ type prequalSync struct {
 	// answers and knownNS are buffers for the usable answers to a round, and their latencies.
 	answers []*roundTarget
 	knownNS []uint64
+	// narrowed and homes are buffers for a query that may go to a few replicas only.
+	narrowed narrowed
+	homes    [AmongMax]ReplicaID
 }
 
 func newPrequalSync(settings *Settings) Policy {
@@ -81,18 +85,25 @@ func (p *prequalSync) Choose(now Instant, query *Query, draw Draw, explanation *
 }
 
 // drawTargets draws at most as many distinct replicas as a round probes, of those that the query
-// may go to. Every set of them is equally likely.
+// may go to: its homes, and others. Every set of the others is equally likely.
 func (p *prequalSync) drawTargets(query *Query, draw Draw) {
 	count := int(p.settings.SyncProbes)
-	p.targets = drawDistinct(uint32(count+len(query.Avoid)), p.fleet.choice(), draw, p.targets[:0])
-	allowed := p.targets[:0]
+	homes := appendChoosable(p.homes[:0], &p.fleet, query, query.Homes)
+	from := appendChoosable(p.narrowed.replicas[:0], &p.fleet, query, query.Among)
+	if len(from) == 0 {
+		from = p.fleet.choice()
+	}
+	// Some of those drawn may be homes, which are probed anyway.
+	p.targets = drawDistinct(uint32(count+len(query.Avoid)), from, draw, p.targets[:0])
+	others := p.targets[:0]
 	for _, replica := range p.targets {
-		if query.Allows(replica) {
-			allowed = append(allowed, replica)
+		if !query.avoids(replica) && !slices.Contains(homes, replica) {
+			others = append(others, replica)
 		}
 	}
 	// The rest are in random order, so any of them may be cut.
-	p.targets = allowed[:min(len(allowed), count)]
+	p.targets = others[:min(len(others), max(count-len(homes), 0))]
+	p.targets = append(p.targets, homes[:min(len(homes), count)]...)
 }
 
 // scout returns a random replica to probe as well, if it is not available: its answer can show that
@@ -103,7 +114,7 @@ func (p *prequalSync) scout(query *Query, draw Draw) Optional[ReplicaID] {
 		return Optional[ReplicaID]{}
 	}
 	replica := known[Below(draw, uint32(len(known)))]
-	if p.fleet.IsAvailable(replica) || !query.Allows(replica) {
+	if p.fleet.IsAvailable(replica) || query.avoids(replica) {
 		return Optional[ReplicaID]{}
 	}
 	return Some(replica)
@@ -117,8 +128,9 @@ func (p *prequalSync) picked(now Instant, pick Pick) Decision {
 	return Decision{Kind: Picked, Pick: pick}
 }
 
-// fallBack picks at random, for when probes show nothing.
+// fallBack picks at random, for when probes show nothing; one of the query's homes, if it has any.
 func (p *prequalSync) fallBack(now Instant, query *Query, draw Draw, explanation *Explanation) Decision {
+	query = p.narrowed.narrow(&p.fleet, query)
 	replica, found := p.fleet.randomExplained(query, draw, explanation)
 	if !found {
 		p.counters.NoReplica++
@@ -140,7 +152,7 @@ func (p *prequalSync) finishRound(now Instant, query *Query, draw Draw, explanat
 		p.explain(round, explanation)
 	}
 	limit := p.reported.limit(p.settings.RIFLimitQuantile)
-	standInNS := p.useAnswers(round)
+	standInNS := p.useAnswers(round, appendChoosable(p.narrowed.replicas[:0], &p.fleet, query, query.Among))
 	noted := draw
 	if explanation != nil {
 		noted = explanation.noting(draw)
@@ -195,12 +207,13 @@ func (p *prequalSync) learn(now Instant, round *ProbeRound) {
 	}
 }
 
-// useAnswers collects the usable answers: those of available replicas. It returns the stand-in for
-// an unknown latency: the median of the known ones.
-func (p *prequalSync) useAnswers(round *ProbeRound) uint64 {
+// useAnswers collects the usable answers: those of available replicas, and if among has any, only
+// of those. It returns the stand-in for an unknown latency: the median of the known ones.
+func (p *prequalSync) useAnswers(round *ProbeRound, among []ReplicaID) uint64 {
 	p.answers, p.knownNS = p.answers[:0], p.knownNS[:0]
 	for answer := range round.answers() {
-		if !p.fleet.IsAvailable(answer.replica) {
+		mayBe := len(among) == 0 || slices.Contains(among, answer.replica)
+		if !mayBe || !p.fleet.IsAvailable(answer.replica) {
 			continue
 		}
 		p.answers = append(p.answers, answer)
@@ -216,7 +229,7 @@ func (p *prequalSync) explain(round *ProbeRound, explanation *Explanation) {
 	p.fleet.explain(explanation)
 	limit := p.reported.limit(p.settings.RIFLimitQuantile)
 	explanation.compare(byHotColdScaled, sharedLimit(limit))
-	standInNS := p.useAnswers(round)
+	standInNS := p.useAnswers(round, nil)
 	for answer := range round.answers() {
 		load := answer.load(standInNS)
 		place := hotColdPlace(load, rifLimitOf(limit, trueLoad))

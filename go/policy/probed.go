@@ -113,7 +113,7 @@ func (c *client) ordinary(rif uint32) uint32 {
 func (c *client) random(now Instant, query *Query, draw Draw) (ReplicaID, bool) {
 	withinReach := uint32(0)
 	if c.locals.anyOutOfReach(now) {
-		for _, replica := range c.fleet.choice() {
+		for _, replica := range c.fleet.choiceFor(query) {
 			withinReach += uint32(number(c.isWithinReach(now, query, replica)))
 		}
 	}
@@ -121,7 +121,7 @@ func (c *client) random(now Instant, query *Query, draw Draw) (ReplicaID, bool) 
 		return c.fleet.random(query, draw)
 	}
 	index := Below(draw, withinReach)
-	for _, replica := range c.fleet.choice() {
+	for _, replica := range c.fleet.choiceFor(query) {
 		if !c.isWithinReach(now, query, replica) {
 			continue
 		}
@@ -143,7 +143,7 @@ func (c *client) explainChance(
 	now Instant, query *Query, report func(ReplicaID) Optional[PooledView], explanation *Explanation,
 ) {
 	explanation.compare(chance, Values{})
-	onlyWithin := c.locals.anyOutOfReach(now) && slices.ContainsFunc(c.fleet.choice(),
+	onlyWithin := c.locals.anyOutOfReach(now) && slices.ContainsFunc(c.fleet.choiceFor(query),
 		func(replica ReplicaID) bool { return c.isWithinReach(now, query, replica) })
 	for _, replica := range c.fleet.allowedSet(query) {
 		if query.Allows(replica) && (!onlyWithin || c.isWithinReach(now, query, replica)) {
@@ -181,6 +181,8 @@ type probed struct {
 	lost []ReplicaID
 	// report is a buffer for a report that differs from what the replica has sent.
 	report LoadReport
+	// narrowed is a buffer for a query that may go to a few replicas only.
+	narrowed narrowed
 }
 
 func newProbed(name string, kept keeper, settings *PrequalSettings) *probed {

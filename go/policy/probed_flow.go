@@ -96,6 +96,7 @@ func (p *probed) handleTimeout(now Instant, draw Draw) {
 func (p *probed) Choose(now Instant, query *Query, draw Draw, explanation *Explanation) Decision {
 	now = p.tick(now)
 	c := &p.client
+	query = p.narrowed.narrow(&c.fleet, query)
 	if explanation != nil {
 		c.fleet.explain(explanation)
 	}

@@ -15,6 +15,8 @@ type probeless struct {
 	counters Counters
 	// latest is the latest time seen: times of tickets do not step back.
 	latest Instant
+	// narrowed is a buffer for a query that may go to a few replicas only.
+	narrowed narrowed
 }
 
 func (p *probeless) tick(now Instant) Instant {
@@ -33,7 +35,7 @@ func (p *probeless) Handle(now Instant, event Event, _ Draw) {
 	case EventAvailable:
 		p.fleet.setEjected(event.Replica, !event.Flag)
 	default:
-		// It sends no probes, has nothing to wait for, and does not learn from reports.
+		// It sends no probes, has nothing to wait for, and learns neither names nor reports.
 		return
 	}
 	p.tick(now)
@@ -44,6 +46,7 @@ func (p *probeless) Choose(now Instant, query *Query, draw Draw, explanation *Ex
 		return Decision{}
 	}
 	now = p.tick(now)
+	query = p.narrowed.narrow(&p.fleet, query)
 	if explanation != nil {
 		p.fleet.explain(explanation)
 	}

@@ -32,13 +32,37 @@ type Query struct {
 	Pinned Optional[ReplicaID]
 	// HasRoom says that it is pinned because it has waited for a permit and the replica has one.
 	HasRoom bool
+	// Key is what the query is about. Only a policy with keys around it uses it: see package keys.
+	Key Optional[KeyHash]
+	// Among lists the replicas to choose from, at most [AmongMax]; more are ignored. If none of them
+	// may be chosen, or there are none, all may.
+	Among []ReplicaID
+	// Homes lists the replicas of Among or besides it that the query prefers, at most [AmongMax]:
+	// the policy chooses one of them while one may be chosen. A policy with rounds probes them, and
+	// random others of Among.
+	Homes []ReplicaID
 	// Round is the round that a decision to probe started for it, which now ends with the answers
 	// that it has. Policies without rounds choose as usual.
 	Round *ProbeRound
 }
 
-// Allows reports whether the query may go to this replica: it has not tried it.
-func (q *Query) Allows(replica ReplicaID) bool { return !slices.Contains(q.Avoid, replica) }
+// AmongMax is the most replicas of [Query.Among] and of [Query.Homes].
+const AmongMax = 16
+
+// avoids reports whether the query has tried this replica, or spares it.
+func (q *Query) avoids(replica ReplicaID) bool { return slices.Contains(q.Avoid, replica) }
+
+// Allows reports whether the query may go to this replica: it does not avoid it, and the replica is
+// one of those to choose from.
+func (q *Query) Allows(replica ReplicaID) bool {
+	return !q.avoids(replica) && (len(q.Among) == 0 || slices.Contains(q.Among, replica))
+}
+
+// allowsAll reports whether the query may go to any replica.
+func (q *Query) allowsAll() bool { return len(q.Avoid) == 0 && len(q.Among) == 0 }
+
+// isNarrow reports whether the query may go to some replicas only, or prefers some.
+func (q *Query) isNarrow() bool { return len(q.Among) > 0 || len(q.Homes) > 0 }
 
 // mayLeaveChoice reports whether an unavailable replica is better than none. It is not for a second
 // copy, since the first may still be answered.

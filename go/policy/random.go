@@ -12,5 +12,5 @@ func (randomRule) choose(fleet *Fleet, query *Query, draw Draw, explanation *Exp
 	if explanation != nil {
 		fleet.explainChance(query, explanation)
 	}
-	return randomOf(fleet.choice(), query, draw)
+	return randomOf(fleet.choiceFor(query), query, draw)
 }

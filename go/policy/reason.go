@@ -44,6 +44,12 @@ const (
 	ReasonLastResort
 	// ReasonRoom: all were full, and it was the first with a free permit.
 	ReasonRoom
+	// ReasonKeyHome: it is a home of the query's key.
+	ReasonKeyHome
+	// ReasonKeySet: the homes of the query's key were busy or out, and it is of the key's set.
+	ReasonKeySet
+	// ReasonKeySpill: the key's set was busy or out, so any replica could be chosen.
+	ReasonKeySpill
 
 	reasonCount
 )
@@ -51,6 +57,7 @@ const (
 var reasonNames = [reasonCount]string{
 	"cold", "hot", "lowest_score", "fallback", "panic", "sole_answer", "random", "turn",
 	"least_loaded", "lowest_cost", "lowest_rif", "weighted", "pinned", "trial", "last_resort", "room",
+	"key_home", "key_set", "key_spill",
 }
 
 // String returns the reason's name, such as lowest_score.
@@ -98,7 +105,7 @@ func (c ReasonCounts) All() iter.Seq2[PickReason, uint64] {
 }
 
 // Recount moves picks that were counted for one reason to another. Package health counts its
-// trials, which the policy sees as pinned queries, in this way.
+// trials, which the policy sees as pinned queries, in this way, and package keys its choices.
 func (c *ReasonCounts) Recount(from, to PickReason, picks uint64) {
 	c[from] = ints.Sub(c[from], picks)
 	c[to] += picks

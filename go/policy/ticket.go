@@ -10,6 +10,9 @@ type Ticket struct {
 	local localArrival
 	// head is the head of the response, once it has come.
 	head head
+	// Partition is the data that package keys keeps with the query: the partition of its key.
+	// Callers leave it alone.
+	Partition Optional[uint16]
 	// Health is the data that package health keeps with the query. Policies do not use it, and
 	// callers leave it alone.
 	Health Mark

@@ -71,4 +71,6 @@ type Snapshot struct {
 	ProbeRate Optional[Millionths]
 	// Health is the health of every known replica; empty without health.
 	Health []HealthView
+	// Keys is the state of keys; absent without them.
+	Keys Optional[KeyView]
 }

@@ -88,7 +88,26 @@ func CanonicalText(from policy.Policy, now policy.Instant) string {
 		putWord(&text, view.IsSlow, " slow")
 		text.WriteByte('\n')
 	}
+	if view, known := snapshot.Keys.Get(); known {
+		putKeys(&text, &view)
+	}
 	return text.String()
+}
+
+func putKeys(text *strings.Builder, view *policy.KeyView) {
+	fmt.Fprintf(text, "keys replicated=%d", view.Replicated)
+	if cap, known := view.Cap.Get(); known {
+		fmt.Fprintf(text, " cap=%d", cap)
+	}
+	text.WriteByte('\n')
+	for _, of := range view.Partitions {
+		fmt.Fprintf(text, "partition %d homes=%d in_flight=%d mean=%d rate=%d servers",
+			of.Partition, of.Homes, of.InFlight, of.InFlightMillis, of.QueryRateMillis)
+		for _, server := range of.Servers {
+			fmt.Fprintf(text, " %d", uint64(server))
+		}
+		text.WriteByte('\n')
+	}
 }
 
 func putWord(text *strings.Builder, applies bool, word string) {

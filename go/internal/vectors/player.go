@@ -15,6 +15,8 @@ type player struct {
 	draws   countedDraws
 	tickets map[uint64]policy.Ticket
 	rounds  map[uint64]waitingRound
+	// explanation is nil without keys. With them, what a choice was made from is a result, too.
+	explanation *policy.Explanation
 }
 
 // waitingRound is a round that waits for answers, with its query.
@@ -38,13 +40,17 @@ func newPlayer(scenario *Scenario, build Build) (*player, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", scenario.Name, err)
 	}
-	return &player{
+	p := &player{
 		name:    scenario.Name,
 		policy:  built,
 		draws:   countedDraws{draws: policy.NewSplitMix64(scenario.Seed)},
 		tickets: map[uint64]policy.Ticket{},
 		rounds:  map[uint64]waitingRound{},
-	}, nil
+	}
+	if scenario.Key != nil {
+		p.explanation = policy.NewExplanation()
+	}
+	return p, nil
 }
 
 // play plays the input of a line, and compares the results.
@@ -57,7 +63,7 @@ func (p *player) play(line *line) error {
 		if err != nil {
 			return err
 		}
-		p.decided(line.Query, query, p.policy.Choose(now, &query, &p.draws, nil), &found)
+		p.choose(now, line.Query, query, &found)
 	case "round":
 		waiting, known := p.rounds[line.Query]
 		if !known {
@@ -67,7 +73,7 @@ func (p *player) play(line *line) error {
 		if err := waiting.reply(line.Replies); err != nil {
 			return err
 		}
-		p.decided(line.Query, waiting.query, p.policy.Choose(now, &waiting.query, &p.draws, nil), &found)
+		p.choose(now, line.Query, waiting.query, &found)
 	case "head", "done":
 		ticket, known := p.tickets[line.Query]
 		if !known {
@@ -123,7 +129,12 @@ func (p *player) poll(now policy.Instant, found *result) {
 	found.Draws = p.draws.count
 }
 
-func (p *player) decided(number uint64, query policy.Query, decision policy.Decision, found *result) {
+// choose lets the policy choose for a query.
+func (p *player) choose(now policy.Instant, number uint64, query policy.Query, found *result) {
+	decision := p.policy.Choose(now, &query, &p.draws, p.explanation)
+	if query.Key.Known && p.explanation != nil {
+		found.MadeFrom = madeFromOf(p.explanation)
+	}
 	switch decision.Kind {
 	case policy.Picked:
 		p.tickets[number] = decision.Pick.Ticket
@@ -136,6 +147,29 @@ func (p *player) decided(number uint64, query policy.Query, decision policy.Deci
 		query.Round = decision.Round
 		p.rounds[number] = waitingRound{round: decision.Round, query: query}
 	}
+}
+
+func madeFromOf(explanation *policy.Explanation) *madeFrom {
+	choice, known := explanation.Key()
+	if !known {
+		return nil
+	}
+	found := &madeFrom{Homes: choice.Homes, Set: make([][4]*uint64, 0, len(choice.Set))}
+	if partition, known := choice.Partition.Get(); known {
+		found.Partition = &partition
+	}
+	for _, server := range choice.Set {
+		replica, avoided := uint64(server.Replica), uint64(0)
+		if server.Avoided {
+			avoided = 1
+		}
+		shown := [4]*uint64{&replica, &server.Load, nil, &avoided}
+		if cap, bounded := server.Cap.Get(); bounded {
+			shown[2] = &cap
+		}
+		found.Set = append(found.Set, shown)
+	}
+	return found
 }
 
 func pickOf(from *policy.Pick) *pick {
@@ -207,12 +241,16 @@ func (l *line) query() (policy.Query, error) {
 	if l.Pinned != nil {
 		query.Pinned = policy.Some(policy.ReplicaID(*l.Pinned))
 	}
+	if l.Key != nil {
+		query.Key = policy.Some(policy.KeyHash(*l.Key))
+	}
 	return query, nil
 }
 
 var kinds = map[string]policy.EventKind{
 	"added":           policy.EventAdded,
 	"removed":         policy.EventRemoved,
+	"identified":      policy.EventIdentified,
 	"available":       policy.EventAvailable,
 	"report":          policy.EventReport,
 	"sibling_report":  policy.EventSiblingReport,
@@ -229,11 +267,12 @@ func (l *line) event() (policy.Event, error) {
 		return policy.Event{}, fmt.Errorf("unknown op %q", l.Op)
 	}
 	event := policy.Event{
-		Kind:    kind,
-		Replica: policy.ReplicaID(l.Replica),
-		Probe:   policy.ProbeID(l.Probe),
-		Count:   l.Queries,
-		Flag:    l.Available,
+		Kind:     kind,
+		Replica:  policy.ReplicaID(l.Replica),
+		Probe:    policy.ProbeID(l.Probe),
+		Count:    l.Queries,
+		Flag:     l.Available,
+		Identity: policy.Identity{Name: l.Name, Part: l.Part},
 	}
 	if l.Report != nil {
 		load := l.Report.load()

@@ -2,6 +2,7 @@ package vectors
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,13 +43,12 @@ func Replay(from io.Reader, build Build) (Counts, error) {
 	lines.Buffer(make([]byte, 0, 1<<16), lineMax)
 	for number := 1; lines.Scan(); number++ {
 		var line line
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return counts, fmt.Errorf("line %d: %w", number, err)
-		}
-		var err error
+		scenario, err := read(lines.Bytes(), &line)
 		switch {
-		case line.Scenario.Name != "":
-			player, err = newPlayer(&line.Scenario, build)
+		case err != nil:
+			return counts, fmt.Errorf("line %d: %w", number, err)
+		case scenario.Name != "":
+			player, err = newPlayer(scenario, build)
 			counts.Scenarios++
 		case player == nil:
 			err = errors.New("a line before the first scenario")
@@ -70,10 +70,17 @@ func Replay(from io.Reader, build Build) (Counts, error) {
 	return counts, lines.Err()
 }
 
-// line is any line.
-type line struct {
-	Scenario
+// read reads any line: the first of a scenario, or another.
+func read(text []byte, into *line) (*Scenario, error) {
+	scenario := new(Scenario)
+	if bytes.HasPrefix(text, []byte(`{"scenario":`)) {
+		return scenario, json.Unmarshal(text, scenario)
+	}
+	return scenario, json.Unmarshal(text, into)
+}
 
+// line is any line but the first of a scenario.
+type line struct {
 	T         uint64              `json:"t"`
 	Op        string              `json:"op"`
 	Replica   uint64              `json:"replica"`
@@ -85,7 +92,10 @@ type line struct {
 	Attempt   string              `json:"attempt"`
 	Avoid     []uint64            `json:"avoid"`
 	Pinned    *uint64             `json:"pinned"`
+	Key       *uint64             `json:"key"`
 	Room      bool                `json:"room"`
+	Name      uint64              `json:"name"`
+	Part      uint32              `json:"part"`
 	Replies   [][]json.RawMessage `json:"replies"`
 	Outcome   string              `json:"outcome"`
 	Hash      string              `json:"hash"`
@@ -96,6 +106,7 @@ type line struct {
 
 // result is what a policy returned.
 type result struct {
+	MadeFrom      *madeFrom   `json:"made_from"`
 	Pick          *pick       `json:"pick"`
 	Round         []uint64    `json:"round"`
 	RoundDeadline uint64      `json:"round_deadline"`
@@ -103,6 +114,14 @@ type result struct {
 	Timeout       *uint64     `json:"timeout"`
 	Trial         bool        `json:"trial"`
 	Draws         uint64      `json:"draws"`
+}
+
+// madeFrom is what the choice for a key was made from. Each server of its set is a replica, a load, a
+// cap or null, and 1 if it was avoided, otherwise 0.
+type madeFrom struct {
+	Partition *uint16      `json:"partition"`
+	Homes     int          `json:"homes"`
+	Set       [][4]*uint64 `json:"set"`
 }
 
 type pick struct {

@@ -18,23 +18,10 @@ type Scenario struct {
 	Seed uint64 `json:"seed"`
 	// Health are the settings of health around the policy; nil if there is none.
 	Health json.RawMessage `json:"health"`
+	// Key are the settings of keys around all of that; nil if there are none.
+	Key json.RawMessage `json:"key"`
 	// RawSettings are the settings that the policy reads.
 	RawSettings json.RawMessage `json:"settings"`
-}
-
-// Build is a function that builds the policy of a scenario.
-type Build func(scenario *Scenario) (policy.Policy, error)
-
-// Bare builds the policy of a scenario without health.
-func Bare(scenario *Scenario) (policy.Policy, error) {
-	if scenario.Health != nil {
-		return nil, fmt.Errorf("scenario %s has health around the policy", scenario.Name)
-	}
-	settings, err := scenario.Settings()
-	if err != nil {
-		return nil, err
-	}
-	return policy.New(scenario.Policy, settings)
 }
 
 // Settings returns the settings of the policy. Those that the scenario does not name have their

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 use slackwater_core::Instant;
-use slackwater_core::policy::{Counters, Policy, Snapshot};
+use slackwater_core::policy::{Counters, KeyView, Policy, Snapshot};
 
 /// FNV-1a with 64 bits.
 pub(crate) fn fnv1a(text: &str) -> u64 {
@@ -103,7 +103,33 @@ pub(crate) fn text(policy: &dyn Policy, now: Instant) -> String {
         }
         text.push_str(if view.is_slow { " slow\n" } else { "\n" });
     }
+    if let Some(keys) = &snapshot.keys {
+        put_keys(&mut text, keys);
+    }
     text
+}
+
+fn put_keys(text: &mut String, keys: &KeyView) {
+    let _ = write!(text, "keys replicated={}", keys.replicated);
+    if let Some(cap) = keys.cap {
+        let _ = write!(text, " cap={cap}");
+    }
+    text.push('\n');
+    for view in &keys.partitions {
+        let _ = write!(
+            text,
+            "partition {} homes={} in_flight={} mean={} rate={} servers",
+            view.partition,
+            view.homes,
+            view.in_flight,
+            view.in_flight_millis,
+            view.query_rate_millis
+        );
+        for server in &view.servers {
+            let _ = write!(text, " {}", server.to_bits());
+        }
+        text.push('\n');
+    }
 }
 
 fn put_replicas(text: &mut String, snapshot: &Snapshot) {

@@ -10,6 +10,8 @@ use slackwater_core::policy::policy_named;
 pub(crate) enum Content {
     Policy(Family),
     Load(Subject),
+    /// Hashes, and orders of servers.
+    KeyTable,
 }
 
 /// A file's content, and what is committed of it.
@@ -41,6 +43,28 @@ const POLICIES: [(&str, bool, u64, &[u64]); 10] = [
     ("random", true, 400, &numbers::RANDOM_GUARDED),
 ];
 
+/// Likewise, with keys around all of that.
+const KEYS: [(&str, bool, u64, &[u64]); 8] = [
+    ("prequal", false, 200, &numbers::KEYS_PREQUAL),
+    ("prequal_sync", false, 200, &numbers::KEYS_PREQUAL_SYNC),
+    (
+        "prequal_sync",
+        true,
+        200,
+        &numbers::KEYS_PREQUAL_SYNC_GUARDED,
+    ),
+    ("shortest_expected_delay", false, 200, &numbers::KEYS_DELAY),
+    (
+        "shortest_expected_delay",
+        true,
+        240,
+        &numbers::KEYS_DELAY_GUARDED,
+    ),
+    ("least_loaded", false, 200, &numbers::KEYS_LEAST_LOADED),
+    ("random", false, 200, &numbers::KEYS_RANDOM),
+    ("random", true, 240, &numbers::KEYS_RANDOM_GUARDED),
+];
+
 const LOADS: [(Subject, u64, &[u64]); 3] = [
     (Subject::Tracker, 200, &numbers::TRACKER),
     (Subject::Capacity, 800, &numbers::CAPACITY),
@@ -49,16 +73,26 @@ const LOADS: [(Subject, u64, &[u64]); 3] = [
 
 /// All families, in the order of their files.
 pub(crate) fn all() -> impl Iterator<Item = Committed> {
-    let policies = POLICIES
-        .into_iter()
-        .filter_map(|(name, guarded, events, numbers)| {
-            let entry = policy_named(name)?;
-            Some(Committed {
-                content: Content::Policy(Family { entry, guarded }),
-                events,
-                numbers,
-            })
-        });
+    let policies = POLICIES.map(|policy| (policy, false)).into_iter();
+    let policies = policies.chain(KEYS.map(|policy| (policy, true)));
+    let policies = policies.filter_map(|((name, guarded, events, numbers), keyed)| {
+        let entry = policy_named(name)?;
+        let family = Family {
+            entry,
+            guarded,
+            keyed,
+        };
+        Some(Committed {
+            content: Content::Policy(family),
+            events,
+            numbers,
+        })
+    });
+    let table = Committed {
+        content: Content::KeyTable,
+        events: 1,
+        numbers: &[1],
+    };
     let loads = LOADS
         .into_iter()
         .map(|(subject, events, numbers)| Committed {
@@ -66,5 +100,5 @@ pub(crate) fn all() -> impl Iterator<Item = Committed> {
             events,
             numbers,
         });
-    policies.chain(loads)
+    policies.chain([table]).chain(loads)
 }

@@ -3,6 +3,7 @@
 use crate::canonical;
 use crate::chance::Chance;
 use crate::families::{self, Committed, Content};
+use crate::key_table;
 use core::fmt;
 
 /// How much is played.
@@ -70,7 +71,9 @@ impl File {
 
     fn name(&self) -> (&'static str, String) {
         match self.committed.content {
+            Content::Policy(family) if family.keyed => ("keys", family.name()),
             Content::Policy(family) => ("policy", family.name()),
+            Content::KeyTable => ("keys", "hashes".to_owned()),
             Content::Load(subject) => ("load", subject.name().to_owned()),
         }
     }
@@ -85,6 +88,9 @@ impl File {
         let committed = self.committed.numbers;
         if scenarios.is_none() && first_seed.is_none() {
             return committed.to_vec();
+        }
+        if matches!(self.committed.content, Content::KeyTable) {
+            return vec![first_seed.unwrap_or(1)];
         }
         let of_policies = families::all().filter(|it| matches!(it.content, Content::Policy(_)));
         let all: usize = of_policies.map(|it| it.numbers.len()).sum();
@@ -107,6 +113,7 @@ impl File {
         let events = self.events(number);
         match self.committed.content {
             Content::Policy(family) => family.scenario(number, events),
+            Content::KeyTable => key_table::text(number),
             Content::Load(subject) => {
                 let name = format!("{}-{number}", subject.name());
                 let chance = Chance::new(canonical::fnv1a(&name));

@@ -11,6 +11,8 @@ mod chance;
 mod families;
 mod file;
 mod habits;
+mod key_table;
+mod keys;
 mod line;
 mod load;
 mod machine;
@@ -23,6 +25,7 @@ pub use canonical::counter_names;
 pub use file::{Amount, Difference, File, files};
 
 use chance::Chance;
+use keys::Keys;
 use line::Object;
 use player::Player;
 use slackwater_core::health;
@@ -36,6 +39,8 @@ struct Family {
     entry: &'static PolicyEntry,
     /// Whether health is around it.
     guarded: bool,
+    /// Whether keys are around all of that.
+    keyed: bool,
 }
 
 impl Family {
@@ -45,16 +50,23 @@ impl Family {
         format!("{}{suffix}", self.entry.name)
     }
 
+    /// The name of its scenario `number`. No two are the same.
+    fn scenario_name(&self, number: u64) -> String {
+        let prefix = if self.keyed { "keys-" } else { "" };
+        format!("{prefix}{}-{number}", self.name())
+    }
+
     /// Plays its scenario `number`, with this many `events`, and returns the lines.
     fn scenario(&self, number: u64, events: u64) -> String {
-        let name = self.name();
+        let name = self.scenario_name(number);
+        let family = name.strip_suffix(&format!("-{number}")).unwrap_or(&name);
         // Scenarios of different families have nothing in common.
-        let mut seeds = Chance::new(canonical::fnv1a(&name).wrapping_add(number));
+        let mut seeds = Chance::new(canonical::fnv1a(family).wrapping_add(number));
         let seed = seeds.number();
         let mut chance = Chance::new(seeds.number());
         let settings = settings::policies(&mut chance, self.entry.may_be_local());
         let mut header = Object::new();
-        header.text("scenario", &format!("{name}-{number}"));
+        header.text("scenario", &name);
         let config = self.guarded.then(|| settings::health(&mut chance));
         let policy = match &config {
             Some(config) => health::build(self.entry, &settings, config),
@@ -66,7 +78,16 @@ impl Family {
         if let Some(config) = &config {
             header.object("health", settings::health_text(config));
         }
-        let player = Player::new(policy, seed, &header.finish());
-        World::new(chance, player, self.guarded).play(events)
+        let mut keys = self.keyed.then(|| Keys::of(&name));
+        let config = keys.as_mut().map(Keys::settings);
+        let policy = match &config {
+            Some(config) => slackwater_core::keys::keyed(policy, config),
+            None => policy,
+        };
+        if let Some(config) = &config {
+            header.object("key", keys::text(config));
+        }
+        let player = Player::new(policy, seed, &header.finish(), self.keyed);
+        World::new(chance, player, self.guarded, keys).play(events)
     }
 }

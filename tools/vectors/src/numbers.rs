@@ -32,3 +32,12 @@ pub(crate) const LEAST_LOADED_GUARDED: [u64; 16] =
 pub(crate) const PREQUAL_GUARDED: [u64; 19] = [
     1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18, 20, 169, 274, 404,
 ];
+
+pub(crate) const KEYS_PREQUAL: [u64; 8] = [1, 2, 3, 5, 6, 7, 8, 10];
+pub(crate) const KEYS_PREQUAL_SYNC: [u64; 12] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15];
+pub(crate) const KEYS_PREQUAL_SYNC_GUARDED: [u64; 5] = [1, 2, 3, 5, 6];
+pub(crate) const KEYS_DELAY: [u64; 12] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15];
+pub(crate) const KEYS_DELAY_GUARDED: [u64; 6] = [1, 2, 3, 5, 6, 7];
+pub(crate) const KEYS_LEAST_LOADED: [u64; 10] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12];
+pub(crate) const KEYS_RANDOM: [u64; 14] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17];
+pub(crate) const KEYS_RANDOM_GUARDED: [u64; 5] = [1, 2, 3, 5, 6];

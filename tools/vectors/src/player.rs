@@ -6,7 +6,8 @@ use crate::line::{Object, nanos};
 use core::time::Duration;
 use slackwater_core::keys::KeyHash;
 use slackwater_core::policy::{
-    Attempt, Decision, Event, Outcome, Pick, Policy, Probe, ProbeRound, Query, RoundReply, Ticket,
+    Attempt, Decision, Event, Explanation, Outcome, Pick, Policy, Probe, ProbeRound, Query,
+    RoundReply, Ticket,
 };
 use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, Rif};
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub(crate) struct Player {
     pub(crate) lines: String,
     pub(crate) events: u64,
     hashes: u64,
+    /// With keys: what the choice for a key was made from is a result, too.
+    explanation: Option<Explanation>,
 }
 
 /// A query as the driver keeps it.
@@ -52,7 +55,7 @@ pub(crate) enum Answer {
 }
 
 impl Player {
-    pub(crate) fn new(policy: Box<dyn Policy>, seed: u64, header: &str) -> Self {
+    pub(crate) fn new(policy: Box<dyn Policy>, seed: u64, header: &str, has_keys: bool) -> Self {
         Self {
             policy,
             draws: CountedDraws::new(seed),
@@ -62,6 +65,7 @@ impl Player {
             lines: format!("{header}\n"),
             events: 0,
             hashes: 0,
+            explanation: has_keys.then(Explanation::new),
         }
     }
 
@@ -142,7 +146,8 @@ impl Player {
             round: None,
         };
         let now = Instant::from_nanos(t);
-        let decision = self.policy.choose(now, query, &mut self.draws, None);
+        let policy = &mut self.policy;
+        let decision = policy.choose(now, query, &mut self.draws, self.explanation.as_mut());
         let mut line = start(t, "choose");
         line.number("q", number);
         let attempt = match asked.attempt {
@@ -160,6 +165,7 @@ impl Player {
         line.maybe("pinned", asked.pinned.map(ReplicaId::to_bits));
         line.flag("room", asked.has_room);
         line.maybe("key", asked.key.map(KeyHash::to_bits));
+        self.put_key_choice(asked.key, &mut line);
         let answer = match decision {
             Decision::Pick(pick) => self.picked(number, pick, &mut line),
             Decision::Probe(round) => {
@@ -172,6 +178,32 @@ impl Player {
         };
         let probes = self.end(t, line);
         (answer, probes)
+    }
+
+    /// Writes what the last choice, for this key, was made from.
+    fn put_key_choice(&self, key: Option<KeyHash>, line: &mut Object) {
+        let choice = self.explanation.as_ref().and_then(Explanation::key);
+        let Some(choice) = choice.filter(|_| key.is_some()) else {
+            return;
+        };
+        let mut made_from = Object::new();
+        made_from.maybe("partition", choice.partition);
+        made_from.number("homes", choice.homes);
+        let servers: Vec<String> = (choice.set().iter())
+            .map(|server| {
+                let cap = server
+                    .cap
+                    .map_or_else(|| "null".to_owned(), |cap| cap.to_string());
+                let avoided = u8::from(server.avoided);
+                format!(
+                    "[{},{},{cap},{avoided}]",
+                    server.replica.to_bits(),
+                    server.load
+                )
+            })
+            .collect();
+        made_from.raw("set", &format!("[{}]", servers.join(",")));
+        line.object("made_from", made_from);
     }
 
     fn picked(&mut self, number: u64, pick: Pick, line: &mut Object) -> Answer {
@@ -223,9 +255,11 @@ impl Player {
             round: Some(&round),
         };
         let now = Instant::from_nanos(t);
-        let decision = self.policy.choose(now, query, &mut self.draws, None);
+        let policy = &mut self.policy;
+        let decision = policy.choose(now, query, &mut self.draws, self.explanation.as_mut());
         let mut line = start(t, "round");
         line.number("q", number);
+        self.put_key_choice(asked.key, &mut line);
         let replies: Vec<String> = (round.replies())
             .map(|(replica, reply)| format!("[{},{}]", replica.to_bits(), reply_text(reply)))
             .collect();

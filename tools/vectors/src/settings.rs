@@ -176,7 +176,7 @@ pub(crate) fn policy_text(entry: &PolicyEntry, settings: &PolicySettings) -> Obj
     visitor.sections
 }
 
-fn put_field<S>(section: &mut Object, name: &str, kind: &Kind<S>, values: &mut S) {
+pub(crate) fn put_field<S>(section: &mut Object, name: &str, kind: &Kind<S>, values: &mut S) {
     match kind {
         Kind::Boolean(field) => section.boolean(name, *field(values)),
         Kind::Duration(field) => section.number(name, nanos(*field(values))),

@@ -1,16 +1,17 @@
 //! A scenario: a fleet under load with all its troubles, and the driver of the policy in it. What
 //! the policy decides changes the load, and the load what comes back.
 
+mod fleet;
+
 use crate::chance::Chance;
 use crate::habits::{Habits, MS, US};
+use crate::keys::Keys;
 use crate::machine::{Condition, Course, Machine};
 use crate::player::{Answer, Asked, Player};
+use slackwater_core::keys::KeyHash;
 use slackwater_core::policy::{Attempt, Event, Outcome, Probe, ProbeId};
 use slackwater_core::{LoadReport, ReplicaId, ReplicaIds};
 use std::collections::BTreeMap;
-
-/// Most replicas of a scenario.
-const REPLICAS_MAX: usize = 100;
 
 /// What happens later.
 #[derive(Clone, Debug)]
@@ -36,6 +37,7 @@ struct Sent {
     replica: ReplicaId,
     tried: Vec<ReplicaId>,
     attempt: Attempt,
+    key: Option<KeyHash>,
 }
 
 /// A scenario that is being played.
@@ -54,10 +56,16 @@ pub(crate) struct World {
     /// Queries that wait for their rounds.
     waiting: BTreeMap<u64, Asked>,
     late_timeouts: bool,
+    keys: Option<Keys>,
 }
 
 impl World {
-    pub(crate) fn new(mut chance: Chance, player: Player, is_guarded: bool) -> Self {
+    pub(crate) fn new(
+        mut chance: Chance,
+        player: Player,
+        is_guarded: bool,
+        keys: Option<Keys>,
+    ) -> Self {
         let habits = Habits::drawn(&mut chance, is_guarded);
         // An epoch of the driver's own, the process's or that of 1970, or near the end of time.
         let clock = match chance.within(0, 15) {
@@ -80,6 +88,7 @@ impl World {
             sent: BTreeMap::new(),
             waiting: BTreeMap::new(),
             late_timeouts,
+            keys,
         }
     }
 
@@ -265,12 +274,17 @@ impl World {
         };
         self.plan(gap, Action::Arrive);
         if self.player.wants_trial() && self.chance.in_1000(700) || self.chance.in_1000(4) {
+            let key = self.keys.as_mut().and_then(Keys::key);
             self.ask(&Asked {
                 attempt: Attempt::Trial,
+                key,
                 ..Asked::default()
             });
         }
-        let mut asked = Asked::default();
+        let mut asked = Asked {
+            key: self.keys.as_mut().and_then(Keys::key),
+            ..Asked::default()
+        };
         if self.chance.in_1000(self.habits.pinned) {
             asked.pinned = self.any_replica();
             if self.chance.in_1000(300) {
@@ -308,6 +322,7 @@ impl World {
             replica,
             tried,
             attempt: asked.attempt,
+            key: asked.key,
         };
         self.sent.insert(query, sent);
         let (deadline_ns, heads) = (self.habits.deadline_ns, self.habits.heads);
@@ -379,10 +394,11 @@ impl World {
     /// A second copy while the first is in flight.
     fn hedge(&mut self, query: u64) {
         if let Some(sent) = self.sent.get(&query) {
-            let avoid = sent.tried.clone();
+            let (avoid, key) = (sent.tried.clone(), sent.key);
             self.ask(&Asked {
                 attempt: Attempt::Hedge,
                 avoid,
+                key,
                 ..Asked::default()
             });
         }
@@ -411,6 +427,7 @@ impl World {
             self.ask(&Asked {
                 attempt: Attempt::Retry,
                 avoid: sent.tried,
+                key: sent.key,
                 ..Asked::default()
             });
         }
@@ -451,129 +468,6 @@ impl World {
                 let mean = machine.cores.saturating_mul(load) / 1_000;
                 machine.others = chance.within(mean / 2, mean + mean / 2 + 1);
             }
-        }
-    }
-
-    fn fleet_change(&mut self) {
-        let after = 1 + self.chance.wide(self.habits.change_ns.saturating_mul(2));
-        self.plan(after, Action::FleetChange);
-        match self.chance.within(0, 25) {
-            0..=5 => self.join(),
-            6..=9 => self.leave(),
-            10..=14 => self.toggle(),
-            15..=17 => self.restart(),
-            18 | 19 => {
-                let chosen = self.any_replica();
-                if let Some(machine) = chosen.and_then(|id| self.machine_mut(id)) {
-                    machine.draining = !machine.draining;
-                }
-            }
-            20 => self.offer_all(false),
-            21 => self.offer_all(true),
-            22 => self.repeat_news(),
-            23 => {
-                // All leave; others join later.
-                while let Some(machine) = self.machines.pop() {
-                    self.gone.push(machine.id);
-                    self.handle(Event::Removed(machine.id));
-                    self.ids.release(machine.id);
-                }
-            }
-            24 => {
-                for machine in &mut self.machines {
-                    machine.condition = Condition::Stopped;
-                }
-                self.join();
-            }
-            _ => {
-                let chosen = self.any_replica();
-                if let Some(machine) = chosen.and_then(|id| self.machine_mut(id)) {
-                    machine.answers_probes = !machine.answers_probes;
-                }
-            }
-        }
-    }
-
-    fn join(&mut self) {
-        if self.machines.len() >= REPLICAS_MAX {
-            return;
-        }
-        let Some(id) = self.ids.allocate() else {
-            return;
-        };
-        let machine = Machine::new(id, &self.habits, &mut self.chance);
-        self.machines.push(machine);
-        self.handle(Event::Added(id));
-    }
-
-    fn leave(&mut self) {
-        let count = u32::try_from(self.machines.len()).unwrap_or(0);
-        // The last one seldom leaves.
-        if count == 0 || count == 1 && !self.chance.in_1000(150) {
-            return;
-        }
-        let place = self.chance.within(0, count - 1) as usize;
-        let machine = self.machines.remove(place);
-        self.gone.push(machine.id);
-        self.handle(Event::Removed(machine.id));
-        self.ids.release(machine.id);
-    }
-
-    fn toggle(&mut self) {
-        if let Some(id) = self.any_replica()
-            && let Some(machine) = self.machine_mut(id)
-        {
-            machine.offered = !machine.offered;
-            let offered = machine.offered;
-            self.handle(Event::Available(id, offered));
-        }
-    }
-
-    /// The driver takes out all replicas, or puts all back.
-    fn offer_all(&mut self, offered: bool) {
-        let changed = self.machines.iter_mut().filter(|it| it.offered != offered);
-        let changed: Vec<ReplicaId> = changed
-            .map(|machine| {
-                machine.offered = offered;
-                machine.id
-            })
-            .collect();
-        for id in changed {
-            self.handle(Event::Available(id, offered));
-        }
-    }
-
-    fn restart(&mut self) {
-        let Some(id) = self.any_replica() else {
-            return;
-        };
-        let incarnation = self.chance.number();
-        if let Some(machine) = self.machine_mut(id) {
-            machine.incarnation = Some(incarnation);
-            machine.condition = Condition::Sound;
-            machine.draining = false;
-        }
-        let broken: Vec<u64> = (self.sent.iter())
-            .filter(|(_, sent)| sent.replica == id)
-            .map(|(&query, _)| query)
-            .collect();
-        for query in broken {
-            self.end(query, Outcome::Broken);
-        }
-    }
-
-    /// The driver says again what is known, or something about a replica that has left.
-    fn repeat_news(&mut self) {
-        let Some(id) = self.any_replica() else {
-            return;
-        };
-        if let Some(offered) = self.machine(id).map(|machine| machine.offered) {
-            self.handle(Event::Added(id));
-            self.handle(Event::Available(id, offered));
-        } else {
-            self.handle(Event::Removed(id));
-            self.handle(Event::Available(id, false));
-            self.handle(Event::ProbeLost(ProbeId::from_bits(id.to_bits())));
         }
     }
 

@@ -1,0 +1,145 @@
+package slackwatergrpc
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/slackwater/slackwater/go/internal/vectors"
+	"github.com/slackwater/slackwater/go/policy"
+)
+
+// keyedEngine returns an engine over the fleet of the vectors, whose calls have the metadata x-user.
+func keyedEngine(t *testing.T, config string) (*engine, []string, []vectors.KeyLine) {
+	t.Helper()
+	t.Setenv(vectors.FolderVariable, "../../vectors")
+	addresses, orders, err := vectors.ClientKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := parseConfig([]byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := newEngine(parsed, newMetrics(newCounts(), ""), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.close)
+	var ready []*endpointPicker
+	for _, address := range addresses {
+		ready = append(ready, &endpointPicker{endpoint: &endpoint{name: address}})
+	}
+	// Agreement does not depend on the order in which endpoints become READY.
+	slices.Reverse(ready)
+	e.setReady(ready)
+	return e, addresses, orders
+}
+
+func withUser(user string) context.Context {
+	return metadata.AppendToOutgoingContext(context.Background(), "X-User", user, "x-user", "another")
+}
+
+func (e *engine) pickFor(t *testing.T, ctx context.Context) string {
+	t.Helper()
+	a, child, err := e.pick(balancer.PickInfo{Ctx: ctx}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.end(policy.OutcomeSuccess, nil)
+	return child.endpoint.describe()
+}
+
+func TestCallsWithAKeyGoToTheHomeThatTheProxyHas(t *testing.T) {
+	e, addresses, orders := keyedEngine(t,
+		`{"probe": {"transport": "none"}, "key": {"metadata": "x-user"}}`)
+	for _, order := range orders {
+		for range 3 {
+			home := addresses[order.Order[0]]
+			if found := e.pickFor(t, withUser(order.Value)); found != home {
+				t.Errorf("%s: found %s, not %s", order.Value, found, home)
+			}
+		}
+	}
+}
+
+func TestCallsWithoutAKeyGoAnywhere(t *testing.T) {
+	e, _, _ := keyedEngine(t, `{"probe": {"transport": "none"}, "key": {"metadata": "x-user"}}`)
+	for _, ctx := range []context.Context{context.Background(), withUser("")} {
+		found := map[string]bool{}
+		for range 60 {
+			found[e.pickFor(t, ctx)] = true
+		}
+		if len(found) < 5 {
+			t.Errorf("only %d endpoints have got a call", len(found))
+		}
+	}
+}
+
+func TestSecretChangesHomes(t *testing.T) {
+	RegisterKeySecret("own", []byte("sixteen bytes or"))
+	t.Cleanup(func() { RegisterKeySecret("own", nil) })
+	e, addresses, orders := keyedEngine(t,
+		`{"probe": {"transport": "none"}, "key": {"metadata": "x-user", "secret": "own"}}`)
+	moved := 0
+	for _, order := range orders {
+		if e.pickFor(t, withUser(order.Value)) != addresses[order.Order[0]] {
+			moved++
+		}
+	}
+	if moved < len(orders)/2 {
+		t.Errorf("only %d of %d homes are others", moved, len(orders))
+	}
+}
+
+// A channel whose secret is gone does not go on with keys that anyone can construct.
+func TestSecretThatIsRemoved(t *testing.T) {
+	RegisterKeySecret("short-lived", []byte("sixteen bytes or"))
+	parsed, err := parseConfig([]byte(`{"key": {"metadata": "x-user", "secret": "short-lived"}}`))
+	RegisterKeySecret("short-lived", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := newEngine(parsed, newMetrics(newCounts(), ""), true); err == nil {
+		e.close()
+		t.Error("an engine without its secret")
+	}
+}
+
+// Calls of a channel with a key find the same server.
+func TestCallsOfAKeyGoToOneServer(t *testing.T) {
+	var servers []*server
+	for range 5 {
+		servers = append(servers, serve(t, nil))
+	}
+	// A probe that is answered during a call may count it when it is over, so there are none here.
+	c := dial(t, `{"probe": {"transport": "none"}, "key": {"metadata": "x-user"}}`, servers)
+	eventually(t, "all servers are connected", func() bool {
+		if _, err := c.call(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		snapshot := Channels()
+		return slices.ContainsFunc(snapshot, func(channel *Channel) bool {
+			return channel.Target() == c.target && len(channel.Snapshot().Endpoints) == len(servers)
+		})
+	})
+	homes := map[string]bool{}
+	for _, user := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		home, err := c.call(withUser(user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		homes[home] = true
+		for range 5 {
+			if found, err := c.call(withUser(user)); err != nil || found != home {
+				t.Errorf("%s: found %s, not %s (%v)", user, found, home, err)
+			}
+		}
+	}
+	if len(homes) < 2 {
+		t.Errorf("all users have the home %v", homes)
+	}
+}

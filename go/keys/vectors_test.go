@@ -1,0 +1,27 @@
+package keys_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/slackwater/slackwater/go/internal/vectors"
+)
+
+// TestVectors plays what the Rust core has played with keys around its policies, and compares each
+// result.
+func TestVectors(t *testing.T) {
+	files, err := vectors.KeyFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			counts, err := vectors.ReplayFile(file, vectors.Keyed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d scenarios, %d events, %d snapshots", counts.Scenarios, counts.Events, counts.Snapshots)
+		})
+	}
+}
