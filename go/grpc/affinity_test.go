@@ -49,7 +49,7 @@ func (e *engine) pickFor(t *testing.T, ctx context.Context) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.end(policy.OutcomeSuccess, nil)
+	a.end(policy.OutcomeSuccess)
 	return child.endpoint.describe()
 }
 
