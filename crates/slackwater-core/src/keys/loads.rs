@@ -227,7 +227,7 @@ impl Loads {
         }
         row.own -= 1;
         let is_reported = row.is_reported;
-        let level = row.level.saturating_sub(1).max(row.own);
+        let level = row.level.saturating_sub(1);
         let fewer = u64::from(if is_reported { row.level - level } else { 0 });
         row.level = level;
         if let Some(server) = self.servers.get_mut(row.server as usize) {
