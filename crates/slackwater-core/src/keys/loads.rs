@@ -324,7 +324,7 @@ impl Loads {
         }
         row.own -= 1;
         let is_reported = row.is_reported;
-        let level = row.level.saturating_sub(1).max(row.own);
+        let level = row.level.saturating_sub(1);
         let fewer = u64::from(if is_reported { row.level - level } else { 0 });
         row.level = level;
         let (one, latency) = (u64::from(!is_reported), row.latency_us.into());
