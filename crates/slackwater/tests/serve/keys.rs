@@ -48,7 +48,7 @@ impl Fleet {
     }
 }
 
-async fn ask(proxy: &Proxy, path: &str, fields: &str) -> Answer {
+pub(crate) async fn ask(proxy: &Proxy, path: &str, fields: &str) -> Answer {
     let mut client = Client::connect(proxy.address).await;
     let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{fields}\r\n");
     client.send(&head).await;
@@ -365,7 +365,7 @@ fn file_of(text: &str) -> std::path::PathBuf {
 }
 
 /// An agent that remembers hints, before this server.
-fn agent(server: SocketAddr, hint: &str) -> Proxy {
+pub(crate) fn agent(server: SocketAddr, hint: &str) -> Proxy {
     let file = file_of(&format!(
         "listen = \"127.0.0.1:0\"\nto = \"{server}\"\nadmin.listen = \"127.0.0.1:0\"\n{hint}"
     ));
