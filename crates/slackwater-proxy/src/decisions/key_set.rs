@@ -127,6 +127,9 @@ mod tests {
         set.homes = 3;
         text.clear();
         set.write(&mut text).expect("text");
-        assert!(text.contains(": homes a (") && !text.contains("; set"), "{text}");
+        assert!(
+            text.contains(": homes a (") && !text.contains("; set"),
+            "{text}"
+        );
     }
 }
