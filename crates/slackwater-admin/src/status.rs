@@ -19,8 +19,9 @@ use slackwater_telemetry::facts::latency::{
 };
 use slackwater_telemetry::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    HintFacts, LineFacts, ListenerFacts, OverrideFacts, Phase, RecentFacts, ReloadFacts, ReplicaFacts,
-    RequestCounts, RouteFacts, ServiceFacts, SourceState, StatusCount, UnroutedFacts, WorkerFacts,
+    HintFacts, LineFacts, ListenerFacts, OverrideFacts, Phase, RecentFacts, ReloadFacts,
+    ReplicaFacts, RequestCounts, RouteFacts, ServiceFacts, SourceState, StatusCount, UnroutedFacts,
+    WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::problems::{Problem, problems};

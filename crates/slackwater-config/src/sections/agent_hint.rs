@@ -80,7 +80,13 @@ mod tests {
 
     #[test]
     fn settings_of_no_hints_are_remarked_on() {
-        let told = |toml| load(toml).remarks.iter().map(|it| it.about.to_string()).collect::<Vec<_>>();
+        let told = |toml| {
+            load(toml)
+                .remarks
+                .iter()
+                .map(|it| it.about.to_string())
+                .collect::<Vec<_>>()
+        };
         assert!(told("hint.age = \"1m\"\n")[0].contains("does nothing without hint.cache_entries"));
         assert_eq!(told("hint.cache_entries = 0\n"), [""; 0]);
     }

@@ -161,8 +161,10 @@ impl Kind<u32> for BalanceFactor {
     fn meaning(&self, _: &Judge<'_, u32>) -> Meaning {
         let factor = Kind::meaning(&FACTOR, &Judge::none());
         let schema = json!({"anyOf": [factor.schema, {"const": 0}, {"type": "string", "pattern": r"^\d+%$"}]});
-        Meaning::of(format!("0, or {}", factor.words), schema)
-            .expected(format!("0, or {}, or a percentage such as \"125%\"", factor.expected))
+        Meaning::of(format!("0, or {}", factor.words), schema).expected(format!(
+            "0, or {}, or a percentage such as \"125%\"",
+            factor.expected
+        ))
     }
 }
 

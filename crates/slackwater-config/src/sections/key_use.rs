@@ -42,10 +42,7 @@ impl KeyUse<'_> {
             );
         } else {
             if self.replicas > 0 && usize::from(key.set) > self.replicas {
-                let message = format!(
-                    "is more than the {} replicas that there are",
-                    self.replicas
-                );
+                let message = format!("is more than the {} replicas that there are", self.replicas);
                 warn(definition("set"), message);
             }
             for name in ["replicate_above", "replicate_time"] {
@@ -62,7 +59,8 @@ impl KeyUse<'_> {
                 warn(definition("balance_factor"), message);
             }
             if matches!(self.sticky.by, StickyBy::Header | StickyBy::Address) {
-                let message = "does nothing beside sticky.by, which decides first; leave one of them out";
+                let message =
+                    "does nothing beside sticky.by, which decides first; leave one of them out";
                 warn(definition("by"), message.to_owned());
             }
         }
@@ -84,7 +82,10 @@ impl KeyUse<'_> {
             warn(self.probe.hint_at().cloned(), message.to_owned());
         }
         if self.policy.reports != Reports::Round || !key.is_on() {
-            let message = format!("does nothing without key.by and policy = {:?}", with_rounds());
+            let message = format!(
+                "does nothing without key.by and policy = {:?}",
+                with_rounds()
+            );
             warn(self.probe.hint_homes_at().cloned(), message);
         }
     }

@@ -215,7 +215,10 @@ fn why_not(key: &str) -> Option<&'static str> {
             "determines the fleet, which the file defines; a replica can be drained, or have another weight",
         );
     }
-    if ["replica.tls", "probe.key_file", "key.seed_file"].into_iter().any(is_within) {
+    if ["replica.tls", "probe.key_file", "key.seed_file"]
+        .into_iter()
+        .any(is_within)
+    {
         return Some("names files, or what is trusted; change it in the file, and reload");
     }
     let (of_service, of_process) = &*KEYS;

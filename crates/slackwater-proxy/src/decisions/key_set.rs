@@ -58,7 +58,7 @@ impl KeySet {
         self.set.iter().map(replica).sum()
     }
 
-    /// Writes a line such as `key: home a (2 in flight, cap 2); set b (0, cap 2), c (0, cap 2)`.
+    /// Writes a line such as `key: home a (2 in flight of 2, busy); set b (0 in flight of 2)`.
     pub(super) fn write(&self, to: &mut String) -> fmt::Result {
         write!(to, "     key")?;
         if let Some(partition) = self.partition {
@@ -127,6 +127,9 @@ mod tests {
         set.homes = 3;
         text.clear();
         set.write(&mut text).expect("text");
-        assert!(text.contains(": homes a (") && !text.contains("; set"), "{text}");
+        assert!(
+            text.contains(": homes a (") && !text.contains("; set"),
+            "{text}"
+        );
     }
 }

@@ -242,7 +242,9 @@ mod tests {
     fn identities(weights: &[u32]) -> BTreeSet<Identity> {
         let mut replicas = Replicas::default();
         let address = SocketAddr::from(([10, 0, 0, 1], 80));
-        let mut all = replicas.insert(address.into(), parts(weights[0])).expect("room");
+        let mut all = replicas
+            .insert(address.into(), parts(weights[0]))
+            .expect("room");
         for &weight in &weights[1..] {
             all = replicas.resize(all[0], parts(weight)).expect("room").all;
         }

@@ -234,7 +234,11 @@ mod tests {
     async fn layer_notes_the_hints_of_good_answers() {
         let load = Load::builder().hint_cache(HintCache::default()).build();
         let service = tower::service_fn(|request: Request<String>| async move {
-            let status = if request.uri().path() == "/bad" { 500 } else { 200 };
+            let status = if request.uri().path() == "/bad" {
+                500
+            } else {
+                200
+            };
             let response = Response::builder().status(status).body(String::new());
             Ok::<_, Infallible>(response.expect("valid"))
         });

@@ -8,7 +8,8 @@ use slackwater_proxy::forward::{
     ConnectionCounts, ReplicaCounts, ReplicaEnds, UnreadableCounts, unreadable_requests,
 };
 use slackwater_telemetry::facts::{
-    BehindFacts, Facts, HintFacts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
+    BehindFacts, Facts, HintFacts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts,
+    WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
 use slackwater_telemetry::replica_state::Standing;

@@ -170,9 +170,18 @@ fn keys(service: &ServiceConfig) -> Option<String> {
     // Writing to a string does not fail.
     let _ = match key.balance_factor {
         0 => write!(text, ": without a bound"),
-        factor => write!(text, ": up to {} times the mean load", show_millionths(factor)),
+        factor => write!(
+            text,
+            ": up to {} times the mean load",
+            show_millionths(factor)
+        ),
     };
-    let _ = write!(text, ", sets of {} replica{}", key.set, plural(key.set.into()));
+    let _ = write!(
+        text,
+        ", sets of {} replica{}",
+        key.set,
+        plural(key.set.into())
+    );
     if key.partitions > 0 {
         let _ = write!(text, ", {} partitions", key.partitions);
     }

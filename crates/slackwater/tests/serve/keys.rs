@@ -38,7 +38,10 @@ impl Fleet {
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
-        self.replicas.iter().map(|replica| replica.address).collect()
+        self.replicas
+            .iter()
+            .map(|replica| replica.address)
+            .collect()
     }
 
     /// The address of a replica in the status, by its name here.
@@ -48,7 +51,7 @@ impl Fleet {
     }
 }
 
-async fn ask(proxy: &Proxy, path: &str, fields: &str) -> Answer {
+pub(crate) async fn ask(proxy: &Proxy, path: &str, fields: &str) -> Answer {
     let mut client = Client::connect(proxy.address).await;
     let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{fields}\r\n");
     client.send(&head).await;
@@ -92,7 +95,11 @@ async fn key_has_the_same_home_through_each_process_and_after_a_restart() {
     reversed.reverse();
     let second = Proxy::start(&reversed, BY_USER);
     let found = homes(&first).await;
-    assert_eq!(found, homes(&second).await, "another process, another order");
+    assert_eq!(
+        found,
+        homes(&second).await,
+        "another process, another order"
+    );
     assert_eq!(found, homes(&first).await, "again");
     assert_eq!(counted(&found).len(), 3, "each replica has keys: {found:?}");
     let metrics = first.admin_page("/metrics").await;
@@ -185,11 +192,25 @@ async fn requests_of_a_busy_home_go_to_the_set() {
     let key = &attempt["key"];
     assert_eq!(key["homes"], 1, "{key}");
     let set: Vec<_> = key["set"].as_array().unwrap().iter().collect();
-    let shown = |place: usize| (&set[place]["replica"], &set[place]["load"], &set[place]["cap"]);
-    assert_eq!(shown(0), (&json!(fleet.address(&name)), &json!(1), &json!(1)));
-    assert_eq!(shown(1), (&json!(fleet.address(&other)), &json!(0), &json!(1)));
+    let shown = |place: usize| {
+        (
+            &set[place]["replica"],
+            &set[place]["load"],
+            &set[place]["cap"],
+        )
+    };
+    assert_eq!(
+        shown(0),
+        (&json!(fleet.address(&name)), &json!(1), &json!(1))
+    );
+    assert_eq!(
+        shown(1),
+        (&json!(fleet.address(&other)), &json!(0), &json!(1))
+    );
     decisions(&proxy, "reason=key_home", 3).await;
-    let words = proxy.admin_page("/decisions?reason=key_set&format=text&limit=1").await;
+    let words = proxy
+        .admin_page("/decisions?reason=key_set&format=text&limit=1")
+        .await;
     assert!(words.contains("the key's home is busy or out"), "{words}");
     assert!(words.contains("key: home "), "{words}");
 }
@@ -209,7 +230,10 @@ async fn requests_of_a_busy_set_go_where_the_policy_says() {
 #[tokio::test]
 async fn balance_factor_of_zero_keeps_all_requests_at_the_home() {
     let fleet = Fleet::new(3).await;
-    let proxy = Proxy::start(&fleet.addresses(), &format!("{BY_USER}balance_factor = 0\n"));
+    let proxy = Proxy::start(
+        &fleet.addresses(),
+        &format!("{BY_USER}balance_factor = 0\n"),
+    );
     let home_name = home(&proxy, "ann").await;
     let mut held = Vec::new();
     for _ in 0..4 {
@@ -292,8 +316,13 @@ async fn key_whose_whole_set_is_down_is_answered_elsewhere() {
     let found = homes(&proxy).await;
     assert_eq!(counted(&found).len(), 2, "{found:?}");
     let metrics = proxy.admin_page("/metrics").await;
-    let spilled = metrics.lines().find(|line| line.contains("reason=\"key_spill\""));
-    assert!(spilled.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
+    let spilled = metrics
+        .lines()
+        .find(|line| line.contains("reason=\"key_spill\""));
+    assert!(
+        spilled.is_some_and(|line| !line.ends_with(" 0")),
+        "{metrics}"
+    );
 }
 
 #[tokio::test]
@@ -365,7 +394,7 @@ fn file_of(text: &str) -> std::path::PathBuf {
 }
 
 /// An agent that remembers hints, before this server.
-fn agent(server: SocketAddr, hint: &str) -> Proxy {
+pub(crate) fn agent(server: SocketAddr, hint: &str) -> Proxy {
     let file = file_of(&format!(
         "listen = \"127.0.0.1:0\"\nto = \"{server}\"\nadmin.listen = \"127.0.0.1:0\"\n{hint}"
     ));

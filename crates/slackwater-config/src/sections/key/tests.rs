@@ -100,23 +100,45 @@ fn balance_factor_is_a_factor_or_a_percentage() {
     ] {
         assert_eq!(factor(text), Ok(millionths), "{text}");
     }
-    for text in ["0.5", "-1", "100.5", "\"50%\"", "\"%\"", "\"-125%\"", "\"125\"", "\"1e2%\"", "true"] {
+    for text in [
+        "0.5",
+        "-1",
+        "100.5",
+        "\"50%\"",
+        "\"%\"",
+        "\"-125%\"",
+        "\"125\"",
+        "\"1e2%\"",
+        "true",
+    ] {
         let mistakes = factor(text).expect_err(text);
-        assert!(mistakes[0].starts_with("a.toml:6:18: key.balance_factor: found"), "{mistakes:?}");
+        assert!(
+            mistakes[0].starts_with("a.toml:6:18: key.balance_factor: found"),
+            "{mistakes:?}"
+        );
     }
     let mistakes = factor("125").expect_err("Envoy's");
-    assert!(mistakes[0].contains("write 1.25 or \"125%\""), "{mistakes:?}");
+    assert!(
+        mistakes[0].contains("write 1.25 or \"125%\""),
+        "{mistakes:?}"
+    );
 }
 
 #[test]
 fn names_of_other_balancers_lead_here() {
     for (toml, told) in [
-        ("hash_balance_factor = 125\n", "write balance_factor = \"125%\" in [key]"),
+        (
+            "hash_balance_factor = 125\n",
+            "write balance_factor = \"125%\" in [key]",
+        ),
         (
             "[key]\nby = \"path\"\nhash-balance-factor = 125\n",
             "write balance_factor = \"125%\"",
         ),
-        ("hash_key = \"x\"\n", "write by = \"header:x-user\" in [key]"),
+        (
+            "hash_key = \"x\"\n",
+            "write by = \"header:x-user\" in [key]",
+        ),
     ] {
         let mistakes = load(toml).expect_err(toml);
         assert!(mistakes[0].contains(told), "{mistakes:?}");
@@ -132,12 +154,17 @@ fn bounds_of_the_choice_are_checked() {
         ("replicate_max = 0", "from 1 to 16"),
         ("replicate_above = 0", "from 0.01 to 1"),
         ("replicate_time = \"1ms\"", "from 1s to 1h"),
-        ("replicate_max = 2", "key.replicate_max: expected 1 without partitions"),
+        (
+            "replicate_max = 2",
+            "key.replicate_max: expected 1 without partitions",
+        ),
     ] {
         let mistakes = load(&format!("[key]\nby = \"path\"\n{toml}\n")).expect_err(toml);
         assert!(mistakes[0].contains(told), "{mistakes:?}");
     }
-    let key = key("[key]\nby = \"path\"\nset = 3\npartitions = 64\nreplicate_max = 8\nreplicate_above = 0.4\nreplicate_time = \"20s\"\n");
+    let key = key(
+        "[key]\nby = \"path\"\nset = 3\npartitions = 64\nreplicate_max = 8\nreplicate_above = 0.4\nreplicate_time = \"20s\"\n",
+    );
     assert_eq!((key.set, key.partitions, key.replicate_max), (3, 64, 8));
     assert_eq!(key.replicate_above.millionths(), 400_000);
     assert_eq!(key.replicate_time, Duration::from_secs(20));
@@ -147,15 +174,35 @@ fn bounds_of_the_choice_are_checked() {
 fn settings_without_effect_are_remarked_on() {
     const SYNC: &str = "probe.hint = \"key\"\n";
     for (toml, told) in [
-        ("key.set = 2\n", Some("key: does nothing without the key by")),
+        (
+            "key.set = 2\n",
+            Some("key: does nothing without the key by"),
+        ),
         ("key.by = \"path\"\n", None),
         ("key.by = \"path\"\nkey.set = 2\n", None),
-        ("key.by = \"path\"\nkey.set = 3\n", Some("is more than the 2 replicas")),
-        ("key.by = \"path\"\nkey.partitions = 8\nkey.replicate_time = \"5s\"\n", Some("key.replicate_time: does nothing with replicate_max = 1")),
-        ("key.by = \"path\"\nsticky.by = \"address\"\n", Some("key.by: does nothing beside sticky.by")),
+        (
+            "key.by = \"path\"\nkey.set = 3\n",
+            Some("is more than the 2 replicas"),
+        ),
+        (
+            "key.by = \"path\"\nkey.partitions = 8\nkey.replicate_time = \"5s\"\n",
+            Some("key.replicate_time: does nothing with replicate_max = 1"),
+        ),
+        (
+            "key.by = \"path\"\nsticky.by = \"address\"\n",
+            Some("key.by: does nothing beside sticky.by"),
+        ),
         ("key.by = \"path\"\nsticky.by = \"cookie\"\n", None),
-        (SYNC, Some("probe.hint: does nothing with policy = \"least_loaded\", only with \"prequal_sync\"")),
-        ("probe.hint_homes = 1\n", Some("probe.hint_homes: does nothing without key.by")),
+        (
+            SYNC,
+            Some(
+                "probe.hint: does nothing with policy = \"least_loaded\", only with \"prequal_sync\"",
+            ),
+        ),
+        (
+            "probe.hint_homes = 1\n",
+            Some("probe.hint_homes: does nothing without key.by"),
+        ),
     ] {
         let found = remarks(toml);
         match told {
@@ -169,10 +216,16 @@ fn settings_without_effect_are_remarked_on() {
 fn hints_need_a_policy_with_rounds_and_keys() {
     let sync = BASE.replace("least_loaded", "prequal_sync");
     for (toml, told) in [
-        ("probe.hint = \"key\"\n", Some("probe.hint: does nothing without keys")),
+        (
+            "probe.hint = \"key\"\n",
+            Some("probe.hint: does nothing without keys"),
+        ),
         ("probe.hint = \"key\"\nkey.by = \"path\"\n", None),
         ("probe.hint = \"header:x-prompt\"\n", None),
-        ("key.by = \"path\"\nkey.balance_factor = 2\n", Some("key.balance_factor: does nothing with policy = \"prequal_sync\"")),
+        (
+            "key.by = \"path\"\nkey.balance_factor = 2\n",
+            Some("key.balance_factor: does nothing with policy = \"prequal_sync\""),
+        ),
     ] {
         let source = Source::new("a.toml".into(), format!("{sync}{toml}"));
         let loaded = Config::load_source(Some(&source), &Overrides::default());

@@ -88,7 +88,10 @@ impl Service {
         tying.with_budget(TieBudget::earn);
         let avoid = &first.replica().parts;
         let mut explanation = picked_for.record.explanation();
-        let (now, query) = (self.balancer.now(), picked_for.with_key(Query::hedge(avoid)));
+        let (now, query) = (
+            self.balancer.now(),
+            picked_for.with_key(Query::hedge(avoid)),
+        );
         let picked = (self.balancer).pick_explained(now, query, explanation.as_deref_mut());
         let Picked::Ready(lease) = picked else {
             return None;

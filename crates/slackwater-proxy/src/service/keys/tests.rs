@@ -17,7 +17,10 @@ fn by(sources: &str) -> KeyRule {
 
 fn origin(peer: &str) -> Origin {
     Origin::new(
-        &crate::forward::Rules::new(&slackwater_config::ForwardedSettings::default(), &Limits::default()),
+        &crate::forward::Rules::new(
+            &slackwater_config::ForwardedSettings::default(),
+            &Limits::default(),
+        ),
         peer.parse().expect("an address"),
         Authority::from_static("127.0.0.1:80"),
         0,
@@ -35,7 +38,8 @@ fn request(target: &str, fields: &[(&'static str, &[u8])]) -> Request<RequestBod
 }
 
 fn hash_of(rule: &KeyRule, target: &str, fields: &[(&'static str, &[u8])]) -> Option<KeyHash> {
-    rule.of(&request(target, fields), &origin("10.0.0.9:1")).hash
+    rule.of(&request(target, fields), &origin("10.0.0.9:1"))
+        .hash
 }
 
 /// The hash of the value that a rule has to find.
@@ -122,7 +126,9 @@ fn hints_are_the_hash_or_a_header() {
     let of = |rule: &KeyRule, fields: &[(&'static str, &[u8])]| {
         rule.of(&request("/", fields), &origin).hint
     };
-    let keyed = rule(&format!("{SYNC}probe.hint = \"key\"\nkey.by = \"header:x-user\""));
+    let keyed = rule(&format!(
+        "{SYNC}probe.hint = \"key\"\nkey.by = \"header:x-user\""
+    ));
     let keyed = keyed.expect("keys");
     let hash = KeyHasher::default().hash(b"u").to_bits();
     assert_eq!(of(&keyed, &[("x-user", b"u")]), hash.to_be_bytes()[..]);
@@ -131,7 +137,10 @@ fn hints_are_the_hash_or_a_header() {
     let named = named.expect("hints");
     assert_eq!(of(&named, &[("x-prompt", b"p")]), b"p"[..]);
     assert_eq!(of(&named, &[("x-prompt", &[b'p'; 256])]).len(), 256);
-    assert!(of(&named, &[("x-prompt", &[b'p'; 257])]).is_empty(), "too long");
+    assert!(
+        of(&named, &[("x-prompt", &[b'p'; 257])]).is_empty(),
+        "too long"
+    );
 
     let mut headers = HeaderMap::new();
     headers.insert(HINT, HeaderValue::from_static("forged"));

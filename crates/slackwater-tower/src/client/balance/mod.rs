@@ -453,7 +453,9 @@ mod tests {
             });
             (SocketAddr::from(([10, 0, 0, 1], number)), service)
         };
-        builder.build_over([1, 2, 3].map(replica)).expect("distinct")
+        builder
+            .build_over([1, 2, 3].map(replica))
+            .expect("distinct")
     }
 
     trait Answers: Service<Request<String>, Response = Response<String>, Error = Infallible> {}
@@ -471,10 +473,14 @@ mod tests {
     }
 
     async fn ask<S: Answers + Clone>(balance: &Balance<S, String>, user: &str) -> String {
-        let request = Request::builder().header("x-user", user).body(String::new());
+        let request = Request::builder()
+            .header("x-user", user)
+            .body(String::new());
         let response = balance.clone().oneshot(request.expect("valid")).await;
         let body = response.expect("an answer").into_body();
-        let body = http_body_util::BodyExt::collect(body).await.expect("a body");
+        let body = http_body_util::BodyExt::collect(body)
+            .await
+            .expect("a body");
         String::from_utf8(body.to_bytes().into()).expect("text")
     }
 

@@ -3,6 +3,7 @@
 use super::{Moved, samples};
 use crate::capacity::{BY_CAPACITY, agent, says};
 use crate::clients::{Client, get};
+use crate::keys;
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
 use crate::ties::{Site, TIED};
@@ -51,6 +52,7 @@ pub(super) async fn all(moved: &Moved) {
     }
     learned(moved).await;
     told_with_responses(moved).await;
+    hints(moved).await;
     // The server stops.
     let Site {
         servers: [server, _],
@@ -99,4 +101,21 @@ async fn told_with_responses(moved: &Moved) {
     })
     .await;
     watched.moves(&["slackwater_probe_rate"]).await;
+}
+
+/// A request with a hint is answered, and a probe has the same hint.
+async fn hints(moved: &Moved) {
+    let replica = Replica::echo("one").await;
+    let agent = keys::agent(replica.address, "[hint]\ncache_entries = 10\n");
+    let before = moved.watch(&agent).await;
+    for path in ["/", "/prequal/probe"] {
+        let answer = keys::ask(&agent, path, "x-slackwater-hint: 61\r\n").await;
+        assert_eq!(answer.status, 200, "{path}");
+    }
+    before
+        .moves(&[
+            "slackwater_own_hint_entries",
+            "slackwater_own_hint_probes_total",
+        ])
+        .await;
 }
