@@ -29,7 +29,10 @@ pub(super) enum Trouble {
 /// Processes of the balancer in the cases with several.
 const SEVERAL: usize = 4;
 
-const CASES: [Case; 9] = [
+/// Processes of the balancer in the cases with one for each client, as sidecars are.
+const MANY: usize = 16;
+
+const CASES: [Case; 10] = [
     case("plain", "All replicas are alike", 1, 0, Trouble::None),
     case(
         "hot",
@@ -86,6 +89,13 @@ const CASES: [Case; 9] = [
         SEVERAL,
         10,
         Trouble::HotHomeSlow,
+    ),
+    case(
+        "many-hot-slow",
+        "Sixteen balancers, a tenth of the requests has one more key, and one replica has a third of its speed",
+        MANY,
+        10,
+        Trouble::Slow,
     ),
 ];
 

@@ -25,7 +25,7 @@ pub(super) struct Options {
     pub(super) seconds: u64,
     /// Load before the measurement in seconds: 0 to 600, default 8; 1 in the short form.
     pub(super) settle: u64,
-    /// Requests per second to each contender: 1 to 100,000, default 640; 100 in the short form.
+    /// Requests per second to each contender: 1 to 100,000, default 768; 100 in the short form.
     pub(super) rate: u64,
     /// Replicas of each contender: 2 to 64, default 16; 4 in the short form.
     pub(super) replicas: usize,
@@ -37,9 +37,9 @@ pub(super) struct Options {
     /// Additional time of another request, in milliseconds: 0 to 10,000, default 100; 20 in the
     /// short form.
     pub(super) miss_ms: u64,
-    /// Distinct keys: 1 to 10,000,000, default 50,000; 500 in the short form.
+    /// Distinct keys: 1 to 10,000,000, default 20,000; 500 in the short form.
     pub(super) keys: u64,
-    /// Keys in the cache of a replica: 1 to 10,000,000, default 5,000; 200 in the short form.
+    /// Keys in the cache of a replica: 1 to 10,000,000, default 2,000; 200 in the short form.
     pub(super) cache: u64,
     /// Exponent of Zipf's law: 0 to 5, default 0.9.
     pub(super) zipf: f64,
@@ -111,13 +111,13 @@ impl Options {
             lanes: 2,
             seconds: pick(15, 3),
             settle: pick(8, 1),
-            rate: pick(640, 100),
+            rate: pick(768, 100),
             replicas: if short { 4 } else { 16 },
             workers: 4,
             hit_ms: pick(50, 10),
             miss_ms: pick(100, 20),
-            keys: pick(50_000, 500),
-            cache: pick(5_000, 200),
+            keys: pick(20_000, 500),
+            cache: pick(2_000, 200),
             zipf: 0.9,
             seed: 1,
             slackwater: None,
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn options_have_defaults_and_ranges() {
         let options = Options::parse(&[]).unwrap();
-        assert_eq!((options.rounds, options.lanes, options.rate), (3, 2, 640));
+        assert_eq!((options.rounds, options.lanes, options.rate), (3, 2, 768));
         assert_eq!(options.cases, cases::all());
         assert_eq!(options.contenders, contenders::ALL);
         let arguments = ["--short", "--contenders", "nginx,haproxy", "--zipf", "1.1"];
