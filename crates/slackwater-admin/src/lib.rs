@@ -21,6 +21,7 @@ mod dashboard {
 mod guard;
 mod hub;
 mod idle;
+mod key_status;
 mod live;
 mod metrics;
 mod openapi;

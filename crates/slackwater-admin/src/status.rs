@@ -1,6 +1,7 @@
 //! The status as JSON: the answer to `GET /status`. `docs/reference/admin.md` documents each field,
 //! and a test keeps the two in step. Fields are only ever added; readers must ignore unknown ones.
 
+use super::key_status::KeyStatus;
 use super::standing::{ServiceStandingStatus, StandingCounts, StandingStatus};
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -18,7 +19,7 @@ use slackwater_telemetry::facts::latency::{
 };
 use slackwater_telemetry::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    LineFacts, ListenerFacts, OverrideFacts, Phase, RecentFacts, ReloadFacts, ReplicaFacts,
+    HintFacts, LineFacts, ListenerFacts, OverrideFacts, Phase, RecentFacts, ReloadFacts, ReplicaFacts,
     RequestCounts, RouteFacts, ServiceFacts, SourceState, StatusCount, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
@@ -45,6 +46,7 @@ pub struct Status {
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) own_queue: Option<QueueStatus>,
     pub(crate) own_ties: Option<TieStatus>,
+    pub(crate) own_hints: Option<HintFacts>,
     pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) overrides: Option<OverrideFacts>,
     pub(crate) listeners: Vec<ListenerFacts>,
@@ -98,6 +100,7 @@ pub(crate) struct ServiceStatus {
     pub(crate) admission: AdmissionCounts,
     pub(crate) line: Option<LineFacts>,
     pub(crate) latency: Vec<LatencyStatus>,
+    pub(crate) keys: Option<KeyStatus>,
     pub(crate) counts: PolicyCounts,
 }
 
@@ -260,6 +263,7 @@ impl Status {
                 .map(|report| LoadStatus::new(report, facts.own_capacity_source)),
             own_queue: facts.own_queue.as_ref().map(QueueStatus::from),
             own_ties: facts.own_ties.as_ref().map(TieStatus::from),
+            own_hints: facts.own_hints,
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             overrides: facts.overrides.clone(),
             listeners: facts.listeners.to_vec(),
@@ -301,6 +305,7 @@ impl ServiceStatus {
             admission,
             line: line(&service.workers),
             latency: latency_status(&LatencyFacts::sum(&service.workers)),
+            keys: KeyStatus::new(service),
             counts,
         }
     }

@@ -21,7 +21,7 @@ use slackwater_telemetry::attempt_failure::{AttemptEvidence, FailureKind, LastFa
 use slackwater_telemetry::exemplars::{Exemplar, Reference};
 use slackwater_telemetry::facts::{
     AdmissionCounts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts,
-    HealthFacts, LatencyFacts, Lifecycle, LineFacts, ListenerFacts, OverrideFacts, Phase,
+    HealthFacts, HintFacts, LatencyFacts, Lifecycle, LineFacts, ListenerFacts, OverrideFacts, Phase,
     RecentFacts, ReloadFacts, ReplicaFacts, RequestCounts, ResponseClass, RouteFacts, RouteService,
     ServiceExemplars, ServiceFacts, SourceState, StatusCount, StatusSource, UnroutedFacts,
     WorkerFacts,
@@ -173,6 +173,11 @@ pub(crate) fn facts() -> Facts {
         ),
         own_waits: latencies(&[5]),
         own_ties: Some(TieCounts::default()),
+        own_hints: Some(HintFacts {
+            entries: 7,
+            hits: 5,
+            misses: 2,
+        }),
         reloads: Some(ReloadFacts {
             taken: 3,
             refused: 1,

@@ -18,5 +18,5 @@ pub mod wire;
 #[doc(no_inline)]
 pub use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, NoDraw, Quantile, Rate, ReplicaId, ReplicaIds, Rif,
-    SplitMix64, default_policy, health, overload, policy, report, tail, tracker,
+    SplitMix64, default_policy, health, keys, overload, policy, report, tail, tracker,
 };

@@ -120,6 +120,9 @@ const REASONS = {
   pinned: ["pinned", "the request was pinned to it"],
   trial: ["trial", "it is ejected; this request is a trial"],
   last_resort: ["last resort", "it was not available, but all that were had had the request"],
+  key_home: ["home of its key", "it is the home of the request's key"],
+  key_set: ["of its key's set", "the home of the request's key was busy or out, and it is of the key's set"],
+  key_spill: ["key's set busy", "all of the key's set were busy or out"],
   room: ["first with room", "all were full, and it was the first to have room"],
 };
 

@@ -173,4 +173,28 @@ pub(super) const FAMILIES: &[Family] = &[
             }
         },
     ),
+    Family::gauge(
+        "slackwater_own_hint_entries",
+        "Agent's hints: answered ones in memory.",
+        &[],
+        |it, out| {
+            if let Some(hints) = &it.status.own_hints {
+                out.count(&[], hints.entries);
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_own_hint_probes",
+        "Agent's hints: probes with a hint.",
+        &[Label {
+            name: "result",
+            meaning: "`hit`: the hint was in memory; `miss`",
+        }],
+        |it, out| {
+            if let Some(hints) = &it.status.own_hints {
+                out.count(&["hit"], hints.hits);
+                out.count(&["miss"], hints.misses);
+            }
+        },
+    ),
 ];

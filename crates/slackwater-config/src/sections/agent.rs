@@ -8,6 +8,7 @@
 use super::address::ReplicaAddress;
 use super::address::{Address, loops_back, unreachable};
 use super::admin::AdminSettings;
+use super::agent_hint::HintSettings;
 use super::agent_queue::{AgentQueue, RequestsMax};
 use super::assemble::Workers;
 use super::connect::Connect;
@@ -160,6 +161,8 @@ pub struct AgentConfig {
     pub sample_age_max: Duration,
     /// The queue before the server.
     pub queue: AgentQueue,
+    /// The memory of hints that the server has answered. `[S3]`
+    pub hint: HintSettings,
     /// Networks of the replicas that it shares tied requests with: 0 to 64. Empty: it shares none.
     /// `[H2]`
     pub peers: Vec<Network>,
@@ -285,6 +288,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let server_process = ServerProcess::read(reader_ref);
     let queue = AgentQueue::read(reader_ref, &mut remarks);
     let has_queue = queue.requests_max != RequestsMax::None;
+    let hint = HintSettings::read(reader_ref, &mut remarks);
     let peers = read_peers(reader_ref, has_queue, &mut remarks);
     let over_http2 =
         (replica.protocol != ReplicaProtocol::Http1).then_some("the server, which speaks");
@@ -324,6 +328,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 check_interval: keys.check_interval,
                 sample_age_max: keys.sample_age_max,
                 queue,
+                hint,
                 peers,
                 orca: keys.orca,
                 server_process,

@@ -12,8 +12,10 @@ use super::discovery::DnsServers;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
+use super::key::KeyRouting;
 use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
+use super::probe_hint::ProbeHint;
 use super::queue::QueueSettings;
 use super::replica::ReplicaSettings;
 use super::request_id::RequestIdSettings;
@@ -117,6 +119,8 @@ pub struct ServiceConfig {
     pub tie: TyingSettings,
     /// How requests that belong together find the same replica.
     pub sticky: StickySettings,
+    /// Keys of requests, and the replicas that a key's requests go to.
+    pub key: KeyRouting,
     /// Whether and how replicas are checked.
     pub health: HealthSettings,
     /// Passive health checks: replicas that get fewer requests, or none, because of the results of
@@ -197,6 +201,10 @@ pub struct ProbeSettings {
     /// Whether HTTP probes use TLS: by default if requests to the replicas do, and never if they do
     /// not.
     pub tls: bool,
+    /// What the probes of a round carry; default nothing. `[S3]`
+    pub hint: ProbeHint,
+    /// The first replicas of a key's set that are probed for it: 0 to 8, default 2.
+    pub hint_homes: u8,
     /// Key that signs probes and their answers. `None`: unsigned.
     pub key: Option<ProbeKey>,
     /// The file that [`Self::key`] was read from.

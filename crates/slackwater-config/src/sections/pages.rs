@@ -18,7 +18,7 @@ use super::tls::ListenerKeys;
 use super::upgrade_protocols::BeyondRequests;
 use super::{
     AccessLogSettings, AdminSettings, DecisionSettings, DiscoverySettings, DnsServers,
-    ForwardedSettings, HealthSettings, HedgingSettings, Limits, LogSettings, QueueSettings,
+    ForwardedSettings, HealthSettings, HedgingSettings, HintSettings, KeyRouting, Limits, LogSettings, QueueSettings,
     ReplicaSettings, RequestIdSettings, RetrySettings, StickySettings, Timeouts, TracingSettings,
     TyingSettings,
 };
@@ -52,6 +52,7 @@ pub(super) fn of_service() -> Vec<Row> {
         rows::<HealthSettings>(""),
         passive_health_rows(),
         rows::<StickySettings>(""),
+        rows::<KeyRouting>(""),
         policy_rows(),
     ]
     .concat()
@@ -112,7 +113,13 @@ fn of_agent() -> Vec<Row> {
     let admin = rows::<AdminSettings>("").into_iter();
     let admin = admin.filter(not(&["admin.token_file", "admin.metrics_replicas_max"]));
     let probe = rows::<ProbeKeys>("").into_iter();
-    let probe = probe.filter(not(&["probe.transport", "probe.port", "probe.tls"]));
+    let probe = probe.filter(not(&[
+        "probe.transport",
+        "probe.port",
+        "probe.tls",
+        "probe.hint",
+        "probe.hint_homes",
+    ]));
     [
         rows::<AgentKeys>(""),
         rows::<AgentRows>(""),
@@ -123,6 +130,7 @@ fn of_agent() -> Vec<Row> {
         probe.collect(),
         rows::<AgentQueue>(""),
         rows::<GradientSettings>(""),
+        rows::<HintSettings>(""),
         rows::<Timeouts>(""),
         rows::<Limits>(""),
         admin.collect(),

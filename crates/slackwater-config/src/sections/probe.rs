@@ -6,7 +6,8 @@
 use super::files::{file_name, read_secret};
 use super::kinds::PATH;
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
-use crate::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, field, settings};
+use super::probe_hint::{HINT, ProbeHint};
+use crate::table::{self, Boolean, Choice, FILE, Maybe, Number, Port, Within, field, settings};
 use crate::toml_reader::{Definition, Reader, Remark, Setting, Severity};
 use core::num::NonZeroU16;
 use data_encoding::HEXLOWER_PERMISSIVE;
@@ -25,6 +26,11 @@ settings! {
         path: PathAndQuery = PathAndQuery::from_static("/prequal/probe"), PATH;
         /// Sends HTTP probes over TLS. UDP probes never use it.
         tls: Option<bool> = None, Maybe(Boolean), "`true` with `[replica.tls]`";
+        /// What a request's probes, and the request itself in `x-slackwater-hint`, carry: its key,
+        /// or a header. Only with `"prequal_sync"`.
+        hint: ProbeHint = ProbeHint::None, HINT;
+        /// The first replicas of the key's set, which its probes go to; others are random.
+        hint_homes: u8 = 2, Within(Number, 0..=8);
     } then {
         /// A file with 32 to 128 hexadecimal digits: the key, shared with the replicas, that signs
         /// probes and answers. Keep it at mode 600; it is never logged.
@@ -41,6 +47,8 @@ pub(super) struct ProbeSection {
     /// Where the keys for HTTP probes were set.
     path_at: Option<Definition>,
     tls_at: Option<Definition>,
+    hint_at: Option<Definition>,
+    hint_homes_at: Option<Definition>,
     key: Option<(ProbeKey, PathBuf)>,
     key_remark: Option<Remark>,
 }
@@ -55,6 +63,7 @@ impl ProbeSection {
             definition: definition("transport"),
         };
         let (path_at, tls_at) = (definition("path"), definition("tls"));
+        let (hint_at, hint_homes_at) = (definition("hint"), definition("hint_homes"));
         let (key, key_remark) = read_key_file(reader, prefix);
         Self {
             transport,
@@ -62,9 +71,31 @@ impl ProbeSection {
             keys,
             path_at,
             tls_at,
+            hint_at,
+            hint_homes_at,
             key,
             key_remark,
         }
+    }
+
+    /// What probes carry.
+    pub(super) const fn hint(&self) -> &ProbeHint {
+        &self.keys.hint
+    }
+
+    /// Replicas of a key's set that are probed for it.
+    pub(super) const fn hint_homes(&self) -> u8 {
+        self.keys.hint_homes
+    }
+
+    /// Where the hint was set.
+    pub(super) const fn hint_at(&self) -> Option<&Definition> {
+        self.hint_at.as_ref()
+    }
+
+    /// Where the number of hinted replicas was set.
+    pub(super) const fn hint_homes_at(&self) -> Option<&Definition> {
+        self.hint_homes_at.as_ref()
     }
 
     /// Returns remarks on keys that have no effect with this transport, and on unsafe settings.
@@ -108,6 +139,8 @@ impl ProbeSection {
             port: self.keys.port,
             path: self.keys.path,
             tls: has_tls && self.keys.tls.unwrap_or(true),
+            hint: self.keys.hint,
+            hint_homes: self.keys.hint_homes,
             key,
             key_file,
         }
@@ -122,6 +155,8 @@ impl ProbeSettings {
             port: self.port,
             path: self.path.clone(),
             tls: has_tls.then_some(self.tls),
+            hint: self.hint.clone(),
+            hint_homes: self.hint_homes,
         };
         let key_file = self.key_file.as_deref().map(file_name);
         let keys = table::shown_with(&keys, &[("key_file", key_file)]);

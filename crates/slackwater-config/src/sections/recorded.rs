@@ -1,13 +1,15 @@
 //! A service's policy in a recording: its name and all of its settings, in the format of a
 //! configuration.
 
+use super::key::KeyRouting;
 use super::passive_health::{read_passive_health, write_passive_health};
 use super::policies::write_sections;
 use super::{PolicySections, ServiceConfig};
-use crate::toml_reader::values::{duration, quote, show_duration};
+use crate::toml_reader::values::{duration, quote, show_duration, whole};
 use crate::toml_reader::{Mistakes, Reader, Source};
 use core::time::Duration;
 use slackwater_core::health::HealthConfig;
+use slackwater_core::keys::KeyConfig;
 use slackwater_core::policy::{PolicyEntry, PolicySettings, policy_named};
 
 /// A policy from a recording.
@@ -19,17 +21,26 @@ pub struct RecordedPolicy {
     pub settings: PolicySettings,
     /// The settings of passive health.
     pub health: HealthConfig,
+    /// The settings of keys; `None` if requests have none.
+    pub key: Option<KeyConfig>,
 }
 
 /// The longest warm-up by evidence.
 const WARM_UP_MAX: &str = "discovery.warm_up";
+/// Replicas of a key's set that are probed for it.
+const HINT_HOMES: &str = "probe.hint_homes";
 
 impl ServiceConfig {
     /// The settings of the policy and of passive health, in TOML.
     pub fn policy_toml(&self) -> String {
         let warm_up = self.passive_health.warm_up.as_ref();
         let warm_up = warm_up.map_or(Duration::ZERO, |warm_up| warm_up.span_max);
-        let mut toml = format!("{WARM_UP_MAX} = {}\n\n", quote(show_duration(warm_up)));
+        let mut toml = format!("{WARM_UP_MAX} = {}\n", quote(show_duration(warm_up)));
+        if self.key.is_on() {
+            toml += &format!("{HINT_HOMES} = {}\n", self.probe.hint_homes);
+            self.key.write_choice(&mut toml);
+        }
+        toml.push('\n');
         write_sections(&mut toml, "", &self.policy_settings);
         write_passive_health(&mut toml, "", &self.passive_health);
         toml
@@ -50,6 +61,9 @@ pub fn read_recorded_policy(name: &str, toml: &str) -> Result<RecordedPolicy, St
     let warm_up = reader.setting(WARM_UP_MAX, Duration::ZERO, "a span of time", duration);
     let settings = PolicySections::read(&mut reader, "").settings;
     let (health, _) = read_passive_health(&mut reader, "", entry, warm_up.value);
+    let hint_homes = reader.setting(HINT_HOMES, 0, "a number", whole).value;
+    let has_keys = reader.has("key");
+    let key = KeyRouting::read(&mut reader, "", hint_homes, &mut Vec::new());
     let (_, mistakes) = reader.finish();
     if !mistakes.is_empty() {
         return Err(Mistakes::new(mistakes).in_a_line());
@@ -58,6 +72,7 @@ pub fn read_recorded_policy(name: &str, toml: &str) -> Result<RecordedPolicy, St
         entry,
         settings,
         health,
+        key: has_keys.then_some(key.rule),
     })
 }
 
@@ -80,6 +95,7 @@ mod tests {
             "policy = \"c3\"\nprequal.probe_rate = 0.123457\nprequal.pool_capacity = 9\nc3.clients = 3\n",
             "error_aversion.enabled = false\nwarm_up.by_evidence = false\n",
             "error_aversion.enabled = false\ndiscovery.warm_up = \"7s\"\nwarm_up.share_min = 0.25\n",
+            "key = { by = \"path\", set = 3, partitions = 64, replicate_max = 4 }\nprobe.hint_homes = 1\n",
             "latency_probation = { enabled = true, factor = 9 }\nejection = { trials = 0.01, back_off = \"1500us\", shadow_trials = true }\n",
         ] {
             let service = service(toml);
@@ -88,6 +104,7 @@ mod tests {
                 entry: service.policy,
                 settings: service.policy_settings,
                 health: service.passive_health,
+                key: service.key.is_on().then_some(service.key.rule),
             };
             assert_eq!(read, Ok(expected), "{toml}");
         }

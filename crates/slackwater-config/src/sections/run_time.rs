@@ -215,7 +215,7 @@ fn why_not(key: &str) -> Option<&'static str> {
             "determines the fleet, which the file defines; a replica can be drained, or have another weight",
         );
     }
-    if ["replica.tls", "probe.key_file"].into_iter().any(is_within) {
+    if ["replica.tls", "probe.key_file", "key.seed_file"].into_iter().any(is_within) {
         return Some("names files, or what is trusted; change it in the file, and reload");
     }
     let (of_service, of_process) = &*KEYS;
@@ -370,6 +370,7 @@ mod tests {
             "discovery.dns",
             "discovery.file",
             "discovery.srv",
+            "key.seed_file",
             "probe.key_file",
             "replica.tls.ca",
             "replica.tls.certificate",

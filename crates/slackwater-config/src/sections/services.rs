@@ -6,6 +6,8 @@
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health;
+use super::key::KeyRouting;
+use super::key_use::KeyUse;
 use super::kinds::{NAME_BYTES_MAX, is_name};
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
@@ -156,6 +158,14 @@ impl Section<'_> {
             read_passive_health(reader, prefix, policy.value, discovery.warm_up);
         remarks.extend(idle);
         let (sticky, sticky_remarks) = StickySettings::read(reader, prefix);
+        let key = KeyRouting::read(reader, prefix, probe.hint_homes(), remarks);
+        let key_use = KeyUse {
+            policy: policy.value,
+            probe: &probe,
+            sticky: &sticky,
+            replicas: replicas.len(),
+        };
+        remarks.extend(key_use.remarks(&key, reader, prefix));
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -199,6 +209,7 @@ impl Section<'_> {
             health,
             passive_health,
             sticky,
+            key,
             timeouts,
         };
         remarks.extend(backup.and_then(|backup| remarks::blind_tiers(&service, &backup)));

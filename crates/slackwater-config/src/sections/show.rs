@@ -61,6 +61,7 @@ impl ServiceConfig {
         table::write(to, prefix, &self.health);
         write_passive_health(to, prefix, &self.passive_health);
         table::write(to, prefix, &self.sticky);
+        self.key.write(to, prefix);
     }
 }
 
@@ -76,6 +77,7 @@ impl AgentConfig {
         self.replica.write(to, "", self.server_process.field());
         self.write_probe(to);
         self.queue.write(to);
+        table::write(to, "", &self.hint);
         write_peers(to, &self.peers);
         table::write(to, "", &self.timeouts);
         table::write(to, "", &self.limits);

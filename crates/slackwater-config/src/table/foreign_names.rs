@@ -56,8 +56,9 @@ pub(crate) const KEYS: &[ForeignName] = foreign_names! {
     "large_client_header_buffers" | "max_header_size" | "max_request_headers_kb" => "limits.head_bytes_max" = r#""64KiB""#;
 
     "certificate" | "cert" | "crt" | "cert_file" | "certificate_file" | "certificate_path" | "ssl_certificate" | "tls_cert"
-        | "key" | "key_file" | "private_key" | "ssl_certificate_key" | "tls_key" | "ssl" | "https"
+        | "key_file" | "private_key" | "ssl_certificate_key" | "tls_key" | "ssl" | "https"
         in "" | "tls" => "tls.certificates" = r#"[{ certificate = "www.pem", key = "www.key" }]"#;
+    "key" in "tls" => "tls.certificates" = r#"[{ certificate = "www.pem", key = "www.key" }]"#;
     "certificate" | "cert" | "crt" | "cert_file" | "certificate_file" | "certificate_path" | "ssl_certificate"
         | "key" | "key_file" | "private_key" | "ssl_certificate_key"
         in "listeners[].tls" | "listeners[]"
@@ -80,7 +81,12 @@ pub(crate) const KEYS: &[ForeignName] = foreign_names! {
 
     "sticky_session" | "sticky_sessions" | "stickiness" | "affinity" | "session_affinity" | "stick_table" | "cookie" | "persistence"
         in "" => "sticky.by" = r#""cookie""#;
-    "ip_hash" | "hash" | "hash_policy" | "source_hash" | "consistent_hash" in "" => "sticky.by" = r#""address""#;
+    "ip_hash" | "source_hash" in "" => "sticky.by" = r#""address""#;
+    "hash" | "hash_policy" | "hash_key" | "hash_type" | "consistent_hash" | "ring_hash" | "maglev" | "keys" in ""
+        => "key.by" = r#""header:x-user""#;
+    "header" | "hash" | "hash_on" | "on" | "type" | "source" in "key" => "key.by" = r#""header:x-user""#;
+    "hash_balance_factor" => "key.balance_factor" = r#""125%""#;
+    "balance_factor" in "" => "key.balance_factor" = r#""125%""#;
     "type" | "kind" | "mode" | "policy" in "sticky" => "sticky.by" = r#""cookie""#;
     "cookie_name" in "sticky" => "sticky.cookie" = r#""slackwater""#;
     "header_name" in "sticky" => "sticky.header" = r#""x-user""#;

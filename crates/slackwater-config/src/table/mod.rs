@@ -130,8 +130,11 @@ pub(crate) fn amend<R: Settings + Clone>(
 }
 
 /// A share as millionths.
-pub(crate) fn millionths(share: u32) -> Quantile {
-    Quantile::from_millionths(share).unwrap_or(Quantile::ONE)
+pub(crate) const fn millionths(share: u32) -> Quantile {
+    match Quantile::from_millionths(share) {
+        Some(share) => share,
+        None => Quantile::ONE,
+    }
 }
 
 /// Reads a section. `prefix` is empty or `services.NAME.`.

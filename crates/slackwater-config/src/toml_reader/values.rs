@@ -104,6 +104,14 @@ pub fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
         .ok_or(Unfit::Range)
 }
 
+/// Converts a percentage such as `"125%"` to millionths, exactly; `None` if it is none.
+pub fn percent(text: &str) -> Option<u32> {
+    let digits = text.strip_suffix('%')?;
+    let parts = scaled_decimal(digits, 4).ok()??;
+    let is_plain = digits.starts_with(|digit: char| digit.is_ascii_digit());
+    u32::try_from(parts).ok().filter(|_| is_plain)
+}
+
 /// The number of millionths as a user would write it.
 pub fn show_millionths(millionths: u32) -> String {
     let (whole, rest) = (millionths / 1_000_000, millionths % 1_000_000);

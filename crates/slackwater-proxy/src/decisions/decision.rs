@@ -2,6 +2,7 @@
 //! worker.
 
 use super::absent::Absent;
+use super::key_set::KeySet;
 use super::names::{Part, name_of, part_of};
 use crate::request_record::{AttemptKind, AttemptRecord, Directory, RequestRecord};
 use core::time::Duration;
@@ -115,6 +116,9 @@ pub(super) struct Tried {
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rule")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = PickReason::ALL.map(PickReason::as_str))))]
     pub(super) rule: Option<PickReason>,
+    /// The set of the request's key; absent without a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<KeySet>,
     /// How replicas were compared: a name in `comparisons`. Absent if the request was pinned.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -367,6 +371,9 @@ impl Tried {
             answered,
             reason: pick.reason,
             rule: rule.filter(|rule| *rule != pick.reason),
+            key: explained
+                .and_then(Explanation::key)
+                .map(|choice| KeySet::of(choice, directory)),
             comparison: comparison.map(Compared),
             shared: explained.map_or_else(Figures::default, |explained| {
                 Figures::shared(comparison, explained.shared())
@@ -405,6 +412,7 @@ impl Tried {
         size_of::<Self>()
             + self.replica.len()
             + self.cause.as_ref().map_or(0, |cause| cause.len())
+            + self.key.as_ref().map_or(0, KeySet::bytes)
             + self.runner_up.as_ref().map_or(0, known)
             + self.candidates.iter().map(known).sum::<usize>()
             + self.outs.iter().map(absent).sum::<usize>()

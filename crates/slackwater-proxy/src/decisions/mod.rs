@@ -14,6 +14,7 @@ mod archive;
 mod columns;
 mod decision;
 mod keeper;
+mod key_set;
 mod names;
 mod ring;
 mod sentences;

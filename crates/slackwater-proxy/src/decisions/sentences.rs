@@ -93,6 +93,9 @@ fn write_attempt(to: &mut String, number: usize, attempt: &Tried) -> fmt::Result
         write!(to, "; probed replicas for {}", span(attempt.probing))?;
     }
     writeln!(to)?;
+    if let Some(key) = &attempt.key {
+        key.write(to)?;
+    }
     write_columns(to, attempt)?;
     write_absent(to, attempt)?;
     write!(to, "     {}", became(attempt))?;
@@ -113,6 +116,9 @@ fn why(attempt: &Tried) -> String {
             "it may not be chosen, but all that may be have had the request, and it is better than none{rule}"
         ),
         PickReason::Fallback => format!("fewer than two reports were of use{rule}"),
+        PickReason::KeyHome => format!("it is the home of the key{rule}"),
+        PickReason::KeySet => format!("the key's home is busy or out, and it is of the set{rule}"),
+        PickReason::KeySpill => format!("all of the key's set are busy or out{rule}"),
         reason => by_rule(attempt, reason),
     }
 }

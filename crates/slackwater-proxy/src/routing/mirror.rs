@@ -117,6 +117,7 @@ async fn carry(
     // own.
     set_priority(request.headers_mut(), Priority::Shadow);
     *request.version_mut() = copy.version;
+    let key = service.key(&request, origin);
     // If the request is invalid, the client gets the error from the request itself.
     if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {
         return;
@@ -133,13 +134,12 @@ async fn carry(
     }
     headers.apply(request.headers_mut());
     service.counts().mirrored.add_one();
+    let options = DispatchOptions {
+        key: key.as_ref(),
+        ..DispatchOptions::default()
+    };
     let mut answer = service
-        .handle(
-            request,
-            None,
-            &RecordHandle::default(),
-            &DispatchOptions::default(),
-        )
+        .handle(request, None, &RecordHandle::default(), &options)
         .await;
     drain_up_to(answer.body_mut(), COPY_BYTES_MAX).await;
 }

@@ -125,6 +125,7 @@ impl Routing {
             (self.mirrors).send(mirror, table, &mut request, origin, forward, draw);
         }
         let client = service.client(request.headers(), origin);
+        let key = service.key(&request, origin);
         let protocol = service.protocol();
         let prepared = prepare_request(&mut request, protocol, forward.connect, origin);
         if let Err(refusal) = prepared {
@@ -162,6 +163,7 @@ impl Routing {
             timeouts,
             rules: forward.retries_at(chosen),
             route: Some(number),
+            key: key.as_ref(),
         };
         let mut answer = service.handle(request, client, record, &options).await;
         answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);

@@ -3,10 +3,11 @@
 //! A service is made from its configuration alone and shares nothing with others. It can therefore
 //! be replaced between requests; requests in flight keep the one that they started with.
 //!
-//! Each folder uses only folders above it in this table:
+//! Each module uses only modules above it in this table:
 //!
-//! | folder | content |
+//! | module | content |
 //! |---|---|
+//! | `keys` | keys of requests, and hints of their probes |
 //! | `admission` | limits of requests in flight, queues, and their counts |
 //! | `fleet` | the replicas that the policy may pick, and the operator's orders for them |
 //! | `attempt` | one attempt of a request, and what is learned from it |
@@ -16,6 +17,7 @@ mod admission;
 mod attempt;
 mod dispatch;
 mod fleet;
+mod keys;
 
 pub(crate) use admission::WorkerIndex;
 pub(crate) use attempt::Attempt;

@@ -173,6 +173,7 @@ impl StatusSource for Workers {
             own_queue: None,
             own_waits: Latencies::default(),
             own_ties: None,
+            own_hints: None,
             reloads: Some(self.reloads()),
             overrides: None,
             log_lost: 0,

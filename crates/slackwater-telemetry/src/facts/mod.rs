@@ -91,6 +91,8 @@ pub struct Facts {
     pub own_waits: Latencies,
     /// Tied requests at the agent's server; `None` if ties are not shared.
     pub own_ties: Option<TieCounts>,
+    /// Hints that the agent's server has answered; `None` if they are not noted.
+    pub own_hints: Option<HintFacts>,
     /// Reloads of the configuration; `None` if it is never reloaded.
     pub reloads: Option<ReloadFacts>,
     /// Changes made at run time; `None` if they are not possible.
@@ -103,6 +105,18 @@ pub struct Facts {
     pub spans: Option<SpanCounts>,
     /// Whether recording is still active; `None` if it was not requested.
     pub recording: Option<bool>,
+}
+
+/// Hints of probes at an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HintFacts {
+    /// Hints in memory.
+    pub entries: u64,
+    /// Probes whose hint was known.
+    pub hits: u64,
+    /// Probes whose hint was not known.
+    pub misses: u64,
 }
 
 /// Changes made at run time.

@@ -95,6 +95,9 @@ impl Driver {
     pub(super) fn join(&mut self, now: Instant, part: ReplicaId) {
         self.reported.join(part);
         self.handle(now, Event::Added(part));
+        if let Some(identity) = self.replicas.identity(part) {
+            self.handle(now, Event::Identified(part, identity));
+        }
     }
 
     /// Removes a replica, or a part of one, from the fleet.

@@ -6,6 +6,7 @@
 use core::hash::{BuildHasherDefault, Hasher};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
+use slackwater_core::key::Identity;
 use slackwater_core::{ReplicaId, ReplicaIds};
 use std::collections::HashMap;
 
@@ -56,6 +57,8 @@ pub enum InsertError {
 struct Part {
     addrs: ReplicaAddrs,
     parts: NonZeroU32,
+    /// Its number among the parts, from 0, for its [`Identity`].
+    number: u32,
 }
 
 /// How a replica's parts changed.
@@ -98,9 +101,14 @@ impl Replicas {
             };
             replicas.push(replica);
         }
-        for &replica in &replicas {
+        for (number, &replica) in (0..).zip(&replicas) {
             self.by_query_addr.entry(addrs.query).or_insert(replica);
-            self.parts.insert(replica, Part { addrs, parts });
+            let part = Part {
+                addrs,
+                parts,
+                number,
+            };
+            self.parts.insert(replica, part);
         }
         Ok(replicas)
     }
@@ -112,9 +120,11 @@ impl Replicas {
         let addrs = self.addrs(part)?;
         let all = self.parts.iter();
         let all = all.filter(|(_, other)| other.addrs.query == addrs.query);
-        let mut stay: Vec<_> = all.map(|(&replica, _)| replica).collect();
-        // `part` first, then by id, so that the result is deterministic.
-        stay.sort_unstable_by_key(|&replica| (replica != part, replica));
+        let mut stay: Vec<_> = all.map(|(&replica, own)| (own.number, replica)).collect();
+        // `part` first, then by number, so that the result is deterministic, and the same wherever
+        // the weight has this value.
+        stay.sort_unstable_by_key(|&(number, replica)| (replica != part, number));
+        let mut stay: Vec<_> = stay.into_iter().map(|(_, replica)| replica).collect();
         let wanted = parts.get() as usize;
         let left = stay.split_off(wanted.min(stay.len()));
         let mut joined = Vec::new();
@@ -132,9 +142,19 @@ impl Replicas {
             self.ids.release(replica);
         }
         self.by_query_addr.insert(addrs.query, part);
+        let taken: Vec<_> = (stay.iter())
+            .filter_map(|replica| Some(self.parts.get(replica)?.number))
+            .collect();
+        let free = (0..).filter(|number| !taken.contains(number));
+        let numbers = taken.iter().copied().chain(free);
         stay.extend(&joined);
-        for &replica in &stay {
-            self.parts.insert(replica, Part { addrs, parts });
+        for (&replica, number) in stay.iter().zip(numbers) {
+            let part = Part {
+                addrs,
+                parts,
+                number,
+            };
+            self.parts.insert(replica, part);
         }
         Some(Resized {
             all: stay,
@@ -145,7 +165,7 @@ impl Replicas {
 
     /// Removes a part of a replica. The address is free again once all parts are removed.
     pub(super) fn remove(&mut self, replica: ReplicaId) -> Option<ReplicaAddrs> {
-        let Part { addrs, parts } = self.parts.remove(&replica)?;
+        let Part { addrs, parts, .. } = self.parts.remove(&replica)?;
         if self.by_query_addr.get(&addrs.query) == Some(&replica) {
             self.by_query_addr.remove(&addrs.query);
             if parts.get() > 1 {
@@ -162,6 +182,13 @@ impl Replicas {
 
     pub(super) fn addrs(&self, replica: ReplicaId) -> Option<ReplicaAddrs> {
         self.parts.get(&replica).map(|part| part.addrs)
+    }
+
+    /// The name of a part that is the same for all clients: by its address and its number.
+    pub(super) fn identity(&self, replica: ReplicaId) -> Option<Identity> {
+        let part = self.parts.get(&replica)?;
+        let address = part.addrs.query.to_string();
+        Some(Identity::new(address.as_bytes(), part.number))
     }
 
     /// The number of parts of the replica that this one belongs to.

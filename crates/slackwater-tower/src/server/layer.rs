@@ -211,6 +211,11 @@ where
         }
         let asks_head_only = request.method() == Method::HEAD;
         let mut query = self.load.arrive();
+        if self.load.notes_hints()
+            && let Ok(hint) = headers::read_hint(request.headers())
+        {
+            query.set_hint(&hint);
+        }
         // Call the same service that was polled ready, not a clone of it.
         let inner = query.run(|| self.inner.call(request));
         LoadFuture {

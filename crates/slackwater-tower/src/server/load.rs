@@ -6,6 +6,7 @@
 use super::QueryInFlight;
 use super::capacity::{Learned, ReadCpu};
 use super::counts::{Counts, LoadCounts};
+use super::hints::{HintCache, HintCounts, HintHash};
 use crate::clock::Clock;
 use crate::wire::carried::CarriedLoad;
 use core::fmt;
@@ -33,6 +34,8 @@ struct Shared {
     incarnation: Option<u64>,
     draining: AtomicBool,
     hint_scale: Option<Box<HintScale>>,
+    /// `None`: hints of queries are not noted.
+    hint_cache: Option<HintCache>,
     counts: Counts,
     /// Only reports take this lock, never a query.
     rates: Mutex<RecentRates>,
@@ -171,6 +174,35 @@ impl Load {
         self.shared.draining.store(draining, Relaxed);
     }
 
+    /// Whether hints of queries are noted; see [`LoadBuilder::hint_cache`].
+    #[inline]
+    pub fn notes_hints(&self) -> bool {
+        self.shared.hint_cache.is_some()
+    }
+
+    /// Forgets the hints of the queries that were answered, as when the application behind this
+    /// replica has restarted with empty caches.
+    pub fn forget_hints(&self) {
+        if let Some(cache) = &self.shared.hint_cache {
+            cache.forget_all();
+        }
+    }
+
+    /// Counts of hints; `None` if they are not noted.
+    pub fn hint_counts(&self) -> Option<HintCounts> {
+        self.shared.hint_cache.as_ref().map(HintCache::counts)
+    }
+
+    pub(super) fn hint_hash(&self, hint: &[u8]) -> Option<HintHash> {
+        self.shared.hint_cache.as_ref()?.hash(hint)
+    }
+
+    pub(super) fn note_hint(&self, hint: HintHash) {
+        if let Some(cache) = &self.shared.hint_cache {
+            cache.answered_hash(hint);
+        }
+    }
+
     /// Whether the replica is draining.
     pub fn is_draining(&self) -> bool {
         self.shared.draining.load(Relaxed)
@@ -214,6 +246,7 @@ impl fmt::Debug for Load {
 pub struct LoadBuilder {
     tracker: TrackerConfig,
     hint_scale: Option<Box<HintScale>>,
+    hint_cache: Option<HintCache>,
     cpu: Option<(u32, Box<CpuUsed>)>,
     learns_capacity: bool,
     learns_on_request: bool,
@@ -225,6 +258,7 @@ impl Default for LoadBuilder {
         Self {
             tracker: TrackerConfig::default(),
             hint_scale: None,
+            hint_cache: None,
             cpu: None,
             learns_capacity: true,
             learns_on_request: false,
@@ -265,6 +299,29 @@ impl LoadBuilder {
     ) -> Self {
         self.hint_scale = Some(Box::new(scale));
         self
+    }
+
+    /// Scales the reported load by the hints of queries that were answered lately: see
+    /// [`HintCache`]. Replaces [`Self::hint_scale`]. [`LoadLayer`](super::LoadLayer) notes the
+    /// hints of its queries; other servers call [`QueryInFlight::set_hint`]. `[S3]`
+    ///
+    /// ```
+    /// use slackwater_tower::server::{End, HintCache, Load};
+    ///
+    /// let load = Load::builder().hint_cache(HintCache::default()).build();
+    /// assert_eq!(load.report(Some(b"user-17")).load_scale.in_1024ths(), 1024);
+    /// let mut query = load.arrive();
+    /// query.set_hint(b"user-17");
+    /// query.head_ready(End::Success);
+    /// assert_eq!(load.report(Some(b"user-17")).load_scale.in_1024ths(), 340);
+    /// ```
+    #[must_use]
+    pub fn hint_cache(self, cache: HintCache) -> Self {
+        let known = cache.clone();
+        Self {
+            hint_cache: Some(cache),
+            ..self.hint_scale(move |hint| known.scale(hint))
+        }
     }
 
     /// Reports CPU in use, as weighted round robin needs it. `used` returns the CPU time used since
@@ -384,6 +441,7 @@ impl LoadBuilder {
                 incarnation: getrandom::u64().ok(),
                 draining: AtomicBool::new(false),
                 hint_scale: self.hint_scale,
+                hint_cache: self.hint_cache,
                 counts: Counts::default(),
                 // Learned use is a share of the whole allocation already.
                 rates: Mutex::new(RecentRates::new(millicores.unwrap_or(1_000))),
@@ -400,6 +458,7 @@ impl fmt::Debug for LoadBuilder {
         f.debug_struct("LoadBuilder")
             .field("tracker", &self.tracker)
             .field("scales_by_hint", &self.hint_scale.is_some())
+            .field("notes_hints", &self.hint_cache.is_some())
             .field("reports_cpu", &self.cpu.is_some())
             .field("learns_capacity", &self.learns_capacity)
             .field("learns_on_request", &self.learns_on_request)

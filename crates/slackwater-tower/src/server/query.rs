@@ -2,6 +2,7 @@
 
 use super::Load;
 use super::counts::Counts;
+use super::hints::HintHash;
 use crate::wire::carried::{CarriedField, CarriedLoad};
 use core::time::Duration;
 use slackwater_core::tracker::{Arrival, End};
@@ -20,6 +21,8 @@ pub struct QueryInFlight {
     head_ready_at: Option<Instant>,
     /// The outcome according to the head, if it was not a success.
     by_head: Option<End>,
+    /// Its hint, to be noted once it is answered.
+    hint: Option<HintHash>,
     /// Whether the application runs for this query. A drop in that time means that it panicked.
     running: bool,
 }
@@ -31,8 +34,16 @@ impl QueryInFlight {
             arrival: Some(arrival),
             head_ready_at: None,
             by_head: None,
+            hint: None,
             running: false,
         }
+    }
+
+    /// Sets what the query is about, as in the hint of its probes. Once it is answered with success,
+    /// the replica reports less load to probes with this hint. Does nothing without a
+    /// [`hint_cache`](super::LoadBuilder::hint_cache).
+    pub fn set_hint(&mut self, hint: &[u8]) {
+        self.hint = self.load.hint_hash(hint);
     }
 
     /// Records that the response's head is ready. Latency ends here. After any end other than
@@ -44,6 +55,9 @@ impl QueryInFlight {
             self.head_ready_at = Some(now);
             self.by_head = (end != End::Success).then_some(end);
             self.load.tracker().head_ready(now, arrival, end);
+            if let (Some(hint), End::Success) = (self.hint, end) {
+                self.load.note_hint(hint);
+            }
         }
     }
 

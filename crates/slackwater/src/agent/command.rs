@@ -27,7 +27,9 @@ use slackwater_telemetry::facts::Lifecycle;
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_telemetry::state_tracker::StateTracker;
 use slackwater_tower::server::admission::{Admission, Peers};
-use slackwater_tower::server::{Load, TrackerConfig, respond_udp, respond_udp_tied};
+use slackwater_tower::server::{
+    HintCache, HintCacheSettings, Load, TrackerConfig, respond_udp, respond_udp_tied,
+};
 use slackwater_tower::wire::ProbeKey;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -87,7 +89,14 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         sample_age_max: config.sample_age_max,
         ..TrackerConfig::default()
     };
-    let builder = Load::builder().tracker(tracker);
+    let mut builder = Load::builder().tracker(tracker);
+    if let Some(entries) = config.hint.entries() {
+        builder = builder.hint_cache(HintCache::new(HintCacheSettings {
+            entries,
+            age: config.hint.age,
+            scale: config.hint.load_scale(),
+        }));
+    }
     let load = learn_from(builder, config.server_process.clone()).build();
     let lifecycle = Lifecycle::default();
     let presence = Presence::new(config.to.clone(), load.clone(), lifecycle.clone());

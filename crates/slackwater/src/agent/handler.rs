@@ -31,6 +31,7 @@ use slackwater_tower::server::{
 use slackwater_tower::wire::ProbeKey;
 use slackwater_tower::wire::asks::take_time;
 use slackwater_tower::wire::carried::{CarriedField, LOAD};
+use slackwater_tower::wire::headers::{HINT, read_hint};
 use slackwater_tower::wire::tie::Tie;
 use std::io;
 use std::sync::Arc;
@@ -105,8 +106,12 @@ impl AgentHandler {
     }
 
     async fn pass_on(&self, mut request: Box<Request<RequestBody>>, tie: Option<Tie>) -> Answer {
+        let mut query = self.load.arrive();
+        if self.load.notes_hints() {
+            take_hint(&mut query, request.headers_mut());
+        }
         let mut passing = Passing {
-            query: Some(self.load.arrive()),
+            query: Some(query),
             permit: None,
             counts: Arc::clone(&self.counts),
             has_failed: false,
@@ -235,6 +240,15 @@ impl AgentHandler {
         self.presence.count_refused();
         answer(Some(&Cause::Withdrawn))
     }
+}
+
+/// Takes the hint of a request's probes out of its head: it is for this agent alone. A malformed
+/// one is ignored.
+fn take_hint(query: &mut QueryInFlight, headers: &mut HeaderMap) {
+    if let Ok(hint) = read_hint(headers) {
+        query.set_hint(&hint);
+    }
+    headers.remove(HINT);
 }
 
 /// A request in the queue.

@@ -186,7 +186,7 @@ impl Presence {
             is_enough
         });
         if has_withdrawn {
-            self.log_withdrawn(error);
+            self.note_withdrawn(error);
         } else if is_new_doubt {
             let server = &self.shared.server;
             if warns {
@@ -211,17 +211,19 @@ impl Presence {
             is_new
         });
         if has_withdrawn {
-            self.log_withdrawn(error);
+            self.note_withdrawn(error);
         }
     }
 
-    fn log_withdrawn(&self, error: &io::Error) {
+    fn note_withdrawn(&self, error: &io::Error) {
         tracing::warn!(
             server = %self.shared.server,
             %error,
             remedy = REMEDY,
             "server withdrawn: cannot connect"
         );
+        // The server has stopped, and its caches are empty when it comes back.
+        self.shared.load.forget_hints();
         self.shared.lost.notify_one();
     }
 

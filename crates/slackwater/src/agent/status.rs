@@ -8,7 +8,7 @@ use slackwater_proxy::forward::{
     ConnectionCounts, ReplicaCounts, ReplicaEnds, UnreadableCounts, unreadable_requests,
 };
 use slackwater_telemetry::facts::{
-    BehindFacts, Facts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
+    BehindFacts, Facts, HintFacts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
 use slackwater_telemetry::replica_state::Standing;
@@ -98,6 +98,11 @@ impl StatusSource for AgentStatus {
             own_queue: self.admission.as_ref().map(Admission::view),
             own_waits,
             own_ties: self.admission.as_ref().and_then(Admission::tie_counts),
+            own_hints: self.load.hint_counts().map(|counts| HintFacts {
+                entries: counts.entries as u64,
+                hits: counts.hits,
+                misses: counts.misses,
+            }),
             reloads: None,
             overrides: None,
             log_lost: lost_lines(),

@@ -7,12 +7,13 @@ use http::{Method, StatusCode};
 use slackwater_config::routes::{
     Action, Conditions, HostRule, PathRule, RetryMethods, RetryRules, Route,
 };
-use slackwater_config::toml_reader::values::show_duration;
+use slackwater_config::toml_reader::values::{show_duration, show_millionths};
 use slackwater_config::{
     AdminSettings, AgentConfig, Config, FleetSource, HealthCheck, HealthSettings, ListenerConfig,
-    ListenerTls, LoadedFile, ProbeTransport, ReplicaConfig, ServiceConfig, StickyBy,
+    ListenerTls, LoadedFile, ProbeHint, ProbeTransport, ReplicaConfig, ServiceConfig, StickyBy,
     StickySettings, Thresholds,
 };
+use slackwater_core::policy::Reports;
 
 /// Most replicas and routes that a summary names.
 const NAMED_MAX: usize = 8;
@@ -104,12 +105,13 @@ fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String
             format!("{count} replica{plural} in a file over {protocol}: {file}")
         }
     };
-    let lines = [
+    let mut lines = vec![
         where_probes_go(service),
         health(&service.health),
         sticky(&service.sticky),
-        retries(&service.retries.rules),
     ];
+    lines.extend(keys(service));
+    lines.push(retries(&service.retries.rules));
     format!(
         "  service {}: policy {}, {fleet}\n    {}",
         service.name,
@@ -144,6 +146,40 @@ fn sticky(sticky: &StickySettings) -> String {
         (StickyBy::Header, None) => "sticky by a header".to_owned(),
         (StickyBy::Address, _) => "sticky by the client's address".to_owned(),
     }
+}
+
+/// Describes keys and hints, if there are any.
+fn keys(service: &ServiceConfig) -> Option<String> {
+    let (key, hint) = (&service.key, &service.probe.hint);
+    let hint = match hint {
+        _ if service.policy.reports != Reports::Round => String::new(),
+        ProbeHint::None => String::new(),
+        hint => format!("probes carry a hint: {hint}"),
+    };
+    if !key.is_on() {
+        return (!hint.is_empty()).then_some(hint);
+    }
+    let by: Vec<_> = key.by.iter().map(ToString::to_string).collect();
+    let mut text = format!("keys by {}", by.join(", else "));
+    if service.policy.reports == Reports::Round {
+        if !hint.is_empty() {
+            let _ = write!(text, "; {hint}");
+        }
+        return Some(text);
+    }
+    // Writing to a string does not fail.
+    let _ = match key.balance_factor {
+        0 => write!(text, ", without a bound"),
+        factor => write!(text, ", up to {} times the mean load", show_millionths(factor)),
+    };
+    let _ = write!(text, ", then {} replicas of a set", key.set);
+    if key.partitions > 0 {
+        let _ = write!(text, ", {} partitions", key.partitions);
+    }
+    if key.replicate_max > 1 {
+        let _ = write!(text, " on up to {} replicas each", key.replicate_max);
+    }
+    Some(text)
 }
 
 fn retries(rules: &RetryRules) -> String {

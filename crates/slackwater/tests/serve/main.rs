@@ -32,6 +32,7 @@ mod hedge;
 mod http1;
 mod interim;
 mod isolation;
+mod keys;
 mod latency;
 mod lifecycle;
 mod live;

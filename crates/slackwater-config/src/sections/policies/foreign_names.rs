@@ -55,9 +55,10 @@ const POLICIES: &[ForeignValue] = &[
 const REMOVED: &[(&str, &str)] = &[("capacity", "shortest_expected_delay")];
 
 /// Policies of other software that are stickiness here.
-const STICKY: &[&str] = &[
-    "ip_hash",
-    "source",
+const STICKY: &[&str] = &["ip_hash", "source"];
+
+/// Policies of other software that are keys of requests here.
+const KEYED: &[&str] = &[
     "hash",
     "ring_hash",
     "maglev",
@@ -68,7 +69,7 @@ const STICKY: &[&str] = &[
 
 /// Reads the name of a policy. The error for a removed policy names the one that replaces it. Hash
 /// policies decide which replica belongs to which client, not which replica has room, so the error
-/// for their names points to `[sticky]`.
+/// for their names points to `[sticky]` or `[key]`.
 pub(in crate::sections) fn policy<T: Copy>(
     value: &DeValue<'_>,
     names: &[(&str, T)],
@@ -80,11 +81,14 @@ pub(in crate::sections) fn policy<T: Copy>(
                 "found {name:?}, which was removed: write {successor:?}, the default, which replaces it"
             ));
         }
-        if !STICKY.iter().any(|known| is_same(known, name)) {
-            return unfit;
-        }
+        let is_one_of = |known: &[&str]| known.iter().any(|known| is_same(known, name));
+        let instead = match () {
+            () if is_one_of(STICKY) => "by = \"address\" in [sticky]",
+            () if is_one_of(KEYED) => "by = \"header:x-user\" in [key]",
+            () => return unfit,
+        };
         Unfit::Other(format!(
-            "found {name:?}, which is no policy here: write by = \"address\" in [sticky], and leave policy out"
+            "found {name:?}, which is no policy here: write {instead}, and leave policy out"
         ))
     })
 }

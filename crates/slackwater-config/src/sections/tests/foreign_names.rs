@@ -159,6 +159,10 @@ fn foreign_policy_name_is_answered_with_the_matching_policy() {
         ("p2c", "did you mean \"power_of_d\"?"),
         (
             "RING_HASH",
+            "which is no policy here: write by = \"header:x-user\" in [key]",
+        ),
+        (
+            "ip_hash",
             "which is no policy here: write by = \"address\" in [sticky]",
         ),
         (

@@ -4,13 +4,14 @@
 //! The client gets the last attempt's response, or the reason why the last attempt has none. The
 //! rules (`retries`) decide whether there may be another attempt, and the policy picks its replica.
 
-use super::Service;
 use super::hedged_pair::FailedAttempts;
+use super::{PickedFor, Service};
 use crate::forward::{Answer, AttemptTimeouts, Cause, RequestBody, answer, replicas_full};
 use crate::request_record::{AttemptKind, RecordHandle};
 use crate::service::attempt::{
     Attempt, AttemptError, Hint, RejectedResponse, RequestTimer, RetryPermit, follow,
 };
+use crate::service::keys::RequestKey;
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -36,6 +37,8 @@ pub(crate) struct DispatchOptions<'r> {
     /// Index of the request's route; `None` if no second copy may be sent, however late the
     /// response is.
     pub(crate) route: Option<usize>,
+    /// The request's key, from [`Service::key`].
+    pub(crate) key: Option<&'r RequestKey>,
 }
 
 /// State that all attempts of a request share.
@@ -43,6 +46,7 @@ pub(crate) struct DispatchOptions<'r> {
 pub(crate) struct Attempts<'s> {
     pub(crate) service: &'s Service,
     pub(crate) record: &'s RecordHandle,
+    key: Option<&'s RequestKey>,
     /// The replica part whose response is forwarded.
     pub(crate) served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
@@ -66,7 +70,7 @@ impl Service {
     /// requested it.
     pub(crate) async fn handle(
         &self,
-        request: Box<Request<RequestBody>>,
+        mut request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
         record: &RecordHandle,
         options: &DispatchOptions<'_>,
@@ -90,6 +94,9 @@ impl Service {
             },
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
+        if let Some(keys) = &self.keys {
+            keys.pass_on(options.key, request.headers_mut());
+        }
         let served = Cell::new(None);
         let attempt = self.attempt(request, pinned, &served, (record, options, began));
         let mut response = attempt.await;
@@ -145,6 +152,7 @@ impl Service {
         let attempts = Attempts {
             service: self,
             record,
+            key: options.key,
             served,
             rules,
             may_repeat: rules.may_repeat(&request),
@@ -161,11 +169,12 @@ impl Service {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
         let query = pinned.map_or_else(Query::first, Query::pinned);
-        let Some(mut first) = self.pick_at(began, query, record).await else {
+        let Some(mut first) = self.pick_at(began, query, attempts.picked_for()).await else {
             return answer(None);
         };
         if !first.try_acquire() {
-            let Some(other) = Box::pin(self.wait_for_replica(first, record)).await else {
+            let other = self.wait_for_replica(first, attempts.picked_for());
+            let Some(other) = Box::pin(other).await else {
                 return replicas_full();
             };
             first = other;
@@ -194,8 +203,9 @@ impl Service {
         route: Option<usize>,
     ) -> AttemptResponse {
         first.begin(AttemptKind::First, attempts.record);
+        let picked_for = attempts.picked_for();
         if let Some(copy_plan) =
-            route.and_then(|route| self.copy_plan(route, &first, &request, attempts.record))
+            route.and_then(|route| self.copy_plan(route, &first, &request, picked_for))
         {
             let sent = Box::pin(attempts.send_pair(copy_plan, first, request)).await;
             return match sent {
@@ -231,6 +241,14 @@ impl<'s> Attempts<'s> {
     pub(crate) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
         let is_last = attempt >= self.rules.attempts_max;
         (self.may_repeat && !is_last).then_some(self.rules)
+    }
+
+    /// What its picks are for.
+    pub(crate) const fn picked_for(&self) -> PickedFor<'s> {
+        PickedFor {
+            record: self.record,
+            key: self.key,
+        }
     }
 
     pub(crate) fn now(&self) -> CoreInstant {
@@ -299,7 +317,7 @@ impl<'s> Attempts<'s> {
                     Some(permit)
                 }
             };
-            let Some(mut next) = self.service.pick_free(&tried, self.record).await else {
+            let Some(mut next) = self.service.pick_free(&tried, self.picked_for()).await else {
                 return self.give_up(error);
             };
             let Some(mut request) = error.take_request() else {

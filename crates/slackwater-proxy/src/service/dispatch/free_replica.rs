@@ -4,8 +4,7 @@
 //! therefore picks again, a few times, for another replica. A replica that cannot be picked does
 //! not replace a full one.
 
-use super::Service;
-use crate::request_record::RecordHandle;
+use super::{PickedFor, Service};
 use crate::service::attempt::Attempt;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
@@ -22,13 +21,13 @@ impl Service {
     pub(super) async fn pick_free(
         &self,
         tried: &[ReplicaId],
-        record: &RecordHandle,
+        picked_for: PickedFor<'_>,
     ) -> Option<Box<Attempt>> {
-        let mut next = self.pick(Query::retry(tried), record).await?;
+        let mut next = self.pick(Query::retry(tried), picked_for).await?;
         if next.try_acquire() {
             return Some(next);
         }
-        self.pick_another(next, tried, record).await
+        self.pick_another(next, tried, picked_for).await
     }
 
     /// Picks a replica with a free permit in place of a full one, now or as soon as there is one.
@@ -36,9 +35,9 @@ impl Service {
     pub(super) async fn wait_for_replica(
         &self,
         full: Box<Attempt>,
-        record: &RecordHandle,
+        picked_for: PickedFor<'_>,
     ) -> Option<Box<Attempt>> {
-        if let Some(other) = self.pick_another(full, &[], record).await {
+        if let Some(other) = self.pick_another(full, &[], picked_for).await {
             return Some(other);
         }
         let replica_limiters = self.replica_limiters.as_ref()?;
@@ -47,7 +46,7 @@ impl Service {
             let replica_permit = replica_limiters.wait(deadline).await?;
             let part = self.fleet.part_at(replica_permit.address());
             let query = part.map_or(Query::retry(&[]), Query::with_room);
-            let Some(mut attempt) = self.pick(query, record).await else {
+            let Some(mut attempt) = self.pick(query, picked_for).await else {
                 replica_permit.forget();
                 return None;
             };
@@ -68,14 +67,14 @@ impl Service {
         &self,
         full: Box<Attempt>,
         tried: &[ReplicaId],
-        record: &RecordHandle,
+        picked_for: PickedFor<'_>,
     ) -> Option<Box<Attempt>> {
         let mut avoid = tried.to_vec();
         let mut last = full;
         for _ in 0..ASKED_MAX {
             avoid.extend(&last.replica().parts);
             last.cancel();
-            let mut next = self.pick(Query::retry(&avoid), record).await?;
+            let mut next = self.pick(Query::retry(&avoid), picked_for).await?;
             if !self.fleet.may_choose(next.replica()) {
                 last = next;
                 break;

@@ -167,7 +167,7 @@ impl Attempts<'_> {
         (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
     ) -> Option<Second> {
         let kind = AttemptKind::from(next.kind());
-        let mut next = next.attempt(self.service, avoid, self.record).await?;
+        let mut next = next.attempt(self.service, avoid, self.picked_for()).await?;
         let (replica, part) = (Rc::clone(next.replica()), next.part());
         is_copied.set(true);
         next.begin_copy(kind, due_after, self.record);

@@ -30,6 +30,7 @@ use crate::service::admission::{
 use crate::service::attempt::{Attempt, LatencyMeter, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
 use crate::service::fleet::{Availability, Roster, Sticky, TierInUse, WorkerFleet, lock, prober};
+use crate::service::keys::{KeyRule, RequestKey};
 use bytes::Bytes;
 use core::future::poll_fn;
 use core::net::IpAddr;
@@ -40,6 +41,7 @@ use slackwater_config::Fault;
 use slackwater_config::tls::Client;
 use slackwater_config::{Limits, ReplicaProtocol, ServiceConfig};
 use slackwater_core::health::build;
+use slackwater_core::keys::keyed;
 use slackwater_core::policy::{Carried, Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_discovery::Fleet;
@@ -180,6 +182,8 @@ pub(crate) struct Service {
     sends_shadow_trials: bool,
     /// `None` if requests are not sticky.
     sticky: Option<Rc<Sticky>>,
+    /// `None` if requests have neither keys nor hints.
+    keys: Option<KeyRule>,
     admission: Arc<ServiceCounts>,
     budgets: Budgets,
     ends: Arc<ReplicaEnds>,
@@ -224,6 +228,9 @@ impl Service {
             &config.policy_settings,
             &config.passive_health,
         );
+        if config.key.is_on() {
+            policy = keyed(policy, &config.key.rule);
+        }
         let mut recording = None;
         if let Some(recorder) = recorder {
             let stream;
@@ -277,6 +284,7 @@ impl Service {
             learning: config.policy.carried,
             sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
+            keys: KeyRule::new(config),
             protocol: config.replica.protocol,
             replica_limiters,
             forwards_ends: config.replica.proxy_protocol.is_some(),
@@ -337,6 +345,16 @@ impl Service {
         asks.then(|| origin.client(headers))
     }
 
+    /// The request's key and hint, if this service uses them; call before `prepare_request` and
+    /// before the request is rewritten.
+    pub(crate) fn key(
+        &self,
+        request: &Request<RequestBody>,
+        origin: &Origin,
+    ) -> Option<RequestKey> {
+        self.keys.as_ref().map(|keys| keys.of(request, origin))
+    }
+
     /// Attaches the ends of the client's connection to the request, if they are forwarded to
     /// replicas.
     pub(crate) fn forward_ends(&self, request: &mut Request<RequestBody>, origin: &Origin) {
@@ -370,8 +388,8 @@ impl Service {
         self.fleet.sweep();
     }
 
-    async fn pick(&self, query: Query<'_>, record: &RecordHandle) -> Option<Box<Attempt>> {
-        self.pick_at(self.balancer.now(), query, record).await
+    async fn pick(&self, query: Query<'_>, picked_for: PickedFor<'_>) -> Option<Box<Attempt>> {
+        self.pick_at(self.balancer.now(), query, picked_for).await
     }
 
     /// Picks at a time that has just been read.
@@ -379,12 +397,12 @@ impl Service {
         &self,
         now: CoreInstant,
         query: Query<'_>,
-        record: &RecordHandle,
+        picked_for: PickedFor<'_>,
     ) -> Option<Box<Attempt>> {
-        let attempt = self.pick_any(now, query, record).await?;
+        let attempt = self.pick_any(now, query, picked_for).await?;
         if self.fleet.is_drained(&attempt.replica().config) {
             attempt.cancel();
-            return Box::pin(self.pick_undrained(query, record)).await;
+            return Box::pin(self.pick_undrained(query, picked_for)).await;
         }
         Some(attempt)
     }
@@ -393,16 +411,18 @@ impl Service {
         &self,
         now: CoreInstant,
         query: Query<'_>,
-        record: &RecordHandle,
+        picked_for: PickedFor<'_>,
     ) -> Option<Box<Attempt>> {
-        let mut explanation = record.explanation();
+        let query = picked_for.with_key(query);
+        let mut explanation = picked_for.record.explanation();
         let explained = explanation.as_deref_mut();
         let lease = match self.balancer.pick_explained(now, query, explained) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
             // Boxed, so that other picks do not carry its size.
             Picked::Probing(round) => {
-                Box::pin(ask(round, query, explanation.as_deref_mut())).await?
+                let hint = picked_for.key.map(|key| &key.hint);
+                Box::pin(ask(round, query, hint, explanation.as_deref_mut())).await?
             }
         };
         let replica = self.fleet.find(lease.replica())?;
@@ -419,12 +439,13 @@ impl Service {
     async fn pick_undrained(
         &self,
         query: Query<'_>,
-        record: &RecordHandle,
+        picked_for: PickedFor<'_>,
     ) -> Option<Box<Attempt>> {
         let mut avoid = query.avoid.to_vec();
         avoid.extend(self.fleet.drained_parts());
         let now = self.balancer.now();
-        let attempt = self.pick_any(now, Query::retry(&avoid), record).await?;
+        let query = Query::retry(&avoid);
+        let attempt = self.pick_any(now, query, picked_for).await?;
         if self.fleet.is_drained(&attempt.replica().config) {
             attempt.cancel();
             return None;
@@ -455,13 +476,29 @@ async fn follow(
     }
 }
 
-/// Waits for the replies of a synchronous round of probes.
+/// What a pick is for, besides its query.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PickedFor<'r> {
+    pub(crate) record: &'r RecordHandle,
+    /// `None` if the service uses no keys.
+    pub(crate) key: Option<&'r RequestKey>,
+}
+
+impl PickedFor<'_> {
+    fn with_key<'q>(&self, query: Query<'q>) -> Query<'q> {
+        let key = self.key.and_then(|key| key.hash);
+        Query { key, ..query }
+    }
+}
+
+/// Waits for the replies of a synchronous round of probes, which carry `hint`.
 async fn ask(
     mut round: Round,
     query: Query<'_>,
+    hint: Option<&Bytes>,
     explanation: Option<&mut Explanation>,
 ) -> Option<Lease> {
-    round.send(&Bytes::new());
+    round.send(hint.unwrap_or(&Bytes::new()));
     poll_fn(|cx| round.poll_ready(cx)).await;
     round.finish_explained(query, explanation)
 }

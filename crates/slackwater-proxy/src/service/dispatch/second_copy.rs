@@ -2,11 +2,11 @@
 //! reason decides when the second copy is sent and to which replica; the rest is the same for both
 //! (`hedged_pair`).
 
-use super::Service;
 use super::hedging::{HedgeWatch, Hedging};
 use super::tying::{Tied, Tying};
+use super::{PickedFor, Service};
 use crate::forward::RequestBody;
-use crate::request_record::{CopyKind, RecordHandle};
+use crate::request_record::CopyKind;
 use crate::service::attempt::Attempt;
 use http::{HeaderMap, Request};
 use slackwater_core::ReplicaId;
@@ -42,9 +42,9 @@ impl Service {
         route: usize,
         first: &Attempt,
         request: &Request<RequestBody>,
-        record: &RecordHandle,
+        picked_for: PickedFor<'_>,
     ) -> Option<CopyPlan<'_>> {
-        if let Some(tied) = self.tie(first, record) {
+        if let Some(tied) = self.tie(first, picked_for) {
             return Some(CopyPlan::Tied(tied));
         }
         let hedging = self.hedging.as_ref()?;
@@ -148,11 +148,11 @@ impl CopyTarget<'_> {
         self,
         service: &Service,
         avoid: &[ReplicaId],
-        record: &RecordHandle,
+        picked_for: PickedFor<'_>,
     ) -> Option<Box<Attempt>> {
         match self {
             Self::Pick(hedging) => {
-                let mut next = service.pick(Query::hedge(avoid), record).await?;
+                let mut next = service.pick(Query::hedge(avoid), picked_for).await?;
                 if !service.fleet.may_choose(next.replica()) || !next.try_acquire() {
                     next.cancel();
                     return None;

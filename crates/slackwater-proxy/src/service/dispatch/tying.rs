@@ -7,9 +7,8 @@
 //! work. A budget limits it, so that replicas without support for tied requests get little extra
 //! load.
 
-use super::Service;
+use super::{PickedFor, Service};
 use crate::forward::RequestBody;
-use crate::request_record::RecordHandle;
 use crate::service::admission::ServiceCounts;
 use crate::service::attempt::Attempt;
 use core::cell::RefCell;
@@ -84,12 +83,12 @@ impl Service {
     /// Picks a second replica for a request that goes to `first` and may be sent twice. Returns
     /// `None` if it is not tied, or if there is no other replica. A policy that probes before each
     /// pick would delay the first copy, so its requests are not tied either.
-    pub(crate) fn tie(&self, first: &Attempt, record: &RecordHandle) -> Option<Tied<'_>> {
+    pub(crate) fn tie(&self, first: &Attempt, picked_for: PickedFor<'_>) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
         tying.with_budget(TieBudget::earn);
         let avoid = &first.replica().parts;
-        let mut explanation = record.explanation();
-        let (now, query) = (self.balancer.now(), Query::hedge(avoid));
+        let mut explanation = picked_for.record.explanation();
+        let (now, query) = (self.balancer.now(), picked_for.with_key(Query::hedge(avoid)));
         let picked = (self.balancer).pick_explained(now, query, explanation.as_deref_mut());
         let Picked::Ready(lease) = picked else {
             return None;

@@ -9,10 +9,11 @@
 //! therefore spread over the replicas with free capacity.
 
 use super::StickyTarget;
+use crate::service::keys::cookie;
 use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 use core::net::IpAddr;
-use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use http::header::{HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use sha2::{Digest, Sha256};
 use slackwater_config::{StickyBy, StickySettings};
 use slackwater_core::ReplicaId;
@@ -82,7 +83,8 @@ impl Sticky {
             By::Cookie { name, .. } => {
                 let token = cookie(headers, name)?;
                 let homes = self.homes.borrow();
-                let home = homes.iter().find(|home| home.token == token)?;
+                let mut homes = homes.iter();
+                let home = homes.find(|home| home.token.as_bytes() == token)?;
                 home.next_part()
             }
             By::Header(name) => self.highest(headers.get(name)?.as_bytes()),
@@ -195,18 +197,6 @@ fn attributes(settings: &StickySettings) -> String {
         let _ = write!(attributes, "; Max-Age={}", age.as_secs());
     }
     attributes
-}
-
-/// Returns the value of the first cookie of that name.
-fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    let fields = headers.get_all(COOKIE).iter();
-    let mut pairs = fields
-        .filter_map(|field| field.to_str().ok())
-        .flat_map(|field| field.split(';'));
-    pairs.find_map(|pair| {
-        let (own, value) = pair.trim_matches(' ').split_once('=')?;
-        (own == name).then_some(value)
-    })
 }
 
 #[cfg(test)]

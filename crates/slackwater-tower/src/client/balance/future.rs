@@ -80,9 +80,11 @@ where
                     if let Some(round) = round {
                         ready!(round.poll_ready(cx));
                     }
-                    let copies = request.as_ref().and_then(|it| it.extensions().get());
+                    let request_ref = request.as_ref();
+                    let copies = request_ref.and_then(|it| it.extensions().get());
+                    let key = request_ref.and_then(|request| this.shared.key_of(request));
                     let chosen = round.take().and_then(|round| {
-                        let finish = |query: Query<'_>| round.finish(query);
+                        let finish = |query: Query<'_>| round.finish(Query { key, ..query });
                         this.shared.find(|| Copies::choose(copies, finish))
                     });
                     match request.take() {

@@ -58,6 +58,7 @@ use super::balancer::{Balancer, Picked};
 use super::lease::Lease;
 use super::replicas::{InsertError, ReplicaAddrs, ReplicaMap};
 use crate::wire::HINT_BYTES_MAX;
+use crate::wire::headers::write_hint;
 use bytes::Bytes;
 use core::fmt;
 use core::task::{Context, Poll};
@@ -66,6 +67,7 @@ use futures_util::task::AtomicWaker;
 use http::{Request, Response};
 use http_body::Body;
 use slackwater_core::ReplicaId;
+use slackwater_core::key::KeyHash;
 use slackwater_core::policy::Query;
 use std::sync::{Arc, Once, PoisonError, RwLock};
 use tower::discover::Discover;
@@ -73,6 +75,9 @@ use tower::{BoxError, Service};
 
 /// Reads the query hint off a request. `[S3]`
 type HintOf<B> = Box<dyn Fn(&Request<B>) -> Option<Bytes> + Send + Sync>;
+
+/// Reads the key of a request.
+type KeyOf<B> = Box<dyn Fn(&Request<B>) -> Option<KeyHash> + Send + Sync>;
 
 /// Error: there is no replica to send a query to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,7 +96,9 @@ pub(super) struct Shared<S, B> {
     /// under this lock. Picks take the lock for reading, so every picked replica has a service.
     services: RwLock<ReplicaMap<S>>,
     classify: Arc<dyn Classify>,
+    key: Option<KeyOf<B>>,
     hint: Option<HintOf<B>>,
+    passes_hints_on: bool,
     /// A hint that is too long is logged once.
     hint_too_long: Once,
     membership_waker: Arc<AtomicWaker>,
@@ -139,16 +146,20 @@ impl<S, B> Balance<S, B> {
 pub struct BalanceBuilder<B> {
     balancer: Balancer,
     classify: Arc<dyn Classify>,
+    key: Option<KeyOf<B>>,
     hint: Option<HintOf<B>>,
+    passes_hints_on: bool,
 }
 
 impl<B> BalanceBuilder<B> {
-    /// Starts from the defaults: [`ByStatus`], and no hints.
+    /// Starts from the defaults: [`ByStatus`], no keys and no hints.
     pub fn new(balancer: Balancer) -> Self {
         Self {
             balancer,
             classify: Arc::new(ByStatus),
+            key: None,
             hint: None,
+            passes_hints_on: false,
         }
     }
 
@@ -156,6 +167,39 @@ impl<B> BalanceBuilder<B> {
     #[must_use]
     pub fn classify(mut self, classify: impl Classify) -> Self {
         self.classify = Arc::new(classify);
+        self
+    }
+
+    /// Sends requests with the same key to the same replicas while these are not busy. The
+    /// balancer's policy must be [`keyed`](slackwater_core::keys::keyed); others ignore keys.
+    ///
+    /// ```
+    /// use slackwater_tower::client::balance::BalanceBuilder;
+    /// use slackwater_tower::client::{Balancer, NoProber};
+    /// use slackwater_tower::default_policy;
+    /// use slackwater_tower::keys::{KeyConfig, KeyHasher, keyed};
+    ///
+    /// let policy = keyed(default_policy(), &KeyConfig::default());
+    /// let keys = KeyHasher::default();
+    /// let builder = BalanceBuilder::<String>::new(Balancer::new(policy, NoProber)).key(
+    ///     move |request| Some(keys.hash(request.headers().get("x-user")?.as_bytes())),
+    /// );
+    /// ```
+    #[must_use]
+    pub fn key(
+        mut self,
+        key: impl Fn(&Request<B>) -> Option<KeyHash> + Send + Sync + 'static,
+    ) -> Self {
+        self.key = Some(Box::new(key));
+        self
+    }
+
+    /// Whether a request carries the hint of its probes in `x-slackwater-hint`, for replicas that
+    /// note the hints of what they have answered: see
+    /// [`HintCache`](crate::server::HintCache). Default: no.
+    #[must_use]
+    pub const fn pass_hints_on(mut self, passes: bool) -> Self {
+        self.passes_hints_on = passes;
         self
     }
 
@@ -200,7 +244,9 @@ impl<B> BalanceBuilder<B> {
             balancer: self.balancer,
             services: RwLock::default(),
             classify: self.classify,
+            key: self.key,
             hint: self.hint,
+            passes_hints_on: self.passes_hints_on,
             hint_too_long: Once::new(),
             membership_waker: Arc::default(),
         })
@@ -254,6 +300,11 @@ impl<S, B> Shared<S, B> {
         let lease = choose()?;
         let service = services.get(&lease.replica()).cloned()?;
         Some(Chosen { lease, service })
+    }
+
+    /// The key of this request.
+    fn key_of(&self, request: &Request<B>) -> Option<KeyHash> {
+        self.key.as_ref().and_then(|key| key(request))
     }
 
     /// The hint for the probes of this request.
@@ -318,9 +369,10 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let mut probing = None;
-        let pick = |query: Query<'_>| match self.shared.balancer.pick(query) {
+        let key = self.shared.key_of(&request);
+        let pick = |query: Query<'_>| match self.shared.balancer.pick(Query { key, ..query }) {
             Picked::Ready(lease) => Some(lease),
             Picked::NoReplica => None,
             Picked::Probing(round) => {
@@ -333,7 +385,12 @@ where
         let state = match probing {
             None => State::chosen(chosen, request),
             Some(mut round) => {
-                round.send(&self.shared.hint_of(&request));
+                let hint = self.shared.hint_of(&request);
+                round.send(&hint);
+                if self.shared.passes_hints_on {
+                    // It is not too long: `hint_of` has checked it.
+                    let _ = write_hint(&hint, request.headers_mut());
+                }
                 State::Probing {
                     round: Some(round),
                     request: Some(request),

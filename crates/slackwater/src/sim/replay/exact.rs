@@ -7,6 +7,7 @@ use slackwater_config::Fault;
 use slackwater_config::{RecordedPolicy, read_recorded_policy};
 use slackwater_core::Instant;
 use slackwater_core::health::build;
+use slackwater_core::keys::keyed;
 use slackwater_recording::file::{RecordedStream, Recording, StreamHead};
 use slackwater_recording::{Bytes, Decoder, Entry};
 use slackwater_sim::replay::exact::{Difference, Player};
@@ -95,7 +96,10 @@ impl Service {
         self.streams += 1;
         self.bytes += stream.events.len() as u64;
         let policy = &self.policy;
-        let built = build(policy.entry, &policy.settings, &policy.health);
+        let mut built = build(policy.entry, &policy.settings, &policy.health);
+        if let Some(key) = &policy.key {
+            built = keyed(built, key);
+        }
         let mut player = Some(Player::new(built, head.seed));
         let mut reader = Reader::new(client, head.since_ns);
         let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&stream.events));

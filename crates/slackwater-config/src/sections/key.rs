@@ -1,0 +1,256 @@
+//! `[key]`: which requests belong together, and how their key limits the replicas that they go to.
+
+use super::files::{file_name, read_secret};
+use super::kinds::is_name;
+use crate::table::{
+    self, FILE, Factor, HOUR, Judge, Kind, Many, Meaning, Number, SECOND, Share, Span, Within,
+    Written, field, millionths, settings,
+};
+use crate::toml_reader::values::{Unfit, percent, show_millionths};
+use crate::toml_reader::{Reader, Remark};
+use core::fmt;
+use core::time::Duration;
+use data_encoding::HEXLOWER_PERMISSIVE;
+use http::HeaderName;
+use serde_json::json;
+use slackwater_core::Quantile;
+use slackwater_core::keys::{KeyConfig, KeySettings};
+use slackwater_core::policy::Settings;
+use std::path::PathBuf;
+use toml::de::DeValue;
+
+/// The most sources of keys.
+const SOURCES_MAX: usize = 8;
+/// The most segments of a path that are a key.
+const SEGMENTS_MAX: u8 = 16;
+/// The longest name of a parameter, in bytes.
+const PARAMETER_BYTES_MAX: usize = 128;
+
+settings! {
+    /// Keys of requests, and the replicas that a key's requests go to.
+    pub struct KeyRouting in "key" {
+        /// Where a request's key comes from: the first of these that it has. A request without a
+        /// key goes where the policy says.
+        by: Vec<KeySource> = Vec::new(), Many { of: SOURCE, max: SOURCES_MAX, what: "sources of keys" };
+        /// A replica takes no more of its keys while its load exceeds this multiple of the mean: 1
+        /// or more, also as a percentage. 0: no bound.
+        balance_factor: u32 = 1_250_000, BalanceFactor;
+        /// The first replicas of a key, which take its requests while its own is above the bound.
+        set: u8 = 4, Within(Number, 1..=16);
+        /// Partitions that keys are grouped into; each has its own set. 0: each key for itself.
+        partitions: u16 = 0, Within(Number, 0..=KeySettings::PARTITIONS_MAX);
+        /// The most replicas that share a hot partition. 1: none is shared.
+        replicate_max: u8 = 1, Within(Number, 1..=16);
+        /// A partition is hot above this share of a replica's mean load.
+        replicate_above: Quantile = millionths(500_000), Within(Share, millionths(10_000)..=Quantile::ONE);
+        /// How long a partition has to be hot, or no longer hot.
+        replicate_time: Duration = Duration::from_secs(10), Within(Span, SECOND..=HOUR);
+    } then {
+        /// A file with 32 to 128 hexadecimal digits, so that clients cannot choose keys of one
+        /// replica. The same for all proxies.
+        seed_file: FILE, "none: keys have the same replicas everywhere";
+    } also {
+        /// The settings of the choice.
+        rule: KeyConfig = KeyConfig::default();
+        /// The secret that keys are hashed with, and its file.
+        seed: Option<(KeySeed, PathBuf)> = None;
+    }
+}
+
+/// Where a request's key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// The value of a header.
+    Header(HeaderName),
+    /// The value of a cookie.
+    Cookie(Box<str>),
+    /// The value of a parameter of the query string, as it was sent.
+    Query(Box<str>),
+    /// The path, as it was sent.
+    Path,
+    /// The first segments of the path: 1 to 16.
+    PathPrefix(u8),
+    /// The client's address, as reported by trusted proxies before us.
+    Address,
+    /// Metadata of a gRPC call.
+    Grpc(HeaderName),
+}
+
+impl KeySource {
+    fn parse(text: &str) -> Option<Self> {
+        let (kind, name) = match text.split_once(':') {
+            Some((kind, name)) => (kind, Some(name)),
+            None => (text, None),
+        };
+        let header = |name: &str| HeaderName::try_from(name).ok();
+        Some(match (kind, name) {
+            ("header", Some(name)) => Self::Header(header(name)?),
+            ("grpc", Some(name)) => Self::Grpc(header(name)?),
+            ("cookie", Some(name)) if is_name(name) => Self::Cookie(name.into()),
+            ("query", Some(name)) if is_parameter(name) => Self::Query(name.into()),
+            ("path", None) => Self::Path,
+            ("path_prefix", Some(segments)) => Self::PathPrefix(parse_segments(segments)?),
+            ("address", None) => Self::Address,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Cookie(name) => write!(f, "cookie:{name}"),
+            Self::Query(name) => write!(f, "query:{name}"),
+            Self::Path => f.write_str("path"),
+            Self::PathPrefix(segments) => write!(f, "path_prefix:{segments}"),
+            Self::Address => f.write_str("address"),
+            Self::Grpc(name) => write!(f, "grpc:{name}"),
+        }
+    }
+}
+
+fn is_parameter(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_graphic() && !b"&=#?".contains(&byte);
+    (1..=PARAMETER_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
+}
+
+fn parse_segments(text: &str) -> Option<u8> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let segments = text.parse().ok().filter(|_| is_plain)?;
+    (1..=SEGMENTS_MAX).contains(&segments).then_some(segments)
+}
+
+const SOURCE_EXPECTED: &str = "\"header:NAME\", \"cookie:NAME\", \"query:NAME\", \"path\", \
+                               \"path_prefix:N\" with N from 1 to 16, \"address\" or \"grpc:NAME\"";
+
+/// A source of keys.
+const SOURCE: Written<KeySource> = Written {
+    what: SOURCE_EXPECTED,
+    expected: SOURCE_EXPECTED,
+    parse: |text| KeySource::parse(text).ok_or(Unfit::Range),
+    text: KeySource::to_string,
+};
+
+/// A factor of 1 or more, or 0 for none. Percents of other software are understood: `"125%"`.
+struct BalanceFactor;
+
+const FACTOR: Within<Factor, u32> = Within(Factor, 1_000_000..=100_000_000);
+
+impl Kind<u32> for BalanceFactor {
+    fn read(&self, value: &DeValue<'_>) -> Result<u32, Unfit> {
+        let factor = match value.as_str() {
+            Some(text) => percent(text).ok_or(Unfit::Range)?,
+            None => crate::toml_reader::values::millionths(value, "a number such as 1.25")?,
+        };
+        let is_in_range = factor == 0 || FACTOR.1.contains(&factor);
+        if !is_in_range && (101..=10_000).contains(&(factor / 1_000_000)) {
+            let meant = show_millionths(factor / 100);
+            let found = factor / 1_000_000;
+            return Err(Unfit::Other(format!(
+                "found {found}; did you mean {found} percent? write {meant} or \"{found}%\""
+            )));
+        }
+        is_in_range.then_some(factor).ok_or(Unfit::Range)
+    }
+
+    fn show(&self, value: &u32) -> Option<String> {
+        Some(show_millionths(*value))
+    }
+
+    fn meaning(&self, _: &Judge<'_, u32>) -> Meaning {
+        let factor = Kind::meaning(&FACTOR, &Judge::none());
+        let schema = json!({"anyOf": [factor.schema, {"const": 0}, {"type": "string", "pattern": r"^\d+%$"}]});
+        Meaning::of(format!("0, or {}", factor.words), schema)
+            .expected(format!("0, or {}, or a percentage such as \"125%\"", factor.expected))
+    }
+}
+
+/// A secret that keys are hashed with: 16 to 64 bytes. Its `Debug` form shows only its length.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeySeed(Box<[u8]>);
+
+impl KeySeed {
+    const BYTES_MIN: usize = 16;
+    const BYTES_MAX: usize = 64;
+
+    fn new(bytes: Vec<u8>) -> Option<Self> {
+        let fits = (Self::BYTES_MIN..=Self::BYTES_MAX).contains(&bytes.len());
+        fits.then(|| Self(bytes.into_boxed_slice()))
+    }
+
+    /// The secret itself.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for KeySeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeySeed({} bytes)", self.0.len())
+    }
+}
+
+impl KeyRouting {
+    /// Whether requests have keys.
+    pub fn is_on(&self) -> bool {
+        !self.by.is_empty()
+    }
+
+    /// Reads the section, with a remark on its file. `hint_homes` is that of its probes.
+    pub(super) fn read(
+        reader: &mut Reader<'_>,
+        prefix: &str,
+        hint_homes: u8,
+        remarks: &mut Vec<Remark>,
+    ) -> Self {
+        let mut settings: Self = table::read(reader, prefix);
+        match settings.choice(hint_homes).validate() {
+            Ok(rule) => settings.rule = rule,
+            // Each value is in its range, so the error is about values that contradict each other.
+            Err(error) => {
+                let expected = format!("expected {}", error.expected);
+                reader.add_mistake_near(&field::<Self>(prefix, error.field), expected);
+            }
+        }
+        let file = field::<Self>(prefix, "seed_file");
+        let (seed, remark) = read_secret(reader, &file, |bytes| {
+            let secret = HEXLOWER_PERMISSIVE.decode(bytes).ok();
+            secret.and_then(KeySeed::new).ok_or(
+                "does not hold a seed, expected from 32 to 128 hexadecimal digits and nothing else",
+            )
+        });
+        settings.seed = seed;
+        remarks.extend(remark);
+        settings
+    }
+
+    fn choice(&self, hint_homes: u8) -> KeySettings {
+        let mut choice = KeySettings::default();
+        choice.balance_factor_millionths = self.balance_factor;
+        choice.set = self.set;
+        choice.partitions = self.partitions;
+        choice.replicate_max = self.replicate_max;
+        choice.replicate_above = self.replicate_above;
+        choice.replicate_time = self.replicate_time;
+        choice.hint_homes = hint_homes;
+        choice
+    }
+
+    /// Writes the keys of the choice alone, without where keys come from and their seed.
+    pub(super) fn write_choice(&self, to: &mut String) {
+        for (name, value) in table::shown(self).filter(|(name, _)| *name != "by") {
+            to.extend(["key.", name, " = ", &value, "\n"]);
+        }
+    }
+
+    /// Writes the section with the values in force.
+    pub(super) fn write(&self, to: &mut String, prefix: &str) {
+        let seed_file = self.seed.as_ref().map(|(_, file)| file_name(file));
+        let keys = table::shown_with(self, &[("seed_file", seed_file)]);
+        table::write_keys(to, &format!("{prefix}key"), keys);
+    }
+}
+
+#[cfg(test)]
+mod tests;

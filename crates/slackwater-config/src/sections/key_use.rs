@@ -1,0 +1,90 @@
+//! Remarks on settings of keys and hints that have no effect.
+
+use super::key::KeyRouting;
+use super::probe::ProbeSection;
+use super::probe_hint::ProbeHint;
+use super::sticky::{StickyBy, StickySettings};
+use crate::table::field;
+use crate::toml_reader::{Definition, Reader, Remark, Severity};
+use slackwater_core::policy::{PolicyEntry, Reports};
+
+/// What the remarks on keys depend on.
+pub(super) struct KeyUse<'s> {
+    pub(super) policy: &'static PolicyEntry,
+    pub(super) probe: &'s ProbeSection,
+    pub(super) sticky: &'s StickySettings,
+    /// The number of listed replicas; 0 if the fleet comes from elsewhere.
+    pub(super) replicas: usize,
+}
+
+impl KeyUse<'_> {
+    /// Warns about settings of keys that have no effect.
+    pub(super) fn remarks(
+        &self,
+        key: &KeyRouting,
+        reader: &Reader<'_>,
+        prefix: &str,
+    ) -> Vec<Remark> {
+        let warning = |about: Definition, message: String| Remark {
+            severity: Severity::Warning,
+            about: about.mistake(message),
+        };
+        let definition = |name| reader.definition(&field::<KeyRouting>(prefix, name));
+        let mut remarks = Vec::new();
+        let mut warn = |about: Option<Definition>, message: String| {
+            remarks.extend(about.map(|about| warning(about, message)));
+        };
+        if !key.is_on() {
+            let section = reader.section_definition(&format!("{prefix}key"));
+            warn(
+                section,
+                "does nothing without the key by; add by = \"header:x-user\"".to_owned(),
+            );
+        } else {
+            if self.replicas > 0 && usize::from(key.set) > self.replicas {
+                let message = format!(
+                    "is more than the {} replicas that there are",
+                    self.replicas
+                );
+                warn(definition("set"), message);
+            }
+            for name in ["replicate_above", "replicate_time"] {
+                if key.replicate_max == 1 {
+                    let message = "does nothing with replicate_max = 1; set replicate_max = 4";
+                    warn(definition(name), message.to_owned());
+                }
+            }
+            if self.policy.reports == Reports::Round && key.balance_factor > 0 {
+                let message = format!(
+                    "does nothing with policy = {:?}, whose probes find the load",
+                    self.policy.name
+                );
+                warn(definition("balance_factor"), message);
+            }
+            if matches!(self.sticky.by, StickyBy::Header | StickyBy::Address) {
+                let message = "does nothing beside sticky.by, which decides first; leave one of them out";
+                warn(definition("by"), message.to_owned());
+            }
+        }
+        self.hint_remarks(key, &mut warn);
+        remarks
+    }
+
+    fn hint_remarks(&self, key: &KeyRouting, warn: &mut impl FnMut(Option<Definition>, String)) {
+        let hint = self.probe.hint();
+        if *hint != ProbeHint::None && self.policy.reports != Reports::Round {
+            let name = self.policy.name;
+            let message = format!(
+                "does nothing with policy = {name:?}, only with \"prequal_sync\", which probes for each request"
+            );
+            warn(self.probe.hint_at().cloned(), message);
+        } else if *hint == ProbeHint::Key && !key.is_on() {
+            let message = "does nothing without keys; set key.by = \"header:x-user\"";
+            warn(self.probe.hint_at().cloned(), message.to_owned());
+        }
+        if self.policy.reports != Reports::Round || !key.is_on() {
+            let message = "does nothing without key.by and policy = \"prequal_sync\"".to_owned();
+            warn(self.probe.hint_homes_at().cloned(), message);
+        }
+    }
+}
