@@ -188,26 +188,24 @@ pub(super) fn nginx(setup: &Setup<'_>) -> String {
     text
 }
 
-pub(super) fn slackwater(setup: &Setup<'_>, mode: Mode) -> String {
+/// `more` are further lines of the table `[key]`.
+pub(super) fn slackwater(setup: &Setup<'_>, mode: Mode, more: &str) -> String {
     let replicas: Vec<_> = setup.replicas.iter().map(ToString::to_string).collect();
-    let mut text = format!(
-        "listen = \"{}\"\nworkers = 1\nreplicas = {replicas:?}\nadmin.listen = \"{}\"\n",
-        setup.listen, setup.admin
-    );
-    text += match mode {
-        Mode::Keyed => "[sticky]\nby = \"header\"\nheader = \"x-key\"\n",
-        Mode::Hinted => "policy = \"prequal_sync\"\n",
+    let policy = match mode {
+        Mode::Keyed => "",
+        Mode::Hinted => "policy = \"prequal_sync\"\nprobe.hint = \"key\"\n",
     };
-    text
+    format!(
+        "listen = \"{}\"\nworkers = 1\nreplicas = {replicas:?}\nadmin.listen = \"{}\"\n\
+         {policy}[key]\nby = \"header:{KEY}\"\n{more}\n",
+        setup.listen, setup.admin
+    )
 }
 
 /// The agents' file; `cache` is the number of keys that a replica holds.
 pub(super) fn agent(mode: Mode, cache: u64) -> String {
     match mode {
         Mode::Keyed => String::new(),
-        Mode::Hinted => {
-            let _ = cache;
-            String::new()
-        }
+        Mode::Hinted => format!("[hint]\ncache_entries = {cache}\n"),
     }
 }

@@ -180,7 +180,10 @@ impl<'a> Lane<'a> {
             Kind::Envoy(policy) => ("envoy.yaml", contenders::envoy(&setup, policy)),
             Kind::Haproxy => ("haproxy.cfg", contenders::haproxy(&setup)),
             Kind::Nginx => ("nginx.conf", contenders::nginx(&setup)),
-            Kind::Slackwater(mode) => ("serve.toml", contenders::slackwater(&setup, mode)),
+            Kind::Slackwater(mode) => {
+                let text = contenders::slackwater(&setup, mode, &self.options.key);
+                ("serve.toml", text)
+            }
         };
         let file = folder.join(file);
         write(&file, &text)?;

@@ -45,6 +45,8 @@ pub(super) struct Options {
     pub(super) zipf: f64,
     /// Seed of keys and times; each round uses the next one. Default 1.
     pub(super) seed: u64,
+    /// More lines of Slackwater's table `[key]`; none by default.
+    pub(super) key: String,
     /// The command to measure; built by default.
     pub(super) slackwater: Option<PathBuf>,
     /// A file for the page, as Markdown; beside it, a file with every number, as JSON.
@@ -74,6 +76,10 @@ impl Options {
                 "--cache" => options.cache = number(argument, value(), 1..=10_000_000)?,
                 "--zipf" => options.zipf = exponent(argument, value())?,
                 "--seed" => options.seed = number(argument, value(), 0..=u64::MAX)?,
+                "--key" => {
+                    options.key += word(argument, value())?;
+                    options.key += "\n";
+                }
                 "--case" => {
                     let case = named(argument, value(), cases::all(), |case| case.name)?;
                     options.cases.push(case);
@@ -91,7 +97,7 @@ impl Options {
                     return Err(format!(
                         "{argument:?} is not an option of caches; expected --short, --keep, --case NAME, --contenders NAME,..., --rounds N, \
                          --lanes N, --seconds N, --settle N, --rate N, --replicas N, --workers N, --hit-ms N, --miss-ms N, --keys N, --cache N, \
-                         --zipf S, --seed N, --slackwater FILE or --report FILE"
+                         --zipf S, --seed N, --key LINE, --slackwater FILE or --report FILE"
                     ));
                 }
             }
@@ -120,6 +126,7 @@ impl Options {
             cache: pick(2_000, 200),
             zipf: 0.9,
             seed: 1,
+            key: String::new(),
             slackwater: None,
             report: None,
         }

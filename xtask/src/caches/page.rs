@@ -169,6 +169,13 @@ impl<'a> Report<'a> {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "- {}: {}", contender.name, contender.means);
         }
+        if !options.key.is_empty() {
+            let _ = writeln!(
+                text,
+                "- Slackwater's `[key]`: `{}`",
+                options.key.trim().replace('\n', "`, `")
+            );
+        }
         for skipped in &self.skipped {
             let _ = writeln!(text, "- Skipped: {skipped}");
         }
