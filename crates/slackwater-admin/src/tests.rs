@@ -4,6 +4,7 @@
 mod connections;
 mod events;
 mod exposition;
+mod keys;
 mod text_formats;
 
 use super::status::{PolicyCounts, ReplicaStatus, Status};
@@ -254,6 +255,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     assert_eq!(snapshot.probe_rate, Rate::per_query(3), "by default");
     // The mean of one and two.
     snapshot.probe_rate = Rate::from_millionths(1_500_000 * u32::try_from(seed).expect("small"));
+    snapshot.keys = keys::view(ids);
     WorkerFacts {
         ids: ids.iter().map(|&id| vec![id]).collect(),
         tier: Some(0),

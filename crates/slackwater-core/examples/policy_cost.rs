@@ -1,4 +1,5 @@
-//! What a pick, a report, and a whole query cost each policy in fleets of any size, to be counted
+//! What a pick, a report, and a whole query cost each policy in fleets of any size, and a pick with
+//! a key, to be counted
 //! by valgrind:
 //!
 //! ```text
@@ -20,9 +21,10 @@
 
 use core::time::Duration;
 use slackwater_core::draw::below;
+use slackwater_core::keys::{KeyHash, KeyHasher, KeySettings, keyed};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Decision, Event, Outcome, Policy, PolicySettings, Query, policy_named,
+    Decision, Event, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
@@ -42,23 +44,53 @@ enum Of {
     Report,
     /// A choice, its three probes drawn, sent and answered, and its end.
     Query,
+    /// A choice for one of 10,000 keys, and the end of its query.
+    Key,
+    /// A choice for one of 100 keys.
+    HotKey,
+    /// A choice for one of 10,000 keys that are in 1,024 partitions, and the end of its query.
+    Partition,
+    /// A choice without a key, where others have keys.
+    Unkeyed,
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, replicas, of, times] = arguments.as_slice() else {
-        println!("policy_cost POLICY REPLICAS pick|report|query TIMES");
+        println!(
+            "policy_cost POLICY REPLICAS pick|report|query|key|hot_key|partition|unkeyed TIMES"
+        );
         return;
     };
     let of = match of.as_str() {
         "pick" => Of::Pick,
         "report" => Of::Report,
         "query" => Of::Query,
-        _ => return println!("{of:?} is none of pick, report and query"),
+        "key" => Of::Key,
+        "hot_key" => Of::HotKey,
+        "partition" => Of::Partition,
+        "unkeyed" => Of::Unkeyed,
+        _ => return println!("{of:?} is nothing that is counted"),
     };
     let entry = policy_named(name).expect("a policy's name");
     let replicas = replicas.parse().expect("a number of replicas");
-    let mut fleet = Fleet::new((entry.build)(&settings(of)), replicas);
+    let mut policy = (entry.build)(&settings(of));
+    if matches!(of, Of::Key | Of::HotKey | Of::Partition | Of::Unkeyed) {
+        let keys = KeySettings {
+            partitions: if of == Of::Partition { 1_024 } else { 0 },
+            replicate_max: if of == Of::Partition { 4 } else { 1 },
+            ..KeySettings::default()
+        };
+        policy = keyed(policy, &keys.validate().expect("in range"));
+    }
+    let mut fleet = Fleet::new(policy, replicas);
+    if matches!(of, Of::Key | Of::HotKey | Of::Partition) {
+        // The fleet is known, and the replicas of each partition.
+        for _ in 0..20_000 {
+            fleet.next_key(of);
+            fleet.pick(of);
+        }
+    }
     let times: u32 = times.parse().expect("how many times");
     for _ in 0..times {
         fleet.play(of);
@@ -94,6 +126,9 @@ struct Fleet {
     replicas: Vec<ReplicaId>,
     now: Instant,
     draw: SplitMix64,
+    /// The next query's.
+    key: KeyHash,
+    queries: u32,
 }
 
 impl Fleet {
@@ -104,6 +139,8 @@ impl Fleet {
             replicas: (0..replicas).filter_map(|_| ids.allocate()).collect(),
             now: Instant::EPOCH,
             draw: SplitMix64::new(1),
+            key: KeyHash::from_bits(0),
+            queries: 0,
         };
         for &replica in &fleet.replicas {
             fleet
@@ -120,8 +157,15 @@ impl Fleet {
         fleet
     }
 
+    fn next_key(&mut self, of: Of) {
+        let keys = if of == Of::HotKey { 100 } else { 10_000 };
+        self.queries = (self.queries + 1) % keys;
+        self.key = KeyHasher::default().hash(&self.queries.to_le_bytes());
+    }
+
     fn play(&mut self, of: Of) {
         self.now += STEP;
+        self.next_key(of);
         if of == Of::Query {
             let reports: [LoadReport; REPORTS as usize] =
                 core::array::from_fn(|_| report(&mut self.draw));
@@ -146,10 +190,10 @@ impl Fleet {
                 self.take(replica, &report);
             }
         }
-        if of == Of::Pick {
-            counted(|| self.pick());
+        if of == Of::Report {
+            self.pick(of);
         } else {
-            self.pick();
+            counted(|| self.pick(of));
         }
     }
 
@@ -161,8 +205,12 @@ impl Fleet {
         );
     }
 
-    fn pick(&mut self) {
-        let decision = (self.policy).choose(self.now, Query::first(), &mut self.draw, None);
+    fn pick(&mut self, of: Of) {
+        let mut query = Query::first();
+        if matches!(of, Of::Key | Of::HotKey | Of::Partition) {
+            query = query.with_key(self.key);
+        }
+        let decision = (self.policy).choose(self.now, query, &mut self.draw, None);
         self.end(decision);
     }
 

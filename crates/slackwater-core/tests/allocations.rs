@@ -13,6 +13,7 @@ use core::time::Duration;
 use counting_allocator::calls_of;
 use slackwater_core::draw::below;
 use slackwater_core::health::{self, HealthConfig, HealthSettings};
+use slackwater_core::keys::{Identity, KeyHasher, KeySettings, keyed};
 use slackwater_core::overload::{
     Admission, Admit, Asks, ConcurrencyLimit, GradientConfig, Left, Priority, QueueConfig, Started,
 };
@@ -120,6 +121,58 @@ fn a1_no_policy_allocates_during_a_query() {
                 let name = entry.name;
                 assert_eq!(count, 0, "{name} at {replicas} replicas, {is_watched}");
             }
+        }
+    }
+}
+
+/// Queries with keys, retries with them, and reports; a replica is out now and then.
+fn keyed_traffic(policy: &mut dyn Policy, now: &mut Instant, draw: &mut SplitMix64) {
+    let some = policy.fleet().available().first().copied();
+    for round in 0..2_000_u32 {
+        *now += Duration::from_micros(150);
+        let key = KeyHasher::default().hash(&below(draw, 200).to_le_bytes());
+        let first = pick(policy, *now, Query::first().with_key(key), draw, None);
+        let avoid = [first.replica()];
+        let second = pick(policy, *now, Query::retry(&avoid).with_key(key), draw, None);
+        if let Some(replica) = some.filter(|_| round % 50 < 2) {
+            policy.handle(*now, Event::Available(replica, round % 2 == 1), draw);
+        }
+        policy.handle_query_done(*now, first, Outcome::Dropped);
+        policy.handle_query_done(*now, second, Outcome::Success);
+        policy.handle(*now, Event::Timeout, draw);
+        while let Some(probe) = policy.poll_probe(*now, draw) {
+            let report = LoadReport::new(Rif::new(below(draw, 9)), Some(Duration::from_millis(1)));
+            policy.handle(*now, Event::Report(probe.id, &report), draw);
+        }
+    }
+}
+
+#[test]
+fn a1_no_pick_with_a_key_allocates() {
+    for entry in POLICIES {
+        for (replicas, partitions) in [(3, 0), (100, 0), (100, 64)] {
+            let settings = KeySettings {
+                partitions,
+                replicate_max: if partitions > 0 { 8 } else { 1 },
+                replicate_time: Duration::from_millis(10),
+                ..KeySettings::default()
+            };
+            let Ok(config) = settings.validate() else {
+                panic!("in range")
+            };
+            let inner = health::build(entry, &PolicySettings::default(), &HealthConfig::default());
+            let mut policy = keyed(inner, &config);
+            fleet(&mut *policy, replicas);
+            for (name, replica) in (0..).zip(policy.fleet().available().to_vec()) {
+                let identity = Identity { name, part: 0 };
+                let event = Event::Identified(replica, identity);
+                policy.handle(Instant::EPOCH, event, &mut NoDraw);
+            }
+            let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(9));
+            keyed_traffic(&mut *policy, &mut now, &mut draw);
+            let count = calls_of(|| keyed_traffic(&mut *policy, &mut now, &mut draw)).0;
+            let name = entry.name;
+            assert_eq!(count, 0, "{name} at {replicas} replicas, {partitions}");
         }
     }
 }

@@ -146,6 +146,7 @@ fn a_summary_shows_policies_replicas_and_probes() {
     probes by udp, signed, to port 9100 of each replica that names no place of its own
     health checks by http (GET /healthz) every 2s: down after 4 failures, up after 3 successes
     sticky by the header x-user
+    keys by header:x-user, else path_prefix:2: up to 1.5 times the mean load, sets of 2 replicas, 64 partitions, hot ones on up to 2 replicas
     retries: up to 4 attempts of safe methods, after 429, 502
   route 1: all requests: service default
   status and metrics at http://127.0.0.1:9901/

@@ -6,7 +6,7 @@ use super::probe_hint::ProbeHint;
 use super::sticky::{StickyBy, StickySettings};
 use crate::table::field;
 use crate::toml_reader::{Definition, Reader, Remark, Severity};
-use slackwater_core::policy::{PolicyEntry, Reports};
+use slackwater_core::policy::{POLICIES, PolicyEntry, Reports};
 
 /// What the remarks on keys depend on.
 pub(super) struct KeyUse<'s> {
@@ -75,7 +75,8 @@ impl KeyUse<'_> {
         if *hint != ProbeHint::None && self.policy.reports != Reports::Round {
             let name = self.policy.name;
             let message = format!(
-                "does nothing with policy = {name:?}, only with \"prequal_sync\", which probes for each request"
+                "does nothing with policy = {name:?}, only with {:?}, which probes for each request",
+                with_rounds()
             );
             warn(self.probe.hint_at().cloned(), message);
         } else if *hint == ProbeHint::Key && !key.is_on() {
@@ -83,8 +84,15 @@ impl KeyUse<'_> {
             warn(self.probe.hint_at().cloned(), message.to_owned());
         }
         if self.policy.reports != Reports::Round || !key.is_on() {
-            let message = "does nothing without key.by and policy = \"prequal_sync\"".to_owned();
+            let message = format!("does nothing without key.by and policy = {:?}", with_rounds());
             warn(self.probe.hint_homes_at().cloned(), message);
         }
     }
+}
+
+/// The policy that probes for each request.
+fn with_rounds() -> &'static str {
+    let mut policies = POLICIES.iter();
+    let found = policies.find(|policy| policy.reports == Reports::Round);
+    found.map_or("", |policy| policy.name)
 }

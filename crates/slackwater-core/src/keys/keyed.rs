@@ -1,19 +1,20 @@
 //! The wrapper: a policy that sends queries with a key to the replicas of the key.
 
-use super::choice::Few;
 use super::loads::Loads;
 use super::order::Order;
 use super::partitions::Partitions;
+use super::recent::Recent;
 use super::settings::KeyConfig;
 use crate::draw::Draw;
 use crate::policy::{
-    Counters, Decision, Event, Explanation, Fleet, KeyView, Outcome, Pick, PickReason, Policy,
-    Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
+    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason,
+    Policy, Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
 };
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
 use crate::time::Instant;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// The reasons that the choice for a key has.
 const REASONS: [PickReason; 3] = [
@@ -37,8 +38,14 @@ pub struct Keyed {
     pub(super) order: Order,
     pub(super) loads: Loads,
     pub(super) partitions: Partitions,
+    /// Without partitions: the servers of keys.
+    pub(super) recent: Recent,
     /// For each of [`REASONS`]: the picks by the reason that the policy gave.
     picks: [ReasonCounts; 3],
+    /// What a query is [narrowed](Self::narrow) to, and the choice to explain: buffers.
+    pub(super) homes: Vec<ReplicaId>,
+    pub(super) among: Vec<ReplicaId>,
+    pub(super) explained: KeyChoice,
     latest: Instant,
 }
 
@@ -46,14 +53,20 @@ impl Keyed {
     /// Puts keys around a policy with an empty fleet.
     pub fn new(policy: Box<dyn Policy>, config: KeyConfig) -> Self {
         let entry = policy_named(policy.name());
+        let has_rounds = entry.is_some_and(|entry| entry.reports == Reports::Round);
+        let hinted = if has_rounds { config.hint_homes } else { 0 };
         Self {
-            has_rounds: entry.is_some_and(|entry| entry.reports == Reports::Round),
+            has_rounds,
             policy,
+            recent: Recent::new(config.set.max(hinted).into()),
             order: Order::default(),
             loads: Loads::default(),
             partitions: Partitions::new(&config),
             config,
             picks: [ReasonCounts::default(); 3],
+            homes: Vec::with_capacity(Query::AMONG_MAX),
+            among: Vec::with_capacity(Query::AMONG_MAX),
+            explained: KeyChoice::EMPTY,
             latest: Instant::EPOCH,
         }
     }
@@ -89,10 +102,8 @@ impl Keyed {
             }
             Event::SiblingQueries(replica, queries) => self.loads.siblings_sent(replica, queries),
             // They change which replicas may be chosen, which shows in the fleet.
-            Event::Available(..)
-            | Event::ProbeLost(_)
-            | Event::ProbeUnsent(_)
-            | Event::Timeout => {}
+            Event::Available(..) | Event::ProbeLost(_) | Event::ProbeUnsent(_) | Event::Timeout => {
+            }
         }
     }
 
@@ -146,7 +157,8 @@ impl Policy for Keyed {
     ) -> Decision {
         let latest = self.tick(now);
         self.loads.sweep(latest, self.policy.fleet().known());
-        let Some(key) = query.key else {
+        // A query that the caller has narrowed goes where the caller wants.
+        let Some(key) = query.key.filter(|_| !query.is_narrow()) else {
             let mut decision = self.policy.choose(now, query, draw, explanation);
             if let Decision::Pick(pick) = &mut decision {
                 self.sent(latest, pick, None);
@@ -157,20 +169,21 @@ impl Policy for Keyed {
             self.order.refresh(self.policy.fleet(), &mut self.loads);
         }
         let set = self.set_of(key);
-        let (mut homes, mut among) = (Few::NONE, Few::NONE);
-        self.narrow(latest, query, &set, &mut homes, &mut among);
-        let explained = explanation.is_some().then(|| self.explained(query, &set));
-        let narrow = Query {
-            homes: homes.as_slice(),
-            among: among.as_slice(),
+        self.narrow(latest, query, &set);
+        if explanation.is_some() {
+            self.explain(query, &set);
+        }
+        let query = Query {
+            homes: &self.homes,
+            among: &self.among,
             ..query
         };
-        let mut decision = (self.policy).choose(now, narrow, draw, explanation.as_deref_mut());
+        let mut decision = (self.policy).choose(now, query, draw, explanation.as_deref_mut());
         if let Some(explanation) = explanation {
-            explanation.set_key(explained);
+            explanation.set_key(&self.explained);
         }
         if let Decision::Pick(pick) = &mut decision {
-            let reason = self.reason(pick.ticket.replica(), &set, &among);
+            let reason = self.reason(pick.ticket.replica(), &set);
             self.give_reason(pick, reason);
             self.sent(latest, pick, set.partition);
         }
@@ -184,7 +197,7 @@ impl Policy for Keyed {
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
         let latest = self.tick(now);
         self.loads.done(ticket.replica());
-        self.partitions.done(latest, ticket.partition);
+        self.partitions.done(latest, ticket.partition, &self.order);
         self.policy.handle_query_done(now, ticket, outcome);
     }
 

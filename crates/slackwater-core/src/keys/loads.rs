@@ -103,13 +103,19 @@ pub(super) struct Cap {
     /// `factor × (load of all + 1)`, in millionths; `None` without a bound.
     whole: Option<u64>,
     parts: u64,
+    /// The cap of a server of one part.
+    of_one: u64,
 }
 
 impl Cap {
     /// The cap of a server that is this many of all parts, rounded up. `None` without a bound.
     pub(super) fn of(&self, parts: u32) -> Option<u64> {
-        let whole = self.whole?.saturating_mul(parts.into());
-        Some(whole.div_ceil((u64::from(ONE) * self.parts).max(1)))
+        let whole = self.whole?;
+        if parts == 1 {
+            return Some(self.of_one);
+        }
+        let whole = whole.saturating_mul(parts.into());
+        Some(whole.div_ceil(u64::from(ONE) * self.parts))
     }
 }
 
@@ -128,7 +134,8 @@ impl Loads {
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.rows.insert(replica, Row::default());
         let servers = replica.index() + 1;
-        self.servers.reserve(servers.saturating_sub(self.servers.len()));
+        self.servers
+            .reserve(servers.saturating_sub(self.servers.len()));
     }
 
     pub(super) fn remove(&mut self, replica: ReplicaId) {
@@ -195,17 +202,41 @@ impl Loads {
     }
 
     pub(super) fn sent(&mut self, replica: ReplicaId) {
-        self.set(replica, |row| {
-            row.own = row.own.saturating_add(1);
-            row.level = row.level.saturating_add(1);
-        });
+        let Some(row) = self.rows.find_mut(replica) else {
+            return;
+        };
+        row.own = row.own.saturating_add(1);
+        let is_reported = row.is_reported;
+        let more = u64::from(is_reported && row.level < u32::MAX);
+        row.level = row.level.saturating_add(1);
+        if let Some(server) = self.servers.get_mut(row.server as usize) {
+            for sums in [server, &mut self.all] {
+                sums.level += more;
+                sums.own_reported += u64::from(is_reported);
+                sums.own_unreported += u64::from(!is_reported);
+            }
+        }
     }
 
     pub(super) fn done(&mut self, replica: ReplicaId) {
-        self.set(replica, |row| {
-            row.own = row.own.saturating_sub(1);
-            row.level = row.level.saturating_sub(1).max(row.own);
-        });
+        let Some(row) = self.rows.find_mut(replica) else {
+            return;
+        };
+        if row.own == 0 {
+            return;
+        }
+        row.own -= 1;
+        let is_reported = row.is_reported;
+        let level = row.level.saturating_sub(1).max(row.own);
+        let fewer = u64::from(if is_reported { row.level - level } else { 0 });
+        row.level = level;
+        if let Some(server) = self.servers.get_mut(row.server as usize) {
+            for sums in [server, &mut self.all] {
+                sums.level -= fewer;
+                sums.own_reported -= u64::from(is_reported);
+                sums.own_unreported -= u64::from(!is_reported);
+            }
+        }
     }
 
     /// Lets the report of a replica count no longer, if it is old.
@@ -239,9 +270,12 @@ impl Loads {
     /// The cap with this factor, for the query that is about to be sent. A factor of 0 is none.
     pub(super) fn cap(&self, factor_millionths: u32) -> Cap {
         let load = self.all.load(&self.all) + 1;
+        let whole = load.saturating_mul(factor_millionths.into());
+        let parts = self.parts.max(1);
         Cap {
-            whole: (factor_millionths > 0).then(|| load.saturating_mul(factor_millionths.into())),
-            parts: self.parts,
+            whole: (factor_millionths > 0).then_some(whole),
+            parts,
+            of_one: whole.div_ceil(u64::from(ONE) * parts),
         }
     }
 }

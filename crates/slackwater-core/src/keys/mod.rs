@@ -45,6 +45,7 @@ mod keyed;
 mod loads;
 mod order;
 mod partitions;
+mod recent;
 mod settings;
 
 pub use crate::key::{Identity, KeyHash, KeyHasher};

@@ -8,7 +8,7 @@
 use super::loads::Loads;
 use crate::key::{Identity, mix};
 use crate::policy::{Fleet, Query};
-use crate::replica::{ReplicaId, ReplicaMap};
+use crate::replica::{ReplicaId, ReplicaIds, ReplicaMap};
 use alloc::vec::Vec;
 
 /// Most servers in an order.
@@ -86,7 +86,8 @@ impl Order {
         let count = self.known.len();
         self.hashes.reserve(count.saturating_sub(self.hashes.len()));
         self.parts.reserve(count.saturating_sub(self.parts.len()));
-        self.begins.reserve((count + 1).saturating_sub(self.begins.len()));
+        self.begins
+            .reserve((count + 1).saturating_sub(self.begins.len()));
         self.is_sorted = false;
     }
 
@@ -182,98 +183,196 @@ impl Order {
     }
 
     /// The parts of a server.
-    pub(super) fn parts(&self, server: u32) -> impl Iterator<Item = ReplicaId> + '_ {
+    #[inline]
+    fn slice(&self, server: u32) -> &[Choosable] {
         let at = |place: usize| self.begins.get(place).map_or(0, |&begin| begin as usize);
         let (from, to) = (at(server as usize), at(server as usize + 1));
-        let parts = self.parts.get(from..to).unwrap_or(&[]);
-        parts.iter().map(|part| part.replica)
+        self.parts.get(from..to).unwrap_or(&[])
+    }
+
+    /// The parts of a server.
+    pub(super) fn parts(&self, server: u32) -> impl Iterator<Item = ReplicaId> + '_ {
+        self.slice(server).iter().map(|part| part.replica)
+    }
+
+    /// The only part of a server that has no others.
+    #[inline]
+    pub(super) fn only_part(&self, server: u32) -> Option<ReplicaId> {
+        match self.slice(server) {
+            [part] => Some(part.replica),
+            _ => None,
+        }
     }
 
     /// The number of parts of a server.
     pub(super) fn weight(&self, server: u32) -> u32 {
-        let at = |place: usize| self.begins.get(place).copied().unwrap_or(0);
-        at(server as usize + 1).saturating_sub(at(server as usize))
+        u32::try_from(self.slice(server).len()).unwrap_or(u32::MAX)
     }
 
     /// The first `width` servers for a key.
     pub(super) fn first(&self, key: u64, width: usize) -> First {
-        let width = width.clamp(1, ORDERED_MAX);
-        let factor = mix(key) | 1;
-        let mut list = Best::new(width);
-        let mut least = 0;
-        for (place, &hash) in self.hashes.iter().enumerate() {
-            let score = score(key ^ hash, factor);
-            if score >= least {
-                least = list.offer(score, self.parts[place].server);
+        let width = width.clamp(1, ORDERED_MAX).min(self.servers());
+        let parts = self.hashes.len();
+        // Scores are uniform, so of a large fleet the first servers are nearly always among those
+        // of a few high scores. Only those need a closer look.
+        let few = width + width / 2 + 3;
+        if parts == self.servers() && parts > few {
+            let least = (u64::MAX / parts as u64).saturating_mul((parts - few) as u64);
+            if let Some(first) = self.first_above(key, width, least) {
+                return first;
             }
         }
-        First {
-            servers: list.servers,
-            len: list.len,
+        self.first_of_all(key, width)
+    }
+
+    /// The first servers, where each has one part. `None` if fewer or many more than `width` have a
+    /// score of `least`.
+    fn first_above(&self, key: u64, width: usize, least: u64) -> Option<First> {
+        let factor = mix(key) | 1;
+        let mut high = High {
+            entries: [0; HIGH_MAX],
+            len: 0,
+        };
+        let (fours, rest) = self.hashes.as_chunks::<4>();
+        // Servers are numbered as their parts are.
+        let mut server = 0;
+        for &[a, b, c, d] in fours {
+            let (a, b) = (score(key ^ a, factor), score(key ^ b, factor));
+            let (c, d) = (score(key ^ c, factor), score(key ^ d, factor));
+            if a.max(b).max(c.max(d)) >= least {
+                high.add_from(least, a, server);
+                high.add_from(least, b, server + 1);
+                high.add_from(least, c, server + 2);
+                high.add_from(least, d, server + 3);
+            }
+            server += 4;
+        }
+        for &hash in rest {
+            high.add_from(least, score(key ^ hash, factor), server);
+            server += 1;
+        }
+        let high = high.entries.get_mut(..high.len)?;
+        if high.len() < width {
+            return None;
+        }
+        let mut best = Best::new(width, false);
+        for &mut entry in high {
+            best.offer(entry);
+        }
+        Some(best.first())
+    }
+
+    #[cold]
+    fn first_of_all(&self, key: u64, width: usize) -> First {
+        let factor = mix(key) | 1;
+        let mut best = Best::new(width, self.parts.len() > self.servers());
+        for (&hash, part) in self.hashes.iter().zip(&self.parts) {
+            best.offer(entry_of(score(key ^ hash, factor), part.server));
+        }
+        best.first()
+    }
+}
+
+/// Most high scores for which the short way is taken.
+const HIGH_MAX: usize = 64;
+
+/// Entries with a high score.
+struct High {
+    entries: [u64; HIGH_MAX],
+    /// More than [`HIGH_MAX`] if there were too many.
+    len: usize,
+}
+
+impl High {
+    #[inline]
+    fn add_from(&mut self, least: u64, score: u64, server: u32) {
+        if score >= least {
+            if let Some(entry) = self.entries.get_mut(self.len) {
+                *entry = entry_of(score, server);
+            }
+            self.len += 1;
         }
     }
 }
 
+/// The lower bits of an entry, which have the server: there are at most as many as replicas.
+const SERVER_MASK: u64 = ReplicaIds::MAX as u64 - 1;
+
 /// The score of a part for a key: the product of their difference with an odd number that the key
-/// determines, folded. For two parts and a random key, either is as likely to be higher.
+/// determines. For two parts and a random key, either is as likely to be higher.
 #[inline]
-fn score(difference: u64, factor: u64) -> u64 {
-    let product = u128::from(difference) * u128::from(factor);
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-    let low = product as u64;
-    (product >> u64::BITS) as u64 ^ low
+const fn score(difference: u64, factor: u64) -> u64 {
+    difference.wrapping_mul(factor)
 }
 
-/// The servers with the highest scores.
+/// A score, whose lower bits are those of the server.
+#[inline]
+fn entry_of(score: u64, server: u32) -> u64 {
+    (score & !SERVER_MASK) | u64::from(server)
+}
+
+/// The server of an entry.
+fn server_of(entry: u64) -> u32 {
+    u32::try_from(entry & SERVER_MASK).unwrap_or(u32::MAX)
+}
+
+/// The servers with the highest entries. Of equal scores the server with the higher name wins, for
+/// all clients.
 struct Best {
-    scores: [u64; ORDERED_MAX],
-    servers: [u32; ORDERED_MAX],
+    list: [u64; ORDERED_MAX],
     len: usize,
     width: usize,
+    /// Whether a server may be offered several times: it stays with its highest score.
+    has_parts: bool,
 }
 
 impl Best {
-    const fn new(width: usize) -> Self {
+    const fn new(width: usize, has_parts: bool) -> Self {
         Self {
-            scores: [0; ORDERED_MAX],
-            servers: [0; ORDERED_MAX],
+            list: [0; ORDERED_MAX],
             len: 0,
             width,
+            has_parts,
         }
     }
 
-    /// Takes in the score of a part. Of equals the earlier stays ahead. Returns the least score
-    /// that can still enter.
-    fn offer(&mut self, score: u64, server: u32) -> u64 {
-        let taken = &self.servers[..self.len];
-        // Each server is in the list once, with its highest score.
-        let end = match taken.iter().position(|&other| other == server) {
-            Some(place) if self.scores[place] >= score => return self.least(),
-            Some(place) => place,
-            None if self.len < self.width => {
-                self.len += 1;
-                self.len - 1
+    #[inline]
+    fn offer(&mut self, entry: u64) {
+        let mut place = self.len;
+        if self.has_parts
+            && let Some(same) = self.position(server_of(entry))
+        {
+            if self.list[same] >= entry {
+                return;
             }
-            None if self.scores[self.len - 1] >= score => return self.least(),
-            None => self.len - 1,
-        };
-        let mut place = end;
-        while place > 0 && self.scores[place - 1] < score {
-            self.scores[place] = self.scores[place - 1];
-            self.servers[place] = self.servers[place - 1];
+            place = same;
+        } else if self.len == self.width {
+            place -= 1;
+            if self.list[place] >= entry {
+                return;
+            }
+        } else {
+            self.len += 1;
+        }
+        while place > 0 && self.list[place - 1] < entry {
+            self.list[place] = self.list[place - 1];
             place -= 1;
         }
-        self.scores[place] = score;
-        self.servers[place] = server;
-        self.least()
+        self.list[place] = entry;
     }
 
-    const fn least(&self) -> u64 {
-        if self.len < self.width {
-            0
-        } else {
-            self.scores[self.len - 1]
+    fn first(&self) -> First {
+        let mut first = First::NONE;
+        for (server, &entry) in first.servers.iter_mut().zip(&self.list[..self.len]) {
+            *server = server_of(entry);
         }
+        first.len = self.len;
+        first
+    }
+
+    fn position(&self, server: u32) -> Option<usize> {
+        let mut taken = self.list[..self.len].iter();
+        taken.position(|&entry| server_of(entry) == server)
     }
 }
 

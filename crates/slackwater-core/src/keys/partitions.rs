@@ -17,10 +17,12 @@ use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// The time over which means are taken.
-const MEMORY_US: u64 = 1_000_000;
+/// The time over which means are taken, in nanoseconds.
+const MEMORY_NS: u64 = 1_000_000_000;
+/// Means are renewed after this time, in nanoseconds. Until then only the sum is kept.
+const STEP_NS: u64 = 10_000_000;
 /// Parts of a query in which means are kept.
-const FINE: u64 = 1 << 10;
+const FINE: u64 = 1 << 16;
 /// A partition is not hot before it has had this many queries while it seemed to be: fewer are
 /// chance.
 const QUERIES_MIN: u32 = 16;
@@ -29,24 +31,40 @@ const QUERIES_MIN: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 struct Busy {
     in_flight: u32,
-    /// In 1/1024.
+    /// In 1/65536.
     mean: u64,
-    updated_at: Instant,
+    /// Since when `sum_ns` is kept, and until when.
+    since: Instant,
+    until: Instant,
+    /// The time that queries were in flight.
+    sum_ns: u64,
 }
 
 impl Busy {
-    /// Takes in the time that has passed. Returns it in microseconds.
-    fn update(&mut self, now: Instant) -> u64 {
-        let passed_us = now.ns_since(self.updated_at) / 1_000;
-        if passed_us > 0 {
-            self.updated_at = now;
-            let current = u64::from(self.in_flight) * FINE;
-            let all = MEMORY_US.saturating_add(passed_us);
-            let left = mul_div(self.mean, MEMORY_US, all);
-            self.mean = left + mul_div(current, passed_us, all);
+    /// Takes in the time that has passed. If the mean is renewed, returns for how long it was not.
+    fn update(&mut self, now: Instant) -> Option<u64> {
+        let passed_ns = now.ns_since(self.until);
+        let sum_ns = u64::from(self.in_flight).saturating_mul(passed_ns);
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
+        self.until = self.until.max(now);
+        let span_ns = self.until.ns_since(self.since);
+        if span_ns < STEP_NS {
+            return None;
         }
-        passed_us
+        self.mean = left_of(self.mean, span_ns) + mul_div(self.sum_ns, FINE, all_ns(span_ns));
+        (self.since, self.sum_ns) = (self.until, 0);
+        Some(span_ns)
     }
+}
+
+/// The time that a mean is over, which ends with this span.
+const fn all_ns(span_ns: u64) -> u64 {
+    MEMORY_NS.saturating_add(span_ns)
+}
+
+/// What is left of a mean after this span.
+fn left_of(mean: u64, span_ns: u64) -> u64 {
+    mul_div(mean, MEMORY_NS, all_ns(span_ns))
 }
 
 /// Where the load of a partition is, seen from its homes.
@@ -61,7 +79,7 @@ enum Trend {
 #[derive(Clone, Copy, Debug, Default)]
 struct Partition {
     busy: Busy,
-    /// Queries within the memory, in 1/1024.
+    /// Queries within the memory, in 1/65536.
     recent: u64,
     homes: u8,
     trend: Trend,
@@ -70,6 +88,17 @@ struct Partition {
     queries: u32,
     /// The version of the order that its servers are of.
     version: Option<u32>,
+}
+
+impl Partition {
+    /// Takes in the time that has passed. Returns whether the mean is renewed.
+    fn update(&mut self, now: Instant) -> bool {
+        let span_ns = self.busy.update(now);
+        if let Some(span_ns) = span_ns {
+            self.recent = left_of(self.recent, span_ns);
+        }
+        span_ns.is_some()
+    }
 }
 
 /// The partitions of all keys.
@@ -89,7 +118,11 @@ pub(super) struct Partitions {
 impl Partitions {
     pub(super) fn new(settings: &KeySettings) -> Self {
         let count = usize::from(settings.partitions);
-        let width = usize::from(settings.set.max(settings.replicate_max));
+        let width = settings
+            .set
+            .max(settings.replicate_max)
+            .max(settings.hint_homes);
+        let width = usize::from(width);
         let partition = Partition {
             homes: 1,
             ..Partition::default()
@@ -134,7 +167,9 @@ impl Partitions {
 
     /// How many homes a partition has.
     pub(super) fn homes(&self, partition: u16) -> u8 {
-        self.list.get(usize::from(partition)).map_or(1, |it| it.homes)
+        self.list
+            .get(usize::from(partition))
+            .map_or(1, |it| it.homes)
     }
 
     /// Notes a query, and the partition of its key if it has one.
@@ -147,37 +182,43 @@ impl Partitions {
         if let Some(place) = partition.map(usize::from)
             && let Some(of) = self.list.get_mut(place)
         {
-            let passed_us = of.busy.update(now);
+            let is_renewed = of.update(now);
             of.busy.in_flight = of.busy.in_flight.saturating_add(1);
-            let all = MEMORY_US.saturating_add(passed_us);
-            of.recent = mul_div(of.recent, MEMORY_US, all) + FINE;
+            of.recent = of.recent.saturating_add(FINE);
             of.queries = of.queries.saturating_add(1);
-            self.settle(now, place, order);
+            if is_renewed {
+                self.settle(now, place, order);
+            }
         }
         // A partition without queries settles, too.
         if self.homes_max > 1 {
             self.sweep = (self.sweep + 1) % self.list.len();
             if self.list[self.sweep].homes > 1 {
-                self.list[self.sweep].busy.update(now);
+                self.list[self.sweep].update(now);
                 self.settle(now, self.sweep, order);
             }
         }
     }
 
     /// Notes the end of a query.
-    pub(super) fn done(&mut self, now: Instant, partition: Option<u16>) {
+    pub(super) fn done(&mut self, now: Instant, partition: Option<u16>, order: &Order) {
         if self.list.is_empty() {
             return;
         }
         self.all.update(now);
         self.all.in_flight = self.all.in_flight.saturating_sub(1);
-        if let Some(of) = partition.and_then(|it| self.list.get_mut(usize::from(it))) {
-            of.busy.update(now);
+        if let Some(place) = partition.map(usize::from)
+            && let Some(of) = self.list.get_mut(place)
+        {
+            let is_renewed = of.update(now);
             of.busy.in_flight = of.busy.in_flight.saturating_sub(1);
+            if is_renewed {
+                self.settle(now, place, order);
+            }
         }
     }
 
-    /// The mean in flight of a partition up to which `homes` homes are enough, in 1/1024.
+    /// The mean in flight of a partition up to which `homes` homes are enough, in 1/65536.
     fn enough(&self, place: usize, homes: u8, order: &Order) -> u64 {
         let servers = self.servers.iter().skip(place * self.width);
         let servers = servers.take(usize::from(homes).min(self.width));
@@ -222,8 +263,8 @@ impl Partitions {
         busiest.sort_by_key(|(_, of)| Reverse(of.busy.mean));
         let busiest = busiest.iter().take(KeyView::PARTITIONS_MAX);
         let view = |&(partition, of): &(u16, &Partition)| {
-            let mut busy = of.busy;
-            let all = MEMORY_US.saturating_add(busy.update(now));
+            let mut current = *of;
+            current.update(now);
             let begin = usize::from(partition) * self.width;
             let servers = self.servers.iter().skip(begin).take(self.width);
             let is_current = of.version == Some(order.version());
@@ -231,8 +272,8 @@ impl Partitions {
                 partition,
                 homes: of.homes,
                 in_flight: of.busy.in_flight,
-                in_flight_millis: mul_div(busy.mean, 1_000, FINE),
-                query_rate_millis: mul_div(mul_div(of.recent, MEMORY_US, all), 1_000, FINE),
+                in_flight_millis: mul_div(current.busy.mean, 1_000, FINE),
+                query_rate_millis: mul_div(current.recent, 1_000, FINE),
                 servers: (servers.filter(|_| is_current))
                     .filter_map(|&server| order.parts(server).next())
                     .collect(),

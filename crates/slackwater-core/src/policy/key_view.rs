@@ -47,6 +47,13 @@ impl KeyServer {
 }
 
 impl KeyChoice {
+    pub(crate) const EMPTY: Self = Self {
+        partition: None,
+        homes: 0,
+        members: [KeyServer::UNUSED; Query::AMONG_MAX],
+        len: 0,
+    };
+
     /// The key's servers in their order, homes first.
     pub fn set(&self) -> &[KeyServer] {
         self.members.get(..self.len.into()).unwrap_or(&[])

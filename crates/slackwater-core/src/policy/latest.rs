@@ -393,15 +393,28 @@ impl<R: LatestRule> LatestReports<R> {
         let rows = (0_u32..).zip(query.among);
         let rows = rows.filter_map(|(index, &replica)| Some((index, self.fresh(replica)?)));
         let rank = |(index, row)| self.rank(now, index, row, survey, fleet);
-        let best = rank::best(rows.clone().map(rank), draw)?;
-        let chosen = self.rows.find(*query.among.get(best.index)?)?;
+        let (mut lowest, mut candidates) = (Lowest::NONE, 0);
+        for row in rows.clone() {
+            lowest.offer(rank(row));
+            candidates += 1;
+        }
+        let Lowest { first, second } = lowest;
+        let (mut index, mut runner_up) = (first.index(), Some(second.index()));
+        if candidates < 2 {
+            runner_up = None;
+        } else if second.ties_with(first) {
+            let drawn = rank::best(rows.map(rank), draw)?;
+            (index, runner_up) = (drawn.index, drawn.runner_up);
+        }
+        let runner_up = runner_up.and_then(|index| query.among.get(index));
+        let chosen = self.rows.find(*query.among.get(index)?)?;
         Some(Choice {
             replica: chosen.replica,
-            reason: R::reason(best.first),
+            reason: R::reason(first.first()),
             rif_limit: survey.rif_limit,
-            candidates: u16::try_from(rows.count()).unwrap_or(u16::MAX),
+            candidates,
             chosen: Some(Self::view(now, chosen, survey, fleet)),
-            runner_up: best.runner_up.map(|index| query.among[index]),
+            runner_up: runner_up.copied(),
         })
     }
 }

@@ -52,7 +52,8 @@ pub struct Query<'a> {
     /// The round that a [`Decision::Probe`] started for it, which now ends with the answers that it
     /// has. Policies without rounds choose as usual. `[S1]` `[S2]`
     pub round: Option<&'a ProbeRound>,
-    /// The key that it is about. Only a policy with [keys](crate::keys) uses it.
+    /// The key that it is about. Only a policy with [keys](crate::keys) uses it, and only if the
+    /// caller has set neither `among` nor `homes`.
     pub key: Option<KeyHash>,
     /// The replicas to choose from, at most [`Query::AMONG_MAX`]; more are ignored. If none of them
     /// may be chosen, or there are none, all may.
@@ -182,7 +183,7 @@ impl<'a> Query<'a> {
     }
 
     /// Whether it may go to some replicas only, or prefers some.
-    pub(in crate::policy) const fn is_narrow(&self) -> bool {
+    pub(crate) const fn is_narrow(&self) -> bool {
         !self.among.is_empty() || !self.homes.is_empty()
     }
 

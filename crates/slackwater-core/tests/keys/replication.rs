@@ -66,40 +66,60 @@ impl Traffic {
 
 #[test]
 fn hot_partition_grows_along_its_order_and_shrinks_when_it_is_cold() {
-    let mut traffic = Traffic::new(settings(4), 20);
+    let mut traffic = Traffic::new(settings(8), 20);
     let (order, homes) = traffic.world.set(HOT);
     assert_eq!(homes, 1);
-    // A twentieth of the load is one replica's share. A twelfth is more than half of one's, and
-    // less than half of four's.
+    // A twentieth of the load is one replica's share. 8 % is more than half of what one or two
+    // would have, and less than half of four's.
     traffic.run(2, 8);
     assert_eq!(traffic.homes(), 1, "it has not lasted long enough");
-    traffic.run(4, 8);
+    traffic.run(1, 8);
     assert_eq!(traffic.homes(), 2);
-    traffic.run(10, 8);
-    let grown = traffic.homes();
-    assert!((2..=4).contains(&grown), "{grown}");
+    traffic.run(20, 8);
+    let (grown, homes) = traffic.world.set(HOT);
+    assert_eq!((&grown, homes), (&order, 4), "a prefix of one order");
     // More, up to the most.
-    traffic.run(10, 40);
-    assert_eq!(traffic.world.set(HOT), (order.clone(), 4), "a prefix of one order");
+    traffic.run(20, 40);
+    let (grown, homes) = traffic.world.set(HOT);
+    assert_eq!((&grown[..4], homes), (&order[..], 8));
     traffic.run(5, 40);
-    let homes: Vec<_> = order[..4].iter().map(|it| traffic.went.get(it)).collect();
-    assert!(homes.iter().all(|it| it.is_some_and(|&it| it > 20)), "{homes:?}");
-    let view = traffic.world.policy.snapshot(traffic.world.now).keys.unwrap();
+    let homes: Vec<_> = grown.iter().map(|it| traffic.went.get(it)).collect();
+    assert!(
+        homes.iter().all(|it| it.is_some_and(|&it| it > 20)),
+        "{homes:?}"
+    );
+    let view = traffic
+        .world
+        .policy
+        .snapshot(traffic.world.now)
+        .keys
+        .unwrap();
     assert_eq!(view.replicated, 1);
     let busiest = &view.partitions[0];
     let choice = traffic.world.set(HOT).0;
-    assert_eq!(busiest.homes, 4);
+    assert_eq!(busiest.homes, 8);
     let servers: Vec<_> = (busiest.servers.iter().map(|&it| traffic.world.name(it))).collect();
     assert_eq!(servers, choice);
     // 40 % of 200 a second, each for 100 ms.
-    assert!((60_000..100_000).contains(&busiest.query_rate_millis), "{busiest:?}");
-    assert!((6_000..10_000).contains(&busiest.in_flight_millis), "{busiest:?}");
+    assert!(
+        (60_000..100_000).contains(&busiest.query_rate_millis),
+        "{busiest:?}"
+    );
+    assert!(
+        (6_000..10_000).contains(&busiest.in_flight_millis),
+        "{busiest:?}"
+    );
     // Hysteresis: a load that would not have made it grow lets it be.
     traffic.run(2, 0);
-    assert_eq!(traffic.homes(), 4, "it has not lasted long enough");
+    assert_eq!(traffic.homes(), 8, "it has not lasted long enough");
     traffic.run(20, 0);
     assert_eq!(traffic.homes(), 1);
-    let view = traffic.world.policy.snapshot(traffic.world.now).keys.unwrap();
+    let view = traffic
+        .world
+        .policy
+        .snapshot(traffic.world.now)
+        .keys
+        .unwrap();
     assert_eq!(view.replicated, 0);
 }
 
@@ -141,7 +161,10 @@ fn fleet_may_change_while_a_partition_is_replicated() {
     // One home is taken out: the next takes its place, and the rest stay.
     traffic.world.available(order[1], false);
     let (next, homes) = traffic.world.set(HOT);
-    assert_eq!((next[0], next[1], next[2], homes), (order[0], order[2], order[3], 4));
+    assert_eq!(
+        (next[0], next[1], next[2], homes),
+        (order[0], order[2], order[3], 4)
+    );
     traffic.run(2, 40);
     traffic.world.available(order[1], true);
     assert_eq!(traffic.world.set(HOT), (order.clone(), 4));
@@ -161,7 +184,7 @@ fn keys_of_a_partition_share_their_set() {
     let mut world = World::new("random", settings(1), 0..20);
     let partition = |number: u32| key(number).to_bits() >> 56;
     let mut sets: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-    for number in 0..2_000 {
+    for number in 0..4_000 {
         let (set, _) = world.set(number);
         let other = sets.entry(partition(number)).or_insert_with(|| set.clone());
         assert_eq!(*other, set);

@@ -101,9 +101,17 @@ fn in_a_panic_keys_still_have_their_homes() {
         }
         let (name, reason) = world.goes(about(5));
         assert!(set.contains(&name), "{}", entry.name);
-        assert!(name == set[0] || entry.name == "prequal_sync", "{}", entry.name);
+        assert!(
+            name == set[0] || entry.name == "prequal_sync",
+            "{}",
+            entry.name
+        );
         let is_own = [PickReason::Panic, PickReason::KeyHome].contains(&reason);
-        assert!(is_own || entry.name == "prequal_sync", "{}: {reason}", entry.name);
+        assert!(
+            is_own || entry.name == "prequal_sync",
+            "{}: {reason}",
+            entry.name
+        );
         world.available(set[2], true);
         assert_eq!(world.goes(about(5)).0, set[2], "{}", entry.name);
     }
@@ -133,39 +141,37 @@ fn empty_fleet_has_no_replica() {
     assert!(world.try_pick(about(5)).is_none());
 }
 
-#[test]
-fn a_trial_of_health_is_sent_as_before() {
-    let mut world = World::watched("shortest_expected_delay", 0..6);
-    let (set, _) = world.set(5);
-    // Its home fails until it is ejected.
-    for _ in 0..2_000 {
+/// Queries about this key and others. The replica of the name `bad` fails.
+fn traffic(world: &mut World, rounds: u32, bad: Option<u32>) {
+    for round in 0..rounds {
         world.now += MS;
-        let pick = world.pick(about(5));
+        let pick = world.pick(about(if round % 3 == 0 { 5 } else { round }));
         let replica = pick.ticket.replica();
-        let outcome = if world.name(replica) == set[0] {
+        let outcome = if Some(world.name(replica)) == bad {
             Outcome::Failed
         } else {
             Outcome::Success
         };
         *world.own.get_mut(&replica).unwrap() -= 1;
-        world
-            .policy
-            .handle_query_done(world.now, pick.ticket, outcome);
+        let now = world.now;
+        world.policy.handle_query_done(now, pick.ticket, outcome);
     }
-    assert_eq!(world.goes(about(5)), (set[1], PickReason::KeyHome));
-    let picks = world.policy.counters().picks;
-    assert!(picks.of(PickReason::Trial) > 0);
-    assert_eq!(world.policy.counters().health.ejections, 1);
-    // And it comes back.
-    for _ in 0..20_000 {
-        world.now += MS;
-        world.goes(about(5));
-    }
+}
+
+#[test]
+fn home_that_fails_is_ejected_tried_by_health_and_comes_back() {
+    let mut world = World::watched("shortest_expected_delay", 0..6);
+    let (set, _) = world.set(5);
+    traffic(&mut world, 3_000, Some(set[0]));
+    let before = world.policy.counters();
+    assert!(before.picks.of(PickReason::Trial) > 0);
+    assert_eq!(before.health.ejections, 1);
+    assert_eq!(world.set(5).0[0], set[1], "the next in order");
+    traffic(&mut world, 20_000, None);
     assert_eq!(world.goes(about(5)), (set[0], PickReason::KeyHome));
-    assert_eq!(
-        picks.total() + 20_002,
-        world.policy.counters().picks.total() + 1
-    );
+    let after = world.policy.counters();
+    assert_eq!(after.picks.total(), before.picks.total() + 20_002);
+    assert_eq!(after.picks.of(PickReason::Trial), after.health.trials);
 }
 
 /// Rounds probe the first homes and random others, and the answers decide.
@@ -186,7 +192,9 @@ fn rounds_probe_the_homes_of_a_key() {
         for _ in 0..50 {
             let (now, draw) = (world.now, &mut world.draw);
             let mut explanation = Explanation::new();
-            let decision = world.policy.choose(now, about(5), draw, Some(&mut explanation));
+            let decision = world
+                .policy
+                .choose(now, about(5), draw, Some(&mut explanation));
             let Decision::Probe(mut round) = decision else {
                 panic!("it probes");
             };

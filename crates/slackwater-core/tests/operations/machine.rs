@@ -5,12 +5,13 @@
 
 use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig, HealthState};
+use slackwater_core::keys::{Identity, KeyHash, KeySettings, keyed};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Attempt, C3Settings, Counters, Decision, ElsSettings, Event, LinearSettings, Outcome, POLICIES,
-    PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings, PowerOfDSettings,
-    ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings, ShortestExpectedDelaySettings,
-    Ticket, WeightedRoundRobinSettings,
+    Attempt, C3Settings, Counters, Decision, ElsSettings, Event, Explanation, LinearSettings,
+    Outcome, POLICIES, PeakEwmaSettings, Pick, PickReason, Policy, PolicySettings,
+    PolledPowerOfDSettings, PowerOfDSettings, ProbeId, ProbeRound, Query, RifThenLatencySettings,
+    Settings, ShortestExpectedDelaySettings, Ticket, WeightedRoundRobinSettings,
 };
 use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, NoDraw, Quantile, Rate, ReplicaId, ReplicaIds, Rif,
@@ -44,6 +45,8 @@ impl Bytes<'_> {
 struct Machine {
     policy: Box<dyn Policy>,
     settings: PrequalSettings,
+    /// Whether there is health around it.
+    is_watched: bool,
     synchronous: bool,
     /// Most reports that are kept.
     kept_max: usize,
@@ -162,6 +165,43 @@ fn neighbours_settings(byte: u8) -> PolicySettings {
     all
 }
 
+/// Checks a pick for a key against its explanation.
+fn check_key(pick: &Pick, explanation: &Explanation, synchronous: bool) {
+    let is_own = [PickReason::KeyHome, PickReason::KeySet].contains(&pick.reason);
+    let Some(choice) = explanation.key() else {
+        return assert!(!is_own, "it has no key");
+    };
+    let replicas: BTreeSet<_> = choice.set().iter().map(|it| it.replica).collect();
+    assert_eq!(replicas.len(), choice.set().len(), "each once");
+    if is_own && !synchronous {
+        let mut set = choice.set().iter();
+        let server = set.find(|it| it.replica == pick.ticket.replica());
+        let is_free = server.is_some_and(|it| !it.avoided && it.is_below_cap());
+        assert!(is_free, "{choice:?}");
+    }
+}
+
+/// Puts keys around the policy, or not.
+fn with_keys(policy: Box<dyn Policy>, kind: u8, size: u8) -> Box<dyn Policy> {
+    if kind < 64 {
+        return policy;
+    }
+    let partitions = if kind < 128 { 0 } else { u16::from(size) + 1 };
+    let settings = KeySettings {
+        balance_factor_millionths: match kind % 4 {
+            0 => 0,
+            more => 1_000_000 + 250_000 * u32::from(more - 1),
+        },
+        set: 1 + size % 16,
+        partitions,
+        replicate_max: if partitions > 0 { 1 + kind % 16 } else { 1 },
+        replicate_time: Duration::from_millis(1 + u64::from(size)),
+        hint_homes: kind % 9,
+        ..KeySettings::default()
+    };
+    keyed(policy, &settings.validate().unwrap_or_default())
+}
+
 impl Machine {
     fn new(bytes: &mut Bytes<'_>) -> Self {
         let kind = bytes.byte();
@@ -169,12 +209,14 @@ impl Machine {
         let settings = settings(bytes);
         let mut all = neighbours_settings(bytes.byte());
         all.prequal = settings.clone().validate().unwrap_or_default();
+        let policy = if kind < 128 {
+            (entry.build)(&all)
+        } else {
+            health::build(entry, &all, &HealthConfig::default())
+        };
         Self {
-            policy: if kind < 128 {
-                (entry.build)(&all)
-            } else {
-                health::build(entry, &all, &HealthConfig::default())
-            },
+            policy: with_keys(policy, bytes.byte(), bytes.byte()),
+            is_watched: kind >= 128,
             synchronous: entry.name == "prequal_sync",
             kept_max: if ["rif_then_latency", "shortest_expected_delay"].contains(&entry.name) {
                 FLEET_MAX
@@ -195,7 +237,7 @@ impl Machine {
     }
 
     fn step(&mut self, bytes: &mut Bytes<'_>) {
-        match bytes.byte() % 20 {
+        match bytes.byte() % 21 {
             0 if self.fleet.len() < FLEET_MAX => self.join(),
             0 | 1 => {
                 if let Some(replica) = bytes.one_of(&self.fleet) {
@@ -246,6 +288,13 @@ impl Machine {
                 }
             }
             18 => self.sibling(bytes),
+            19 => {
+                // Few names, so that some replicas are parts of one server.
+                let (name, part) = (u64::from(bytes.byte() % 32), u32::from(bytes.byte() % 4));
+                if let Some(replica) = bytes.one_of(&self.fleet) {
+                    self.handle(Event::Identified(replica, Identity { name, part }));
+                }
+            }
             _ => self.poll_probes(),
         }
     }
@@ -285,17 +334,35 @@ impl Machine {
         let avoid: Vec<_> = (0..bytes.byte() % 4)
             .filter_map(|_| bytes.one_of(&self.fleet))
             .collect();
-        let query = match bytes.byte() % 4 {
+        let some = |bytes: &mut Bytes<'_>, at_least: u8| -> Vec<_> {
+            let count = (bytes.byte() % 32).saturating_sub(at_least);
+            (0..count)
+                .filter_map(|_| bytes.one_of(&self.fleet))
+                .collect()
+        };
+        let (among, homes) = (some(bytes, 20), some(bytes, 26));
+        let mut query = match bytes.byte() % 4 {
             0 => Query::retry(&avoid),
             1 => Query::hedge(&avoid),
             _ => Query::first(),
         };
-        match self.policy.choose(self.now, query, &mut self.draw, None) {
+        (query.among, query.homes) = (&among, &homes);
+        // A few keys are hot.
+        let number = bytes.byte();
+        let bits = (u64::MAX / 7).wrapping_mul((number % 9).into());
+        query.key = (number < 200).then(|| KeyHash::from_bits(bits));
+        let is_free =
+            |it: &&ReplicaId| self.policy.fleet().is_available(**it) && !query.avoid.contains(it);
+        let is_narrow = among.iter().take(16).any(|it| is_free(&it)) && homes.is_empty();
+        let mut explanation = Explanation::new();
+        let explained = Some(&mut explanation);
+        match (self.policy).choose(self.now, query, &mut self.draw, explained) {
             Decision::Pick(pick) => {
-                assert!(
-                    !query.avoid.contains(&pick.ticket.replica()),
-                    "it has been there"
-                );
+                let replica = pick.ticket.replica();
+                assert!(!query.avoid.contains(&replica), "it has been there");
+                let is_inside = query.among.contains(&replica);
+                assert!(is_inside || !is_narrow || self.is_watched, "{query:?}");
+                check_key(&pick, &explanation, self.synchronous);
                 self.picked(pick);
             }
             Decision::Probe(round) => {
@@ -448,6 +515,9 @@ impl Machine {
                 view.replica
             );
             assert!(view.available || !pooled.contains(&view.replica));
+        }
+        for view in snapshot.keys.iter().flat_map(|keys| &keys.partitions) {
+            assert!(view.homes >= 1 && view.servers.len() <= 16, "{view:?}");
         }
         for view in &snapshot.health {
             let is_out = [HealthState::Ejected, HealthState::OnProbation].contains(&view.state);

@@ -17,14 +17,14 @@ pub(super) struct KeySet {
     /// Number of the first replicas of the set that are its homes.
     homes: u8,
     /// The set, in its order.
-    set: Vec<KeyMember>,
+    set: Vec<KeyReplica>,
 }
 
 /// A replica of the key's set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "DecisionKeyReplica"))]
-struct KeyMember {
+struct KeyReplica {
     /// Name of the replica.
     replica: String,
     /// Requests in flight as reported, plus those that this worker has sent there since.
@@ -39,7 +39,7 @@ struct KeyMember {
 
 impl KeySet {
     pub(super) fn of(choice: &KeyChoice, directory: Option<&dyn Directory>) -> Self {
-        let member = |server: &KeyServer| KeyMember {
+        let replica = |server: &KeyServer| KeyReplica {
             replica: name_of(server.replica, directory),
             load: server.load,
             cap: server.cap,
@@ -48,14 +48,14 @@ impl KeySet {
         Self {
             partition: choice.partition,
             homes: choice.homes,
-            set: choice.set().iter().map(member).collect(),
+            set: choice.set().iter().map(replica).collect(),
         }
     }
 
     /// Memory use in bytes, beside the value itself.
     pub(super) fn bytes(&self) -> usize {
-        let member = |it: &KeyMember| size_of::<KeyMember>() + it.replica.len();
-        self.set.iter().map(member).sum()
+        let replica = |it: &KeyReplica| size_of::<KeyReplica>() + it.replica.len();
+        self.set.iter().map(replica).sum()
     }
 
     /// Writes a line such as `key: home a (2 in flight, cap 2); set b (0, cap 2), c (0, cap 2)`.
@@ -68,9 +68,9 @@ impl KeySet {
             .set
             .split_at_checked(self.homes.into())
             .unwrap_or((&self.set, &[]));
-        let list = |members: &[KeyMember]| {
-            let members: Vec<_> = members.iter().map(KeyMember::in_words).collect();
-            members.join(", ")
+        let list = |replicas: &[KeyReplica]| {
+            let replicas: Vec<_> = replicas.iter().map(KeyReplica::in_words).collect();
+            replicas.join(", ")
         };
         let plural = if homes.len() == 1 { "" } else { "s" };
         write!(to, ": home{plural} {}", list(homes))?;
@@ -81,7 +81,7 @@ impl KeySet {
     }
 }
 
-impl KeyMember {
+impl KeyReplica {
     fn in_words(&self) -> String {
         let cap = match self.cap {
             Some(cap) if self.load >= cap => format!(" of {cap}, busy"),
@@ -97,9 +97,9 @@ impl KeyMember {
 mod tests {
     use super::*;
 
-    fn member(replica: &str, load: u64, cap: Option<u64>, avoided: bool) -> KeyMember {
-        KeyMember {
-            replica: replica.to_owned(),
+    fn replica(name: &str, load: u64, cap: Option<u64>, avoided: bool) -> KeyReplica {
+        KeyReplica {
+            replica: name.to_owned(),
             load,
             cap,
             avoided,
@@ -113,9 +113,9 @@ mod tests {
             partition: Some(7),
             homes: 1,
             set: vec![
-                member("a", 3, Some(3), false),
-                member("b", 0, Some(3), true),
-                member("c", 1, None, false),
+                replica("a", 3, Some(3), false),
+                replica("b", 0, Some(3), true),
+                replica("c", 1, None, false),
             ],
         };
         set.write(&mut text).expect("text");

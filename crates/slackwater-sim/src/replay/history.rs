@@ -276,8 +276,8 @@ impl Reader {
             Event::ProbeUnsent(probe) => {
                 self.take_probe(probe);
             }
-            Event::Identified(..)
-            | Event::SiblingReport(..)
+            Event::SiblingReport(..)
+            | Event::Identified(..)
             | Event::SiblingQueries(..)
             | Event::CarriedReport(..)
             | Event::Timeout => (),

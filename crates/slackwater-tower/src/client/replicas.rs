@@ -228,3 +228,34 @@ impl Hasher for ReplicaHasher {
         self.0 = mixed ^ (mixed >> 32);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn parts(count: u32) -> NonZeroU32 {
+        NonZeroU32::new(count).expect("not zero")
+    }
+
+    /// The identities of a replica whose weight has had these values.
+    fn identities(weights: &[u32]) -> BTreeSet<Identity> {
+        let mut replicas = Replicas::default();
+        let address = SocketAddr::from(([10, 0, 0, 1], 80));
+        let mut all = replicas.insert(address.into(), parts(weights[0])).expect("room");
+        for &weight in &weights[1..] {
+            all = replicas.resize(all[0], parts(weight)).expect("room").all;
+        }
+        let identities = all.iter().filter_map(|&part| replicas.identity(part));
+        identities.collect()
+    }
+
+    #[test]
+    fn parts_have_the_same_identities_however_the_weight_came_about() {
+        let of = |part| Identity::new(b"10.0.0.1:80", part);
+        assert_eq!(identities(&[3]), BTreeSet::from([of(0), of(1), of(2)]));
+        for weights in [&[1, 3][..], &[5, 3], &[5, 2, 4, 3], &[128, 1, 3]] {
+            assert_eq!(identities(weights), identities(&[3]), "{weights:?}");
+        }
+    }
+}

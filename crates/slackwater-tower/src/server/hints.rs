@@ -173,6 +173,12 @@ impl fmt::Debug for HintCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::{Load, LoadLayer};
+    use crate::wire::headers::HINT;
+    use core::convert::Infallible;
+    use http::{Request, Response};
+    use tower::ServiceExt;
+    use tower_layer::Layer;
 
     fn cache(entries: usize, age_ms: u64) -> HintCache {
         HintCache::new(HintCacheSettings {
@@ -222,5 +228,28 @@ mod tests {
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(!knows(&cache, b"a"));
         assert_eq!(cache.counts().entries, 0, "it takes no memory either");
+    }
+
+    #[tokio::test]
+    async fn layer_notes_the_hints_of_good_answers() {
+        let load = Load::builder().hint_cache(HintCache::default()).build();
+        let service = tower::service_fn(|request: Request<String>| async move {
+            let status = if request.uri().path() == "/bad" { 500 } else { 200 };
+            let response = Response::builder().status(status).body(String::new());
+            Ok::<_, Infallible>(response.expect("valid"))
+        });
+        let service = LoadLayer::new(load.clone()).layer(service);
+        let knows = |hint: &[u8]| load.report(Some(hint)).load_scale != LoadScale::ONE;
+        // In hexadecimal: `a`, `b`, and no hexadecimal.
+        for (path, hint) in [("/bad", "61"), ("/", "62"), ("/", "zz"), ("/", "")] {
+            let request = Request::get(path).header(HINT, hint).body(String::new());
+            let answered = service.clone().oneshot(request.expect("valid")).await;
+            drop(answered.expect("an answer"));
+        }
+        assert!(!knows(b"a"), "it failed");
+        assert!(knows(b"b"));
+        assert_eq!(load.hint_counts().map(|counts| counts.entries), Some(1));
+        load.forget_hints();
+        assert!(!knows(b"b"));
     }
 }

@@ -39,8 +39,8 @@ impl QueryInFlight {
         }
     }
 
-    /// Sets what the query is about, as in the hint of its probes. Once it is answered with success,
-    /// the replica reports less load to probes with this hint. Does nothing without a
+    /// Sets what the query is about, as in the hint of its probes. Once it is answered with
+    /// success, the replica reports less load to probes with this hint. Does nothing without a
     /// [`hint_cache`](super::LoadBuilder::hint_cache).
     pub fn set_hint(&mut self, hint: &[u8]) {
         self.hint = self.load.hint_hash(hint);

@@ -286,6 +286,7 @@ impl Presence {
 mod tests {
     use super::*;
     use slackwater_telemetry::facts::Phase;
+    use slackwater_tower::server::{End, HintCache};
 
     fn presence() -> (Presence, Load, Lifecycle) {
         let (load, lifecycle) = (Load::new(), Lifecycle::default());
@@ -318,6 +319,21 @@ mod tests {
         presence.find();
         assert!(!presence.is_withdrawn() && !load.is_draining());
         assert_eq!(lifecycle.phase(), Phase::Serving);
+    }
+
+    #[test]
+    fn hints_are_forgotten_while_the_server_is_lost() {
+        let load = Load::builder().hint_cache(HintCache::default()).build();
+        let server = ReplicaAddress::Unix("/run/app.sock".into());
+        let presence = Presence::new(server, load.clone(), Lifecycle::default());
+        let entries = || load.hint_counts().map(|counts| counts.entries);
+        let mut query = load.arrive();
+        query.set_hint(b"key");
+        query.head_ready(End::Success);
+        presence.lose(&refused());
+        assert_eq!(entries(), Some(1), "only in doubt");
+        presence.withdraw(&refused());
+        assert_eq!(entries(), Some(0));
     }
 
     #[test]

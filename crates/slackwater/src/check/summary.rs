@@ -169,15 +169,15 @@ fn keys(service: &ServiceConfig) -> Option<String> {
     }
     // Writing to a string does not fail.
     let _ = match key.balance_factor {
-        0 => write!(text, ", without a bound"),
-        factor => write!(text, ", up to {} times the mean load", show_millionths(factor)),
+        0 => write!(text, ": without a bound"),
+        factor => write!(text, ": up to {} times the mean load", show_millionths(factor)),
     };
-    let _ = write!(text, ", then {} replicas of a set", key.set);
+    let _ = write!(text, ", sets of {} replica{}", key.set, plural(key.set.into()));
     if key.partitions > 0 {
         let _ = write!(text, ", {} partitions", key.partitions);
     }
     if key.replicate_max > 1 {
-        let _ = write!(text, " on up to {} replicas each", key.replicate_max);
+        let _ = write!(text, ", hot ones on up to {} replicas", key.replicate_max);
     }
     Some(text)
 }

@@ -110,13 +110,16 @@ fn balance_factor_is_a_factor_or_a_percentage() {
 
 #[test]
 fn names_of_other_balancers_lead_here() {
-    for (toml, key) in [
-        ("hash_balance_factor = 125\n", "key.balance_factor"),
-        ("[key]\nby = \"path\"\nhash-balance-factor = 125\n", "key.balance_factor"),
-        ("hash_key = \"x\"\n", "key.by"),
+    for (toml, told) in [
+        ("hash_balance_factor = 125\n", "write balance_factor = \"125%\" in [key]"),
+        (
+            "[key]\nby = \"path\"\nhash-balance-factor = 125\n",
+            "write balance_factor = \"125%\"",
+        ),
+        ("hash_key = \"x\"\n", "write by = \"header:x-user\" in [key]"),
     ] {
         let mistakes = load(toml).expect_err(toml);
-        assert!(mistakes[0].contains(key), "{mistakes:?}");
+        assert!(mistakes[0].contains(told), "{mistakes:?}");
     }
 }
 

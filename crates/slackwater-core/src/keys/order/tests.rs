@@ -1,0 +1,123 @@
+use super::*;
+use crate::NoDraw;
+use crate::key::KeyHasher;
+use crate::policy::{Event, Policy, Random};
+use crate::replica::ReplicaIds;
+use crate::time::Instant;
+
+/// An order of servers with these numbers of parts, in which all may be chosen.
+fn order(weights: &[u32]) -> Order {
+    let (mut order, mut loads) = (Order::default(), Loads::default());
+    let mut policy = Random::new();
+    let mut ids = ReplicaIds::new();
+    for (name, &weight) in (0_u64..).zip(weights) {
+        for part in 0..weight {
+            let replica = ids.allocate().expect("room");
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            order.add(replica);
+            loads.add(replica);
+            order.identify(replica, Identity { name, part });
+        }
+    }
+    order.refresh(policy.fleet(), &mut loads);
+    order
+}
+
+/// How many of a million keys have each server at each of the first places.
+fn shares(order: &Order, keys: u64) -> Vec<[u64; 2]> {
+    let hasher = KeyHasher::default();
+    let mut shares = alloc::vec![[0; 2]; order.servers()];
+    for number in 0..keys {
+        let key = hasher.hash(&number.to_le_bytes());
+        let first = order.first(key.to_bits(), 2);
+        for (place, &server) in first.as_slice().iter().enumerate() {
+            shares[server as usize][place] += 1;
+        }
+    }
+    shares
+}
+
+#[test]
+fn share_of_keys_is_that_of_the_parts_within_one_percent() {
+    const KEYS: u64 = 1_000_000;
+    let weights = [1, 2, 3, 4];
+    let shares = shares(&order(&weights), KEYS);
+    for (weight, [first, second]) in weights.into_iter().zip(&shares) {
+        let expected = KEYS * u64::from(weight) / 10;
+        assert!(
+            first.abs_diff(expected) < expected / 100,
+            "{weight}: {first}"
+        );
+        // Second: the sum over the other servers v of v/10 · w/(10 − v).
+        let others = [1, 2, 3, 4].into_iter().filter(|&other| other != weight);
+        let part = |other: u32| KEYS * u64::from(other * weight) / u64::from(10 * (10 - other));
+        let expected: u64 = others.map(part).sum();
+        assert!(
+            second.abs_diff(expected) < expected / 100,
+            "{weight}: {second}"
+        );
+    }
+}
+
+#[test]
+fn many_servers_have_equal_shares() {
+    let shares = shares(&order(&[1; 50]), 200_000);
+    // Binomial: mean 4,000, standard deviation 63.
+    let is_even = |count: &u64| count.abs_diff(4_000) < 300;
+    assert!(shares.iter().flatten().all(is_even), "{shares:?}");
+}
+
+/// The scores of keys that differ by one bit have nothing to do with each other.
+#[test]
+fn keys_that_are_alike_have_different_orders() {
+    let order = order(&[1; 16]);
+    let mut same = 0;
+    for number in 0..1_000_u64 {
+        for bit in 0..64 {
+            let [one, other] =
+                [number, number ^ (1 << bit)].map(|key| order.first(key, 1).as_slice()[0]);
+            same += u32::from(one == other);
+        }
+    }
+    // Binomial: 64,000 of which a sixteenth is 4,000, standard deviation 61.
+    assert!((3_600..4_400).contains(&same), "{same}");
+}
+
+#[test]
+fn narrower_order_is_a_prefix_of_a_wider_one() {
+    let order = order(&[1, 3, 1, 2, 1, 1, 5, 1, 1, 1]);
+    for key in 0..500 {
+        let wide = order.first(mix(key), 16);
+        assert_eq!(wide.as_slice().len(), 10);
+        let mut once = wide.as_slice().to_vec();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), 10, "each once");
+        for width in 1..10 {
+            let narrow = order.first(mix(key), width);
+            assert_eq!(narrow.as_slice(), &wide.as_slice()[..width]);
+        }
+    }
+}
+
+/// The order by definition.
+#[test]
+fn order_is_that_of_the_highest_scores() {
+    let weights = [2, 1, 4, 1, 1, 3];
+    let order = order(&weights);
+    for key in (0..500).map(mix) {
+        let mut best: Vec<_> = (0..6_u32)
+            .map(|server| {
+                let parts = (0..weights[server as usize]).map(|part| {
+                    let hash = mix(u64::from(server) ^ mix(part.into()));
+                    score(key ^ hash, mix(key) | 1)
+                });
+                let best = parts.max().map(|best| best & !SERVER_MASK);
+                (core::cmp::Reverse(best), server)
+            })
+            .collect();
+        best.sort_unstable();
+        let expected: Vec<_> = best.iter().map(|&(_, server)| server).collect();
+        assert_eq!(order.first(key, 6).as_slice(), expected);
+    }
+}

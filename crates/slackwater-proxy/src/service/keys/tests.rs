@@ -1,3 +1,5 @@
+//! What each source finds in a request, and what its probes carry.
+
 use super::*;
 use http::HeaderValue;
 use http::uri::Authority;

@@ -424,3 +424,77 @@ impl<B> fmt::Debug for BalanceBuilder<B> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::NoProber;
+    use crate::wire::headers::HINT;
+    use core::convert::Infallible;
+    use core::net::SocketAddr;
+    use slackwater_core::health::HealthSettings;
+    use slackwater_core::keys::{KeyConfig, KeyHasher, keyed};
+    use slackwater_core::policy::{Policy, PolicySettings, Settings, policy_named};
+    use tower::ServiceExt;
+
+    /// A service over three replicas that answer with their number and the hint of the request.
+    fn balance(policy: Box<dyn Policy>) -> Balance<impl Clone + Answers, String> {
+        let keys = KeyHasher::default();
+        let user = |request: &Request<String>| request.headers().get("x-user").cloned();
+        let builder = BalanceBuilder::new(Balancer::new(policy, NoProber))
+            .key(move |request| Some(keys.hash(user(request)?.as_bytes())))
+            .hint(move |request| Some(Bytes::copy_from_slice(user(request)?.as_bytes())))
+            .pass_hints_on(true);
+        let replica = |number: u16| {
+            let service = tower::service_fn(move |request: Request<String>| async move {
+                let hint = request.headers().get(HINT).cloned();
+                let hint = hint.map_or_else(String::new, |it| it.to_str().unwrap_or("").into());
+                Ok::<_, Infallible>(Response::new(format!("{number}{hint}")))
+            });
+            (SocketAddr::from(([10, 0, 0, 1], number)), service)
+        };
+        builder.build_over([1, 2, 3].map(replica)).expect("distinct")
+    }
+
+    trait Answers: Service<Request<String>, Response = Response<String>, Error = Infallible> {}
+
+    impl<S> Answers for S where
+        S: Service<Request<String>, Response = Response<String>, Error = Infallible>
+    {
+    }
+
+    fn build(name: &str) -> Box<dyn Policy> {
+        let entry = policy_named(name).expect("a policy");
+        let health = HealthSettings::default().validate().expect("valid");
+        let policy = slackwater_core::health::build(entry, &PolicySettings::default(), &health);
+        keyed(policy, &KeyConfig::default())
+    }
+
+    async fn ask<S: Answers + Clone>(balance: &Balance<S, String>, user: &str) -> String {
+        let request = Request::builder().header("x-user", user).body(String::new());
+        let response = balance.clone().oneshot(request.expect("valid")).await;
+        let body = response.expect("an answer").into_body();
+        let body = http_body_util::BodyExt::collect(body).await.expect("a body");
+        String::from_utf8(body.to_bytes().into()).expect("text")
+    }
+
+    #[tokio::test]
+    async fn requests_with_the_same_key_go_to_the_same_replica() {
+        let balance = balance(build("round_robin"));
+        let mut homes = std::collections::BTreeSet::new();
+        for user in 0..64 {
+            let user = user.to_string();
+            let home = ask(&balance, &user).await;
+            assert_eq!(ask(&balance, &user).await, home);
+            assert_eq!(ask(&balance, &user).await, home);
+            homes.insert(home);
+        }
+        assert_eq!(homes.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn requests_carry_the_hint_of_their_probes() {
+        let balance = balance(build("prequal_sync"));
+        assert!(ask(&balance, "a").await.ends_with("61"));
+    }
+}
