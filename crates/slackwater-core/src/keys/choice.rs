@@ -74,7 +74,8 @@ impl Keyed {
             };
             let is_home = homes_left > 0;
             homes_left = homes_left.saturating_sub(1);
-            let is_free = match cap.of(self.order.weight(server)) {
+            let parts = self.order.weight(server);
+            let is_free = match self.loads.cap_of(server, parts, cap) {
                 Some(cap) => self.loads.load(server) < cap,
                 None => true,
             };
@@ -144,7 +145,7 @@ impl Keyed {
                     .or_else(|| self.order.parts(server).next())
                     .unwrap_or(member.replica),
                 load: self.loads.load(server),
-                cap: cap.of(self.order.weight(server)),
+                cap: (self.loads).cap_of(server, self.order.weight(server), cap),
                 avoided: part.is_none(),
             };
             choice.len += 1;

@@ -108,7 +108,16 @@ impl Keyed {
     }
 
     fn reported(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        self.loads.reported(now, replica, report.rif);
+        self.loads.reported(now, replica, report);
+    }
+
+    /// Takes in the latency of a query, once: at the head of its response, or else at its end.
+    fn measure(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let is_first = !core::mem::replace(&mut ticket.is_measured, true);
+        if is_first && outcome == Outcome::Success {
+            let latency = now.saturating_since(ticket.sent_at());
+            self.loads.answered(ticket.replica(), latency);
+        }
     }
 
     /// Notes that a query is in flight.
@@ -191,11 +200,14 @@ impl Policy for Keyed {
     }
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let latest = self.tick(now);
+        self.measure(latest, ticket, outcome);
         self.policy.handle_head(now, ticket, outcome);
     }
 
-    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+    fn handle_query_done(&mut self, now: Instant, mut ticket: Ticket, outcome: Outcome) {
         let latest = self.tick(now);
+        self.measure(latest, &mut ticket, outcome);
         self.loads.done(ticket.replica());
         self.partitions.done(latest, ticket.partition, &self.order);
         self.policy.handle_query_done(now, ticket, outcome);
@@ -233,9 +245,9 @@ impl Policy for Keyed {
 
     fn snapshot(&self, now: Instant) -> Snapshot {
         let now = self.latest.max(now);
-        let cap = self.loads.cap(self.config.balance_factor_millionths);
+        let cap = self.loads.usual_cap(self.config.balance_factor_millionths);
         let view = KeyView {
-            cap: if self.has_rounds { None } else { cap.of(1) },
+            cap: cap.filter(|_| !self.has_rounds),
             ..self.partitions.view(now, &self.order)
         };
         Snapshot {

@@ -1,19 +1,28 @@
-//! The load of each server for the bound: what its replicas have reported plus what this client has
-//! sent since, or what this client has in flight.
+//! The load of each server for the bound, and the load from which it is too much.
 //!
-//! A report counts for a second. From then on a replica counts with the client's own queries in
-//! flight there, times as many as the reporting replicas have for each of the client's own: other
-//! clients are assumed to have their part everywhere. All sums are kept as events arrive, so that a
-//! query looks only at the servers of its key.
+//! The load is what a server's replicas have reported plus what this client has sent since, or what
+//! this client has in flight. A report counts for a second. From then on a replica counts with the
+//! client's own queries in flight there, times as many as the reporting replicas have for each of
+//! the client's own: other clients are assumed to have their part everywhere.
+//!
+//! How much is too much depends on how fast a server is. The next query takes about
+//! `(load + 1) × mean latency` there, and a server is at its cap if that is more than `factor`
+//! times the mean over all parts. `[Decision 0022]`
+//!
+//! All sums are kept as events arrive, so that a query looks only at the servers of its key.
 
 use crate::fixed::{ONE, mul_div};
 use crate::replica::{ReplicaId, ReplicaMap};
-use crate::report::Rif;
+use crate::report::LoadReport;
 use crate::time::Instant;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// How long a report counts, in nanoseconds.
 const REPORT_AGE_MAX_NS: u64 = 1_000_000_000;
+
+/// The mean latency of a replica moves by the difference to the latest over this.
+const LATENCY_MEMORY: i64 = 64;
 
 /// The place of a replica that may not be chosen.
 const NOWHERE: u32 = u32::MAX;
@@ -30,6 +39,10 @@ struct Row {
     level: u32,
     is_reported: bool,
     reported_at: Instant,
+    /// Mean latency in microseconds, from 1 up; 0 if none is known.
+    latency_us: u32,
+    /// The mean is of reported latencies, and not of those that this client has measured.
+    reports_latency: bool,
 }
 
 impl Default for Row {
@@ -40,6 +53,8 @@ impl Default for Row {
             level: 0,
             is_reported: false,
             reported_at: Instant::EPOCH,
+            latency_us: 0,
+            reports_latency: false,
         }
     }
 }
@@ -47,19 +62,42 @@ impl Default for Row {
 impl Row {
     fn sums(&self) -> Sums {
         let own = u64::from(self.own);
-        if self.is_reported {
-            Sums {
-                level: self.level.into(),
-                own_reported: own,
-                own_unreported: 0,
-            }
+        let (level, own_reported, own_unreported) = if self.is_reported {
+            (self.level.into(), own, 0)
         } else {
-            Sums {
-                level: 0,
-                own_reported: 0,
-                own_unreported: own,
-            }
+            (0, 0, own)
+        };
+        let latency = u64::from(self.latency_us);
+        let is_known = u64::from(latency > 0);
+        Sums {
+            level,
+            own_reported,
+            own_unreported,
+            timed: Timed {
+                parts: is_known,
+                level: level * is_known,
+                own_unreported: own_unreported * is_known,
+                latency,
+                work: u128::from(level) * u128::from(latency),
+                own_work: u128::from(own_unreported) * u128::from(latency),
+            },
         }
+    }
+
+    /// Takes in a latency.
+    fn measured(&mut self, latency: Duration) {
+        let us = u32::try_from(latency.as_micros())
+            .unwrap_or(u32::MAX)
+            .max(1);
+        self.latency_us = if self.latency_us == 0 {
+            us
+        } else {
+            let (mean, latest) = (i64::from(self.latency_us), i64::from(us));
+            // Away from zero, so that the mean reaches a lasting value.
+            let step =
+                (latest - mean + (latest - mean).signum() * (LATENCY_MEMORY - 1)) / LATENCY_MEMORY;
+            u32::try_from(mean + step).unwrap_or(u32::MAX)
+        };
     }
 }
 
@@ -72,6 +110,46 @@ struct Sums {
     own_reported: u64,
     /// The client's own queries in flight at the others.
     own_unreported: u64,
+    /// Of those whose mean latency is known.
+    timed: Timed,
+}
+
+/// Sums over replicas whose mean latency is known, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Timed {
+    /// How many they are.
+    parts: u64,
+    level: u64,
+    own_unreported: u64,
+    latency: u64,
+    /// `level × latency`.
+    work: u128,
+    /// `own_unreported × latency`.
+    own_work: u128,
+}
+
+impl Timed {
+    /// Counts more queries at a replica of this latency; 0 if none is known.
+    #[inline]
+    fn more(&mut self, level: u64, own_unreported: u64, latency: u64) {
+        if latency > 0 {
+            self.level += level;
+            self.own_unreported += own_unreported;
+            self.work += u128::from(level * latency);
+            self.own_work += u128::from(own_unreported * latency);
+        }
+    }
+
+    /// Counts fewer.
+    #[inline]
+    fn fewer(&mut self, level: u64, own_unreported: u64, latency: u64) {
+        if latency > 0 {
+            self.level -= level;
+            self.own_unreported -= own_unreported;
+            self.work -= u128::from(level * latency);
+            self.own_work -= u128::from(own_unreported * latency);
+        }
+    }
 }
 
 impl Sums {
@@ -79,12 +157,24 @@ impl Sums {
         self.level += other.level;
         self.own_reported += other.own_reported;
         self.own_unreported += other.own_unreported;
+        self.timed.parts += other.timed.parts;
+        self.timed.level += other.timed.level;
+        self.timed.own_unreported += other.timed.own_unreported;
+        self.timed.latency += other.timed.latency;
+        self.timed.work += other.timed.work;
+        self.timed.own_work += other.timed.own_work;
     }
 
     const fn subtract(&mut self, other: Self) {
         self.level -= other.level;
         self.own_reported -= other.own_reported;
         self.own_unreported -= other.own_unreported;
+        self.timed.parts -= other.timed.parts;
+        self.timed.level -= other.timed.level;
+        self.timed.own_unreported -= other.timed.own_unreported;
+        self.timed.latency -= other.timed.latency;
+        self.timed.work -= other.timed.work;
+        self.timed.own_work -= other.timed.own_work;
     }
 
     /// The load, where the reporting replicas are `all`.
@@ -97,26 +187,14 @@ impl Sums {
     }
 }
 
-/// The most load at which servers still get queries of their keys.
+/// The loads at which servers get no more queries of their keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cap {
-    /// `factor × (load of all + 1)`, in millionths; `None` without a bound.
-    whole: Option<u64>,
-    parts: u64,
-    /// The cap of a server of one part.
-    of_one: u64,
-}
-
-impl Cap {
-    /// The cap of a server that is this many of all parts, rounded up. `None` without a bound.
-    pub(super) fn of(&self, parts: u32) -> Option<u64> {
-        let whole = self.whole?;
-        if parts == 1 {
-            return Some(self.of_one);
-        }
-        let whole = whole.saturating_mul(parts.into());
-        Some(whole.div_ceil(u64::from(ONE) * self.parts))
-    }
+    /// `factor × Σ (load + 1) × latency / parts`, over all parts, in microseconds. `None` without a
+    /// bound.
+    delay: Option<u64>,
+    /// The latency of a part of which none is known.
+    usual_us: u64,
 }
 
 /// The loads of all servers that may be chosen.
@@ -188,12 +266,29 @@ impl Loads {
         }
     }
 
-    pub(super) fn reported(&mut self, now: Instant, replica: ReplicaId, rif: Rif) {
+    pub(super) fn reported(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         self.set(replica, |row| {
-            row.level = rif.count().max(row.own);
+            row.level = report.rif.count().max(row.own);
             row.is_reported = true;
             row.reported_at = now;
+            if let Some(latency) = report.known_latency() {
+                if !row.reports_latency {
+                    (row.reports_latency, row.latency_us) = (true, 0);
+                }
+                row.measured(latency);
+            }
         });
+    }
+
+    /// Takes in the latency of a query of this client, if the replica reports none.
+    pub(super) fn answered(&mut self, replica: ReplicaId, latency: Duration) {
+        if self
+            .rows
+            .find(replica)
+            .is_some_and(|row| !row.reports_latency)
+        {
+            self.set(replica, |row| row.measured(latency));
+        }
     }
 
     /// Counts queries of other clients until the replica reports again.
@@ -209,11 +304,13 @@ impl Loads {
         let is_reported = row.is_reported;
         let more = u64::from(is_reported && row.level < u32::MAX);
         row.level = row.level.saturating_add(1);
+        let (one, latency) = (u64::from(!is_reported), row.latency_us.into());
         if let Some(server) = self.servers.get_mut(row.server as usize) {
             for sums in [server, &mut self.all] {
                 sums.level += more;
                 sums.own_reported += u64::from(is_reported);
-                sums.own_unreported += u64::from(!is_reported);
+                sums.own_unreported += one;
+                sums.timed.more(more, one, latency);
             }
         }
     }
@@ -230,11 +327,13 @@ impl Loads {
         let level = row.level.saturating_sub(1).max(row.own);
         let fewer = u64::from(if is_reported { row.level - level } else { 0 });
         row.level = level;
+        let (one, latency) = (u64::from(!is_reported), row.latency_us.into());
         if let Some(server) = self.servers.get_mut(row.server as usize) {
             for sums in [server, &mut self.all] {
                 sums.level -= fewer;
                 sums.own_reported -= u64::from(is_reported);
-                sums.own_unreported -= u64::from(!is_reported);
+                sums.own_unreported -= one;
+                sums.timed.fewer(fewer, one, latency);
             }
         }
     }
@@ -267,16 +366,51 @@ impl Loads {
         sums.map_or(0, |sums| sums.load(&self.all))
     }
 
-    /// The cap with this factor, for the query that is about to be sent. A factor of 0 is none.
+    /// The caps with this factor, in millionths. A factor of 0 is none.
     pub(super) fn cap(&self, factor_millionths: u32) -> Cap {
-        let load = self.all.load(&self.all) + 1;
-        let whole = load.saturating_mul(factor_millionths.into());
-        let parts = self.parts.max(1);
-        Cap {
-            whole: (factor_millionths > 0).then_some(whole),
-            parts,
-            of_one: whole.div_ceil(u64::from(ONE) * parts),
+        let all = &self.all;
+        let timed = &all.timed;
+        let usual_us = timed.latency.checked_div(timed.parts).unwrap_or(1);
+        if factor_millionths == 0 {
+            return Cap {
+                delay: None,
+                usual_us,
+            };
         }
+        // As in `Sums::load`, for unreported replicas.
+        let scaled = |own: u64| mul_div(own, all.level + 1, all.own_reported + 1);
+        let own_work = u64::try_from(timed.own_work).unwrap_or(u64::MAX);
+        let untimed = all.level - timed.level
+            + scaled(all.own_unreported - timed.own_unreported)
+            + self.parts.saturating_sub(timed.parts);
+        let delay = timed.work
+            + u128::from(timed.latency)
+            + u128::from(scaled(own_work))
+            + u128::from(untimed) * u128::from(usual_us);
+        let delay = u64::try_from(delay).unwrap_or(u64::MAX);
+        let parts = u64::from(ONE) * self.parts.max(1);
+        Cap {
+            delay: Some(mul_div(delay, factor_millionths.into(), parts)),
+            usual_us,
+        }
+    }
+
+    /// The load at which a server with this many parts is at its cap. `None` without a bound.
+    #[inline]
+    pub(super) fn cap_of(&self, server: u32, parts: u32, cap: Cap) -> Option<u64> {
+        let delay = cap.delay?;
+        let parts = u64::from(parts);
+        let timed = self.servers.get(server as usize).map_or(0, |sums| {
+            sums.timed.latency + parts.saturating_sub(sums.timed.parts) * cap.usual_us
+        });
+        // `parts × delay / latency`, where the latency is the mean of the parts.
+        Some(delay.saturating_mul(parts * parts) / timed.max(1))
+    }
+
+    /// The load at which a server of one part with the usual latency is at its cap.
+    pub(super) fn usual_cap(&self, factor_millionths: u32) -> Option<u64> {
+        let cap = self.cap(factor_millionths);
+        Some(cap.delay? / cap.usual_us.max(1))
     }
 }
 

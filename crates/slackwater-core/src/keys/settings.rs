@@ -13,8 +13,9 @@ pub type KeyConfig = Valid<KeySettings>;
 /// How queries with a key find their replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySettings {
-    /// A key's replica gets no more of its queries at this many times the mean load: 1 to 1,000, in
-    /// millionths, default 1,250,000. 0: without a bound.
+    /// A key's replica gets no more of its queries while the next one would take more than this
+    /// many times the mean over all replicas, as `(load + 1) × mean latency`: 1 to 1,000, in
+    /// millionths, default 2,000,000. 0: without a bound.
     pub balance_factor_millionths: u32,
     /// Replicas of a key, the home among them: 1 to 16, default 4.
     pub set: u8,
@@ -40,7 +41,7 @@ impl KeySettings {
 impl Default for KeySettings {
     fn default() -> Self {
         Self {
-            balance_factor_millionths: 1_250_000,
+            balance_factor_millionths: 2 * ONE,
             set: 4,
             partitions: 0,
             replicate_max: 1,
@@ -60,7 +61,11 @@ impl Settings for KeySettings {
             "0 or from 1 to 1,000",
         )?;
         require(
+<<<<<<< HEAD
             (1..=Query::AMONG_MAX).contains(&self.set.into()),
+=======
+            (1..=replicas_max).contains(&self.set),
+>>>>>>> h-bound
             "set",
             "from 1 to 16",
         )?;
@@ -95,8 +100,9 @@ impl Settings for KeySettings {
 
 section! {
     KeySettings in "key" {
-        /// A key's replica gets no more of its queries at this many times the mean load of all
-        /// replicas: from 1 to 1,000. 1 is even and moves keys often. 0: without a bound.
+        /// A key's replica gets no more of its queries while the next one would take more than
+        /// this many times the mean of all replicas, by requests in flight and mean latency: from
+        /// 1 to 1,000. 1 is even and moves keys often. 0: without a bound.
         balance_factor in Factor: balance_factor_millionths;
         /// Replicas of a key: from 1 to 16. The first is its home. While the home is busy, the
         /// policy chooses among the others; while all are, among all replicas.
@@ -127,7 +133,11 @@ mod tests {
     fn settings_out_of_range_are_named() {
         check_ranges::<KeySettings>(&[
             ("balance_factor", |it| {
+<<<<<<< HEAD
                 it.balance_factor_millionths = ONE - 1;
+=======
+                it.balance_factor_millionths = ONE - 1
+>>>>>>> h-bound
             }),
             ("balance_factor", |it| {
                 it.balance_factor_millionths = 1_000 * ONE + 1;

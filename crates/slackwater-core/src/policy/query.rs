@@ -348,6 +348,8 @@ pub struct Ticket {
     pub(crate) health: Mark,
     /// The partition of its key.
     pub(crate) partition: Option<u16>,
+    /// Its latency has been measured for the bound of keys.
+    pub(crate) is_measured: bool,
 }
 
 /// The head of a response, as a policy that learns latencies keeps it until the query's end.
@@ -375,6 +377,7 @@ impl Ticket {
             head: None,
             health: Mark::NONE,
             partition: None,
+            is_measured: false,
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::draw::{SplitMix64, below};
 use crate::replica::ReplicaIds;
+use crate::report::Rif;
 
 /// Sums that are kept equal those of all rows, whatever happens.
 #[test]
@@ -15,13 +16,18 @@ fn sums_are_those_of_the_rows() {
     let mut now = Instant::EPOCH;
     for step in 0..20_000_u32 {
         let replica = replicas[below(&mut draw, 12) as usize];
-        match below(&mut draw, 9) {
-            0 | 1 => loads.reported(now, replica, Rif::new(below(&mut draw, 50))),
+        match below(&mut draw, 10) {
+            0 | 1 => {
+                let latency = Duration::from_micros(below(&mut draw, 3_000).into());
+                let report = LoadReport::new(Rif::new(below(&mut draw, 50)), Some(latency));
+                loads.reported(now, replica, &report);
+            }
             2 | 3 => loads.sent(replica),
             4 => loads.done(replica),
             5 => loads.siblings_sent(replica, below(&mut draw, 9)),
             6 => now = now.plus_ns(50_000_000),
             7 => loads.sweep(now, &replicas),
+            8 => loads.answered(replica, Duration::from_millis(below(&mut draw, 9).into())),
             _ if step % 50 == 0 => {
                 let place = below(&mut draw, 12) as usize;
                 loads.remove(replicas[place]);
@@ -44,6 +50,7 @@ fn sums_are_those_of_the_rows() {
             assert_eq!(kept.level, sums.level);
             assert_eq!(kept.own_reported, sums.own_reported);
             assert_eq!(kept.own_unreported, sums.own_unreported);
+            assert_eq!(kept.timed, sums.timed);
         }
         assert_eq!(loads.all.load(&loads.all), all.load(&all), "{step}");
         assert!(
@@ -55,23 +62,83 @@ fn sums_are_those_of_the_rows() {
     }
 }
 
-#[test]
-fn cap_is_rounded_up_and_no_factor_is_no_cap() {
+/// Servers of one part, which report this RIF and latency.
+fn servers<const N: usize>(reports: [(u32, Option<Duration>); N]) -> (Loads, [ReplicaId; N]) {
     let mut loads = Loads::default();
     let mut ids = ReplicaIds::new();
-    for server in 0..8 {
-        let replica = ids.allocate().expect("room");
+    let replicas = core::array::from_fn(|_| ids.allocate().expect("room"));
+    for ((server, &replica), (rif, latency)) in (0..).zip(&replicas).zip(reports) {
         loads.add(replica);
         loads.place(replica, server);
-        loads.reported(Instant::EPOCH, replica, Rif::new(2));
+        let report = LoadReport::new(Rif::new(rif), latency);
+        loads.reported(Instant::EPOCH, replica, &report);
     }
-    let cap = |factor, parts| loads.cap(factor).of(parts);
-    // (16 + 1) / 8 = 2.125
-    assert_eq!([1, 2, 8].map(|parts| cap(ONE, parts)), [3, 5, 17].map(Some));
-    assert_eq!(cap(1_250_000, 1), Some(3));
-    assert_eq!(cap(1_500_000, 1), Some(4));
-    assert_eq!(cap(0, 1), None);
-    assert_eq!(Loads::default().cap(ONE).of(1), Some(1));
+    (loads, replicas)
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+fn caps<const N: usize>(loads: &Loads, factor: u32) -> [Option<u64>; N] {
+    let cap = loads.cap(factor);
+    core::array::from_fn(|server| loads.cap_of(server as u32, 1, cap))
+}
+
+#[test]
+fn cap_is_the_factor_times_the_mean_rounded_down_and_no_factor_is_no_cap() {
+    // (2 + 1) queries in the mean, with the next one.
+    for latency in [None, Some(MS)] {
+        let (loads, _) = servers([(2, latency); 8]);
+        assert_eq!(caps(&loads, ONE), [Some(3); 8]);
+        assert_eq!(caps(&loads, 1_250_000), [Some(3); 8]);
+        assert_eq!(caps(&loads, 1_350_000), [Some(4); 8]);
+        assert_eq!(caps(&loads, 0), [None; 8]);
+        assert_eq!(loads.usual_cap(1_350_000), Some(4));
+        assert_eq!(loads.usual_cap(0), None);
+    }
+    assert_eq!(Loads::default().usual_cap(ONE), Some(0));
+}
+
+#[test]
+fn slower_servers_are_at_their_cap_with_fewer_queries() {
+    let [usual, slow] = [4, 12].map(|ms| Some(ms * MS));
+    let (loads, _) = servers([(3, usual), (3, usual), (3, usual), (1, slow)]);
+    // (3 × 4 × 4 ms + 2 × 12 ms) / 4 = 18 ms, twice; by 4 ms and by 12 ms
+    assert_eq!(caps(&loads, 2 * ONE), [9, 9, 9, 3].map(Some));
+}
+
+#[test]
+fn a_server_without_a_latency_has_the_mean_one() {
+    let (mut loads, replicas) = servers([(1, Some(2 * MS)), (1, Some(4 * MS)), (1, None)]);
+    // 2 × (2 × 2 + 2 × 4 + 2 × 3 ms) / 3 = 12 ms, by 2, 4 and 3 ms
+    assert_eq!(caps(&loads, 2 * ONE), [6, 3, 4].map(Some));
+    // One that reports none has that of the client's own queries.
+    loads.answered(replicas[2], MS);
+    // 2 × (2 × 2 + 2 × 4 + 2 × 1 ms) / 3 = 9.33 ms
+    assert_eq!(caps(&loads, 2 * ONE), [4, 2, 9].map(Some));
+    // One that reports some does not.
+    loads.answered(replicas[0], 100 * MS);
+    assert_eq!(caps(&loads, 2 * ONE), [4, 2, 9].map(Some));
+    // The first report replaces the client's own.
+    let report = LoadReport::new(Rif::new(1), Some(2 * MS));
+    loads.reported(Instant::EPOCH, replicas[2], &report);
+    // 2 × (2 × 2 + 2 × 4 + 2 × 2 ms) / 3 = 10.67 ms
+    assert_eq!(caps(&loads, 2 * ONE), [5, 2, 5].map(Some));
+}
+
+#[test]
+fn mean_latency_forgets_by_a_64th_and_reaches_a_lasting_value() {
+    let mut row = Row::default();
+    row.measured(64 * MS);
+    assert_eq!(row.latency_us, 64_000);
+    row.measured(128 * MS);
+    assert_eq!(row.latency_us, 65_000);
+    for latency in [128, 1, 0] {
+        (0..2_000).for_each(|_| row.measured(latency * MS));
+        assert_eq!(row.latency_us, (latency * 1_000).max(1));
+    }
+    row.measured(Duration::MAX);
+    // A step of (2³² − 1 − 1 + 63) / 64 from 1.
+    assert_eq!(row.latency_us, 67_108_865);
 }
 
 #[test]
@@ -82,7 +149,8 @@ fn sweep_reaches_every_replica() {
     for (server, &replica) in (0..).zip(&replicas) {
         loads.add(replica);
         loads.place(replica, server);
-        loads.reported(Instant::EPOCH, replica, Rif::new(5));
+        let report = LoadReport::new(Rif::new(5), None);
+        loads.reported(Instant::EPOCH, replica, &report);
     }
     let late = Instant::from_nanos(REPORT_AGE_MAX_NS);
     assert_eq!(loads.all.level, 50);
