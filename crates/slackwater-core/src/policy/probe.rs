@@ -132,6 +132,11 @@ impl ProbeRound {
         }
     }
 
+    /// Makes it wait for all replicas.
+    pub(in crate::policy) fn wait_for_all(&mut self) {
+        self.quorum = self.quorum.max(self.waiting);
+    }
+
     /// The replicas to probe, all distinct.
     pub fn targets(&self) -> impl Iterator<Item = ReplicaId> + '_ {
         self.targets.iter().flatten().map(|target| target.replica)
@@ -251,6 +256,26 @@ mod tests {
         let probe = ProbeId { slot: 3, serial: 7 };
         assert_eq!(probe.to_bits(), (7 << 32) | 3);
         assert_eq!(ProbeId::from_bits(probe.to_bits()), probe);
+    }
+
+    #[test]
+    fn round_may_wait_for_all_of_its_replicas() {
+        let mut ids = ReplicaIds::new();
+        let replicas: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
+        let at = Instant::from_nanos(5);
+        for waits in [false, true] {
+            let mut round = ProbeRound::new(at, at, &replicas, None);
+            if waits {
+                round.wait_for_all();
+            }
+            let report = LoadReport::new(Rif::ZERO, None);
+            round.handle_report(replicas[0], &report);
+            assert!(!round.is_ready());
+            round.handle_report(replicas[2], &report);
+            assert_eq!(round.is_ready(), !waits);
+            round.handle_report(replicas[1], &report);
+            assert!(round.is_ready());
+        }
     }
 
     #[test]

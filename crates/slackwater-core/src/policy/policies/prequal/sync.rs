@@ -360,7 +360,12 @@ impl Policy for PrequalSync {
         let scout = if panic { None } else { self.scout(query, draw) };
         self.counters.probes_sent += self.targets.len() as u64 + u64::from(scout.is_some());
         let deadline = now + self.config.sync_deadline;
-        Decision::Probe(ProbeRound::new(now, deadline, &self.targets, scout))
+        let mut round = ProbeRound::new(now, deadline, &self.targets, scout);
+        if !query.homes.is_empty() {
+            // Without the answers of its homes, the query would often miss what they have.
+            round.wait_for_all();
+        }
+        Decision::Probe(round)
     }
 
     fn handle_query_done(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {
