@@ -2,6 +2,7 @@
 //! runs.
 
 mod arguments;
+mod caches;
 mod chaos;
 mod command;
 mod conformance;
@@ -64,6 +65,11 @@ cargo xtask CHORE
           (a minute with --short, otherwise a quarter of an hour for each of ten rounds)
           [--short] [--keep] [--case NAME] [--policies NAME,...] [--rounds N] [--seconds N] [--seed N] [--load PERCENT]
           [--cost-us N] [--threads N] [--workers N] [--period-ms N] [--slackwater FILE] [--out FOLDER]
+  caches  replicas with a cache each, behind serve by key and behind Envoy, HAProxy and nginx with consistent hashing; peers that
+          are not installed are skipped; numbers without a verdict (half an hour; --short: only Slackwater, half a minute)
+          [--short] [--keep] [--case NAME] [--contenders NAME,...] [--rounds N] [--lanes N] [--seconds N] [--settle N] [--rate N]
+          [--replicas N] [--workers N] [--hit-ms N] [--miss-ms N] [--keys N] [--cache N] [--zipf S] [--seed N]
+          [--key LINE] [--slackwater FILE] [--report FILE]
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
@@ -102,6 +108,7 @@ fn main() -> ExitCode {
         [replica::CHORE, ref options @ ..] => replica::run(options),
         ["troubles", ref options @ ..] => troubles::run(options),
         ["room", ref options @ ..] => room::run(options),
+        ["caches", ref options @ ..] => caches::run(options),
         ["outage", ref options @ ..] => outage::run(options),
         ["story", ref options @ ..] => slow_requests::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),

@@ -34,7 +34,7 @@ settings! {
         by: Vec<KeySource> = Vec::new(), Many { of: SOURCE, max: SOURCES_MAX, what: "sources of keys" };
         /// A replica takes no more of its keys while its load exceeds this multiple of the mean: 1
         /// or more, also as a percentage. 0: no bound.
-        balance_factor: u32 = 1_250_000, BalanceFactor;
+        balance_factor: u32 = 2_000_000, BalanceFactor;
         /// The first replicas of a key, which take its requests while its own is above the bound.
         set: u8 = 4, Within(Number, 1..=16);
         /// Partitions that keys are grouped into; each has its own set. 0: each key for itself.

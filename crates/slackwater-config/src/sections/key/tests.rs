@@ -28,7 +28,7 @@ fn remarks(toml: &str) -> Vec<String> {
 fn requests_have_no_keys_by_default() {
     let key = key("");
     assert!(!key.is_on());
-    assert_eq!(key.balance_factor, 1_250_000);
+    assert_eq!(key.balance_factor, 2_000_000);
     assert_eq!(key.seed, None);
 }
 
