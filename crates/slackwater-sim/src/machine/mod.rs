@@ -9,6 +9,7 @@
 mod batches;
 mod cpu;
 mod estimate;
+mod inference;
 mod line;
 mod neighbours;
 mod quota;
@@ -20,6 +21,8 @@ mod troubles;
 mod waits;
 
 use crate::scenario::{self, Scenario};
+pub use inference::{Inference, InferenceSettings, Progress, Prompt};
+
 use cpu::Pace;
 use line::Line;
 use running::Running;
