@@ -24,7 +24,8 @@ pub struct Measured {
     /// the deadline. A query that ran into its deadline counts with the deadline.
     pub latency: Latencies,
     /// `latency` by the block of time in which a query arrived, if a
-    /// [`Replay`](crate::scenario::Replay) has blocks.
+    /// [`Replay`](crate::scenario::Replay) has blocks; by second if queries have
+    /// [keys](crate::scenario::Keys).
     pub latency_by_block: Vec<Latencies>,
     /// `latency` of short and of long queries, if the load has
     /// [classes](crate::scenario::Classes).
@@ -43,6 +44,10 @@ pub struct Measured {
     /// First copies of measured queries that were sent as trials to replicas that could not be
     /// chosen.
     pub trials: u64,
+    /// Attempts within the measured span whose key was in the cache of their replica.
+    pub cache_hits: u64,
+    /// Attempts within the measured span whose key was not in the cache of their replica.
+    pub cache_misses: u64,
     /// What the clients' health did in the whole run, including the warm-up.
     pub health: Health,
     /// Age of the deciding report, for each measured query's first copy that a report decided.
@@ -79,6 +84,8 @@ impl Measured {
             hedges: 0,
             fallbacks: 0,
             trials: 0,
+            cache_hits: 0,
+            cache_misses: 0,
             health: Health::default(),
             report_age: Latencies::default(),
             queries_by_replica: vec![0; replicas],
@@ -115,6 +122,8 @@ impl Measured {
         self.hedges += other.hedges;
         self.fallbacks += other.fallbacks;
         self.trials += other.trials;
+        self.cache_hits += other.cache_hits;
+        self.cache_misses += other.cache_misses;
         self.health.merge(other.health);
         self.report_age.merge(&other.report_age);
         if self.queries_by_replica.len() < other.queries_by_replica.len() {
@@ -155,6 +164,7 @@ impl Measured {
         self.utilization.by_second.shrink_to_fit();
         self.by_second.sent.shrink_to_fit();
         self.by_second.errors.shrink_to_fit();
+        self.by_second.cached.shrink_to_fit();
     }
 
     /// Returns the share of queries that were errors, from 0 to 1; 0 without queries.
@@ -187,6 +197,13 @@ impl Measured {
     /// chosen; 0 without queries.
     pub fn trial_share(&self) -> f64 {
         ratio(self.trials as f64, self.queries as f64)
+    }
+
+    /// Returns the share of attempts, from 0 to 1, whose key was in the cache of their replica; 0
+    /// without caches or keys.
+    pub fn hit_share(&self) -> f64 {
+        let looked_up = self.cache_hits + self.cache_misses;
+        ratio(self.cache_hits as f64, looked_up as f64)
     }
 
     /// Returns second copies for each query; 0 without queries.
@@ -438,6 +455,8 @@ mod tests {
             run.rif.record(latency);
             run.fallbacks = 1;
             run.trials = 1;
+            run.cache_hits = 3;
+            run.cache_misses = 1;
             run.health = Health {
                 ejections: 1,
                 probations: 2,
@@ -458,6 +477,7 @@ mod tests {
         assert_eq!(all.report_age.mean(), ms(20));
         assert_eq!((all.fallbacks, all.fallback_share()), (2, 1.0));
         assert_eq!((all.trials, all.trial_share()), (2, 1.0));
+        assert_eq!((all.cache_hits, all.hit_share()), (6, 0.75));
         let Health {
             ejections,
             probations,

@@ -49,6 +49,8 @@ pub enum Purpose {
     Quota = 18,
     /// The parts of a scenario that is drawn at random.
     Scenario = 19,
+    /// The keys of queries.
+    Keys = 20,
 }
 
 /// A stream of draws.

@@ -1,8 +1,9 @@
-//! The queries that arrive: time, client, cost and luck.
+//! The queries that arrive: time, client, cost, key and luck.
 //!
 //! There is one process for all clients. It draws from streams that nothing else draws from, so
 //! every policy receives exactly the same queries (common random numbers).
 
+use super::cached::{KeyDraws, KeyNumber};
 use super::classes::{self, Class};
 use super::queue::Earliest;
 use crate::machine::{NEVER, Time};
@@ -34,6 +35,8 @@ pub(super) struct Arrival {
     pub(super) class: Option<Class>,
     /// The requests in flight that it counts as.
     pub(super) weight: u32,
+    /// The key that it carries.
+    pub(super) key_number: Option<KeyNumber>,
 }
 
 /// The arrival process.
@@ -53,6 +56,7 @@ pub(super) struct Arrivals {
     luck: Stream,
     kinds: Option<Kinds>,
     classes: Option<Classes>,
+    keys: Option<KeyDraws>,
     /// Number of clients in the scenario.
     clients: u32,
 }
@@ -118,6 +122,7 @@ impl Arrivals {
                 stream: Stream::new(seed, Purpose::Mix, 0),
             }),
             classes: load.classes,
+            keys: load.keys.as_ref().map(|keys| KeyDraws::new(keys, seed)),
             clients: super::query::slot_number(load.clients.len()),
         };
         arrivals.schedule();
@@ -145,6 +150,7 @@ impl Arrivals {
                 counts: query.is_measured,
                 class: None,
                 weight: 1,
+                key_number: None,
             };
         }
         let kinds = self.kinds.as_mut();
@@ -163,6 +169,7 @@ impl Arrivals {
             counts: true,
             class,
             weight: classes::weight(class, self.classes.as_ref()),
+            key_number: self.keys.as_mut().map(KeyDraws::draw),
         }
     }
 

@@ -201,6 +201,7 @@ impl Engine {
         }
         if replica.is_up && !unwanted {
             let served = replica.serve(self.now, JobId(slot), attempt);
+            self.meter.found(self.now, served.found);
             attempt.stage = Stage::Served(served);
             self.replicas.changed(number as usize);
             self.end_rejected(number);

@@ -1,15 +1,27 @@
 //! The measurements of a run: the queries of the measured span, and samples of the replicas within
 //! it.
 
+use super::cached::Found;
 use super::classes::Class;
 use crate::Measured;
 use crate::machine::Time;
 use crate::measure::{Health, latencies_at};
+use crate::scenario::Scenario;
 use core::ops::Range;
 use core::time::Duration;
 use slackwater_core::policy::{Pick, PickReason};
 
 const SECOND_NS: Time = 1_000_000_000;
+
+/// Returns the length of the blocks of time by which latencies are recorded; 0: they are not. Loads
+/// with keys have blocks of a second, which show how caches fill.
+pub(super) fn block(scenario: &Scenario) -> Time {
+    match &scenario.replay {
+        Some(replay) => super::nanos(replay.block),
+        None if scenario.load.keys.is_some() => SECOND_NS,
+        None => 0,
+    }
+}
 
 /// How a measured query ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +134,19 @@ impl Meter {
                 latencies_at(&mut measured.latency_by_block, block).record(took);
             }
         }
+    }
+
+    /// Counts what a replica's cache had for an attempt that arrives there.
+    #[inline]
+    pub(super) fn found(&mut self, now: Time, found: Option<Found>) {
+        let Some(found) = found.filter(|_| self.measures(now)) else {
+            return;
+        };
+        let is_hit = found == Found::Hit;
+        self.measured.cache_hits += u64::from(is_hit);
+        self.measured.cache_misses += u64::from(!is_hit);
+        let second = self.second_of(now);
+        self.measured.by_second.record_cache(second, is_hit);
     }
 
     #[inline]

@@ -12,6 +12,7 @@
 //! | what chooses replicas | `balancing`, `clairvoyant` |
 //! | what that costs clients themselves | `client_cpu` |
 //! | classes of queries | `classes` |
+//! | keys of queries, caches of replicas | `cached` |
 //! | two tied copies of each query | `tying` |
 //! | probes and synchronous rounds | `probing` |
 //! | what workers of one proxy share | `siblings` |
@@ -25,6 +26,7 @@
 mod arrivals;
 mod attempts;
 mod balancing;
+mod cached;
 mod changes;
 mod clairvoyant;
 mod classes;
@@ -208,7 +210,7 @@ impl Engine {
             meter: Meter::new(
                 replicas,
                 begins..begins + nanos(scenario.span),
-                (scenario.replay.as_ref()).map_or(0, |replay| nanos(replay.block)),
+                meter::block(scenario),
             ),
             patience: nanos(scenario.deadline),
             cancel_expired: scenario.cancel_expired,

@@ -6,6 +6,7 @@
 //! an item from its successor in the slot.
 
 use super::arrivals::Arrival;
+use super::cached::KeyNumber;
 use super::classes::Class;
 use super::replicas::Served;
 use crate::machine::Time;
@@ -43,6 +44,8 @@ pub(super) struct Query {
     pub(super) class: Option<Class>,
     /// The requests in flight that it counts as.
     pub(super) weight: u32,
+    /// The key that it carries.
+    pub(super) key_number: Option<KeyNumber>,
     /// When its client stops waiting.
     pub(super) due: Time,
     /// The slots of the copies in flight: the first copy, and those after it.
@@ -78,6 +81,7 @@ impl Query {
             measured,
             class: arrival.class,
             weight: arrival.weight,
+            key_number: arrival.key_number,
             due,
             copies: [None; COPIES],
             watch: None,
@@ -127,6 +131,8 @@ pub(super) struct Attempt {
     pub(super) due: Time,
     /// The requests in flight that it counts as.
     pub(super) weight: u32,
+    /// The key that its query carries.
+    pub(super) key_number: Option<KeyNumber>,
     /// Whether it is a further copy, which a replica may drop.
     pub(super) is_copy: bool,
     /// Present until the client is done with this copy. Clairvoyants give no ticket.
@@ -169,6 +175,7 @@ impl Attempt {
             wait_ns: query.wait_ns,
             due: query.due,
             weight: query.weight,
+            key_number: query.key_number,
             is_copy: query.is_out(),
             ticket,
             stage: Stage::Coming,

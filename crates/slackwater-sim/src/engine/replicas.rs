@@ -1,5 +1,6 @@
 //! The replicas: each has a machine, a load tracker and the state of its process.
 
+use super::cached::{Cache, Found};
 use super::classes;
 use super::learning::Learning;
 use super::query::Attempt;
@@ -18,6 +19,8 @@ pub(super) struct Served {
     arrival: Arrival,
     fails: bool,
     weight: u32,
+    /// What the cache had for its key; `None`: no key, no cache, or it fails.
+    pub(super) found: Option<Found>,
 }
 
 /// Whether the replica has an agent that answers probes.
@@ -70,6 +73,7 @@ pub(super) struct Replica {
     pub(super) responses: Responses,
     /// Requests in flight, where each counts by its class. `None`: reports have the plain number.
     charged: Option<u32>,
+    pub(super) cache: Option<Cache>,
     /// CPU used up to the last reading, in core-seconds.
     cpu_read: f64,
 }
@@ -118,6 +122,7 @@ impl Replica {
                 _ => Responses::Plain,
             },
             charged: classes::are_charged(scenario).then_some(0),
+            cache: group.and_then(|group| group.cache.as_ref()).map(Cache::new),
             cpu_read: 0.0,
         }
     }
@@ -137,7 +142,12 @@ impl Replica {
             Some(failed) => failed.work_ns(now, luck),
             None => failing.map(|failing| failing.work_ns(work_ns)),
         };
-        let work_ns = cut_ns.unwrap_or(work_ns);
+        let cache = self.cache.as_mut().filter(|_| cut_ns.is_none());
+        let found = cache
+            .zip(attempt.key_number)
+            .map(|(cache, key)| cache.look_up(key));
+        let fill_ns = found.map_or(0.0, |found| found.fill_ns());
+        let work_ns = cut_ns.unwrap_or(work_ns) + fill_ns;
         self.machine.arrive_waiting(now, job, work_ns, wait_ns, due);
         if let Some(charged) = &mut self.charged {
             *charged += attempt.weight;
@@ -146,6 +156,7 @@ impl Replica {
             arrival: self.tracker.arrive(Instant::from_nanos(now)),
             fails: cut_ns.is_some(),
             weight: attempt.weight,
+            found,
         }
     }
 
@@ -156,8 +167,14 @@ impl Replica {
             arrival,
             fails,
             weight,
+            found,
         } = served;
         self.uncharge(weight);
+        if let Some(cache) = &mut self.cache
+            && let Some(Found::Missing { key, .. }) = found
+        {
+            cache.insert(key);
+        }
         let end = if fails { End::Failed } else { End::Success };
         self.tracker.finish(Instant::from_nanos(now), arrival, end);
         self.finished += 1;
@@ -268,6 +285,9 @@ impl Replica {
             *ties = Ties::new(TiesConfig::default());
         }
         self.charged = self.charged.map(|_| 0);
+        if let Some(cache) = &mut self.cache {
+            cache.clear();
+        }
         self.is_up = false;
         self.is_draining = false;
         if let Some(suspended) = &mut self.suspended {

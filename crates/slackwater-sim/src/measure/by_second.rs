@@ -13,6 +13,9 @@ pub struct BySecond {
     pub sent: Vec<u32>,
     /// Errors by the second in which their queries arrived.
     pub errors: Vec<u32>,
+    /// Attempts by the second in which they reached a replica with a cache: those whose key was
+    /// there, and those whose key was not.
+    pub cached: Vec<[u32; 2]>,
 }
 
 impl BySecond {
@@ -24,6 +27,26 @@ impl BySecond {
     /// Counts an error of a query that arrived in this second.
     pub fn record_error(&mut self, second: usize) {
         *at(&mut self.errors, second) += 1;
+    }
+
+    /// Counts an attempt that reaches a replica with a cache in this second.
+    pub fn record_cache(&mut self, second: usize, is_hit: bool) {
+        if self.cached.len() <= second {
+            self.cached.resize(second + 1, [0; 2]);
+        }
+        self.cached[second][usize::from(!is_hit)] += 1;
+    }
+
+    /// Returns the share of the attempts of these seconds, from 0 to 1, whose key was in a cache;
+    /// `None` without any.
+    pub fn hit_share_within(&self, seconds: Range<usize>) -> Option<f64> {
+        let counts = self.cached.iter().take(seconds.end).skip(seconds.start);
+        let [mut hits, mut misses] = [0_u64; 2];
+        for &[hit, missed] in counts {
+            hits += u64::from(hit);
+            misses += u64::from(missed);
+        }
+        (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
     }
 
     /// Returns the share of each second's queries, from 0 to 1, that a replica got; `None` for a
@@ -59,6 +82,13 @@ impl BySecond {
             add(&mut self.sent, &other.sent);
         }
         add(&mut self.errors, &other.errors);
+        let seconds = self.cached.len().max(other.cached.len());
+        self.cached.resize(seconds, [0; 2]);
+        for (sums, counts) in self.cached.iter_mut().zip(&other.cached) {
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum = sum.saturating_add(*count);
+            }
+        }
     }
 }
 
@@ -90,6 +120,22 @@ mod tests {
         by_second.record_sent(2, 1);
         let shares: Vec<_> = by_second.shares_of(1).collect();
         assert_eq!(shares, [None, None, Some(1.0)]);
+    }
+
+    #[test]
+    fn hits_are_counted_by_second_and_added_up() {
+        let mut by_second = BySecond::default();
+        let mut other = BySecond::default();
+        by_second.record_cache(1, true);
+        other.record_cache(1, true);
+        other.record_cache(1, false);
+        other.record_cache(2, false);
+        by_second.merge(&other);
+        let share = |seconds| by_second.hit_share_within(seconds);
+        assert_eq!(share(1..2), Some(2.0 / 3.0));
+        assert_eq!(share(0..9), Some(0.5));
+        assert_eq!(share(2..3), Some(0.0));
+        assert_eq!(share(0..1), None, "nothing was looked up");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The replicas: how they serve queries, what they run on, and their troubles.
 
 use super::cost::nanoseconds;
+use super::keys::Cache;
 use core::time::Duration;
 use slackwater_core::tracker::TrackerConfig;
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub struct Group {
     pub report_noise: f64,
     /// Whether each response carries a report, like the answer to a probe.
     pub carries_reports: bool,
+    /// A cache by key in each of them; `None`: every query costs what was drawn.
+    pub cache: Option<Cache>,
     /// How they estimate the latency that they report.
     pub tracker: TrackerConfig,
 }
@@ -292,6 +295,7 @@ impl Group {
             tells_cpu: true,
             report_noise: 0.0,
             carries_reports: false,
+            cache: None,
             tracker: TrackerConfig::default(),
         }
     }

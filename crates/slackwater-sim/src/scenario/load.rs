@@ -2,6 +2,7 @@
 //! copies.
 
 use super::cost::nanoseconds;
+use super::keys::Keys;
 use core::f64::consts::TAU;
 use core::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct Load {
     pub client_cpu: Option<ClientCpu>,
     /// Short and long queries, where the class of each is known; `None`: no class is known.
     pub classes: Option<Classes>,
+    /// The keys that queries carry; `None`: they carry none.
+    pub keys: Option<Keys>,
 }
 
 /// How queries are spread in time.
@@ -163,6 +166,7 @@ impl Load {
             mix: None,
             client_cpu: None,
             classes: None,
+            keys: None,
         }
     }
 }

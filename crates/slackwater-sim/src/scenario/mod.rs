@@ -8,6 +8,7 @@ mod cost;
 mod demand;
 mod event;
 mod fleet;
+mod keys;
 mod load;
 mod mistakes;
 mod network;
@@ -20,6 +21,7 @@ pub use fleet::{
     Antagonists, Batching, Failure, FailureCost, Group, Hobble, Neighbour, Order, Queueing, Quota,
     Service, Sharing, Stall,
 };
+pub use keys::{Cache, Keys};
 pub use load::{Arrivals, ClassHandling, Classes, ClientCpu, Hedge, Load, Mix, Siblings, Swing};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};

@@ -13,6 +13,8 @@ mod fleet;
 #[cfg(test)]
 mod hedging;
 #[cfg(test)]
+mod keys;
+#[cfg(test)]
 mod network;
 #[cfg(test)]
 mod probe_costs;

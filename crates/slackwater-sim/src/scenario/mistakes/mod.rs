@@ -10,8 +10,8 @@ mod quota;
 mod tests;
 
 use super::{
-    Antagonists, Change, ClassHandling, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble,
-    Load, Mix, Network, Scenario, Service, Sharing, Stall,
+    Antagonists, Cache, Change, ClassHandling, Cost, Event, Failure, FailureCost, Group, Hedge,
+    Hobble, Keys, Load, Mix, Network, Scenario, Service, Sharing, Stall,
 };
 use crate::number::significant as count;
 use checks::{Checks, above, below};
@@ -68,6 +68,7 @@ impl Scenario {
         checks.within("cost", |checks| self.cost.check(checks));
         self.check_fleet(&mut checks);
         self.check_classes(&mut checks);
+        self.check_keys(&mut checks);
         if let Some(antagonists) = &self.antagonists {
             self.check_antagonists(antagonists, &mut checks);
         }
@@ -131,6 +132,20 @@ impl Scenario {
                 });
             }
         }
+    }
+
+    /// Checks that there are caches only if queries have keys, and keys only if queries are drawn.
+    fn check_keys(&self, checks: &mut Checks) {
+        let has_keys = self.load.keys.is_some();
+        for (number, group) in self.fleet.iter().enumerate() {
+            let fits = has_keys || group.cache.is_none();
+            checks.that(&format!("fleet[{number}].cache"), fits, || {
+                "would do nothing: queries carry no keys".to_owned()
+            });
+        }
+        checks.that("load.keys", !has_keys || self.replay.is_none(), || {
+            "cannot be combined with a replay, whose queries have no keys".to_owned()
+        });
     }
 
     fn check_antagonists(&self, antagonists: &Antagonists, checks: &mut Checks) {
@@ -209,11 +224,34 @@ impl Load {
             let some = above(Duration::ZERO, TIME_MAX);
             checks.time("classes.long_from", classes.long_from, some);
         }
+        if let Some(keys) = &self.keys {
+            checks.within("keys", |checks| keys.check(checks));
+        }
         if let Some(cpu) = &self.client_cpu {
             let some = Duration::ZERO..=TIME_MAX;
             checks.time("client_cpu.query", cpu.query, some.clone());
             checks.time("client_cpu.probe", cpu.probe, some);
         }
+    }
+}
+
+impl Keys {
+    fn check(&self, checks: &mut Checks) {
+        checks.count("count", self.count, 1..=Self::MAX);
+        checks.number("zipf", self.zipf, 0.0..=SIGMA_MAX);
+        checks.number("hot_share", self.hot_share, 0.0..=1.0);
+    }
+}
+
+impl Cache {
+    fn check(&self, service: &Service, checks: &mut Checks) {
+        checks.count("entries", self.entries, 1..=Keys::MAX);
+        checks.time("miss_cost", self.miss_cost, Duration::ZERO..=TIME_MAX);
+        let costs = !matches!(service, Service::LatencyTrace(_));
+        checks.that("miss_cost", costs, || {
+            "has no effect with the replicas' own trace, which sets the latency of every query"
+                .to_owned()
+        });
     }
 }
 
@@ -321,6 +359,9 @@ impl Group {
         checks.that("probe_cost", self.probe_cost.is_zero() || !is_batch, || {
             "is not for a service of batches: probes are no part of a batch".to_owned()
         });
+        if let Some(cache) = &self.cache {
+            checks.within("cache", |checks| cache.check(&self.service, checks));
+        }
         checks.number("report_noise", self.report_noise, 0.0..=SIGMA_MAX);
     }
 }

@@ -1,6 +1,7 @@
 //! Each impossible value is found, by its path, and possible values pass.
 
 mod fleet;
+mod keys;
 
 use crate::scenario::{
     Antagonists, Batching, Change, ClassHandling, Classes, ClientCpu, Cost, Event, Failure,

@@ -49,6 +49,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
             mix: None,
             client_cpu: read_client_cpu(reader),
             classes: None,
+            keys: None,
         },
     }
 }
