@@ -23,6 +23,7 @@ pub mod measure;
 mod number;
 pub mod policy;
 pub mod presets;
+mod prompts;
 pub mod random;
 pub mod replay;
 pub mod report;

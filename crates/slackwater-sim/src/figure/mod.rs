@@ -24,6 +24,7 @@ mod mixed_fleets;
 mod once;
 mod opponent;
 mod play;
+mod prompts;
 mod roll_out;
 mod shares;
 mod slow_pod;
@@ -64,6 +65,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &opponent::Opponent,
     &shares::Shares,
     &roll_out::RollOut,
+    &prompts::Prompts,
 ];
 
 /// Returns the figure of that name, if there is one.

@@ -26,6 +26,7 @@ pub use inference::{Inference, InferenceSettings, Progress, Prompt};
 use cpu::Pace;
 use line::Line;
 use running::Running;
+pub(crate) use running::whole;
 use service::Service;
 use troubles::{ColdStart, Spell, Stalls};
 use waits::Waits;

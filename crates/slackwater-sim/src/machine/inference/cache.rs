@@ -58,6 +58,11 @@ impl Cache {
         present.count()
     }
 
+    /// Returns whether the block of that name is here.
+    pub(super) fn has(&self, name: u64) -> bool {
+        self.named.contains_key(&name)
+    }
+
     /// Reserves memory for a sequence: it uses the blocks of `shared`, which are here, and needs
     /// `fresh` more. Returns `false`, and changes nothing, if sequences use too much.
     pub(super) fn reserve(&mut self, shared: &[u64], fresh: usize) -> bool {

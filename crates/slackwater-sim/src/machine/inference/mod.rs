@@ -178,6 +178,11 @@ impl Inference {
             .min(tokens.saturating_sub(1))
     }
 
+    /// Returns whether the block of that name is in memory.
+    pub fn has(&self, block: u64) -> bool {
+        self.cache.has(block)
+    }
+
     /// Returns the number of prompts that wait for a place in the batch.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -232,7 +237,7 @@ impl Inference {
             + settings.answer_ns * f64::from(count)
             + settings.context_token_ns * context as f64
             + settings.prompt_token_ns * f64::from(reads);
-        self.step_ends = now + super::running::whole(ns * self.slowness);
+        self.step_ends = now + super::whole(ns * self.slowness);
     }
 
     /// Reserves memory for a sequence whose turn has come; `false` if there is too little.

@@ -1,0 +1,1 @@
+//! Conversations end to end.
