@@ -9,6 +9,8 @@ extern crate alloc;
 pub mod draw;
 pub mod fixed;
 pub mod health;
+pub mod key;
+pub mod keys;
 mod named;
 pub mod overload;
 pub mod policy;

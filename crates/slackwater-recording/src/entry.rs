@@ -1,6 +1,7 @@
 //! One call of a policy: what went in, and what came out.
 
 use slackwater_core::ReplicaId;
+use slackwater_core::keys::KeyHash;
 use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, Query, RoundReply};
 use std::borrow::Cow;
 
@@ -15,6 +16,12 @@ pub struct Asked<'a> {
     pub pinned: Option<ReplicaId>,
     /// The query has waited for a permit at the pinned replica.
     pub has_room: bool,
+    /// The hash of its key.
+    pub key: Option<KeyHash>,
+    /// Replicas to choose from; all if there are none.
+    pub among: Cow<'a, [ReplicaId]>,
+    /// Replicas that it prefers.
+    pub homes: Cow<'a, [ReplicaId]>,
 }
 
 impl<'a> Asked<'a> {
@@ -25,6 +32,9 @@ impl<'a> Asked<'a> {
             avoid: Cow::Borrowed(query.avoid),
             pinned: query.pinned,
             has_room: query.has_room,
+            key: query.key,
+            among: Cow::Borrowed(query.among),
+            homes: Cow::Borrowed(query.homes),
         }
     }
 
@@ -36,6 +46,9 @@ impl<'a> Asked<'a> {
             pinned: self.pinned,
             has_room: self.has_room,
             round: None,
+            key: self.key,
+            among: &self.among,
+            homes: &self.homes,
         }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
 
 use slackwater_core::health::{HealthConfig, guard};
+use slackwater_core::keys::{Identity, KeyConfig, keyed};
 use slackwater_core::policy::{
     Counters, Decision, Event, Explanation, Fleet, Outcome, Policy, Prequal, PrequalConfig,
     PrequalSync, Probe, ProbeId, ProbeRound, Query, Snapshot, Ticket,
@@ -109,8 +110,9 @@ impl Sink for Nowhere {
 
 type Wrap = fn(Box<dyn Policy>) -> Box<dyn Policy>;
 
-const WRAPPERS: [(&str, Wrap); 2] = [
+const WRAPPERS: [(&str, Wrap); 3] = [
     ("health", |policy| guard(policy, &HealthConfig::default())),
+    ("keys", |policy| keyed(policy, &KeyConfig::default())),
     ("recorder", |policy| {
         record(policy, 1, 0, Arc::new(Nowhere)).0
     }),
@@ -135,7 +137,8 @@ fn next<'a>(
     let probe = ProbeId::from_bits(7);
     Some(match event {
         None => Event::Added(replica),
-        Some(Event::Added(_)) => Event::Available(replica, false),
+        Some(Event::Added(_)) => Event::Identified(replica, Identity { name: 7, part: 1 }),
+        Some(Event::Identified(..)) => Event::Available(replica, false),
         Some(Event::Available(..)) => Event::Report(probe, report),
         Some(Event::Report(..)) => Event::SiblingReport(replica, report),
         Some(Event::SiblingReport(..)) => Event::SiblingQueries(replica, 3),

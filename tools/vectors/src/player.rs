@@ -4,6 +4,7 @@ use crate::canonical;
 use crate::chance::CountedDraws;
 use crate::line::{Object, nanos};
 use core::time::Duration;
+use slackwater_core::keys::KeyHash;
 use slackwater_core::policy::{
     Attempt, Decision, Event, Outcome, Pick, Policy, Probe, ProbeRound, Query, RoundReply, Ticket,
 };
@@ -39,6 +40,7 @@ pub(crate) struct Asked {
     pub(crate) avoid: Vec<ReplicaId>,
     pub(crate) pinned: Option<ReplicaId>,
     pub(crate) has_room: bool,
+    pub(crate) key: Option<KeyHash>,
 }
 
 /// What a query got: its number, and the replica or the round.
@@ -132,6 +134,9 @@ impl Player {
         let query = Query {
             attempt: asked.attempt,
             avoid: &asked.avoid,
+            key: asked.key,
+            among: &[],
+            homes: &[],
             pinned: asked.pinned,
             has_room: asked.has_room,
             round: None,
@@ -154,6 +159,7 @@ impl Player {
         }
         line.maybe("pinned", asked.pinned.map(ReplicaId::to_bits));
         line.flag("room", asked.has_room);
+        line.maybe("key", asked.key.map(KeyHash::to_bits));
         let answer = match decision {
             Decision::Pick(pick) => self.picked(number, pick, &mut line),
             Decision::Probe(round) => {
@@ -209,6 +215,9 @@ impl Player {
         let query = Query {
             attempt: asked.attempt,
             avoid: &asked.avoid,
+            key: asked.key,
+            among: &[],
+            homes: &[],
             pinned: asked.pinned,
             has_room: asked.has_room,
             round: Some(&round),
@@ -278,6 +287,12 @@ fn event_line(t: u64, event: Event<'_>) -> Object {
     match event {
         Event::Added(replica) => of("added", replica),
         Event::Removed(replica) => of("removed", replica),
+        Event::Identified(replica, identity) => {
+            let mut line = of("identified", replica);
+            line.number("name", identity.name);
+            line.number("part", identity.part);
+            line
+        }
         Event::Available(replica, available) => {
             let mut line = of("available", replica);
             line.boolean("available", available);

@@ -156,6 +156,7 @@ impl Policy for Guarded {
         let now = match event {
             Event::Added(_)
             | Event::Removed(_)
+            | Event::Identified(..)
             | Event::Available(..)
             | Event::SiblingQueries(..)
             | Event::ProbeUnsent(_) => {

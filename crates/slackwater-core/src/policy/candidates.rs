@@ -95,7 +95,8 @@ impl<'a> Candidates<'a> {
     }
 
     /// The replicas to choose from, in the same order from call to call while the fleet does not
-    /// change. The query may have tried some of them already: see [`Candidates::allows`].
+    /// change. The query may have tried some of them already, or may go to a few only: see
+    /// [`Candidates::allows`].
     pub fn replicas(&self) -> &'a [ReplicaId] {
         self.fleet.choice()
     }
@@ -107,7 +108,8 @@ impl<'a> Candidates<'a> {
 
     /// The replicas that the query may go to.
     pub fn allowed(&self) -> impl Iterator<Item = ReplicaId> + '_ {
-        (self.replicas().iter().copied()).filter(|&replica| self.allows(replica))
+        let replicas = self.fleet.choice_for(self.query).iter();
+        (replicas.copied()).filter(|&replica| self.allows(replica))
     }
 
     /// Queries that this client has in flight at this replica.
@@ -155,7 +157,7 @@ impl<'a> Candidates<'a> {
     }
 
     fn allowed_count(&self) -> usize {
-        if self.query.avoid.is_empty() {
+        if self.query.allows_all() {
             self.replicas().len()
         } else {
             self.allowed().count()
@@ -164,7 +166,7 @@ impl<'a> Candidates<'a> {
 
     fn nth_allowed(&self, index: u32) -> Option<ReplicaId> {
         let index = index as usize;
-        if self.query.avoid.is_empty() {
+        if self.query.allows_all() {
             self.replicas().get(index).copied()
         } else {
             self.allowed().nth(index)

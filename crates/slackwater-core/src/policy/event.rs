@@ -5,6 +5,7 @@
 //! an answer (a query, a probe that is due) or come with a [`Ticket`](crate::policy::Ticket), which
 //! must not be copied. `[Decision 0017]`
 
+use crate::key::Identity;
 use crate::policy::probe::ProbeId;
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
@@ -21,6 +22,11 @@ pub enum Event<'a> {
     /// The replica leaves the fleet: it is no longer chosen or probed, and all that was known about
     /// it is forgotten.
     Removed(ReplicaId),
+    /// The stable name of a replica that has joined, by which [keys](crate::keys) find their
+    /// replicas. It follows [`Event::Added`]. Without it the name derives from the [`ReplicaId`],
+    /// and clients agree on a key's replicas only if all replicas join in the same order. Policies
+    /// ignore it.
+    Identified(ReplicaId, Identity),
     /// The driver takes the replica out of the choice (`false`: it ejects or drains it) or puts it
     /// back. The replica stays known and probed. When no replica may be chosen, all may be (panic).
     /// `[A8]` `[A12]`

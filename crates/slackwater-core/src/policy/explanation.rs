@@ -9,6 +9,7 @@
 use crate::draw::Draw;
 use crate::policy::comparison::{Comparison, Equals, Values};
 use crate::policy::health_view::HealthState;
+use crate::policy::key_view::KeyChoice;
 use crate::policy::pooled_view::PooledView;
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
@@ -33,6 +34,7 @@ pub struct Explanation {
     outs: Vec<Out>,
     out: u32,
     available: u32,
+    key: Option<KeyChoice>,
 }
 
 /// A replica that was compared.
@@ -229,6 +231,15 @@ impl Explanation {
     /// How many replicas could be chosen. 0 in a panic, when all can.
     pub const fn available(&self) -> u32 {
         self.available
+    }
+
+    /// What the choice for the query's key was made from. `None` without a key.
+    pub const fn key(&self) -> Option<&KeyChoice> {
+        self.key.as_ref()
+    }
+
+    pub(crate) const fn set_key(&mut self, key: Option<KeyChoice>) {
+        self.key = key;
     }
 
     /// Sets the driver's reason, in one word, why this replica could not be chosen. It replaces any

@@ -99,12 +99,15 @@ pub struct Fleet {
     probe_loss: ProbeLoss,
     /// Queries that this client has sent, plus turns that passed.
     sent: u64,
+    /// Counts changes of the replicas to choose from.
+    version: u64,
 }
 
 impl Fleet {
     pub(crate) fn add(&mut self, replica: ReplicaId) -> bool {
         let new = self.known.insert(replica);
         if new {
+            self.version += 1;
             self.available.insert(replica);
             let standing = Standing {
                 turns: Turns::since(self.sent),
@@ -128,6 +131,7 @@ impl Fleet {
             };
         });
         self.standings.remove(replica);
+        self.version += 1;
         self.known.remove(replica)
     }
 
@@ -244,9 +248,12 @@ impl Fleet {
             if comes_back && let Some(standing) = self.standings.find_mut(replica) {
                 standing.turns = Turns::since(self.sent);
             }
+            self.version += u64::from(comes_back);
             comes_back
         } else {
-            self.available.remove(replica)
+            let leaves = self.available.remove(replica);
+            self.version += u64::from(leaves);
+            leaves
         }
     }
 
@@ -265,6 +272,16 @@ impl Fleet {
     /// panic, false for all. `[Decision 0007]`
     pub fn is_available(&self, replica: ReplicaId) -> bool {
         self.available_in_flight(replica).is_some()
+    }
+
+    /// Whether a replica is one of those to choose from, as in [`Self::choice`].
+    pub(crate) fn is_choosable(&self, replica: ReplicaId) -> bool {
+        self.is_available(replica) || self.in_panic() && self.knows(replica)
+    }
+
+    /// A number that changes with the replicas to choose from.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
     }
 
     /// Queries that this client has in flight at a replica that is available.
@@ -325,6 +342,15 @@ impl Fleet {
         }
     }
 
+    /// The replicas to choose from for a [narrowed](crate::policy::narrow) query.
+    pub(in crate::policy) fn choice_for<'a>(&'a self, query: Query<'a>) -> &'a [ReplicaId] {
+        if query.among.is_empty() {
+            self.choice()
+        } else {
+            query.among
+        }
+    }
+
     /// What `of` finds for the query among the replicas to choose from. If the query has tried all
     /// of them, searches all known ones, if that is better than none.
     pub(crate) fn find_for<T>(
@@ -332,7 +358,7 @@ impl Fleet {
         query: Query<'_>,
         mut of: impl FnMut(&[ReplicaId]) -> Option<T>,
     ) -> Option<T> {
-        let found = of(self.choice());
+        let found = of(self.choice_for(query));
         if query.may_leave_the_choice() {
             found.or_else(|| of(self.known()))
         } else {
@@ -375,11 +401,11 @@ impl Fleet {
 
     /// The replicas to choose from. If the query has tried all of them and may leave them, all
     /// known ones.
-    pub(in crate::policy) fn allowed_set(&self, query: Query<'_>) -> &[ReplicaId] {
-        let mut choice = self.choice().iter();
-        let is_any_left = choice.any(|&replica| query.allows(replica));
+    pub(in crate::policy) fn allowed_set<'a>(&'a self, query: Query<'a>) -> &'a [ReplicaId] {
+        let choice = self.choice_for(query);
+        let is_any_left = choice.iter().any(|&replica| query.allows(replica));
         if is_any_left || !query.may_leave_the_choice() {
-            self.choice()
+            choice
         } else {
             self.known()
         }
@@ -387,12 +413,12 @@ impl Fleet {
 
     /// A uniformly random member of [`Self::choice`] that the query may go to.
     pub(crate) fn random_choice(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        random_of(self.choice(), query, draw)
+        random_of(self.choice_for(query), query, draw)
     }
 
     /// The replica that the query is pinned to, if it may go there.
     pub(crate) fn pinned(&self, query: Query<'_>) -> Option<ReplicaId> {
-        let may_go = |&replica: &ReplicaId| self.is_available(replica) && query.allows(replica);
+        let may_go = |&replica: &ReplicaId| self.is_available(replica) && !query.avoids(replica);
         query.pinned.filter(may_go)
     }
 
@@ -479,7 +505,7 @@ impl Fleet {
 /// A uniformly random member that the query allows. It counts instead of collecting: no allocation,
 /// one draw.
 fn random_of(replicas: &[ReplicaId], query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-    if query.avoid.is_empty() {
+    if query.allows_all() {
         let index = below(draw, u32::try_from(replicas.len()).ok()?);
         return replicas.get(index as usize).copied();
     }

@@ -83,6 +83,8 @@ pub struct LatestReports<R: LatestRule> {
     rule: R,
     rows: Rows<R::Known>,
     report_age_max_ns: u64,
+    /// The time since which reports were fresh at the last choice.
+    fresh_since: Instant,
     /// What this client has in flight at a replica, in 1/1024, by recent reports.
     own: RecentMean,
     /// Reports that come with responses.
@@ -97,6 +99,7 @@ impl<R: LatestRule> LatestReports<R> {
             rule,
             rows: Rows::new(R::NEWEST_MAX),
             report_age_max_ns: span_ns(config.report_age_max),
+            fresh_since: Instant::EPOCH,
             own: RecentMean::default(),
             carried: ReportYield::unheard(Rate::ONE),
             scratch_ns: Vec::new(),
@@ -107,6 +110,7 @@ impl<R: LatestRule> LatestReports<R> {
     #[inline]
     fn expire(&mut self, now: Instant, client: &mut Client) {
         if let Some(since) = self.fresh_since(now) {
+            self.fresh_since = since;
             client.counters.removed_expired += self.rows.expire(since) as u64;
         }
     }
@@ -119,9 +123,27 @@ impl<R: LatestRule> LatestReports<R> {
 
     /// The reports to choose from: the newest. A replica without a fresh report is left out while
     /// there is another: one that answers no probes, and is not unprobed yet, may be gone.
-    fn candidates(&self, query: Query<'_>) -> impl Iterator<Item = &Row<R::Known>> + Clone {
-        let rows = self.rows.newest().iter();
+    ///
+    /// For a query that may go to a few replicas only: their reports, however many are newer. Those
+    /// beyond the newest are not searched for expired ones, so their age is checked here.
+    fn candidates<'a>(
+        &'a self,
+        query: Query<'a>,
+    ) -> impl Iterator<Item = &'a Row<R::Known>> + Clone {
+        let newest = if query.among.is_empty() {
+            self.rows.newest()
+        } else {
+            &[]
+        };
+        let few = query.among.iter().filter_map(|&it| self.fresh(it));
+        let rows = newest.iter().chain(few);
         rows.filter(move |row| query.allows(row.replica))
+    }
+
+    /// The report of a replica, if it is fresh.
+    fn fresh(&self, replica: ReplicaId) -> Option<&Row<R::Known>> {
+        let row = self.rows.find(replica)?;
+        (row.received_at >= self.fresh_since).then_some(row)
     }
 
     /// The RIF that a report counts with, in 1/1024. `[A11]` `[A13]`
@@ -307,9 +329,12 @@ impl<R: LatestRule> LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         let survey = self.survey_with_buffer(query, client);
+        if !query.among.is_empty() {
+            return self.best_of_few(now, query, &survey, client, draw);
+        }
         let fleet = &client.fleet;
         let rows = self.rows.newest();
-        let allows = |row: &Row<R::Known>| query.avoid.is_empty() || query.allows(row.replica);
+        let allows = |row: &Row<R::Known>| query.allows_all() || query.allows(row.replica);
         // With a lower bound, the rows that can be lowest come first: most others need no look.
         let (likely, rest_min) = if let Some(first_min) = R::FIRST_MIN {
             likely(rows, |row| first_min(&row.known))
@@ -337,7 +362,7 @@ impl<R: LatestRule> LatestReports<R> {
             let rank = |index, row: &_| self.rank(now, index, row, &survey, fleet);
             (chosen, runner_up) = drawn(rows, query, rank, draw)?;
         }
-        let candidates = if query.avoid.is_empty() {
+        let candidates = if query.allows_all() {
             rows.len()
         } else {
             rows.iter().filter(|row| allows(row)).count()
@@ -349,6 +374,34 @@ impl<R: LatestRule> LatestReports<R> {
             candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
             chosen: Some(Self::view(now, chosen, &survey, fleet)),
             runner_up: runner_up.map(|row| row.replica),
+        })
+    }
+}
+
+impl<R: LatestRule> LatestReports<R> {
+    /// Like [`Self::best`], for a query that may go to a few replicas only.
+    #[inline(never)]
+    fn best_of_few(
+        &self,
+        now: Instant,
+        query: Query<'_>,
+        survey: &Survey<R::Moment>,
+        client: &Client,
+        draw: &mut dyn Draw,
+    ) -> Option<Choice> {
+        let fleet = &client.fleet;
+        let rows = (0_u32..).zip(query.among);
+        let rows = rows.filter_map(|(index, &replica)| Some((index, self.fresh(replica)?)));
+        let rank = |(index, row)| self.rank(now, index, row, survey, fleet);
+        let best = rank::best(rows.clone().map(rank), draw)?;
+        let chosen = self.rows.find(*query.among.get(best.index)?)?;
+        Some(Choice {
+            replica: chosen.replica,
+            reason: R::reason(best.first),
+            rif_limit: survey.rif_limit,
+            candidates: u16::try_from(rows.count()).unwrap_or(u16::MAX),
+            chosen: Some(Self::view(now, chosen, survey, fleet)),
+            runner_up: best.runner_up.map(|index| query.among[index]),
         })
     }
 }

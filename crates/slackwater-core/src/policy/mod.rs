@@ -16,9 +16,11 @@ mod event;
 mod explanation;
 mod fleet;
 mod health_view;
+mod key_view;
 mod last_probe;
 mod latest;
 pub(crate) mod mark;
+mod narrow;
 mod observe;
 mod outcome;
 mod policies;
@@ -31,7 +33,7 @@ mod probe_loss;
 mod probed;
 mod query;
 mod report_yield;
-mod settings;
+pub(crate) mod settings;
 mod stride;
 #[cfg(test)]
 mod trial;
@@ -47,6 +49,7 @@ pub use event::Event;
 pub use explanation::{Candidate, Explanation, Out, OutReason};
 pub use fleet::Fleet;
 pub use health_view::{HealthCounters, HealthState, HealthView};
+pub use key_view::{KeyChoice, KeyServer, KeyView, PartitionView};
 pub use observe::{Counters, Ranked, ReasonCounts, ReplicaView, Snapshot};
 pub use outcome::Outcome;
 pub use policies::*;
@@ -57,7 +60,7 @@ pub use query::{Attempt, Decision, Pick, PickReason, Query, Ticket};
 #[cfg(test)]
 pub(crate) use settings::check_ranges;
 pub use settings::{ConfigError, Field, Kind, Section, SectionVisitor, Settings, Valid};
-pub(crate) use settings::{require, require_span, require_span_or_none};
+pub(crate) use settings::{require, require_span, require_span_or_none, section};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
 
 use crate::draw::Draw;

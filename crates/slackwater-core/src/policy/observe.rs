@@ -3,6 +3,7 @@
 use crate::fixed::Rate;
 use crate::policy::comparison::{Comparison, Values};
 use crate::policy::health_view::{HealthCounters, HealthView};
+use crate::policy::key_view::KeyView;
 use crate::policy::pooled_view::PooledView;
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
@@ -158,4 +159,6 @@ pub struct Snapshot {
     pub probe_rate: Option<Rate>,
     /// Health of every known replica; empty without health.
     pub health: Vec<HealthView>,
+    /// Keys; `None` without them.
+    pub keys: Option<KeyView>,
 }

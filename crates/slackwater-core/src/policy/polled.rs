@@ -131,7 +131,10 @@ impl<C: ChoosePolled> Policy for Polled<C> {
                 }
             }
             Event::Timeout => self.expire(now),
-            Event::Available(..) | Event::SiblingReport(..) | Event::SiblingQueries(..) => {
+            Event::Available(..)
+            | Event::Identified(..)
+            | Event::SiblingReport(..)
+            | Event::SiblingQueries(..) => {
                 self.choosing.handle(now, event, draw);
             }
         }

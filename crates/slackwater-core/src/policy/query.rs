@@ -1,5 +1,6 @@
 //! A query on its way through a policy: its request, the decision with its reason, and its end.
 
+use crate::key::KeyHash;
 use crate::named;
 use crate::policy::mark::Mark;
 use crate::policy::outcome::Outcome;
@@ -51,6 +52,15 @@ pub struct Query<'a> {
     /// The round that a [`Decision::Probe`] started for it, which now ends with the answers that it
     /// has. Policies without rounds choose as usual. `[S1]` `[S2]`
     pub round: Option<&'a ProbeRound>,
+    /// The key that it is about. Only a policy with [keys](crate::keys) uses it.
+    pub key: Option<KeyHash>,
+    /// The replicas to choose from, at most [`Query::AMONG_MAX`]; more are ignored. If none of them
+    /// may be chosen, or there are none, all may.
+    pub among: &'a [ReplicaId],
+    /// The replicas of `among` or besides it that it prefers, at most [`Query::AMONG_MAX`]: the
+    /// policy chooses one of them while one may be chosen. A policy with rounds probes them, and
+    /// random others of `among`.
+    pub homes: &'a [ReplicaId],
 }
 
 impl<'a> Query<'a> {
@@ -62,7 +72,29 @@ impl<'a> Query<'a> {
             pinned: None,
             has_room: false,
             round: None,
+            key: None,
+            among: &[],
+            homes: &[],
         }
+    }
+
+    /// Most replicas to choose from.
+    pub const AMONG_MAX: usize = 16;
+
+    /// This query, which is about a key.
+    #[must_use]
+    pub const fn with_key(self, key: KeyHash) -> Self {
+        Self {
+            key: Some(key),
+            ..self
+        }
+    }
+
+    /// This query, which may go to these replicas only, while one of them may be chosen. At most
+    /// [`Query::AMONG_MAX`].
+    #[must_use]
+    pub const fn among(self, among: &'a [ReplicaId]) -> Self {
+        Self { among, ..self }
     }
 
     /// A query's first attempt, whose replica was chosen elsewhere: by a session's cookie or the
@@ -129,8 +161,29 @@ impl<'a> Query<'a> {
         Self { avoid: &[], ..self }
     }
 
+    /// Whether it has tried the replica, or spares it.
+    pub(crate) fn avoids(&self, replica: ReplicaId) -> bool {
+        self.avoid.contains(&replica)
+    }
+
+    /// Whether it may go to the replica.
     pub(crate) fn allows(&self, replica: ReplicaId) -> bool {
-        !self.avoid.contains(&replica)
+        !self.avoids(replica) && (self.among.is_empty() || self.among.contains(&replica))
+    }
+
+    /// Whether it is a first attempt.
+    pub(crate) fn is_first(&self) -> bool {
+        self.attempt == Attempt::First
+    }
+
+    /// Whether it may go to any replica.
+    pub(crate) const fn allows_all(&self) -> bool {
+        self.avoid.is_empty() && self.among.is_empty()
+    }
+
+    /// Whether it may go to some replicas only, or prefers some.
+    pub(in crate::policy) const fn is_narrow(&self) -> bool {
+        !self.among.is_empty() || !self.homes.is_empty()
     }
 
     /// Why it goes to its pinned replica.
@@ -240,6 +293,12 @@ named! {
         LastResort = "last_resort",
         /// All were full, and it was the first with a free permit.
         Room = "room",
+        /// It is a home of the query's key.
+        KeyHome = "key_home",
+        /// The homes of the query's key were busy or out, and it is of the key's set.
+        KeySet = "key_set",
+        /// The key's set was busy or out, so any replica could be chosen.
+        KeySpill = "key_spill",
     }
 }
 
@@ -286,6 +345,8 @@ pub struct Ticket {
     pub(in crate::policy) head: Option<Head>,
     /// Data for the health of its replica.
     pub(crate) health: Mark,
+    /// The partition of its key.
+    pub(crate) partition: Option<u16>,
 }
 
 /// The head of a response, as a policy that learns latencies keeps it until the query's end.
@@ -312,6 +373,7 @@ impl Ticket {
             local: None,
             head: None,
             health: Mark::NONE,
+            partition: None,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::policy::candidates::Candidates;
 use crate::policy::event::Event;
 use crate::policy::explanation::{Candidate, Explanation, NotedDraws};
 use crate::policy::fleet::Fleet;
+use crate::policy::narrow::Narrowed;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::outcome::Outcome;
 use crate::policy::probe::{Probe, ProbeId};
@@ -157,9 +158,10 @@ impl<C: Choose> Policy for Unprobed<C> {
                 self.tick(now);
                 self.fleet.set_ejected(replica, !available);
             }
-            // It sends no probes, has nothing to wait for, and does not learn from reports.
+            // It sends no probes, has nothing to wait for, and learns neither names nor reports.
             Event::Report(..)
             | Event::SiblingReport(..)
+            | Event::Identified(..)
             | Event::SiblingQueries(..)
             | Event::CarriedReport(..)
             | Event::ProbeLost(_)
@@ -179,6 +181,12 @@ impl<C: Choose> Policy for Unprobed<C> {
             return Decision::NoReplica;
         }
         let now = self.tick(now);
+        let narrowed;
+        let mut query = query;
+        if query.is_narrow() {
+            narrowed = Narrowed::of(&self.fleet, query);
+            query = narrowed.apply(query);
+        }
         if let Some(explanation) = &mut explanation {
             self.fleet.explain(explanation);
         }

@@ -1,12 +1,13 @@
 //! Bytes to entries. Bytes that no encoder wrote are rejected: nothing panics, and memory never
 //! grows beyond what was read.
 
-use super::{Context, STRANGER, answer, kind, report, request};
+use super::{Context, STRANGER, answer, kind, narrow, report, request};
 use crate::bytes::{Bytes, Malformed};
 use crate::entry::{Answer, Asked, Entry};
 use core::time::Duration;
+use slackwater_core::keys::{Identity, KeyHash};
 use slackwater_core::policy::{
-    Attempt, Event, Outcome, PickReason, ProbeId, ProbeRound, RoundReply,
+    Attempt, Event, Outcome, PickReason, ProbeId, ProbeRound, Query, RoundReply,
 };
 use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, Rif};
 use std::borrow::Cow;
@@ -103,6 +104,11 @@ impl Decoder {
             kind::PROBE_LOST => Entry::Event(Event::ProbeLost(probe(bytes)?)),
             kind::PROBE_UNSENT => Entry::Event(Event::ProbeUnsent(probe(bytes)?)),
             kind::TIMEOUT => Entry::Event(Event::Timeout),
+            kind::IDENTIFIED => {
+                let replica = self.replica(bytes)?;
+                let (name, part) = (bytes.varint()?, bytes.number()?);
+                Entry::Event(Event::Identified(replica, Identity { name, part }))
+            }
             kind::REQUEST => Entry::Request {
                 sent_at_ns: self.since(bytes)?,
                 request: Cow::Owned(request::request(bytes, &mut self.context.texts)?),
@@ -144,28 +150,42 @@ impl Decoder {
 
     fn asked(&self, bytes: &mut Bytes<'_>, is_plain: bool) -> Result<Asked<'static>, Malformed> {
         if is_plain {
-            return Ok(Asked {
-                attempt: Attempt::First,
-                avoid: Cow::Borrowed(&[]),
-                pinned: None,
-                has_room: false,
-            });
+            return Ok(Asked::new(Query::first()));
         }
         let attempt = one_of(&Attempt::ALL, bytes.byte()?)?;
         let avoid = self.several(bytes)?;
-        let pin = bytes.byte()?;
+        let flags = bytes.byte()?;
+        let pin = flags & narrow::PIN;
+        let all = narrow::PIN | narrow::KEY | narrow::AMONG | narrow::HOMES;
+        if pin == narrow::PIN || flags & !all != 0 {
+            return Err(Malformed("a query is narrowed in a way that is not known"));
+        }
         let pinned = match pin {
             0 => None,
-            1 | 2 => Some(self.replica(bytes)?),
-            _ => {
-                return Err(Malformed("a query is pinned in a way that is not known"));
+            _ => Some(self.replica(bytes)?),
+        };
+        let key = match flags & narrow::KEY {
+            0 => None,
+            _ => Some(KeyHash::from_bits(bytes.varint()?)),
+        };
+        let mut narrowed = |flag: u8| {
+            if flags & flag == 0 {
+                return Ok(Vec::new());
             }
+            let replicas = self.several(bytes)?;
+            if replicas.is_empty() {
+                return Err(Malformed("a query is narrowed to no replica"));
+            }
+            Ok(replicas)
         };
         Ok(Asked {
             attempt,
             avoid: Cow::Owned(avoid),
             pinned,
             has_room: pin == 2,
+            key,
+            among: Cow::Owned(narrowed(narrow::AMONG)?),
+            homes: Cow::Owned(narrowed(narrow::HOMES)?),
         })
     }
 

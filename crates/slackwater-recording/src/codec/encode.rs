@@ -2,7 +2,7 @@
 
 use super::report::{put_report, whole_ns};
 use super::request::put_request;
-use super::{Context, answer, kind};
+use super::{Context, answer, kind, narrow};
 use crate::bytes::{put_text, put_varint};
 use crate::entry::{Answer, Asked, Entry};
 use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, RoundReply};
@@ -97,6 +97,11 @@ impl Encoder {
                 self.0.leave(replica);
             }
             Event::Available(replica, _) => self.put_replica(to, replica),
+            Event::Identified(replica, identity) => {
+                self.put_replica(to, replica);
+                put_varint(to, identity.name);
+                put_varint(to, identity.part.into());
+            }
             Event::Report(probe, report) => {
                 put_probe(to, probe);
                 put_report(to, &mut self.0.seen, report);
@@ -130,16 +135,30 @@ impl Encoder {
             return;
         }
         to.push(place_in(&Attempt::ALL, &asked.attempt));
-        put_varint(to, asked.avoid.len() as u64);
-        for replica in &*asked.avoid {
-            self.put_replica(to, *replica);
+        self.put_several(to, &asked.avoid);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let pin = flag(asked.pinned.is_some(), 1 + u8::from(asked.has_room));
+        let key = flag(asked.key.is_some(), narrow::KEY);
+        let among = flag(!asked.among.is_empty(), narrow::AMONG);
+        let homes = flag(!asked.homes.is_empty(), narrow::HOMES);
+        to.push(pin | key | among | homes);
+        if let Some(pinned) = asked.pinned {
+            self.put_replica(to, pinned);
         }
-        match asked.pinned {
-            Some(pinned) => {
-                to.push(1 + u8::from(asked.has_room));
-                self.put_replica(to, pinned);
+        if let Some(key) = asked.key {
+            put_varint(to, key.to_bits());
+        }
+        for replicas in [&asked.among, &asked.homes] {
+            if !replicas.is_empty() {
+                self.put_several(to, replicas);
             }
-            None => to.push(0),
+        }
+    }
+
+    fn put_several(&self, to: &mut Vec<u8>, replicas: &[ReplicaId]) {
+        put_varint(to, replicas.len() as u64);
+        for replica in replicas {
+            self.put_replica(to, *replica);
         }
     }
 
@@ -148,10 +167,7 @@ impl Encoder {
             Answer::Pick { replica, reason } => self.put_pick(to, Some((*replica, *reason))),
             Answer::Probe { targets } => {
                 to.push(answer::PROBE);
-                put_varint(to, targets.len() as u64);
-                for target in targets {
-                    self.put_replica(to, *target);
-                }
+                self.put_several(to, targets);
             }
             Answer::NoReplica => self.put_pick(to, None),
         }
@@ -187,12 +203,18 @@ fn kind_of(entry: &Entry<'_>) -> (u8, bool) {
         Entry::Event(Event::ProbeLost(_)) => (kind::PROBE_LOST, false),
         Entry::Event(Event::ProbeUnsent(_)) => (kind::PROBE_UNSENT, false),
         Entry::Event(Event::Timeout) => (kind::TIMEOUT, false),
+        Entry::Event(Event::Identified(..)) => (kind::IDENTIFIED, false),
         Entry::Request { .. } => (kind::REQUEST, false),
     }
 }
 
 fn is_plain(asked: &Asked<'_>) -> bool {
-    asked.attempt == Attempt::First && asked.avoid.is_empty() && asked.pinned.is_none()
+    let is_narrow = !asked.among.is_empty() || !asked.homes.is_empty();
+    asked.attempt == Attempt::First
+        && asked.avoid.is_empty()
+        && asked.pinned.is_none()
+        && asked.key.is_none()
+        && !is_narrow
 }
 
 #[inline]

@@ -40,6 +40,7 @@ mod kind {
     pub(super) const PROBE_UNSENT: u8 = 15;
     pub(super) const TIMEOUT: u8 = 16;
     pub(super) const REQUEST: u8 = 17;
+    pub(super) const IDENTIFIED: u8 = 18;
 
     pub(super) const MASK: u8 = 0x1f;
     /// Reserved: no encoder sets it.
@@ -56,6 +57,15 @@ mod answer {
     pub(super) const NO_REPLICA: u8 = 0;
     pub(super) const PROBE: u8 = 1;
     pub(super) const PICK: u8 = 2;
+}
+
+/// How a query is narrowed, in one byte. The lower two bits: 0 if it is not pinned, 1 if it is, 2 if
+/// it has waited for its replica.
+mod narrow {
+    pub(super) const PIN: u8 = 3;
+    pub(super) const KEY: u8 = 4;
+    pub(super) const AMONG: u8 = 8;
+    pub(super) const HOMES: u8 = 16;
 }
 
 /// State that encoder and decoder both keep.

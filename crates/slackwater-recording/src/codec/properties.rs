@@ -6,6 +6,7 @@ use crate::{Answer, Asked, Bytes, Entry, Request};
 use core::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use slackwater_core::keys::{Identity, KeyHash};
 use slackwater_core::policy::{
     Attempt, Event, Outcome, PickReason, ProbeId, ProbeRound, RoundReply,
 };
@@ -71,14 +72,20 @@ impl Maker {
     }
 
     fn asked(&self, n: &[u64]) -> Asked<'static> {
-        let avoid = (0..n[0] % 4).map(|more| self.replica(n[1].wrapping_add(more)));
+        let several = |count: u64, from: u64| -> Vec<_> {
+            let replicas = (0..count).map(|more| self.replica(from.wrapping_add(more)));
+            replicas.collect()
+        };
         let pinned = n[3].is_multiple_of(2).then(|| self.replica(n[4]));
         Asked {
             attempt: one(&Attempt::ALL, n[2]),
-            avoid: Cow::Owned(avoid.collect()),
+            avoid: Cow::Owned(several(n[0] % 4, n[1])),
             pinned,
             // Only a pinned replica can have been waited for.
             has_room: pinned.is_some() && n[3].is_multiple_of(4),
+            key: n[5].is_multiple_of(3).then(|| KeyHash::from_bits(n[6])),
+            among: Cow::Owned(several(n[5] % 3, n[6])),
+            homes: Cow::Owned(several(n[6] % 3, n[5])),
         }
     }
 
@@ -119,7 +126,7 @@ impl Maker {
         let outcome = one(&Outcome::ALL, n[2]);
         let before = self.now_ns - n[3].min(self.now_ns);
         let report: &LoadReport = Box::leak(Box::new(report(n)));
-        match kind % 18 {
+        match kind % 19 {
             0 => Entry::Named {
                 replica,
                 name: Cow::Owned(text(n[4])),
@@ -172,6 +179,10 @@ impl Maker {
             14 => Entry::Event(Event::ProbeLost(probe)),
             15 => Entry::Event(Event::ProbeUnsent(probe)),
             16 => Entry::Event(Event::Timeout),
+            17 => {
+                let (name, part) = (n[4], small(n[5]));
+                Entry::Event(Event::Identified(replica, Identity { name, part }))
+            }
             _ => Entry::Request {
                 sent_at_ns: before,
                 request: Cow::Owned(Request {
@@ -232,6 +243,11 @@ fn reads(bytes: &[u8], entries: &[(u64, Entry<'_>)]) -> (bool, bool) {
     (is_same && expected.next().is_none(), is_torn)
 }
 
+/// How many replicas a query names in lists.
+fn narrowed(asked: &Asked<'_>) -> usize {
+    asked.avoid.len() + asked.among.len() + asked.homes.len()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
@@ -267,9 +283,9 @@ proptest! {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         let listed = |entry: &Entry<'_>| match entry {
-            Entry::Query { asked, answer: Answer::Probe { targets } } => asked.avoid.len() + targets.len(),
-            Entry::Query { asked, .. } => asked.avoid.len(),
-            Entry::Round { asked, replies, .. } => asked.avoid.len() + replies.len(),
+            Entry::Query { asked, answer: Answer::Probe { targets } } => narrowed(asked) + targets.len(),
+            Entry::Query { asked, .. } => narrowed(asked),
+            Entry::Round { asked, replies, .. } => narrowed(asked) + replies.len(),
             Entry::Named { name, .. } => name.len(),
             _ => 0,
         };

@@ -3,6 +3,7 @@
 use super::{Decoder, Encoder, STRANGER};
 use crate::{Answer, Asked, Bytes, Entry, Request};
 use core::time::Duration;
+use slackwater_core::keys::{Identity, KeyHash};
 use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif, SplitMix64,
@@ -60,6 +61,13 @@ fn all_events() -> Vec<Entry<'static>> {
         avoid: Cow::Owned(vec![a, STRANGER]),
         pinned: Some(c),
         has_room: false,
+        ..plain()
+    };
+    let key = KeyHash::from_bits(u64::MAX);
+    let keyed = Asked {
+        homes: Cow::Owned(vec![b]),
+        among: Cow::Owned(vec![b, STRANGER, c]),
+        ..Asked::new(Query::with_room(a).with_key(key))
     };
     let probe = ProbeId::from_bits(u64::MAX - 5);
     let pick = |replica, reason| Answer::Pick { replica, reason };
@@ -88,6 +96,14 @@ fn all_events() -> Vec<Entry<'static>> {
         Entry::Query {
             asked: Asked::new(Query::with_room(a)),
             answer: pick(a, PickReason::Room),
+        },
+        Entry::Query {
+            asked: keyed,
+            answer: pick(a, PickReason::KeySpill),
+        },
+        Entry::Query {
+            asked: Asked::new(Query::first().with_key(KeyHash::from_bits(0))),
+            answer: pick(a, PickReason::KeyHome),
         },
         Entry::Query {
             asked: plain(),
@@ -135,6 +151,13 @@ fn all_events() -> Vec<Entry<'static>> {
         Entry::Event(Event::ProbeLost(probe)),
         Entry::Event(Event::ProbeUnsent(probe)),
         Entry::Event(Event::Timeout),
+        Entry::Event(Event::Identified(
+            b,
+            Identity {
+                name: u64::MAX,
+                part: u32::MAX,
+            },
+        )),
     ]);
     events.extend(
         [
@@ -301,12 +324,15 @@ fn reserved_bits_are_rejected() {
         avoid: Cow::Borrowed(&[]),
         pinned: Some(STRANGER),
         has_room: false,
+        ..Asked::new(Query::first())
     };
     let answer = Answer::NoReplica;
     let mut bytes = encoded(&[Entry::Query { asked, answer }]);
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_ok());
     // The byte after kind, attempt and the empty list to avoid: whether the query is pinned.
     assert_eq!(bytes[3], 1);
+    bytes[3] = 33;
+    assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
     bytes[3] = 3;
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
 }

@@ -100,7 +100,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             return;
         }
         // This includes replicas that the query has tried: they are recorded, and not chosen.
-        for row in self.candidates(Query::first()) {
+        for row in self.candidates(Query::first().among(query.among)) {
             let compared = self.weighed(now, row, &survey, fleet);
             let report = Self::view(now, row, &survey, fleet);
             consider(row.replica, Some(report), compared.place, compared.values);

@@ -135,9 +135,9 @@ impl Pool {
         spent
     }
 
-    /// How many reports the query can use: those of replicas that it has not tried.
+    /// How many reports the query can use: those of replicas that it may go to.
     pub(super) fn usable(&self, query: Query<'_>) -> usize {
-        if query.avoid.is_empty() {
+        if query.allows_all() {
             return self.reports.len();
         }
         self.reports
@@ -154,7 +154,7 @@ impl Pool {
         draw: &mut dyn Draw,
     ) -> Option<Best> {
         let stand_in_ns = self.stand_in_ns();
-        if query.avoid.is_empty() {
+        if query.allows_all() {
             return rank::best(self.ranks(order, stand_in_ns, |_| true), draw);
         }
         let allowed = |report: &PooledReport| query.allows(report.replica);

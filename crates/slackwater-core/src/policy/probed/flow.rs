@@ -8,6 +8,7 @@ use crate::policy::Policy;
 use crate::policy::event::Event;
 use crate::policy::explanation::{Candidate, Explanation, NotedDraws};
 use crate::policy::fleet::Fleet;
+use crate::policy::narrow::Narrowed;
 use crate::policy::observe::{Counters, Ranked, Snapshot};
 use crate::policy::outcome::Outcome;
 use crate::policy::pooled_view::PooledView;
@@ -111,6 +112,7 @@ impl<K: Keep> Policy for Probed<K> {
             Event::Timeout => return self.handle_timeout(now, draw),
             Event::Added(replica) => return self.add(now, replica),
             Event::Removed(replica) => return self.remove(replica),
+            Event::Identified(..) => return,
             Event::Available(replica, available) => {
                 let changed = self.client.fleet.set_ejected(replica, !available);
                 return self.fleet_changed(replica, changed);
@@ -128,6 +130,12 @@ impl<K: Keep> Policy for Probed<K> {
         mut explanation: Option<&mut Explanation>,
     ) -> Decision {
         let now = self.tick(now);
+        let narrowed;
+        let mut query = query;
+        if query.is_narrow() {
+            narrowed = Narrowed::of(&self.client.fleet, query);
+            query = narrowed.apply(query);
+        }
         if let Some(explanation) = &mut explanation {
             self.client.fleet.explain(explanation);
         }

@@ -288,7 +288,7 @@ impl Client {
             return self.fleet.random(query, draw);
         }
         let within_reach = || {
-            let choice = self.fleet.choice().iter().copied();
+            let choice = self.fleet.choice_for(query).iter().copied();
             choice.filter(|&replica| query.allows(replica) && !self.is_out_of_reach(now, replica))
         };
         match u32::try_from(within_reach().count()) {
@@ -312,7 +312,7 @@ impl Client {
         let within_reach = |replica: &ReplicaId| {
             any_out && may_be(replica) && !self.is_out_of_reach(now, *replica)
         };
-        let is_any_within = self.fleet.choice().iter().any(within_reach);
+        let is_any_within = self.fleet.choice_for(query).iter().any(within_reach);
         for replica in self.fleet.allowed_set(query) {
             if may_be(replica) && (!is_any_within || within_reach(replica)) {
                 let in_flight = self.fleet.in_flight(*replica);

@@ -14,6 +14,7 @@ use crate::policy::Policy;
 use crate::policy::event::Event;
 use crate::policy::explanation::{Candidate, Explanation, NotedDraws};
 use crate::policy::fleet::Fleet;
+use crate::policy::narrow::Narrowed;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::outcome::Outcome;
 use crate::policy::pooled_view::PooledView;
@@ -59,7 +60,7 @@ impl PrequalSync {
         Pick::without_reports(Ticket::new(replica, now), reason)
     }
 
-    /// A random pick, for when probes show nothing. `[S2]`
+    /// A random pick, for when probes show nothing; one of the query's homes, if it has any. `[S2]`
     fn fall_back(
         &mut self,
         now: Instant,
@@ -67,6 +68,8 @@ impl PrequalSync {
         draw: &mut dyn Draw,
         mut explanation: Option<&mut Explanation>,
     ) -> Option<Pick> {
+        let narrowed = Narrowed::of(&self.fleet, query);
+        let query = narrowed.apply(query);
         let replica = match &mut explanation {
             None => self.fleet.random(query, draw),
             Some(explanation) => self.fleet.random_explained(query, draw, explanation),
@@ -91,7 +94,7 @@ impl PrequalSync {
             return None;
         }
         let replica = known[below(draw, u32::try_from(known.len()).unwrap_or(u32::MAX)) as usize];
-        (!self.fleet.is_available(replica) && query.allows(replica)).then_some(replica)
+        (!self.fleet.is_available(replica) && !query.avoids(replica)).then_some(replica)
     }
 
     /// Records everything that a round's answers contain, for any pick.
@@ -183,9 +186,12 @@ impl PrequalSync {
         if let Some(explanation) = &mut explanation {
             self.explain(round, explanation);
         }
-        let usable = round
-            .answers()
-            .filter(|answer| self.fleet.is_available(answer.replica));
+        let among = Narrowed::new(&self.fleet, query, query.among);
+        let among = among.as_slice();
+        let usable = round.answers().filter(|answer| {
+            let may_be = among.is_empty() || among.contains(&answer.replica);
+            may_be && self.fleet.is_available(answer.replica)
+        });
         let probing = now.saturating_since(round.started_at);
         let mut draws = NotedDraws::new(draw);
         let Some(chosen) = self.best(usable, &mut draws) else {
@@ -252,12 +258,15 @@ fn draw_targets(
     into: &mut Vec<ReplicaId>,
 ) {
     into.clear();
+    let homes = query.homes;
     let count = usize::from(count);
+    // Some of those drawn may be homes, which are probed anyway.
     let enough = u32::try_from(count + query.avoid.len()).unwrap_or(u32::MAX);
     draw_distinct(enough, from, draw, into);
-    into.retain(|&replica| query.allows(replica));
+    into.retain(|replica| !query.avoids(*replica) && !homes.contains(replica));
     // The rest are in random order, so any of them may be cut.
-    into.truncate(count);
+    into.truncate(count.saturating_sub(homes.len()));
+    into.extend(homes.iter().take(count));
 }
 
 /// The load of an answer that is compared.
@@ -297,6 +306,7 @@ impl Policy for PrequalSync {
             // It learns only from its rounds, and the driver keeps their deadlines.
             Event::Report(..)
             | Event::SiblingReport(..)
+            | Event::Identified(..)
             | Event::SiblingQueries(..)
             | Event::CarriedReport(..)
             | Event::ProbeLost(_)
@@ -329,13 +339,14 @@ impl Policy for PrequalSync {
             return Decision::Pick(self.picked(now, replica, query.pin_reason()));
         }
         let panic = self.fleet.in_panic();
-        let probe_set = if panic {
-            self.fleet.known()
-        } else {
-            self.fleet.available()
+        let homes = Narrowed::new(&self.fleet, query, query.homes);
+        let among = Narrowed::new(&self.fleet, query, query.among);
+        let query = Query {
+            homes: homes.as_slice(),
+            ..among.apply(query)
         };
         draw_targets(
-            probe_set,
+            self.fleet.choice_for(query),
             query,
             self.config.sync_probes,
             draw,

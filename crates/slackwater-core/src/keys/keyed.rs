@@ -1,0 +1,233 @@
+//! The wrapper: a policy that sends queries with a key to the replicas of the key.
+
+use super::choice::Few;
+use super::loads::Loads;
+use super::order::Order;
+use super::partitions::Partitions;
+use super::settings::KeyConfig;
+use crate::draw::Draw;
+use crate::policy::{
+    Counters, Decision, Event, Explanation, Fleet, KeyView, Outcome, Pick, PickReason, Policy,
+    Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
+};
+use crate::replica::ReplicaId;
+use crate::report::LoadReport;
+use crate::time::Instant;
+use alloc::boxed::Box;
+
+/// The reasons that the choice for a key has.
+const REASONS: [PickReason; 3] = [
+    PickReason::KeyHome,
+    PickReason::KeySet,
+    PickReason::KeySpill,
+];
+
+/// Wraps `policy` in keys. The policy has an empty fleet. Health, if there is any, belongs inside.
+pub fn keyed(policy: Box<dyn Policy>, config: &KeyConfig) -> Box<dyn Policy> {
+    Box::new(Keyed::new(policy, config.clone()))
+}
+
+/// A policy whose queries with a key go to the replicas of the key.
+#[derive(Debug)]
+pub struct Keyed {
+    policy: Box<dyn Policy>,
+    pub(super) config: KeyConfig,
+    /// It waits for probes, so the answers decide and nothing is bounded.
+    pub(super) has_rounds: bool,
+    pub(super) order: Order,
+    pub(super) loads: Loads,
+    pub(super) partitions: Partitions,
+    /// For each of [`REASONS`]: the picks by the reason that the policy gave.
+    picks: [ReasonCounts; 3],
+    latest: Instant,
+}
+
+impl Keyed {
+    /// Puts keys around a policy with an empty fleet.
+    pub fn new(policy: Box<dyn Policy>, config: KeyConfig) -> Self {
+        let entry = policy_named(policy.name());
+        Self {
+            has_rounds: entry.is_some_and(|entry| entry.reports == Reports::Round),
+            policy,
+            order: Order::default(),
+            loads: Loads::default(),
+            partitions: Partitions::new(&config),
+            config,
+            picks: [ReasonCounts::default(); 3],
+            latest: Instant::EPOCH,
+        }
+    }
+
+    fn tick(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    /// Takes in an event before the policy does, which may forget what it is about.
+    fn note(&mut self, now: Instant, event: Event<'_>) {
+        match event {
+            Event::Added(replica) => {
+                if !self.policy.fleet().knows(replica) {
+                    self.order.add(replica);
+                    self.loads.add(replica);
+                }
+            }
+            Event::Removed(replica) => {
+                if self.policy.fleet().knows(replica) {
+                    self.order.remove(replica);
+                    self.loads.remove(replica);
+                }
+            }
+            Event::Identified(replica, identity) => self.order.identify(replica, identity),
+            Event::Report(probe, report) => {
+                if let Some(replica) = self.policy.probe_target(probe) {
+                    self.reported(now, replica, report);
+                }
+            }
+            Event::SiblingReport(replica, report) | Event::CarriedReport(replica, report) => {
+                self.reported(now, replica, report);
+            }
+            Event::SiblingQueries(replica, queries) => self.loads.siblings_sent(replica, queries),
+            // They change which replicas may be chosen, which shows in the fleet.
+            Event::Available(..)
+            | Event::ProbeLost(_)
+            | Event::ProbeUnsent(_)
+            | Event::Timeout => {}
+        }
+    }
+
+    fn reported(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        self.loads.reported(now, replica, report.rif);
+    }
+
+    /// Notes that a query is in flight.
+    fn sent(&mut self, now: Instant, pick: &mut Pick, partition: Option<u16>) {
+        self.loads.sent(pick.ticket.replica());
+        self.partitions.sent(now, partition, &self.order);
+        pick.ticket.partition = partition;
+    }
+
+    /// Gives a pick the reason that it has for the key, unless the policy had no choice.
+    fn give_reason(&mut self, pick: &mut Pick, reason: PickReason) {
+        let is_choice = !matches!(
+            pick.reason,
+            PickReason::Panic
+                | PickReason::LastResort
+                | PickReason::Pinned
+                | PickReason::Room
+                | PickReason::Trial
+        );
+        if let Some(place) = REASONS.iter().position(|&it| it == reason)
+            && is_choice
+        {
+            self.picks[place].count(pick.reason);
+            pick.reason = reason;
+        }
+    }
+}
+
+impl Policy for Keyed {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn handle(&mut self, now: Instant, event: Event<'_>, draw: &mut dyn Draw) {
+        let latest = self.tick(now);
+        self.note(latest, event);
+        self.policy.handle(now, event, draw);
+    }
+
+    fn choose(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
+    ) -> Decision {
+        let latest = self.tick(now);
+        self.loads.sweep(latest, self.policy.fleet().known());
+        let Some(key) = query.key else {
+            let mut decision = self.policy.choose(now, query, draw, explanation);
+            if let Decision::Pick(pick) = &mut decision {
+                self.sent(latest, pick, None);
+            }
+            return decision;
+        };
+        if !self.order.is_current(self.policy.fleet()) {
+            self.order.refresh(self.policy.fleet(), &mut self.loads);
+        }
+        let set = self.set_of(key);
+        let (mut homes, mut among) = (Few::NONE, Few::NONE);
+        self.narrow(latest, query, &set, &mut homes, &mut among);
+        let explained = explanation.is_some().then(|| self.explained(query, &set));
+        let narrow = Query {
+            homes: homes.as_slice(),
+            among: among.as_slice(),
+            ..query
+        };
+        let mut decision = (self.policy).choose(now, narrow, draw, explanation.as_deref_mut());
+        if let Some(explanation) = explanation {
+            explanation.set_key(explained);
+        }
+        if let Decision::Pick(pick) = &mut decision {
+            let reason = self.reason(pick.ticket.replica(), &set, &among);
+            self.give_reason(pick, reason);
+            self.sent(latest, pick, set.partition);
+        }
+        decision
+    }
+
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        self.policy.handle_head(now, ticket, outcome);
+    }
+
+    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+        let latest = self.tick(now);
+        self.loads.done(ticket.replica());
+        self.partitions.done(latest, ticket.partition);
+        self.policy.handle_query_done(now, ticket, outcome);
+    }
+
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        self.policy.poll_probe(now, draw)
+    }
+
+    fn probe_target(&self, probe: ProbeId) -> Option<ReplicaId> {
+        self.policy.probe_target(probe)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.policy.poll_timeout()
+    }
+
+    fn wants_trial(&self) -> bool {
+        self.policy.wants_trial()
+    }
+
+    fn fleet(&self) -> &Fleet {
+        self.policy.fleet()
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.policy.counters();
+        for (reason, picks) in REASONS.into_iter().zip(&self.picks) {
+            for (from, count) in picks.iter() {
+                counters.picks.recount(from, reason, count);
+            }
+        }
+        counters
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        let now = self.latest.max(now);
+        let cap = self.loads.cap(self.config.balance_factor_millionths);
+        let view = KeyView {
+            cap: if self.has_rounds { None } else { cap.of(1) },
+            ..self.partitions.view(now, &self.order)
+        };
+        Snapshot {
+            keys: Some(view),
+            ..self.policy.snapshot(now)
+        }
+    }
+}
