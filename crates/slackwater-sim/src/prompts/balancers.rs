@@ -4,15 +4,12 @@ use super::engines::Scraped;
 use crate::PolicyChoice;
 use crate::policy::PolicyKind;
 use crate::random::{Purpose, Stream};
-use crate::scenario::Prompts;
-use slackwater_core::Rif;
+use crate::scenario::{Prompts, Routing};
 use slackwater_core::health::build;
+use slackwater_core::keys::{KeyConfig, keyed};
 use slackwater_core::policy::{Event, Policy};
 use slackwater_core::Instant;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-
-/// RIF of this many answers make a distribution, as in the core.
-const RECENT_RIF: usize = 128;
+use std::collections::{BTreeMap, HashMap};
 
 /// One balancer.
 #[derive(Debug)]
@@ -29,7 +26,6 @@ pub(super) struct Balancer {
     pub(super) sent_since_ns: Vec<f64>,
     /// The prefixes that it has sent to each engine.
     pub(super) remembered: Vec<Remembered>,
-    recent_rif: VecDeque<Rif>,
 }
 
 impl Balancer {
@@ -53,6 +49,10 @@ impl Balancer {
             Some(config) => build(entry, settings, config),
             None => (entry.build)(settings),
         };
+        let policy = match prompts.routing {
+            Routing::Keyed { .. } => keyed(policy, &KeyConfig::default()),
+            _ => policy,
+        };
         Some(Self {
             policy,
             draw: Stream::new(seed, Purpose::Policy, number),
@@ -63,35 +63,12 @@ impl Balancer {
             remembered: (0..engines)
                 .map(|_| Remembered::new(prompts.engine.blocks))
                 .collect(),
-            recent_rif: VecDeque::new(),
         })
     }
 
     /// Passes an event to the policy.
     pub(super) fn handle(&mut self, now: Instant, event: Event<'_>) {
         self.policy.handle(now, event, &mut self.draw);
-    }
-
-    /// Adds a reported RIF to the distribution.
-    pub(super) fn learn_rif(&mut self, rif: Rif) {
-        if self.recent_rif.len() == RECENT_RIF {
-            self.recent_rif.pop_front();
-        }
-        self.recent_rif.push_back(rif);
-    }
-
-    /// Returns the RIF from which on an engine is hot.
-    pub(super) fn rif_limit(&self, quantile: f64) -> u32 {
-        let mut all: Vec<u32> = self.recent_rif.iter().map(|rif| rif.count()).collect();
-        all.sort_unstable();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "at most the number of answers"
-        )]
-        let rank = (quantile * all.len() as f64).ceil() as usize;
-        let limit = all.get(rank.saturating_sub(1)).or(all.last());
-        limit.copied().unwrap_or(u32::MAX)
     }
 }
 

@@ -6,7 +6,7 @@
 //! it by events.
 
 use crate::machine::{Inference, Progress, Prompt, JobId, Time};
-use crate::scenario::{Prompts, Scenario};
+use crate::scenario::{Answers, Prompts, Scenario};
 use core::time::Duration;
 use slackwater_core::tracker::{Arrival, End, LoadTracker};
 use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId};
@@ -54,6 +54,23 @@ pub(super) struct Answer {
     pub(super) own_ns: f64,
     /// Time that its uncached tokens take.
     pub(super) uncached_ns: f64,
+}
+
+impl Answer {
+    /// Returns the expected time from the prompt's arrival to its first token.
+    pub(super) fn delay_ns(&self) -> f64 {
+        self.wait_ns + self.own_ns
+    }
+
+    /// Returns the report that a policy receives.
+    pub(super) fn as_report(&self, answers: Answers) -> LoadReport {
+        let mut report = self.report.clone();
+        if answers == Answers::ExpectedDelay {
+            report.load_scale = LoadScale::ONE;
+            report.latency = Some(duration(self.delay_ns()));
+        }
+        report
+    }
 }
 
 /// What a scrape reads.

@@ -35,6 +35,7 @@ use engines::Engine;
 use rounds::{Probing, Round};
 use sessions::{Session, Sessions};
 use slab::Slab;
+use slackwater_core::keys::Identity;
 use slackwater_core::policy::Event;
 use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 use std::collections::HashMap;
@@ -274,6 +275,8 @@ impl<'a> Run<'a> {
         let now = self.instant();
         for balancer in 0..self.balancers.len() {
             self.balancers[balancer].handle(now, Event::Added(id));
+            let identity = Identity::new(&engine.to_le_bytes(), 0);
+            self.balancers[balancer].handle(now, Event::Identified(id, identity));
             self.poll(balancer);
         }
     }

@@ -3,6 +3,7 @@
 use super::engines::{Answer, hint};
 use super::{DELAY, NAP_MIN, Run, What};
 use crate::machine::{NEVER, Time};
+use crate::scenario::Routing;
 use slackwater_core::policy::{Event, ProbeId, ProbeRound};
 use slackwater_core::{Instant, ReplicaId};
 
@@ -107,7 +108,13 @@ impl Run<'_> {
             (hint(prompt, self.prompts.engine.block_tokens), prompt.tokens)
         });
         if engine.id.is_some() {
-            probe.answer = Some(engine.answer(self.now, &names, tokens));
+            let mut answer = engine.answer(self.now, &names, tokens);
+            if let Routing::Keyed { answers } = self.prompts.routing
+                && round.is_some()
+            {
+                answer.report = answer.as_report(answers);
+            }
+            probe.answer = Some(answer);
         }
         self.queue.push(self.now + DELAY, What::Report(number));
     }

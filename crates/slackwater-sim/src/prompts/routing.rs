@@ -2,7 +2,8 @@
 
 use super::engines::Answer;
 use super::Run;
-use crate::scenario::{Compare, Probes, Routing};
+use crate::scenario::{Probes, Routing};
+use slackwater_core::keys::KeyHash;
 use slackwater_core::policy::{Attempt, Decision, ProbeRound, Query};
 use slackwater_core::{Draw, SplitMix64};
 
@@ -20,7 +21,7 @@ impl Run<'_> {
         let session = &self.open[self.turns[turn].session];
         let last = session.last.filter(|&last| self.engines[last].id.is_some());
         let engine = match self.prompts.routing {
-            Routing::Policy => None,
+            Routing::Policy | Routing::Keyed { .. } => None,
             Routing::SessionHash => order(session.number, up).first().copied(),
             Routing::BoundedHash { factor } => self.bounded(turn, &up, factor),
             Routing::Sticky => last,
@@ -59,6 +60,13 @@ impl Run<'_> {
             },
             pinned: engine.and_then(|engine| self.engines[engine].id),
             round,
+            key: match self.prompts.routing {
+                Routing::Keyed { .. } => {
+                    let session = &self.open[self.turns[turn].session];
+                    Some(KeyHash::from_bits(session.number))
+                }
+                _ => None,
+            },
             ..Query::first()
         };
         let balancer = &mut self.balancers[number];
@@ -143,23 +151,10 @@ impl Run<'_> {
         let Routing::Probes(probes) = self.prompts.routing else {
             return;
         };
-        let balancer = &mut self.balancers[self.turns[turn].balancer];
-        for (_, answer) in answers {
-            balancer.learn_rif(answer.report.rif);
-        }
-        let compare: Box<dyn Fn(&Answer) -> [f64; 2]> = match probes.compare {
-            Compare::HotCold { quantile } => {
-                let limit = f64::from(balancer.rif_limit(quantile)) * 1024.0;
-                let usual = median_latency(answers);
-                Box::new(move |answer| hot_cold(answer, limit, usual))
-            }
-            Compare::ExpectedDelay { miss_weight } => {
-                Box::new(move |answer| [delay(answer, miss_weight), 0.0])
-            }
-        };
+        let chance = &mut self.balancers[self.turns[turn].balancer].chance;
         let ranked = answers.iter().map(|(engine, answer)| {
-            let [first, second] = compare(answer);
-            (first, second, balancer.chance.draw(), *engine)
+            let delay = answer.delay_ns() + probes.miss_weight * answer.uncached_ns;
+            (delay, chance.draw(), *engine)
         });
         let best = ranked.reduce(|a, b| if b < a { b } else { a });
         self.choose(turn, best.map(|(.., engine)| engine), None);
@@ -195,32 +190,6 @@ impl Run<'_> {
         balancer.sent_since_ns[best.1] += best.2;
         best.1
     }
-}
-
-/// Returns the expected delay of a prompt, and what it costs others.
-fn delay(answer: &Answer, miss_weight: f64) -> f64 {
-    answer.wait_ns + answer.own_ns + miss_weight * answer.uncached_ns
-}
-
-/// Returns the rank by the hot-cold rule: cold before hot, the cold by latency, the hot by RIF.
-fn hot_cold(answer: &Answer, limit: f64, usual_ns: f64) -> [f64; 2] {
-    let scale = f64::from(answer.report.load_scale.in_1024ths());
-    let rif = f64::from(answer.report.rif.count()) * scale;
-    let latency = answer.report.known_latency();
-    let latency_ns = latency.map_or(usual_ns, |latency| latency.as_secs_f64() * 1e9);
-    if rif >= limit {
-        [1.0, rif]
-    } else {
-        [0.0, latency_ns * scale]
-    }
-}
-
-/// Returns the median of the known latencies in nanoseconds; 0 if none is known.
-fn median_latency(answers: &[(usize, Answer)]) -> f64 {
-    let known = answers.iter().filter_map(|(_, answer)| answer.report.known_latency());
-    let mut known: Vec<f64> = known.map(|latency| latency.as_secs_f64() * 1e9).collect();
-    known.sort_unstable_by(f64::total_cmp);
-    known.get(known.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Returns these engines in the session's rendezvous order.

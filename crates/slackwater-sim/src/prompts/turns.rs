@@ -33,6 +33,12 @@ impl Turn {
         self.engine == engine && self.arrival.take().is_some()
     }
 
+    /// Returns whether an engine has it, or should have it.
+    #[cfg(test)]
+    pub(super) const fn is_sent(&self) -> bool {
+        self.ticket.is_some()
+    }
+
     /// Returns whether it is measured, and waits for its first token.
     pub(super) const fn is_awaited(&self) -> bool {
         self.measured && self.first_at.is_none()

@@ -90,6 +90,11 @@ pub enum Routing {
     /// The policy chooses for a session's first turn, and later turns go to the same engine: a
     /// cookie.
     Sticky,
+    /// The policy, with the session as the query's key and the default settings of keys.
+    Keyed {
+        /// What engines answer to a policy's synchronous probes.
+        answers: Answers,
+    },
     /// Weighted scores from scrapes every 50 ms, as the endpoint pickers of llm-d and the Gateway
     /// API Inference Extension do: 2 · the place between the longest queue and the shortest,
     /// 2 · free memory, 3 · the matched share of the prefix. The highest score wins.
@@ -98,18 +103,30 @@ pub enum Routing {
         /// balancer remembers which prefixes it has sent where.
         exact: bool,
     },
-    /// A synchronous round of probes with the prompt's hint for each turn.
+    /// A synchronous round of probes with the prompt's hint for each turn. The earliest expected
+    /// answer wins.
     Probes(Probes),
     /// The session's engine (cookie), unless by the engines' last reports another one would begin
     /// the answer earlier. Reports carry the time until a prompt is begun and the time for a token,
     /// and are 50 ms old at most. The balancer adds what it has sent since.
     StickyReports {
-        /// See [`Compare::ExpectedDelay`].
+        /// See [`Probes`].
         miss_weight: f64,
     },
 }
 
-/// Which engines a round probes, and how answers are compared.
+/// What an engine answers to a synchronous probe that carries the hint of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// Its load, scaled by `1 − 0.75 · matched share`. `[S3]`
+    ScaledLoad,
+    /// Its load, with the expected delay of this prompt as the latency.
+    ExpectedDelay,
+}
+
+/// Which engines a round probes, and how their answers are compared: by the expected delay of this
+/// prompt, which is that of the tokens ahead of it and of its own ones that are not in the cache,
+/// times the engine's measured time for a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probes {
     /// The first engines in the session's rendezvous order.
@@ -118,27 +135,9 @@ pub struct Probes {
     pub last: bool,
     /// Further engines, drawn at random.
     pub others: usize,
-    /// What decides.
-    pub compare: Compare,
-}
-
-/// How a round's answers are compared. An answer knows how much of the prompt the engine has in
-/// its cache.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Compare {
-    /// The hot-cold rule of synchronous Prequal on RIF and latency, each times
-    /// `1 − 0.75 · matched share`. `[S1]` `[S3]`
-    HotCold {
-        /// The quantile of reported RIF from which on an engine is hot.
-        quantile: f64,
-    },
-    /// The expected delay of this prompt: the tokens that are ahead of it, and its own ones that
-    /// are not in the cache, times the engine's measured time for a token.
-    ExpectedDelay {
-        /// How often a prompt's uncached tokens count in addition, for the time that they take from
-        /// others. 0: only this prompt's delay counts.
-        miss_weight: f64,
-    },
+    /// How often a prompt's uncached tokens count in addition, for the time that they take from
+    /// others. 0: only this prompt's delay counts.
+    pub miss_weight: f64,
 }
 
 impl Prompts {

@@ -1,13 +1,14 @@
 //! The cells: fleets of engines under a load, and the rules.
 
-use crate::PolicyChoice;
-use crate::Scenario;
+use crate::figure::cells::default_settings;
 use crate::machine::InferenceSettings;
 use crate::scenario::{
-    Burst, Compare, Cost, Group, Load, Probes, Prompts, Restart, Routing, Service, TokenCount,
+    Answers, Burst, Cost, Group, Load, Probes, Prompts, Restart, Routing, Service, TokenCount,
 };
+use crate::{PolicyChoice, Scenario};
 use core::time::Duration;
-use slackwater_core::policy::DEFAULT_POLICY;
+use slackwater_core::Quantile;
+use slackwater_core::policy::{DEFAULT_POLICY, PolicySettings};
 
 /// Engines of each fleet.
 pub(super) const ENGINES: usize = 16;
@@ -177,23 +178,24 @@ const fn rule(name: &'static str, routing: Routing) -> Rule {
     }
 }
 
-const fn probes(homes: usize, last: bool, others: usize, compare: Compare) -> Routing {
+const fn probes(homes: usize, last: bool, others: usize, miss_weight: f64) -> Routing {
     Routing::Probes(Probes {
         homes,
         last,
         others,
-        compare,
+        miss_weight,
     })
 }
 
-const fn delay(miss_weight: f64) -> Compare {
-    Compare::ExpectedDelay { miss_weight }
+const fn keyed(answers: Answers) -> Routing {
+    Routing::Keyed { answers }
 }
 
 pub(super) const LEAST_LOADED: &str = "least_loaded";
 pub(super) const HASH: &str = "session hash";
 pub(super) const BOUNDED: &str = "bounded hash 1.25";
 pub(super) const STICKY: &str = "sticky";
+pub(super) const KEYED: &str = "keyed default";
 pub(super) const SCORES: &str = "prefix scores";
 pub(super) const EXACT_SCORES: &str = "prefix scores, exact";
 pub(super) const SCALED: &str = "probes, scaled RIF";
@@ -214,21 +216,44 @@ pub(super) const RULES: &[Rule] = &[
         policy: DEFAULT_POLICY.name,
         routing: Routing::Sticky,
     },
+    Rule {
+        name: KEYED,
+        policy: DEFAULT_POLICY.name,
+        routing: keyed(Answers::ScaledLoad),
+    },
     rule(SCORES, Routing::PrefixScore { exact: false }),
     rule(EXACT_SCORES, Routing::PrefixScore { exact: true }),
-    rule(SCALED, probes(2, false, 1, Compare::HotCold { quantile: 0.7 })),
-    rule(DELAY, probes(2, false, 1, delay(0.0))),
-    rule("probes, delay + 1 miss", probes(2, false, 1, delay(1.0))),
-    rule(ESCAPE, probes(0, true, 2, delay(0.0))),
-    rule("sticky, probes, delay + 1 miss", probes(0, true, 2, delay(1.0))),
-    rule("sticky, probes, delay + 3 misses", probes(0, true, 2, delay(3.0))),
+    Rule {
+        name: SCALED,
+        policy: SYNC,
+        routing: keyed(Answers::ScaledLoad),
+    },
+    Rule {
+        name: DELAY,
+        policy: SYNC,
+        routing: keyed(Answers::ExpectedDelay),
+    },
+    rule("probes, delay + 1 miss", probes(2, false, 1, 1.0)),
+    rule(ESCAPE, probes(0, true, 2, 0.0)),
+    rule("sticky, probes, delay + 1 miss", probes(0, true, 2, 1.0)),
+    rule("sticky, probes, delay + 3 misses", probes(0, true, 2, 3.0)),
     rule(REPORTS, Routing::StickyReports { miss_weight: 0.0 }),
     rule("sticky, reports + 1 miss", Routing::StickyReports { miss_weight: 1.0 }),
 ];
 
+/// Prequal with synchronous probes.
+const SYNC: &str = "prequal_sync";
+
 impl Rule {
-    /// Returns the policy under the rule's name; `None` if there is none of that name.
+    /// Returns the policy under the rule's name; `None` if there is none of that name. Where engines
+    /// answer with the expected delay of the prompt, no engine is hot: the delay has its queue.
     pub(super) fn choice(self) -> Option<PolicyChoice> {
-        Some(PolicyChoice::shipped(self.policy)?.called(self.name))
+        let settings = match self.routing {
+            Routing::Keyed {
+                answers: Answers::ExpectedDelay,
+            } => default_settings(|prequal| prequal.rif_limit_quantile = Quantile::ONE)?,
+            _ => PolicySettings::default(),
+        };
+        Some(PolicyChoice::with_settings(self.policy, settings)?.called(self.name))
     }
 }
