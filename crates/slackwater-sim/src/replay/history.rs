@@ -276,7 +276,8 @@ impl Reader {
             Event::ProbeUnsent(probe) => {
                 self.take_probe(probe);
             }
-            Event::SiblingReport(..)
+            Event::Identified(..)
+            | Event::SiblingReport(..)
             | Event::SiblingQueries(..)
             | Event::CarriedReport(..)
             | Event::Timeout => (),
