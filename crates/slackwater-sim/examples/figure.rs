@@ -42,7 +42,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let about = RunInfo {
-        command: format!("cargo run --profile quick -p slackwater-sim --example figure -- {command}"),
+        command: format!(
+            "cargo run --profile quick -p slackwater-sim --example figure -- {command}"
+        ),
         version: format!("slackwater-sim {}", env!("CARGO_PKG_VERSION")),
         threads,
         wall: begun.elapsed(),

@@ -5,10 +5,10 @@ use crate::PolicyChoice;
 use crate::policy::PolicyKind;
 use crate::random::{Purpose, Stream};
 use crate::scenario::{Prompts, Routing};
+use slackwater_core::Instant;
 use slackwater_core::health::build;
 use slackwater_core::keys::{KeyConfig, keyed};
 use slackwater_core::policy::{Event, Policy};
-use slackwater_core::Instant;
 use std::collections::{BTreeMap, HashMap};
 
 /// One balancer.
@@ -94,7 +94,9 @@ impl Remembered {
 
     /// Returns how many blocks at the beginning of the chain it has.
     pub(super) fn matched(&self, chain: &[u64]) -> usize {
-        let known = chain.iter().take_while(|name| self.stamps.contains_key(name));
+        let known = chain
+            .iter()
+            .take_while(|name| self.stamps.contains_key(name));
         known.count()
     }
 

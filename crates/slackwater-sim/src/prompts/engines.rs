@@ -5,7 +5,7 @@
 //! tokens take. The matched part of a prompt is that of the engine's own cache, as an engine reports
 //! it by events.
 
-use crate::machine::{Inference, Progress, Prompt, JobId, Time};
+use crate::machine::{Inference, JobId, Progress, Prompt, Time};
 use crate::scenario::{Answers, Prompts, Scenario};
 use core::time::Duration;
 use slackwater_core::tracker::{Arrival, End, LoadTracker};

@@ -201,7 +201,8 @@ impl<'a> Run<'a> {
         let mut at = 0.0;
         while at < cycle_ns {
             let session = self.open.insert(self.sessions.begin(true, None));
-            self.queue.push(crate::machine::whole(at), What::Turn(session));
+            self.queue
+                .push(crate::machine::whole(at), What::Turn(session));
             at += 1e9 / scenario.load.rate;
         }
         let gap = self.sessions.gap();
@@ -345,7 +346,9 @@ impl<'a> Run<'a> {
         let waiting = self.turns.iter().filter(|(_, turn)| turn.is_awaited());
         for (_, turn) in waiting {
             let age = self.now.saturating_sub(turn.arrived_at);
-            self.measured.latency.record(core::time::Duration::from_nanos(age));
+            self.measured
+                .latency
+                .record(core::time::Duration::from_nanos(age));
             self.measured.errors += 1;
             self.measured.timeouts += 1;
         }

@@ -55,12 +55,19 @@ impl Run<'_> {
         while let Some(probe) = balancer.policy.poll_probe(now, &mut balancer.draw) {
             due.push(probe);
         }
-        let timeout = balancer.policy.poll_timeout().map_or(NEVER, Instant::as_nanos);
+        let timeout = balancer
+            .policy
+            .poll_timeout()
+            .map_or(NEVER, Instant::as_nanos);
         for probe in due {
             self.probe(number, probe.replica, Purpose::Policy(probe.id));
         }
         if timeout < self.armed[number] {
-            let rest = if self.armed[number] == NEVER { NAP_MIN } else { 0 };
+            let rest = if self.armed[number] == NEVER {
+                NAP_MIN
+            } else {
+                0
+            };
             self.armed[number] = timeout.max(self.now + rest);
             self.queue.push(self.armed[number], What::Policy(number));
         }
@@ -105,7 +112,10 @@ impl Run<'_> {
         };
         let (names, tokens) = round.map_or((Vec::new(), 0), |round| {
             let prompt = &self.turns[round.turn].prompt;
-            (hint(prompt, self.prompts.engine.block_tokens), prompt.tokens)
+            (
+                hint(prompt, self.prompts.engine.block_tokens),
+                prompt.tokens,
+            )
         });
         if engine.id.is_some() {
             let mut answer = engine.answer(self.now, &names, tokens);

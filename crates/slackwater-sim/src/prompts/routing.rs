@@ -1,7 +1,7 @@
 //! The rules that choose the engine of a turn.
 
-use super::engines::Answer;
 use super::Run;
+use super::engines::Answer;
 use crate::scenario::{Probes, Routing};
 use slackwater_core::keys::KeyHash;
 use slackwater_core::policy::{Attempt, Decision, ProbeRound, Query};
@@ -41,7 +41,8 @@ impl Run<'_> {
     /// Returns the engines that are up.
     fn up(&self) -> Vec<usize> {
         let all = 0..self.engines.len();
-        all.filter(|&engine| self.engines[engine].id.is_some()).collect()
+        all.filter(|&engine| self.engines[engine].id.is_some())
+            .collect()
     }
 
     /// Lets the policy choose, or charge the choice of a rule.
@@ -86,7 +87,9 @@ impl Run<'_> {
         let total: u32 = up.iter().map(|&engine| sent[engine]).sum();
         let bound = (factor * f64::from(total + 1) / up.len() as f64).ceil();
         let order = order(self.open[turn.session].number, up.to_vec());
-        let below = order.iter().find(|&&engine| f64::from(sent[engine]) < bound);
+        let below = order
+            .iter()
+            .find(|&&engine| f64::from(sent[engine]) < bound);
         below.or(order.first()).copied()
     }
 
@@ -107,7 +110,10 @@ impl Run<'_> {
                 range => (most - scraped.waiting) as f64 / range as f64,
             };
             let matched = if exact {
-                chain.iter().take_while(|name| self.engines[engine].machine.has(**name)).count()
+                chain
+                    .iter()
+                    .take_while(|name| self.engines[engine].machine.has(**name))
+                    .count()
             } else {
                 balancer.remembered[engine].matched(chain)
             };
@@ -137,7 +143,10 @@ impl Run<'_> {
         if probes.last && probes.homes > 0 && targets[1..].contains(&targets[0]) {
             targets.remove(0);
         }
-        let mut rest: Vec<usize> = order.into_iter().filter(|it| !targets.contains(it)).collect();
+        let mut rest: Vec<usize> = order
+            .into_iter()
+            .filter(|it| !targets.contains(it))
+            .collect();
         let chance = &mut self.balancers[turn.balancer].chance;
         for _ in 0..probes.others.min(rest.len()) {
             let place = chance.below(u32::try_from(rest.len()).unwrap_or(1));

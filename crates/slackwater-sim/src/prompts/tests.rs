@@ -44,7 +44,11 @@ fn scenario(prompts: Prompts, slowness: f64) -> Scenario {
 
 fn play_slow(routing: Routing, policy: &str, slowness: f64) -> Measured {
     let scenario = scenario(prompts(routing), slowness);
-    crate::run(&scenario, &PolicyChoice::named(policy).expect("it is one"), 1)
+    crate::run(
+        &scenario,
+        &PolicyChoice::named(policy).expect("it is one"),
+        1,
+    )
 }
 
 fn play(routing: Routing, policy: &str) -> Measured {
@@ -89,7 +93,11 @@ fn sticky_sessions_stay_and_find_their_cache() {
     let sticky = play(Routing::Sticky, LEAST_LOADED).conversations;
     let robin = play(Routing::Policy, "round_robin").conversations;
     assert_eq!(sticky.moved, 0);
-    assert!((0.6..0.9).contains(&robin.moved_share()), "{}", robin.moved_share());
+    assert!(
+        (0.6..0.9).contains(&robin.moved_share()),
+        "{}",
+        robin.moved_share()
+    );
     let shares = [robin.cached_share(), sticky.cached_share()];
     assert!(shares[1] > shares[0] + 0.1, "{shares:?}");
     assert!(shares[1] > 0.7, "{shares:?}");
@@ -97,9 +105,18 @@ fn sticky_sessions_stay_and_find_their_cache() {
 
 #[test]
 fn balancers_agree_on_the_engine_of_a_session() {
-    for routing in [Routing::SessionHash, Routing::Keyed { answers: Answers::ScaledLoad }] {
+    for routing in [
+        Routing::SessionHash,
+        Routing::Keyed {
+            answers: Answers::ScaledLoad,
+        },
+    ] {
         let moved = play(routing, LEAST_LOADED).conversations.moved_share();
-        let bound = if routing == Routing::SessionHash { 0.0 } else { 0.6 };
+        let bound = if routing == Routing::SessionHash {
+            0.0
+        } else {
+            0.6
+        };
         assert!(moved <= bound, "{moved}");
     }
 }
@@ -107,8 +124,20 @@ fn balancers_agree_on_the_engine_of_a_session() {
 #[test]
 fn rounds_take_a_round_trip_and_find_the_cache() {
     for (routing, policy, count) in [
-        (Routing::Keyed { answers: Answers::ScaledLoad }, SYNC, 3.0),
-        (Routing::Keyed { answers: Answers::ExpectedDelay }, SYNC, 3.0),
+        (
+            Routing::Keyed {
+                answers: Answers::ScaledLoad,
+            },
+            SYNC,
+            3.0,
+        ),
+        (
+            Routing::Keyed {
+                answers: Answers::ExpectedDelay,
+            },
+            SYNC,
+            3.0,
+        ),
         (probes(false, 4), LEAST_LOADED, 4.0),
     ] {
         let run = play(routing, policy);
@@ -155,7 +184,11 @@ fn turns_of_an_engine_that_restarts_go_elsewhere() {
     let unfinished = run.queries - run.latency.count();
     assert_eq!(unfinished, 0, "each turn gets its first token");
     assert!(run.conversations.moved > 0);
-    assert!(run.errors < 10, "only answers in progress break off: {}", run.errors);
+    assert!(
+        run.errors < 10,
+        "only answers in progress break off: {}",
+        run.errors
+    );
 }
 
 /// What balancers count is what is in flight, at any time, even while an engine restarts.
@@ -189,7 +222,7 @@ fn clairvoyants_play_no_conversations() {
     let scenario = scenario(prompts.clone(), 1.0);
     let policy = PolicyChoice::clairvoyant(Clairvoyant::Greedy);
     let never = AtomicBool::new(false);
-    assert!(super::run(&scenario, &prompts, &policy, 1, &never).is_none());
+    assert!(run(&scenario, &prompts, &policy, 1, &never).is_none());
 }
 
 #[test]
@@ -232,7 +265,9 @@ fn prompt(name: u64, tokens: u32) -> Prompt {
     Prompt {
         tokens,
         answer_tokens: 1,
-        blocks: (0..u64::from(tokens / 64)).map(|block| name << 32 | block).collect(),
+        blocks: (0..u64::from(tokens / 64))
+            .map(|block| name << 32 | block)
+            .collect(),
     }
 }
 
@@ -267,15 +302,22 @@ fn agents_predict_the_first_token() {
             tokens: 8_192,
             ..prompt(19, 8_192)
         };
-        let hint = super::engines::hint(&half, 64);
+        let hint = engines::hint(&half, 64);
         assert_eq!(hint.len(), 32);
         for behind in 0..3 {
-            let _ = engine.arrive(now, JobId(100 + behind), prompt(1_000 + u64::from(behind), 4_096));
+            let _ = engine.arrive(
+                now,
+                JobId(100 + behind),
+                prompt(1_000 + u64::from(behind), 4_096),
+            );
         }
         let expected = engine.answer(now, &hint, half.tokens).delay_ns();
         let _ = engine.arrive(now, JobId(200), half);
         let took = (drain(&mut engine, JobId(200)) - now) as f64;
-        assert!((0.8..1.25).contains(&(expected / took)), "{expected} {took}");
+        assert!(
+            (0.8..1.25).contains(&(expected / took)),
+            "{expected} {took}"
+        );
     }
 }
 
@@ -287,15 +329,25 @@ fn answers_to_hints_scale_the_load_by_the_matched_share() {
     let _ = engine.arrive(0, JobId(1), prompt(1, 4_096));
     drain(&mut engine, JobId(1));
     let scale = |prompt: &Prompt| {
-        let hint = super::engines::hint(prompt, 64);
+        let hint = engines::hint(prompt, 64);
         let answer = engine.answer(0, &hint, prompt.tokens);
         answer.report.load_scale.in_1024ths()
     };
-    let [all, half, none] = [prompt(1, 4_096), prompt(1, 8_192), prompt(2, 4_096)].map(|it| scale(&it));
+    let [all, half, none] =
+        [prompt(1, 4_096), prompt(1, 8_192), prompt(2, 4_096)].map(|it| scale(&it));
     assert_eq!([all, half, none], [256, 640, 1_024]);
     let half = prompt(1, 8_192);
-    let answer = engine.answer(0, &super::engines::hint(&half, 64), half.tokens);
-    assert_eq!(answer.as_report(Answers::ExpectedDelay).load_scale.in_1024ths(), 1_024);
-    let latency = answer.as_report(Answers::ExpectedDelay).latency.expect("known");
+    let answer = engine.answer(0, &engines::hint(&half, 64), half.tokens);
+    assert_eq!(
+        answer
+            .as_report(Answers::ExpectedDelay)
+            .load_scale
+            .in_1024ths(),
+        1_024
+    );
+    let latency = answer
+        .as_report(Answers::ExpectedDelay)
+        .latency
+        .expect("known");
     assert!((latency.as_secs_f64() * 1e9 - answer.delay_ns()).abs() < 2.0);
 }

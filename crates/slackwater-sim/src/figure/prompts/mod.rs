@@ -11,8 +11,8 @@ use cases::{CASES, RULES};
 use std::sync::Arc;
 
 /// Seconds of a run.
-const WARMUP_SECONDS: u64 = 150;
-const SPAN_SECONDS: u64 = 240;
+const WARMUP_SECONDS: u64 = 120;
+const SPAN_SECONDS: u64 = 180;
 
 /// The comparison of rules for conversations.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ impl Figure for Prompts {
         Words {
             name: "prompts",
             title: "Prompts: conversations with a language model, and engines that cache prefixes",
-            about: "16 inference engines, modelled on vLLM with Qwen3-32B on two H100 each: batches that change at each step, prompts read in pieces beside answers in progress, \
-         a prefix cache of 281,600 tokens. Sessions of 8 turns in the mean, whose prompts grow to 13,000 tokens in the mean, think for 20 s between turns. \
+            about: "16 inference engines, modelled on vLLM with Qwen3-32B on two A100 each: batches that change at each step, prompts read in pieces beside answers in progress, \
+         a prefix cache of 281,600 tokens. Sessions of 8 turns in the mean, whose prompts have 11,000 tokens in the mean, think for 20 s between turns. \
          Rules side by side: policies that see no session, hashes of the session, sticky sessions, scores of prefix, queue and memory as endpoint pickers add them up, and \
          synchronous probes that carry the prompt's hint. Latency is the time to the first token. Ratios are seed by seed: the geometric mean with its 95 % interval.",
         }

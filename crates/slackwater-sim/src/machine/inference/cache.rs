@@ -54,7 +54,9 @@ impl Cache {
 
     /// Returns how many blocks at the beginning of the chain are here.
     pub(super) fn matched(&self, chain: &[u64]) -> usize {
-        let present = chain.iter().take_while(|name| self.named.contains_key(name));
+        let present = chain
+            .iter()
+            .take_while(|name| self.named.contains_key(name));
         present.count()
     }
 

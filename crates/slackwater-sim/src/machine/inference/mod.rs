@@ -43,18 +43,17 @@ pub struct InferenceSettings {
 }
 
 impl InferenceSettings {
-    /// Qwen3-32B in 16 bits on two H100 SXM with tensor parallelism: the example of llm-d's guide
-    /// to precise prefix routing, which also has the size of a block. The times are rooflines of
-    /// public figures: 32.8 billion parameters, 64 layers with 8 heads for keys and values of 128
-    /// values each (model card), and 3.35 TB/s and 989 TFLOP/s for each GPU (data sheet). They
-    /// assume 65 % of the bandwidth and 45 % of the arithmetic. Sequences and tokens of a step are
-    /// vLLM's defaults (256 and 8,192). Memory: 90 % of 160 GB less the weights and 4 GB, at 262 kB
-    /// a token.
+    /// Qwen3-32B in 16 bits on two A100 SXM of 80 GB with tensor parallelism. The model and the size
+    /// of a block are those of llm-d's guide to precise prefix routing. Times are rooflines of public
+    /// figures: 32.8 billion parameters, and 64 layers with 8 heads for keys and values of 128
+    /// values each (model card), 2.04 TB/s and 312 TFLOP/s for each GPU (data sheet), of which 65 %
+    /// of the bandwidth and 45 % of the arithmetic are used. Sequences and tokens of a step are
+    /// vLLM's defaults. Memory is 90 % of 160 GB, less the weights and 4 GB, at 262 kB a token.
     pub const QWEN3_32B: Self = Self {
-        step_ns: 15e6,
-        answer_ns: 74e3,
-        context_token_ns: 60.0,
-        prompt_token_ns: 74e3,
+        step_ns: 25e6,
+        answer_ns: 234e3,
+        context_token_ns: 100.0,
+        prompt_token_ns: 234e3,
         tokens_per_step: 8_192,
         sequences_max: 256,
         block_tokens: 64,
@@ -305,7 +304,9 @@ impl Sequence {
     /// Gives the blocks that are full by now their names.
     fn name_blocks(&mut self, block_tokens: u32, cache: &mut Cache) {
         let full = ((self.read + self.made) / block_tokens) as usize;
-        let full = full.min(self.prompt.blocks.len()).min(self.named + self.reserved);
+        let full = full
+            .min(self.prompt.blocks.len())
+            .min(self.named + self.reserved);
         if full > self.named {
             cache.fill(&self.prompt.blocks[self.named..full]);
             self.reserved -= full - self.named;

@@ -21,7 +21,9 @@ fn prompt(name: u64, tokens: u32, answer_tokens: u32) -> Prompt {
     Prompt {
         tokens,
         answer_tokens,
-        blocks: (0..u64::from(blocks)).map(|block| name << 32 | block).collect(),
+        blocks: (0..u64::from(blocks))
+            .map(|block| name << 32 | block)
+            .collect(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks of conversations with a language model.
 
-use super::checks::{Checks, above};
 use super::TIME_MAX;
+use super::checks::{Checks, above};
 use crate::machine::InferenceSettings;
 use crate::scenario::{Prompts, Routing, TokenCount};
 use core::time::Duration;
@@ -36,9 +36,17 @@ impl Prompts {
             checks.count("burst.system_tokens", tokens, 1..=COUNT_MAX);
         }
         if let Some(restart) = self.restart {
-            checks.count("restart.engine", restart.engine, super::checks::below(engines));
+            checks.count(
+                "restart.engine",
+                restart.engine,
+                super::checks::below(engines),
+            );
             checks.time("restart.at", restart.at, Duration::ZERO..=TIME_MAX);
-            checks.time("restart.down_for", restart.down_for, Duration::ZERO..=TIME_MAX);
+            checks.time(
+                "restart.down_for",
+                restart.down_for,
+                Duration::ZERO..=TIME_MAX,
+            );
         }
         match self.routing {
             Routing::BoundedHash { factor } => checks.number("factor", factor, 1.0..=1e3),
@@ -132,7 +140,13 @@ mod tests {
             });
         });
         assert_eq!(restart, ["load.prompts.restart.engine"]);
-        let expected = ["engine.step_ns", "engine.blocks", "turns", "system_tokens", "answer.mean"];
+        let expected = [
+            "engine.step_ns",
+            "engine.blocks",
+            "turns",
+            "system_tokens",
+            "answer.mean",
+        ];
         assert_eq!(found, expected.map(|field| format!("load.prompts.{field}")));
     }
 }
