@@ -24,6 +24,7 @@ mod number;
 mod peers;
 pub mod policy;
 pub mod presets;
+mod prompts;
 pub mod random;
 pub mod replay;
 pub mod report;

@@ -5,8 +5,10 @@
 //! quantiles.
 
 mod by_second;
+mod prompts;
 
 pub use by_second::BySecond;
+pub use prompts::Conversations;
 
 use crate::histogram::Histogram;
 use core::time::Duration;
@@ -56,6 +58,8 @@ pub struct Measured {
     pub queries_by_replica: Vec<u64>,
     /// Measured queries second by second.
     pub by_second: BySecond,
+    /// What else is measured of conversations with a language model; empty without them.
+    pub conversations: Conversations,
     /// Steps of the event loop in the whole run, including the warm-up.
     pub events: u64,
     /// CPU time that the run took on its thread. It is the only figure that a seed does not
@@ -93,6 +97,7 @@ impl Measured {
                 replicas,
                 ..BySecond::default()
             },
+            conversations: Conversations::default(),
             events: 0,
             cpu: Duration::ZERO,
             span: Duration::ZERO,
@@ -138,6 +143,7 @@ impl Measured {
             *sum += count;
         }
         self.by_second.merge(&other.by_second);
+        self.conversations.merge(&other.conversations);
         self.events += other.events;
         self.cpu += other.cpu;
         self.span += other.span;
@@ -160,6 +166,7 @@ impl Measured {
         self.latency_by_block.iter_mut().for_each(Latencies::pack);
         self.latency_by_class.iter_mut().for_each(Latencies::pack);
         self.report_age.histogram.pack();
+        self.conversations.pack();
         self.rif.pack();
         self.utilization.by_second.shrink_to_fit();
         self.by_second.sent.shrink_to_fit();

@@ -51,6 +51,8 @@ pub enum Purpose {
     Scenario = 19,
     /// The keys of queries.
     Keys = 20,
+    /// The sessions of conversations, and which balancer gets a turn.
+    Sessions = 21,
 }
 
 /// A stream of draws.

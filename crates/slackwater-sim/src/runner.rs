@@ -2,7 +2,7 @@
 //! order of the jobs, not in the order in which they end.
 
 use crate::cpu_time::CpuTime;
-use crate::{Measured, PolicyChoice, Scenario, engine};
+use crate::{Measured, PolicyChoice, Scenario, engine, prompts};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +21,10 @@ fn measure(
     stop: &AtomicBool,
 ) -> Option<Measured> {
     let begun = CpuTime::now();
-    let mut measured = engine::run(scenario, policy, seed, stop)?;
+    let mut measured = match &scenario.load.prompts {
+        Some(prompts) => prompts::run(scenario, prompts, policy, seed, stop)?,
+        None => engine::run(scenario, policy, seed, stop)?,
+    };
     measured.cpu = begun.elapsed();
     Some(measured)
 }

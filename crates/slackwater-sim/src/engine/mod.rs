@@ -38,7 +38,7 @@ mod network;
 mod news;
 mod probing;
 mod query;
-mod queue;
+pub(crate) mod queue;
 mod replicas;
 mod siblings;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 /// Future events, the earliest first; at the same time, in the order in which they were added.
 #[derive(Debug)]
-pub(super) struct Queue<T> {
+pub(crate) struct Queue<T> {
     heap: BinaryHeap<Entry<T>>,
     sequence: u64,
 }
@@ -60,7 +60,7 @@ impl<T> Default for Queue<T> {
 
 impl<T> Queue<T> {
     #[inline]
-    pub(super) fn push(&mut self, at: Time, what: T) {
+    pub(crate) fn push(&mut self, at: Time, what: T) {
         let sequence = self.sequence;
         self.sequence += 1;
         self.heap.push(Entry { at, sequence, what });
@@ -68,12 +68,12 @@ impl<T> Queue<T> {
 
     /// Returns when the next event happens; [`NEVER`] if there is none.
     #[inline]
-    pub(super) fn next_at(&self) -> Time {
+    pub(crate) fn next_at(&self) -> Time {
         self.heap.peek().map_or(NEVER, |entry| entry.at)
     }
 
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         self.heap.pop().map(|entry| entry.what)
     }
 }

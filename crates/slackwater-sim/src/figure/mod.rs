@@ -26,6 +26,7 @@ mod once;
 mod opponent;
 mod partitions;
 mod play;
+mod prompts;
 mod replication;
 mod roll_out;
 mod shares;
@@ -70,6 +71,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &keyed::Keyed,
     &partitions::Partitions,
     &replication::Replication,
+    &prompts::Prompts,
 ];
 
 /// Returns the figure of that name, if there is one.

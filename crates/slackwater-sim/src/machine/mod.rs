@@ -9,6 +9,7 @@
 mod batches;
 mod cpu;
 mod estimate;
+mod inference;
 mod line;
 mod neighbours;
 mod quota;
@@ -20,9 +21,12 @@ mod troubles;
 mod waits;
 
 use crate::scenario::{self, Scenario};
+pub use inference::{Inference, InferenceSettings, Progress, Prompt};
+
 use cpu::Pace;
 use line::Line;
 use running::Running;
+pub(crate) use running::whole;
 use service::Service;
 use troubles::{ColdStart, Spell, Stalls};
 use waits::Waits;

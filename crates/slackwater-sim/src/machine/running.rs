@@ -167,6 +167,6 @@ impl Eq for End {}
     clippy::cast_sign_loss,
     reason = "a cast from a float saturates, which is what is meant"
 )]
-pub(super) fn whole(nanoseconds: f64) -> Time {
+pub(crate) fn whole(nanoseconds: f64) -> Time {
     nanoseconds.ceil() as Time
 }

@@ -3,6 +3,7 @@
 
 use super::cost::nanoseconds;
 use super::keys::Keys;
+use super::prompts::Prompts;
 use core::f64::consts::TAU;
 use core::time::Duration;
 
@@ -36,6 +37,10 @@ pub struct Load {
     pub classes: Option<Classes>,
     /// The keys that queries carry; `None`: they carry none.
     pub keys: Option<Keys>,
+    /// Conversations with a language model instead of queries: then only the rate and the number of
+    /// clients of this load count, and of a group of the fleet only its size and slowness. `None`:
+    /// there are none.
+    pub prompts: Option<Box<Prompts>>,
 }
 
 /// How queries are spread in time.
@@ -167,6 +172,7 @@ impl Load {
             client_cpu: None,
             classes: None,
             keys: None,
+            prompts: None,
         }
     }
 }

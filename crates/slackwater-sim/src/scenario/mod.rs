@@ -12,6 +12,7 @@ mod keys;
 mod load;
 mod mistakes;
 mod network;
+mod prompts;
 mod replay;
 
 pub use cost::Cost;
@@ -25,6 +26,7 @@ pub use keys::{Cache, Keys};
 pub use load::{Arrivals, ClassHandling, Classes, ClientCpu, Hedge, Load, Mix, Siblings, Swing};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
+pub use prompts::{Answers, Burst, Probes, Prompts, Restart, Routing, TokenCount};
 pub use replay::{News, Replay, ReplayChange, ReplayQuery, ReplayStep};
 
 use core::time::Duration;

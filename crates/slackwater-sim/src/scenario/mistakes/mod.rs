@@ -5,6 +5,7 @@
 //! and fits into memory under a policy that can carry its load.
 
 mod checks;
+mod prompts;
 mod quota;
 #[cfg(test)]
 mod tests;
@@ -65,6 +66,10 @@ impl Scenario {
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut checks = Checks::default();
         checks.within("load", |checks| self.load.check(checks));
+        if let Some(prompts) = &self.load.prompts {
+            let engines = self.replicas();
+            checks.within("load.prompts", |checks| prompts.check(engines, checks));
+        }
         checks.within("cost", |checks| self.cost.check(checks));
         self.check_fleet(&mut checks);
         self.check_classes(&mut checks);

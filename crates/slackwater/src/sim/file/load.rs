@@ -50,6 +50,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
             client_cpu: read_client_cpu(reader),
             classes: None,
             keys: None,
+            prompts: None,
         },
     }
 }

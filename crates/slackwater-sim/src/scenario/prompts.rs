@@ -1,0 +1,148 @@
+//! Conversations with a language model: sessions whose prompts grow turn by turn, the engines that
+//! answer, and the rule that sends each turn to an engine.
+
+use crate::machine::InferenceSettings;
+use core::time::Duration;
+
+/// The demand of conversations, and how it is routed. The scenario's fleet has as many engines as
+/// replicas, and each group's slowness is that of its engines. The load's rate is that of turns, in
+/// the mean, and each client is a balancer. Each turn of a session comes to a random balancer.
+///
+/// A turn's prompt is everything before it: the system prompt, which many sessions share, all
+/// earlier messages and answers, and a new message. The next turn follows a think time after the
+/// answer has ended, unless the session ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompts {
+    /// What each engine can do.
+    pub engine: InferenceSettings,
+    /// Mean number of turns of a session, geometric: 1 or more.
+    pub turns: f64,
+    /// Mean time between the end of an answer and the next turn, exponential.
+    pub think: Duration,
+    /// Number of system prompts: at least 1.
+    pub systems: usize,
+    /// Exponent of Zipf's law by which sessions choose their system prompt; 0: evenly.
+    pub zipf: f64,
+    /// The shortest and the longest system prompt, in tokens; lengths are uniform between.
+    pub system_tokens: [u32; 2],
+    /// Tokens of a new message.
+    pub message: TokenCount,
+    /// Tokens of an answer.
+    pub answer: TokenCount,
+    /// A session ends before its prompt and answer would have more tokens than this.
+    pub context_max: u32,
+    /// Sessions that begin at once with a system prompt of their own; `None`: there are none.
+    pub burst: Option<Burst>,
+    /// An engine that restarts, by its number; `None`: none does.
+    pub restart: Option<Restart>,
+    /// The rule that chooses the engine of a turn.
+    pub routing: Routing,
+}
+
+/// A number of tokens, drawn from a lognormal distribution: at least 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenCount {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation of the logarithm.
+    pub sigma: f64,
+}
+
+/// Sessions that begin within a short time and share a system prompt that was not used before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Burst {
+    /// When the first one begins, after the start of the run.
+    pub at: Duration,
+    /// How many begin.
+    pub sessions: u32,
+    /// The time within which they begin, evenly.
+    pub within: Duration,
+    /// Tokens of their system prompt.
+    pub system_tokens: u32,
+}
+
+/// A restart of an engine. Answers that are in progress there break off. Turns without a first
+/// token are sent elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Restart {
+    /// The engine's number, from 0.
+    pub engine: usize,
+    /// When it stops, after the start of the run. All balancers learn it at once.
+    pub at: Duration,
+    /// How long it is away. It comes back with an empty cache.
+    pub down_for: Duration,
+}
+
+/// How the engine of a turn is chosen. Rules that choose by themselves charge their choice to the
+/// policy, and a session is known by its number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Routing {
+    /// The policy chooses, and sees no session.
+    Policy,
+    /// The session's first engine in rendezvous order.
+    SessionHash,
+    /// The session's first engine in rendezvous order that has less than `factor` times its share
+    /// of this balancer's requests in flight.
+    BoundedHash {
+        /// 1.25 in the examples of Envoy and `HAProxy`.
+        factor: f64,
+    },
+    /// The policy chooses for a session's first turn, and later turns go to the same engine: a
+    /// cookie.
+    Sticky,
+    /// The policy, with the session as the query's key and the default settings of keys.
+    Keyed {
+        /// What engines answer to a policy's synchronous probes.
+        answers: Answers,
+    },
+    /// Weighted scores from scrapes every 50 ms, as the endpoint pickers of llm-d and the Gateway
+    /// API Inference Extension do: 2 · the place between the longest queue and the shortest,
+    /// 2 · free memory, 3 · the matched share of the prefix. The highest score wins.
+    PrefixScore {
+        /// Whether matches are those of the engines' caches, reported by events. Otherwise each
+        /// balancer remembers which prefixes it has sent where.
+        exact: bool,
+    },
+    /// A synchronous round of probes with the prompt's hint for each turn. The earliest expected
+    /// answer wins.
+    Probes(Probes),
+    /// The session's engine (cookie), unless by the engines' last reports another one would begin
+    /// the answer earlier. Reports carry the time until a prompt is begun and the time for a token,
+    /// and are 50 ms old at most. The balancer adds what it has sent since.
+    StickyReports {
+        /// See [`Probes`].
+        miss_weight: f64,
+    },
+}
+
+/// What an engine answers to a synchronous probe that carries the hint of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// Its load, scaled by `1 − 0.75 · matched share`. `[S3]`
+    ScaledLoad,
+    /// Its load, with the expected delay of this prompt as the latency.
+    ExpectedDelay,
+}
+
+/// Which engines a round probes, and how their answers are compared: by the expected delay of this
+/// prompt, which is that of the tokens ahead of it and of its own ones that are not in the cache,
+/// times the engine's measured time for a token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probes {
+    /// The first engines in the session's rendezvous order.
+    pub homes: usize,
+    /// Whether the engine of the session's last turn is probed (cookie).
+    pub last: bool,
+    /// Further engines, drawn at random.
+    pub others: usize,
+    /// How often a prompt's uncached tokens count in addition, for the time that they take from
+    /// others. 0: only this prompt's delay counts.
+    pub miss_weight: f64,
+}
+
+impl Prompts {
+    /// Returns the mean tokens that a session adds with each turn.
+    pub fn tokens_per_turn(&self) -> f64 {
+        self.message.mean + self.answer.mean
+    }
+}
