@@ -2,10 +2,10 @@
 
 use crate::mutants::outcomes::Outcome;
 use crate::mutants::tree::Built;
+use crate::output::progress;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -147,9 +147,4 @@ impl Judge {
             }
         }
     }
-}
-
-/// Prints a line of progress.
-pub(super) fn progress(line: &str) {
-    let _ = writeln!(std::io::stderr(), "mutants: {line}");
 }

@@ -2,9 +2,9 @@
 //! vector, should notice.
 //!
 //! cargo-mutants lists the changes; `.cargo/mutants.toml` configures it. One build contains all of
-//! them, and the environment says which is active, so that each costs only the tests. A run may take
-//! a sample: every n-th, starting at the seed. Samples of different seeds below n have no mutant in
-//! common, and together they contain each once.
+//! them, and an environment variable says which is active, so that each costs only the tests. A run
+//! may take a sample: every n-th, starting at the seed. Samples of different seeds below n have no
+//! mutant in common, and together they contain each once.
 
 mod judge;
 mod list;
@@ -17,10 +17,10 @@ mod tree;
 
 use crate::arguments::number;
 use crate::command::root;
-use crate::output::say;
+use crate::output::{progress, say};
 use crate::provenance::commit;
 use crate::report::Page;
-use judge::{Judge, progress};
+use judge::Judge;
 use list::Mutant;
 use outcomes::{Outcome, Outcomes};
 use std::collections::BTreeMap;
@@ -170,7 +170,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         arguments,
         tools: tool,
     };
-    let text = format!("{}\n{}", page.head(&sentence), page::body(&outcomes, &missed));
+    let text = format!(
+        "{}\n{}",
+        page.head(&sentence),
+        page::body(&outcomes, &missed)
+    );
     let path = root().join(options.report.as_deref().unwrap_or(usual));
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     say(&format!("mutants: {sentence}; {}", path.display()));
@@ -303,7 +307,10 @@ fn play(
     }));
     tree.restore(mutants)?;
     for (played, (number, _)) in apart.iter().enumerate() {
-        progress(&format!("{played} of {} in builds of their own", apart.len()));
+        progress(&format!(
+            "{played} of {} in builds of their own",
+            apart.len()
+        ));
         let outcome = if tree.apart(mutants[number], tests.target)? {
             judge.one(None)?
         } else {

@@ -3,8 +3,8 @@
 use crate::mutants::list::{Mutant, PREFIX};
 use crate::mutants::page::list;
 
-/// Each reason, after `# `, is above its mutants. They are named as cargo-mutants does, without line
-/// and column; `*` at the end stands for any text.
+/// Each reason, after `# `, is above its mutants, which have their names without line and column. A
+/// `*` at the end stands for any text.
 const REASONS: &str = include_str!("reasons.txt");
 
 /// The part of the page about mutants that only tests notice, and the number of those without a
@@ -49,7 +49,10 @@ mod tests {
             file: format!("{PREFIX}health/flow.rs"),
             ..Mutant::default()
         };
-        assert!(matches("health/flow.rs: replace += with *= in A::b", &mutant));
+        assert!(matches(
+            "health/flow.rs: replace += with *= in A::b",
+            &mutant
+        ));
         assert!(matches("health/flow.rs: replace +*", &mutant));
         assert!(matches("health/flow.rs*", &mutant));
         assert!(!matches("health/flow.rs: replace += with *=", &mutant));

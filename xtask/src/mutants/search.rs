@@ -1,6 +1,6 @@
 //! Scenarios that break missed mutants, among many: the candidates for more vectors.
 
-use crate::mutants::judge::progress;
+use crate::output::progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -130,7 +130,7 @@ fn changed(text: &str, range: Range<usize>, mutant: &Mutant) -> String {
     [before, &mutant.replacement, after].concat()
 }
 
-/// As many parentheses as are open.
+/// The parentheses that close the open ones.
 fn closing(open: &str) -> String {
     ")".repeat(open.matches('(').count())
 }
@@ -167,7 +167,8 @@ fn function(text: &str, mutant: &Mutant) -> Option<Function> {
 }
 
 fn is_arrow(tokens: &[TokenTree]) -> bool {
-    let is = |at: usize, wanted| matches!(&tokens[at], TokenTree::Punct(it) if it.as_char() == wanted);
+    let is =
+        |at: usize, wanted| matches!(&tokens[at], TokenTree::Punct(it) if it.as_char() == wanted);
     is(0, '-') && is(1, '>')
 }
 
@@ -189,9 +190,7 @@ fn g(a: u32) -> impl Iterator<Item = u32> {
 
     /// A mutant of the text: places are line and column.
     fn mutant(span: [u64; 4], function: Option<[u64; 4]>, replacement: &str) -> Mutant {
-        let json = |[a, b, c, d]: [u64; 4]| {
-            serde_json::json!({"start": {"line": a, "column": b}, "end": {"line": c, "column": d}})
-        };
+        let json = |[a, b, c, d]: [u64; 4]| serde_json::json!({"start": {"line": a, "column": b}, "end": {"line": c, "column": d}});
         let mutant = serde_json::json!([{
             "name": "", "file": "", "span": json(span), "replacement": replacement,
             "function": {"span": function.map(json)},
@@ -214,7 +213,10 @@ _ => {\n    a + 1\n}
 fn g";
         assert!(switched.text.contains(expected), "{}", switched.text);
         let at = |text| switched.mutant_at(switched.text.find(text).expect("the text"));
-        assert_eq!((at("a - 1"), at("7"), at("a + 1")), (Some(3), Some(5), None));
+        assert_eq!(
+            (at("a - 1"), at("7"), at("a + 1")),
+            (Some(3), Some(5), None)
+        );
     }
 
     #[test]

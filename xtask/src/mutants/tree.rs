@@ -1,9 +1,9 @@
 //! A copy of the core, and of what tests it, in which mutants are switched; and its build.
 
 use crate::command::root;
-use crate::mutants::judge::progress;
 use crate::mutants::list::Mutant;
 use crate::mutants::switch::{self, Kind, Switched};
+use crate::output::progress;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -76,7 +76,8 @@ impl Tree {
         write(&tree.folder.join("Cargo.toml"), &manifest)?;
         write(&tree.folder.join(SWITCH), include_str!("switch_in_core.rs"))?;
         let core = read(&root().join(CORE))?;
-        let switch = "#![feature(core_intrinsics, const_eval_select)]\nextern crate std;\npub mod mutant;\n";
+        let switch =
+            "#![feature(core_intrinsics, const_eval_select)]\nextern crate std;\npub mod mutant;\n";
         let at = core.find("extern crate alloc").unwrap_or(core.len());
         let core = [&core[..at], switch, &core[at..]].concat();
         write(&tree.folder.join(CORE), &core)?;
@@ -95,8 +96,8 @@ impl Tree {
         mutants.iter().map(kind).collect()
     }
 
-    /// Builds the target with all mutants that compile. Returns the numbers of those that do not, and
-    /// the programs.
+    /// Builds the target with all mutants that compile. Returns the numbers of those that do not,
+    /// and the programs.
     pub(super) fn switched(
         &self,
         mutants: &BTreeMap<usize, &Mutant>,
@@ -145,15 +146,21 @@ impl Tree {
     /// Writes the mutants' files as they are.
     pub(super) fn restore(&self, mutants: &BTreeMap<usize, &Mutant>) -> Result<(), String> {
         for mutant in mutants.values() {
-            write(&self.folder.join(&mutant.file), &read(&root().join(&mutant.file))?)?;
+            write(
+                &self.folder.join(&mutant.file),
+                &read(&root().join(&mutant.file))?,
+            )?;
         }
         Ok(())
     }
 
-    /// Builds the target with this mutant alone, in the place of an earlier build. Returns whether it
-    /// compiles.
+    /// Builds the target with this mutant alone, in the place of an earlier build. Returns whether
+    /// it compiles.
     pub(super) fn apart(&self, mutant: &Mutant, target: Target) -> Result<bool, String> {
-        let (file, text) = (self.folder.join(&mutant.file), read(&root().join(&mutant.file))?);
+        let (file, text) = (
+            self.folder.join(&mutant.file),
+            read(&root().join(&mutant.file))?,
+        );
         write(&file, &switch::replaced(&text, mutant))?;
         let built = self.build(target)?;
         write(&file, &text)?;
