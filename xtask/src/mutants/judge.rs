@@ -47,7 +47,7 @@ impl Judge {
             let mut program = Program {
                 executable,
                 folder,
-                takes: Duration::from_secs(600),
+                takes: Duration::from_mins(10),
             };
             let began = Instant::now();
             if judge.run(&program, None)? != Outcome::Missed {
@@ -85,13 +85,7 @@ impl Judge {
             }
             Ok(())
         };
-        thread::scope(|scope| {
-            let cores = thread::available_parallelism().map_or(1, usize::from);
-            let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-            let ends = threads.into_iter().map(|it| it.join());
-            ends.map(|it| it.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
-                .collect::<Result<(), String>>()
-        })?;
+        on_all_cores(work)?;
         outcomes.into_inner().map_err(|error| error.to_string())
     }
 
@@ -147,4 +141,14 @@ impl Judge {
             }
         }
     }
+}
+
+/// Does the work on each core at the same time.
+pub(super) fn on_all_cores(work: impl Fn() -> Result<(), String> + Sync) -> Result<(), String> {
+    thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(&work)).collect();
+        let mut ends = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        ends.try_for_each(|it| it.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
+    })
 }

@@ -28,7 +28,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 use switch::Kind;
-use tree::{Target, Tree};
+use tree::{Target, Tree, kinds};
 
 /// The page's path, from the root.
 const PAGE: &str = "results/core-mutants.md";
@@ -296,8 +296,9 @@ fn play(
     progress(&format!("built in {} s", began.elapsed().as_secs()));
     let judge = Judge::new(built, tests.test)?;
     progress(&format!("the tests take {:.1?}", judge.takes()));
-    let kinds = tree.kinds(mutants)?;
-    let viable = kinds.into_iter().filter(|it| !unviable.contains(&it.0));
+    let viable = kinds(mutants)?
+        .into_iter()
+        .filter(|it| !unviable.contains(&it.0));
     let (mut apart, switched): (Vec<_>, Vec<_>) = viable.partition(|it| it.1 == Kind::Apart);
     let numbers: Vec<usize> = switched.iter().map(|it| it.0).collect();
     let mut all = judge.play(&numbers)?;

@@ -1,12 +1,12 @@
 //! Scenarios that break missed mutants, among many: the candidates for more vectors.
 
+use crate::mutants::judge::on_all_cores;
 use crate::output::progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::thread;
 use std::time::Instant;
 
 /// Scenarios that are enough for a mutant.
@@ -27,23 +27,17 @@ pub(super) fn search(program: &Path, mutants: &[usize], scenarios: u64) -> Resul
             };
             let differs = |at: usize, line: &str| expected.get(at).is_none_or(|it| it != line);
             let mut found = play(program, scenarios, Some(mutant), &differs, seconds_max)?;
-            found.iter_mut().for_each(|it| {
+            for line in &mut found {
                 // Without the hash.
-                it.truncate(it.rfind(' ').unwrap_or_default());
-            });
+                line.truncate(line.rfind(' ').unwrap_or_default());
+            }
             if let Ok(mut broken) = broken.lock() {
                 broken.insert(mutant, found);
                 progress(&format!("{} of {}", broken.len(), mutants.len()));
             }
         }
     };
-    thread::scope(|scope| {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        let ends = threads.into_iter().map(|it| it.join());
-        ends.map(|it| it.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
-            .collect::<Result<(), String>>()
-    })?;
+    on_all_cores(work)?;
     let broken = broken.into_inner().map_err(|error| error.to_string())?;
     let (few, covered) = cover(broken.into_values().collect());
     for scenario in few {

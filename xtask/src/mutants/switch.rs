@@ -147,7 +147,7 @@ fn function(text: &str, mutant: &Mutant) -> Option<Function> {
     if body.delimiter() != Delimiter::Brace {
         return None;
     }
-    let returned = signature.windows(2).position(|it| is_arrow(it));
+    let returned = signature.windows(2).position(is_arrow);
     let returned = returned.map_or(&[][..], |at| &signature[at + 2..]);
     let mut words = returned.iter().map(ToString::to_string);
     let is_opaque = words.clone().any(|it| it == "impl");

@@ -68,9 +68,12 @@ impl Tree {
         let manifest = read(&root().join("Cargo.toml"))?;
         let members = r#"members = ["crates/slackwater-core", "tools/vectors"]"#;
         let lines = manifest.lines().filter(|it| !it.starts_with("exclude = "));
-        let lines = lines.map(|line| match line.starts_with("members = ") {
-            true => members,
-            false => line,
+        let lines = lines.map(|line| {
+            if line.starts_with("members = ") {
+                members
+            } else {
+                line
+            }
         });
         let manifest = lines.collect::<Vec<_>>().join("\n");
         write(&tree.folder.join("Cargo.toml"), &manifest)?;
@@ -82,18 +85,6 @@ impl Tree {
         let core = [&core[..at], switch, &core[at..]].concat();
         write(&tree.folder.join(CORE), &core)?;
         Ok(tree)
-    }
-
-    /// How each mutant can be played.
-    pub(super) fn kinds(
-        &self,
-        mutants: &BTreeMap<usize, &Mutant>,
-    ) -> Result<BTreeMap<usize, Kind>, String> {
-        let kind = |(&number, mutant): (&usize, &&Mutant)| {
-            let text = read(&root().join(&mutant.file))?;
-            Ok((number, switch::kind(&text, mutant)))
-        };
-        mutants.iter().map(kind).collect()
     }
 
     /// Builds the target with all mutants that compile. Returns the numbers of those that do not,
@@ -202,6 +193,15 @@ impl Tree {
         let errors = errors.filter(|it| it["level"] == "error");
         Ok(Err(errors.map(diagnostic).collect()))
     }
+}
+
+/// How each mutant can be played.
+pub(super) fn kinds(mutants: &BTreeMap<usize, &Mutant>) -> Result<BTreeMap<usize, Kind>, String> {
+    let kind = |(&number, mutant): (&usize, &&Mutant)| {
+        let text = read(&root().join(&mutant.file))?;
+        Ok((number, switch::kind(&text, mutant)))
+    };
+    mutants.iter().map(kind).collect()
 }
 
 fn diagnostic(message: &Value) -> Diagnostic {
