@@ -149,7 +149,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let (missed, unexplained) = if options.vectors {
         missed_by_vectors(&mutants, &numbers, options.search)?
     } else {
-        let text = page::list("## Missed", "No test fails with these:", &outcomes.missed);
+        let text = page::list(
+            "## Missed",
+            Some("No test fails with these:"),
+            &outcomes.missed,
+        );
         (text, 0)
     };
     let about = format!(
@@ -212,7 +216,7 @@ fn missed_by_vectors(
         "\n## Missed, but noticed by the core's tests\n{reasons}{}",
         page::list(
             "## Missed, also by the core's tests",
-            "No test fails with these either:",
+            Some("No test fails with these either:"),
             &outcomes.missed
         )
     );

@@ -19,7 +19,7 @@ pub(super) fn body(outcomes: &Outcomes, missed: &str) -> String {
         markdown(&rows),
         list(
             "## Timed out",
-            "With these a test does not end, which counts as noticed:",
+            Some("With these a test does not end, which counts as noticed:"),
             &outcomes.timed_out
         ),
     )
@@ -38,7 +38,7 @@ fn row(name: &str, counts: &Counts) -> Vec<String> {
 }
 
 /// A list of mutants with its title, or nothing if there are none.
-pub(super) fn list(title: &str, about: &str, mutants: &[String]) -> String {
+pub(super) fn list(title: &str, about: Option<&str>, mutants: &[String]) -> String {
     if mutants.is_empty() {
         return String::new();
     }
@@ -46,7 +46,8 @@ pub(super) fn list(title: &str, about: &str, mutants: &[String]) -> String {
         .iter()
         .map(|mutant| format!("- `{}`\n", mutant.strip_prefix(PREFIX).unwrap_or(mutant)))
         .collect();
-    format!("\n{title}\n\n{about}\n\n{}", lines.concat())
+    let about = about.map_or_else(String::new, |about| format!("{about}\n\n"));
+    format!("\n{title}\n\n{about}{}", lines.concat())
 }
 
 /// The result in a sentence.
@@ -76,7 +77,7 @@ mod tests {
         };
         outcomes.files.insert(format!("{PREFIX}draw.rs"), counts);
         let missed = [format!("{PREFIX}draw.rs:1:2: a change")];
-        let page = body(&outcomes, &list("## Missed", "These:", &missed));
+        let page = body(&outcomes, &list("## Missed", None, &missed));
         assert!(
             page.contains("| `draw.rs` | 3      | 1      | 0         | 2        |"),
             "{page}"

@@ -3,8 +3,8 @@
 use crate::mutants::list::{Mutant, PREFIX};
 use crate::mutants::page::list;
 
-/// Each reason, after `# `, is above its mutants, which have their names without line and column. A
-/// `*` at the end stands for any text.
+/// Each reason, after `# `, is above its mutants, which have their names without line and column.
+/// A `…` stands for any text.
 const REASONS: &str = include_str!("reasons.txt");
 
 /// The part of the page about mutants that only tests notice, and the number of those without a
@@ -18,9 +18,9 @@ pub(super) fn part(mutants: &[&Mutant]) -> (String, usize) {
         let patterns: Vec<&str> = lines.filter(|it| !it.is_empty()).collect();
         let is_mine = |it: &&Mutant| patterns.iter().any(|pattern| matches(pattern, it));
         let mine: Vec<&Mutant> = rest.extract_if(.., |it| is_mine(it)).collect();
-        text += &list(&format!("### {reason}"), "", &names(&mine)).replace("\n\n\n", "\n");
+        text += &list(&format!("### {reason}"), None, &names(&mine));
     }
-    text += &list("### No reason is known", "", &names(&rest)).replace("\n\n\n", "\n");
+    text += &list("### No reason is known", None, &names(&rest));
     (text, rest.len())
 }
 
@@ -32,8 +32,8 @@ fn matches(pattern: &str, mutant: &Mutant) -> bool {
     let file = mutant.file.strip_prefix(PREFIX).unwrap_or(&mutant.file);
     let change = mutant.name.splitn(4, ':').nth(3).unwrap_or_default();
     let name = format!("{file}:{change}");
-    match pattern.strip_suffix('*') {
-        Some(beginning) => name.starts_with(beginning),
+    match pattern.split_once('…') {
+        Some((begin, end)) => name.starts_with(begin) && name.ends_with(end),
         None => name == pattern,
     }
 }
@@ -53,8 +53,9 @@ mod tests {
             "health/flow.rs: replace += with *= in A::b",
             &mutant
         ));
-        assert!(matches("health/flow.rs: replace +*", &mutant));
-        assert!(matches("health/flow.rs*", &mutant));
+        assert!(matches("health/flow.rs: replace +…", &mutant));
+        assert!(matches("health/flow.rs…in A::b", &mutant));
+        assert!(!matches("health/flow.rs…in A::c", &mutant));
         assert!(!matches("health/flow.rs: replace += with *=", &mutant));
     }
 }

@@ -81,8 +81,7 @@ impl Tree {
         let core = read(&root().join(CORE))?;
         let switch =
             "#![feature(core_intrinsics, const_eval_select)]\nextern crate std;\npub mod mutant;\n";
-        let at = core.find("extern crate alloc").unwrap_or(core.len());
-        let core = [&core[..at], switch, &core[at..]].concat();
+        let core = core.replace("#![forbid(unsafe_code)]\n", switch);
         write(&tree.folder.join(CORE), &core)?;
         Ok(tree)
     }
