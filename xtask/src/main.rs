@@ -76,10 +76,11 @@ cargo xtask CHORE
   promtool
           checks the metrics, the alerts and their tests with Prometheus's own tool (seconds, once built)
           [--slackwater FILE]
-  mutants small changes of the core's code, each of which a test should notice, by cargo-mutants; writes results/core-mutants.md
-          (a sample of 40: ten minutes; all: a day). --file: only those of a file, by a pattern, also several times
-          --vectors: which of them the vectors notice, without any other test; writes results/vectors-mutants-sample.md
-          [--sample N] [--seed N] [--file PATTERN ...] [--vectors] [--report FILE]
+  mutants small changes of the core's code, each of which a test should notice, as cargo-mutants lists them; writes
+          results/core-mutants.md (all: an hour or two). --file: only those of a file, by a pattern, also several times
+          --vectors: which of them the vectors notice, without any other test; writes results/vectors-mutants.md (half an hour)
+          --search: looks among N scenarios for some that break more of them
+          [--sample N] [--seed N] [--file PATTERN ...] [--vectors [--search N]] [--report FILE]
   vectors test vectors of policies and tracker for other languages, into vectors/ (seconds); --check: compares them with the
           core. --events: events of each scenario
           [--check] [--scenarios N] [--events N] [--first-seed N] [--out FOLDER]

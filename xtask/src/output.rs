@@ -6,3 +6,8 @@ use std::io::Write;
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "xtask: {line}");
 }
+
+/// Prints how far a long chore is.
+pub(crate) fn progress(line: &str) {
+    let _ = writeln!(std::io::stderr(), "xtask: {line}");
+}

@@ -1,29 +1,39 @@
-//! `cargo xtask mutants`: small changes of the core's code, each of which a test of the core should
-//! notice.
+//! `cargo xtask mutants`: small changes of the core's code, each of which a test of the core, or a
+//! vector, should notice.
 //!
-//! cargo-mutants makes the changes and runs the tests; `.cargo/mutants.toml` configures it. There
-//! are more than four thousand changes, a day of work for one machine, so a run may take a sample:
-//! every n-th, starting at the seed. Samples of different seeds below n have no mutant in common,
-//! and together they contain each once.
+//! cargo-mutants lists the changes; `.cargo/mutants.toml` configures it. One build contains all of
+//! them, and an environment variable says which is active, so that each costs only the tests. A run
+//! may take a sample: every n-th, starting at the seed. Samples of different seeds below n have no
+//! mutant in common, and together they contain each once.
 
+mod judge;
+mod list;
 mod outcomes;
 mod page;
+mod reasons;
+mod search;
+mod switch;
+mod tree;
 
 use crate::arguments::number;
 use crate::command::root;
-use crate::folder::Folder;
-use crate::output::say;
+use crate::output::{progress, say};
 use crate::provenance::commit;
 use crate::report::Page;
-use outcomes::Outcomes;
+use judge::Judge;
+use list::Mutant;
+use outcomes::{Outcome, Outcomes};
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Instant;
+use switch::Kind;
+use tree::{Target, Tree, kinds};
 
 /// The page's path, from the root.
 const PAGE: &str = "results/core-mutants.md";
-/// The page of a run against vectors. Why mutants are missed stands in results/vectors-mutants.md.
-const PAGE_OF_VECTORS: &str = "results/vectors-mutants-sample.md";
+/// The page of a run against vectors.
+const PAGE_OF_VECTORS: &str = "results/vectors-mutants.md";
 /// Files of the core that the vectors do not reach: policies without vectors, what is only shown,
 /// and what is not part of a policy, health or the tracker.
 const OUTSIDE_VECTORS: [&str; 20] = [
@@ -68,6 +78,8 @@ struct Options {
     files: Vec<String>,
     /// Whether the vectors alone have to notice, in place of the core's tests.
     vectors: bool,
+    /// Number of scenarios in which to search for some that break mutants missed by the vectors.
+    search: Option<u64>,
     report: Option<String>,
 }
 
@@ -85,10 +97,11 @@ impl Options {
                 "--seed" => options.seed = number(argument, rest.next(), 0..=u64::MAX)?,
                 "--file" => options.files.push(text()?),
                 "--vectors" => options.vectors = true,
+                "--search" => options.search = Some(number(argument, rest.next(), 1..=1_000_000)?),
                 "--report" => options.report = Some(text()?),
                 _ => {
                     return Err(format!(
-                        "{argument:?} is not an option of mutants; expected --sample N, --seed N, --file PATTERN, --vectors or --report FILE"
+                        "{argument:?} is not an option of mutants; expected --sample N, --seed N, --file PATTERN, --vectors, --search N or --report FILE"
                     ));
                 }
             }
@@ -96,22 +109,29 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns the shard to run and the number of shards, for this number of mutants.
-    fn shard(&self, mutants: u64) -> Option<(u64, u64)> {
-        let shards = (mutants / self.sample?).max(1);
-        Some((self.seed % shards, shards))
+    /// The mutants of the sample, by their number in the list.
+    fn chosen<'l>(&self, list: &'l [Mutant]) -> BTreeMap<usize, &'l Mutant> {
+        let shards = self.sample.map_or(1, |it| (list.len() as u64 / it).max(1));
+        let all = list.iter().enumerate();
+        let mine = all.filter(|it| it.0 as u64 % shards == self.seed % shards);
+        mine.collect()
     }
 }
 
-/// Runs the tool and writes the page.
+/// Plays the mutants and writes the page.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let tool = version().ok_or_else(|| format!("cargo-mutants is not installed: {INSTALL}"))?;
     // Records the commit for the page before anything changes.
     commit();
-    let (outcomes, all) = play(&options)?;
+    let all = list(&options)?;
+    let mutants = options.chosen(&all);
+    let (outcomes, numbers) = if options.vectors {
+        play(VECTORS, &mutants)?
+    } else {
+        play(CORE, &mutants)?
+    };
     let sentence = page::sentence(&outcomes);
-    let total = outcomes.total();
     let (title, usual, judges) = if options.vectors {
         (
             "Mutants of the core against the test vectors",
@@ -126,14 +146,25 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             "runs the core's unit and integration tests. A mutant is caught if one of them fails.",
         )
     };
+    let (missed, unexplained) = if options.vectors {
+        missed_by_vectors(&mutants, &numbers, options.search)?
+    } else {
+        let text = page::list(
+            "## Missed",
+            Some("No test fails with these:"),
+            &outcomes.missed,
+        );
+        (text, 0)
+    };
     let about = format!(
-        "[cargo-mutants](https://mutants.rs) changes the core's code in one small place, such as `<` for `<=`, and {judges} This \
-         run made {} of the {all} mutants that there are{}. `cargo xtask mutants` writes this page.",
-        total.viable() + total.unviable,
+        "This changes the core's code in one small place, such as `<` for `<=`, and {judges} It made {} of the {} mutants \
+         that [cargo-mutants](https://mutants.rs) lists{}. `cargo xtask mutants` writes this page.",
+        mutants.len(),
+        all.len(),
         if options.files.is_empty() {
             ""
         } else {
-            " of these files"
+            " for these files"
         },
     );
     let page = Page {
@@ -143,14 +174,56 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         arguments,
         tools: tool,
     };
-    let text = format!("{}\n{}", page.head(&sentence), page::body(&outcomes));
+    let text = format!(
+        "{}\n{}",
+        page.head(&sentence),
+        page::body(&outcomes, &missed)
+    );
     let path = root().join(options.report.as_deref().unwrap_or(usual));
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     say(&format!("mutants: {sentence}; {}", path.display()));
-    Ok(())
+    match unexplained {
+        0 => Ok(()),
+        _ => Err(format!(
+            "{unexplained} mutants break a test but no vector; expected a scenario more (--search), or a reason in \
+             xtask/src/mutants/reasons.txt"
+        )),
+    }
 }
 
-/// Runs a sample of fixed size, if the tool is installed; fails if the tests miss too many.
+/// The part of the page about mutants that the vectors miss, and the number of those that should
+/// not be missed.
+fn missed_by_vectors(
+    mutants: &BTreeMap<usize, &Mutant>,
+    missed: &[usize],
+    search: Option<u64>,
+) -> Result<(String, usize), String> {
+    let missed: BTreeMap<usize, &Mutant> = missed.iter().map(|it| (*it, mutants[it])).collect();
+    progress(&format!("{} missed: do tests notice?", missed.len()));
+    let (outcomes, by_both) = play(CORE, &missed)?;
+    let mut by_vectors = missed.clone();
+    by_vectors.retain(|it, _| !by_both.contains(it));
+    if let Some(scenarios) = search {
+        let tree = Tree::new()?;
+        let (_, built) = tree.switched(&by_vectors, SEARCH)?;
+        let program = built.first().ok_or("cargo built no example")?;
+        let numbers: Vec<usize> = by_vectors.keys().copied().collect();
+        search::search(&program.executable, &numbers, scenarios)?;
+    }
+    let by_vectors: Vec<&Mutant> = by_vectors.into_values().collect();
+    let (reasons, unexplained) = reasons::part(&by_vectors);
+    let text = format!(
+        "\n## Missed, but noticed by the core's tests\n{reasons}{}",
+        page::list(
+            "## Missed, also by the core's tests",
+            Some("No test fails with these either:"),
+            &outcomes.missed
+        )
+    );
+    Ok((text, unexplained))
+}
+
+/// Plays a sample of fixed size, if the tool is installed; fails if the tests miss too many.
 pub(crate) fn sample() -> Result<(), String> {
     if version().is_none() {
         say(&format!(
@@ -163,15 +236,12 @@ pub(crate) fn sample() -> Result<(), String> {
         seed: SAMPLE_SEED,
         ..Options::default()
     };
-    let (outcomes, _) = play(&options)?;
-    let sentence = page::sentence(&outcomes);
-    let missed: Vec<String> = outcomes
-        .missed
-        .iter()
-        .map(|mutant| format!("\n  missed: {mutant}"))
-        .collect();
+    let all = list(&options)?;
+    let (outcomes, _) = play(CORE, &options.chosen(&all))?;
+    let missed = outcomes.missed.iter();
+    let missed: Vec<String> = missed.map(|it| format!("\n  missed: {it}")).collect();
     let total = outcomes.total();
-    let text = format!("mutants: {sentence}{}", missed.concat());
+    let text = format!("mutants: {}{}", page::sentence(&outcomes), missed.concat());
     if total.noticed() * 100 < total.viable() * NOTICED_MIN_PERCENT {
         return Err(format!(
             "{text}\nat least {NOTICED_MIN_PERCENT} % have to be noticed"
@@ -191,41 +261,84 @@ fn version() -> Option<String> {
     output.status.success().then_some(text)
 }
 
-/// Makes and tests the mutants; also returns their total number.
-fn play(options: &Options) -> Result<(Outcomes, u64), String> {
-    let listed = tool(options)
+/// The tests of a run.
+#[derive(Clone, Copy, Debug)]
+struct Tests {
+    target: Target,
+    /// The only test; none: all.
+    test: Option<&'static str>,
+}
+
+const CORE: Tests = Tests {
+    target: Target {
+        package: "slackwater-core",
+        arguments: &["test", "--no-run", "--tests"],
+    },
+    test: None,
+};
+const VECTORS: Tests = Tests {
+    target: Target {
+        package: "slackwater-vectors",
+        arguments: &["test", "--no-run", "--test", "committed"],
+    },
+    test: Some("committed_vectors_are_what_the_core_does"),
+};
+/// Plays scenarios for a search.
+const SEARCH: Target = Target {
+    package: "slackwater-vectors",
+    arguments: &["build", "--example", "hashes"],
+};
+
+/// Plays the mutants to the tests. Also returns the numbers of those that were missed.
+fn play(
+    tests: Tests,
+    mutants: &BTreeMap<usize, &Mutant>,
+) -> Result<(Outcomes, Vec<usize>), String> {
+    let tree = Tree::new()?;
+    let began = Instant::now();
+    let (unviable, built) = tree.switched(mutants, tests.target)?;
+    progress(&format!("built in {} s", began.elapsed().as_secs()));
+    let judge = Judge::new(built, tests.test)?;
+    progress(&format!("the tests take {:.1?}", judge.takes()));
+    let viable = kinds(mutants)?
+        .into_iter()
+        .filter(|it| !unviable.contains(&it.0));
+    let (mut apart, switched): (Vec<_>, Vec<_>) = viable.partition(|it| it.1 == Kind::Apart);
+    let numbers: Vec<usize> = switched.iter().map(|it| it.0).collect();
+    let mut all = judge.play(&numbers)?;
+    // The compiler computes constants without a mutant.
+    apart.extend(switched.into_iter().filter(|(number, kind)| {
+        *kind == Kind::InConstFunction && all.get(number) == Some(&Outcome::Missed)
+    }));
+    tree.restore(mutants)?;
+    for (played, (number, _)) in apart.iter().enumerate() {
+        progress(&format!(
+            "{played} of {} in builds of their own",
+            apart.len()
+        ));
+        let outcome = if tree.apart(mutants[number], tests.target)? {
+            judge.one(None)?
+        } else {
+            Outcome::Unviable
+        };
+        all.insert(*number, outcome);
+    }
+    all.extend(unviable.into_iter().map(|it| (it, Outcome::Unviable)));
+    let mut outcomes = Outcomes::default();
+    for (number, outcome) in &all {
+        outcomes.add(mutants[number], *outcome);
+    }
+    all.retain(|_, outcome| *outcome == Outcome::Missed);
+    Ok((outcomes, all.into_keys().collect()))
+}
+
+/// The mutants of these files.
+fn list(options: &Options) -> Result<Vec<Mutant>, String> {
+    let output = tool(options)
         .args(["--list", "--json"])
         .output()
         .map_err(|error| format!("cargo mutants: {error}"))?;
-    let list: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout)
-        .map_err(|error| format!("cargo mutants --list: {error}"))?;
-    let all = list.len() as u64;
-    let folder = Folder::new("mutants", false)?;
-    let mut run = tool(options);
-    run.args(["--no-times", "--colors", "never", "--output"])
-        .arg(&folder.path);
-    if let Some((shard, shards)) = options.shard(all) {
-        run.args(["--sharding", "round-robin", "--shard"])
-            .arg(format!("{shard}/{shards}"));
-        say(&format!("mutants: part {shard} of {shards} of {all}"));
-    }
-    if options.vectors {
-        run.args(["--test-package", "slackwater-vectors"]);
-        run.args(["--cargo-test-arg", "--test=committed"]);
-    }
-    let status = run
-        .stdout(Stdio::inherit())
-        .status()
-        .map_err(|error| format!("cargo mutants: {error}"))?;
-    match status.code() {
-        // All caught, some missed, some timed out.
-        Some(0 | 2 | 3) => {}
-        Some(4) => return Err("the core's tests fail without any mutant".to_owned()),
-        _ => return Err(format!("cargo mutants: {status}")),
-    }
-    let path = folder.path.join(Path::new("mutants.out/outcomes.json"));
-    let json = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok((Outcomes::parse(&json)?, all))
+    list::parse(&output.stdout)
 }
 
 /// The tool's command, with its arguments.
@@ -256,8 +369,7 @@ mod tests {
             sample: Some(40),
             seed: 7,
             files: vec!["a.rs".to_owned()],
-            vectors: false,
-            report: None,
+            ..Options::default()
         };
         assert_eq!(options, Ok(expected));
         assert!(Options::parse(&["--sample", "0"]).is_err());
@@ -266,15 +378,20 @@ mod tests {
     }
 
     #[test]
-    fn sample_is_one_shard_and_seeds_wrap_around() {
-        let options = |sample, seed| Options {
-            sample,
-            seed,
-            ..Options::default()
+    fn sample_is_every_nth_and_seeds_wrap_around() {
+        let list = vec![Mutant::default(); 100];
+        let chosen = |sample, seed| {
+            let options = Options {
+                sample,
+                seed,
+                ..Options::default()
+            };
+            options.chosen(&list).into_keys().collect::<Vec<_>>()
         };
-        assert_eq!(options(None, 3).shard(100), None);
-        assert_eq!(options(Some(20), 3).shard(100), Some((3, 5)));
-        assert_eq!(options(Some(20), 8).shard(100), Some((3, 5)));
-        assert_eq!(options(Some(200), 8).shard(100), Some((0, 1)));
+        assert_eq!(chosen(None, 3).len(), 100);
+        assert_eq!(chosen(Some(20), 3)[..3], [3, 8, 13]);
+        assert_eq!(chosen(Some(20), 8).len(), 20);
+        assert_eq!(chosen(Some(20), 8)[0], 3);
+        assert_eq!(chosen(Some(200), 8).len(), 100);
     }
 }

@@ -1,14 +1,12 @@
-//! The page of a run: for each file the number of mutants that the tests noticed, and a list of
+//! The page of a run: for each file the number of mutants that the tests noticed, and lists of
 //! missed ones.
 
+use crate::mutants::list::PREFIX;
 use crate::mutants::outcomes::{Counts, Outcomes};
 use crate::table::markdown;
 
-/// The folder of the core's sources.
-const PREFIX: &str = "crates/slackwater-core/src/";
-
-/// The page without its head.
-pub(super) fn body(outcomes: &Outcomes) -> String {
+/// The page without its head; `missed` describes the missed mutants.
+pub(super) fn body(outcomes: &Outcomes, missed: &str) -> String {
     let titles = ["file", "caught", "missed", "timed out", "unviable"].map(str::to_owned);
     let mut rows = vec![titles.to_vec()];
     rows.extend(outcomes.files.iter().map(|(file, counts)| {
@@ -17,12 +15,11 @@ pub(super) fn body(outcomes: &Outcomes) -> String {
     }));
     rows.push(row("together", &outcomes.total()));
     format!(
-        "## By file\n\nFiles are those of `{PREFIX}`.\n\n{}{}{}",
+        "## By file\n\nFiles are those of `{PREFIX}`.\n\n{}{missed}{}",
         markdown(&rows),
-        list("Missed", "No test fails with these:", &outcomes.missed),
         list(
-            "Timed out",
-            "With these a test does not end, which counts as noticed:",
+            "## Timed out",
+            Some("With these a test does not end, which counts as noticed:"),
             &outcomes.timed_out
         ),
     )
@@ -40,7 +37,8 @@ fn row(name: &str, counts: &Counts) -> Vec<String> {
     row
 }
 
-fn list(title: &str, about: &str, mutants: &[String]) -> String {
+/// A list of mutants with its title, or nothing if there are none.
+pub(super) fn list(title: &str, about: Option<&str>, mutants: &[String]) -> String {
     if mutants.is_empty() {
         return String::new();
     }
@@ -48,7 +46,8 @@ fn list(title: &str, about: &str, mutants: &[String]) -> String {
         .iter()
         .map(|mutant| format!("- `{}`\n", mutant.strip_prefix(PREFIX).unwrap_or(mutant)))
         .collect();
-    format!("\n## {title}\n\n{about}\n\n{}", lines.concat())
+    let about = about.map_or_else(String::new, |about| format!("{about}\n\n"));
+    format!("\n{title}\n\n{about}{}", lines.concat())
 }
 
 /// The result in a sentence.
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_counts_by_file_and_lists_missed_mutants() {
+    fn page_counts_by_file_and_lists_mutants() {
         let mut outcomes = Outcomes::default();
         let counts = Counts {
             caught: 3,
@@ -77,10 +76,8 @@ mod tests {
             unviable: 2,
         };
         outcomes.files.insert(format!("{PREFIX}draw.rs"), counts);
-        outcomes
-            .missed
-            .push(format!("{PREFIX}draw.rs:1:2: a change"));
-        let page = body(&outcomes);
+        let missed = [format!("{PREFIX}draw.rs:1:2: a change")];
+        let page = body(&outcomes, &list("## Missed", None, &missed));
         assert!(
             page.contains("| `draw.rs` | 3      | 1      | 0         | 2        |"),
             "{page}"
