@@ -41,6 +41,7 @@ impl Balancer {
             entry,
             settings,
             health,
+            ..
         } = &choice.kind
         else {
             return None;
