@@ -34,13 +34,7 @@ impl KeyUse<'_> {
         let mut warn = |about: Option<Definition>, message: String| {
             remarks.extend(about.map(|about| warning(about, message)));
         };
-        if !key.is_on() {
-            let section = reader.section_definition(&format!("{prefix}key"));
-            warn(
-                section,
-                "does nothing without the key by; add by = \"header:x-user\"".to_owned(),
-            );
-        } else {
+        if key.is_on() {
             if self.replicas > 0 && usize::from(key.set) > self.replicas {
                 let message = format!("is more than the {} replicas that there are", self.replicas);
                 warn(definition("set"), message);
@@ -63,6 +57,12 @@ impl KeyUse<'_> {
                     "does nothing beside sticky.by, which decides first; leave one of them out";
                 warn(definition("by"), message.to_owned());
             }
+        } else {
+            let section = reader.section_definition(&format!("{prefix}key"));
+            warn(
+                section,
+                "does nothing without the key by; add by = \"header:x-user\"".to_owned(),
+            );
         }
         self.hint_remarks(key, &mut warn);
         remarks
