@@ -34,7 +34,7 @@ unsafe extern "C" {
 /// Reads the variable without an allocation, which a test may count.
 #[cold]
 fn read() -> usize {
-    // SAFETY: the name ends with a zero, as does what is found, and nothing changes the environment.
+    // SAFETY: name and value end with a zero, and nothing changes the environment.
     let found = unsafe {
         let found = getenv(c"MUTANT".as_ptr());
         (!found.is_null()).then(|| CStr::from_ptr(found))
