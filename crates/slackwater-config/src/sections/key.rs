@@ -32,8 +32,8 @@ settings! {
         /// Where a request's key comes from: the first of these that it has. A request without a
         /// key goes where the policy says.
         by: Vec<KeySource> = Vec::new(), Many { of: SOURCE, max: SOURCES_MAX, what: "sources of keys" };
-        /// A replica takes no more of its keys while its load exceeds this multiple of the mean: 1
-        /// or more, also as a percentage. 0: no bound.
+        /// A replica takes no more of its keys while its expected delay exceeds this multiple of
+        /// the mean: 1 or more, also as a percentage. 0: no bound.
         balance_factor: u32 = 2_000_000, BalanceFactor;
         /// The first replicas of a key, which take its requests while its own is above the bound.
         set: u8 = 4, Within(Number, 1..=16);
