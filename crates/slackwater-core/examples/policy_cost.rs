@@ -24,8 +24,7 @@ use slackwater_core::draw::below;
 use slackwater_core::keys::{KeyHash, KeyHasher, KeySettings, keyed};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Settings,
-    Decision, Event, Outcome, Policy, PolicySettings, Query, policy_named,
+    Decision, Event, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
@@ -58,7 +57,9 @@ enum Of {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, replicas, of, times] = arguments.as_slice() else {
-        println!("policy_cost POLICY REPLICAS pick|report|query|key|hot_key|partition|unkeyed TIMES");
+        println!(
+            "policy_cost POLICY REPLICAS pick|report|query|key|hot_key|partition|unkeyed TIMES"
+        );
         return;
     };
     let of = match of.as_str() {

@@ -160,8 +160,7 @@ fn a1_no_pick_with_a_key_allocates() {
             let Ok(config) = settings.validate() else {
                 panic!("in range")
             };
-            let inner =
-                health::build(entry, &PolicySettings::default(), &HealthConfig::default());
+            let inner = health::build(entry, &PolicySettings::default(), &HealthConfig::default());
             let mut policy = keyed(inner, &config);
             fleet(&mut *policy, replicas);
             for (name, replica) in (0..).zip(policy.fleet().available().to_vec()) {

@@ -7,8 +7,8 @@ use super::recent::Recent;
 use super::settings::KeyConfig;
 use crate::draw::Draw;
 use crate::policy::{
-    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason, Policy,
-    Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
+    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason,
+    Policy, Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
 };
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
@@ -102,10 +102,8 @@ impl Keyed {
             }
             Event::SiblingQueries(replica, queries) => self.loads.siblings_sent(replica, queries),
             // They change which replicas may be chosen, which shows in the fleet.
-            Event::Available(..)
-            | Event::ProbeLost(_)
-            | Event::ProbeUnsent(_)
-            | Event::Timeout => {}
+            Event::Available(..) | Event::ProbeLost(_) | Event::ProbeUnsent(_) | Event::Timeout => {
+            }
         }
     }
 
@@ -182,7 +180,7 @@ impl Policy for Keyed {
         };
         let mut decision = (self.policy).choose(now, query, draw, explanation.as_deref_mut());
         if let Some(explanation) = explanation {
-            explanation.set_key(self.explained);
+            explanation.set_key(&self.explained);
         }
         if let Decision::Pick(pick) = &mut decision {
             let reason = self.reason(pick.ticket.replica(), &set);

@@ -134,7 +134,8 @@ impl Loads {
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.rows.insert(replica, Row::default());
         let servers = replica.index() + 1;
-        self.servers.reserve(servers.saturating_sub(self.servers.len()));
+        self.servers
+            .reserve(servers.saturating_sub(self.servers.len()));
     }
 
     pub(super) fn remove(&mut self, replica: ReplicaId) {
@@ -226,7 +227,7 @@ impl Loads {
         }
         row.own -= 1;
         let is_reported = row.is_reported;
-        let level = row.level.saturating_sub(1).max(row.own);
+        let level = row.level.saturating_sub(1);
         let fewer = u64::from(if is_reported { row.level - level } else { 0 });
         row.level = level;
         if let Some(server) = self.servers.get_mut(row.server as usize) {

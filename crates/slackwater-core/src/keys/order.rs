@@ -86,7 +86,8 @@ impl Order {
         let count = self.known.len();
         self.hashes.reserve(count.saturating_sub(self.hashes.len()));
         self.parts.reserve(count.saturating_sub(self.parts.len()));
-        self.begins.reserve((count + 1).saturating_sub(self.begins.len()));
+        self.begins
+            .reserve((count + 1).saturating_sub(self.begins.len()));
         self.is_sorted = false;
     }
 

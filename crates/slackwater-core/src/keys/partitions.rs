@@ -118,7 +118,10 @@ pub(super) struct Partitions {
 impl Partitions {
     pub(super) fn new(settings: &KeySettings) -> Self {
         let count = usize::from(settings.partitions);
-        let width = settings.set.max(settings.replicate_max).max(settings.hint_homes);
+        let width = settings
+            .set
+            .max(settings.replicate_max)
+            .max(settings.hint_homes);
         let width = usize::from(width);
         let partition = Partition {
             homes: 1,
@@ -164,7 +167,9 @@ impl Partitions {
 
     /// How many homes a partition has.
     pub(super) fn homes(&self, partition: u16) -> u8 {
-        self.list.get(usize::from(partition)).map_or(1, |it| it.homes)
+        self.list
+            .get(usize::from(partition))
+            .map_or(1, |it| it.homes)
     }
 
     /// Notes a query, and the partition of its key if it has one.

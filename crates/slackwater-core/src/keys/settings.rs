@@ -2,7 +2,9 @@
 //! become more.
 
 use crate::fixed::{ONE, Quantile};
-use crate::policy::{ConfigError, ProbeRound, Query, Settings, Valid, require, require_span, section};
+use crate::policy::{
+    ConfigError, ProbeRound, Query, Settings, Valid, require, require_span, section,
+};
 use core::time::Duration;
 
 /// Settings that make sense.
@@ -52,20 +54,23 @@ impl Default for KeySettings {
 impl Settings for KeySettings {
     fn check(&self) -> Result<(), ConfigError> {
         let factor = self.balance_factor_millionths;
-        let replicas_max = Query::AMONG_MAX as u8;
         require(
             factor == 0 || (ONE..=1_000 * ONE).contains(&factor),
             "balance_factor",
             "0 or from 1 to 1,000",
         )?;
-        require((1..=replicas_max).contains(&self.set), "set", "from 1 to 16")?;
+        require(
+            (1..=Query::AMONG_MAX).contains(&self.set.into()),
+            "set",
+            "from 1 to 16",
+        )?;
         require(
             self.partitions <= Self::PARTITIONS_MAX,
             "partitions",
             "at most 16,384",
         )?;
         require(
-            (1..=replicas_max).contains(&self.replicate_max),
+            (1..=Query::AMONG_MAX).contains(&self.replicate_max.into()),
             "replicate_max",
             "from 1 to 16",
         )?;
@@ -121,7 +126,9 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_named() {
         check_ranges::<KeySettings>(&[
-            ("balance_factor", |it| it.balance_factor_millionths = ONE - 1),
+            ("balance_factor", |it| {
+                it.balance_factor_millionths = ONE - 1;
+            }),
             ("balance_factor", |it| {
                 it.balance_factor_millionths = 1_000 * ONE + 1;
             }),

@@ -238,8 +238,8 @@ impl Explanation {
         self.key.as_ref()
     }
 
-    pub(crate) const fn set_key(&mut self, key: KeyChoice) {
-        self.key = Some(key);
+    pub(crate) const fn set_key(&mut self, key: &KeyChoice) {
+        self.key = Some(*key);
     }
 
     /// Sets the driver's reason, in one word, why this replica could not be chosen. It replaces any

@@ -17,6 +17,7 @@
 //! a single client is about as good. A pick looks at every report, so its time is in proportion to
 //! the fleet, except with a rule that compares only the newest reports, which are kept together.
 
+mod few;
 mod in_flight;
 mod keep;
 mod order;
@@ -138,12 +139,6 @@ impl<R: LatestRule> LatestReports<R> {
         let few = query.among.iter().filter_map(|&it| self.fresh(it));
         let rows = newest.iter().chain(few);
         rows.filter(move |row| query.allows(row.replica))
-    }
-
-    /// The report of a replica, if it is fresh.
-    fn fresh(&self, replica: ReplicaId) -> Option<&Row<R::Known>> {
-        let row = self.rows.find(replica)?;
-        (row.received_at >= self.fresh_since).then_some(row)
     }
 
     /// The RIF that a report counts with, in 1/1024. `[A11]` `[A13]`
@@ -374,47 +369,6 @@ impl<R: LatestRule> LatestReports<R> {
             candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
             chosen: Some(Self::view(now, chosen, &survey, fleet)),
             runner_up: runner_up.map(|row| row.replica),
-        })
-    }
-}
-
-impl<R: LatestRule> LatestReports<R> {
-    /// Like [`Self::best`], for a query that may go to a few replicas only.
-    #[inline(never)]
-    fn best_of_few(
-        &self,
-        now: Instant,
-        query: Query<'_>,
-        survey: &Survey<R::Moment>,
-        client: &Client,
-        draw: &mut dyn Draw,
-    ) -> Option<Choice> {
-        let fleet = &client.fleet;
-        let rows = (0_u32..).zip(query.among);
-        let rows = rows.filter_map(|(index, &replica)| Some((index, self.fresh(replica)?)));
-        let rank = |(index, row)| self.rank(now, index, row, survey, fleet);
-        let (mut lowest, mut candidates) = (Lowest::NONE, 0);
-        for row in rows.clone() {
-            lowest.offer(rank(row));
-            candidates += 1;
-        }
-        let Lowest { first, second } = lowest;
-        let (mut index, mut runner_up) = (first.index(), Some(second.index()));
-        if candidates < 2 {
-            runner_up = None;
-        } else if second.ties_with(first) {
-            let drawn = rank::best(rows.map(rank), draw)?;
-            (index, runner_up) = (drawn.index, drawn.runner_up);
-        }
-        let runner_up = runner_up.and_then(|index| query.among.get(index));
-        let chosen = self.rows.find(*query.among.get(index)?)?;
-        Some(Choice {
-            replica: chosen.replica,
-            reason: R::reason(first.first()),
-            rif_limit: survey.rif_limit,
-            candidates,
-            chosen: Some(Self::view(now, chosen, survey, fleet)),
-            runner_up: runner_up.copied(),
         })
     }
 }

@@ -59,7 +59,10 @@ impl Fleet {
                 let is_there = considered.any(|it| it.replica == pick.ticket.replica());
                 let is_trial = explanation.rule().is_none();
                 let is_large = explanation.considered() > 32;
-                assert!(is_there || is_trial || is_large, "{query:?} {explanation:?}");
+                assert!(
+                    is_there || is_trial || is_large,
+                    "{query:?} {explanation:?}"
+                );
                 return Some(pick);
             }
             Decision::NoReplica => return None,
@@ -84,7 +87,7 @@ impl Fleet {
     }
 
     fn some(&mut self, count: u32) -> Vec<ReplicaId> {
-        let len = self.replicas.len() as u32;
+        let len = u32::try_from(self.replicas.len()).unwrap();
         (0..count)
             .map(|_| self.replicas[below(&mut self.draw, len) as usize])
             .collect()

@@ -53,7 +53,8 @@ fn play(policy: &str, factor: u32, replicas: u32) -> [u32; 3] {
             tickets.push(pick.ticket);
             world.report(replica);
         } else {
-            let place = below(&mut world.draw, tickets.len() as u32) as usize;
+            let count = u32::try_from(tickets.len()).unwrap();
+            let place = below(&mut world.draw, count) as usize;
             let ticket = tickets.swap_remove(place);
             let replica = ticket.replica();
             world.done(ticket);
@@ -138,7 +139,11 @@ fn without_reports_own_queries_are_the_load() {
 #[test]
 fn replica_without_a_report_counts_in_proportion_to_those_with_one() {
     let mut world = World::new("random", all_in_set(), 0..4);
-    let _tickets = [send(&mut world, 0, 4), send(&mut world, 1, 5), send(&mut world, 3, 2)];
+    let _tickets = [
+        send(&mut world, 0, 4),
+        send(&mut world, 1, 5),
+        send(&mut world, 3, 2),
+    ];
     // 0, 1 and 2 report: this client has 9 there, and all clients have 29.
     for (name, others) in [(0, 10), (1, 5), (2, 5)] {
         let replica = world.replicas[&name];
@@ -229,7 +234,11 @@ fn cap_of_a_server_is_in_proportion_to_its_parts() {
     world.done(pick.ticket);
     for server in explanation.key().unwrap().set() {
         // 1.25 × (7 + 1) / 10 parts, rounded up
-        let cap = if world.name(server.replica) < 100 { 1 } else { 4 };
+        let cap = if world.name(server.replica) < 100 {
+            1
+        } else {
+            4
+        };
         assert_eq!(server.cap, Some(cap));
     }
 }

@@ -4,7 +4,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic,
     reason = "tests and their helpers"
 )]
 

@@ -2,7 +2,7 @@
 
 use crate::world::{World, about, identity, key};
 use slackwater_core::keys::{Identity, KeySettings};
-use slackwater_core::policy::{Event, PickReason};
+use slackwater_core::policy::{Event, PickReason, Query, Ticket};
 use std::collections::BTreeSet;
 
 const KEYS: u32 = 2_000;
@@ -122,13 +122,13 @@ fn parts_of_a_server_are_one_place_of_a_set() {
     }
     assert!((450..550).contains(&first), "three of six parts: {first}");
     // One key: as long as they are in flight, the parts get one after another.
-    let number = (0..).find(|&it| world.set(it).0[0] >= 100).unwrap();
+    let number = (0..100).find(|&it| world.set(it).0[0] >= 100).unwrap();
     let tickets: Vec<_> = (0..3).map(|_| world.pick(about(number)).ticket).collect();
-    let gone: BTreeSet<_> = tickets.iter().map(|it| it.replica()).collect();
+    let gone: BTreeSet<_> = tickets.iter().map(Ticket::replica).collect();
     assert_eq!(gone, parts.iter().copied().collect());
     // A retry goes to another server.
     let avoid = [parts[1]];
-    let retry = slackwater_core::policy::Query::retry(&avoid).with_key(key(number));
+    let retry = Query::retry(&avoid).with_key(key(number));
     let (name, reason) = world.goes(retry);
     assert!(name < 100, "{name}");
     assert_eq!(reason, PickReason::KeySet);

@@ -84,8 +84,16 @@ fn hot_partition_grows_along_its_order_and_shrinks_when_it_is_cold() {
     assert_eq!((&grown[..4], homes), (&order[..], 8));
     traffic.run(5, 40);
     let homes: Vec<_> = grown.iter().map(|it| traffic.went.get(it)).collect();
-    assert!(homes.iter().all(|it| it.is_some_and(|&it| it > 20)), "{homes:?}");
-    let view = traffic.world.policy.snapshot(traffic.world.now).keys.unwrap();
+    assert!(
+        homes.iter().all(|it| it.is_some_and(|&it| it > 20)),
+        "{homes:?}"
+    );
+    let view = traffic
+        .world
+        .policy
+        .snapshot(traffic.world.now)
+        .keys
+        .unwrap();
     assert_eq!(view.replicated, 1);
     let busiest = &view.partitions[0];
     let choice = traffic.world.set(HOT).0;
@@ -93,14 +101,25 @@ fn hot_partition_grows_along_its_order_and_shrinks_when_it_is_cold() {
     let servers: Vec<_> = (busiest.servers.iter().map(|&it| traffic.world.name(it))).collect();
     assert_eq!(servers, choice);
     // 40 % of 200 a second, each for 100 ms.
-    assert!((60_000..100_000).contains(&busiest.query_rate_millis), "{busiest:?}");
-    assert!((6_000..10_000).contains(&busiest.in_flight_millis), "{busiest:?}");
+    assert!(
+        (60_000..100_000).contains(&busiest.query_rate_millis),
+        "{busiest:?}"
+    );
+    assert!(
+        (6_000..10_000).contains(&busiest.in_flight_millis),
+        "{busiest:?}"
+    );
     // Hysteresis: a load that would not have made it grow lets it be.
     traffic.run(2, 0);
     assert_eq!(traffic.homes(), 8, "it has not lasted long enough");
     traffic.run(20, 0);
     assert_eq!(traffic.homes(), 1);
-    let view = traffic.world.policy.snapshot(traffic.world.now).keys.unwrap();
+    let view = traffic
+        .world
+        .policy
+        .snapshot(traffic.world.now)
+        .keys
+        .unwrap();
     assert_eq!(view.replicated, 0);
 }
 
@@ -142,7 +161,10 @@ fn fleet_may_change_while_a_partition_is_replicated() {
     // One home is taken out: the next takes its place, and the rest stay.
     traffic.world.available(order[1], false);
     let (next, homes) = traffic.world.set(HOT);
-    assert_eq!((next[0], next[1], next[2], homes), (order[0], order[2], order[3], 4));
+    assert_eq!(
+        (next[0], next[1], next[2], homes),
+        (order[0], order[2], order[3], 4)
+    );
     traffic.run(2, 40);
     traffic.world.available(order[1], true);
     assert_eq!(traffic.world.set(HOT), (order.clone(), 4));

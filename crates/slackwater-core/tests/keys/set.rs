@@ -101,9 +101,17 @@ fn in_a_panic_keys_still_have_their_homes() {
         }
         let (name, reason) = world.goes(about(5));
         assert!(set.contains(&name), "{}", entry.name);
-        assert!(name == set[0] || entry.name == "prequal_sync", "{}", entry.name);
+        assert!(
+            name == set[0] || entry.name == "prequal_sync",
+            "{}",
+            entry.name
+        );
         let is_own = [PickReason::Panic, PickReason::KeyHome].contains(&reason);
-        assert!(is_own || entry.name == "prequal_sync", "{}: {reason}", entry.name);
+        assert!(
+            is_own || entry.name == "prequal_sync",
+            "{}: {reason}",
+            entry.name
+        );
         world.available(set[2], true);
         assert_eq!(world.goes(about(5)).0, set[2], "{}", entry.name);
     }
@@ -184,7 +192,9 @@ fn rounds_probe_the_homes_of_a_key() {
         for _ in 0..50 {
             let (now, draw) = (world.now, &mut world.draw);
             let mut explanation = Explanation::new();
-            let decision = world.policy.choose(now, about(5), draw, Some(&mut explanation));
+            let decision = world
+                .policy
+                .choose(now, about(5), draw, Some(&mut explanation));
             let Decision::Probe(mut round) = decision else {
                 panic!("it probes");
             };

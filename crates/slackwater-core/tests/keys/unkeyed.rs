@@ -72,8 +72,7 @@ fn story(policy: &mut dyn Policy) -> Vec<String> {
 #[test]
 fn queries_without_a_key_are_chosen_as_without_keys() {
     for entry in POLICIES {
-        let build =
-            || health::build(entry, &PolicySettings::default(), &HealthConfig::default());
+        let build = || health::build(entry, &PolicySettings::default(), &HealthConfig::default());
         let bare = story(&mut *build());
         let wrapped = story(&mut *keyed(build(), &KeyConfig::default()));
         let first = bare.iter().zip(&wrapped).find(|(one, other)| one != other);

@@ -93,11 +93,8 @@ impl World {
         let replica = self.ids.allocate().unwrap();
         self.policy
             .handle(self.now, Event::Added(replica), &mut NoDraw);
-        self.policy.handle(
-            self.now,
-            Event::Identified(replica, identity),
-            &mut NoDraw,
-        );
+        self.policy
+            .handle(self.now, Event::Identified(replica, identity), &mut NoDraw);
         replica
     }
 
@@ -130,7 +127,9 @@ impl World {
 
     pub(crate) fn report_all(&mut self) {
         let replicas: Vec<_> = self.replicas.values().copied().collect();
-        replicas.into_iter().for_each(|it| self.report(it));
+        for replica in replicas {
+            self.report(replica);
+        }
     }
 
     /// Chooses a replica for the query. All replicas answer the probes of a round.

@@ -336,7 +336,9 @@ impl Machine {
             .collect();
         let some = |bytes: &mut Bytes<'_>, at_least: u8| -> Vec<_> {
             let count = (bytes.byte() % 32).saturating_sub(at_least);
-            (0..count).filter_map(|_| bytes.one_of(&self.fleet)).collect()
+            (0..count)
+                .filter_map(|_| bytes.one_of(&self.fleet))
+                .collect()
         };
         let (among, homes) = (some(bytes, 20), some(bytes, 26));
         let mut query = match bytes.byte() % 4 {
@@ -349,9 +351,8 @@ impl Machine {
         let number = bytes.byte();
         let bits = (u64::MAX / 7).wrapping_mul((number % 9).into());
         query.key = (number < 200).then(|| KeyHash::from_bits(bits));
-        let is_free = |it: &&ReplicaId| {
-            self.policy.fleet().is_available(**it) && !query.avoid.contains(it)
-        };
+        let is_free =
+            |it: &&ReplicaId| self.policy.fleet().is_available(**it) && !query.avoid.contains(it);
         let is_narrow = among.iter().take(16).any(|it| is_free(&it)) && homes.is_empty();
         let mut explanation = Explanation::new();
         let explained = Some(&mut explanation);

@@ -63,12 +63,6 @@ fn all_events() -> Vec<Entry<'static>> {
         has_room: false,
         ..plain()
     };
-    let key = KeyHash::from_bits(u64::MAX);
-    let keyed = Asked {
-        homes: Cow::Owned(vec![b]),
-        among: Cow::Owned(vec![b, STRANGER, c]),
-        ..Asked::new(Query::with_room(a).with_key(key))
-    };
     let probe = ProbeId::from_bits(u64::MAX - 5);
     let pick = |replica, reason| Answer::Pick { replica, reason };
     let answered = |latency| RoundReply::Answered {
@@ -96,14 +90,6 @@ fn all_events() -> Vec<Entry<'static>> {
         Entry::Query {
             asked: Asked::new(Query::with_room(a)),
             answer: pick(a, PickReason::Room),
-        },
-        Entry::Query {
-            asked: keyed,
-            answer: pick(a, PickReason::KeySpill),
-        },
-        Entry::Query {
-            asked: Asked::new(Query::first().with_key(KeyHash::from_bits(0))),
-            answer: pick(a, PickReason::KeyHome),
         },
         Entry::Query {
             asked: plain(),
@@ -151,13 +137,6 @@ fn all_events() -> Vec<Entry<'static>> {
         Entry::Event(Event::ProbeLost(probe)),
         Entry::Event(Event::ProbeUnsent(probe)),
         Entry::Event(Event::Timeout),
-        Entry::Event(Event::Identified(
-            b,
-            Identity {
-                name: u64::MAX,
-                part: u32::MAX,
-            },
-        )),
     ]);
     events.extend(
         [
@@ -167,8 +146,35 @@ fn all_events() -> Vec<Entry<'static>> {
         ]
         .map(request),
     );
+    events.extend(keyed_events());
     events.push(Entry::Event(Event::Removed(b)));
     events
+}
+
+/// Names of replicas, and queries with keys.
+fn keyed_events() -> [Entry<'static>; 3] {
+    let [a, b, c] = replicas();
+    let keyed = |key, query: Query<'static>| query.with_key(KeyHash::from_bits(key));
+    let pick = |reason| Answer::Pick { replica: a, reason };
+    let identity = Identity {
+        name: u64::MAX,
+        part: u32::MAX,
+    };
+    [
+        Entry::Event(Event::Identified(b, identity)),
+        Entry::Query {
+            asked: Asked::new(keyed(0, Query::first())),
+            answer: pick(PickReason::KeyHome),
+        },
+        Entry::Query {
+            asked: Asked {
+                homes: Cow::Owned(vec![b]),
+                among: Cow::Owned(vec![b, STRANGER, c]),
+                ..Asked::new(keyed(u64::MAX, Query::with_room(a)))
+            },
+            answer: pick(PickReason::KeySpill),
+        },
+    ]
 }
 
 fn encoded(events: &[Entry<'_>]) -> Vec<u8> {

@@ -277,6 +277,7 @@ impl Reader {
                 self.take_probe(probe);
             }
             Event::SiblingReport(..)
+            | Event::Identified(..)
             | Event::SiblingQueries(..)
             | Event::CarriedReport(..)
             | Event::Timeout => (),

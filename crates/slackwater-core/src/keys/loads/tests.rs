@@ -9,9 +9,11 @@ fn sums_are_those_of_the_rows() {
     let mut loads = Loads::default();
     let mut ids = ReplicaIds::new();
     let mut replicas: Vec<_> = (0..12).filter_map(|_| ids.allocate()).collect();
-    replicas.iter().for_each(|&it| loads.add(it));
+    for &replica in &replicas {
+        loads.add(replica);
+    }
     let mut now = Instant::EPOCH;
-    for step in 0..20_000 {
+    for step in 0..20_000_u32 {
         let replica = replicas[below(&mut draw, 12) as usize];
         match below(&mut draw, 9) {
             0 | 1 => loads.reported(now, replica, Rif::new(below(&mut draw, 50))),
@@ -26,25 +28,30 @@ fn sums_are_those_of_the_rows() {
                 replicas[place] = ids.allocate().expect("room");
                 loads.add(replicas[place]);
                 loads.clear();
-                for (place, &replica) in replicas.iter().enumerate().skip(step % 3) {
-                    loads.place(replica, (place / 2) as u32 - (step % 3) as u32 / 2);
+                // Two replicas are one server.
+                for (place, &replica) in (0..).zip(&replicas[..9]) {
+                    loads.place(replica, place / 2);
                 }
             }
             _ => {}
         }
         let mut all = Sums::default();
-        for server in 0..loads.servers.len() as u32 {
+        for (server, kept) in (0_u32..).zip(&loads.servers) {
             let mut sums = Sums::default();
             let rows = loads.rows.values().filter(|row| row.server == server);
             rows.for_each(|row| sums.add(row.sums()));
             all.add(sums);
-            let kept = loads.servers[server as usize];
             assert_eq!(kept.level, sums.level);
             assert_eq!(kept.own_reported, sums.own_reported);
             assert_eq!(kept.own_unreported, sums.own_unreported);
         }
         assert_eq!(loads.all.load(&loads.all), all.load(&all), "{step}");
-        assert!(loads.rows.values().all(|row| row.level >= row.own || !row.is_reported));
+        assert!(
+            loads
+                .rows
+                .values()
+                .all(|row| row.level >= row.own || !row.is_reported)
+        );
     }
 }
 

@@ -1,9 +1,9 @@
 use super::*;
+use crate::NoDraw;
 use crate::key::KeyHasher;
 use crate::policy::{Event, Policy, Random};
 use crate::replica::ReplicaIds;
 use crate::time::Instant;
-use crate::NoDraw;
 
 /// An order of servers with these numbers of parts, in which all may be chosen.
 fn order(weights: &[u32]) -> Order {
@@ -44,12 +44,18 @@ fn share_of_keys_is_that_of_the_parts_within_one_percent() {
     let shares = shares(&order(&weights), KEYS);
     for (weight, [first, second]) in weights.into_iter().zip(&shares) {
         let expected = KEYS * u64::from(weight) / 10;
-        assert!(first.abs_diff(expected) < expected / 100, "{weight}: {first}");
+        assert!(
+            first.abs_diff(expected) < expected / 100,
+            "{weight}: {first}"
+        );
         // Second: the sum over the other servers v of v/10 · w/(10 − v).
         let others = [1, 2, 3, 4].into_iter().filter(|&other| other != weight);
         let part = |other: u32| KEYS * u64::from(other * weight) / u64::from(10 * (10 - other));
         let expected: u64 = others.map(part).sum();
-        assert!(second.abs_diff(expected) < expected / 100, "{weight}: {second}");
+        assert!(
+            second.abs_diff(expected) < expected / 100,
+            "{weight}: {second}"
+        );
     }
 }
 
