@@ -37,10 +37,10 @@ impl Keyed {
     }
 
     /// The servers of a set, which are the homes if there are more.
-    fn members<'a>(&self, set: &'a Set) -> &'a [u32] {
-        let members = set.first.as_slice();
+    fn servers<'a>(&self, set: &'a Set) -> &'a [u32] {
+        let servers = set.first.as_slice();
         let len = usize::from(self.config.set).max(set.homes);
-        &members[..members.len().min(len)]
+        &servers[..servers.len().min(len)]
     }
 
     /// Fills in `homes`, the replicas that the query prefers, and `among`, those that it may go to
@@ -57,9 +57,9 @@ impl Keyed {
             }
             return;
         }
-        let members = set.first.as_slice();
-        let members = &members[..self.members(set).len()];
-        for &server in members {
+        let servers = set.first.as_slice();
+        let servers = &servers[..self.servers(set).len()];
+        for &server in servers {
             match self.order.only_part(server) {
                 Some(replica) => self.loads.expire(now, replica),
                 None => (self.order.parts(server)).for_each(|it| self.loads.expire(now, it)),
@@ -68,7 +68,7 @@ impl Keyed {
         let cap = self.loads.cap(self.config.balance_factor_millionths);
         // Homes that the query avoids are replaced by the next in order.
         let mut homes_left = set.homes;
-        for &server in members {
+        for &server in servers {
             let Some(replica) = self.part_for(server, query) else {
                 continue;
             };
@@ -113,8 +113,8 @@ impl Keyed {
     pub(super) fn reason(&self, replica: ReplicaId, set: &Set) -> PickReason {
         let is_spilt = !self.has_rounds && !self.among.contains(&replica);
         let place = self.loads.server(replica).and_then(|server| {
-            let mut members = self.members(set).iter();
-            members.position(|&member| member == server)
+            let mut servers = self.servers(set).iter();
+            servers.position(|&other| other == server)
         });
         match place {
             Some(place) if !is_spilt && place < set.homes => PickReason::KeyHome,
@@ -137,12 +137,12 @@ impl Keyed {
             self.config.balance_factor_millionths
         };
         let cap = self.loads.cap(factor);
-        for (member, &server) in choice.members.iter_mut().zip(self.members(set)) {
+        for (shown, &server) in choice.servers.iter_mut().zip(self.servers(set)) {
             let part = self.part_for(server, query);
-            *member = KeyServer {
+            *shown = KeyServer {
                 replica: part
                     .or_else(|| self.order.parts(server).next())
-                    .unwrap_or(member.replica),
+                    .unwrap_or(shown.replica),
                 load: self.loads.load(server),
                 cap: cap.of(self.order.weight(server)),
                 avoided: part.is_none(),

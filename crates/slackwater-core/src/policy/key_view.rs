@@ -12,7 +12,7 @@ pub struct KeyChoice {
     pub partition: Option<u16>,
     /// How many of the first servers of [`set`](Self::set) are homes.
     pub homes: u8,
-    pub(crate) members: [KeyServer; Query::AMONG_MAX],
+    pub(crate) servers: [KeyServer; Query::AMONG_MAX],
     pub(crate) len: u8,
 }
 
@@ -50,13 +50,13 @@ impl KeyChoice {
     pub(crate) const EMPTY: Self = Self {
         partition: None,
         homes: 0,
-        members: [KeyServer::UNUSED; Query::AMONG_MAX],
+        servers: [KeyServer::UNUSED; Query::AMONG_MAX],
         len: 0,
     };
 
     /// The key's servers in their order, homes first.
     pub fn set(&self) -> &[KeyServer] {
-        self.members.get(..self.len.into()).unwrap_or(&[])
+        self.servers.get(..self.len.into()).unwrap_or(&[])
     }
 }
 

@@ -18,7 +18,7 @@ pub(in crate::policy) struct Narrowed {
 }
 
 impl Narrowed {
-    /// Those of `some` that the query may go to now.
+    /// The replicas of `some` that the query may go to now.
     pub(in crate::policy) fn new(fleet: &Fleet, query: Query<'_>, some: &[ReplicaId]) -> Self {
         let mut narrowed = Self {
             replicas: [UNUSED; Query::AMONG_MAX],

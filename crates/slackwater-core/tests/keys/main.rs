@@ -9,6 +9,7 @@
 
 mod among;
 mod bound;
+mod hash;
 mod order;
 mod replication;
 mod set;

@@ -1,4 +1,4 @@
-//! Which replicas a key has, as the fleet changes and for other clients.
+//! The replicas of a key, as the fleet changes and for other clients.
 
 use crate::world::{World, about, identity, key};
 use slackwater_core::keys::{Identity, KeySettings};

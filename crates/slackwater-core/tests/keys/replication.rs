@@ -136,7 +136,7 @@ fn partition_between_the_two_limits_keeps_its_homes() {
 }
 
 #[test]
-fn partitions_are_not_replicated_unless_told() {
+fn partitions_are_not_replicated_by_default() {
     let mut traffic = Traffic::new(settings(1), 20);
     traffic.run(10, 60);
     assert_eq!(traffic.homes(), 1);

@@ -10,7 +10,7 @@ use slackwater_core::policy::{
 use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaIds, Rif, SplitMix64};
 
 /// Plays the same traffic on a policy, with draws from its own seed. Returns everything it did.
-fn story(policy: &mut dyn Policy) -> Vec<String> {
+fn played(policy: &mut dyn Policy) -> Vec<String> {
     let mut all = Vec::new();
     let (mut draw, mut chance) = (SplitMix64::new(1), SplitMix64::new(2));
     let mut ids = ReplicaIds::new();
@@ -73,8 +73,8 @@ fn story(policy: &mut dyn Policy) -> Vec<String> {
 fn queries_without_a_key_are_chosen_as_without_keys() {
     for entry in POLICIES {
         let build = || health::build(entry, &PolicySettings::default(), &HealthConfig::default());
-        let bare = story(&mut *build());
-        let wrapped = story(&mut *keyed(build(), &KeyConfig::default()));
+        let bare = played(&mut *build());
+        let wrapped = played(&mut *keyed(build(), &KeyConfig::default()));
         let first = bare.iter().zip(&wrapped).find(|(one, other)| one != other);
         assert_eq!(first, None, "{}", entry.name);
         assert_eq!(bare.len(), wrapped.len(), "{}", entry.name);

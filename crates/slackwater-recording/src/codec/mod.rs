@@ -59,8 +59,8 @@ mod answer {
     pub(super) const PICK: u8 = 2;
 }
 
-/// How a query is narrowed, in one byte. The lower two bits: 0 if it is not pinned, 1 if it is, 2 if
-/// it has waited for its replica.
+/// How a query is narrowed, in one byte. The lower two bits: 0 if it is not pinned, 1 if it is, 2
+/// if it has waited for its replica.
 mod narrow {
     pub(super) const PIN: u8 = 3;
     pub(super) const KEY: u8 = 4;

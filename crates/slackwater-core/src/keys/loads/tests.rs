@@ -1,3 +1,5 @@
+//! The sums of loads, the cap, and the age of reports.
+
 use super::*;
 use crate::draw::{SplitMix64, below};
 use crate::replica::ReplicaIds;

@@ -1,3 +1,5 @@
+//! Orders of servers: shares, prefixes, and their definition.
+
 use super::*;
 use crate::NoDraw;
 use crate::key::KeyHasher;

@@ -1,3 +1,5 @@
+//! Partitions: where keys fall, memory, and means in flight.
+
 use super::*;
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The choice for a query that may go to a few replicas only: it looks at their reports, however many
-//! are newer.
+//! The choice for a query that may go to a few replicas only: it looks at their reports, however
+//! many are newer.
 
 use super::rows::Row;
 use super::{LatestReports, LatestRule, Lowest, Survey};
