@@ -12,7 +12,8 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// keyedEngine returns an engine over the fleet of the vectors, whose calls have the metadata x-user.
+// keyedEngine returns an engine over the fleet of the vectors, whose calls have their key in the
+// metadata x-user.
 func keyedEngine(t *testing.T, config string) (*engine, []string, []vectors.KeyLine) {
 	t.Helper()
 	t.Setenv(vectors.FolderVariable, "../../vectors")

@@ -65,13 +65,13 @@
 // settings in prequal apply to every policy that probes.
 //
 // key lets calls about the same thing go to the same endpoints, for the sake of their caches, while
-// these are not busy: see package keys of the parent module. key.metadata is the name of the
-// metadata whose first value is a call's key, as requestHashHeader is in the configuration of gRPC's
-// ring_hash (A76). A call without it goes where the policy says, and not to a random endpoint as
-// there. key.secret is the name under which [RegisterKeySecret] has the secret that keys are hashed
-// with, by default none. The other fields are the settings of [github.com/slackwater/slackwater/go/keys.Settings], with their defaults,
-// without hintHomes. Clients that resolve the same addresses agree on a key's endpoints; the first
-// address of an endpoint names it.
+// these are not busy: see package [github.com/slackwater/slackwater/go/keys]. key.metadata is the
+// name of the metadata whose first value is a call's key, as requestHashHeader is in the
+// configuration of gRPC's ring_hash (A76). A call without it goes where the policy says, and not to
+// a random endpoint as there. key.secret is the name under which [RegisterKeySecret] has the secret
+// that keys are hashed with; by default there is none. The other fields are the Settings of package
+// keys, without hintHomes. Clients that resolve the same addresses agree on a key's endpoints; the
+// first address of an endpoint names it.
 //
 // health says what is done about endpoints that fail:
 //   - "standard", the default: an endpoint that fails more often than the others gets fewer calls,

@@ -41,8 +41,8 @@ func KeyFromHeader(name string) func(*http.Request) string {
 }
 
 // WithKeySecret hashes keys with a secret, so that those who send requests cannot construct keys
-// that all belong to one replica. It needs 16 random bytes or more, the same for all clients and for
-// Slackwater's proxy, whose seed_file has them as hexadecimal digits. Default: a public seed.
+// that all belong to one replica. It needs 16 random bytes or more, the same for all clients and
+// for Slackwater's proxy, whose seed_file has them as hexadecimal digits. Default: a public seed.
 func WithKeySecret(secret []byte) Option {
 	return func(o *options) { o.key.hasher = keys.NewSecretHasher(secret) }
 }

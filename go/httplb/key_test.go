@@ -119,7 +119,7 @@ func TestRequestsBeyondTheBoundGoToTheSet(t *testing.T) {
 	for _, response := range open {
 		_ = response.Body.Close()
 	}
-	// Those that last fill the home, then its set.
+	// Requests that last fill the home, then its set.
 	transport.options.base = roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := base.RoundTrip(request)
 		response.Body, response.ContentLength = io.NopCloser(strings.NewReader("body")), 4

@@ -1,7 +1,8 @@
 // Package keys sends queries about the same thing to the same replicas, within a bound on their
 // load. It is a port of the module keys of the Rust crate slackwater-core, and makes the same
 // decisions, bit for bit: both pass the vectors in vectors/keys. So the proxy slackwater serve and
-// clients in Go agree on the replicas of a key, if they know the same servers by the same addresses.
+// clients in Go agree on the replicas of a key, if they know the same servers by the same
+// addresses.
 //
 // A query with a key ([policy.Query] Key) goes to the key's home: the first server of an order that
 // the key and the names of the servers determine, the same for all clients. While the home is busy,

@@ -75,8 +75,8 @@ type bound struct {
 	parts uint64
 }
 
-// cap returns the cap of a server that is this many of all parts, rounded up. It is absent without a
-// bound.
+// cap returns the cap of a server that is this many of all parts, rounded up. It is absent without
+// a bound.
 func (b *bound) cap(parts uint32) policy.Optional[uint64] {
 	whole, isBounded := b.whole.Get()
 	if !isBounded {
@@ -229,8 +229,8 @@ func (l *loads) load(server uint32) uint64 {
 	return l.servers[server].load(&l.all)
 }
 
-// bound returns the bound with this factor, for the query that is about to be sent. A factor of 0 is
-// none.
+// bound returns the bound with this factor, for the query that is about to be sent. A factor of 0
+// is none.
 func (l *loads) bound(factor policy.Millionths) bound {
 	b := bound{parts: l.parts}
 	if factor > 0 {

@@ -9,14 +9,14 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// Micro-partitions: a fixed number of parts of the keys, each with its own servers, its rate and its
-// mean queries in flight; and more homes for those that are hot.
+// Micro-partitions: a fixed number of parts of the keys, each with its own servers, its rate and
+// its mean queries in flight; and more homes for those that are hot.
 //
 // A partition is hot while its mean in flight, which is its rate times its latency, is more than a
 // part of what its homes would have if all load were even. Then the number of its homes doubles; it
 // halves again when half as many would have room for twice the load. Only this client's own queries
-// count on both sides, so that clients with different shares of the traffic come to the same number.
-// Homes are a prefix of the partition's order, so they agree but for the moment of growth.
+// count on both sides, so that clients with different shares of the traffic come to the same
+// number. Homes are a prefix of the partition's order, so they agree but for the moment of growth.
 
 const (
 	// memoryNS is the time over which means are taken, in nanoseconds.

@@ -76,8 +76,8 @@ func KeyLines() ([]KeyLine, error) {
 	return all, lines.Err()
 }
 
-// ClientKeys returns the addresses of the servers of the fleet that clients agree on, and the values
-// of requests with the order of their servers.
+// ClientKeys returns the addresses of the servers of the fleet that clients agree on, and the
+// values of requests with the order of their servers.
 func ClientKeys() (addresses []string, orders []KeyLine, err error) {
 	lines, err := KeyLines()
 	if err != nil {

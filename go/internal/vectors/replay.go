@@ -116,8 +116,8 @@ type result struct {
 	Draws         uint64      `json:"draws"`
 }
 
-// madeFrom is what the choice for a key was made from. Each server of its set is a replica, a load, a
-// cap or null, and 1 if it was avoided, otherwise 0.
+// madeFrom is what the choice for a key was made from. Each server of its set is a replica, a load,
+// a cap or null, and 1 if it was avoided, otherwise 0.
 type madeFrom struct {
 	Partition *uint16      `json:"partition"`
 	Homes     int          `json:"homes"`

@@ -34,10 +34,12 @@ pub(crate) const PREQUAL_GUARDED: [u64; 19] = [
 ];
 
 pub(crate) const KEYS_PREQUAL: [u64; 8] = [1, 2, 3, 5, 6, 7, 8, 10];
-pub(crate) const KEYS_PREQUAL_SYNC: [u64; 12] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15];
+pub(crate) const KEYS_PREQUAL_SYNC: [u64; 13] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 1011];
 pub(crate) const KEYS_PREQUAL_SYNC_GUARDED: [u64; 5] = [1, 2, 3, 5, 6];
 pub(crate) const KEYS_DELAY: [u64; 12] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15];
 pub(crate) const KEYS_DELAY_GUARDED: [u64; 6] = [1, 2, 3, 5, 6, 7];
-pub(crate) const KEYS_LEAST_LOADED: [u64; 10] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12];
-pub(crate) const KEYS_RANDOM: [u64; 14] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17];
-pub(crate) const KEYS_RANDOM_GUARDED: [u64; 5] = [1, 2, 3, 5, 6];
+pub(crate) const KEYS_LEAST_LOADED: [u64; 12] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 1004, 1044];
+pub(crate) const KEYS_RANDOM: [u64; 17] = [
+    1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 1008, 1009, 1054,
+];
+pub(crate) const KEYS_RANDOM_GUARDED: [u64; 6] = [1, 2, 3, 5, 6, 1001];
