@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn claims_hold_up_to_their_bounds() {
         let one = |played: &[Played]| verdicts(&Partitions, played, &["one partition a replica"]);
-        assert_eq!(one(&played(80, 0)), [Reproduced]);
+        assert_eq!(one(&played(81, 0)), [Reproduced]);
         assert_eq!(one(&played(79, 0)), [NotReproduced]);
         let twenty = |played: &[Played]| verdicts(&Partitions, played, &["none takes over more"]);
         assert_eq!(twenty(&played(80, 0)), [NotReproduced]);
