@@ -271,7 +271,7 @@ mod tests {
 
     fn played(step: usize, slow: usize) -> Vec<Played> {
         trial::played(&Partitions, |cell| match cell.policy.name.as_str() {
-            ONE => run(100, step, 20),
+            ONE => run(100, step, 15),
             _ => run(100, step, slow),
         })
     }
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(twenty(&played(38, 0)), [Reproduced]);
         assert_eq!(twenty(&played(42, 0)), [NotReproduced]);
         let faster = |played: &[Played]| verdicts(&Partitions, played, &["recovery takes"]);
-        assert_eq!(faster(&played(80, 4)), [Reproduced]);
-        assert_eq!(faster(&played(80, 5)), [NotReproduced]);
+        assert_eq!(faster(&played(80, 3)), [Reproduced]);
+        assert_eq!(faster(&played(80, 4)), [NotReproduced]);
     }
 }
