@@ -12,6 +12,7 @@ use crate::policy::PeerRule;
 use crate::presets::{KEYED_REPLICAS, crashing, keyed};
 use crate::{Measured, PolicyChoice};
 use core::ops::Range;
+use core::time::Duration;
 use slackwater_core::policy::DEFAULT_POLICY;
 use std::sync::Arc;
 
@@ -37,11 +38,13 @@ const KEYS_COUNT: usize = 10_000;
 /// A cache holds more than twice the keys of a replica.
 const ENTRIES: usize = 3_000;
 const WARMUP_SECONDS: u64 = 30;
-const SPAN_SECONDS: u64 = 30;
-/// Clients remove the dead replica one second after it has died.
-const KNOWN: usize = 1;
+const SPAN_SECONDS: u64 = 40;
+/// Seconds of the measurement after which the replica dies.
+const DIES: usize = 10;
+/// Clients remove it one second later.
+const KNOWN: usize = DIES + 1;
 /// The seconds after that in which the largest part that one replica takes over is measured.
-const TAKING_SECONDS: usize = 5;
+const TAKING_SECONDS: usize = 10;
 /// The latest seconds, which are compared with earlier ones.
 const LAST_SECONDS: usize = 10;
 
@@ -52,8 +55,8 @@ impl Figure for Partitions {
             title: "A replica dies: its keys in one piece, or in twenty",
             about: "The Tail at Scale, \"Micro-partitions\": with about 20 partitions a machine, load is moved in steps of 5 %, and recovery takes a \
          twentieth of the time, because many machines take over a little each. 16 replicas of four workers with caches of 3,000 keys, 10,000 equally \
-         popular keys, 1,920 queries a second of 10 ms, or 30 ms if the key is not in the cache. When the measurement begins, replica 0 dies; \
-         balancers remove it after a second. one_partition: as many partitions as replicas, one each, and the next replica takes over. 20 partitions: \
+         popular keys, 1,920 queries a second of 10 ms, or 30 ms if the key is not in the cache. After ten seconds of the measurement replica 0 dies; \
+         balancers remove it a second later. one_partition: as many partitions as replicas, one each, and the next replica takes over. 20 partitions: \
          ours, 320 partitions in rendezvous order, no bound. keys: ours, each key by itself, no bound. Bounded: ours with the default bound and set.",
         }
     }
@@ -67,7 +70,8 @@ impl Figure for Partitions {
             cache.entries = ENTRIES;
         }
         let scenario = effort.spend_on(scenario, WARMUP_SECONDS, SPAN_SECONDS);
-        let scenario = Arc::new(crashing(Arc::unwrap_or_clone(scenario)));
+        let dies = Duration::from_secs(DIES as u64);
+        let scenario = Arc::new(crashing(dies, Arc::unwrap_or_clone(scenario)));
         let partitions = u16::try_from(20 * KEYED_REPLICAS).unwrap_or(u16::MAX);
         let ours = |name: &str, partitions: u16, factor: Option<u32>| {
             let rule = around(DEFAULT_POLICY.name, |it| {
@@ -102,14 +106,13 @@ impl Figure for Partitions {
 }
 
 /// Returns the largest part of the dead replica's load that one replica takes over: the most that
-/// any one gains soon after, beyond its share at the end less what it would have anyway. Shares are
-/// those of the run, so the load before is that of an equal share.
+/// any one gains in the seconds after, as a share of what the dead one had before.
 fn largest_step(run: &Measured) -> f64 {
     let replicas = run.queries_by_replica.len();
     let taking = KNOWN..KNOWN + TAKING_SECONDS;
-    let dying = 0..KNOWN;
+    let living = 0..DIES;
     let gain = |replica: usize| {
-        let before = run.by_second.share_within(dying.clone(), replica)?;
+        let before = run.by_second.share_within(living.clone(), replica)?;
         let after = run.by_second.share_within(taking.clone(), replica)?;
         Some(after - before)
     };
@@ -153,8 +156,8 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
         )
     });
     let twenty = step(TWENTY).map(|found| {
-        Bounds::at_most(0.3, "").judge(
-            "with 20 partitions a replica, none takes over more than 0.3 of the load (0.05 a step)",
+        Bounds::at_most(0.4, "").judge(
+            "with 20 partitions a replica, none takes over more than 0.4 of the load (0.05 a step)",
             found,
         )
     });
@@ -177,9 +180,9 @@ fn table(plays: &Plays<'_>) -> Table {
         "rule",
         "largest part that one replica takes over",
         "recovery, s",
-        "p99 in 5 s, ms",
+        "p99 in 10 s, ms",
         "p99 of the last 10 s, ms",
-        "hits in 5 s, %",
+        "hits in 10 s, %",
         "hits of the last 10 s, %",
         "p99 of all, ms",
     ];
@@ -237,24 +240,27 @@ mod tests {
     use super::*;
     use crate::figure::Verdict::{NotReproduced, Reproduced};
     use crate::figure::trial::{self, verdicts};
-    use core::time::Duration;
 
-    /// A run of 30 s on three replicas: replica 0 gets `lost` queries in the first second only. Of
-    /// these, `step` go to replica 1 and the others to replica 2. p99 is high for `slow` seconds.
+    /// A run of 40 s on four replicas: replica 0 gets `lost` queries a second until it dies. Of
+    /// these, `step` go to replica 1, and half of the others to each of the other two. p99 is high for
+    /// `slow` seconds.
     fn run(lost: usize, step: usize, slow: usize) -> Measured {
-        let mut run = Measured::nothing(3);
+        let mut run = Measured::nothing(4);
         run.queries = 1;
-        for second in 0..30 {
+        for second in 0..40 {
             let to = |run: &mut Measured, replica: usize, queries: usize| {
                 for _ in 0..queries {
                     run.by_second.record_sent(second, replica);
                 }
             };
-            let is_dead = second >= KNOWN;
+            let is_dead = second >= DIES;
             to(&mut run, 0, if is_dead { 0 } else { lost });
             to(&mut run, 1, 100 + if is_dead { step } else { 0 });
-            to(&mut run, 2, 100 + if is_dead { lost - step } else { 0 });
-            let is_slow = is_dead && second < KNOWN + slow;
+            for other in [2, 3] {
+                let half = (lost - step) / 2;
+                to(&mut run, other, 100 + if is_dead { half } else { 0 });
+            }
+            let is_slow = second >= KNOWN && second < KNOWN + slow;
             let mut latency = Latencies::default();
             latency.record(Duration::from_millis(if is_slow { 126 } else { 100 }));
             run.latency_by_block.push(latency);
@@ -265,14 +271,14 @@ mod tests {
 
     fn played(step: usize, slow: usize) -> Vec<Played> {
         trial::played(&Partitions, |cell| match cell.policy.name.as_str() {
-            ONE => run(100, step, 20),
+            ONE => run(100, step, 15),
             _ => run(100, step, slow),
         })
     }
 
     #[test]
     fn largest_step_is_the_part_that_one_replica_takes_over() {
-        assert!((largest_step(&run(100, 30, 0)) - 0.7).abs() < 1e-9);
+        assert!((largest_step(&run(100, 20, 0)) - 0.4).abs() < 1e-9);
         assert!((largest_step(&run(100, 50, 0)) - 0.5).abs() < 1e-9);
         assert!((recovery_seconds(&run(100, 50, 7)) - 7.0).abs() < 1e-9);
         assert!((recovery_seconds(&run(100, 50, 0))).abs() < 1e-9);
@@ -281,12 +287,13 @@ mod tests {
     #[test]
     fn claims_hold_up_to_their_bounds() {
         let one = |played: &[Played]| verdicts(&Partitions, played, &["one partition a replica"]);
-        assert_eq!(one(&played(80, 0)), [Reproduced]);
-        assert_eq!(one(&played(79, 0)), [NotReproduced]);
+        assert_eq!(one(&played(82, 0)), [Reproduced]);
+        assert_eq!(one(&played(78, 0)), [NotReproduced]);
         let twenty = |played: &[Played]| verdicts(&Partitions, played, &["none takes over more"]);
-        assert_eq!(twenty(&played(80, 0)), [NotReproduced]);
+        assert_eq!(twenty(&played(38, 0)), [Reproduced]);
+        assert_eq!(twenty(&played(42, 0)), [NotReproduced]);
         let faster = |played: &[Played]| verdicts(&Partitions, played, &["recovery takes"]);
-        assert_eq!(faster(&played(80, 4)), [Reproduced]);
-        assert_eq!(faster(&played(80, 5)), [NotReproduced]);
+        assert_eq!(faster(&played(80, 3)), [Reproduced]);
+        assert_eq!(faster(&played(80, 4)), [NotReproduced]);
     }
 }

@@ -1,7 +1,8 @@
 //! Rules by key of other load balancers, as they were published, to compare ours with.
 //!
 //! No user can select them. Each is a policy of one client, and counts only the queries that this
-//! client has in flight, as these balancers do. A query without a key goes to a random replica.
+//! client has in flight, as these balancers do. A query without a key goes to the replica where this
+//! client has the fewest.
 //!
 //! | rule | source |
 //! |---|---|
@@ -24,8 +25,8 @@ use maglev::Maglev;
 use ring::Ring;
 use slackwater_core::keys::KeyHash;
 use slackwater_core::policy::{
-    Counters, Decision, Event, Explanation, Fleet, Outcome, Policy, Probe, ProbeId, Query, Random,
-    Snapshot, Ticket,
+    Counters, DEFAULT_POLICY, Decision, Event, Explanation, Fleet, Outcome, POLICIES, Policy,
+    PolicySettings, Probe, ProbeId, Query, Reports, Snapshot, Ticket,
 };
 use slackwater_core::{Draw, Instant, ReplicaId, SplitMix64, named};
 
@@ -57,9 +58,13 @@ const BALANCE_PERCENT: u32 = 125;
 
 /// Returns a client's policy with this rule.
 pub(crate) fn build(rule: PeerRule) -> Box<dyn Policy> {
+    // It only charges what the rule chooses, so any policy that sends no probes will do.
+    let mut policies = POLICIES.iter();
+    let unprobed = policies.find(|entry| entry.reports == Reports::None);
+    let entry = unprobed.unwrap_or(&DEFAULT_POLICY);
     Box::new(Peer {
         rule,
-        inner: Box::new(Random::default()),
+        inner: (entry.build)(&PolicySettings::default()),
         names: Vec::new(),
         ever: Vec::new(),
         table: Table::Hashes,

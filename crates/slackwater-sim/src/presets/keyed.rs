@@ -55,7 +55,7 @@ pub fn restarting(scenario: Scenario) -> Scenario {
         cold_slowness: 1.0,
         warm_after: Duration::ZERO,
     };
-    with_event(restart, scenario)
+    with_event(Duration::ZERO, restart, scenario)
 }
 
 /// Makes replica 0 join, with an empty cache, when the measurement begins.
@@ -65,22 +65,22 @@ pub fn joining(scenario: Scenario) -> Scenario {
         cold_slowness: 1.0,
         warm_after: Duration::ZERO,
     };
-    with_event(join, scenario)
+    with_event(Duration::ZERO, join, scenario)
 }
 
-/// Makes replica 0 crash when the measurement begins. Clients remove it within a second.
+/// Makes replica 0 crash this long after the measurement begins. Clients remove it a second later.
 #[must_use]
-pub fn crashing(scenario: Scenario) -> Scenario {
+pub fn crashing(after: Duration, scenario: Scenario) -> Scenario {
     let crash = Change::Crash {
         known_after: Duration::from_secs(1),
     };
-    with_event(crash, scenario)
+    with_event(after, crash, scenario)
 }
 
-/// Lets this happen to replica 0 when the measurement begins.
-fn with_event(change: Change, mut scenario: Scenario) -> Scenario {
+/// Lets this happen to replica 0 this long after the measurement begins.
+fn with_event(after: Duration, change: Change, mut scenario: Scenario) -> Scenario {
     scenario.events.push(Event {
-        at: scenario.warmup,
+        at: scenario.warmup + after,
         replica: 0,
         change,
     });
