@@ -172,7 +172,11 @@ fn scores_prefer_the_engine_that_has_the_prefix() {
     for (exact, moved, cached) in [(false, 0.6, 0.5), (true, 0.4, 0.7)] {
         let run = play(Routing::PrefixScore { exact }, LEAST_LOADED).conversations;
         assert!(run.moved_share() < moved, "{exact} {}", run.moved_share());
-        assert!(run.cached_share() > cached, "{exact} {}", run.cached_share());
+        assert!(
+            run.cached_share() > cached,
+            "{exact} {}",
+            run.cached_share()
+        );
     }
 }
 
