@@ -2,8 +2,8 @@
 //!
 //! An agent sees requests and responses, and not the inside of the engine. It knows which prompts
 //! have no first token yet, how many of their tokens were not in the cache, and how long first
-//! tokens take. The matched part of a prompt is that of the engine's own cache, as an engine reports
-//! it by events.
+//! tokens take. The matched part of a prompt is that of the engine's own cache, as an engine
+//! reports it by events.
 
 use crate::machine::{Inference, JobId, Progress, Prompt, Time};
 use crate::scenario::{Answers, Prompts, Scenario};
@@ -183,7 +183,7 @@ impl Engine {
         self.machine.waiting() + self.machine.running()
     }
 
-    /// Stops the process. Returns the jobs that were not finished, in no order.
+    /// Stops the process. What it was doing is lost.
     pub(super) fn stop(&mut self) {
         self.machine.clear();
         self.tracker = LoadTracker::default();
@@ -220,8 +220,8 @@ fn scale(share: f64) -> LoadScale {
     LoadScale::from_1024ths(parts)
 }
 
-/// Returns the hint of a prompt: the names of at most 32 blocks, evenly spread over its full blocks,
-/// with the last one.
+/// Returns the hint of a prompt: the names of at most 32 blocks, evenly spread over its full
+/// blocks, with the last one.
 pub(super) fn hint(prompt: &Prompt, block_tokens: u32) -> Vec<u64> {
     let full = (prompt.tokens / block_tokens) as usize;
     let names = full.min(HINT_NAMES);

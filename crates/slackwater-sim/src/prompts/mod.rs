@@ -125,8 +125,8 @@ struct Run<'a> {
 /// Plays the conversations of `scenario` once; `None` if `stop` was set before the end, or the
 /// policy is a clairvoyant, which is not played here. The same arguments give the same result.
 ///
-/// The run ends when each measured turn has its first token, or at the scenario's deadline after the
-/// measured span. Turns without a first token are errors then, and count with their age.
+/// The run ends when each measured turn has its first token, or at the scenario's deadline after
+/// the measured span. Turns without a first token are errors then, and count with their age.
 pub(crate) fn run(
     scenario: &Scenario,
     prompts: &Prompts,

@@ -73,8 +73,8 @@ impl Run<'_> {
         }
     }
 
-    /// Handles the timeout of a balancer's policy. An entry that was replaced by an earlier one does
-    /// nothing.
+    /// Handles the timeout of a balancer's policy. An entry that was replaced by an earlier one
+    /// does nothing.
     pub(super) fn time_out(&mut self, number: usize) {
         if self.armed[number] != self.now {
             return;

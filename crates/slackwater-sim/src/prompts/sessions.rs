@@ -1,7 +1,7 @@
 //! The sessions: when they begin, and what their turns are.
 //!
-//! Each session draws from its own stream, so all rules and policies receive the same sessions, with
-//! the same messages, answers and think times.
+//! Each session draws from its own stream, so all rules and policies receive the same sessions,
+//! with the same messages, answers and think times.
 
 use crate::machine::{Prompt, Time};
 use crate::random::{Purpose, Stream};

@@ -78,9 +78,14 @@ fn same_seed_gives_the_same_run() {
 
 #[test]
 fn turns_come_at_the_rate_of_the_load() {
-    let run = play(Routing::Sticky, LEAST_LOADED);
-    // 160 in the mean. Sessions have five turns, so the deviation is about 30.
-    assert!((100..220).contains(&run.queries), "{}", run.queries);
+    // An answer takes about the 8 s that the beginning of a run assumes.
+    let mut prompts = prompts(Routing::Sticky);
+    prompts.answer.mean = 280.0;
+    let policy = PolicyChoice::named(LEAST_LOADED).expect("it is one");
+    let run = crate::run(&scenario(prompts, 1.0), &policy, 1);
+    // 160 in the mean. Sessions have five turns, so the deviation is √(160 · 9). The bound is
+    // three deviations.
+    assert!((46..274).contains(&run.queries), "{}", run.queries);
     assert_eq!(run.latency.count(), run.queries, "each has its first token");
     assert_eq!(run.errors, 0);
     let conversations = &run.conversations;
@@ -156,17 +161,22 @@ fn slow_engine_gets_less_by_expected_delay_than_by_hash() {
         run.queries_by_replica[3] as f64 / run.queries as f64
     };
     let [hash, delay] = [Routing::SessionHash, probes(true, 3)].map(share);
-    assert!(hash > 0.15 && delay < 0.5 * hash, "{hash} {delay}");
+    assert!(hash > 0.05 && delay < 0.5 * hash, "{hash} {delay}");
     let reports = share(Routing::StickyReports { miss_weight: 0.0 });
     assert!(reports < 0.7 * hash, "{hash} {reports}");
 }
 
 #[test]
 fn scores_prefer_the_engine_that_has_the_prefix() {
-    for exact in [false, true] {
+    // Each of the two balancers remembers half of the turns.
+    for (exact, moved, cached) in [(false, 0.6, 0.5), (true, 0.4, 0.7)] {
         let run = play(Routing::PrefixScore { exact }, LEAST_LOADED).conversations;
-        assert!(run.moved_share() < 0.4, "{}", run.moved_share());
-        assert!(run.cached_share() > 0.7, "{}", run.cached_share());
+        assert!(run.moved_share() < moved, "{exact} {}", run.moved_share());
+        assert!(
+            run.cached_share() > cached,
+            "{exact} {}",
+            run.cached_share()
+        );
     }
 }
 

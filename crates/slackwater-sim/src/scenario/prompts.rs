@@ -124,9 +124,9 @@ pub enum Answers {
     ExpectedDelay,
 }
 
-/// Which engines a round probes, and how their answers are compared: by the expected delay of this
-/// prompt, which is that of the tokens ahead of it and of its own ones that are not in the cache,
-/// times the engine's measured time for a token.
+/// The engines that a round probes, and how their answers are compared: by the expected delay of
+/// this prompt, which is that of the tokens ahead of it and of its own ones that are not in the
+/// cache, times the engine's measured time for a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probes {
     /// The first engines in the session's rendezvous order.

@@ -228,8 +228,9 @@ pub(super) const RULES: &[Rule] = &[
 const SYNC: &str = "prequal_sync";
 
 impl Rule {
-    /// Returns the policy under the rule's name; `None` if there is none of that name. Where engines
-    /// answer with the expected delay of the prompt, no engine is hot: the delay has its queue.
+    /// Returns the policy under the rule's name; `None` if there is none of that name. Where
+    /// engines answer with the expected delay of the prompt, no engine is hot: the delay has its
+    /// queue.
     pub(super) fn choice(self) -> Option<PolicyChoice> {
         let settings = match self.routing {
             Routing::Keyed {

@@ -91,8 +91,8 @@ impl Cache {
         }
     }
 
-    /// Ends a sequence that uses the blocks of `chain` and has `fresh` reserved ones. Its last block
-    /// is the first to be evicted.
+    /// Ends a sequence that uses the blocks of `chain` and has `fresh` reserved ones. Its last
+    /// block is the first to be evicted.
     pub(super) fn release(&mut self, chain: &[u64], fresh: usize) {
         self.reserved -= fresh;
         for name in chain.iter().rev() {

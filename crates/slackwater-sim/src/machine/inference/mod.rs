@@ -4,8 +4,8 @@
 //! The engine works in steps (continuous batching, as Orca and vLLM do). In a step each answer in
 //! progress gets one token, and the rest of the step's budget reads prompts, the oldest first and
 //! in pieces (chunked prefill, as Sarathi-Serve and vLLM). So prompts delay answers, and answers
-//! delay prompts. What the prefix cache has of a prompt is not read again. Prompts wait, in order of
-//! arrival, while the engine has as many sequences as it may have, or too little memory.
+//! delay prompts. What the prefix cache has of a prompt is not read again. Prompts wait, in order
+//! of arrival, while the engine has as many sequences as it may have, or too little memory.
 //!
 //! ```text
 //! step = slowness · (base + answers · per answer + their tokens · per token of context
@@ -43,12 +43,13 @@ pub struct InferenceSettings {
 }
 
 impl InferenceSettings {
-    /// Qwen3-32B in 16 bits on two A100 SXM of 80 GB with tensor parallelism. The model and the size
-    /// of a block are those of llm-d's guide to precise prefix routing. Times are rooflines of public
-    /// figures: 32.8 billion parameters, and 64 layers with 8 heads for keys and values of 128
-    /// values each (model card), 2.04 TB/s and 312 TFLOP/s for each GPU (data sheet), of which 65 %
-    /// of the bandwidth and 45 % of the arithmetic are used. Sequences and tokens of a step are
-    /// vLLM's defaults. Memory is 90 % of 160 GB, less the weights and 4 GB, at 262 kB a token.
+    /// Qwen3-32B in 16 bits on two A100 SXM of 80 GB with tensor parallelism. The model and the
+    /// size of a block are those of llm-d's guide to precise prefix routing. Times are rooflines of
+    /// public figures: 32.8 billion parameters, and 64 layers with 8 heads for keys and values of
+    /// 128 values each (model card), 2.04 TB/s and 312 TFLOP/s for each GPU (data sheet), of which
+    /// 65 % of the bandwidth and 45 % of the arithmetic are used. Sequences and tokens of a step
+    /// are among vLLM's defaults. Memory is 90 % of 160 GB, less the weights and 4 GB, at 262 kB a
+    /// token.
     pub const QWEN3_32B: Self = Self {
         step_ns: 25e6,
         answer_ns: 234e3,
@@ -197,8 +198,8 @@ impl Inference {
         self.cache.usage()
     }
 
-    /// Returns all prompt tokens whose turn has come since the start, and those of them that were in
-    /// the cache.
+    /// Returns all prompt tokens whose turn has come since the start, and those of them that were
+    /// in the cache.
     pub const fn tokens(&self) -> [u64; 2] {
         [self.prompt_tokens, self.cached_tokens]
     }

@@ -155,7 +155,7 @@ fn prompts_wait_for_memory() {
     let second = at(&all, Progress::FirstToken(JobId(2)));
     assert!(second > at(&all, Progress::Finished(JobId(1))));
     assert!(engine.memory_in_use() < 1e-9, "all is released");
-    // Of the first, 40 blocks are left.
+    // The first has left 40 blocks.
     assert_eq!(engine.cached(&prompt(1, 600, 0).blocks, 600), 400);
 }
 
