@@ -61,11 +61,7 @@ impl Settings for KeySettings {
             "0 or from 1 to 1,000",
         )?;
         require(
-<<<<<<< HEAD
             (1..=Query::AMONG_MAX).contains(&self.set.into()),
-=======
-            (1..=replicas_max).contains(&self.set),
->>>>>>> h-bound
             "set",
             "from 1 to 16",
         )?;
@@ -133,11 +129,7 @@ mod tests {
     fn settings_out_of_range_are_named() {
         check_ranges::<KeySettings>(&[
             ("balance_factor", |it| {
-<<<<<<< HEAD
                 it.balance_factor_millionths = ONE - 1;
-=======
-                it.balance_factor_millionths = ONE - 1
->>>>>>> h-bound
             }),
             ("balance_factor", |it| {
                 it.balance_factor_millionths = 1_000 * ONE + 1;

@@ -58,15 +58,9 @@ impl Fleet {
                 let mut considered = explanation.candidates().iter();
                 let is_there = considered.any(|it| it.replica == pick.ticket.replica());
                 let is_trial = explanation.rule().is_none();
-<<<<<<< HEAD
                 let is_large = explanation.considered() > 32;
                 assert!(
                     is_there || is_trial || is_large,
-=======
-                let is_narrow = !query.among.is_empty();
-                assert!(
-                    is_there || is_trial || !is_narrow,
->>>>>>> h-bound
                     "{query:?} {explanation:?}"
                 );
                 return Some(pick);

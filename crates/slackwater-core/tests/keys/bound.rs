@@ -233,19 +233,11 @@ fn cap_of_a_server_is_in_proportion_to_its_parts() {
     let pick = world.pick_explained(about(0), &mut explanation).unwrap();
     world.done(pick.ticket);
     for server in explanation.key().unwrap().set() {
-<<<<<<< HEAD
-        // 1.25 × (7 + 1) / 10 parts, rounded up
-        let cap = if world.name(server.replica) < 100 {
-            1
-        } else {
-            4
-=======
         // 2 × (7 + 10) / 10 parts, for 1 and 4 of them, rounded down
         let cap = if world.name(server.replica) < 100 {
             3
         } else {
             13
->>>>>>> h-bound
         };
         assert_eq!(server.cap, Some(cap));
     }
