@@ -154,7 +154,7 @@ pub(super) fn haproxy(setup: &Setup<'_>) -> String {
          \u{20} retries 2\n  option redispatch 1\n  retry-on conn-failure empty-response\n\
          frontend web\n  bind {} backlog 4096\n  default_backend app\n\
          backend app\n  balance hdr({KEY})\n  hash-type consistent sdbm avalanche\n  hash-balance-factor {BALANCE_PERCENT}\n\
-         \u{20} http-reuse always\n  option httpchk GET /ready\n  default-server check inter 500ms fall 2 rise 1\n",
+         \u{20} http-reuse always\n  option httpchk GET /ready\n  default-server weight 10 check inter 500ms fall 2 rise 1\n",
         setup.listen
     );
     for (index, replica) in setup.replicas.iter().enumerate() {
