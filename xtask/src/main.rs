@@ -69,7 +69,7 @@ cargo xtask CHORE
           are not installed are skipped; numbers without a verdict (half an hour; --short: only Slackwater, half a minute)
           [--short] [--keep] [--case NAME] [--contenders NAME,...] [--rounds N] [--lanes N] [--seconds N] [--settle N] [--rate N]
           [--replicas N] [--workers N] [--hit-ms N] [--miss-ms N] [--keys N] [--cache N] [--zipf S] [--seed N]
-          [--key LINE] [--slackwater FILE] [--report FILE]
+          [--key LINE] [--slackwater FILE] [--keyed FILE] [--report FILE]
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]

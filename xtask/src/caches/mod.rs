@@ -44,7 +44,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         Some(file) => file.clone(),
         None => build("slackwater", profile, &[])?,
     };
-    let keyed = build("slackwater-keyed", profile, &[])?;
+    let keyed = match &options.keyed {
+        Some(file) => file.clone(),
+        None => build("slackwater-keyed", profile, &[])?,
+    };
     let tools = Tools::find();
     let (contenders, missing) = tools.present(&options.contenders);
     for missing in &missing {

@@ -49,6 +49,8 @@ pub(super) struct Options {
     pub(super) key: String,
     /// The command to measure; built by default.
     pub(super) slackwater: Option<PathBuf>,
+    /// The program of replicas and load; built by default.
+    pub(super) keyed: Option<PathBuf>,
     /// A file for the page, as Markdown; beside it, a file with every number, as JSON.
     pub(super) report: Option<PathBuf>,
 }
@@ -92,12 +94,13 @@ impl Options {
                     }
                 }
                 "--slackwater" => options.slackwater = Some(word(argument, value())?.into()),
+                "--keyed" => options.keyed = Some(word(argument, value())?.into()),
                 "--report" => options.report = Some(word(argument, value())?.into()),
                 _ => {
                     return Err(format!(
                         "{argument:?} is not an option of caches; expected --short, --keep, --case NAME, --contenders NAME,..., --rounds N, \
                          --lanes N, --seconds N, --settle N, --rate N, --replicas N, --workers N, --hit-ms N, --miss-ms N, --keys N, --cache N, \
-                         --zipf S, --seed N, --key LINE, --slackwater FILE or --report FILE"
+                         --zipf S, --seed N, --key LINE, --slackwater FILE, --keyed FILE or --report FILE"
                     ));
                 }
             }
@@ -128,6 +131,7 @@ impl Options {
             seed: 1,
             key: String::new(),
             slackwater: None,
+            keyed: None,
             report: None,
         }
     }
