@@ -110,8 +110,8 @@ func (t *Transport) SetReplicas(replicas []Replica) error {
 // given; its header x-slackwater-load is taken out. The request is in flight until the response's
 // body ends or is closed, or the request's context ends.
 //
-// A replica that cannot be connected to has not seen the request. It then goes to another one, once,
-// if it has no body or [http.Request.GetBody].
+// A replica that cannot be connected to has not seen the request. It then goes to another one,
+// once, if it has no body or [http.Request.GetBody].
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	query := queryOf(request.Context())
 	lease, err := t.pick(query, request)

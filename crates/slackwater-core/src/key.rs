@@ -153,8 +153,8 @@ pub struct Identity {
     /// The name of the server, as a number: a hash of its address, or of a configured name. Any
     /// value.
     pub name: u64,
-    /// The number of the part of the server, from 0: a server of weight w is w replicas with the same
-    /// name. A part that is known already is harmless: the two share one place.
+    /// The number of the part of the server, from 0: a server of weight w is w replicas with the
+    /// same name. A part that is known already is harmless: the two share one place.
     pub part: u32,
 }
 

@@ -228,15 +228,15 @@ impl KeyRouting {
     }
 
     fn choice(&self, hint_homes: u8) -> KeySettings {
-        let mut choice = KeySettings::default();
-        choice.balance_factor_millionths = self.balance_factor;
-        choice.set = self.set;
-        choice.partitions = self.partitions;
-        choice.replicate_max = self.replicate_max;
-        choice.replicate_above = self.replicate_above;
-        choice.replicate_time = self.replicate_time;
-        choice.hint_homes = hint_homes;
-        choice
+        KeySettings {
+            balance_factor_millionths: self.balance_factor,
+            set: self.set,
+            partitions: self.partitions,
+            replicate_max: self.replicate_max,
+            replicate_above: self.replicate_above,
+            replicate_time: self.replicate_time,
+            hint_homes,
+        }
     }
 
     /// Writes the keys of the choice alone, without where keys come from and their seed.

@@ -37,7 +37,8 @@ impl ServiceConfig {
         let warm_up = warm_up.map_or(Duration::ZERO, |warm_up| warm_up.span_max);
         let mut toml = format!("{WARM_UP_MAX} = {}\n", quote(show_duration(warm_up)));
         if self.key.is_on() {
-            toml += &format!("{HINT_HOMES} = {}\n", self.probe.hint_homes);
+            let homes = self.probe.hint_homes.to_string();
+            toml.extend([HINT_HOMES, " = ", &homes, "\n"]);
             self.key.write_choice(&mut toml);
         }
         toml.push('\n');

@@ -110,7 +110,7 @@ struct Sums {
     own_reported: u64,
     /// The client's own queries in flight at the others.
     own_unreported: u64,
-    /// Of those whose mean latency is known.
+    /// Sums over the replicas whose mean latency is known.
     timed: Timed,
 }
 

@@ -84,7 +84,7 @@ impl KeyDraws {
             let key = self.cumulated.partition_point(|&sum| sum <= rank);
             key.min(last.saturating_sub(1))
         };
-        super::query::slot_number(key)
+        KeyNumber::try_from(key).unwrap_or(KeyNumber::MAX)
     }
 }
 

@@ -242,8 +242,8 @@ mod tests {
     use crate::figure::trial::{self, verdicts};
 
     /// A run of 40 s on four replicas: replica 0 gets `lost` queries a second until it dies. Of
-    /// these, `step` go to replica 1, and half of the others to each of the other two. p99 is high for
-    /// `slow` seconds.
+    /// these, `step` go to replica 1, and half of the others to each of the other two. p99 is high
+    /// for `slow` seconds.
     fn run(lost: usize, step: usize, slow: usize) -> Measured {
         let mut run = Measured::nothing(4);
         run.queries = 1;

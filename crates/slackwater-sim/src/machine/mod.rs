@@ -21,7 +21,7 @@ mod troubles;
 mod waits;
 
 use crate::scenario::{self, Scenario};
-pub use inference::{Inference, InferenceSettings, Progress, Prompt};
+pub use inference::{Inference, Progress, Prompt};
 
 use cpu::Pace;
 use line::Line;

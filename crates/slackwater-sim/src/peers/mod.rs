@@ -1,8 +1,8 @@
 //! Rules by key of other load balancers, as they were published, to compare ours with.
 //!
 //! No user can select them. Each is a policy of one client, and counts only the queries that this
-//! client has in flight, as these balancers do. A query without a key goes to the replica where this
-//! client has the fewest.
+//! client has in flight, as these balancers do. A query without a key goes to the replica where
+//! this client has the fewest.
 //!
 //! | rule | source |
 //! |---|---|
@@ -46,8 +46,7 @@ named! {
         Rendezvous = "rendezvous",
         /// The one with fewer queries in flight of the key's two highest hashes.
         TwoHomes = "two_homes",
-        /// As many partitions as replicas, one each. The next replica stands in for one that is
-        /// gone.
+        /// One partition for each replica. The next replica stands in for one that is gone.
         OnePartition = "one_partition",
     }
 }
@@ -76,7 +75,7 @@ pub(crate) fn build(rule: PeerRule) -> Box<dyn Policy> {
 
 /// A replica that may be chosen.
 #[derive(Clone, Copy, Debug)]
-struct Member {
+struct Choosable {
     replica: ReplicaId,
     name: u64,
     /// Queries of this client there.
@@ -103,7 +102,7 @@ struct Peer {
     ever: Vec<u64>,
     table: Table,
     /// The replicas that may be chosen, in the order of their names, so that all clients agree.
-    members: Vec<Member>,
+    members: Vec<Choosable>,
     /// A name has changed since the members were updated.
     is_stale: bool,
     /// Queries of this client in flight at the members.
@@ -121,14 +120,14 @@ impl Peer {
             return;
         }
         self.is_stale = false;
-        let member = |&replica: &ReplicaId| Member {
+        let member = |&replica: &ReplicaId| Choosable {
             replica,
             name: self.names.get(replica.index()).copied().unwrap_or_default(),
             in_flight: self
                 .index_of(replica)
                 .map_or(0, |index| self.members[index].in_flight),
         };
-        let mut members: Vec<Member> = available.iter().map(member).collect();
+        let mut members: Vec<Choosable> = available.iter().map(member).collect();
         members.sort_by_key(|member| member.name);
         self.members = members;
         self.total = self.members.iter().map(|member| member.in_flight).sum();

@@ -38,7 +38,7 @@ pub(super) struct Round {
 #[derive(Debug)]
 enum Kind {
     /// The policy decides.
-    Policy(ProbeRound),
+    Policy(Box<ProbeRound>),
     /// The rule decides, when no answer is missing.
     Rule {
         missing: usize,
@@ -156,7 +156,7 @@ impl Run<'_> {
     pub(super) fn begin_policy_round(&mut self, turn: usize, round: ProbeRound) {
         let targets: Vec<ReplicaId> = round.targets().collect();
         let deadline = round.deadline().as_nanos();
-        self.send_probes(turn, Kind::Policy(round), &targets, deadline);
+        self.send_probes(turn, Kind::Policy(Box::new(round)), &targets, deadline);
     }
 
     /// Begins a round of a rule, with these engines.

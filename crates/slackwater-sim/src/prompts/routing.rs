@@ -55,9 +55,10 @@ impl Run<'_> {
         let now = self.instant();
         let number = self.turns[turn].balancer;
         let query = Query {
-            attempt: match self.turns[turn].is_retry {
-                true => Attempt::Retry,
-                false => Attempt::First,
+            attempt: if self.turns[turn].is_retry {
+                Attempt::Retry
+            } else {
+                Attempt::First
             },
             pinned: engine.and_then(|engine| self.engines[engine].id),
             round,

@@ -45,7 +45,9 @@ impl<'a> Sessions<'a> {
                 sum
             })
             .collect();
-        shares.iter_mut().for_each(|share| *share /= sum);
+        for share in &mut shares {
+            *share /= sum;
+        }
         Self {
             prompts,
             seed,

@@ -2,8 +2,9 @@
 
 use super::engines::Engine as Machine;
 use super::*;
-use crate::machine::{InferenceSettings, JobId, Progress, Prompt};
+use crate::machine::{JobId, Progress, Prompt};
 use crate::policy::Clairvoyant;
+use crate::scenario::InferenceSettings;
 use crate::scenario::{Answers, Cost, Group, Load, Probes, Service, TokenCount};
 use core::time::Duration;
 

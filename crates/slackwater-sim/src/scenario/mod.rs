@@ -26,7 +26,9 @@ pub use keys::{Cache, Keys};
 pub use load::{Arrivals, ClassHandling, Classes, ClientCpu, Hedge, Load, Mix, Siblings, Swing};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
-pub use prompts::{Answers, Burst, Probes, Prompts, Restart, Routing, TokenCount};
+pub use prompts::{
+    Answers, Burst, InferenceSettings, Probes, Prompts, Restart, Routing, TokenCount,
+};
 pub use replay::{News, Replay, ReplayChange, ReplayQuery, ReplayStep};
 
 use core::time::Duration;

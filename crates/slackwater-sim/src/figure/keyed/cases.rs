@@ -19,7 +19,7 @@ pub(super) const OTHERS: [PeerRule; 2] = [PeerRule::Rendezvous, PeerRule::TwoHom
 
 /// Our rule around the default policy.
 pub(super) const OURS: &str = "keyed";
-/// The same around a policy that has no reports: it counts only its own queries.
+/// Our rule around a policy that has no reports: it counts only its own queries.
 pub(super) const OWN_COUNTS: &str = "keyed least_loaded";
 /// Synchronous probes that carry the key to two homes and a random replica.
 pub(super) const HINTS: &str = "keyed prequal_sync";

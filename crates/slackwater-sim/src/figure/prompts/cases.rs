@@ -1,7 +1,7 @@
 //! The cells: fleets of engines under a load, and the rules.
 
 use crate::figure::cells::default_settings;
-use crate::machine::InferenceSettings;
+use crate::scenario::InferenceSettings;
 use crate::scenario::{
     Answers, Burst, Cost, Group, Load, Probes, Prompts, Restart, Routing, Service, TokenCount,
 };
@@ -15,7 +15,7 @@ pub(super) const ENGINES: usize = 16;
 /// The slow engine takes this many times as long.
 const SLOWNESS: f64 = 3.0;
 /// How long a turn may wait for its first token after the measured span.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// A fleet under a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

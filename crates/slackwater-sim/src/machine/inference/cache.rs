@@ -68,7 +68,7 @@ impl Cache {
     /// Reserves memory for a sequence: it uses the blocks of `shared`, which are here, and needs
     /// `fresh` more. Returns `false`, and changes nothing, if sequences use too much.
     pub(super) fn reserve(&mut self, shared: &[u64], fresh: usize) -> bool {
-        let idle = shared.iter().filter(|name| self.users(name) == Some(0));
+        let idle = shared.iter().filter(|&&name| self.users(name) == Some(0));
         if self.used + idle.count() + self.reserved + fresh > self.capacity {
             return false;
         }
@@ -112,8 +112,8 @@ impl Cache {
         (self.used + self.reserved) as f64 / self.capacity.max(1) as f64
     }
 
-    fn users(&self, name: &u64) -> Option<u32> {
-        let slot = self.named.get(name)?;
+    fn users(&self, name: u64) -> Option<u32> {
+        let slot = self.named.get(&name)?;
         Some(self.slots[*slot].users)
     }
 

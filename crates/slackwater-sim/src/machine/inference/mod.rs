@@ -17,50 +17,10 @@ mod cache;
 mod tests;
 
 use super::{JobId, NEVER, Time};
+use crate::scenario::InferenceSettings;
 use cache::Cache;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// What an engine can do. Times are in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InferenceSettings {
-    /// A step that has nothing to do but to read the weights: above 0.
-    pub step_ns: f64,
-    /// What each answer in progress adds to a step. Its inverse is the cap on tokens a second.
-    pub answer_ns: f64,
-    /// What each token that is kept of an answer in progress adds: its keys and values are read.
-    pub context_token_ns: f64,
-    /// What each token of a prompt adds: the inverse of the speed of reading prompts.
-    pub prompt_token_ns: f64,
-    /// The most tokens of a step: at least 1.
-    pub tokens_per_step: u32,
-    /// The most sequences in progress: at least 1.
-    pub sequences_max: usize,
-    /// Tokens of a block: at least 1.
-    pub block_tokens: u32,
-    /// Memory, in blocks. A prompt with its answer must fit.
-    pub blocks: usize,
-}
-
-impl InferenceSettings {
-    /// Qwen3-32B in 16 bits on two A100 SXM of 80 GB with tensor parallelism. The model and the
-    /// size of a block are those of llm-d's guide to precise prefix routing. Times are rooflines of
-    /// public figures: 32.8 billion parameters, and 64 layers with 8 heads for keys and values of
-    /// 128 values each (model card), 2.04 TB/s and 312 TFLOP/s for each GPU (data sheet), of which
-    /// 65 % of the bandwidth and 45 % of the arithmetic are used. Sequences and tokens of a step
-    /// are among vLLM's defaults. Memory is 90 % of 160 GB, less the weights and 4 GB, at 262 kB a
-    /// token.
-    pub const QWEN3_32B: Self = Self {
-        step_ns: 25e6,
-        answer_ns: 234e3,
-        context_token_ns: 100.0,
-        prompt_token_ns: 234e3,
-        tokens_per_step: 8_192,
-        sequences_max: 256,
-        block_tokens: 64,
-        blocks: 4_400,
-    };
-}
 
 /// A prompt for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::TIME_MAX;
 use super::checks::{Checks, above};
-use crate::machine::InferenceSettings;
+use crate::scenario::InferenceSettings;
 use crate::scenario::{Prompts, Routing, TokenCount};
 use core::time::Duration;
 
