@@ -189,9 +189,9 @@ pub(super) fn nginx(setup: &Setup<'_>) -> String {
 }
 
 /// `more` are further lines of the table `[key]`.
-pub(super) fn slackwater(setup: &Setup<'_>, mode: Mode, more: &str) -> String {
+pub(super) fn slackwater(setup: &Setup<'_>, with: Mode, more: &str) -> String {
     let replicas: Vec<_> = setup.replicas.iter().map(ToString::to_string).collect();
-    let policy = match mode {
+    let policy = match with {
         Mode::Keyed => "",
         Mode::Hinted => "policy = \"prequal_sync\"\nprobe.hint = \"key\"\n",
     };

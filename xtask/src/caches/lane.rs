@@ -305,14 +305,14 @@ impl<'a> Lane<'a> {
         if !ended.status.success() {
             return Err(format!("load: {}: {}", ended.status, ended.err.trim()));
         }
-        let seen: Value = serde_json::from_str(&ended.out)
+        let result: Value = serde_json::from_str(&ended.out)
             .map_err(|error| format!("load: {error}: {:?}", ended.out))?;
         for balancer in &mut self.balancers {
             if let Some(process) = &mut balancer.process {
                 process.check_running()?;
             }
         }
-        Found::new(seen, self.pairs.len(), self.troubled)
+        Found::new(result, self.pairs.len(), self.troubled)
     }
 }
 

@@ -69,14 +69,12 @@ impl Tools {
         let version = |(name, _, argument): (&str, &str, &str)| {
             let file = self.get(name).ok()?;
             let line = first_line(&file, &[argument]);
-            Some(match name {
-                // The path, and `version: COMMIT/VERSION/…`; the first line may be empty.
-                "envoy" => format!("Envoy {}", envoy_version(&file)),
-                _ => {
-                    let line = line.trim_start_matches("nginx version: ");
-                    line.split(' ').take(3).collect::<Vec<_>>().join(" ")
-                }
-            })
+            // The path, and `version: COMMIT/VERSION/…`; the first line may be empty.
+            if name == "envoy" {
+                return Some(format!("Envoy {}", envoy_version(&file)));
+            }
+            let line = line.trim_start_matches("nginx version: ");
+            Some(line.split(' ').take(3).collect::<Vec<_>>().join(" "))
         };
         let versions: Vec<_> = TOOLS.into_iter().filter_map(version).collect();
         versions.join(", ")
