@@ -85,19 +85,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let mut inherited = Inherited::take()?;
     let sockets = Sockets::open(&config, &mut inherited)?;
     let passed = Arc::new(sockets.passed);
-    let tracker = TrackerConfig {
-        sample_age_max: config.sample_age_max,
-        ..TrackerConfig::default()
-    };
-    let mut builder = Load::builder().tracker(tracker);
-    if let Some(entries) = config.hint.entries() {
-        builder = builder.hint_cache(HintCache::new(HintCacheSettings {
-            entries,
-            age: config.hint.age,
-            scale: config.hint.load_scale(),
-        }));
-    }
-    let load = learn_from(builder, config.server_process.clone()).build();
+    let load = load_of(&config);
     let lifecycle = Lifecycle::default();
     let presence = Presence::new(config.to.clone(), load.clone(), lifecycle.clone());
     let tls = Tls::read(&config)?;
@@ -189,6 +177,23 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         () = signals.next() => workers.enter(Phase::Stopped),
     }
     workers.threads.ended().await
+}
+
+/// The load of the server, with what it has answered lately.
+fn load_of(config: &AgentConfig) -> Load {
+    let tracker = TrackerConfig {
+        sample_age_max: config.sample_age_max,
+        ..TrackerConfig::default()
+    };
+    let mut builder = Load::builder().tracker(tracker);
+    if let Some(entries) = config.hint.entries() {
+        builder = builder.hint_cache(HintCache::new(HintCacheSettings {
+            entries,
+            age: config.hint.age,
+            scale: config.hint.load_scale(),
+        }));
+    }
+    learn_from(builder, config.server_process.clone()).build()
 }
 
 /// Answers the probes that arrive at these sockets, each socket in a task of its own.

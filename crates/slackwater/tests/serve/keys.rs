@@ -8,11 +8,11 @@ use crate::proxy::{Proxy, slackwater, until};
 use crate::reload::Written;
 use crate::replicas::{Replica, unused_address};
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::Notify;
 
 const BY_USER: &str = "[key]\nby = \"header:x-user\"\n";
