@@ -36,7 +36,7 @@
 //	  },
 //	  "prequal": {"probeRate": 3, "reportAgeMax": "1s"},
 //	  "shortestExpectedDelay": {"latencyBand": 0.15},
-//	  "key": {"metadata": "x-user", "balanceFactor": 1.25, "set": 4},
+//	  "key": {"metadata": "x-user", "balanceFactor": 2, "set": 4},
 //	  "health": "standard",
 //	  "explain": 64
 //	}

@@ -68,7 +68,8 @@ func (k *keyed) narrow(now policy.Instant, query *policy.Query, of *set) {
 		}
 		isHome := left > 0
 		left = max(left-1, 0)
-		if cap, bounded := bound.cap(k.order.weight(server)).Get(); !bounded || k.loads.load(server) < cap {
+		cap, bounded := k.loads.capOf(server, k.order.weight(server), &bound).Get()
+		if !bounded || k.loads.load(server) < cap {
 			k.among = append(k.among, replica)
 			if isHome {
 				k.homes = append(k.homes, replica)
@@ -137,7 +138,7 @@ func (k *keyed) explain(query *policy.Query, of *set, choice *policy.KeyChoice) 
 		choice.Set = append(choice.Set, policy.KeyServer{
 			Replica: replica,
 			Load:    k.loads.load(server),
-			Cap:     bound.cap(k.order.weight(server)),
+			Cap:     k.loads.capOf(server, k.order.weight(server), &bound),
 			Avoided: !found,
 		})
 	}

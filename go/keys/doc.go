@@ -7,12 +7,12 @@
 // A query with a key ([policy.Query] Key) goes to the key's home: the first server of an order that
 // the key and the names of the servers determine, the same for all clients. While the home is busy,
 // the policy chooses among the other servers of the key's set, the next in the order. While all of
-// them are, it chooses among all replicas. A server is busy at
+// them are, it chooses among all replicas. A server is busy while
 //
-//	cap = ⌈factor × (load of all + 1) / replicas⌉
+//	(load + 1) × mean latency > factor × mean of the same over all replicas
 //
-// where its load is what it has reported plus what this client has sent since. The reason of a pick
-// says which it was: key_home, key_set or key_spill.
+// where its load is what it has reported plus what this client has sent since. An idle server is
+// never busy. The reason of a pick says which it was: key_home, key_set or key_spill.
 //
 // [Wrap] puts this around any policy, with package health inside. Queries without a key are chosen
 // as without it, draw for draw. A caller names its replicas with [policy.EventIdentified]; one of

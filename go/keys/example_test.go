@@ -14,7 +14,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	p, err := keys.Wrap(inner, keys.DefaultSettings())
+	settings := keys.DefaultSettings()
+	settings.BalanceFactor = policy.One // no more than the mean
+	p, err := keys.Wrap(inner, settings)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -31,7 +33,7 @@ func Example() {
 
 	query := policy.Query{Key: policy.Some(keys.NewHasher().HashString("user 1"))}
 	draw := policy.NewSplitMix64(1)
-	// While one is in flight there, the server has more than its share of two.
+	// While one is in flight there, another would be more than the mean.
 	for range 3 {
 		pick := p.Choose(0, &query, draw, nil).Pick
 		fmt.Println(servers[pick.Ticket.Replica()], pick.Reason)
@@ -39,5 +41,5 @@ func Example() {
 	// Output:
 	// 10.0.0.3:80 key_home
 	// 10.0.0.1:80 key_set
-	// 10.0.0.3:80 key_home
+	// 10.0.0.2:80 key_set
 }

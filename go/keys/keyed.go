@@ -76,11 +76,11 @@ func (k *keyed) note(now policy.Instant, event *policy.Event) {
 		k.order.identify(event.Replica, event.Identity)
 	case policy.EventReport:
 		if replica, isKnown := k.policy.ProbeTarget(event.Probe); isKnown && event.Load != nil {
-			k.loads.reported(now, replica, event.Load.RIF)
+			k.loads.reported(now, replica, event.Load)
 		}
 	case policy.EventSiblingReport, policy.EventCarriedReport:
 		if event.Load != nil {
-			k.loads.reported(now, event.Replica, event.Load.RIF)
+			k.loads.reported(now, event.Replica, event.Load)
 		}
 	case policy.EventSiblingQueries:
 		k.loads.siblingsSent(event.Replica, event.Count)
@@ -143,12 +143,22 @@ func (k *keyed) Choose(
 
 // HandleHead passes the head of a response on.
 func (k *keyed) HandleHead(now policy.Instant, ticket *policy.Ticket, outcome policy.Outcome) {
+	k.measure(k.tick(now), ticket, outcome)
 	k.policy.HandleHead(now, ticket, outcome)
+}
+
+// measure takes in the latency of a query, once: at the head of its response, or else at its end.
+func (k *keyed) measure(now policy.Instant, ticket *policy.Ticket, outcome policy.Outcome) {
+	if !ticket.Measured && outcome == policy.OutcomeSuccess {
+		k.loads.answered(ticket.Replica(), now.Since(ticket.SentAt()))
+	}
+	ticket.Measured = true
 }
 
 // HandleDone notes the end of a query, and passes it on.
 func (k *keyed) HandleDone(now policy.Instant, ticket policy.Ticket, outcome policy.Outcome) {
 	latest := k.tick(now)
+	k.measure(latest, &ticket, outcome)
 	k.loads.done(ticket.Replica())
 	k.partitions.done(latest, ticket.Partition, &k.order)
 	k.policy.HandleDone(now, ticket, outcome)
@@ -189,8 +199,7 @@ func (k *keyed) Snapshot(now policy.Instant) policy.Snapshot {
 	snapshot := k.policy.Snapshot(now)
 	view := k.partitions.view(max(k.latest, now), &k.order)
 	if !k.hasRounds {
-		bound := k.loads.bound(k.settings.BalanceFactor)
-		view.Cap = bound.cap(1)
+		view.Cap = k.loads.usualCap(k.settings.BalanceFactor)
 	}
 	snapshot.Keys = policy.Some(view)
 	return snapshot

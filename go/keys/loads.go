@@ -1,22 +1,32 @@
 package keys
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// The load of each server for the bound: what its replicas have reported plus what this client has
-// sent since, or what this client has in flight.
+// The load of each server for the bound, and the load from which it is too much.
 //
-// A report counts for a second. From then on a replica counts with the client's own queries in
-// flight there, times as many as the reporting replicas have for each of the client's own: other
-// clients are assumed to have their part everywhere. All sums are kept as events arrive, so that a
-// query looks only at the servers of its key.
+// The load is what a server's replicas have reported plus what this client has sent since, or what
+// this client has in flight. A report counts for a second. From then on a replica counts with the
+// client's own queries in flight there, times as many as the reporting replicas have for each of
+// the client's own: other clients are assumed to have their part everywhere.
+//
+// How much is too much depends on how fast a server is. The next query takes about
+// (load + 1) × mean latency there, and a server is at its cap if that is more than factor times the
+// mean over all parts. All sums are kept as events arrive, so that a query looks only at the servers
+// of its key.
 
 // reportAgeNS is how long a report counts, in nanoseconds.
 const reportAgeNS = 1_000_000_000
+
+// latencyMemory is by how much the difference to the latest latency is divided, by which the mean
+// moves.
+const latencyMemory = 64
 
 // row is what is known of one replica.
 type row struct {
@@ -29,13 +39,43 @@ type row struct {
 	level      uint32
 	isReported bool
 	reportedAt policy.Instant
+	// latencyUS is the mean latency in microseconds, from 1 up; 0 if none is known.
+	latencyUS uint32
+	// reportsLatency is whether the mean is of reported latencies, and not of those that this
+	// client has measured.
+	reportsLatency bool
 }
 
 func (r *row) sums() sums {
+	s := sums{ownUnreported: uint64(r.own)}
 	if r.isReported {
-		return sums{level: uint64(r.level), ownReported: uint64(r.own)}
+		s = sums{level: uint64(r.level), ownReported: uint64(r.own)}
 	}
-	return sums{ownUnreported: uint64(r.own)}
+	if latency := uint64(r.latencyUS); latency > 0 {
+		s.timed = timed{
+			parts: 1, level: s.level, ownUnreported: s.ownUnreported, latency: latency,
+			work: s.level * latency, ownWork: s.ownUnreported * latency,
+		}
+	}
+	return s
+}
+
+// measured takes in a latency.
+func (r *row) measured(latency time.Duration) {
+	us := uint32(min(max(latency.Microseconds(), 1), math.MaxUint32))
+	if r.latencyUS == 0 {
+		r.latencyUS = us
+		return
+	}
+	// Steps are rounded away from zero, so that the mean reaches a lasting value.
+	step := int64(us) - int64(r.latencyUS)
+	switch {
+	case step > 0:
+		step += latencyMemory - 1
+	case step < 0:
+		step -= latencyMemory - 1
+	}
+	r.latencyUS = uint32(int64(r.latencyUS) + step/latencyMemory)
 }
 
 // sums are sums over replicas.
@@ -46,18 +86,40 @@ type sums struct {
 	// that at the others.
 	ownReported   uint64
 	ownUnreported uint64
+	// timed are sums over those whose mean latency is known.
+	timed timed
+}
+
+// timed are sums over replicas whose mean latency is known, in microseconds. Works are modulo 2^64.
+type timed struct {
+	// parts is how many they are.
+	parts, level, ownUnreported, latency uint64
+	// work is level × latency, and ownWork is ownUnreported × latency.
+	work, ownWork uint64
 }
 
 func (s *sums) add(other sums) {
 	s.level += other.level
 	s.ownReported += other.ownReported
 	s.ownUnreported += other.ownUnreported
+	s.timed.parts += other.timed.parts
+	s.timed.level += other.timed.level
+	s.timed.ownUnreported += other.timed.ownUnreported
+	s.timed.latency += other.timed.latency
+	s.timed.work += other.timed.work
+	s.timed.ownWork += other.timed.ownWork
 }
 
 func (s *sums) subtract(other sums) {
 	s.level -= other.level
 	s.ownReported -= other.ownReported
 	s.ownUnreported -= other.ownUnreported
+	s.timed.parts -= other.timed.parts
+	s.timed.level -= other.timed.level
+	s.timed.ownUnreported -= other.timed.ownUnreported
+	s.timed.latency -= other.timed.latency
+	s.timed.work -= other.timed.work
+	s.timed.ownWork -= other.timed.ownWork
 }
 
 // load returns the load, where all are the sums over all replicas.
@@ -68,26 +130,13 @@ func (s *sums) load(all *sums) uint64 {
 	return s.level + ints.MulDiv(s.ownUnreported, all.level+1, all.ownReported+1)
 }
 
-// bound is the most load at which servers still get queries of their keys.
+// bound holds the loads at which servers get no more queries of their keys.
 type bound struct {
-	// whole is factor × (load of all + 1), in millionths; absent without a bound.
-	whole policy.Optional[uint64]
-	parts uint64
-}
-
-// cap returns the cap of a server that is this many of all parts, rounded up. It is absent without
-// a bound.
-func (b *bound) cap(parts uint32) policy.Optional[uint64] {
-	whole, isBounded := b.whole.Get()
-	if !isBounded {
-		return policy.Optional[uint64]{}
-	}
-	whole, each := ints.Mul(whole, uint64(parts)), uint64(policy.One)*max(b.parts, 1)
-	cap := whole / each
-	if whole%each > 0 {
-		cap++
-	}
-	return policy.Some(cap)
+	// delay is factor × Σ (load + 1) × latency / parts, over all parts, in microseconds; absent
+	// without a bound.
+	delay policy.Optional[uint64]
+	// usualUS is the latency of a part of which none is known.
+	usualUS uint64
 }
 
 // loads are the loads of all servers that may be chosen.
@@ -169,10 +218,25 @@ func (l *loads) own(replica policy.ReplicaID) uint32 {
 	return 0
 }
 
-func (l *loads) reported(now policy.Instant, replica policy.ReplicaID, rif uint32) {
+func (l *loads) reported(now policy.Instant, replica policy.ReplicaID, report *policy.LoadReport) {
 	if r := l.take(replica); r != nil {
-		r.level = max(rif, r.own)
+		r.level = max(report.RIF, r.own)
 		r.isReported, r.reportedAt = true, now
+		if report.Latency > 0 {
+			if !r.reportsLatency {
+				r.reportsLatency, r.latencyUS = true, 0
+			}
+			r.measured(report.Latency)
+		}
+		l.put(r)
+	}
+}
+
+// answered takes in the latency of a query of this client, if the replica reports none.
+func (l *loads) answered(replica policy.ReplicaID, latency time.Duration) {
+	if r := l.rows.Find(replica); r != nil && !r.reportsLatency {
+		l.take(replica)
+		r.measured(latency)
 		l.put(r)
 	}
 }
@@ -229,12 +293,49 @@ func (l *loads) load(server uint32) uint64 {
 	return l.servers[server].load(&l.all)
 }
 
-// bound returns the bound with this factor, for the query that is about to be sent. A factor of 0
-// is none.
+// bound returns the bound with this factor. A factor of 0 is none.
 func (l *loads) bound(factor policy.Millionths) bound {
-	b := bound{parts: l.parts}
-	if factor > 0 {
-		b.whole = policy.Some(ints.Mul(l.all.load(&l.all)+1, uint64(factor)))
+	all, known := &l.all, &l.all.timed
+	b := bound{usualUS: 1}
+	if known.parts > 0 {
+		b.usualUS = known.latency / known.parts
 	}
+	if factor == 0 {
+		return b
+	}
+	// As in load, for unreported replicas.
+	scaled := func(own uint64) uint64 { return ints.MulDiv(own, all.level+1, all.ownReported+1) }
+	untimed := all.level - known.level + scaled(all.ownUnreported-known.ownUnreported) +
+		ints.Sub(l.parts, known.parts)
+	delay := ints.Add(ints.Add(known.work, known.latency), scaled(known.ownWork))
+	delay = ints.Add(delay, ints.Mul(untimed, b.usualUS))
+	b.delay = policy.Some(ints.MulDiv(delay, uint64(factor), uint64(policy.One)*max(l.parts, 1)))
 	return b
+}
+
+// capOf returns the load at which a server with this many parts is at its cap. It is absent without
+// a bound.
+func (l *loads) capOf(server, parts uint32, b *bound) policy.Optional[uint64] {
+	delay, isBounded := b.delay.Get()
+	if !isBounded {
+		return policy.Optional[uint64]{}
+	}
+	var latency uint64
+	if int(server) < len(l.servers) {
+		known := &l.servers[server].timed
+		latency = known.latency + ints.Sub(uint64(parts), known.parts)*b.usualUS
+	}
+	// parts × delay / latency, where the latency is the mean of the parts. An idle server keeps its
+	// keys, however slow it is.
+	return policy.Some(max(ints.Mul(delay, uint64(parts)*uint64(parts))/max(latency, 1), 1))
+}
+
+// usualCap returns the load at which a server of one part with the usual latency is at its cap.
+func (l *loads) usualCap(factor policy.Millionths) policy.Optional[uint64] {
+	b := l.bound(factor)
+	delay, isBounded := b.delay.Get()
+	if !isBounded {
+		return policy.Optional[uint64]{}
+	}
+	return policy.Some(max(delay/max(b.usualUS, 1), 1))
 }

@@ -9,9 +9,9 @@ import (
 // Settings say how queries with a key find their replica. Start from [DefaultSettings]: the zero
 // value is not valid.
 type Settings struct {
-	// BalanceFactor bounds the load of a key's replica: it gets no more of its queries at this many
-	// times the mean load. 1 to 1,000, default 1.25. 1 is even and moves keys often. 0: without a
-	// bound.
+	// BalanceFactor bounds the load of a key's replica: it gets no more of its queries while the
+	// next one would take more than this many times the mean over all replicas, by load and mean
+	// latency. 1 to 1,000, default 2. 1 is even and moves keys often. 0: without a bound.
 	BalanceFactor policy.Millionths
 	// Set is the number of replicas of a key, the home among them: 1 to 16, default 4.
 	Set uint8
@@ -39,7 +39,7 @@ const (
 // DefaultSettings returns the default settings.
 func DefaultSettings() Settings {
 	return Settings{
-		BalanceFactor:  1_250_000,
+		BalanceFactor:  2 * policy.One,
 		Set:            4,
 		ReplicateMax:   1,
 		ReplicateAbove: policy.One / 2,

@@ -13,6 +13,9 @@ type Ticket struct {
 	// Partition is the data that package keys keeps with the query: the partition of its key.
 	// Callers leave it alone.
 	Partition Optional[uint16]
+	// Measured is the data that package keys keeps with the query: whether its latency has been
+	// measured. Callers leave it alone.
+	Measured bool
 	// Health is the data that package health keeps with the query. Policies do not use it, and
 	// callers leave it alone.
 	Health Mark

@@ -78,8 +78,8 @@ impl Row {
                 level: level * is_known,
                 own_unreported: own_unreported * is_known,
                 latency,
-                work: u128::from(level) * u128::from(latency),
-                own_work: u128::from(own_unreported) * u128::from(latency),
+                work: level.wrapping_mul(latency),
+                own_work: own_unreported.wrapping_mul(latency),
             },
         }
     }
@@ -122,10 +122,11 @@ struct Timed {
     level: u64,
     own_unreported: u64,
     latency: u64,
-    /// `level × latency`.
-    work: u128,
-    /// `own_unreported × latency`.
-    own_work: u128,
+    /// `level × latency`, modulo 2^64: that is half a million queries in flight that each take a
+    /// year.
+    work: u64,
+    /// `own_unreported × latency`, likewise.
+    own_work: u64,
 }
 
 impl Timed {
@@ -135,8 +136,9 @@ impl Timed {
         if latency > 0 {
             self.level += level;
             self.own_unreported += own_unreported;
-            self.work += u128::from(level * latency);
-            self.own_work += u128::from(own_unreported * latency);
+            self.work = self.work.wrapping_add(level.wrapping_mul(latency));
+            let own_work = own_unreported.wrapping_mul(latency);
+            self.own_work = self.own_work.wrapping_add(own_work);
         }
     }
 
@@ -146,8 +148,9 @@ impl Timed {
         if latency > 0 {
             self.level -= level;
             self.own_unreported -= own_unreported;
-            self.work -= u128::from(level * latency);
-            self.own_work -= u128::from(own_unreported * latency);
+            self.work = self.work.wrapping_sub(level.wrapping_mul(latency));
+            let own_work = own_unreported.wrapping_mul(latency);
+            self.own_work = self.own_work.wrapping_sub(own_work);
         }
     }
 }
@@ -161,8 +164,8 @@ impl Sums {
         self.timed.level += other.timed.level;
         self.timed.own_unreported += other.timed.own_unreported;
         self.timed.latency += other.timed.latency;
-        self.timed.work += other.timed.work;
-        self.timed.own_work += other.timed.own_work;
+        self.timed.work = self.timed.work.wrapping_add(other.timed.work);
+        self.timed.own_work = self.timed.own_work.wrapping_add(other.timed.own_work);
     }
 
     const fn subtract(&mut self, other: Self) {
@@ -173,8 +176,8 @@ impl Sums {
         self.timed.level -= other.timed.level;
         self.timed.own_unreported -= other.timed.own_unreported;
         self.timed.latency -= other.timed.latency;
-        self.timed.work -= other.timed.work;
-        self.timed.own_work -= other.timed.own_work;
+        self.timed.work = self.timed.work.wrapping_sub(other.timed.work);
+        self.timed.own_work = self.timed.own_work.wrapping_sub(other.timed.own_work);
     }
 
     /// The load, where the reporting replicas are `all`.
@@ -379,15 +382,13 @@ impl Loads {
         }
         // As in `Sums::load`, for unreported replicas.
         let scaled = |own: u64| mul_div(own, all.level + 1, all.own_reported + 1);
-        let own_work = u64::try_from(timed.own_work).unwrap_or(u64::MAX);
         let untimed = all.level - timed.level
             + scaled(all.own_unreported - timed.own_unreported)
             + self.parts.saturating_sub(timed.parts);
-        let delay = timed.work
-            + u128::from(timed.latency)
-            + u128::from(scaled(own_work))
-            + u128::from(untimed) * u128::from(usual_us);
-        let delay = u64::try_from(delay).unwrap_or(u64::MAX);
+        let delay = (timed.work)
+            .saturating_add(timed.latency)
+            .saturating_add(scaled(timed.own_work))
+            .saturating_add(untimed.saturating_mul(usual_us));
         let parts = u64::from(ONE) * self.parts.max(1);
         Cap {
             delay: Some(mul_div(delay, factor_millionths.into(), parts)),
@@ -403,14 +404,15 @@ impl Loads {
         let timed = self.servers.get(server as usize).map_or(0, |sums| {
             sums.timed.latency + parts.saturating_sub(sums.timed.parts) * cap.usual_us
         });
-        // `parts × delay / latency`, where the latency is the mean of the parts.
-        Some(delay.saturating_mul(parts * parts) / timed.max(1))
+        // `parts × delay / latency`, where the latency is the mean of the parts. An idle server
+        // keeps its keys, however slow it is.
+        Some((delay.saturating_mul(parts * parts) / timed.max(1)).max(1))
     }
 
     /// The load at which a server of one part with the usual latency is at its cap.
     pub(super) fn usual_cap(&self, factor_millionths: u32) -> Option<u64> {
         let cap = self.cap(factor_millionths);
-        Some(cap.delay? / cap.usual_us.max(1))
+        Some((cap.delay? / cap.usual_us.max(1)).max(1))
     }
 }
 

@@ -233,11 +233,11 @@ fn cap_of_a_server_is_in_proportion_to_its_parts() {
     let pick = world.pick_explained(about(0), &mut explanation).unwrap();
     world.done(pick.ticket);
     for server in explanation.key().unwrap().set() {
-        // 2 × (7 + 10) / 10 parts, for 1 and 4 of them, rounded down
+        // 2 × (7 + 10) / 10 parts, rounded down, for 1 and 4 of them
         let cap = if world.name(server.replica) < 100 {
             3
         } else {
-            13
+            12
         };
         assert_eq!(server.cap, Some(cap));
     }

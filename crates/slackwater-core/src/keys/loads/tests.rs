@@ -97,7 +97,13 @@ fn cap_is_the_factor_times_the_mean_rounded_down_and_no_factor_is_no_cap() {
         assert_eq!(loads.usual_cap(1_350_000), Some(4));
         assert_eq!(loads.usual_cap(0), None);
     }
-    assert_eq!(Loads::default().usual_cap(ONE), Some(0));
+    assert_eq!(Loads::default().usual_cap(ONE), Some(1));
+}
+
+#[test]
+fn an_idle_server_is_below_its_cap_however_slow_it_is() {
+    let (loads, _) = servers([(0, Some(MS)), (0, Some(MS)), (0, Some(100 * MS))]);
+    assert_eq!(caps(&loads, ONE), [34, 34, 1].map(Some));
 }
 
 #[test]
