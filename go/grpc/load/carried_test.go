@@ -125,6 +125,10 @@ func TestCarriedReportsAreWithoutTheirCall(t *testing.T) {
 		if !ok || report.RIF != inFlight {
 			t.Errorf("trailers %v, want %d in flight", trailer, inFlight)
 		}
+		// The call must have ended here, too, so that it is not taken for the stream.
+		await(t, func() bool { return reporter.Load().RIF() == inFlight }, func() {
+			t.Errorf("%d in flight after the call, want %d", reporter.Load().RIF(), inFlight)
+		})
 		if _, err := client.FullDuplexCall(contextFor(t)); err != nil {
 			t.Fatal(err)
 		}
