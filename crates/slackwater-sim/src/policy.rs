@@ -94,8 +94,8 @@ impl PolicyChoice {
     }
 
     /// Adds keys, so that each client sends queries with a key to the key's replicas. A replica
-    /// that has the key in its cache reports `hint_scale` times its load to synchronous probes. It does
-    /// not change a clairvoyant or a rule of another load balancer.
+    /// that has the key in its cache reports `hint_scale` times its load to synchronous probes. It
+    /// does not change a clairvoyant or a rule of another load balancer.
     #[must_use]
     pub fn keyed(mut self, config: KeyConfig, hint_scale: LoadScale) -> Self {
         if let PolicyKind::Shipped { keys, .. } = &mut self.kind {

@@ -82,7 +82,8 @@ const MS: Duration = Duration::from_millis(1);
 
 fn caps<const N: usize>(loads: &Loads, factor: u32) -> [Option<u64>; N] {
     let cap = loads.cap(factor);
-    core::array::from_fn(|server| loads.cap_of(server as u32, 1, cap))
+    let servers: Vec<_> = (0..).take(N).collect();
+    core::array::from_fn(|place| loads.cap_of(servers[place], 1, cap))
 }
 
 #[test]
