@@ -34,9 +34,8 @@ type call struct {
 	connection *connection
 	// query is nil until the call begins.
 	query *load.Query
-	// streams says that the call may have more than one response, and unary that it has one request
-	// and one response.
-	streams, unary bool
+	// streams says that the call may have more than one response.
+	streams bool
 	// failed says that the handler of a streaming call has returned an error.
 	failed   atomic.Bool
 	trailers atomic.Uint32
