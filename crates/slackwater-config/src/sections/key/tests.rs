@@ -78,7 +78,7 @@ fn unknown_sources_are_refused_with_their_place() {
         let told = format!("a.toml:5:6: key.by: found {source:?}, expected \"header:NAME\"");
         assert!(mistakes[0].starts_with(&told), "{mistakes:?}");
     }
-    let nine = vec!["\"path\""; 9].join(", ");
+    let nine = ["\"path\""; 9].join(", ");
     let mistakes = load(&format!("key.by = [{nine}]\n")).expect_err("nine");
     assert!(mistakes[0].contains("at most 8 sources"), "{mistakes:?}");
 }
