@@ -94,8 +94,8 @@ struct Load {
 #[derive(Debug, Args)]
 struct Keys {
     /// Distinct keys, at least 1
-    #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
-    keys: u32,
+    #[arg(long = "keys", value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
     /// Exponent of Zipf's law: the key of rank r has a share proportional to r^-S
     #[arg(long, value_name = "S", default_value_t = 0.9)]
     zipf: f64,
@@ -109,7 +109,7 @@ struct Keys {
 
 impl Keys {
     fn population(&self) -> Population {
-        Population::new(self.seed, self.keys, self.zipf, self.hot_percent)
+        Population::new(self.seed, self.count, self.zipf, self.hot_percent)
     }
 }
 

@@ -100,16 +100,15 @@ impl Replica {
         let mut status = StatusCode::OK;
         let body = match request.uri().path() {
             STATS => self.stats(),
-            PACE => match pace(request.uri().query()) {
-                Some(percent) => {
+            PACE => {
+                if let Some(percent) = pace(request.uri().query()) {
                     self.pace_percent.set(percent);
                     format!("{percent}\n")
-                }
-                None => {
+                } else {
                     status = StatusCode::BAD_REQUEST;
                     "expected ?percent=N\n".to_owned()
                 }
-            },
+            }
             _ => match request.headers().get(KEY) {
                 Some(key) => self.look_up(key.as_bytes()).await,
                 None => format!("{} no-key\n", self.index),

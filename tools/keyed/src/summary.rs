@@ -124,7 +124,7 @@ mod tests {
             summary.note(&Outcome::Hit(0), Duration::from_millis(ms));
         }
         summary.note(&Outcome::Miss(1), Duration::from_millis(99));
-        summary.note(&Outcome::Late, Duration::from_millis(10_000));
+        summary.note(&Outcome::Late, Duration::from_secs(10));
         summary.note_late(Duration::from_micros(1_500));
         let json = summary.json();
         let found = |name: &str| json[name].as_f64().unwrap();

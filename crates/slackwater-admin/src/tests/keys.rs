@@ -14,8 +14,10 @@ pub(super) const HINTS: HintFacts = HintFacts {
 
 /// The keys of a policy that has chosen for one of them.
 pub(super) fn view(ids: &[ReplicaId]) -> Option<KeyView> {
-    let mut settings = KeySettings::default();
-    settings.partitions = 8;
+    let settings = KeySettings {
+        partitions: 8,
+        ..KeySettings::default()
+    };
     let config = settings.validate().expect("valid");
     let mut policy = keyed(slackwater_core::default_policy(), &config);
     let (now, mut draw) = (Instant::EPOCH, SplitMix64::new(1));

@@ -214,7 +214,7 @@ mod tests {
         cache.answered(b"b");
         cache.answered(b"a");
         assert!(knows(&cache, b"b"), "probes do not keep a hint");
-        cache.answered(&[b'c'; 1 << 20]);
+        cache.answered(&vec![b'c'; 1 << 20]);
         assert_eq!(cache.counts().entries, 2);
         assert!(knows(&cache, b"a") && !knows(&cache, b"b"));
     }

@@ -83,7 +83,7 @@ fn each_source_finds_its_value() {
         ("grpc:x-user", None),
     ] {
         let found = hash_of(&by(&format!("{source:?}")), target, fields);
-        assert_eq!(found, value.and_then(expected), "{source}");
+        assert_eq!(found, value.map(expected), "{source}");
     }
     assert_eq!(hash_of(&by("\"query:x\""), "/", &[]), None, "no query");
     assert_eq!(hash_of(&by("\"path\""), "*", &[]), Some(expected(b"*")));
