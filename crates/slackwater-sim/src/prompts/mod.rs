@@ -3,7 +3,7 @@
 //! This is an event loop of its own beside [`engine`](crate::engine), because a turn depends on the
 //! end of the turn before it, and an answer has two times: that of its first token and its end.
 //! Decisions are the core's policies, or one of the rules of
-//! [`Routing`](crate::scenario::Routing).
+//! [`Routing`].
 //!
 //! | what | where |
 //! |---|---|
