@@ -130,11 +130,5 @@ func (s *sipState) finish() uint64 {
 	return s[0] ^ s[1] ^ s[2] ^ s[3]
 }
 
-// mix returns a number whose bits all depend on all bits of the given one: the finalizer of
-// SplitMix64.
-func mix(number uint64) uint64 {
-	z := number + 0x9E3779B97F4A7C15
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
-}
+// mix returns a number whose bits all depend on all bits of the given one.
+func mix(number uint64) uint64 { return policy.NewSplitMix64(number).Draw() }

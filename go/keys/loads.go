@@ -127,7 +127,13 @@ func (s *sums) load(all *sums) uint64 {
 	if s.ownUnreported == 0 {
 		return s.level
 	}
-	return s.level + ints.MulDiv(s.ownUnreported, all.level+1, all.ownReported+1)
+	return s.level + all.scaled(s.ownUnreported)
+}
+
+// scaled returns what the client's own queries at unreported replicas count, where these are the
+// sums over all.
+func (s *sums) scaled(own uint64) uint64 {
+	return ints.MulDiv(own, s.level+1, s.ownReported+1)
 }
 
 // bound holds the loads at which servers get no more queries of their keys.
@@ -303,11 +309,9 @@ func (l *loads) bound(factor policy.Millionths) bound {
 	if factor == 0 {
 		return b
 	}
-	// As in load, for unreported replicas.
-	scaled := func(own uint64) uint64 { return ints.MulDiv(own, all.level+1, all.ownReported+1) }
-	untimed := all.level - known.level + scaled(all.ownUnreported-known.ownUnreported) +
+	untimed := all.level - known.level + all.scaled(all.ownUnreported-known.ownUnreported) +
 		ints.Sub(l.parts, known.parts)
-	delay := ints.Add(ints.Add(known.work, known.latency), scaled(known.ownWork))
+	delay := ints.Add(ints.Add(known.work, known.latency), all.scaled(known.ownWork))
 	delay = ints.Add(delay, ints.Mul(untimed, b.usualUS))
 	b.delay = policy.Some(ints.MulDiv(delay, uint64(factor), uint64(policy.One)*max(l.parts, 1)))
 	return b

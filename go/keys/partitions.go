@@ -170,16 +170,11 @@ func (p *partitions) sent(now policy.Instant, number policy.Optional[uint16], or
 	}
 	p.all.update(now)
 	p.all.inFlight = ints.Add(p.all.inFlight, 1)
-	if number.Known {
-		of := &p.list[number.Value]
-		isRenewed := of.update(now)
+	p.change(now, number, order, func(of *partition) {
 		of.busy.inFlight = ints.Add(of.busy.inFlight, 1)
 		of.recent = ints.Add(of.recent, fine)
 		of.queries = ints.Add(of.queries, 1)
-		if isRenewed {
-			p.settle(now, number.Value, order)
-		}
-	}
+	})
 	// A partition without queries settles, too.
 	if p.homesMax > 1 {
 		p.swept = (p.swept + 1) % len(p.list)
@@ -197,10 +192,20 @@ func (p *partitions) done(now policy.Instant, number policy.Optional[uint16], or
 	}
 	p.all.update(now)
 	p.all.inFlight = ints.Sub(p.all.inFlight, 1)
+	p.change(now, number, order, func(of *partition) {
+		of.busy.inFlight = ints.Sub(of.busy.inFlight, 1)
+	})
+}
+
+// change brings the partition of a key up to date and changes it. If its means were renewed, its
+// homes are looked at.
+func (p *partitions) change(
+	now policy.Instant, number policy.Optional[uint16], order *order, change func(*partition),
+) {
 	if number.Known && int(number.Value) < len(p.list) {
 		of := &p.list[number.Value]
 		isRenewed := of.update(now)
-		of.busy.inFlight = ints.Sub(of.busy.inFlight, 1)
+		change(of)
 		if isRenewed {
 			p.settle(now, number.Value, order)
 		}

@@ -2,12 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use slackwater_core::ReplicaId;
-use slackwater_core::policy::PartitionView;
+use slackwater_core::policy::{KeyView, PartitionView};
 use slackwater_telemetry::facts::{ServiceFacts, WorkerFacts};
 use std::collections::BTreeMap;
-
-/// Most partitions that are shown.
-const PARTITIONS_MAX: usize = 16;
 
 /// The keys of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +42,7 @@ impl KeyStatus {
         }
         let mut partitions: Vec<_> = partitions.into_values().collect();
         partitions.sort_by_key(|it| (core::cmp::Reverse(it.in_flight), it.partition));
-        partitions.truncate(PARTITIONS_MAX);
+        partitions.truncate(KeyView::PARTITIONS_MAX);
         Some(Self {
             replicated: replicated?,
             partitions,

@@ -57,12 +57,22 @@ impl SplitMix64 {
 
 impl Draw for SplitMix64 {
     fn draw(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        let drawn = mix(self.state);
+        self.state = self.state.wrapping_add(STEP);
+        drawn
     }
+}
+
+/// By how much the state of `SplitMix64` grows with each draw.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A number whose bits all depend on all bits of `bits`: the first draw of `SplitMix64` with that
+/// seed.
+pub(crate) const fn mix(bits: u64) -> u64 {
+    let mut z = bits.wrapping_add(STEP);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]

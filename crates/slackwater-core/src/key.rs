@@ -169,14 +169,6 @@ impl Identity {
     }
 }
 
-/// A number whose bits all depend on all bits of `bits`: the finalizer of `SplitMix64`.
-pub(crate) const fn mix(bits: u64) -> u64 {
-    let mut z = bits.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

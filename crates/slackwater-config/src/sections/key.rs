@@ -34,17 +34,17 @@ settings! {
         by: Vec<KeySource> = Vec::new(), Many { of: SOURCE, max: SOURCES_MAX, what: "sources of keys" };
         /// A replica takes no more of its keys while its expected delay exceeds this multiple of
         /// the mean: 1 or more, also as a percentage. 0: no bound.
-        balance_factor: u32 = 2_000_000, BalanceFactor;
+        balance_factor: u32 = KeySettings::default().balance_factor_millionths, BalanceFactor;
         /// The first replicas of a key, which take its requests while its own is above the bound.
-        set: u8 = 4, Within(Number, 1..=16);
+        set: u8 = KeySettings::default().set, Within(Number, 1..=16);
         /// Partitions that keys are grouped into; each has its own set. 0: each key for itself.
-        partitions: u16 = 0, Within(Number, 0..=KeySettings::PARTITIONS_MAX);
+        partitions: u16 = KeySettings::default().partitions, Within(Number, 0..=KeySettings::PARTITIONS_MAX);
         /// The most replicas that share a hot partition. 1: none is shared.
-        replicate_max: u8 = 1, Within(Number, 1..=16);
+        replicate_max: u8 = KeySettings::default().replicate_max, Within(Number, 1..=16);
         /// A partition is hot above this share of a replica's mean load.
-        replicate_above: Quantile = millionths(500_000), Within(Share, millionths(10_000)..=Quantile::ONE);
+        replicate_above: Quantile = KeySettings::default().replicate_above, Within(Share, millionths(10_000)..=Quantile::ONE);
         /// How long a partition has to be hot, or no longer hot.
-        replicate_time: Duration = Duration::from_secs(10), Within(Span, SECOND..=HOUR);
+        replicate_time: Duration = KeySettings::default().replicate_time, Within(Span, SECOND..=HOUR);
     } then {
         /// A file with 32 to 128 hexadecimal digits, so that clients cannot choose keys of one
         /// replica. The same for all proxies.

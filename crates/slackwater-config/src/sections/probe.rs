@@ -12,6 +12,7 @@ use crate::toml_reader::{Definition, Reader, Remark, Setting, Severity};
 use core::num::NonZeroU16;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use http::uri::PathAndQuery;
+use slackwater_core::keys::KeySettings;
 use std::path::PathBuf;
 
 settings! {
@@ -30,7 +31,7 @@ settings! {
         /// or a header. Only with `"prequal_sync"`.
         hint: ProbeHint = ProbeHint::None, HINT;
         /// The first replicas of the key's set, which its probes go to; others are random.
-        hint_homes: u8 = 2, Within(Number, 0..=8);
+        hint_homes: u8 = KeySettings::default().hint_homes, Within(Number, 0..=8);
     } then {
         /// A file with 32 to 128 hexadecimal digits: the key, shared with the replicas, that signs
         /// probes and answers. Keep it at mode 600; it is never logged.

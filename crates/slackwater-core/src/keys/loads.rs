@@ -185,8 +185,13 @@ impl Sums {
         if self.own_unreported == 0 {
             return self.level;
         }
-        let others = mul_div(self.own_unreported, all.level + 1, all.own_reported + 1);
-        self.level + others
+        self.level + all.scaled(self.own_unreported)
+    }
+
+    /// What the client's own queries at unreported replicas count, where these are the sums over
+    /// all.
+    fn scaled(&self, own: u64) -> u64 {
+        mul_div(own, self.level + 1, self.own_reported + 1)
     }
 }
 
@@ -380,14 +385,12 @@ impl Loads {
                 usual_us,
             };
         }
-        // As in `Sums::load`, for unreported replicas.
-        let scaled = |own: u64| mul_div(own, all.level + 1, all.own_reported + 1);
         let untimed = all.level - timed.level
-            + scaled(all.own_unreported - timed.own_unreported)
+            + all.scaled(all.own_unreported - timed.own_unreported)
             + self.parts.saturating_sub(timed.parts);
         let delay = (timed.work)
             .saturating_add(timed.latency)
-            .saturating_add(scaled(timed.own_work))
+            .saturating_add(all.scaled(timed.own_work))
             .saturating_add(untimed.saturating_mul(usual_us));
         let parts = u64::from(ONE) * self.parts.max(1);
         Cap {

@@ -6,7 +6,8 @@
 //! the same names agree.
 
 use super::loads::Loads;
-use crate::key::{Identity, mix};
+use crate::draw::mix;
+use crate::key::Identity;
 use crate::policy::{Fleet, Query};
 use crate::replica::{ReplicaId, ReplicaIds, ReplicaMap};
 use alloc::vec::Vec;

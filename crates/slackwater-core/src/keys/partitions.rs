@@ -10,8 +10,9 @@
 
 use super::order::{First, ORDERED_MAX, Order};
 use super::settings::KeySettings;
+use crate::draw::mix;
 use crate::fixed::{ONE, mul_div};
-use crate::key::{KeyHash, mix};
+use crate::key::KeyHash;
 use crate::policy::{KeyView, PartitionView};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
@@ -179,17 +180,11 @@ impl Partitions {
         }
         self.all.update(now);
         self.all.in_flight = self.all.in_flight.saturating_add(1);
-        if let Some(place) = partition.map(usize::from)
-            && let Some(of) = self.list.get_mut(place)
-        {
-            let is_renewed = of.update(now);
+        self.change(now, partition, order, |of| {
             of.busy.in_flight = of.busy.in_flight.saturating_add(1);
             of.recent = of.recent.saturating_add(FINE);
             of.queries = of.queries.saturating_add(1);
-            if is_renewed {
-                self.settle(now, place, order);
-            }
-        }
+        });
         // A partition without queries settles, too.
         if self.homes_max > 1 {
             self.sweep = (self.sweep + 1) % self.list.len();
@@ -207,11 +202,25 @@ impl Partitions {
         }
         self.all.update(now);
         self.all.in_flight = self.all.in_flight.saturating_sub(1);
+        self.change(now, partition, order, |of| {
+            of.busy.in_flight = of.busy.in_flight.saturating_sub(1);
+        });
+    }
+
+    /// Brings the partition of a key up to date and changes it. If its means were renewed, its
+    /// homes are looked at.
+    fn change(
+        &mut self,
+        now: Instant,
+        partition: Option<u16>,
+        order: &Order,
+        change: impl FnOnce(&mut Partition),
+    ) {
         if let Some(place) = partition.map(usize::from)
             && let Some(of) = self.list.get_mut(place)
         {
             let is_renewed = of.update(now);
-            of.busy.in_flight = of.busy.in_flight.saturating_sub(1);
+            change(of);
             if is_renewed {
                 self.settle(now, place, order);
             }
