@@ -4,11 +4,11 @@
 //! of an order that the key and the replicas' [names](crate::policy::Event::Identified) determine,
 //! the same for all clients. While the home is busy, the policy chooses among the other replicas of
 //! the key's *set*, the next in the order; while all of them are, among all replicas. A replica is
-//! busy at `cap = ⌈factor × (load of all + 1) / replicas⌉`, where its load is what it has reported
-//! plus what this client has sent since.
+//! busy while `(load + 1) × mean latency > factor × mean of the same over all replicas`, where its
+//! load is what it has reported plus what this client has sent since. An idle one is never busy.
 //!
-//! [`keyed`] puts this around any policy, with health inside: it is a policy itself, and passes all
-//! events on. Queries without a key are chosen as without it, draw for draw.
+//! [`keyed()`] puts this around any policy, with health inside: it is a policy itself, and passes
+//! all events on. Queries without a key are chosen as without it, draw for draw.
 //!
 //! With *partitions*, keys fall into a fixed number of parts, each with its own set. A partition
 //! with much load gets more homes.
