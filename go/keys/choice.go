@@ -12,14 +12,14 @@ import (
 // set is what the choice for one key is made from.
 type set struct {
 	partition policy.Optional[uint16]
-	// first has the key's servers in their order.
+	// first has the key's servers in their order: all of the set, or the homes alone.
 	first first
 	// homes is how many of them are homes.
 	homes int
 }
 
-// setOf returns the servers of a key, as of now.
-func (k *keyed) setOf(key policy.KeyHash) set {
+// homesOf returns the homes of a key, as of now.
+func (k *keyed) homesOf(key policy.KeyHash) set {
 	if number, known := k.partitions.of(key).Get(); known {
 		return set{
 			partition: policy.Some(number),
@@ -27,11 +27,19 @@ func (k *keyed) setOf(key policy.KeyHash) set {
 			homes:     int(k.partitions.list[number].homes),
 		}
 	}
+	return set{first: k.order.first(uint64(key), 1), homes: 1}
+}
+
+// complete completes a set that may have only the homes.
+func (k *keyed) complete(key policy.KeyHash, of *set) {
+	if of.partition.Known {
+		return
+	}
 	width := k.settings.Set
 	if k.hasRounds {
 		width = max(width, k.settings.HintHomes)
 	}
-	return set{first: k.order.first(uint64(key), int(width)), homes: 1}
+	of.first = k.order.first(uint64(key), int(width))
 }
 
 // members returns the servers of a set, which are the homes if there are more.
@@ -41,9 +49,10 @@ func (k *keyed) members(of *set) []uint32 {
 
 // narrow fills in the replicas that the query prefers, and those that it may go to if it can go to
 // none of them. Both are empty if all replicas of the set are busy or avoided.
-func (k *keyed) narrow(now policy.Instant, query *policy.Query, of *set) {
+func (k *keyed) narrow(now policy.Instant, query *policy.Query, key policy.KeyHash, of *set) {
 	k.homes, k.among = k.homes[:0], k.among[:0]
 	if k.hasRounds {
+		k.complete(key, of)
 		hinted := of.first.all()
 		for _, server := range hinted[:min(len(hinted), int(k.settings.HintHomes))] {
 			if replica, found := k.partFor(server, query); found {
@@ -52,30 +61,52 @@ func (k *keyed) narrow(now policy.Instant, query *policy.Query, of *set) {
 		}
 		return
 	}
-	members := k.members(of)
-	for _, server := range members {
+	from := 0
+	if len(query.Avoid) == 0 {
+		// Usually a home is free. Then nothing else of the set is looked at, nor ranked.
+		from = min(of.homes, of.first.len)
+		k.addFree(now, query, of.first.all()[:from], of.homes)
+		if len(k.homes) > 0 {
+			return
+		}
+	}
+	k.complete(key, of)
+	k.addFree(now, query, k.members(of)[from:], of.homes-from)
+}
+
+// addFree adds those of some servers that are not busy, of which the first are homes.
+func (k *keyed) addFree(now policy.Instant, query *policy.Query, servers []uint32, homes int) {
+	var by policy.Optional[bound]
+	for _, server := range servers {
 		for _, part := range k.order.partsOf(server) {
 			k.loads.expire(now, part.replica)
 		}
-	}
-	bound := k.loads.bound(k.settings.BalanceFactor)
-	// Homes that the query avoids are replaced by the next in order.
-	left := of.homes
-	for _, server := range members {
 		replica, found := k.partFor(server, query)
 		if !found {
+			// Homes that the query avoids are replaced by the next in order.
 			continue
 		}
-		isHome := left > 0
-		left = max(left-1, 0)
-		cap, bounded := k.loads.capOf(server, k.order.weight(server), &bound).Get()
-		if !bounded || k.loads.load(server) < cap {
+		if k.isFree(server, &by) {
 			k.among = append(k.among, replica)
-			if isHome {
+			if homes > 0 {
 				k.homes = append(k.homes, replica)
 			}
 		}
+		homes--
 	}
+}
+
+// isFree returns whether a server is not busy. It computes the bound when that is first needed.
+func (k *keyed) isFree(server uint32, by *policy.Optional[bound]) bool {
+	load := k.loads.load(server)
+	if load == 0 {
+		return true
+	}
+	if !by.Known {
+		*by = policy.Some(k.loads.bound(k.settings.BalanceFactor))
+	}
+	cap, isBounded := k.loads.capOf(server, k.order.weight(server), &by.Value).Get()
+	return !isBounded || load < cap
 }
 
 // partFor returns the part of a server that gets the query: the one with the fewest of this

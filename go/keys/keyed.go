@@ -125,13 +125,14 @@ func (k *keyed) Choose(
 	if !k.order.isCurrent(fleet) {
 		k.order.refresh(fleet, &k.loads)
 	}
-	set := k.setOf(key)
-	k.narrow(latest, query, &set)
+	set := k.homesOf(key)
+	k.narrow(latest, query, key, &set)
 	k.query = *query
 	k.query.Homes, k.query.Among = k.homes, k.among
 	decision := k.policy.Choose(now, &k.query, draw, explanation)
 	k.query = policy.Query{}
 	if explanation != nil {
+		k.complete(key, &set)
 		explanation.SetKey(func(choice *policy.KeyChoice) { k.explain(query, &set, choice) })
 	}
 	if decision.Kind == policy.Picked {

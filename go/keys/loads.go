@@ -36,7 +36,7 @@ type row struct {
 	own uint32
 	// level is the reported RIF plus the client's own queries sent since, minus those that have
 	// ended since; at least own. It has a meaning only while the report counts.
-	level      uint32
+	level      uint64
 	isReported bool
 	reportedAt policy.Instant
 	// latencyUS is the mean latency in microseconds, from 1 up; 0 if none is known.
@@ -49,7 +49,7 @@ type row struct {
 func (r *row) sums() sums {
 	s := sums{ownUnreported: uint64(r.own)}
 	if r.isReported {
-		s = sums{level: uint64(r.level), ownReported: uint64(r.own)}
+		s = sums{level: r.level, ownReported: uint64(r.own)}
 	}
 	if latency := uint64(r.latencyUS); latency > 0 {
 		s.timed = timed{
@@ -226,7 +226,7 @@ func (l *loads) own(replica policy.ReplicaID) uint32 {
 
 func (l *loads) reported(now policy.Instant, replica policy.ReplicaID, report *policy.LoadReport) {
 	if r := l.take(replica); r != nil {
-		r.level = max(report.RIF, r.own)
+		r.level = uint64(max(report.RIF, r.own))
 		r.isReported, r.reportedAt = true, now
 		if report.Latency > 0 {
 			if !r.reportsLatency {
@@ -250,7 +250,7 @@ func (l *loads) answered(replica policy.ReplicaID, latency time.Duration) {
 // siblingsSent counts queries of other clients until the replica reports again.
 func (l *loads) siblingsSent(replica policy.ReplicaID, queries uint32) {
 	if r := l.take(replica); r != nil {
-		r.level = ints.Add(r.level, queries)
+		r.level = ints.Add(r.level, uint64(queries))
 		l.put(r)
 	}
 }
@@ -266,7 +266,7 @@ func (l *loads) done(replica policy.ReplicaID) {
 	if r := l.rows.Find(replica); r != nil && r.own > 0 {
 		l.take(replica)
 		r.own--
-		r.level = max(ints.Sub(r.level, 1), r.own)
+		r.level--
 		l.put(r)
 	}
 }

@@ -2,7 +2,8 @@
 //! all replicas.
 
 use super::keyed::Keyed;
-use super::order::First;
+use super::loads::Cap;
+use super::order::{First, ORDERED_MAX};
 use crate::key::KeyHash;
 use crate::policy::{KeyChoice, KeyServer, PickReason, Query};
 use crate::replica::ReplicaId;
@@ -12,27 +13,34 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Set {
     pub(super) partition: Option<u16>,
-    /// The key's servers in their order.
+    /// The key's servers in their order: all of the set, or the homes alone.
     first: First,
     /// How many of them are homes.
     homes: usize,
 }
 
 impl Keyed {
-    /// The servers of a key, as of now.
-    pub(super) fn set_of(&mut self, key: KeyHash) -> Set {
+    /// The homes of a key, as of now.
+    pub(super) fn homes_of(&mut self, key: KeyHash) -> Set {
         let partition = self.partitions.of(key);
         let (first, homes) = match partition {
             Some(partition) => {
                 let first = self.partitions.first(partition, &self.order);
                 (first, self.partitions.homes(partition))
             }
-            None => (self.recent.first(key.to_bits(), &self.order), 1),
+            None => (self.recent.first(key.to_bits(), 1, &self.order), 1),
         };
         Set {
             partition,
             first,
             homes: homes.into(),
+        }
+    }
+
+    /// Completes a set that may have only the homes.
+    pub(super) fn complete(&mut self, key: KeyHash, set: &mut Set) {
+        if set.partition.is_none() {
+            set.first = self.recent.first(key.to_bits(), ORDERED_MAX, &self.order);
         }
     }
 
@@ -45,10 +53,11 @@ impl Keyed {
 
     /// Fills in `homes`, the replicas that the query prefers, and `among`, those that it may go to
     /// if it can go to none of them. Both are empty if all replicas of the set are busy or avoided.
-    pub(super) fn narrow(&mut self, now: Instant, query: Query<'_>, set: &Set) {
+    pub(super) fn narrow(&mut self, now: Instant, query: Query<'_>, key: KeyHash, set: &mut Set) {
         self.homes.clear();
         self.among.clear();
         if self.has_rounds {
+            self.complete(key, set);
             let hinted = set.first.as_slice().iter();
             for &server in hinted.take(self.config.hint_homes.into()) {
                 if let Some(replica) = self.part_for(server, query) {
@@ -57,29 +66,45 @@ impl Keyed {
             }
             return;
         }
-        let servers = set.first.as_slice();
-        let servers = &servers[..self.servers(set).len()];
-        for &server in servers {
-            match self.order.only_part(server) {
-                Some(replica) => self.loads.expire(now, replica),
-                None => (self.order.parts(server)).for_each(|it| self.loads.expire(now, it)),
+        let mut from = 0;
+        if query.avoid.is_empty() {
+            // Usually a home is free. Then nothing else of the set is looked at, nor ranked.
+            from = set.homes.min(set.first.as_slice().len());
+            self.add_free(now, query, set.first.as_slice().get(..from), set.homes);
+            if !self.homes.is_empty() {
+                return;
             }
         }
-        let cap = self.loads.cap(self.config.balance_factor_millionths);
-        // Homes that the query avoids are replaced by the next in order.
-        let mut homes_left = set.homes;
-        for &server in servers {
-            let Some(replica) = self.part_for(server, query) else {
+        self.complete(key, set);
+        let others = self.servers(set).get(from..);
+        self.add_free(now, query, others, set.homes - from);
+    }
+
+    /// Adds those of some servers that are not busy. The first of them are homes.
+    fn add_free(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        servers: Option<&[u32]>,
+        mut homes: usize,
+    ) {
+        let mut cap = None;
+        for &server in servers.unwrap_or(&[]) {
+            let parts = self.order.parts(server);
+            for part in parts {
+                self.loads.expire(now, part.replica);
+            }
+            let part = match parts {
+                [part] if query.avoid.is_empty() => Some(part.replica),
+                _ => self.part_for(server, query),
+            };
+            // Homes that the query avoids are replaced by the next in order.
+            let Some(replica) = part else {
                 continue;
             };
-            let is_home = homes_left > 0;
-            homes_left = homes_left.saturating_sub(1);
-            let parts = self.order.weight(server);
-            let is_free = match self.loads.cap_of(server, parts, cap) {
-                Some(cap) => self.loads.load(server) < cap,
-                None => true,
-            };
-            if is_free {
+            let is_home = homes > 0;
+            homes = homes.saturating_sub(1);
+            if self.is_free(server, parts.len(), &mut cap) {
                 self.among.push(replica);
                 if is_home {
                     self.homes.push(replica);
@@ -88,25 +113,30 @@ impl Keyed {
         }
     }
 
-    /// The part of a server that gets the query: the one with the fewest of this client's queries
-    /// in flight.
+    /// Whether a server is not busy. `cap` is computed when it is first needed.
     #[inline]
-    fn part_for(&self, server: u32, query: Query<'_>) -> Option<ReplicaId> {
-        match self.order.only_part(server) {
-            Some(replica) if query.avoid.is_empty() => Some(replica),
-            Some(replica) => (!query.avoid.contains(&replica)).then_some(replica),
-            None => self.part_of_several(server, query),
+    fn is_free(&self, server: u32, parts: usize, cap: &mut Option<Cap>) -> bool {
+        let load = self.loads.load(server);
+        if load == 0 {
+            return true;
         }
+        let factor = self.config.balance_factor_millionths;
+        let cap = *cap.get_or_insert_with(|| self.loads.cap(factor));
+        let cap = self.loads.cap_of(server, parts, cap);
+        cap.is_none_or(|cap| load < cap)
     }
 
-    fn part_of_several(&self, server: u32, query: Query<'_>) -> Option<ReplicaId> {
+    /// The part of a server that gets the query: the one with the fewest of this client's queries
+    /// in flight.
+    fn part_for(&self, server: u32, query: Query<'_>) -> Option<ReplicaId> {
+        let parts = self.order.parts(server);
         // Another attempt does not go to another part of a server that it has tried.
         let is_tried = |replica: &ReplicaId| self.loads.server(*replica) == Some(server);
-        if !query.is_first() && query.avoid.iter().any(is_tried) {
+        if parts.len() > 1 && !query.is_first() && query.avoid.iter().any(is_tried) {
             return None;
         }
-        let parts = self.order.parts(server);
-        let allowed = parts.filter(|replica| !query.avoid.contains(replica));
+        let replicas = parts.iter().map(|part| part.replica);
+        let allowed = replicas.filter(|replica| !query.avoid.contains(replica));
         allowed.min_by_key(|&replica| self.loads.own(replica))
     }
 
@@ -142,10 +172,10 @@ impl Keyed {
             let part = self.part_for(server, query);
             *shown = KeyServer {
                 replica: part
-                    .or_else(|| self.order.parts(server).next())
+                    .or_else(|| Some(self.order.parts(server).first()?.replica))
                     .unwrap_or(shown.replica),
                 load: self.loads.load(server),
-                cap: (self.loads).cap_of(server, self.order.weight(server), cap),
+                cap: (self.loads).cap_of(server, self.order.parts(server).len(), cap),
                 avoided: part.is_none(),
             };
             choice.len += 1;

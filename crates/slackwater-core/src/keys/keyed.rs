@@ -112,6 +112,7 @@ impl Keyed {
     }
 
     /// Takes in the latency of a query, once: at the head of its response, or else at its end.
+    #[inline]
     fn measure(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let is_first = !core::mem::replace(&mut ticket.is_measured, true);
         if is_first && outcome == Outcome::Success {
@@ -177,9 +178,10 @@ impl Policy for Keyed {
         if !self.order.is_current(self.policy.fleet()) {
             self.order.refresh(self.policy.fleet(), &mut self.loads);
         }
-        let set = self.set_of(key);
-        self.narrow(latest, query, &set);
+        let mut set = self.homes_of(key);
+        self.narrow(latest, query, key, &mut set);
         if explanation.is_some() {
+            self.complete(key, &mut set);
             self.explain(query, &set);
         }
         let query = Query {

@@ -36,7 +36,7 @@ struct Row {
     own: u32,
     /// The reported RIF plus the client's own queries sent since, minus those that have ended
     /// since; at least `own`. Only while the report counts.
-    level: u32,
+    level: u64,
     is_reported: bool,
     reported_at: Instant,
     /// Mean latency in microseconds, from 1 up; 0 if none is known.
@@ -63,7 +63,7 @@ impl Row {
     fn sums(&self) -> Sums {
         let own = u64::from(self.own);
         let (level, own_reported, own_unreported) = if self.is_reported {
-            (self.level.into(), own, 0)
+            (self.level, own, 0)
         } else {
             (0, 0, own)
         };
@@ -129,33 +129,39 @@ struct Timed {
     own_work: u64,
 }
 
-impl Timed {
-    /// Counts more queries at a replica of this latency; 0 if none is known.
-    #[inline]
-    fn more(&mut self, level: u64, own_unreported: u64, latency: u64) {
-        if latency > 0 {
-            self.level += level;
-            self.own_unreported += own_unreported;
-            self.work = self.work.wrapping_add(level.wrapping_mul(latency));
-            let own_work = own_unreported.wrapping_mul(latency);
-            self.own_work = self.own_work.wrapping_add(own_work);
-        }
-    }
-
-    /// Counts fewer.
-    #[inline]
-    fn fewer(&mut self, level: u64, own_unreported: u64, latency: u64) {
-        if latency > 0 {
-            self.level -= level;
-            self.own_unreported -= own_unreported;
-            self.work = self.work.wrapping_sub(level.wrapping_mul(latency));
-            let own_work = own_unreported.wrapping_mul(latency);
-            self.own_work = self.own_work.wrapping_sub(own_work);
-        }
-    }
-}
-
 impl Sums {
+    /// Counts one more query of the client at a replica of this latency; 0 if none is known.
+    #[inline]
+    fn sent(&mut self, is_reported: bool, latency: u64) {
+        let is_timed = u64::from(latency > 0);
+        if is_reported {
+            self.level += 1;
+            self.own_reported += 1;
+            self.timed.level += is_timed;
+            self.timed.work = self.timed.work.wrapping_add(latency);
+        } else {
+            self.own_unreported += 1;
+            self.timed.own_unreported += is_timed;
+            self.timed.own_work = self.timed.own_work.wrapping_add(latency);
+        }
+    }
+
+    /// Counts one fewer.
+    #[inline]
+    fn done(&mut self, is_reported: bool, latency: u64) {
+        let is_timed = u64::from(latency > 0);
+        if is_reported {
+            self.level -= 1;
+            self.own_reported -= 1;
+            self.timed.level -= is_timed;
+            self.timed.work = self.timed.work.wrapping_sub(latency);
+        } else {
+            self.own_unreported -= 1;
+            self.timed.own_unreported -= is_timed;
+            self.timed.own_work = self.timed.own_work.wrapping_sub(latency);
+        }
+    }
+
     const fn add(&mut self, other: Self) {
         self.level += other.level;
         self.own_reported += other.own_reported;
@@ -182,15 +188,15 @@ impl Sums {
 
     /// The load, where the reporting replicas are `all`.
     fn load(&self, all: &Self) -> u64 {
-        if self.own_unreported == 0 {
-            return self.level;
-        }
         self.level + all.scaled(self.own_unreported)
     }
 
     /// What the client's own queries at unreported replicas count, where these are the sums over
     /// all.
     fn scaled(&self, own: u64) -> u64 {
+        if own == 0 {
+            return 0;
+        }
         mul_div(own, self.level + 1, self.own_reported + 1)
     }
 }
@@ -276,7 +282,7 @@ impl Loads {
 
     pub(super) fn reported(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         self.set(replica, |row| {
-            row.level = report.rif.count().max(row.own);
+            row.level = report.rif.count().max(row.own).into();
             row.is_reported = true;
             row.reported_at = now;
             if let Some(latency) = report.known_latency() {
@@ -301,7 +307,9 @@ impl Loads {
 
     /// Counts queries of other clients until the replica reports again.
     pub(super) fn siblings_sent(&mut self, replica: ReplicaId, queries: u32) {
-        self.set(replica, |row| row.level = row.level.saturating_add(queries));
+        self.set(replica, |row| {
+            row.level = row.level.saturating_add(queries.into())
+        });
     }
 
     pub(super) fn sent(&mut self, replica: ReplicaId) {
@@ -309,17 +317,10 @@ impl Loads {
             return;
         };
         row.own = row.own.saturating_add(1);
-        let is_reported = row.is_reported;
-        let more = u64::from(is_reported && row.level < u32::MAX);
         row.level = row.level.saturating_add(1);
-        let (one, latency) = (u64::from(!is_reported), row.latency_us.into());
         if let Some(server) = self.servers.get_mut(row.server as usize) {
-            for sums in [server, &mut self.all] {
-                sums.level += more;
-                sums.own_reported += u64::from(is_reported);
-                sums.own_unreported += one;
-                sums.timed.more(more, one, latency);
-            }
+            server.sent(row.is_reported, row.latency_us.into());
+            self.all.sent(row.is_reported, row.latency_us.into());
         }
     }
 
@@ -331,18 +332,10 @@ impl Loads {
             return;
         }
         row.own -= 1;
-        let is_reported = row.is_reported;
-        let level = row.level.saturating_sub(1);
-        let fewer = u64::from(if is_reported { row.level - level } else { 0 });
-        row.level = level;
-        let (one, latency) = (u64::from(!is_reported), row.latency_us.into());
+        row.level -= 1;
         if let Some(server) = self.servers.get_mut(row.server as usize) {
-            for sums in [server, &mut self.all] {
-                sums.level -= fewer;
-                sums.own_reported -= u64::from(is_reported);
-                sums.own_unreported -= one;
-                sums.timed.fewer(fewer, one, latency);
-            }
+            server.done(row.is_reported, row.latency_us.into());
+            self.all.done(row.is_reported, row.latency_us.into());
         }
     }
 
@@ -353,8 +346,13 @@ impl Loads {
             && row.is_reported
             && now.ns_since(row.reported_at) >= REPORT_AGE_MAX_NS
         {
-            self.set(replica, |row| row.is_reported = false);
+            self.forget_report(replica);
         }
+    }
+
+    #[cold]
+    fn forget_report(&mut self, replica: ReplicaId) {
+        self.set(replica, |row| row.is_reported = false);
     }
 
     /// Checks the report of the next of these replicas for its age.
@@ -385,13 +383,15 @@ impl Loads {
                 usual_us,
             };
         }
-        let untimed = all.level - timed.level
-            + all.scaled(all.own_unreported - timed.own_unreported)
-            + self.parts.saturating_sub(timed.parts);
-        let delay = (timed.work)
+        let mut delay = (timed.work)
             .saturating_add(timed.latency)
-            .saturating_add(all.scaled(timed.own_work))
-            .saturating_add(untimed.saturating_mul(usual_us));
+            .saturating_add(all.scaled(timed.own_work));
+        if timed.parts < self.parts {
+            let untimed = all.level - timed.level
+                + all.scaled(all.own_unreported - timed.own_unreported)
+                + (self.parts - timed.parts);
+            delay = delay.saturating_add(untimed.saturating_mul(usual_us));
+        }
         let parts = u64::from(ONE) * self.parts.max(1);
         Cap {
             delay: Some(mul_div(delay, factor_millionths.into(), parts)),
@@ -401,9 +401,9 @@ impl Loads {
 
     /// The load at which a server with this many parts is at its cap. `None` without a bound.
     #[inline]
-    pub(super) fn cap_of(&self, server: u32, parts: u32, cap: Cap) -> Option<u64> {
+    pub(super) fn cap_of(&self, server: u32, parts: usize, cap: Cap) -> Option<u64> {
         let delay = cap.delay?;
-        let parts = u64::from(parts);
+        let parts = parts as u64;
         let timed = self.servers.get(server as usize).map_or(0, |sums| {
             sums.timed.latency + parts.saturating_sub(sums.timed.parts) * cap.usual_us
         });

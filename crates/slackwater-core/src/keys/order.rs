@@ -52,8 +52,8 @@ struct Part {
 
 /// A part that may be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Choosable {
-    replica: ReplicaId,
+pub(super) struct Choosable {
+    pub(super) replica: ReplicaId,
     server: u32,
 }
 
@@ -185,34 +185,18 @@ impl Order {
 
     /// The parts of a server.
     #[inline]
-    fn slice(&self, server: u32) -> &[Choosable] {
+    pub(super) fn parts(&self, server: u32) -> &[Choosable] {
         let at = |place: usize| self.begins.get(place).map_or(0, |&begin| begin as usize);
         let (from, to) = (at(server as usize), at(server as usize + 1));
         self.parts.get(from..to).unwrap_or(&[])
     }
 
-    /// The parts of a server.
-    pub(super) fn parts(&self, server: u32) -> impl Iterator<Item = ReplicaId> + '_ {
-        self.slice(server).iter().map(|part| part.replica)
-    }
-
-    /// The only part of a server that has no others.
-    #[inline]
-    pub(super) fn only_part(&self, server: u32) -> Option<ReplicaId> {
-        match self.slice(server) {
-            [part] => Some(part.replica),
-            _ => None,
-        }
-    }
-
-    /// The number of parts of a server.
-    pub(super) fn weight(&self, server: u32) -> u32 {
-        u32::try_from(self.slice(server).len()).unwrap_or(u32::MAX)
-    }
-
     /// The first `width` servers for a key.
     pub(super) fn first(&self, key: u64, width: usize) -> First {
         let width = width.clamp(1, ORDERED_MAX).min(self.servers());
+        if width == 1 {
+            return First::of(&[self.home(key)]);
+        }
         let parts = self.hashes.len();
         // Scores are uniform, so of a large fleet the first servers are nearly always among those
         // of a few high scores. Only those need a closer look.
@@ -224,6 +208,30 @@ impl Order {
             }
         }
         self.first_of_all(key, width)
+    }
+
+    /// The first server, of at least one.
+    fn home(&self, key: u64) -> u32 {
+        let factor = mix(key) | 1;
+        let (mut best, mut least) = (0, 0);
+        // Few scores are the highest so far, so that the others take no more than this comparison.
+        // Parts are in the order of their servers, so of equal ones the higher server wins.
+        let mut offer = |place: usize, hash: u64| {
+            let score = score(key ^ hash, factor);
+            if score >= least {
+                (best, least) = (place, score & !SERVER_MASK);
+            }
+        };
+        let (chunks, rest) = self.hashes.as_chunks::<16>();
+        for (number, chunk) in chunks.iter().enumerate() {
+            for (place, &hash) in chunk.iter().enumerate() {
+                offer(number * 16 + place, hash);
+            }
+        }
+        for (place, &hash) in rest.iter().enumerate() {
+            offer(chunks.len() * 16 + place, hash);
+        }
+        self.parts.get(best).map_or(0, |part| part.server)
     }
 
     /// The first servers, where each has one part. `None` if fewer or many more than `width` have a

@@ -231,7 +231,7 @@ impl Partitions {
     fn enough(&self, place: usize, homes: u8, order: &Order) -> u64 {
         let servers = self.servers.iter().skip(place * self.width);
         let servers = servers.take(usize::from(homes).min(self.width));
-        let parts = servers.map(|&server| u64::from(order.weight(server)));
+        let parts = servers.map(|&server| order.parts(server).len() as u64);
         let fair = mul_div(self.all.mean, parts.sum(), order.all_parts() as u64);
         mul_div(fair, self.above, ONE.into())
     }
@@ -284,7 +284,7 @@ impl Partitions {
                 in_flight_millis: mul_div(current.busy.mean, 1_000, FINE),
                 query_rate_millis: mul_div(current.recent, 1_000, FINE),
                 servers: (servers.filter(|_| is_current))
-                    .filter_map(|&server| order.parts(server).next())
+                    .filter_map(|&server| Some(order.parts(server).first()?.replica))
                     .collect(),
             }
         };

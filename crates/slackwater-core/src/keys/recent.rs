@@ -20,13 +20,13 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Recent {
     slots: Vec<Slot>,
-    /// The servers of each slot, as many as `width`.
+    /// The servers of each slot, at most `width`.
     servers: Vec<u32>,
     width: usize,
 }
 
 impl Recent {
-    /// No keys. Each will have this many servers.
+    /// No keys. Each will have at most this many servers.
     pub(super) fn new(width: usize) -> Self {
         Self {
             slots: alloc::vec![Slot::default(); KEYS],
@@ -35,26 +35,31 @@ impl Recent {
         }
     }
 
-    /// The first servers for a key.
-    pub(super) fn first(&mut self, key: u64, order: &Order) -> First {
+    /// The first servers for a key: at least `count`, if a key has as many.
+    pub(super) fn first(&mut self, key: u64, count: usize, order: &Order) -> First {
+        let count = count.min(self.width);
         #[expect(clippy::cast_possible_truncation, reason = "the lower bits")]
         let place = key as usize % KEYS;
         let servers = place * self.width..(place + 1) * self.width;
         let (Some(slot), Some(kept)) = (self.slots.get_mut(place), self.servers.get_mut(servers))
         else {
-            return order.first(key, self.width);
+            return order.first(key, count);
         };
-        if slot.key != key || slot.version != Some(order.version()) {
-            let first = order.first(key, self.width);
-            let servers = first.as_slice();
-            kept[..servers.len()].copy_from_slice(servers);
-            *slot = Slot {
-                key,
-                version: Some(order.version()),
-                len: u8::try_from(servers.len()).unwrap_or(0),
-            };
-            return first;
+        let is_known = slot.key == key && slot.version == Some(order.version());
+        let len = usize::from(slot.len);
+        if is_known && len >= count.min(order.servers()) {
+            return First::of(&kept[..len]);
         }
-        First::of(&kept[..kept.len().min(slot.len.into())])
+        let first = order.first(key, count);
+        let servers = first.as_slice();
+        for (kept, &server) in kept.iter_mut().zip(servers) {
+            *kept = server;
+        }
+        *slot = Slot {
+            key,
+            version: Some(order.version()),
+            len: u8::try_from(servers.len()).unwrap_or(0),
+        };
+        first
     }
 }

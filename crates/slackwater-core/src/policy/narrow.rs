@@ -24,23 +24,26 @@ impl Narrowed {
             replicas: [UNUSED; Query::AMONG_MAX],
             len: 0,
         };
-        for &replica in some.iter().take(Query::AMONG_MAX) {
-            let is_new = !narrowed.as_slice().contains(&replica);
-            if is_new && fleet.is_choosable(replica) && !query.avoids(replica) {
-                narrowed.replicas[narrowed.len] = replica;
-                narrowed.len += 1;
-            }
-        }
+        narrowed.add(fleet, query, some);
         narrowed
     }
 
     /// The homes of the query that it may go to, or if there are none those of `among`.
     pub(in crate::policy) fn of(fleet: &Fleet, query: Query<'_>) -> Self {
-        let homes = Self::new(fleet, query, query.homes);
-        if homes.len > 0 {
-            homes
-        } else {
-            Self::new(fleet, query, query.among)
+        let mut narrowed = Self::new(fleet, query, query.homes);
+        if narrowed.len == 0 {
+            narrowed.add(fleet, query, query.among);
+        }
+        narrowed
+    }
+
+    fn add(&mut self, fleet: &Fleet, query: Query<'_>, some: &[ReplicaId]) {
+        for &replica in some.iter().take(Query::AMONG_MAX) {
+            let is_new = !self.as_slice().contains(&replica);
+            if is_new && fleet.is_choosable(replica) && !query.avoids(replica) {
+                self.replicas[self.len] = replica;
+                self.len += 1;
+            }
         }
     }
 

@@ -156,6 +156,10 @@ fn replica_without_a_report_counts_in_proportion_to_those_with_one() {
     world.now += Duration::from_millis(999);
     assert_eq!(loads(&mut world)[0], (0, 14));
     world.now += MS;
+    // A query looks at the age of its home's report, and of one other in turn.
+    for _ in 0..4 {
+        loads(&mut world);
+    }
     assert_eq!(loads(&mut world), [(0, 4), (1, 5), (2, 0), (3, 2)]);
 }
 
