@@ -106,9 +106,9 @@ impl Case {
     }
 }
 
-/// Caches are filled in this time.
-const WARMUP_SECONDS: u64 = 15;
-const SPAN_SECONDS: u64 = 15;
+/// Caches are filled in this time, and what waits until then is served.
+const WARMUP_SECONDS: u64 = 25;
+const SPAN_SECONDS: u64 = 10;
 
 /// Returns all cases, in the order in which they are played.
 pub(super) fn cases() -> Vec<Case> {
